@@ -21,7 +21,7 @@ from schemas.topics import (
     SCHEMAS,
 )
 
-ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner")
+ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner", "indexer")
 PRODUCER = "producer"  # whoever asks for images: `pochade submit`, a gateway
 CONSUMER = "consumer"  # whoever reads how requests ended: `pochade results`, `watch`, `explain`, a gateway
 OPERATOR = "operator"  # `pochade topics create`, `cancel`, `plan pin`, `dlq redrive`, `doctor`, `audit`
@@ -49,7 +49,7 @@ ACCESS: Mapping[str, Rows] = {
     RESULTS: Rows(("ledger",), (*ROLES, CONSUMER, OPERATOR)),
     ENDED: Rows(("ledger",), ("ledger", OPERATOR)),
     EVENTS: Rows(("router", "worker", "discriminator"), (CONSUMER, OPERATOR)),
-    PLAN: Rows(("planner", OPERATOR), ("router", "worker", "discriminator", "planner", OPERATOR)),
+    PLAN: Rows(("planner", OPERATOR), ("router", "worker", "discriminator", "planner", "indexer", OPERATOR)),
     SCHEMAS: Rows((*ROLES, OPERATOR), (*ROLES, OPERATOR)),
     FLEET: Rows(("worker",), ("classifier", "router", "worker", "discriminator", "planner", OPERATOR)),
     DLQ: Rows(("classifier", "router", "worker", "discriminator", "ledger"), (OPERATOR,)),
@@ -80,13 +80,14 @@ GROUPS: Mapping[str, tuple[Group, ...]] = {
     "discriminator": (DESCRIBE_GROUPS, Group("discriminator")),
     "ledger": (DESCRIBE_GROUPS, TRIAL, Group("ledger", operations=MEMBER)),
     "planner": (DESCRIBE_GROUPS, Group("planner")),
+    "indexer": (DESCRIBE_GROUPS, TRIAL, Group("indexer", operations=MEMBER)),
     PRODUCER: (DESCRIBE_GROUPS,),
     CONSUMER: (DESCRIBE_GROUPS, Group("consumer", is_prefix=True)),
     OPERATOR: (DESCRIBE_GROUPS, TRIAL),
 }
 
 # who asks for the brokers' limits on timeouts of groups; without the right Kafka's own are taken
-SEES_LIMITS = frozenset({"classifier", "router", "worker", "discriminator", "ledger", OPERATOR})
+SEES_LIMITS = frozenset({"classifier", "router", "worker", "discriminator", "ledger", "indexer", OPERATOR})
 
 # beginnings of transactional ids, without the deployment's prefix
 TRANSACTIONS: Mapping[str, tuple[str, ...]] = {

@@ -32,6 +32,7 @@ class GenerateOptions:
     adapters: tuple[str, ...] = ()  # LoRA names
     controls: tuple[str, ...] = ()  # ControlNet names
     strict: bool = False  # REJECTED where a variant would override one of these
+    reuse: str = ""  # off | own | "": begin from images of its own tenant, but not where a seed is stated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,26 @@ class ImageRef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LatentRef:
+    """A stored latent: what the denoising of an image ended in; its key carries the content's hash."""
+
+    uri: str
+    sha256: str
+    bytes: int
+    autoencoder: str  # digest of the one that decodes it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageReuse:
+    """Whether a stage began from a stored latent, never whose; there where the plan asks for reuse."""
+
+    step: int = 0  # of `steps`: skipped; 0: all were run
+    steps: int = 0  # of the job
+    similarity: float | None = None  # cosine of both prompts; None: none was used
+    miss: str = ""  # why all steps were run, in a word: of `planner/reuse/neighbour.py`; "": they were not
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """One stage of a request's path, as `explain` shows it."""
 
@@ -91,6 +112,9 @@ class Stage:
     overridden: tuple[str, ...] = ()  # options that the variant could not honour, with what it did instead
     refine_from_step: int = 0  # steps skipped, as it began with the draft of the stage before; 0: from noise
     probability: float = 0.0  # of this level under the plan; 0: not drawn (requested, lowered, escalated, older)
+    discriminator: str = ""  # that gave the confidence
+    reuse: StageReuse | None = None  # None: the plan asked for none
+    latent: LatentRef | None = None  # of `image`; None: not stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +134,7 @@ class GenerateJob:
     path: tuple[Stage, ...] = ()  # stages that were rejected before
     overridden: tuple[str, ...] = ()
     refine_from_step: int = 0  # of this job's steps: begin there, with the images of path[-1]; 0: from noise
+    reuse_share: float = 0.0  # of this job's steps, [0, 1): that a stored latent may save; 0: the level asks for none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +151,8 @@ class ImageGenerated:
     stored_ms: int
     more: tuple[ImageRef, ...] = ()  # the other images of n > 1
     refine_from_step: int = 0  # where it really began: 0 where the draft could not be refined
+    reuse: StageReuse | None = None  # None: the plan asked for none
+    latent: LatentRef | None = None  # of `image`; None: not stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +203,10 @@ class Result:
     overridden: tuple[str, ...] = ()  # options the variant could not honour
     code: str = ""  # why in one word, for machines; "" where COMPLETED
     retry_after_ms: int | None = None  # REJECTED for now: when it may be worth asking again
+    reused: bool = False  # it began from a stored latent of an earlier image, never told whose
+    reuse_step: int | None = None  # of its steps: skipped; None: not reused
+    similarity: float | None = None  # cosine of both prompts; None: not reused
+    reuse_miss: str = ""  # why it was not reused, in a word; "": it was, or the plan asked for no reuse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +250,19 @@ class OwnedPartition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReuseHealth:
+    """A worker's lookups of latents to begin from: of the last few where nothing else is said."""
+
+    breaker: str  # closed | failing | unprofitable
+    lookups: int  # looked back on
+    unanswered: float  # share of them that failed or were cut by their deadline
+    p50_ms: float  # of a lookup, search and fetch; cut ones count with their deadline
+    p95_ms: float
+    hits: int = 0  # since start
+    misses: dict[str, int] = field(default_factory=dict)  # since start: why -> jobs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
     """A worker's report of its state and its remaining work; a worker without heartbeats counts as dead."""
 
@@ -230,6 +274,7 @@ class Heartbeat:
     partitions: tuple[OwnedPartition, ...] = ()
     generated: int = 0  # jobs since start
     detail: str = ""  # why it failed
+    reuse: ReuseHealth | None = None  # None: no plan has asked this worker for reuse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,6 +322,57 @@ class Admission:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReuseFloor:
+    """From this similarity on, this share of the steps may be skipped. Source: NIRVANA's table."""
+
+    similarity: float  # cosine of both prompts, [-1, 1]
+    share: float  # of a job's steps, [0, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReuseGuard:
+    """The share of the steps that may be skipped, by how the facts of both prompts compare; unnamed: none."""
+
+    equal: float  # [0, 1), as the others
+    style: float = 0.0  # they differ in style alone
+    unsure: float = 0.0  # one was not understood
+    differs: dict[str, float] = field(default_factory=dict)  # kind of difference -> share; of several the least
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReuseCheck:
+    """Only images with a confidence above the threshold may be reused."""
+
+    discriminator: str
+    threshold: float = 0.0  # [0, 1)
+    scored_share: float = 1.0  # [0, 1], of the images that no cascade scored: the index writer scores these
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReuseStorage:
+    """Which latents are stored, and for how long."""
+
+    share: float = 1.0  # [0, 1], of the images that may be stored
+    ttl_s: float = 14_400.0  # > 0; nine of ten of MoDM's hits are on images of the last four hours
+    max_bytes: int = 2**30  # of latents and rows, of all tenants
+    eviction: str = "fifo"  # fifo | lcbfu: what leaves where the bytes are used up
+    tenant_rps: float = 0.0  # latents a second of one tenant; 0: unlimited
+    tenant_burst: float = 100.0  # latents at once after a silence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReusePlan:
+    """How far images may begin from stored latents of earlier ones. A level "heavy~k4" limits K to that of heavy."""
+
+    floors: tuple[ReuseFloor, ...]  # rising; none: nothing is reused
+    guard: ReuseGuard | None = None  # None: off, similarity alone decides
+    check: ReuseCheck | None = None  # None: every image may be reused
+    key: str = ""  # encoder of the prompts, of `agents/reuse/prompt_key.py`; "": its first
+    storage: ReuseStorage = ReuseStorage()
+    hits: dict[str, float] = field(default_factory=dict)  # level -> expected share of hits; unnamed: 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The plan that routers, workers and discriminators follow; every policy produces one."""
 
@@ -293,6 +389,7 @@ class Plan:
     expected: Expected | None = None
     memory: str = "{}"  # JSON: the policy's own state, so that a restarted planner goes on
     admission: Admission | None = None  # None: everything is let in
+    reuse: ReusePlan | None = None  # None: nothing is looked up or stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from prometheus_client import REGISTRY, Counter, Gauge
+from prometheus_client import REGISTRY, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily
 
 RECORDS = Counter("pochade_records_total", "Records handled", ["role"])
@@ -17,12 +17,30 @@ REPEATED = Counter("pochade_repeated_requests_total", "Records dropped: their re
 OUTCOMES = Counter("pochade_outcomes_total", "Outcomes said", ["role", "status"])
 FALLBACKS = Counter("pochade_fallbacks_total", "Decisions taken without what they wanted", ["role", "kind"])
 SHED = Counter("pochade_shed_total", "Requests turned away as the plan lets in a share of their tier", ["tier"])
-GENERATED = Counter("pochade_generated_jobs_total", "Jobs generated, from noise or from a draft", ["started_from"])
+GENERATED = Counter("pochade_generated_jobs_total", "Jobs generated: from noise, draft or latent", ["started_from"])
+REUSE_JOBS = Counter(
+    "pochade_reuse_jobs_total", "Jobs begun from a stored latent (hit), or why all their steps were run", ["outcome"]
+)
+REUSE_SAVED_STEPS = Counter("pochade_reuse_saved_steps_total", "Steps that jobs skipped, begun from stored latents")
+LOOKUP_SECONDS = Histogram(
+    "pochade_reuse_lookup_seconds",
+    "Time of lookups of latents, guard included; those that were cut have their deadline",
+    buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5),
+)
+REUSE_ROWS = Counter(
+    "pochade_reuse_rows_total", "Images that entered the index of reuse (written), or why they did not", ["outcome"]
+)
+REUSE_EVICTED = Counter("pochade_reuse_evicted_total", "Rows that left the index of reuse, expired or beyond its bytes")
+REUSE_BYTES = Gauge("pochade_reuse_bytes", "Bytes of latents and rows that this index writer has in its account")
 RESTARTS = Counter("pochade_role_restarts_total", "Times a role's loop began again after an error", ["role"])
 LEDGER_DUPLICATES = Counter("pochade_ledger_duplicates_total", "Outcomes dropped: the request had ended")
 STALE_ENDS = Counter("pochade_stale_ends_total", "Ends of partitions reported by a leader that was behind; read on")
 PLANS_REFUSED = Counter("pochade_plans_refused_total", "Newer plans that do not fit the catalog", ["role"])
 PLAN_VERSION = Gauge("pochade_plan_version", "Plan obeyed", ["role"])
+DESIRED_WORKERS = Gauge(
+    "pochade_desired_workers", "Workers that the newest plan's demand needs; above pochade_live_workers: saturated"
+)
+LIVE_WORKERS = Gauge("pochade_live_workers", "Workers that the newest plan was made for")
 
 
 class OldNames:

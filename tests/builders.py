@@ -5,6 +5,7 @@ from typing import Any
 from planner.catalog.entries import DeferralPoint, Discriminator, Variant
 from planner.catalog.model import Catalog, Cut, Pair
 from planner.observation.observation import Observation
+from planner.observation.reuse import SeenReuse
 from planner.observation.workers import WorkerView
 from schemas.messages import (
     Cascade,
@@ -17,6 +18,11 @@ from schemas.messages import (
     Outcome,
     OwnedPartition,
     Plan,
+    ReuseCheck,
+    ReuseFloor,
+    ReuseGuard,
+    ReusePlan,
+    ReuseStorage,
     Route,
     Status,
 )
@@ -81,12 +87,31 @@ def a_plan(**changes: Any) -> Plan:
     return Plan(**(values | changes))
 
 
+def a_reuse_plan(**changes: Any) -> ReusePlan:
+    """Up to half of the steps from a cosine of .9 on where facts are equal; what `look` trusts is stored."""
+    values: dict[str, Any] = {
+        "floors": (ReuseFloor(similarity=0.7, share=0.2), ReuseFloor(similarity=0.9, share=0.5)),
+        "guard": ReuseGuard(equal=0.5, style=0.2), "check": ReuseCheck(discriminator="look", threshold=0.5),
+        "key": "words", "storage": ReuseStorage(), "hits": {},
+    }  # fmt: skip
+    return ReusePlan(**(values | changes))
+
+
 def a_heartbeat(**changes: Any) -> Heartbeat:
     values: dict[str, Any] = {
         "worker_id": "w-1", "state": "ready", "variant": "light", "plan_version": 1, "sent_ms": NOW_MS,
         "partitions": (owned(0),),
     }  # fmt: skip
     return Heartbeat(**(values | changes))
+
+
+def lookups(p50_ms: float = 10.0, **changes: Any) -> SeenReuse:
+    """A hundred lookups that were answered."""
+    values: dict[str, Any] = {"lookups": 100, "p50_ms": p50_ms, "p95_ms": 2 * p50_ms}
+    return SeenReuse(**(values | changes))
+
+
+NO_ANSWER = SeenReuse(lookups=100, unanswered=1.0, failing=1.0, p50_ms=66.0, p95_ms=66.0)
 
 
 def owned(partition: int, end_offset: int = 0, remaining_ms: int = 0) -> OwnedPartition:

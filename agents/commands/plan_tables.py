@@ -10,7 +10,13 @@ import click
 from rich.console import Console
 from rich.table import Column, Table
 
-from agents.planner.report import counts_of, describe_admission, describe_cascade, describe_routes
+from agents.planner.report import (
+    counts_of,
+    describe_admission,
+    describe_cascade,
+    describe_reuse,
+    describe_routes,
+)
 from schemas.avro import to_wire
 from schemas.messages import Cascade, Pin, Plan, Route
 from streams.codec.avro import from_values
@@ -35,6 +41,7 @@ def print_plan(shown: Plan, pin: Pin | None) -> None:
         ("workers", _workers(shown.allocation)),
         ("dispatch", f"{shown.dispatch}, batches {_counts(shown.batch) or 1}"),
         ("let in", describe_admission(shown.admission)),
+        *([("reuse", describe_reuse(shown.reuse))] if shown.reuse else []),
         ("expected", _expected(dataclasses.asdict(shown.expected)) if shown.expected else "nothing said"),
     ]
     _print(["plan", str(shown.version)], rows)

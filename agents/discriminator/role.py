@@ -20,7 +20,7 @@ from planner.serving.outcomes import completed, failed, step_of
 from planner.serving.placement import Placement
 from planner.serving.worker_loads import shortest_ms
 from schemas import topics
-from schemas.messages import GenerateRequest, ImageGenerated, Plan
+from schemas.messages import GenerateRequest, ImageGenerated, Plan, Stage
 from schemas.record import Delivered, Incoming, Outgoing
 from streams import metrics
 from streams.clock import now_ms
@@ -63,12 +63,15 @@ class Discriminator:
         plan = await self._plans.in_force()
         decision: Keep | Score | Escalate = self._logic.examine(plan, image.job.level, request)
         confidence: float | None = None
+        scored_by = ""
         if isinstance(decision, Score):
-            confidence = await self._score(image, decision.discriminator)
+            scored_by = decision.discriminator
+            confidence = await self._score(image, scored_by)
             decision = self._decide(decision, image, confidence)
+        stage = step_of(image, confidence, decision.threshold, scored_by)
         if isinstance(decision, Escalate):
-            return await self._escalated(plan, image, confidence, decision, record)
-        return [self._completed(plan, image, confidence, decision, record)]
+            return await self._escalated(plan, image, stage, decision, record)
+        return [self._completed(plan, image, stage, decision, record)]
 
     def _decide(self, asked: Score, image: ImageGenerated, confidence: float) -> Keep | Escalate:
         at_ms = now_ms()
@@ -79,22 +82,20 @@ class Discriminator:
 
         return self._logic.decide(asked, image.job.classified.request, sizes, confidence, wait_ms, at_ms)
 
-    def _completed(
-        self, plan: Plan, image: ImageGenerated, confidence: float | None, decision: Keep, record: Incoming
-    ) -> Outgoing:
+    def _completed(self, plan: Plan, image: ImageGenerated, stage: Stage, decision: Keep, record: Incoming) -> Outgoing:
         at_ms = now_ms()
         outcome = completed(
-            image, confidence, decision.threshold, reason=decision.reason, by=self.role, policy=plan.policy,
-            now_ms=at_ms,
+            image, stage.confidence, decision.threshold, reason=decision.reason, by=self.role, policy=plan.policy,
+            now_ms=at_ms, discriminator=stage.discriminator,
         )  # fmt: skip
         return outcome_record(outcome, record.headers, at_ms)
 
     async def _escalated(
-        self, plan: Plan, image: ImageGenerated, confidence: float | None, decision: Escalate, record: Incoming
+        self, plan: Plan, image: ImageGenerated, stage: Stage, decision: Escalate, record: Incoming
     ) -> Sequence[Outgoing]:
         """The request as a job on the next level; the draft stays on its path and is shown as a preview."""
         job, how = image.job, decision.how
-        path = (*job.path, step_of(image, confidence, decision.threshold))
+        path = (*job.path, stage)
         placement = Placement(decision.next_level, how.variant, how.options, how.run_ms, job.probability)
         placed = await self._dispatcher.send(plan, job.classified, placement, cause=record.headers, path=path)
         detail = {

@@ -53,10 +53,11 @@ def open_scorers(catalog: Catalog) -> dict[str, Scorer]:
     Raises:
         PochadeError: an engine is unknown, or a folder does not exist.
     """
-    return {name: _open(entry) for name, entry in catalog.discriminators.items()}
+    return {name: open_scorer(entry) for name, entry in catalog.discriminators.items()}
 
 
-def _open(entry: DiscriminatorEntry) -> Scorer:
+def open_scorer(entry: DiscriminatorEntry) -> Scorer:
+    """Open one discriminator. Raises as `open_scorers`."""
     if entry.engine == "profile":
         return ProfileScorer(entry)
     if entry.engine != "learned":

@@ -39,8 +39,7 @@ class Sources:
     """Follows `classified` and `results` from a minute ago; the fleet is followed by its view."""
 
     def __init__(self, settings: Settings, catalog: Catalog, fleet: Fleet) -> None:
-        self._settings = settings
-        self._fleet = fleet
+        self._settings, self._catalog, self._fleet = settings, catalog, fleet
         planner = settings.planner
         self.builder = ObservationBuilder(
             catalog,
@@ -57,6 +56,7 @@ class Sources:
         self.close()
         self.builder.arrivals.clear()
         self.builder.results.clear()
+        self.builder.reuse.clear()
         since_ms = now_ms() - max(1000 * COUNTS_S, SERVED_MS)
         for topic, on_record in ((topics.CLASSIFIED, self.on_classified), (topics.RESULTS, self.on_result)):
             self._followers[topic] = TopicTailer(self._settings, [topic], on_record, since_ms=since_ms).start()
@@ -86,6 +86,8 @@ class Sources:
         for step in steps:
             if step.confidence is not None and result.hardness is not None:
                 results.add_score(step.level, result.hardness, step.confidence)
+            if step.reuse is not None:
+                self.builder.reuse.add(step.level, step.reuse.step, step.reuse.steps, step.reuse.miss, self._catalog)
         if result.code == QUOTA:
             self.builder.arrivals.take_back(result.request_id)
 

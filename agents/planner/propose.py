@@ -10,6 +10,7 @@ from planner.catalog.model import Catalog
 from planner.control.planning import Order, PlanDecision, PlannerLogic, PlanRequest, PolicyTimeout
 from planner.control.proposal import PlanProposal
 from planner.control.propose import Rules
+from planner.control.saturation import desired_workers
 from planner.policies import DEFAULT, named
 from streams import metrics
 from streams.settings import Settings
@@ -110,7 +111,9 @@ class DecisionReport:
             log.error("%s; the plan in force stays", reason, exc_info=error)
 
     def on_published(self, request: PlanRequest, decision: PlanDecision) -> None:
-        """Log the plan that was written."""
+        """Log the plan that was written, and say how many workers it would take."""
         plan = decision.plan
         if plan is not None:
+            metrics.LIVE_WORKERS.set(len(request.workers))
+            metrics.DESIRED_WORKERS.set(desired_workers(plan, len(request.workers)))
             log.info("plan %d by %s, because %s: %s", plan.version, plan.policy, request.why, plan.reason)

@@ -17,7 +17,7 @@ from planner.observation.observation import Observation
 from planner.observation.workers import WorkerView
 from planner.policies import named
 from schemas.errors import Unknown
-from schemas.messages import Admission, Cascade, Plan, Route
+from schemas.messages import Admission, Cascade, Plan, ReusePlan, Route
 
 
 class Task(NamedTuple):
@@ -132,6 +132,7 @@ def differences(before: Plan, after: Plan) -> list[tuple[str, str, str]]:
     rows += _tables("cascade after", _cascades(before), _cascades(after))
     rows += _tables("workers on", counts_of(before.allocation), counts_of(after.allocation))
     rows += _tables("admitted of", *(_describe_shares(admitted(plan.admission)) for plan in (before, after)))
+    rows += [("reuse", describe_reuse(before.reuse), describe_reuse(after.reuse))]
     rows += _tables("batch of", before.batch, after.batch)
     rows += _tables("worker", before.allocation, after.allocation)
     return [(what, str(old), str(new)) for what, old, new in rows if old != new]
@@ -148,6 +149,16 @@ def _cascades(plan: Plan) -> dict[str, str]:
 
 def _describe_shares(shares: Mapping[str, float]) -> dict[str, str]:
     return {name: f"{share:.0%}" for name, share in shares.items()}
+
+
+def describe_reuse(reuse: ReusePlan | None) -> str:
+    """Say what a plan's reuse group allows, in a line."""
+    if reuse is None:
+        return "none"
+    floors = ", ".join(f"{each.share:.0%} of the steps from a cosine of {each.similarity:g}" for each in reuse.floors)
+    guard = "no guard" if reuse.guard is None else f"equal facts {reuse.guard.equal:.0%}, style {reuse.guard.style:.0%}"
+    check = "unchecked" if reuse.check is None else f"{reuse.check.discriminator} > {reuse.check.threshold:g}"
+    return f"{floors or 'no floors'}; {guard}; {reuse.storage.share:.0%} stored, {check}"
 
 
 def describe_admission(admission: Admission | None) -> str:

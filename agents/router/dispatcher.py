@@ -6,6 +6,7 @@ from functools import cached_property
 
 from agents.runtime.records import job_record
 from agents.runtime.views import FleetView
+from planner.catalog.entries import reuse_share
 from planner.catalog.model import Catalog
 from planner.serving.dispatch import Retry, WorkerChoice
 from planner.serving.placement import Placement
@@ -76,6 +77,7 @@ class Dispatcher:
         """
         known = loads.by_variant[placement.variant] if loads is not None else None
         load = await self._worker(plan, placement.variant, classified.request.request_id, known)
+        share = reuse_share(placement.level, self._catalog.level(placement.variant))
         job = GenerateJob(
             job_id=ids.job_id(classified.request.request_id, len(path), placement.level),
             classified=classified,
@@ -89,7 +91,8 @@ class Dispatcher:
             routed_ms=now_ms(),
             path=path,
             overridden=placement.overridden,
-            refine_from_step=placement.options.refine_from_step,
+            refine_from_step=0 if share else placement.options.refine_from_step,
+            reuse_share=share,
         )
         return self._record(job, load, placement.run_ms, cause)
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # half a second of imports, which roles with a thread of thei
     from agents.ledger.role import Ledger
     from streams.faust.host import AgentHost, StreamLogic
 
-TORCH_ROLES = {"worker", "discriminator"}
+TORCH_ROLES = {"worker", "discriminator", "indexer"}
 STREAM_ROLES = {"classifier", "router", "discriminator"}
 SWEEPER = "sweeper"  # the thread beside a router
 PLANNED = {"router", "discriminator"}  # stream roles that serve nothing before they hold a plan
@@ -239,12 +239,22 @@ def _threaded(
         known = catalogs.measured(settings.catalog, settings.published)
         planner = PlannerLoop(settings, known, lease, views.plans, views.fleet)
         return Threaded(planner.run, planner.not_ready)
+    if role == "indexer":
+        from agents.indexer.role import indexer_of
+
+        indexer = indexer_of(settings, catalog, open_store(settings), views.plans)
+        return Threaded(indexer.run, indexer.not_ready)
     from agents.engines import check_models
+    from agents.worker.reuse import opener
     from agents.worker.role import Worker
 
     check_models(catalog, settings.worker.engine)
     if settings.worker.variant:
         catalog.level(settings.worker.variant)
     worker_id = settings.worker.id or f"{socket.gethostname()}-{os.getpid()}"
-    worker = Worker(settings, catalog, producer, open_store(settings), views.plans, views.ended, views.fleet, worker_id)
+    store = open_store(settings)
+    worker = Worker(
+        settings, catalog, producer, store, views.plans, views.ended, views.fleet, worker_id,
+        opens_lookups=opener(settings, catalog, store),
+    )  # fmt: skip
     return Threaded(worker.run, worker.not_ready, worker.not_alive)

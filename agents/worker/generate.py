@@ -12,14 +12,19 @@ from typing import NamedTuple
 
 from PIL.Image import Image
 
-from agents.engines import CannotRefine, Engine, GenerationTask
+from agents.engines import CannotRefine, Engine, Generated, GenerationTask
 from agents.runtime.records import event_record, job_record, outcome_record, outgoing, refused
 from agents.runtime.views import EndedView
 from agents.worker.images import NoDraft, Waits, WorkerImages
 from agents.worker.jobs import Taken
+from agents.worker.lookups import Begun, Sought
+from agents.worker.reuse import WorkerReuse
 from planner.catalog.entries import Variant
 from planner.catalog.option_limits import MAX_IMAGES, check_options
 from planner.catalog.options import ResolvedOptions, resolve_options, resolved_ms
+from planner.reuse.lookup import described, job_of
+from planner.reuse.neighbour import Miss, latent_name
+from planner.reuse.steps import Decision, FullRun, Reuse
 from planner.serving.admission import SEED_LIMIT
 from planner.serving.outcomes import failed, too_late
 from planner.serving.worker import WorkerLogic, group_by_call, has_killed_enough
@@ -35,6 +40,7 @@ from streams.codec.avro import decode
 from streams.codec.request_ids import request_id_of
 from streams.kafka.topic_limits import LIMITS
 from streams.kafka.writing import RecordTooLarge
+from streams.store.latents import Latent, UnfitLatent
 from streams.store.port import ImageStore
 
 log = logging.getLogger(__name__)
@@ -48,7 +54,9 @@ class Wanted(NamedTuple):
     taken: Taken
     job: GenerateJob
     how: ResolvedOptions
-    drafts: tuple[Image, ...] = ()  # one an image where how.refine_from_step > 0, else none
+    drafts: tuple[Image, ...] = ()  # one an image where how.refine_from_step > 0 over drafts, else none
+    decision: Decision | None = None  # to begin from a stored latent, or why not; None: the plan asks for no reuse
+    latent: Latent | None = None  # where how.refine_from_step > 0 of a stored latent
 
     @property
     def attempt(self) -> int:
@@ -56,29 +64,42 @@ class Wanted(NamedTuple):
         return max(self.taken.attempt, self.job.attempt)
 
     def on_blank(self) -> "Wanted":
-        """Return this job generated from noise instead of refining its drafts."""
-        return self._replace(how=self.how._replace(refine_from_step=0), drafts=())
+        """Return this job generated from noise instead of refining its drafts, or beginning from a latent."""
+        decision = FullRun(Miss.ENGINE) if isinstance(self.decision, Reuse) else self.decision
+        how = self.how._replace(refine_from_step=0)
+        return self._replace(how=how, drafts=(), decision=decision, latent=None)
+
+    def begun(self, begun: Begun) -> "Wanted":
+        """Return this job as it begins: from a stored latent, at a step of its own, or as it is."""
+        decision, latent = begun
+        how = self.how._replace(refine_from_step=decision.step) if isinstance(decision, Reuse) else self.how
+        return self._replace(how=how, decision=decision, latent=latent)
+
+    @property
+    def begins_with(self) -> str:
+        """What it begins with: noise, draft or latent."""
+        return "latent" if self.latent is not None else "draft" if self.how.refine_from_step else "noise"
 
     def tasks(self) -> list[GenerationTask]:
         """Return one task per image: consecutive seeds for n > 1; other noise than the draft's for refining."""
         request = self.job.classified.request
         first = seed_of(request.request_id) if request.seed is None else request.seed
         seeds = [(first + i) % SEED_LIMIT for i in range(request.options.n)]
-        over: list[Image | None] = list(self.drafts) or [None] * len(seeds)
+        over: list[Image | Latent | None] = list(self.drafts) or [self.latent] * len(seeds)
         return [
             GenerationTask(
                 request_id=request.request_id,
                 prompt=request.prompt,
-                seed=seed if draft is None else refinement_seed(seed, self.job.stage),
-                over=draft,
+                seed=seed if begin is None else refinement_seed(seed, self.job.stage),
+                over=begin,
             )
-            for seed, draft in zip(seeds, over, strict=True)
+            for seed, begin in zip(seeds, over, strict=True)
         ]
 
 
 def grouped(wanted: Iterable[Wanted]) -> list[list[Wanted]]:
-    """The jobs that share a call: those of one size, number of steps, guidance and first step."""
-    return group_by_call(wanted, lambda each: each.how._replace(n=1, overridden=()))
+    """The jobs that share a call: those of one size, steps, guidance and first step, over one kind of beginning."""
+    return group_by_call(wanted, lambda each: (each.begins_with, each.how._replace(n=1, overridden=())))
 
 
 class TooManyOwners(PochadeError):
@@ -108,6 +129,7 @@ class Generator:
         judged_ms: Callable[[GenerateJob], float] = lambda _job: 0.0,  # from generated to judged, by the plan in force
         waits: Waits = contextlib.nullcontext,  # around waiting for the store
         logic: WorkerLogic | None = None,  # of the worker; by default one of its own
+        reuse: WorkerReuse | None = None,  # of the worker; None: nothing begins from stored latents
     ) -> None:
         self._worker_id = worker_id
         self._engine = engine
@@ -118,10 +140,11 @@ class Generator:
         self._max_attempts = max_attempts
         self._judged_ms = judged_ms
         self.logic = logic or WorkerLogic(variant)
+        self._reuse = reuse
 
     def answer(self, batch: Sequence[Taken]) -> list[Outgoing]:
         """The records to write before the batch may be committed."""
-        answers, wanted = list[Outgoing](), list[Wanted]()
+        answers, alive, wanted = list[Outgoing](), list[Wanted](), list[Wanted]()
         for taken in batch:
             try:
                 job = decode(taken.record.value, GenerateJob)
@@ -134,8 +157,11 @@ class Generator:
             )
             ended = self._end_unpainted(each)
             if ended is None:
-                each = self._with_drafts(each)
-                ended = self._end_too_late(each)
+                alive.append(self._with_drafts(each))
+            else:
+                answers += ended
+        for each in self._with_latents(alive):
+            ended = self._end_too_late(each)
             if ended is None:
                 wanted.append(each)
             else:
@@ -175,15 +201,46 @@ class Generator:
         except NoDraft as error:
             return _on_blank(wanted, error.kind, error)
 
+    def _with_latents(self, wanted: list[Wanted]) -> list[Wanted]:
+        """The jobs with the latents that they begin from; looked up together, as far as the plan asks for it."""
+        terms = self._reuse.terms() if self._reuse is not None and wanted else None
+        if terms is None or self._reuse is None:
+            return wanted
+        sought = [self._sought(each) for each in wanted]
+        begun = self._reuse.find(sought, terms, self._engine.latent_space)
+        return [each.begun(how) for each, how in zip(wanted, begun, strict=True)]
+
+    def _sought(self, wanted: Wanted) -> Sought:
+        request, job, how = wanted.job.classified.request, wanted.job, wanted.how
+        asked = job_of(
+            request, self._variant, how, job.reuse_share, has_draft=bool(wanted.drafts), attempt=wanted.attempt
+        )
+        return Sought(job=asked, tenant=request.tenant, width=how.width, height=how.height)
+
+    def _stores_latent(self, wanted: Wanted) -> bool:
+        return self._reuse is not None and self._reuse.stores(wanted.job, self._variant, wanted.decision)
+
+    def _call(self, wanted: Sequence[Wanted]) -> Generated | None:
+        """The images of jobs that share a call; None where nobody wants any of them any more."""
+        tasks = [task for each in wanted for task in each.tasks()]
+        stores = any(self._stores_latent(each) for each in wanted)
+
+        def is_dead() -> bool:
+            return all(self._is_dead(each.job) for each in wanted)
+
+        how = wanted[0].how
+        if stores:
+            return self._engine.generate(tasks, how, is_dead, wants_latents=True)
+        return self._engine.generate(tasks, how, is_dead)
+
     def _generate(self, wanted: Sequence[Wanted]) -> list[Outgoing]:
         """Generate, in one call, jobs that are generated alike."""
-        started, how = now_ms(), wanted[0].how
+        started = now_ms()
         for each in wanted:  # best effort: nobody waits for it
             self._note(self._started(each, started))
-        tasks = [task for each in wanted for task in each.tasks()]
         try:
-            pictures = self._engine.generate(tasks, how, lambda: all(self._is_dead(each.job) for each in wanted))
-        except CannotRefine as error:
+            pictures = self._call(wanted)
+        except (CannotRefine, UnfitLatent) as error:
             return self._generate([_on_blank(each, "engine", error) for each in wanted])
         except Exception as error:  # whatever a model and its libraries raise
             log.exception("generation failed")
@@ -194,30 +251,41 @@ class Generator:
             metrics.DEAD_WORK.labels(ROLE).inc(len(wanted))
             return []
         painted = GenerationTimes(started, now_ms(), len(wanted))
-        rest = iter(pictures.images)
+        rest = iter(zip(pictures.images, pictures.latents, strict=True))
         shares = [list(islice(rest, each.how.n)) for each in wanted]
         alive = [(each, own) for each, own in zip(wanted, shares, strict=True) if not self._is_dead(each.job)]
         metrics.DEAD_WORK.labels(ROLE).inc(len(wanted) - len(alive))
-        metrics.GENERATED.labels("draft" if how.refine_from_step else "noise").inc(len(wanted))
+        metrics.GENERATED.labels(wanted[0].begins_with).inc(len(wanted))
+        for each in wanted:
+            if self._reuse is not None and each.decision is not None:
+                self._reuse.count(each.decision)
         return [record for each, own in alive for record in self._store(each, own, painted)]
 
     def _started(self, wanted: Wanted, at_ms: int) -> Outgoing:
         job, how = wanted.job, wanted.how
+        over = how.refine_from_step if wanted.latent is None else 0
+        begun = {} if wanted.latent is None else {"reuse_step": how.refine_from_step}
         return event_record(
             job.classified.request.request_id, "started", ROLE, at_ms, level=job.level, worker=self._worker_id,
-            stage=job.stage, steps=how.steps, **{field_name("refine_from_step"): how.refine_from_step},
+            stage=job.stage, steps=how.steps, **{field_name("refine_from_step"): over}, **begun,
         )  # fmt: skip
 
     def _is_dead(self, job: GenerateJob) -> bool:
         return job.classified.request.request_id in self._ended
 
-    def _store(self, wanted: Wanted, pictures: Sequence[Image], painted: GenerationTimes) -> list[Outgoing]:
-        taken, job = wanted.taken, wanted.job
-        first, *more = [self._pictures.keep(job.job_id, picture) for picture in pictures]
+    def _store(
+        self, wanted: Wanted, made: Sequence[tuple[Image, Latent | None]], painted: GenerationTimes
+    ) -> list[Outgoing]:
+        taken, job, decision = wanted.taken, wanted.job, wanted.decision
+        first, *more = [self._pictures.keep(job.job_id, picture) for picture, _ in made]
+        latent = made[0][1] if self._stores_latent(wanted) else None
+        tenant = job.classified.request.tenant
         image = ImageGenerated(
             job=job, image=first, worker_id=self._worker_id, batch=painted.batch, attempt=wanted.attempt,
             started_ms=painted.started_ms, generated_ms=painted.generated_ms, stored_ms=now_ms(), more=tuple(more),
-            refine_from_step=wanted.how.refine_from_step,
+            refine_from_step=wanted.how.refine_from_step if wanted.latent is None else 0,
+            reuse=None if decision is None else described(decision, wanted.how.steps),
+            latent=None if latent is None else self._pictures.keep_latent(latent_name(tenant, job.job_id), latent),
         )  # fmt: skip
         record = outgoing(
             topics.IMAGES, image, request_id=job.classified.request.request_id, cause=taken.record.headers, role=ROLE,
@@ -248,6 +316,9 @@ class Generator:
 
 
 def _on_blank(wanted: Wanted, kind: str, why: Exception) -> Wanted:
+    if wanted.latent is not None:
+        log.warning("%s begins from noise, not from a latent: %s", wanted.job.classified.request.request_id, why)
+        return wanted.on_blank()
     metrics.FALLBACKS.labels(ROLE, f"paint-over-{kind}").inc()
     log.warning("%s is generated from noise, not over its draft: %s", wanted.job.classified.request.request_id, why)
     return wanted.on_blank()

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaException
 
 from agents.runtime.records import outgoing
 from agents.worker.jobs import JobSource
+from agents.worker.reuse import WorkerReuse
 from planner.catalog.entries import Variant
 from planner.serving.worker import MIN_BEAT_MS, WorkerLogic, remaining_ms, reported_state
 from schemas import topics
@@ -35,6 +36,7 @@ class WorkerState:
     in_hand_ms: float = 0.0  # what the jobs taken will take
     logic: WorkerLogic | None = None  # of the variant that is served; None: none yet
     source: JobSource | None = None
+    reuse: WorkerReuse | None = None  # None: this worker never begins from stored latents
     beaten_s: float | None = None  # monotonic seconds of the last heartbeat; None: none yet
     watchdog: Watchdog = field(default_factory=lambda: Watchdog(600))
 
@@ -88,6 +90,7 @@ class Heart:
         heartbeat = Heartbeat(
             worker_id=me.worker_id, state=state, variant=variant, plan_version=me.plan_version, sent_ms=now_ms(),
             partitions=self._partitions(), generated=me.painted, detail=me.detail,
+            reuse=me.reuse.health() if me.reuse is not None else None,
         )  # fmt: skip
         self._producer.send(
             outgoing(topics.FLEET, heartbeat, request_id=me.worker_id, cause={}, role="worker", now_ms=now_ms())

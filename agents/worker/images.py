@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import io
+import logging
 import time
 from collections.abc import Callable
 
@@ -12,8 +13,12 @@ from PIL import Image
 from planner.catalog.options import ResolvedOptions
 from planner.serving.backoff import DRAFT_S, MAX_RETRY_S, RETRY_S
 from schemas.errors import PochadeError
-from schemas.messages import GenerateJob, ImageRef
+from schemas.messages import GenerateJob, ImageRef, LatentRef
+from streams import metrics
+from streams.store.latents import EXTENSION, Latent, to_bytes
 from streams.store.port import ImageStore, StoreUnavailable
+
+log = logging.getLogger(__name__)
 
 BACKOFF = tenacity.wait_exponential(RETRY_S, max=MAX_RETRY_S)
 Waits = Callable[[], contextlib.AbstractContextManager[None]]
@@ -50,6 +55,18 @@ class WorkerImages:
             uri=put(name, data), sha256=hashlib.sha256(data).hexdigest(), width=picture.width, height=picture.height,
             bytes=len(data),
         )  # fmt: skip
+
+    def keep_latent(self, name: str, latent: Latent) -> LatentRef | None:
+        """Store a latent; None where the store does not take it now: nobody waits for it."""
+        data = to_bytes(latent)
+        try:
+            uri = self._store.put(name, data, EXTENSION)
+        except StoreUnavailable as error:
+            log.warning("a latent is not stored: %s", error)
+            metrics.FALLBACKS.labels("worker", "latent").inc()
+            return None
+        sha256 = hashlib.sha256(data).hexdigest()
+        return LatentRef(uri=uri, sha256=sha256, bytes=len(data), autoencoder=latent.autoencoder)
 
     def drafts(self, job: GenerateJob, how: ResolvedOptions) -> tuple[Image.Image, ...]:
         """The RGB images that a job refines, one for each of its own and of their size.

@@ -13,6 +13,7 @@ from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.generate import Generator
 from agents.worker.heartbeat import Heart, WorkerState
 from agents.worker.jobs import JobSource, Taken
+from agents.worker.reuse import Opens, WorkerReuse
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
 from planner.control.allocation import may_leave
@@ -55,8 +56,9 @@ class Worker:
         fleet: FleetView,
         worker_id: str,
         logic_of: Callable[[Variant], WorkerLogic] = WorkerLogic,
+        opens_lookups: Opens | None = None,
     ) -> None:
-        """`logic_of`: what decides while the worker serves a variant."""
+        """`logic_of`: what decides while it serves a variant. `opens_lookups`: None: there is no vector store."""
         self._settings = settings
         self._catalog = catalog
         self._producer = producer
@@ -65,6 +67,7 @@ class Worker:
         self._ended = ended
         self._fleet = fleet
         self._me = WorkerState(worker_id, watchdog=Watchdog(settings.worker.job_timeout_s))
+        self._opens_lookups = opens_lookups
         self._turns = Watchdog(settings.worker.job_timeout_s + TURN_S, what="a turn of the generating thread")
         self._logic_of = logic_of
         self._load_retry_s = LOAD_RETRY_S
@@ -73,6 +76,7 @@ class Worker:
 
     def run(self, stopping: threading.Event) -> None:
         """Serve until `stopping` is set; the batch in flight is finished first."""
+        self._me.reuse = WorkerReuse(lambda: self._plans.plan, self._opens_lookups).start()
         self._heart = Heart(self._me, self._producer, self._settings.worker.heartbeat_ms).start()
         try:
             while not stopping.is_set():
@@ -85,6 +89,7 @@ class Worker:
             self._trouble = f"{type(error).__name__}: {error}"[:500]
             raise
         finally:
+            self._me.reuse.close()
             self._heart.close()
 
     def not_ready(self) -> str:
@@ -127,6 +132,7 @@ class Worker:
         painter = Generator(
             self._me.worker_id, engine, variant, self._store, self._ended, self._settings.worker.max_attempts,
             note=self._producer.send, judged_ms=self._judged_ms, waits=self._waits, logic=logic,
+            reuse=self._me.reuse,
         )  # fmt: skip
         try:
             self._become("ready", variant)

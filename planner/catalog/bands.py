@@ -9,7 +9,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from planner.catalog.entries import Curve, shares_below, variant_of
+from planner.catalog.entries import Curve, reuse_step, shares_below, variant_of
 from planner.catalog.measured import CascadeBands, Row, Shares
 from planner.catalog.model import Catalog, Pair
 from planner.catalog.quality import cascade_quality
@@ -74,7 +74,17 @@ def level_quality(catalog: Catalog, level: str, band: int) -> float | None:
     variant = variant_of(level)
     if variant == level:
         return catalog.level(level).quality
-    return next((s.quality for s in catalog.reuse.get(variant, ()) if f"{variant}~k{s.k}" == level), None)
+    return _between_starts(catalog, variant, reuse_step(level))
+
+
+def _between_starts(catalog: Catalog, variant: str, step: int) -> float | None:
+    """Quality begun at a step, linear between measured steps; None beyond them, or where one is unknown."""
+    later = [(start.k, start.quality) for start in catalog.reuse.get(variant, ())]
+    known = [(0, catalog.level(variant).quality), *later]
+    for (low, left), (high, right) in itertools.pairwise(known):
+        if low <= step <= high and left is not None and right is not None:
+            return left + (right - left) * (step - low) / (high - low)
+    return None
 
 
 def cascade_table(catalog: Catalog, pair: Pair, observation: Observation | None = None) -> CascadeTable:

@@ -23,6 +23,7 @@ HONOURABLE = ("width", "height", "steps", "guidance", "negative_prompt")
 DEVICE = re.compile(r"|cpu|mps|cuda(:\d+)?")
 DTYPES = ("", "float32", "float16", "bfloat16")
 SPACINGS = ("", "leading", "linspace", "trailing")
+REUSE_SUFFIX = re.compile(r"k[1-9][0-9]{0,3}")
 WEIGHTS = re.compile(r"|.+\.safetensors")
 DISCRIMINATOR_ENGINES = ("learned", "profile")
 CLASSIFIER_ENGINES: Final = ("rules", "learned")
@@ -218,6 +219,30 @@ class Classifier:
 def variant_of(level: str) -> str:
     """The variant that generates a level: "heavy" of "heavy~k4", which begins at step 4 with a similar past image."""
     return level.partition("~")[0]
+
+
+def reuse_step(level: str) -> int:
+    """K of a level's name: 4 of "heavy~k4", the most steps of its variant that a stored latent may save; else 0.
+
+    Raises:
+        Unknown: a name that is no level's.
+    """
+    _, mark, suffix = level.partition("~")
+    if not mark:
+        return 0
+    if not REUSE_SUFFIX.fullmatch(suffix):
+        raise Unknown("level", level, [f"{variant_of(level)}~kSTEP"])
+    return int(suffix[1:])
+
+
+def reuse_share(level: str, variant: Variant) -> float:
+    """The share of a job's steps that a level lets a stored latent save; 0: none. Raises Unknown."""
+    return reuse_step(level) / variant.steps
+
+
+def expected_steps(hit_rate: float, step: int, steps: int) -> float:
+    """Return the mean number of steps of a level: h (N - K) + (1 - h) N, as a miss runs in full."""
+    return hit_rate * (steps - step) + (1.0 - hit_rate) * steps
 
 
 def check_classifiers(classifiers: Iterable[Classifier], level: Callable[[str], Variant]) -> None:

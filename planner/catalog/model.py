@@ -14,6 +14,7 @@ from planner.catalog.curves import CascadeCurves, PairRow, check_curve, check_ro
 from planner.catalog.entries import Classifier, Discriminator, Variant, check_classifiers, run_ms
 from planner.catalog.measured import CascadeKey, Measured, Start
 from planner.catalog.options import fault
+from planner.catalog.reuse import ReuseProfile, check_reuse_profile
 from planner.catalog.validate import InvalidCatalog, is_amount, require
 from schemas.errors import Unknown
 
@@ -63,6 +64,7 @@ class Catalog:
     curves: dict[CascadeKey, CascadeCurves] = field(default_factory=dict)  # where a mixture's quality was measured
     pair_rows: tuple[PairRow, ...] = ()  # measured settings of router and discriminator
     reuse: dict[str, tuple[Start, ...]] = field(default_factory=dict)  # variant -> begun from a stored image
+    reuse_profile: ReuseProfile | None = None  # how often and how far images begin from stored ones; None: never
     published: dict[str, str] = field(default_factory=dict)  # kind of file -> its name, where more was published
     measured: Measured | None = None  # by hardness band and class; None: not known apart
 
@@ -88,6 +90,8 @@ class Catalog:
             check_row(row)
         for name, starts in self.reuse.items():
             self._check_reuse(self.level(name), starts)
+        if self.reuse_profile is not None:
+            check_reuse_profile(self.reuse_profile, f"catalog {self.name!r}: reuse_profile")
 
     def _check_pair(self, pair: Pair) -> None:
         self.level(pair.light), self.level(pair.heavy), self.discriminator(pair.discriminator)

@@ -9,6 +9,7 @@ from schemas.errors import InvalidRequest
 from schemas.messages import GenerateOptions
 
 QUALITIES = ("low", "medium", "high", "auto")
+CONSENTS = ("", "off", "own")  # to reuse: unsaid, none, from images of its own tenant
 TIERS = ("interactive", "standard", "batch")
 MAX_STEPS = 200
 MAX_PIXELS = 4096  # a side
@@ -44,6 +45,7 @@ def check_options(request: OptionValues, max_images: int) -> None:
     options, who = request.options, f"(request {request.request_id})"
     _one_of("quality", request.quality, QUALITIES, who)
     _one_of("tier", request.tier, TIERS, who)
+    _one_of("reuse", options.reuse, CONSENTS, who)
     _in_range("n", options.n, 1, max_images, who)
     _in_range("steps", options.steps, 1, MAX_STEPS, who)
     _in_range("guidance", options.guidance, 0, 50, who)

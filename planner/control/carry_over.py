@@ -40,6 +40,7 @@ def carry_over(plan: Plan, workers: Sequence[WorkerView], catalog: Catalog, reas
         dispatch=plan.dispatch,
         reason=reason,
         memory=json.loads(plan.memory),
+        reuse=plan.reuse,
     )
 
 

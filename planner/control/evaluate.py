@@ -138,8 +138,15 @@ def _rps(rps: float, work_ms: float, variant: str, proposal: PlanProposal, catal
 def _image_ms(level: str, step: int, proposal: PlanProposal, catalog: Catalog) -> float:
     variant = variant_of(level)
     batch = proposal.batch.get(variant, 1)
+    return run_ms(catalog.level(variant), batch, step) / batch * _reuse_share(level, proposal, catalog)
+
+
+def _reuse_share(level: str, proposal: PlanProposal, catalog: Catalog) -> float:
+    """Mean time of a reuse level's images as a share of one in full: a miss is one, and nobody asks without a plan."""
+    variant = variant_of(level)
     starts = {f"{variant}~k{start.k}": start.cost_share for start in catalog.reuse.get(variant, ())}
-    return run_ms(catalog.level(variant), batch, step) / batch * starts.get(level, 1.0)
+    hit_rate = proposal.reuse.hits.get(level, 0.0) if proposal.reuse else 0.0
+    return 1.0 - hit_rate * (1.0 - starts.get(level, 1.0))
 
 
 def _way_ms(level: str, proposal: PlanProposal, seen: Observation, catalog: Catalog) -> float:

@@ -27,6 +27,7 @@ def publish(proposal: PlanProposal, previous: Plan | None, policy: str, now_ms: 
         expected=proposal.expected,
         memory=json.dumps(proposal.memory, sort_keys=True),
         admission=proposal.admission,
+        reuse=proposal.reuse,
     )
 
 

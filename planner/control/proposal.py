@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from planner.catalog.model import Catalog
 from planner.observation.observation import Observation
 from schemas.errors import PochadeError, Unknown
-from schemas.messages import Admission, Cascade, Expected, Route
+from schemas.messages import Admission, Cascade, Expected, ReusePlan, Route
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +24,7 @@ class PlanProposal:
     memory: dict[str, Any] = field(default_factory=dict)  # JSON values: what the policy needs next time
     strategy: str = "models"
     admission: Admission | None = None  # None: all are let in; no policy's own, `planner.control.shedding` derives it
+    reuse: ReusePlan | None = None  # how far images begin from stored latents; None: nothing is looked up or stored
     weighs_moves: bool = False  # the policy has held what moves cost against what they gain
     is_feasible: bool = True  # all of the demand planned for is served within the SLO
 

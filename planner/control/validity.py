@@ -4,12 +4,14 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 
+from planner.catalog.entries import reuse_step, variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.option_limits import TIERS
 from planner.catalog.options import fault
+from planner.reuse.terms import terms_of
 from planner.serving.dispatch import KINDS
 from schemas.errors import InvalidPlan, Unknown
-from schemas.messages import Cascade, Plan, Route
+from schemas.messages import Cascade, Plan, ReusePlan, Route
 
 STRATEGIES = ("models", "reuse")
 TOLERANCE = 1e-6  # of a sum of probabilities
@@ -39,6 +41,7 @@ def check(plan: Plan, catalog: Catalog) -> None:
         _known("dispatch", plan.dispatch, KINDS)
         _known("strategy", plan.strategy, STRATEGIES)
         _check_memory(plan.memory)
+        _check_reuse(plan.reuse, catalog)
     except (InvalidPlan, Unknown) as error:
         raise InvalidPlan(f"plan {plan.version} of {plan.policy!r}: {error}") from None
 
@@ -57,10 +60,27 @@ def _check_routes(routes: Sequence[Route], classes: Set[str], catalog: Catalog) 
 
 def _check_probabilities(route: Route, catalog: Catalog) -> None:
     for level, probability in route.levels.items():
-        catalog.level(level)
+        _check_level(level, catalog)
         _require(0 <= probability <= 1, f"probability of {level} must be in [0, 1]: got {probability}")
     total = math.fsum(route.levels.values())
     _require(abs(total - 1) <= TOLERANCE, f"probabilities of a route must sum to 1: got {total} in {route.levels}")
+
+
+def _check_level(name: str, catalog: Catalog) -> None:
+    """A variant, or a variant begun from a stored latent, as in "heavy~k4"."""
+    variant = catalog.level(variant_of(name))
+    step = reuse_step(name)
+    _require(step < variant.steps, f"{name} must leave one of the {variant.steps} steps of {variant.name} to take")
+
+
+def _check_reuse(reuse: ReusePlan | None, catalog: Catalog) -> None:
+    if reuse is None:
+        return
+    terms_of(reuse)
+    for level in reuse.hits:
+        _check_level(level, catalog)
+    if reuse.check is not None:
+        catalog.discriminator(reuse.check.discriminator)
 
 
 def _check_intervals(intervals: Sequence[tuple[float, float]]) -> None:

@@ -19,6 +19,7 @@ from planner.observation.observation import (
 )
 from planner.observation.queues import QueueGrowth
 from planner.observation.results import Results
+from planner.observation.reuse import ReuseLog
 from planner.observation.workers import ReceivedHeartbeat, WorkerView
 from schemas.messages import Plan
 
@@ -32,7 +33,7 @@ class ObservationBuilder(Generic[Log]):
         """`forecast`: its name in `forecast.py`; of the demand until the next plan, a period from now."""
         self._catalog, self._bounds, self._slo_ms = catalog, bounds_of(catalog), slo_ms
         self._forecast, self._horizon_s = forecast, max(1, round(period_ms / 1000))
-        self.arrivals, self.results, self.queues = arrivals, Results(slo_ms), QueueGrowth()
+        self.arrivals, self.results, self.queues, self.reuse = arrivals, Results(slo_ms), QueueGrowth(), ReuseLog()
 
     def observation(
         self,
@@ -58,5 +59,6 @@ class ObservationBuilder(Generic[Log]):
             queues=self.queues.queues(heartbeats, [worker.worker_id for worker in workers], self._catalog),
             deferral=deferral,
             served=self.results.served(now_ms),
+            reuse=self.reuse.seen(heartbeats, [worker.worker_id for worker in workers]),
             ignored=sum(seen.ignored for seen in deferral),
         )

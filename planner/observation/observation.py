@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.observation.deferral import ObservedDeferral
+from planner.observation.reuse import SeenReuse
 from planner.observation.workers import WorkerView
 from schemas.errors import PochadeError
 
@@ -64,7 +65,7 @@ class Observation:
     queues: tuple[Queue, ...] = ()  # of variants that have any
     deferral: tuple[ObservedDeferral, ...] = ()  # of levels whose images were scored; else the catalog's holds
     served: Served = NOTHING_SERVED
-    retrieval_ms: float | None = None  # to look up and fetch a past image; inf: no answer; None: none was looked up
+    reuse: SeenReuse | None = None  # lookups of stored latents; None: nobody has looked any up
     ignored: int = 0  # records of the window whose numbers were none, such as a NaN confidence
 
     def __post_init__(self) -> None:
@@ -79,8 +80,8 @@ class Observation:
         in_time = self.served.in_time
         known = _is_amount(self.served.requests) and (in_time is None or 0 <= in_time <= 1)
         _require(known, "served", self.served, "a number of requests and a share of them")
-        retrieval_ms = self.retrieval_ms
-        _require(retrieval_ms is None or retrieval_ms >= 0, "retrieval_ms", retrieval_ms, "0 or more, or inf")
+        if self.reuse is not None:
+            _check_reuse(self.reuse)
         named = [(f"classes of {strategy}", histogram) for strategy, histogram in self.classes.items()]
         tables = [(name, tuple(shares.values())) for name, shares in (*named, ("tiers", self.tiers))]
         for name, shares in (("hardness", self.hardness), *tables):
@@ -92,6 +93,13 @@ class Observation:
     def planning_rps(self) -> float:
         """The demand to plan for, before any over-provisioning."""
         return self.demand_rps if self.forecast_rps is None else self.forecast_rps
+
+
+def _check_reuse(reuse: SeenReuse) -> None:
+    shares = (reuse.unanswered, reuse.failing, *(hits.rate for hits in reuse.hits.values()))
+    amounts = (reuse.lookups, reuse.p50_ms, reuse.p95_ms, *(hits.jobs for hits in reuse.hits.values()))
+    fits = all(0 <= share <= 1 for share in shares) and all(_is_amount(amount) for amount in amounts)
+    _require(fits, "reuse", reuse, "shares in [0, 1], counts and times of 0 or more")
 
 
 def check_deferral(seen: ObservedDeferral, where: str) -> None:

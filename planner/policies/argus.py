@@ -1,7 +1,9 @@
 """`argus`: as many workers on each level as give the best images at the demand, hard prompts to the better levels.
 
-Source: ARGUS 4.2-4.6: Eq. 1, class histogram, PASM by ODA, both strategies and the switch between them. We differ: PASM
-is exact where ODA is not, prompts without a class are spread blindly, and a demand that does not fit is reported.
+Source: ARGUS 4.2-4.6: Eq. 1, class histogram, PASM by ODA, both strategies and the switch between them. As published a
+reuse level takes the nearest neighbour, whatever it shows; `guarded=1` adds floors, guard and check. We differ: a level
+counts its misses, PASM is exact where ODA is not, prompts without a class are spread blindly, and a demand that does
+not fit is reported.
 """
 
 from collections.abc import Mapping

@@ -7,7 +7,7 @@ less work. Workers stand by for what demand has jumped to of late, quality is pl
 (`planner.solvers.joint.standby`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,9 +18,11 @@ from planner.control.replan import HOLD_S
 from planner.observation.observation import Observation
 from planner.solvers.joint.build import problem_of
 from planner.solvers.joint.reading import draft_of
+from planner.solvers.joint.reuse import ReuseChoice, reuse_of
 from planner.solvers.joint.rises import memory_of, remembered, rise_in
 from planner.solvers.joint.solve import solve
 from planner.solvers.joint.standby import standbys, with_standby, without_standby
+from schemas.messages import Route
 
 PARAMETERS = {
     # Of the demand planned for. Above 1.05, DiffServe's (3.3), of first images alone; below 1 nobody stands by.
@@ -34,6 +36,7 @@ PARAMETERS = {
     "remember_s": Parameter(600, 0, 1e6),  # what demand has jumped to, to stand ready for it; 0: it is not
     "recover_s": Parameter(30, 0.1, 1e6),  # in which the jobs waiting now should be worked off
     "indifference": Parameter(-1, -1, 1e6),  # quality that less work may cost; below 0: the catalog's
+    "reuse": Parameter(1, 0, 1, is_whole=True),  # from stored latents: 0 never, 1 where the profile shows gain
     "time_limit_s": Parameter(1, 0.01, 600),  # of each of at most two programs of a small problem
 }
 
@@ -43,10 +46,26 @@ def plan(
 ) -> PlanProposal:
     """Return the best plan found. Parameters: PARAMETERS."""
     settings = validate_parameters(parameters, PARAMETERS)
-    problem, now_ms = problem_of(observation, catalog, settings), observation.now_ms
+    reuse = reuse_of(observation, catalog, memory) if settings["reuse"] else ReuseChoice()
+    problem, now_ms = problem_of(observation, catalog, settings, reuse.levels), observation.now_ms
     rise = rise_in(observation.counts, now_ms, min(problem.switch_s, default=0.0), problem.slo_s)
     rises = remembered(memory, settings["remember_s"], rise, now_ms)
     wider = with_standby(problem, standbys(problem, rises, observation, settings))
     found = without_standby(solve(wider, settings["time_limit_s"]), problem)
     draft = draft_of(problem, found, bounds_of(catalog), observation, catalog)
-    return replace(draft, memory=memory_of(rises))  # the plan in force is in the workers' homes
+    return replace(  # the plan in force is in the workers' homes
+        draft,
+        memory=memory_of(rises) | dict(reuse.memory),
+        reuse=reuse.plan,
+        reason=draft.reason + _describe(reuse, draft.routes),
+    )
+
+
+def _describe(reuse: ReuseChoice, routes: Sequence[Route]) -> str:
+    """Say which levels begin from stored latents, or why none does; "" where the catalog has no profile of reuse."""
+    used = {level for route in routes for level, share in route.levels.items() if share > 0}
+    begun = sorted(used & {level.name for level in reuse.levels})
+    if begun:
+        return f", from stored latents where they are near: {', '.join(begun)}"
+    why_not = reuse.why_not or ("it would not pay" if reuse.levels else "")
+    return f", nothing is reused: {why_not}" if why_not else ""

@@ -1,56 +1,107 @@
-"""`nirvana`: the best variant on every worker, each prompt begun from the most similar past image at any load.
+"""`nirvana`: the best variant on every worker at any load, each prompt begun as far along as its neighbour is similar.
 
-Source: NIRVANA as ARGUS 5.1 extends it: one replica a worker, load spread evenly. Which reuse step a prompt gets
-follows from its similarity alone, which a plan does not know: its routes hold the shares that similarities are expected
-to give. For `plan solve` and simulation: a live worker would need each request's own step.
+Source: NIRVANA as ARGUS 5.1 extends it: one replica a worker, load spread evenly; its own floors where a profile has
+none. MoDM's floors are another table: those of the prompt's similarity to the stored image, for simulation. We differ:
+a final latent is noised to step K, where NIRVANA keeps five intermediate ones; `guard=1` compares facts, which it does
+not.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from planner.catalog.model import Catalog
+from planner.catalog.quality import levels_of
+from planner.catalog.reuse import ReuseProfile
 from planner.control.allocation import assign
 from planner.control.format import counted
 from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters
 from planner.observation.observation import Observation
+from planner.reuse.planning import TEXT_IMAGE, losses_of, neighbours_of, reuse_plan
+from planner.reuse.steps import step_of
 from planner.solvers.levels.level_mix import Mix, Offer, expected_of, offers_of, reuse_offers, routes_of
+from schemas.messages import ReuseFloor, ReusePlan
+
+PROFILE, PUBLISHED, MODM = 0, 1, 2  # whose floors
 
 PARAMETERS = {
     "batch": BATCH,
-    "similar_share": Parameter(0.5, 0, 1),  # of prompts with a past one similar enough; an assumption: set your own
+    "floors": Parameter(PROFILE, PROFILE, MODM, is_whole=True),  # 1: NIRVANA's; 2: MoDM's; 0: the profile's, else 1
+    "guard": Parameter(0, 0, 1, is_whole=True),  # 1: facts are compared, as the profile allows it
 }
+
+# Similarity -> share of 50 steps. Source: NIRVANA as MoDM re-implements it (K = 5, 10, 15, 20, 25)
+NIRVANA_FLOORS: Final = tuple(
+    ReuseFloor(similarity=similarity, share=k / 50)
+    for similarity, k in ((0.65, 5), (0.75, 10), (0.85, 15), (0.9, 20), (0.95, 25))
+)
+# CLIP's cosine of prompt and image -> share of 50 steps. Source: MoDM's code (K = 5, 10, 15, 25, 30)
+MODM_FLOORS: Final = tuple(
+    ReuseFloor(similarity=similarity, share=k / 50)
+    for similarity, k in ((0.25, 5), (0.27, 10), (0.28, 15), (0.29, 25), (0.3, 30))
+)
 
 
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> PlanProposal:
-    """Put all workers on one variant, similar prompts evenly on its reuse levels. Parameters: batch, similar_share."""
+    """Put all workers on one variant, K left to each prompt's similarity. Parameters: batch, floors, guard."""
     del memory  # constant in time
     settings = validate_parameters(parameters, PARAMETERS)
-    best, batch, n_workers = catalog.best().name, int(settings["batch"]), len(observation.workers)
-    reuse = reuse_offers(catalog, batch)
-    offers = reuse or tuple(o for o in offers_of(catalog, {best: batch}) if o.level == best)
-    base = offers[0].variant
-    mix = Mix({base: n_workers}, _shares(offers, settings["similar_share"]), 1.0)
-    strategy = "reuse" if reuse else "models"
-    begun = (
-        f"{settings['similar_share']:.0%} of prompts begun from a similar image"
-        if reuse
-        else "the catalog has no reuse levels to route to, so every image is begun from noise"
-    )
+    batch, n_workers = int(settings["batch"]), len(observation.workers)
+    group, words = _reuse_of(observation, catalog, int(settings["floors"]), is_guarded=settings["guard"] > 0)
+    offers = _offers(catalog, batch, group)
+    base, deepest = offers[0].variant, offers[-1].level
+    mix = Mix({base: n_workers}, {deepest: 1.0}, 1.0)
+    strategy = "reuse" if group else "models"
     return PlanProposal(
         strategy=strategy,
         routes=routes_of(mix, offers, catalog, strategy, None)[0],
         allocation=assign(mix.counts, observation.workers),
         batch={base: batch},
         expected=expected_of(mix, offers, catalog, observation.planning_rps),
-        reason=f"everything on {base}, {counted(n_workers, 'worker')}; {begun}",
+        reason=f"everything on {base}, {counted(n_workers, 'worker')}; {words}",
+        reuse=group,
     )
 
 
-def _shares(offers: tuple[Offer, ...], similar: float) -> dict[str, float]:
-    full, others = offers[0], offers[1:]
-    if not others or similar == 0:
-        return {full.level: 1.0}
-    rest = {full.level: 1 - similar} if similar < 1 else {}
-    return rest | {offer.level: similar / len(others) for offer in others}
+def _offers(catalog: Catalog, batch: int, group: ReusePlan | None) -> tuple[Offer, ...]:
+    """The best variant in full; with reuse, it and the level that lets its floors save all that they may."""
+    if group is None:
+        best = catalog.best().name
+        return tuple(offer for offer in offers_of(catalog, {best: batch}) if offer.level == best)
+    full, *later = reuse_offers(catalog, batch, group.hits, losses_of(catalog, group))
+    most = step_of(group.floors[-1].share, catalog.level(full.variant).steps)
+    steps = {level.name: level.reuse_step for level in levels_of(catalog, "reuse")}
+    within = [offer for offer in later if steps[offer.level] <= most]
+    return full, max(within or later, key=lambda offer: steps[offer.level])
+
+
+def _reuse_of(seen: Observation, catalog: Catalog, whose: int, *, is_guarded: bool) -> tuple[ReusePlan | None, str]:
+    """Return what the plan says of reuse, and in words what becomes of prompts."""
+    profile = catalog.reuse_profile
+    if profile is None or not any(level.reuse_step for level in levels_of(catalog, "reuse")):
+        return None, "the catalog has no profile of reuse, so every image is begun from noise"
+    if is_guarded and profile.guard is None:
+        return None, "the profile of reuse has no guard, so every image is begun from noise"
+    key = TEXT_IMAGE if whose == MODM else ""
+    if whose == MODM and not neighbours_of(profile, key):
+        return None, "nobody measured how similar prompts are to stored images, so every image is begun from noise"
+    floors, named = _floors(profile, whose)
+    group = reuse_plan(
+        catalog,
+        profile,
+        floors,
+        seen.reuse.hits if seen.reuse else {},
+        guard=profile.guard if is_guarded else None,
+        key=key,
+    )
+    guarded = ", facts compared" if is_guarded else ""
+    return group, f"images begun from similar ones by {named} floors{guarded}"
+
+
+def _floors(profile: ReuseProfile, whose: int) -> tuple[Sequence[ReuseFloor], str]:
+    if whose == MODM:
+        return MODM_FLOORS, "MoDM's"
+    if whose == PROFILE and profile.floors:
+        return profile.floors, "the profile's"
+    return NIRVANA_FLOORS, "NIRVANA's"

@@ -16,6 +16,7 @@ class Entry:
     bytes: int  # of its latent, image apart, and row
     uses: int = 0  # requests that began from it
     saved_steps: int = 0  # by them together
+    latent_uri: str = ""  # its object
 
 
 Order = Callable[[Entry], tuple[float, ...]]

@@ -6,12 +6,14 @@ state, and says which share of the steps that allows. Which share is a plan's or
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from planner.reuse.facts import PromptFacts, Thing
-from schemas.errors import PochadeError
+from planner.reuse.terms import Difference as Difference
+from planner.reuse.terms import GuardShares as GuardShares
+from planner.reuse.terms import InvalidShares as InvalidShares
 
 
 class Verdict(StrEnum):
@@ -23,22 +25,6 @@ class Verdict(StrEnum):
     UNSURE = "unsure"  # one of them was not understood, and nothing else shows that they differ
 
 
-class Difference(StrEnum):
-    """A kind of fact in which two prompts differ."""
-
-    COUNT = "count"
-    COLOUR = "colour"
-    SIZE = "size"
-    OBJECT = "object"
-    ATTRIBUTE = "attribute"
-    BINDING = "binding"  # the same words, but not of the same things
-    RELATION = "relation"  # places in the image included
-    NEGATION = "negation"
-    BACKGROUND = "background"
-    TEXT = "text"  # quoted
-    STYLE = "style"
-
-
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """How the facts of two prompts compare, and in what they differ."""
@@ -48,30 +34,12 @@ class Comparison:
     doubts: frozenset[str] = frozenset()  # of both readers
 
 
-class InvalidShares(PochadeError):
-    """Shares of the guard that are no shares."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuardShares:
-    """Verdict -> share of the steps that may be skipped, as a plan or a profile says. What is not named allows none."""
-
-    equal: float
-    style: float = 0.0
-    unsure: float = 0.0
-    differs: Mapping[Difference, float] = field(default_factory=dict)  # of several the least counts
-
-    def __post_init__(self) -> None:
-        for share in (self.equal, self.style, self.unsure, *self.differs.values()):
-            if not 0.0 <= share < 1.0:
-                raise InvalidShares(f"a share of the guard must be in [0, 1): got {share}; correct the plan")
-
-    def of(self, comparison: Comparison) -> float:
-        """Return the share of the steps that a comparison allows."""
-        if comparison.verdict is Verdict.DIFFERS:
-            shares = [self.differs.get(each, 0.0) for each in comparison.differences]
-            return min(*shares, self.unsure if comparison.doubts else shares[0])
-        return {Verdict.EQUAL: self.equal, Verdict.STYLE: self.style, Verdict.UNSURE: self.unsure}[comparison.verdict]
+def allowed_share(shares: GuardShares, comparison: Comparison) -> float:
+    """Return the share of the steps that a comparison allows."""
+    if comparison.verdict is Verdict.DIFFERS:
+        allowed = [shares.differs.get(each, 0.0) for each in comparison.differences]
+        return min(*allowed, shares.unsure if comparison.doubts else allowed[0])
+    return {Verdict.EQUAL: shares.equal, Verdict.STYLE: shares.style, Verdict.UNSURE: shares.unsure}[comparison.verdict]
 
 
 def compare(one: PromptFacts, other: PromptFacts) -> Comparison:

@@ -3,8 +3,11 @@
 A store may return rows of other tenants, deleted or expired ones: a filter is a request to it, and a delete a promise.
 """
 
+import hashlib
+import re
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 
 class Miss(StrEnum):
@@ -12,6 +15,8 @@ class Miss(StrEnum):
 
     ROUTE = "route"  # the route asks for no reuse
     INELIGIBLE = "ineligible"  # `eligibility.lookup_refusal` says why
+    RETRY = "retry"  # an earlier attempt at the job did not end well
+    ABSENT = "absent"  # this worker has no vector store, or is opening it, or its engine has no latents
     UNPROFITABLE = "unprofitable"  # a lookup costs what it could save
     BREAKER = "breaker"  # the breaker is open: not asked
     TIMEOUT = "timeout"  # the lookup or the fetch did not answer by its deadline
@@ -23,11 +28,12 @@ class Miss(StrEnum):
     DIMENSION = "dimension"  # of the vector, or of the latent
     STALE = "stale"  # expired
     DERIVED = "derived"  # begun from a stored image itself
-    RUBBISH = "rubbish"  # a similarity that is no number in [-1, 1]
+    RUBBISH = "rubbish"  # a similarity that is no number in [-1, 1], or a latent that is damaged
     FLOOR = "floor"  # not similar enough for any step
     GUARD = "guard"  # states other facts
     GONE = "gone"  # the row is there, but its latent is not
     STEPS = "steps"  # too few steps for the share that is allowed
+    ENGINE = "engine"  # it could not begin with the latent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +78,24 @@ def fault(neighbour: Neighbour | None, wanted: Wanted, now_ms: float) -> Miss | 
     if neighbour.depth != 0:
         return Miss.DERIVED
     return None if -1.0 <= neighbour.similarity <= 1.0 + ROUNDING else Miss.RUBBISH
+
+
+def latent_name(tenant: str, job_id: str) -> str:
+    """Name of a latent's object, of which the key is made: it tells whose it is, whatever a row says."""
+    return f"{tenant_mark(tenant)}-{job_id}"
+
+
+LATENT_NAME: Final = re.compile(r"[0-9a-f]{16}-")  # how the names of latents begin
+
+
+def tenant_mark(tenant: str) -> str:
+    """What the names of a tenant's latents begin with."""
+    return hashlib.sha256(tenant.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def is_named_for(uri: str, tenant: str) -> bool:
+    """Whether a latent's object was stored for this tenant."""
+    return uri.rpartition("/")[2].startswith(f"{tenant_mark(tenant)}-")
 
 
 ROUNDING = 1e-3  # by which a store's cosine of equal vectors may exceed 1

@@ -6,50 +6,17 @@ from a hit               stored ---> image      (N - K) / N of the time
 """
 
 import math
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from planner.catalog.entries import expected_steps as expected_steps
+from planner.reuse.eligibility import Refusal
 from planner.reuse.neighbour import Miss, Neighbour, Wanted, fault
-from schemas.errors import PochadeError
+from planner.reuse.terms import Floor as Floor
+from planner.reuse.terms import Floors as Floors
+from planner.reuse.terms import InvalidFloors as InvalidFloors
 
 _ROUNDING = 1e-9  # .3 of 10 steps are 3, whatever the floating point says
-
-
-class Floor(NamedTuple):
-    """From this similarity on, this share of the steps may be skipped."""
-
-    similarity: float  # cosine, [-1, 1]
-    share: float  # of N, [0, 1)
-
-
-class InvalidFloors(PochadeError):
-    """Similarity floors that contradict themselves."""
-
-
-@dataclass(frozen=True, slots=True)
-class Floors:
-    """Similarity -> share of the steps. Source: NIRVANA's table of similarity and K, as shares of its 50 steps."""
-
-    floors: tuple[Floor, ...] = ()  # rising in similarity and share; none: nothing is reused
-
-    def __post_init__(self) -> None:
-        for floor in self.floors:
-            if not (-1.0 <= floor.similarity <= 1.0 and 0.0 <= floor.share < 1.0):
-                limits = "similarity in [-1, 1] and share in [0, 1)"
-                raise InvalidFloors(f"a floor must have a {limits}: got {tuple(floor)}; correct it")
-        for lower, upper in zip(self.floors, self.floors[1:], strict=False):
-            if lower.similarity >= upper.similarity or lower.share > upper.share:
-                got = f"got {tuple(lower)} before {tuple(upper)}"
-                raise InvalidFloors(f"floors must rise in similarity, and their shares never fall: {got}; sort them")
-
-    def share(self, similarity: float) -> float:
-        """Return the share of the steps that a neighbour of this similarity may save; 0 below all floors."""
-        if math.isnan(similarity):
-            return 0.0
-        at = bisect_right([floor.similarity for floor in self.floors], similarity)
-        return self.floors[at - 1].share if at else 0.0
 
 
 class Reuse(NamedTuple):
@@ -65,6 +32,7 @@ class FullRun(NamedTuple):
     """The decision to run all steps, and why."""
 
     why: Miss
+    refusal: Refusal | None = None  # of an ineligible request
 
 
 Decision = Reuse | FullRun
@@ -74,7 +42,7 @@ class Candidate(NamedTuple):
     """A neighbour with the share of the steps that the guard allows for the facts of its prompt."""
 
     neighbour: Neighbour
-    guard_share: float  # [0, 1)
+    guard_share: float  # [0, 1]; 1: there is no guard
 
 
 def step_of(share: float, steps: int) -> int:
@@ -125,11 +93,6 @@ def _of_one(
     if not guard_share > 0.0:
         return Miss.GUARD
     return step_of(min(route_share, guard_share, by_floor), steps) or Miss.STEPS
-
-
-def expected_steps(hit_rate: float, step: int, steps: int) -> float:
-    """Return the mean number of steps of a level: h (N - K) + (1 - h) N, as a miss runs in full."""
-    return hit_rate * (steps - step) + (1.0 - hit_rate) * steps
 
 
 def saved_share(decisions: Sequence[Decision], steps: int) -> float:

@@ -7,17 +7,19 @@ judge(score, rule)    -> NotWritten | Write
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from planner.reuse.eligibility import Asked, Refusal, storage_refusal
-from planner.serving.quotas import Bucket, Quota, take_tokens
+from planner.reuse.terms import WriteRule as WriteRule
+from planner.serving.quotas import Bucket, take_tokens
 from schemas.ids import draw
 from schemas.messages import Status
 
+STORE_SALT = "reuse/store"
 SALT = "reuse/score"  # never the plan's version: an image that comes again is decided alike
-UNLIMITED: Final = Quota()
 
 
 class Unwritten(StrEnum):
@@ -28,6 +30,8 @@ class Unwritten(StrEnum):
     REFUSED = "refused"  # `eligibility.storage_refusal` says why
     UNSCORED = "unscored"  # nobody scored it, and it is not of the share that is scored here
     POOR = "poor"  # its score is below the threshold
+    UNSTORED = "unstored"  # its latent is not there: the request or the plan did not want it, or the store was away
+    STALE = "stale"  # it would be expired already
     CAPPED = "capped"  # its tenant writes too much
 
 
@@ -51,16 +55,6 @@ class Write(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteRule:
-    """What a plan asks of images that enter."""
-
-    discriminator: str = ""  # the check; "": none, as in ARGUS, which stores every image
-    threshold: float = 0.0  # enters if score > threshold
-    scored_share: float = 1.0  # of the images that no cascade scored, those that the writer scores itself
-    quota: Quota = UNLIMITED  # of each tenant's writes; its rate 0: unlimited
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """The end of a request as the index writer reads it."""
 
@@ -70,6 +64,14 @@ class Ended:
     reuse_steps: tuple[int, ...] = ()  # K of every stage of its path
     score: float | None = None  # a cascade's; None: not scored
     scored_by: str = ""  # the discriminator
+    has_latent: bool = True  # its latent is stored
+    ended_ms: int = 0  # epoch ms
+
+
+def is_stored(request_id: str, asked: Asked, reuse_steps: Iterable[int], share: float) -> bool:
+    """Whether a worker stores an image's latent: only of what may enter, and a share drawn by the request's id."""
+    is_derived = any(step != 0 for step in reuse_steps)
+    return not is_derived and storage_refusal(asked) is None and draw(request_id, STORE_SALT) < share
 
 
 def examine(ended: Ended, rule: WriteRule) -> NotWritten | ScoreFirst | Write:

@@ -1,5 +1,6 @@
 """Reads a plan's cascades for a request: whether its images are scored, how long that takes, and which are kept."""
 
+from planner.catalog.entries import variant_of
 from planner.catalog.model import Catalog
 from planner.serving.requests import RequestValues
 from schemas.messages import Cascade, ClassifiedRequest, Plan
@@ -11,8 +12,12 @@ def may_escalate(request: RequestValues, catalog: Catalog) -> bool:
 
 
 def cascade_of(plan: Plan, level: str) -> Cascade | None:
-    """Return the cascade that holds for images of a level; None: the level's images are not scored."""
-    return next((cascade for cascade in plan.cascades if cascade.level == level), None)
+    """Return the cascade that holds for images of a level; None: the level's images are not scored.
+
+    Images that begin from a stored latent, of a level such as "heavy~k4", are judged as those of their variant are.
+    """
+    variant = variant_of(level)
+    return next((cascade for cascade in plan.cascades if cascade.level in (level, variant)), None)
 
 
 def judging_ms(plan: Plan, level: str, catalog: Catalog) -> float:

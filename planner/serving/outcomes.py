@@ -3,7 +3,8 @@
 import dataclasses
 import json
 import math
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
+from typing import Any
 
 from planner.serving.decisions import Rejection
 from schemas.avro import to_wire
@@ -24,8 +25,8 @@ Subject = str | GenerateRequest | ClassifiedRequest | GenerateJob
 """What is known of a request when it ends: from its bare id (a poison record) to a job with a path behind it."""
 
 
-def step_of(image: ImageGenerated, confidence: float | None, threshold: float | None) -> Stage:
-    """The stage of a request's path that made this image. None, None: not scored."""
+def step_of(image: ImageGenerated, confidence: float | None, threshold: float | None, discriminator: str = "") -> Stage:
+    """The stage of a request's path that made this image. None, None: not scored; else by this discriminator."""
     job = image.job
     return Stage(
         stage=job.stage,
@@ -43,6 +44,9 @@ def step_of(image: ImageGenerated, confidence: float | None, threshold: float | 
         overridden=job.overridden,
         refine_from_step=image.refine_from_step,
         probability=job.probability if job.stage == 0 else 0.0,
+        discriminator=discriminator,
+        reuse=image.reuse,
+        latent=image.latent,
     )
 
 
@@ -53,11 +57,11 @@ def as_score(confidence: float | None) -> float:
 
 def completed(
     image: ImageGenerated, confidence: float | None, threshold: float | None,
-    *, reason: str, by: str, policy: str, now_ms: int,
+    *, reason: str, by: str, policy: str, now_ms: int, discriminator: str = "",
 ) -> Outcome:  # fmt: skip
     """The image is the answer."""
     outcome = _ended(Status.COMPLETED, image.job, reason, by, policy, now_ms)
-    return dataclasses.replace(outcome, path=(*image.job.path, step_of(image, confidence, threshold)))
+    return dataclasses.replace(outcome, path=(*image.job.path, step_of(image, confidence, threshold, discriminator)))
 
 
 def completed_by_draft(job: GenerateJob, *, reason: str, by: str, now_ms: int) -> Outcome:
@@ -184,7 +188,17 @@ def result_of(outcome: Outcome) -> Result:
         overridden=last.overridden if last else (),
         code=outcome.code,
         retry_after_ms=outcome.retry_after_ms,
+        **_reuse_of(outcome.path),
     )
+
+
+def _reuse_of(path: Sequence[Stage]) -> dict[str, Any]:
+    """Return what a result says of reuse: a draft that began from a stored latent counts, as it was refined."""
+    begun = [stage.reuse for stage in path if stage.reuse is not None]
+    for reuse in reversed(begun):
+        if reuse.step:
+            return {"reused": True, "reuse_step": reuse.step, "similarity": reuse.similarity}
+    return {"reuse_miss": begun[0].miss} if begun else {}
 
 
 def _created_ms(request: GenerateRequest, classified: ClassifiedRequest | None) -> int:

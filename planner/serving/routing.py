@@ -17,7 +17,7 @@ import sys
 from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from planner.catalog.entries import variant_of
+from planner.catalog.entries import expected_steps, reuse_step, variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.option_limits import MAX_IMAGES, QUALITIES, TIERS, check_options
 from planner.catalog.options import AS_IT_IS, ResolvedOptions, resolve_options, resolved_ms
@@ -110,7 +110,7 @@ class _Level:
     def __init__(self, name: str, catalog: Catalog) -> None:
         self.variant = catalog.level(variant_of(name))
         self.name = self.variant.name
-        self.first_step = int(name.partition("~k")[2] or 0)  # of "heavy~k4": 4, with a similar past image
+        self.first_step = reuse_step(name)  # of "heavy~k4": 4, with a similar past image
         self.cheaper = [variant.name for variant in catalog.cheaper_than(self.name)]
         self.dearer = [variant.name for variant in catalog.dearer_than(self.name)]
 
@@ -154,6 +154,14 @@ class _PlanFacts:
             choices = self._choices[id(route)] = choices_of(route)
         return sample(choices, classified.request.request_id)
 
+    def expected_ms(self, level: str, resolved: "Resolved") -> float:
+        """Mean run time on a level: where the plan says how often a stored latent is found, a miss runs in full."""
+        step = resolved.options.refine_from_step
+        if not step or self.plan.reuse is None:
+            return resolved.run_ms
+        steps, hit_rate = resolved.options.steps, self.plan.reuse.hits.get(level, 0.0)
+        return resolved.run_ms * expected_steps(hit_rate, step, steps) / (steps - step)
+
     def judging_ms(self, level: str) -> float:
         found = self._judging_ms.get(level)
         if found is None:
@@ -172,7 +180,8 @@ class _Costs:
 
     def _resolve(self, level: str) -> Resolved:
         if level not in self._resolved:
-            self._resolved[level] = self._levels[level].resolve(self._options)
+            found = self._levels[level].resolve(self._options)
+            self._resolved[level] = Resolved(found.options, self._facts.expected_ms(level, found))
         return self._resolved[level]
 
     def total_ms(self, level: str) -> float:

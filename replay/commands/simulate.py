@@ -136,7 +136,7 @@ def simulate(
     asked["slo"] = asked["slo"] or catalog.slo_s
     _require(asked, catalog.name)
     setups = setups_of(settings, catalog, asked)
-    if warning := unheeded(setups[0].outages):
+    if warning := unheeded(setups[0].outages, catalog):
         click.echo(f"--failures: {warning}", err=True)
     trace = given.open(context.obj)
     report_skipped(trace)
@@ -183,7 +183,14 @@ def _run(setups: "list[Setup]", trace: "Trace", seeds: int) -> "dict[str, list[R
 def _show(found: dict[str, Any], runs: "dict[str, list[Ran]]") -> None:
     from rich.console import Console
 
-    from replay.simulation.results.tables import describe_bound, describe_parts, describe_stores, did, figures_table
+    from replay.simulation.results.tables import (
+        describe_bound,
+        describe_parts,
+        describe_reuse,
+        describe_stores,
+        did,
+        figures_table,
+    )
 
     console = Console()
     if not console.is_terminal:
@@ -195,6 +202,8 @@ def _show(found: dict[str, Any], runs: "dict[str, list[Ran]]") -> None:
             console.print(describe_parts(policy, parts), highlight=False, soft_wrap=True)
         if "stores" in row:
             console.print(describe_stores(policy, row["stores"]), highlight=False, soft_wrap=True)
+        if "reuse" in row:
+            console.print(describe_reuse(policy, row["reuse"]), highlight=False, soft_wrap=True)
     if found["fluid_bound"]:
         console.print(describe_bound(found["fluid_bound"]), highlight=False, soft_wrap=True)
 

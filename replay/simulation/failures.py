@@ -5,6 +5,7 @@ import math
 import pathlib
 from collections.abc import Sequence
 
+from planner.catalog.model import Catalog
 from replay.simulation.setup import Outage
 from replay.traces.outages import COLUMNS, STORES, VECTOR_STORE
 from schemas.errors import PochadeError
@@ -37,12 +38,12 @@ def read_failures(path: pathlib.Path, worker_ids: Sequence[str]) -> tuple[Outage
     return tuple(sorted(outages, key=lambda outage: outage.at_ms))
 
 
-def unheeded(outages: Sequence[Outage]) -> str:
+def unheeded(outages: Sequence[Outage], catalog: Catalog) -> str:
     """Return which part of a schedule has no effect, and why; "" if all of it counts."""
     count = sum(outage.worker_id == VECTOR_STORE for outage in outages)
-    if not count:
+    if not count or catalog.reuse_profile is not None:
         return ""
-    why = "no plan can begin images from past ones yet, live or simulated, so nothing asks it"
+    why = f"the catalog {catalog.name} has no profile of reuse, so nothing asks it"
     return f"{count} of the {len(outages)} changes are of the {VECTOR_STORE} and change nothing: {why}"
 
 

@@ -6,7 +6,10 @@ from typing import Protocol
 from planner.catalog.entries import Variant
 from planner.catalog.options import AS_IT_IS, ResolvedOptions
 from planner.control.shedding import ORDINARY
+from planner.reuse.steps import Decision
 from planner.serving.placement import Placement
+
+REUSE_MARK = "~k"  # of a reuse level's name: "heavy~k4" skips up to 4 steps
 
 
 class Draws(Protocol):
@@ -31,8 +34,8 @@ class Job:
     """
 
     __slots__ = (
-        "arrived_ms", "attempt", "deadline_ms", "deaths", "draft", "draws", "how", "level", "number", "order",
-        "partition", "request_id", "row", "step", "variant",
+        "arrived_ms", "attempt", "deadline_ms", "deaths", "draft", "draws", "expected_ms", "how", "is_under_way",
+        "level", "number", "order", "partition", "request_id", "reuse", "row", "share", "step", "variant",
     )  # fmt: skip
 
     # Of a request that asks for nothing but an image, as most do; `wishes.WishJob` has its own.
@@ -48,7 +51,11 @@ class Job:
         self.arrived_ms, self.deadline_ms = arrived_ms, deadline_ms
         self.draws, self.row = draws, row
         self.level = self.variant = ""  # decided by the router
-        self.step = 0  # of the variant's, where it begins with a draft or a past image
+        self.step = 0  # of the variant's, where it begins with a draft or a stored latent
+        self.share = 0.0  # of its steps, that its level lets a stored latent save; 0: none
+        self.expected_ms: float | None = None  # mean run time until it was looked up; None: it needs no lookup
+        self.reuse: Decision | None = None  # of its lookup; None: there was none
+        self.is_under_way = False  # it arrived while the fleet changed its strategy
         self.how: ResolvedOptions | None = None  # apart from how many; None: as its variant does, from `step` on
         self.attempt = 1  # as its record says
         self.deaths: int | None = None  # owners that died with the record alone in hand; None: none died with it at all
@@ -71,9 +78,27 @@ class Job:
         """Strategy -> the level believed optimal for the prompt."""
         return self.draws.classes[self.row]
 
-    def placed(self, placement: Placement, step: int) -> None:
-        """Go to the level of a placement, whose variant begins at `step` of its own."""
-        self.level, self.variant, self.step = placement.level, placement.variant, step
+    def placed(self, placement: Placement, share: float) -> None:
+        """Go to the level of a placement, which lets a stored latent save this share of the steps."""
+        self.level, self.variant, self.step, self.share = placement.level, placement.variant, 0, share
+        self.expected_ms = placement.run_ms if share else None
+
+    def begin_at(self, step: int, own_step: int) -> None:
+        """Begin at this step of the job's own steps, which is `own_step` of its variant's, after a lookup."""
+        del step
+        self.step, self.expected_ms = own_step, None
+
+    def escalate(self, level: str, variant: str) -> None:
+        """Go on to the next level with the image as a draft, which is nearer than any stored latent."""
+        self.draft = self.generated
+        self.level, self.variant, self.share, self.expected_ms = level, variant, 0.0, None
+
+    @property
+    def generated(self) -> tuple[str, int]:
+        """Level and step of its image: of one begun from a stored latent the level of its own K, of a miss in full."""
+        if not self.share:
+            return self.level, self.step
+        return (f"{self.variant}{REUSE_MARK}{self.step}" if self.step else self.variant), 0
 
     def on(self, variant: Variant, step: int) -> tuple[ResolvedOptions | None, int]:
         """`how` and `step` on a variant that begins at this step of its own, over the job's image if it has one."""

@@ -46,11 +46,17 @@ class OverriddenJob(Job):
         self.images = asked.wish.options.n
         self.judged = self.images * may_escalate(self, catalog)
 
-    def placed(self, placement: Placement, step: int) -> None:
+    def placed(self, placement: Placement, share: float) -> None:
         """Go to the level of a placement, and have its options there."""
-        super().placed(placement, step)
-        how = placement.options._replace(n=1, overridden=())
-        self.how = None if how == resolve_options(AS_IT_IS, self._catalog.level(placement.variant), step) else how
+        super().placed(placement, share)
+        how = placement.options._replace(n=1, overridden=(), refine_from_step=0)
+        self.how = None if how == resolve_options(AS_IT_IS, self._catalog.level(placement.variant)) else how
+
+    def begin_at(self, step: int, own_step: int) -> None:
+        """Begin at this step of the steps that its options ask for."""
+        super().begin_at(step, own_step)
+        if self.how is not None:
+            self.how = self.how._replace(refine_from_step=step)
 
     def on(self, variant: Variant, step: int) -> tuple[ResolvedOptions | None, int]:
         """Return the request's options on a variant, None where they are its defaults, and the step it begins at."""

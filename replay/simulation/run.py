@@ -17,12 +17,14 @@ from replay.simulation.draws.synthetic import SyntheticOutcomes
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Draws, Job
 from replay.simulation.overrides import BATCH, RequestedOverrides, metrics_for
+from replay.simulation.results.reuse_metrics import Figure
 from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.results.timeline import Timeline
 from replay.simulation.roles.batch_gate import BatchClassifier
 from replay.simulation.roles.fleet import Fleet
 from replay.simulation.roles.heartbeats import Heartbeats
 from replay.simulation.roles.judge import Judge
+from replay.simulation.roles.lookups import Lookups
 from replay.simulation.roles.observation_feed import ObservationFeed
 from replay.simulation.roles.plan_state import PlanState
 from replay.simulation.roles.planning import PlannerLoop
@@ -33,7 +35,7 @@ from replay.simulation.roles.serving import Serving
 from replay.simulation.roles.stores import ObjectStore
 from replay.simulation.setup import Outage, Setup
 from replay.simulation.times import CallTimes
-from replay.traces.outages import OBJECT_STORE, STORES
+from replay.traces.outages import OBJECT_STORE, VECTOR_STORE
 from schemas.messages import Plan
 
 STEP_MS = 1000.0  # of the clock, when nothing arrives any more
@@ -59,6 +61,7 @@ class Ran:
     switches: int
     solver_s: float  # wall time of planning
     stores: dict[str, float] = field(default_factory=dict)  # as `ObjectStore.as_table`
+    reuse: dict[str, Figure] = field(default_factory=dict)  # as `ReuseMetrics.as_table`; {}: no plan asked for it
 
     @property
     def up_ms(self) -> float:
@@ -97,7 +100,8 @@ class Simulation:
         times, self.tally = CallTimes(catalog), metrics_for(wishes, setup.slo_ms, arrivals_ms)
         self._pulse = pulse = Heartbeats(agenda, timing, times)
         self._store = store = ObjectStore(agenda)
-        serving = Serving(agenda, board, catalog, timing, times, self.tally, store, setup.seed)
+        self._lookups = Lookups(agenda, board, catalog, setup.seed)
+        serving = Serving(agenda, board, catalog, timing, times, self.tally, store, self._lookups, setup.seed)
         self._fleet = Fleet(agenda, board, catalog, timing, pulse, serving, self.tally, setup.seed)
         rights = Rights(setup.quotas) if self.tally.tenants else None
         limits = BacklogLimits(timing.interactive_backlog_ms, timing.most_backlog_ms)
@@ -183,8 +187,8 @@ class Simulation:
     def _on_outage(self, outage: Outage) -> None:
         if outage.worker_id == OBJECT_STORE:
             self._store.change(outage.is_up)
-        elif outage.worker_id in STORES:
-            pass  # nothing that is simulated asks it, as nothing live does
+        elif outage.worker_id == VECTOR_STORE:
+            self._lookups.store.change(outage.is_up)
         elif outage.is_up:
             self._fleet.start(outage.worker_id)
             self._planner.plan_if_due()
@@ -207,4 +211,11 @@ class Simulation:
             switches=self._fleet.switches,
             solver_s=self._planner.solver_s,
             stores=self._store.as_table(ended_ms),
+            reuse=self._reuse(ended_ms),
         )
+
+    def _reuse(self, ended_ms: float) -> dict[str, Figure]:
+        if not self._lookups.is_used:
+            return {}
+        self._lookups.metrics.down_ms = self._lookups.store.down_ms(ended_ms)
+        return self._lookups.metrics.as_table(self.tally.under_way, self.tally.under_way_violations)

@@ -18,7 +18,7 @@ from replay.simulation.draws.synthetic import SyntheticOutcomes
 from replay.simulation.overrides import requested_overrides
 from replay.simulation.run import Ran, Simulation
 from replay.simulation.setup import Setup
-from replay.simulation.times import Begun, CallTimes, LevelTimes
+from replay.simulation.times import CallTimes, LevelTimes
 from replay.traces import Trace
 from schemas.errors import Unknown
 from schemas.messages import Status
@@ -54,7 +54,7 @@ def baseline_of(ran: Ran) -> Setup | None:
     that its run time is: with two levels the share is the run's own, with more it is not 0 because the best was unused.
     """
     catalog, completed = ran.setup.catalog, ran.tally.ends[Status.COMPLETED]
-    run_ms = LevelTimes(CallTimes(catalog), Begun())
+    run_ms = LevelTimes(CallTimes(catalog))
     least_ms, most_ms = run_ms[catalog.cheapest().name], run_ms[catalog.best().name]
     if not completed or most_ms <= least_ms:
         return None

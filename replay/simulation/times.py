@@ -2,19 +2,21 @@
 
 from collections.abc import Sequence
 
-from planner.catalog.entries import run_ms, variant_of
+from planner.catalog.entries import reuse_share, reuse_step, run_ms, variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.options import ResolvedOptions, resolved_ms
 from replay.simulation.job import Job
 
-STEP = "~k"  # of a reuse level's name: "heavy~k4" begins at step 4 with a similar past image
 
+class ReuseShares(dict[str, float]):
+    """level -> the share of its steps that it lets a stored latent save: 0 but for a reuse level."""
 
-class Begun(dict[str, tuple[str, int]]):
-    """level -> the variant that generates it, and the step at which it begins: 0 but for a reuse level."""
+    def __init__(self, catalog: Catalog) -> None:
+        super().__init__()
+        self._catalog = catalog
 
-    def __missing__(self, level: str) -> tuple[str, int]:
-        self[level] = variant_of(level), int(level.partition(STEP)[2] or 0)
+    def __missing__(self, level: str) -> float:
+        self[level] = reuse_share(level, self._catalog.level(variant_of(level)))
         return self[level]
 
 
@@ -37,7 +39,9 @@ class CallTimes(dict[tuple[str, int, int], float]):
         return resolved_ms(self.catalog.level(variant), how._replace(n=images))
 
     def of_job(self, job: Job) -> float:
-        """Run time in ms of a job alone."""
+        """Run time in ms of a job alone; one that is to be looked up takes its mean over hits and misses."""
+        if job.expected_ms is not None:
+            return job.expected_ms
         return self.call_ms(job.variant, job.images, job.how, job.step)
 
     def of_call(self, jobs: Sequence[Job]) -> float:
@@ -48,13 +52,12 @@ class CallTimes(dict[tuple[str, int, int], float]):
 
 
 class LevelTimes(dict[str, float]):
-    """level -> ms of one image, from noise or, of a reuse level, from its past image."""
+    """level -> ms of one image, from noise or, of a reuse level, from a stored latent."""
 
-    def __init__(self, calls: CallTimes, begun: Begun) -> None:
+    def __init__(self, calls: CallTimes) -> None:
         super().__init__()
-        self._calls, self._begun = calls, begun
+        self._calls = calls
 
     def __missing__(self, level: str) -> float:
-        variant, step = self._begun[level]
-        self[level] = self._calls[variant, 1, step]
+        self[level] = self._calls[variant_of(level), 1, reuse_step(level)]
         return self[level]

@@ -66,6 +66,12 @@ OPTIONS = (
     click.option("--adapter", "adapters", multiple=True, help="Name of a LoRA adapter to apply; may be repeated."),
     click.option("--control", "controls", multiple=True, help="Name of a ControlNet to apply; may be repeated."),
     click.option(
+        "--reuse",
+        type=click.Choice(["off", "own"]),
+        help="Whether the image may begin from a similar one of the same tenant, and be stored for that: own also with "
+        "--seed, off never (default: without --seed only).",
+    ),
+    click.option(
         "--strict",
         is_flag=True,
         help="Reject the request (REJECTED) instead of overriding an option that the variant cannot honour.",
@@ -162,6 +168,7 @@ def submit(
       pochade submit "a black cat at night" --wait --seed 7
       pochade submit "three golden stars" --wait --deadline 2.5 -o json
       pochade submit "a blue boat" --quality high -n 4 --steps 12 --strict
+      pochade submit "two red hearts" --wait --reuse own
       pochade submit --file prompts.jsonl --wait
     """
     left_ms = _deadline_ms(deadline, deadline_ms)

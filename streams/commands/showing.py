@@ -13,7 +13,7 @@ from rich.table import Table
 
 from schemas.avro import to_wire
 from schemas.messages import Result, Stage, Status
-from streams.operator.explain import steps_of, why
+from streams.operator.explain import how_begun, steps_of, why
 from streams.visible import visible
 
 COLUMNS = ("ended", "outcome", "level", "confidence", "latency", "request", "prompt")
@@ -106,6 +106,9 @@ def _facts(result: Result) -> dict[str, str]:
     }
     if result.overridden:
         facts["overridden"] = "; ".join(result.overridden)
+    begun = [f"{step.level} {how_begun(step.reuse)}" for step in steps_of(result) if step.reuse is not None]
+    if begun:
+        facts["reuse"] = "; ".join(begun)
     if result.image_uri:
         facts["image"] = f"{place_of(result.image_uri)} ({result.width} x {result.height} px)"
     return facts

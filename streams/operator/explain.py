@@ -4,7 +4,7 @@ The result record alone is read.
 """
 
 from schemas.errors import InvalidRecord
-from schemas.messages import Result, Stage, Status
+from schemas.messages import Result, Stage, StageReuse, Status
 from streams.codec.avro import from_json
 
 VERBS = {
@@ -27,6 +27,14 @@ def steps_of(result: Result) -> tuple[Stage, ...]:
         message = f"path of the result of {result.request_id} is not a list of stages: {error}: {result.path:.80}"
         raise InvalidRecord(message) from error
     return steps
+
+
+def how_begun(reuse: StageReuse) -> str:
+    """Say in words whether a stage began from a stored latent, or why it did not."""
+    if reuse.step:
+        of = "" if reuse.similarity is None else f" of a similar prompt (cosine {reuse.similarity:.3f})"
+        return f"from step {reuse.step} of {reuse.steps}, with a stored image{of}"
+    return f"all {reuse.steps} steps: {reuse.miss or 'unknown'}"
 
 
 def why(result: Result) -> str:

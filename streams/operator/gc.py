@@ -42,7 +42,7 @@ class Mentions:
                 self._add_result(record)
             else:
                 image = decode(record.value, ImageGenerated)
-                uris = {each.uri for each in (image.image, *image.more)}
+                uris = {each.uri for each in (image.image, *image.more, image.latent) if each is not None}
                 self._by_images.setdefault(image.job.classified.request.request_id, set()).update(uris)
         except InvalidRecord:
             self.unreadable += 1
@@ -54,7 +54,7 @@ class Mentions:
         if result.image_uri:
             self._by_results.add(result.image_uri)
         for step in steps_of(result):
-            self._by_results.update(each.uri for each in (step.image, *step.more) if each is not None)
+            self._by_results.update(each.uri for each in (step.image, *step.more, step.latent) if each is not None)
 
     def needed(self) -> set[str]:
         """Return the URIs that a result or an open request names."""

@@ -9,6 +9,7 @@ from planner.catalog.curves import CascadeCurves, PairRow, SharePoint
 from planner.catalog.entries import Classifier, Discriminator, Variant
 from planner.catalog.measured import Start
 from planner.catalog.model import Catalog, Cut, Pair
+from planner.catalog.reuse import ReuseProfile
 from planner.catalog.validate import InvalidCatalog, require
 from streams.parsing.closed import Source, check_batch_sizes, names_of, read
 
@@ -53,6 +54,7 @@ class CatalogFile:
     slo_s: float = 0.0
     indifference: float = 0.0
     reuse: dict[str, tuple[Start, ...]] = field(default_factory=dict)
+    reuse_profile: ReuseProfile | None = None
     published: dict[str, str] = field(default_factory=dict)
 
 
@@ -82,6 +84,7 @@ def parse(text: str, name: str) -> Catalog:
         curves={cascade.pair.key: cascade.curves for cascade in file.cascades if any(cascade.curves)},
         pair_rows=tuple(row for cascade in file.cascades for row in cascade.settings),
         reuse=file.reuse,
+        reuse_profile=file.reuse_profile,
         published=file.published,
     )
 

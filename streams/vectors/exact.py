@@ -197,8 +197,15 @@ class _Table:
             yield Match(row, float(similarities[index]))
 
     def _products(self, slots: Slots, unit: Floats) -> Floats:
-        """The products with some rows; where most are wanted, all are multiplied, as copying costs more."""
-        products = (self._units @ unit)[slots] if 2 * len(slots) > len(self._units) else self._units[slots] @ unit
+        """The products with some rows; where most are wanted, all are multiplied, as copying costs more.
+
+        Not `@`: BLAS takes a thread a core, which wait for one another where the cores are busy with images (on two
+        such cores, 16,384 rows of 96 and of 768 dimensions: 24 and 24 ms at the median; this 0.2 and 10).
+        """
+        if 2 * len(slots) > len(self._units):
+            products = np.einsum("ij,j->i", self._units, unit)[slots]
+        else:
+            products = np.einsum("ij,j->i", self._units[slots], unit)
         return np.asarray(products, np.float32)
 
     def selected(self, selection: Selection) -> list[str]:

@@ -67,7 +67,7 @@ def deployment(broker: SecureBroker, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="module")
 def running(deployment: Deployment) -> Deployment:
-    """All six roles ready, each as a user of its own."""
+    """All roles ready, each as a user of its own."""
     for role in ROLES:
         deployment.serve(role)
     for role in ROLES:

@@ -15,13 +15,21 @@ from schemas.messages import (
     Heartbeat,
     ImageGenerated,
     ImageRef,
+    LatentRef,
     Outcome,
     OwnedPartition,
     Pin,
     Plan,
     Result,
+    ReuseCheck,
+    ReuseFloor,
+    ReuseGuard,
+    ReuseHealth,
+    ReusePlan,
+    ReuseStorage,
     Route,
     Stage,
+    StageReuse,
     Status,
 )
 
@@ -130,6 +138,36 @@ REMEMBERED = (
         classified_topic="bFVQMkU3OEVBNTcwNTJENA", classified_offset=140, open=bytes(range(28)),
     ),
 )  # fmt: skip
+# begun from a stored latent, and itself stored; ids 27 to 34
+OWN = dataclasses.replace(ASKED, options=dataclasses.replace(ASKED.options, reuse="own"))
+OWN_JUDGED = dataclasses.replace(JUDGED, request=OWN)
+BEGUN = StageReuse(step=4, steps=10, similarity=0.875)
+LATENT = LatentRef(uri="file:///images/x.safetensors", sha256="cd" * 32, bytes=640, autoencoder="0123456789abcdef")
+REUSED = dataclasses.replace(STAGE, probability=0.75, discriminator="look", reuse=BEGUN, latent=LATENT)
+REUSING = dataclasses.replace(DRAWN, classified=OWN_JUDGED, path=(REUSED,), level="heavy~k4", reuse_share=0.4)
+REUSE = (
+    OWN,
+    OWN_JUDGED,
+    REUSING,
+    dataclasses.replace(LATER[3], job=REUSING, reuse=StageReuse(steps=10, miss="floor"), latent=LATENT),
+    dataclasses.replace(LATER[4], request=OWN, classified=OWN_JUDGED, path=(REUSED,)),
+    dataclasses.replace(LATER[5], reused=True, reuse_step=4, similarity=0.875, reuse_miss="guard"),
+    dataclasses.replace(
+        SHED[0], strategy="reuse",
+        reuse=ReusePlan(
+            floors=(ReuseFloor(similarity=0.75, share=0.25), ReuseFloor(similarity=0.9, share=0.5)),
+            guard=ReuseGuard(equal=0.5, style=0.25, unsure=0.125, differs={"count": 0.0}),
+            check=ReuseCheck(discriminator="look", threshold=0.5, scored_share=0.25), key="scorer",
+            storage=ReuseStorage(share=0.5, ttl_s=60.0, max_bytes=1024, eviction="lcbfu", tenant_rps=2.0,
+                                 tenant_burst=4.0),
+            hits={"heavy~k4": 0.5},
+        ),
+    ),
+    dataclasses.replace(
+        FIRST[9], reuse=ReuseHealth(breaker="closed", lookups=20, unanswered=0.25, p50_ms=1.5, p95_ms=9.0, hits=3,
+                                    misses={"floor": 2}),
+    ),
+)  # fmt: skip
 EXAMPLE_OF = dict(
-    enumerate((*FIRST, *LATER, *PAINTED_OVER, *BACK, *DRAWN_BY_CHANCE, *SHED, *REMEMBERED), start=1)
+    enumerate((*FIRST, *LATER, *PAINTED_OVER, *BACK, *DRAWN_BY_CHANCE, *SHED, *REMEMBERED, *REUSE), start=1)
 )  # schema id -> what its golden bytes say

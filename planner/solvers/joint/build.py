@@ -8,6 +8,7 @@ import numpy as np
 from planner.catalog.bands import band_shares
 from planner.catalog.entries import Variant, run_ms
 from planner.catalog.model import Catalog
+from planner.catalog.quality import Level
 from planner.observation.observation import Observation
 from planner.solvers.joint.capacity import Room, again, modes
 from planner.solvers.joint.demand import demand_of
@@ -19,9 +20,11 @@ SPLITS = (0.05, 0.1, 0.2, 0.35, 0.5)  # of the time a request may take, what a c
 SLO_RUNS = 3  # times the slowest level's run time, where no SLO is given. Source: ARGUS 5.1
 
 
-def problem_of(seen: Observation, catalog: Catalog, settings: Mapping[str, float]) -> Problem:
-    """The problem. `settings`: the parameters of `joint` by name."""
-    found = offers_of(catalog, seen, settings["hop_ms"] / 1000)
+def problem_of(
+    seen: Observation, catalog: Catalog, settings: Mapping[str, float], reuse: Sequence[Level] = ()
+) -> Problem:
+    """The problem. `settings`: the parameters of `joint` by name; `reuse`: reuse levels to serve with too."""
+    found = offers_of(catalog, seen, settings["hop_ms"] / 1000, reuse)
     variants = list(catalog.variants.values())
     slo_s, workers = _slo_s(seen, variants), len(seen.workers)
     times = [{b: run_ms(v, b) / 1000 for b in v.latency_ms} for v in variants]

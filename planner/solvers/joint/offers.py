@@ -11,6 +11,7 @@ from planner.catalog.bands import band_shares, cascade_table, level_quality
 from planner.catalog.entries import Variant, run_ms
 from planner.catalog.model import Catalog, Pair
 from planner.catalog.options import fault
+from planner.catalog.quality import Level
 from planner.observation.observation import Observation
 from planner.solvers.joint.problem import Gate, Option
 from planner.solvers.two_stage.problem import rows_of
@@ -42,19 +43,33 @@ class Offers:
             self.offers.append(Offer(option._replace(gate=place), pictures, quality))
 
 
-def offers_of(catalog: Catalog, seen: Observation, hop_s: float) -> Offers:
-    """Every level for itself, and every cascade; each pair by its measured rows too, where hard prompts go straight."""
+def offers_of(catalog: Catalog, seen: Observation, hop_s: float, reuse: Sequence[Level] = ()) -> Offers:
+    """Every level for itself, and every cascade; each pair by its measured rows too, where hard prompts go straight.
+
+    `reuse`: levels begun from stored latents, as means over hits and misses.
+    """
     found = Offers(tuple(catalog.variants))
     bands = len(band_shares(catalog, seen))
     for at, name in enumerate(found.levels):
         quality = np.array([_level_quality(catalog, name, c) for c in range(bands)])
         found.add(Gate(at, extra_s=hop_s), Option(0), {at: np.ones(bands)}, quality)
+    for level in reuse:
+        _add_reuse(found, catalog, level, bands, hop_s)
     for pair in catalog.cascades:
         for step in _steps(catalog, pair):
             _add_cascade(found, catalog, pair._replace(refine_from_step=step), seen, hop_s)
         if bands == 1:
             _add_rows(found, catalog, pair, seen, hop_s)
     return found
+
+
+def _add_reuse(found: Offers, catalog: Catalog, level: Level, bands: int, hop_s: float) -> None:
+    """A reuse level by its variant's workers; it loses in every band what it loses in the mean."""
+    at, full = found.levels.index(level.variant), catalog.level(level.variant)
+    lost = full.quality - level.quality if full.quality is not None and level.quality is not None else math.nan
+    quality = np.array([_level_quality(catalog, level.variant, c) - lost for c in range(bands)])
+    pictures = {at: np.full(bands, level.run_ms / run_ms(full, 1))}
+    found.add(Gate(at, extra_s=hop_s), Option(0, reuse_step=level.reuse_step), pictures, quality)
 
 
 def _steps(catalog: Catalog, pair: Pair) -> Iterator[int]:

@@ -34,6 +34,7 @@ class Option(NamedTuple):
     gate: int
     straight_to: int = -1  # level; -1: all prompts go to the gate's
     hardness: float = 1.0  # from here on straight
+    reuse_step: int = 0  # of the gate's level: up to it a stored latent may save its steps; 0: begun from noise
 
 
 class Line(NamedTuple):

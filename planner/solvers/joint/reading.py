@@ -82,7 +82,10 @@ def _levels(problem: Problem, found: Solution, band: int, hardness: float) -> di
         option = problem.options[o]
         straight = option.straight_to >= 0 and hardness >= option.hardness
         level = option.straight_to if straight else problem.gates[option.gate].level
-        shares[problem.levels[level]] += float(found.given[band, o])
+        name = problem.levels[level]
+        if option.reuse_step and not straight:
+            name = f"{name}~k{option.reuse_step}"
+        shares[name] = shares.get(name, 0.0) + float(found.given[band, o])
     least = SLIGHT * sum(shares.values())
     total = sum(share for share in shares.values() if share > least)
     return {level: share / total for level, share in shares.items() if share > least}
@@ -130,7 +133,7 @@ def _kept_by(problem: Problem, found: Solution, level: str) -> float:
     for o, option in enumerate(problem.options):
         gate = problem.gates[option.gate]
         if at in (gate.level if gate.next_level < 0 else gate.next_level, option.straight_to):
-            answers = np.minimum(1.0, problem.load[o, :, at])
+            answers = np.minimum(1.0, problem.load[o, :, at]) if not option.reuse_step else 1.0
             kept += float(problem.shares @ (found.given[:, o] * answers))
     return kept / max(_served(problem, found), ROUNDING)
 

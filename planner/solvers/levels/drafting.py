@@ -1,7 +1,7 @@
 """A fleet on several approximation levels, by the demand: what `argus` and its prompt-blind `pac` do.
 
-Source: ARGUS 4.2 (Eq. 1), 4.3 (PASM), 4.6 (switch of strategy). Where the catalog has no reuse levels that requests can
-be routed to, or the parameter `reuse` is 0, the strategy is `models` for good.
+Source: ARGUS 4.2 (Eq. 1), 4.3 (PASM), 4.6 (switch of strategy). Reuse is the strategy it begins with, and returns to.
+Where nobody measured reuse, or the parameter `reuse` is 0, the strategy is `models` for good.
 """
 
 from collections import Counter
@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from planner.catalog.model import Catalog
+from planner.catalog.quality import levels_of
 from planner.control.allocation import assign
 from planner.control.format import counted
 from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters
 from planner.observation.observation import Observation
+from planner.reuse.planning import any_neighbour, guarded_plan, losses_of, reuse_plan
 from planner.solvers.levels import strategy_switch
 from planner.solvers.levels.level_mix import (
     Mix,
@@ -28,16 +30,22 @@ from planner.solvers.levels.level_mix import (
     reuse_offers,
     routes_of,
 )
+from schemas.messages import ReusePlan
 
 PARAMETERS = {
     "overprovision": Parameter(1.05, 0.01, 100),  # of the demand; ARGUS gives none, this is Proteus's beta
     "batch": BATCH,  # ARGUS 4.5 generates one by one
     "reuse": Parameter(1, 0, 1, is_whole=True),  # 0: never from past images
+    "guarded": Parameter(0, 0, 1, is_whole=True),  # 1: floors, guard and check, of which ARGUS has none
     "switch": Parameter(1, 0, 1, is_whole=True),  # 0: never leave reuse, as the black line of ARGUS's Fig. 20b
     "hold": Parameter(0, 0, 1),  # how much less quality, of best less worst level, is better than moving workers
     "switch_margin": Parameter(1.5, 1, 10),  # of the demand, towards smaller models. Source: ARGUS 4.6
     "return_s": Parameter(15, 0, 86_400),  # how long retrievals must be healthy before reuse is taken up again
 }
+
+
+NO_PROFILE = "nothing is reused, as the catalog has no profile of reuse"
+NO_GUARD = "nothing is reused, as the profile of reuse has no floors and guard"
 
 
 class Task(NamedTuple):
@@ -49,6 +57,7 @@ class Task(NamedTuple):
     batch: int
     hold: float
     is_blind: bool  # routes do not look at the prompt
+    reuse: ReusePlan | None = None  # also while the fleet is away, so that workers go on to test lookups
 
 
 def draft(
@@ -66,19 +75,37 @@ def draft(
     task = Task(observation, catalog, demand_rps, batch, settings["hold"], is_blind)
     if not settings["reuse"]:
         return _on_models(task, "")
-    reuse = reuse_offers(catalog, batch)
-    if not reuse:
-        return _on_models(task, "; the catalog has no reuse levels to route to, so the strategy is models")
+    group, why_not = _reuse_of(observation, catalog, is_guarded=settings["guarded"] > 0)
+    if group is None:
+        return _on_models(task, f"; {why_not}")
+    task, reuse = task._replace(reuse=group), reuse_offers(catalog, batch, group.hits, losses_of(catalog, group))
     state = strategy_switch.recalled(memory)
     if settings["switch"]:
         rule = strategy_switch.Rule(return_after_ms=int(1000 * settings["return_s"]))
-        retrieval = strategy_switch.Retrieval(observation.retrieval_ms, _saved_ms(reuse))
+        retrieval = strategy_switch.retrieval_of(observation.reuse, _saved_ms(reuse))
         state = strategy_switch.step(state, retrieval, observation.now_ms, rule)
     if state.stage == strategy_switch.REUSE:
         return _on_reuse(task, reuse, state)
     if state.stage == strategy_switch.MODELS:
-        return _on_models(task, "; looking up past images costs too much", strategy_switch.remembered(state))
+        note = "; lookups of past images get no answer or cost too much"
+        return _on_models(task, note, strategy_switch.remembered(state))
     return _between(task, state, reuse[0].variant, settings["switch_margin"])
+
+
+def _reuse_of(seen: Observation, catalog: Catalog, *, is_guarded: bool) -> tuple[ReusePlan | None, str]:
+    """Return what the plan says of reuse; (None, why) where it cannot be planned.
+
+    As published the nearest neighbour is used, whatever it shows, up to the K of the level, and all images are stored.
+    """
+    profile, levels = catalog.reuse_profile, [level for level in levels_of(catalog, "reuse") if level.reuse_step]
+    if profile is None or not levels:
+        return None, NO_PROFILE
+    hits = seen.reuse.hits if seen.reuse else {}
+    if not is_guarded:
+        most = max(level.reuse_step / catalog.level(level.variant).steps for level in levels)
+        return reuse_plan(catalog, profile, any_neighbour(most), hits), ""
+    guarded = guarded_plan(catalog, profile, hits)
+    return guarded, "" if guarded else NO_GUARD
 
 
 def _on_models(task: Task, note: str, memory: dict[str, Any] | None = None) -> PlanProposal:
@@ -105,9 +132,11 @@ def _between(task: Task, state: strategy_switch.State, base: str, margin: float)
     target = assign(counts, workers)
     allocation = strategy_switch.wave(target, workers, task.catalog.variants)
     there = strategy_switch.ready(allocation, workers) or Counter(allocation.values())
-    left = counted(_on_their_way(target, task.seen), "worker")
-    note = f"; {state.stage} {'reuse' if is_leaving else 'to reuse'}, {left} to go"
-    memory = strategy_switch.remembered(strategy_switch.after_switch(state, target, workers))
+    to_go = _on_their_way(target, task.seen)
+    note = f"; {state.stage} {'reuse' if is_leaving else 'to reuse'}, {counted(to_go, 'worker')} to go"
+    after = strategy_switch.after_switch(state, target, workers)
+    # The next wave is no change that must be worth its cost: the memory shows that the switch goes on.
+    memory = strategy_switch.remembered(after) | {"to_go": to_go}
     return _drafted(task, "models", offers, fill(there, offers, demand_rps), allocation, note, memory)
 
 
@@ -122,7 +151,8 @@ def _drafted(
 ) -> PlanProposal:
     seen, catalog = task.seen, task.catalog
     classes = None if task.is_blind else seen.classes.get(strategy, {})
-    routes, how = routes_of(mix, offers, catalog, strategy, classes)
+    hits = task.reuse.hits if task.reuse else {}
+    routes, how = routes_of(mix, offers, catalog, strategy, classes, hits)
     unjudged = "" if is_judged(catalog) else "; not all qualities are measured, so slower counts as better"
     return PlanProposal(
         strategy=strategy,
@@ -132,11 +162,12 @@ def _drafted(
         expected=expected_of(mix, offers, catalog, seen.planning_rps),
         reason=f"{describe_mix(mix, offers, task.demand_rps)}, {how}{note}{unjudged}",
         memory=memory,
+        reuse=task.reuse,
     )
 
 
 def _saved_ms(reuse: Sequence[Offer]) -> float:
-    """Mean run time that the reuse levels save against generating in full."""
+    """Mean run time that the reuse levels are expected to save against generating in full, misses included."""
     full_ms, others = 1000 / reuse[0].rps, reuse[1:]
     return sum(full_ms - 1000 / offer.rps for offer in others) / len(others)
 

@@ -14,7 +14,8 @@ the parts of a plan from a mix.
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 import pulp
 
@@ -25,10 +26,11 @@ from planner.control.allocation import busiest, describe_counts
 from planner.control.format import counted, rate
 from planner.solvers.levels.pasm import predicted, shift_map
 from planner.solvers.milp import solve
-from schemas.errors import Unknown
 from schemas.messages import Expected, Route
 
 CLOSE = 1e-6  # shares nearer than the solver's own tolerance are the same
+UNKNOWN: Final[Mapping[str, float]] = {}
+EVERY_TIME: Final[Mapping[str, float]] = {}  # hits of levels that are always what they are named for
 
 
 class Offer(NamedTuple):
@@ -152,11 +154,38 @@ def offers_of(catalog: Catalog, batches: Mapping[str, int]) -> tuple[Offer, ...]
     return _offers(levels_of(catalog, "models"), catalog, batches)
 
 
-def reuse_offers(catalog: Catalog, batch: int) -> tuple[Offer, ...]:
-    """A variant and its reuse levels; () where requests cannot be routed to any: a plan would be refused."""
+def reuse_offers(
+    catalog: Catalog, batch: int, hits: Mapping[str, float], losses: Mapping[str, float] = UNKNOWN
+) -> tuple[Offer, ...]:
+    """A variant and its reuse levels, each as a mean over hits and misses; () where the catalog has no reuse level.
+
+    `hits`: level -> share of hits; a miss is generated in full, so that a level is worth and costs
+    h x what it is from step K on + (1 - h) x what it is in full. A hit that saves less than K is taken for a part of
+    one, which overrates what it loses where quality falls ever faster with K. `losses`: level -> what a hit within
+    floors and guard loses, where that was measured; else what any neighbour's loses.
+    """
+    levels = expected_levels(catalog, hits, losses)
+    return _offers(levels, catalog, {levels[0].variant: batch}) if len(levels) > 1 else ()
+
+
+def expected_levels(catalog: Catalog, hits: Mapping[str, float], losses: Mapping[str, float]) -> tuple[Level, ...]:
+    """Return the variant that is reused, in full, and its reuse levels as means over hits and misses."""
     levels = levels_of(catalog, "reuse")
-    is_offered = any(level.reuse_step for level in levels) and all(_is_routable(v.name, catalog) for v in levels)
-    return _offers(levels, catalog, {levels[0].variant: batch}) if is_offered else ()
+    full = next(level for level in levels if not level.reuse_step)
+    later = [_with_loss(full, level, losses) for level in levels if level.reuse_step]
+    return full, *(_expected(full, level, hits.get(level.name, 0.0)) for level in later)
+
+
+def _with_loss(full: Level, level: Level, losses: Mapping[str, float]) -> Level:
+    loss = losses.get(level.name)
+    return level if loss is None or full.quality is None else replace(level, quality=full.quality - loss)
+
+
+def _expected(full: Level, level: Level, hit_rate: float) -> Level:
+    run_ms = hit_rate * level.run_ms + (1 - hit_rate) * full.run_ms
+    if full.quality is None or level.quality is None:
+        return replace(level, run_ms=run_ms, quality=None)
+    return replace(level, run_ms=run_ms, quality=hit_rate * level.quality + (1 - hit_rate) * full.quality)
 
 
 def is_judged(catalog: Catalog) -> bool:
@@ -181,20 +210,18 @@ def _rps(level: Level, catalog: Catalog, batch: int) -> float:
     return throughput_rps(variant, batch) * run_ms(variant, 1) / level.run_ms
 
 
-def _is_routable(level: str, catalog: Catalog) -> bool:
-    try:
-        catalog.level(level)
-    except Unknown:
-        return False
-    return True
-
-
 def routes_of(
-    mix: Mix, offers: Sequence[Offer], catalog: Catalog, strategy: str, classes: Mapping[str, float] | None
+    mix: Mix,
+    offers: Sequence[Offer],
+    catalog: Catalog,
+    strategy: str,
+    classes: Mapping[str, float] | None,
+    hits: Mapping[str, float] = EVERY_TIME,
 ) -> tuple[tuple[Route, ...], str]:
     """The shift map's rows from what was seen of the classes, with the mix for requests of none; and who made them.
 
-    `classes` None, or a catalog without any under this strategy: the mix for all, whatever the prompt.
+    `classes` None, or a catalog without any under this strategy: the mix for all, whatever the prompt. `hits`: reuse
+    level -> how often it is what it is named for; other levels always are.
     """
     blind = Route(levels=mix.shares)
     levels = [offer.level for offer in offers]
@@ -203,9 +230,13 @@ def routes_of(
     if classes is None or not known:
         return (blind,), "prompt-blind" if classes is None else "prompt-blind as the catalog has no classes"
     wanted = predicted(classes, known)
-    pasm = shift_map(levels, wanted, mix.shares, degradations(catalog, strategy))
+    pasm = shift_map(levels, wanted, mix.shares, _lost(degradations(catalog, strategy), hits))
     rows = tuple(Route(label=label, levels=pasm.rows.get(label, mix.shares)) for label in sorted(named))
     return (*rows, blind), f"classes aligned by {pasm.how}"
+
+
+def _lost(degradation: Mapping[str, Mapping[str, float]], hits: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    return {own: {to: lost * hits.get(to, 1.0) for to, lost in row.items()} for own, row in degradation.items()}
 
 
 def expected_of(mix: Mix, offers: Sequence[Offer], catalog: Catalog, demand_rps: float) -> Expected:

@@ -1,44 +1,51 @@
 """Decides when a fleet leaves approximate caching for smaller models, and comes back: stages, one step per plan.
 
     stage       requests go to              it ends when                                  and then comes
-    REUSE       reuse levels                looking images up costs too much            LEAVING
+    REUSE       reuse levels                lookups get no answer or cost too much      LEAVING
     LEAVING     variants that are ready     every worker serves what it shall             MODELS
-                                            looking images up is healthy for a while    RETURNING
-    MODELS      variants                    looking images up is healthy for a while    RETURNING
+                                            lookups are healthy for three periods       RETURNING
+    MODELS      variants                    lookups are healthy for three periods       RETURNING
     RETURNING   variants that are ready     every worker serves the large model           REUSE
-                                            looking images up costs too much            LEAVING
+                                            lookups get no answer or cost too much      LEAVING
 
 The strategies are never mixed. LEAVING generates in full on the large model at once (K = 0) and moves workers to
-smaller ones, RETURNING moves them back, both in waves. Source: ARGUS 4.6 and Fig. 20b. We differ: thresholds and times,
-which it does not give; waves, because a worker here cannot generate with one model while it loads another (SOURCES.md
-6.5).
+smaller ones, RETURNING moves them back, both in waves. While workers are away they look up in the background, so that
+the way back is seen. Source: ARGUS 4.6 and Fig. 20b. We differ: thresholds and times, which it does not give; waves,
+because a worker here cannot generate with one model while it loads another (SOURCES.md 6.5).
 """
 
 import math
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from planner.observation.reuse import SeenReuse
 from planner.observation.workers import SERVING, WorkerView
 
 REUSE, LEAVING, MODELS, RETURNING = "reuse", "leaving", "models", "returning"
 STAGES = (REUSE, LEAVING, MODELS, RETURNING)
 AWAY = frozenset({LEAVING, MODELS})  # stages that only good retrievals end
+UNDER_WAY = frozenset({LEAVING, RETURNING})  # requests are served by the variants that are ready
+MOST = 0.5  # share of the workers whose breaker is open, from which on nobody is taken to get an answer
 
 
 class Retrieval(NamedTuple):
     """The cost of looking up a past image, and the time that it saves."""
 
     costs_ms: float | None  # typical time of one; infinity: no answer; None: none was tried
-    saves_ms: float  # run time that starting from one saves, mean over the reuse levels
+    saves_ms: float  # run time that one is expected to save, misses included, mean over the reuse levels
+    unanswered: float = 0.0  # share of those tried that failed or were cut by their deadline
 
 
 class Rule(NamedTuple):
-    """The thresholds of the switch. Costs are shares of the time that a retrieval saves."""
+    """The thresholds of the switch. Costs are shares of the time that a retrieval is expected to save."""
 
     too_much: float = 0.5  # above: leave
     healthy: float = 0.25  # at most this: come back; between the two nothing changes
+    unanswered: float = 0.25  # share of lookups; above: leave. A breaker opens at as many
+    answered: float = 0.05  # share that may yet get no answer: come back
     leave_after_ms: int = 0
     return_after_ms: int = 15_000  # three periods of the planner. Ours, against flapping
+    return_plans: int = 3  # that must have seen good lookups, one after the other: planning may be oftener than that
 
 
 class State(NamedTuple):
@@ -46,34 +53,53 @@ class State(NamedTuple):
 
     stage: str = REUSE
     since_ms: int = -1
+    plans: int = 0  # in a row that saw good ones while away
+
+
+def retrieval_of(seen: SeenReuse | None, saves_ms: float) -> Retrieval:
+    """Return the cost of lookups as the planner sees it; `saves_ms`: what one is expected to save."""
+    if seen is None:
+        return Retrieval(None, saves_ms)
+    if seen.failing >= MOST:
+        return Retrieval(math.inf, saves_ms, 1.0)
+    return Retrieval(seen.p50_ms if seen.lookups else None, saves_ms, seen.unanswered)
 
 
 def recalled(memory: Mapping[str, Any]) -> State:
     """The state in a plan's memory; the first one where there is none or it is not ours."""
-    stage, since_ms = memory.get("stage"), memory.get("since_ms")
-    return State(str(stage), since_ms) if stage in STAGES and isinstance(since_ms, int) else State()
+    stage, since_ms, plans = memory.get("stage"), memory.get("since_ms"), memory.get("plans", 0)
+    if stage not in STAGES or not isinstance(since_ms, int) or not isinstance(plans, int):
+        return State()
+    return State(str(stage), since_ms, plans)
 
 
 def remembered(state: State) -> dict[str, Any]:
     """The state as JSON values."""
-    return {"stage": state.stage, "since_ms": state.since_ms}
+    return state._asdict()
+
+
+def is_under_way(memory: Mapping[str, Any]) -> bool:
+    """Whether a plan's memory is that of a fleet on its way between the strategies."""
+    return recalled(memory).stage in UNDER_WAY
 
 
 def step(state: State, retrieval: Retrieval, now_ms: int, rule: Rule) -> State:
     """The next state as retrievals speak for or against the stage. A clock that jumps back starts their time anew."""
     since_ms = _against_since(state, retrieval, now_ms, rule)
-    is_away = state.stage in AWAY
-    patience_ms = rule.return_after_ms if is_away else rule.leave_after_ms
-    if since_ms < 0 or now_ms - since_ms < patience_ms:
-        return State(state.stage, since_ms)
-    return State(RETURNING if is_away else LEAVING)
+    if since_ms < 0:
+        return State(state.stage)
+    if state.stage not in AWAY:
+        return State(LEAVING) if now_ms - since_ms >= rule.leave_after_ms else State(state.stage, since_ms)
+    plans = (state.plans if state.since_ms == since_ms else 0) + (retrieval.costs_ms is not None)
+    is_over = now_ms - since_ms >= rule.return_after_ms and plans >= rule.return_plans
+    return State(RETURNING) if is_over else State(state.stage, since_ms, plans)
 
 
 def after_switch(state: State, target: Mapping[str, str], workers: Sequence[WorkerView]) -> State:
     """Return the next state once every worker serves its `target` of the stage, else the state unchanged."""
     is_there = all(is_serving(w) and target.get(w.worker_id, w.home) == w.home for w in workers)
     following = {LEAVING: MODELS, RETURNING: REUSE}
-    return State(following[state.stage], state.since_ms) if is_there and state.stage in following else state
+    return state._replace(stage=following[state.stage]) if is_there and state.stage in following else state
 
 
 def wave(target: Mapping[str, str], workers: Sequence[WorkerView], variants: Container[str]) -> dict[str, str]:
@@ -105,11 +131,13 @@ def ready(allocation: Mapping[str, str], workers: Sequence[WorkerView]) -> dict[
 
 def _against_since(state: State, retrieval: Retrieval, now_ms: int, rule: Rule) -> int:
     """Return from when on retrievals speak against the stage, without a break; -1: they do not."""
-    costs_ms, saves_ms = retrieval
+    costs_ms, saves_ms, unanswered = retrieval
     if costs_ms is None or math.isnan(costs_ms):  # nothing was tried: nothing new is known
         return state.since_ms
-    limit_ms = saves_ms * (rule.healthy if state.stage in AWAY else rule.too_much)
-    is_against = costs_ms <= limit_ms if state.stage in AWAY else costs_ms > limit_ms
+    if state.stage in AWAY:
+        is_against = costs_ms <= saves_ms * rule.healthy and unanswered <= rule.answered
+    else:
+        is_against = costs_ms > saves_ms * rule.too_much or unanswered > rule.unanswered
     if not is_against:
         return -1
     return state.since_ms if 0 <= state.since_ms <= now_ms else now_ms

@@ -93,7 +93,7 @@ def calls_of(images: Iterable[ImageGenerated], catalog: Catalog) -> list[list[Ca
 
 def _call(images: list[ImageGenerated], catalog: Catalog) -> Call:
     one = images[0]
-    own_ms = run_ms(catalog.level(one.job.variant), one.batch, one.refine_from_step)
+    own_ms = run_ms(catalog.level(one.job.variant), one.batch, _skipped(one))
     took_ms = one.generated_ms - one.started_ms
     return Call(
         one.started_ms,
@@ -102,6 +102,11 @@ def _call(images: list[ImageGenerated], catalog: Catalog) -> Call:
         one.job.variant,
         (took_ms - own_ms) / one.batch,
     )
+
+
+def _skipped(image: ImageGenerated) -> int:
+    """The steps that a call skipped, as it began with drafts or with stored latents."""
+    return image.refine_from_step or (image.reuse.step if image.reuse else 0)
 
 
 def rested(workers: Iterable[list[Call]]) -> Timed:

@@ -61,6 +61,7 @@ def figures_of(ran: Ran) -> Figures:
         PLANNED: planned_of(ran.plans, ran.ended_ms),
         **by_part(tally),
         **({"stores": ran.stores} if ran.stores else {}),
+        **({"reuse": ran.reuse} if ran.reuse else {}),
     }
 
 

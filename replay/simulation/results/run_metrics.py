@@ -90,6 +90,7 @@ class RunMetrics:
         self.levels: Counter[str] = Counter()  # of the images that were answers
         self.escalated = 0  # generated again
         self.retried = 0  # jobs that a dead worker had in hand
+        self.under_way = self.under_way_violations = 0  # requests that arrived while the fleet changed its strategy
         self.latencies = Latencies()
         self.quality_sum, self.quality_count = 0.0, 0
         self.quality_sum_in_time, self.quality_count_in_time = 0.0, 0
@@ -119,6 +120,9 @@ class RunMetrics:
         self.latencies.add(latency_ms)
         is_late = latency_ms > (self._slo_ms if job.limit_ms is None else job.limit_ms)
         self.late += is_late
+        if job.is_under_way:
+            self.under_way += 1
+            self.under_way_violations += is_late
         if self.tiers:
             for part in self._parts(job):
                 part.latencies.add(latency_ms)
@@ -146,6 +150,9 @@ class RunMetrics:
         """Count an end other than a completion. `code`: why it was rejected."""
         self.ends[status] += 1
         self.on_result(job, status, code)
+        if job.is_under_way:
+            self.under_way += 1
+            self.under_way_violations += 1
         if code == QUOTA:
             self.over_quota[job.tenant] += 1
         if self.tiers:

@@ -63,6 +63,18 @@ def describe_stores(policy: str, stores: Mapping[str, float]) -> str:
     return phrases + (f", {stores['on_blank']:.0f} jobs without their drafts" if stores["on_blank"] else "")
 
 
+def describe_reuse(policy: str, reuse: Mapping[str, Any]) -> str:
+    """Describe how many steps stored latents saved, why others ran in full, and what changing strategy cost."""
+    hits, saved = _format(reuse["hit_rate"], "{:.0%}"), _format(reuse["saved_steps_share"], "{:.1%}")
+    misses = ", ".join(f"{why} {count:.0f}" for why, count in reuse["misses"].items() if count)
+    words = f"{policy}: {hits} hits, {saved} of all steps saved; misses: {misses or 'none'}"
+    words += f"; lookups p50 {reuse['retrieval_ms']['p50']:.1f} ms, {reuse['unanswered']:.0f} unanswered"
+    way = reuse["under_way"]
+    if way["requests"]:
+        words += f"; {way['requests']:.0f} requests while the strategy changed, {way['violations']:.0f} violations"
+    return words
+
+
 def describe_bound(bound: Mapping[str, Any]) -> str:
     """Describe the bound that no plan can beat."""
     judged = f"FID {bound['fid']:.2f}" if bound["fid"] is not None else f"quality {bound['quality']:.4f}"

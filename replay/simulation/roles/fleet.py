@@ -87,6 +87,7 @@ class Fleet:
 
     def obey(self) -> None:
         """Let all workers that are not generating follow a new plan."""
+        self._serving.lookups.tend(lambda: tuple(self._workers.values()))
         for worker in list(self._workers.values()):
             self._obey(worker)
 

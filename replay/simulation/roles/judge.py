@@ -71,7 +71,7 @@ class Judge(Sender):
 
     def _judge(self, scored: Fetched) -> None:
         job, asked = scored
-        confidence = job.draws.confidence(job.level, asked.cascade.discriminator)[job.row]
+        confidence = job.draws.confidence(job.variant, asked.cascade.discriminator)[job.row]
         self.on_scored(job, confidence)
         sizes = job.sizes(self._variants[job.variant])
         decision = self._logic.decide(asked, job, sizes, confidence, self._wait_ms, self._agenda.now_ms)
@@ -85,8 +85,7 @@ class Judge(Sender):
 
     def _escalate(self, job: Job, asked: Score, decision: Escalate) -> None:
         self._tally.escalated += 1
-        job.draft = job.level, job.step
-        job.level, job.variant = decision.next_level, decision.how.variant
+        job.escalate(decision.next_level, decision.how.variant)
         job.written_again(attempt=1)
         variant = self._variants[job.variant]
         job.how, job.step = job.as_resolved(variant, decision.how.options, asked.cascade.refine_from_step)
@@ -100,4 +99,4 @@ class Judge(Sender):
         if is_overdue(job.deadline_ms, now_ms, self._grace_ms):
             self._tally.ended(Status.EXPIRED, job)
         else:
-            self._tally.completed(job, job.level, job.step, self._board.judges(job.level), now_ms)
+            self._tally.completed(job, *job.generated, self._board.judges(job.level), now_ms)

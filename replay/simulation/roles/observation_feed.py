@@ -13,6 +13,7 @@ from planner.observation.arrivals import Prompts
 from planner.observation.builder import ObservationBuilder
 from planner.observation.observation import COUNTS_S, PROMPTS, Observation
 from planner.observation.workers import ReceivedHeartbeat
+from planner.reuse.steps import Reuse
 from planner.serving.decisions import QUOTA
 from planner.serving.outcomes import as_score
 from replay.simulation.event_queue import EventQueue
@@ -148,9 +149,18 @@ class ObservationFeed:
         results.add(status, int(now_ms), now_ms - job.arrived_ms, code)
         if code == QUOTA:
             self._builder.arrivals.take_back(job)
+        if job.reuse is not None and job.share:
+            self._add_reuse(job)
         if self._scores:
             for level, confidence in self._scores.pop(job.number, ()):
                 results.add_score(level, job.draws.hardness[job.row], confidence)
+
+    def _add_reuse(self, job: Job) -> None:
+        decision, catalog = job.reuse, self._setup.catalog
+        if isinstance(decision, Reuse):
+            self._builder.reuse.add(job.level, decision.step, decision.steps, "", catalog)
+        elif decision is not None:
+            self._builder.reuse.add(job.level, 0, catalog.level(job.variant).steps, decision.why, catalog)
 
     def sample_queues(self) -> None:
         """Take in how far the topics of variants reach that somebody reads, all partitions of one together."""

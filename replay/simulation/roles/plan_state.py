@@ -1,8 +1,12 @@
 """The plan in force, with the facts that a sender needs of it for every request."""
 
+import json
+
+from planner.catalog.entries import variant_of
 from planner.catalog.model import Catalog
 from planner.control.validity import is_newer
 from planner.serving.cascades import judging_ms
+from planner.solvers.levels.strategy_switch import is_under_way
 from replay.simulation.results.run_metrics import Judges
 from schemas.messages import Plan
 
@@ -15,6 +19,7 @@ class PlanState:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self.before: Plan | None = None  # the same, for whoever makes the next one
+        self.is_under_way = False  # the fleet changes from one strategy to the other
         self._judging_ms: dict[str, float] = {}
         self._judges: dict[str, Judges] = {}
 
@@ -23,6 +28,7 @@ class PlanState:
         if is_newer(self.before.version if self.before else 0, plan):
             self.plan = self.before = plan
             self._judges, self._judging_ms = {}, {}
+            self.is_under_way = plan.reuse is not None and is_under_way(json.loads(plan.memory))
 
     def judging_ms(self, level: str) -> float:
         """Return `judging_ms` of a level, cached for this plan."""
@@ -33,7 +39,8 @@ class PlanState:
     def judges(self, level: str) -> Judges:
         """The cascade by which a level's image is an answer, as its first or as its second one; None: by none."""
         if level not in self._judges:
-            cascade = next((c for c in self.plan.cascades if level in (c.level, c.next_level)), None)
+            variant = variant_of(level)
+            cascade = next((c for c in self.plan.cascades if variant in (c.level, c.next_level)), None)
             judges = (cascade.level, cascade.next_level, cascade.discriminator) if cascade else None
             self._judges[level] = judges
         return self._judges[level]

@@ -13,7 +13,7 @@ from replay.simulation.roles.heartbeats import Heartbeats
 from replay.simulation.roles.plan_state import PlanState
 from replay.simulation.roles.sender import FleetLoads, Sender
 from replay.simulation.setup import Timing
-from replay.simulation.times import Begun, CallTimes
+from replay.simulation.times import CallTimes, ReuseShares
 from schemas.messages import Status
 
 
@@ -26,7 +26,7 @@ class Rerouter(Sender):
     ) -> None:  # fmt: skip
         super().__init__(agenda, board, fleet, pulse, timing, times, loads)
         self._pulse, self._grace_ms, self._tally = pulse, timing.grace_ms, tally
-        self._logic, self._begun = logic, Begun()
+        self._logic, self._shares = logic, ReuseShares(times.catalog)
         agenda.at(agenda.now_ms + POLL_MS, Rerouter._search, self)
 
     def _search(self) -> None:
@@ -50,7 +50,7 @@ class Rerouter(Sender):
         )  # fmt: skip
         match decision:
             case Placement():
-                job.placed(decision, self._begun[decision.level][1])
+                job.placed(decision, self._shares[decision.level])
                 job.written_again(job.attempts)
                 self.take(job)
             case Rejection():

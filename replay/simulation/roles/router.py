@@ -11,7 +11,7 @@ from replay.simulation.roles.heartbeats import Heartbeats
 from replay.simulation.roles.plan_state import PlanState
 from replay.simulation.roles.sender import FleetLoads, Sender
 from replay.simulation.setup import Timing
-from replay.simulation.times import Begun, CallTimes
+from replay.simulation.times import CallTimes, ReuseShares
 
 
 class Router(Sender):
@@ -22,7 +22,7 @@ class Router(Sender):
         tally: RunMetrics, logic: RoutingLogic, loads: FleetLoads | None = None,
     ) -> None:  # fmt: skip
         super().__init__(agenda, board, fleet, pulse, timing, times, loads)
-        self._tally, self._logic, self._begun = tally, logic, Begun()
+        self._tally, self._logic, self._shares = tally, logic, ReuseShares(times.catalog)
 
     def _serve(self, job: Job) -> bool:
         if not job.variant and not self._decide(job):
@@ -32,8 +32,9 @@ class Router(Sender):
     def _decide(self, job: Job) -> bool:
         """Decide on the level of a request; False: it has ended instead."""
         decision = self._logic.route(job, self._board.plan, self._loads, self._agenda.now_ms)
+        job.is_under_way = self._board.is_under_way
         if isinstance(decision, Placement):
-            job.placed(decision, self._begun[decision.level][1])
+            job.placed(decision, self._shares[decision.level])
             return True
         if isinstance(decision, Rejection):
             self._tally.ended(decision.status, job, decision.code)

@@ -12,6 +12,7 @@ from replay.simulation.draws.delays import Delay
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.results.run_metrics import RunMetrics
+from replay.simulation.roles.lookups import Lookups
 from replay.simulation.roles.plan_state import PlanState
 from replay.simulation.roles.stores import ObjectStore
 from replay.simulation.roles.worker import Worker
@@ -28,10 +29,10 @@ class Serving:
 
     def __init__(
         self, agenda: EventQueue, board: PlanState, catalog: Catalog, timing: Timing, times: CallTimes,
-        tally: RunMetrics, store: ObjectStore, seed: int = 0,
+        tally: RunMetrics, store: ObjectStore, lookups: Lookups, seed: int = 0,
     ) -> None:  # fmt: skip
         self._agenda, self._board, self._catalog, self._timing = agenda, board, catalog, timing
-        self._times, self._tally, self._store = times, tally, store
+        self._times, self._tally, self._store, self.lookups = times, tally, store, lookups
         hops = timing.hops
         self._late = Delay(agenda, hops.paint, hops.slot_ms, seed, "paint")
         self._late_of = {name: Delay(agenda, own, hops.slot_ms, seed, "paint") for name, own in hops.paint_of.items()}
@@ -70,12 +71,34 @@ class Serving:
             if not self._store.is_there and any(job.draft is not None and job.step for job in batch):
                 self._fetch_drafts(worker, batch)
                 return True
-            wanted = [job for job in batch if self._is_wanted(job, worker)]
+            alive = [job for job in batch if self._is_alive(job)]
+            if self.lookups.is_used and self._looks_up(worker, alive):
+                return True
+            wanted = [job for job in alive if self._is_in_time(job, worker)]
             if wanted:
-                worker.calls = deque(group_by_call(wanted, _how) if len(wanted) > 1 else (wanted,))
-                self._begin_call(worker)
+                self._begin_calls(worker, wanted)
                 return True
         return False
+
+    def _begin_calls(self, worker: Worker, wanted: list[Job]) -> None:
+        worker.calls = deque(group_by_call(wanted, _how) if len(wanted) > 1 else (wanted,))
+        self._begin_call(worker)
+
+    def _looks_up(self, worker: Worker, alive: list[Job]) -> bool:
+        """Whether a batch waits for lookups, before it is known how long its jobs take."""
+        asking = [job for job in alive if job.share] if self.lookups.terms() is not None else []
+        if not asking or not self.lookups.find(worker, asking, self._on_looked_up):
+            return False
+        worker.call = alive
+        return True
+
+    def _on_looked_up(self, worker: Worker) -> None:
+        """Generate the jobs of a batch that can be in time, now that each knows where it begins."""
+        wanted = [job for job in worker.call if self._is_in_time(job, worker)]
+        if wanted:
+            self._begin_calls(worker, wanted)
+        else:
+            self._go_on(worker)
 
     def _fetch_drafts(self, worker: Worker, batch: list[Job]) -> None:
         """Wait for the store, once a batch; as `agents/worker/images.py`."""
@@ -94,18 +117,21 @@ class Serving:
             worker.batches.appendleft(worker.call)
             self._go_on(worker)
 
-    def _is_wanted(self, job: Job, worker: Worker) -> bool:
-        """Whether it is worth generating; one that is not has ended."""
-        assert worker.logic is not None
-        now_ms, deadline_ms = self._agenda.now_ms, job.deadline_ms
-        if is_overdue(deadline_ms, now_ms, self._timing.grace_ms):  # the ledger has ended it
+    def _is_alive(self, job: Job) -> bool:
+        """Whether somebody still waits for it, and it has not killed too many owners; one that is not has ended."""
+        if is_overdue(job.deadline_ms, self._agenda.now_ms, self._timing.grace_ms):  # the ledger has ended it
             self._tally.ended(Status.EXPIRED, job)
             return False
         if job.attempts > 1 and has_killed_enough(job.attempts, self._timing.max_attempts):
             self._tally.ended(Status.FAILED, job)
             return False
+        return True
+
+    def _is_in_time(self, job: Job, worker: Worker) -> bool:
+        """Whether it can be in time; one that cannot has ended."""
+        assert worker.logic is not None
         scoring_ms = job.judged * self._board.judging_ms(job.level)
-        if worker.logic.is_in_time(deadline_ms, self._times.of_job(job), scoring_ms, now_ms):
+        if worker.logic.is_in_time(job.deadline_ms, self._times.of_job(job), scoring_ms, self._agenda.now_ms):
             return True
         self._end_too_late(job)
         return False
@@ -121,6 +147,8 @@ class Serving:
         worker.call = call = worker.calls.popleft()
         late = self._late_of.get(worker.variant, self._late)
         worker.call_ms = self._times.of_call(call) + sum([late.next_ms() * job.images for job in call])
+        if self.lookups.is_used:
+            self.lookups.metrics.jobs += len(call)
         self._agenda.at(self._agenda.now_ms + worker.call_ms, self._on_generated, worker)
 
     def _on_generated(self, worker: Worker) -> None:

@@ -5,6 +5,8 @@ from collections import deque
 from planner.serving.worker import WorkerLogic, counted_attempts, remaining_ms, reported_state
 from replay.simulation.job import Job
 from replay.simulation.roles.group import Member
+from replay.simulation.roles.worker_lookups import WorkerLookups
+from schemas.messages import ReuseHealth
 
 
 class Worker:
@@ -12,8 +14,8 @@ class Worker:
 
     __slots__ = (
         "batches", "beat_is_due", "beaten_ms", "busy_ms", "call", "call_ms", "calls", "heard_partitions",
-        "heard_remaining_ms", "heard_state", "heard_variant", "id", "in_hand_ms", "is_absolved", "is_up", "logic",
-        "member", "since_ms", "started_ms", "state", "stopped_ms", "variant", "window",
+        "heard_remaining_ms", "heard_reuse", "heard_state", "heard_variant", "id", "in_hand_ms", "is_absolved",
+        "is_up", "logic", "lookups", "member", "since_ms", "started_ms", "state", "stopped_ms", "variant", "window",
     )  # fmt: skip
 
     def __init__(self, worker_id: str, now_ms: float) -> None:
@@ -30,10 +32,12 @@ class Worker:
         self.in_hand_ms = 0.0  # what was taken will take, as it thinks itself
         self.since_ms = 0.0
         self.logic: WorkerLogic | None = None  # of its variant
+        self.lookups: WorkerLookups | None = None  # of stored latents; None: no plan has asked it for any
         self.beaten_ms = now_ms
         self.beat_is_due = False  # sooner than the period says
         self.heard_variant, self.heard_state, self.heard_remaining_ms = "", "", 0.0
         self.heard_partitions: list[int] = []
+        self.heard_reuse: ReuseHealth | None = None
         self.started_ms, self.stopped_ms = now_ms, -1.0
         self.busy_ms = 0.0
 

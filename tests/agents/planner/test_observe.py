@@ -5,11 +5,12 @@ import pytest
 from agents.planner import observe as sources
 from agents.planner.observe import Sources
 from planner.observation.observation import Observation, Queue, Served, hardness_shares
+from planner.observation.reuse import SeenHits
 from planner.observation.workers import live_workers
 from planner.serving.outcomes import completed, rejected, result_of
 from schemas.avro import Message
 from schemas.errors import PochadeError
-from schemas.messages import GenerateRequest, Result
+from schemas.messages import GenerateRequest, Result, ReuseHealth, StageReuse
 from schemas.topics import RESULTS
 from streams import metrics
 from streams.settings import load
@@ -163,3 +164,17 @@ def test_the_deferral_curve_is_that_of_the_confidences_on_the_results_paths() ->
     (curve,) = after(*(a_result(n / 200) for n in range(200))).deferral
     assert (curve.level, curve.discriminator, curve.images) == ("light", "look", 200)
     assert after(a_result(None)).deferral == ()
+
+
+def test_lookups_are_seen_by_heartbeats_and_what_they_save_by_results() -> None:
+    health = ReuseHealth(breaker="closed", lookups=40, unanswered=0.25, p50_ms=4.0, p95_ms=9.0)
+    fleet = StubFleet().receive(a_heartbeat(variant="heavy", reuse=health), NOW_MS)
+    sources = opened(fleet)
+    job = a_job(level="heavy~k10", variant="heavy", reuse_share=0.4)
+    for reuse in (StageReuse(step=10, steps=25, similarity=0.97), StageReuse(steps=25, miss="timeout"), None):
+        image = an_image(job, reuse=reuse)
+        outcome = completed(image, None, None, reason="", by="worker", policy="p", now_ms=NOW_MS - 10)
+        sources.on_result(a_record(result_of(outcome)))
+    seen = observed(sources, fleet).reuse
+    assert (seen.lookups, seen.unanswered, seen.p50_ms, seen.p95_ms) == (40, 0.25, 4.0, 9.0)
+    assert seen.hits == {"heavy~k10": SeenHits(1, 1.0)}, "what no store answered says nothing of how prompts repeat"

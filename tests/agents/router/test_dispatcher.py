@@ -103,3 +103,12 @@ def test_pull_waits_until_a_worker_is_idle(fleet: StubFleet) -> None:
         return await asyncio.wait_for(job, PATIENCE_S)
 
     assert read(asyncio.run(scenario()), GenerateJob).worker_id == "w-2"
+
+
+@pytest.mark.parametrize(("level", "share", "step"), [("heavy~k5", 0.2, 0), ("heavy", 0.0, 3)])
+def test_a_job_carries_the_share_that_its_level_lets_a_stored_latent_save(
+    dispatcher: Dispatcher, level: str, share: float, step: int
+) -> None:
+    placement = on("heavy", step or 5)._replace(level=level)
+    job = read(asyncio.run(dispatcher.send(a_plan(), a_classified(), placement, cause={})), GenerateJob)
+    assert (job.level, job.variant, job.reuse_share, job.refine_from_step) == (level, "heavy", share, step)

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 from agents.worker import heartbeat
 from agents.worker.heartbeat import Heart, WorkerState
 from planner.serving.worker import WorkerLogic
-from schemas.messages import Heartbeat, OwnedPartition
+from schemas.messages import Heartbeat, OwnedPartition, ReuseHealth
 from schemas.record import Delivered, Outgoing
 from schemas.topics import FLEET
 from streams.kafka.memory import MemoryRecordProducer
@@ -147,3 +147,18 @@ def test_jobs_that_wait_are_counted_at_the_pace_of_those_of_late() -> None:
     assert producer.heard.acquire(timeout=PATIENCE_S)
     heart.close()
     assert producer.beats[0].partitions[0].remaining_ms == 10
+
+
+def test_it_reports_the_lookups_of_stored_latents_once_they_are_open() -> None:
+    class Lookups:
+        def health(self) -> ReuseHealth | None:
+            return ReuseHealth(breaker="closed", lookups=3, unanswered=0.0, p50_ms=1.0, p95_ms=2.0, hits=2)
+
+    producer = Listening()
+    state = WorkerState("w-1", state="ready", reuse=Lookups())  # type: ignore[arg-type]
+    heart = Heart(state, producer, 1).start()
+    assert producer.heard.acquire(timeout=PATIENCE_S)
+    heart.close()
+    reported = producer.beats[0].reuse
+    assert reported is not None
+    assert (reported.breaker, reported.hits) == ("closed", 2)

@@ -6,8 +6,8 @@ import pytest
 
 from planner.control.validity import check, is_newer
 from schemas.errors import InvalidPlan
-from schemas.messages import Route
-from tests.builders import a_cascade, a_catalog, a_plan, a_variant
+from schemas.messages import ReuseCheck, ReuseFloor, ReuseGuard, ReuseStorage, Route
+from tests.builders import a_cascade, a_catalog, a_plan, a_reuse_plan, a_variant
 
 
 def test_a_reader_ignores_versions_not_above_its_own() -> None:
@@ -37,6 +37,8 @@ def by_hardness(*bounds: tuple[float, float]) -> tuple[Route, ...]:
         {"allocation": {}, "batch": {}, "cascades": ()},
         {"cascades": (a_cascade(threshold=0.0),)},
         {"cascades": (a_cascade(refine_from_step=24),)},
+        {"routes": (Route(levels={"light": 0.5, "heavy~k24": 0.5}),), "reuse": a_reuse_plan()},
+        {"reuse": a_reuse_plan(guard=None, check=None, floors=())},
     ],
 )
 def test_whole_plans_pass(changes: dict[str, Any]) -> None:
@@ -52,6 +54,21 @@ def test_whole_plans_pass(changes: dict[str, Any]) -> None:
         ({"routes": (Route(levels={"light": float("nan")}),)}, "got nan"),
         ({"routes": (Route(levels={"light": 1.5, "heavy": -0.5}),)}, r"in \[0, 1\]: got 1.5"),
         ({"routes": (Route(levels={"lihgt": 1.0}),)}, "unknown level 'lihgt'.*did you mean 'light'"),
+        ({"routes": (Route(levels={"heavy~k25": 1.0}),)}, "must leave one of the 25 steps"),
+        ({"routes": (Route(levels={"heavy~4": 1.0}),)}, "unknown level 'heavy~4'"),
+        ({"allocation": {"w-1": "heavy~k4"}}, "unknown level 'heavy~k4'"),
+        ({"reuse": a_reuse_plan(floors=(ReuseFloor(similarity=0.9, share=1.0),))}, "share in"),
+        ({"reuse": a_reuse_plan(guard=ReuseGuard(equal=0.5, differs={"colours": 0.1}))}, "did you mean 'colour'"),
+        ({"reuse": a_reuse_plan(guard=ReuseGuard(equal=1.5))}, "guard must be in"),
+        ({"reuse": a_reuse_plan(check=ReuseCheck(discriminator="lok"))}, "did you mean 'look'"),
+        ({"reuse": a_reuse_plan(check=ReuseCheck(discriminator="look", scored_share=2.0))}, "scored_share"),
+        ({"reuse": a_reuse_plan(storage=ReuseStorage(eviction="lru"))}, "unknown eviction 'lru'"),
+        ({"reuse": a_reuse_plan(storage=ReuseStorage(ttl_s=0.0))}, "ttl_s"),
+        ({"reuse": a_reuse_plan(storage=ReuseStorage(share=-1.0))}, "share of storage"),
+        ({"reuse": a_reuse_plan(storage=ReuseStorage(max_bytes=-1))}, "max_bytes"),
+        ({"reuse": a_reuse_plan(storage=ReuseStorage(tenant_rps=float("nan")))}, "tenant_rps"),
+        ({"reuse": a_reuse_plan(hits={"heavy~k4": 1.5})}, "hits of heavy~k4"),
+        ({"reuse": a_reuse_plan(hits={"hevy~k4": 0.5})}, "did you mean 'heavy'"),
         ({"routes": by_hardness((0, 0.4), (0.5, 1))}, "without gap or overlap"),
         ({"routes": by_hardness((0, 0.6), (0.5, 1))}, "without gap or overlap"),
         ({"routes": by_hardness((0, 0.5), (0.5, 0.5), (0.5, 1))}, "without gap or overlap"),

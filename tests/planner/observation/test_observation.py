@@ -19,7 +19,8 @@ from planner.observation.observation import (
     queue_wait_ms,
     steady_ms,
 )
-from tests.builders import NOW_MS, a_worker, an_observation
+from planner.observation.reuse import SeenHits
+from tests.builders import NO_ANSWER, NOW_MS, a_worker, an_observation, lookups
 
 
 def test_demand_is_the_arrivals_of_the_window_a_second() -> None:
@@ -90,7 +91,9 @@ def test_the_wait_in_a_queue_is_what_waits_over_what_arrives() -> None:
         ({"hardness": (0.5, 0.4)}, "hardness of an observation must be shares that sum to 1"),
         ({"classes": {"models": {}, "reuse": {"light": 1.5, "heavy": -0.5}}}, "classes of reuse"),
         ({"classes": {"models": {"light": math.nan}}}, "classes of models"),
-        ({"retrieval_ms": math.nan}, "retrieval_ms"),
+        ({"reuse": lookups(math.nan)}, "reuse of an observation must be shares in"),
+        ({"reuse": lookups(unanswered=1.5)}, "reuse"),
+        ({"reuse": lookups(hits={"heavy~k4": SeenHits(10, -0.1)})}, "reuse"),
         ({"tiers": {"batch": 0.5}}, "tiers of an observation must be shares that sum to 1"),
         ({"workers": (a_worker(remaining_ms=math.nan),)}, "remaining_ms of w-1"),
         ({"workers": (a_worker(remaining_ms=-1.0),)}, "remaining_ms of w-1"),
@@ -106,7 +109,7 @@ def test_an_observation_of_impossible_numbers_is_refused(changes: dict[str, obje
 
 
 def test_a_store_that_does_not_answer_is_a_possible_observation() -> None:
-    assert an_observation(retrieval_ms=math.inf).retrieval_ms == math.inf
+    assert an_observation(reuse=NO_ANSWER).reuse == NO_ANSWER
 
 
 def test_arrivals_are_counted_by_the_second_that_ends_with_now() -> None:

@@ -13,9 +13,10 @@ from planner.catalog.model import Catalog, Cut
 from planner.control.plans import publish
 from planner.control.proposal import PlanProposal
 from planner.control.validity import check
+from planner.observation.reuse import SeenReuse
 from planner.policies.argus import plan
 from planner.solvers.levels.strategy_switch import STAGES
-from tests.builders import NOW_MS, a_catalog, a_variant, a_worker, an_observation
+from tests.builders import NO_ANSWER, NOW_MS, a_catalog, a_variant, a_worker, an_observation, lookups
 from tests.planner.solvers.levels.builders import a_ladder, a_reuse_ladder, three_variants
 
 CLASSES = {"light": 0.6, "heavy": 0.4}
@@ -47,19 +48,19 @@ SHARES = st.dictionaries(
 @settings(max_examples=40)
 @given(
     n_workers=st.integers(0, 9), demand=st.one_of(st.just(0.0), st.floats(1e-6, 1e6)), classes=SHARES,
-    stage=st.sampled_from((*STAGES, "elsewhere")), retrieval_ms=st.sampled_from((None, 0.0, 80.0, math.inf)),
+    stage=st.sampled_from((*STAGES, "elsewhere")), seen=st.sampled_from((None, lookups(0.0), lookups(80.0), NO_ANSWER)),
     homes=st.lists(st.sampled_from(("", "light", "middle", "heavy", "gone")), min_size=9, max_size=9),
     reuse=st.booleans(),
 )  # fmt: skip
 def test_any_fleet_demand_histogram_and_memory_gets_a_valid_plan(
-    n_workers: int, demand: float, classes: dict, stage: str, retrieval_ms: float | None, homes: list, reuse: bool
+    n_workers: int, demand: float, classes: dict, stage: str, seen: SeenReuse | None, homes: list, reuse: bool
 ) -> None:
     catalog = a_reuse_ladder() if reuse else a_ladder()
     workers = tuple(a_worker(f"w-{i}", homes[i]) for i in range(n_workers))
-    seen = an_observation(
-        demand_rps=demand, classes={"models": classes, "reuse": classes}, workers=workers, retrieval_ms=retrieval_ms
+    observation = an_observation(
+        demand_rps=demand, classes={"models": classes, "reuse": classes}, workers=workers, reuse=seen
     )
-    draft = checked(plan(seen, catalog, {"stage": stage, "since_ms": 0}, {}), catalog)
+    draft = checked(plan(observation, catalog, {"stage": stage, "since_ms": 0}, {}), catalog)
     assert sorted(draft.allocation) == [worker.worker_id for worker in workers]
     assert draft.expected
     assert math.isfinite(draft.expected.utilization)
@@ -95,10 +96,10 @@ def test_a_saturated_fleet_says_how_many_workers_would_do() -> None:
     assert draft.expected.utilization == pytest.approx(2)
 
 
-def test_a_catalog_without_reuse_levels_stays_with_models_and_says_so() -> None:
+def test_a_catalog_without_a_profile_of_reuse_stays_with_models_and_says_so() -> None:
     draft = drafted(30)
     assert (draft.strategy, draft.memory) == ("models", {})
-    assert "no reuse levels to route to" in draft.reason
+    assert "nothing is reused, as the catalog has no profile of reuse" in draft.reason
     assert "reuse" not in drafted(30, reuse=0).reason
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from planner.policies import argus, pac
-from tests.builders import an_observation
+from tests.builders import NO_ANSWER, an_observation, lookups
 from tests.planner.solvers.levels.builders import a_ladder, a_reuse_ladder
 
 
@@ -21,9 +21,9 @@ def test_it_allocates_as_argus_does_but_every_prompt_has_the_same_route(demand: 
 
 
 def test_it_switches_strategies_as_argus_does() -> None:
-    seen = an_observation(4, demand_rps=60, retrieval_ms=1.0)
+    seen = an_observation(4, demand_rps=60, reuse=lookups(1.0))
     draft = pac.plan(seen, a_reuse_ladder(), {}, {})
     assert draft.strategy == "reuse"
     assert set(draft.routes[0].levels) <= {"heavy", "heavy~k10", "heavy~k20"}
-    gone = an_observation(4, demand_rps=60, retrieval_ms=float("inf"))
+    gone = an_observation(4, demand_rps=60, reuse=NO_ANSWER)
     assert pac.plan(gone, a_reuse_ladder(), draft.memory, {}).memory["stage"] == "leaving"

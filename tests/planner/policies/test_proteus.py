@@ -7,7 +7,7 @@ import pytest
 from planner.control.plans import publish
 from planner.control.validity import check
 from planner.policies.proteus import plan
-from tests.builders import a_catalog, an_observation
+from tests.builders import a_catalog, an_observation, lookups
 from tests.planner.solvers.levels.builders import a_ladder, a_reuse_ladder
 
 
@@ -42,4 +42,4 @@ def test_shares_follow_capacity() -> None:
 
 
 def test_it_never_uses_past_images() -> None:
-    assert plan(an_observation(4, retrieval_ms=1.0), a_reuse_ladder(), {}, {}).strategy == "models"
+    assert plan(an_observation(4, reuse=lookups(1.0)), a_reuse_ladder(), {}, {}).strategy == "models"

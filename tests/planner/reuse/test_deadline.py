@@ -14,7 +14,7 @@ def test_a_lookup_never_takes_more_than_it_may(run_ms: float, share: float) -> N
     limit = lookup_deadline_ms(run_ms, share)
     if limit is not None:
         assert limit <= 100
-        assert limit <= 0.3 * run_ms * share
+        assert limit <= 0.3 * run_ms * share * (1 + 1e-9)  # whatever the order of the products
 
 
 def test_a_slow_model_waits_a_tenth_of_a_second_and_a_quick_one_a_share_of_its_gain() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.reuse.facts import PromptFacts, Relation, Thing
-from planner.reuse.guard import Comparison, Difference, GuardShares, InvalidShares, Verdict, compare
+from planner.reuse.guard import Comparison, Difference, GuardShares, InvalidShares, Verdict, allowed_share, compare
 
 CAT, DOG, MAT = Thing(noun="cat"), Thing(noun="dog"), Thing(noun="mat")
 RED_CAT = replace(CAT, colours=frozenset({"red"}))
@@ -101,13 +101,13 @@ def test_facts_of_two_languages_do_not_compare() -> None:
 
 def test_shares_are_the_plans_and_of_several_differences_the_least_counts() -> None:
     shares = GuardShares(equal=0.5, style=0.4, unsure=0.1, differs={Difference.STYLE: 0.4, Difference.COUNT: 0.2})
-    assert shares.of(Comparison(Verdict.EQUAL)) == 0.5
-    assert shares.of(Comparison(Verdict.STYLE, frozenset({Difference.STYLE}))) == 0.4
-    assert shares.of(Comparison(Verdict.UNSURE)) == 0.1
+    assert allowed_share(shares, Comparison(Verdict.EQUAL)) == 0.5
+    assert allowed_share(shares, Comparison(Verdict.STYLE, frozenset({Difference.STYLE}))) == 0.4
+    assert allowed_share(shares, Comparison(Verdict.UNSURE)) == 0.1
     count = frozenset({Difference.COUNT})
-    assert shares.of(Comparison(Verdict.DIFFERS, count)) == 0.2
-    assert shares.of(Comparison(Verdict.DIFFERS, count | {Difference.COLOUR})) == 0.0
-    assert shares.of(Comparison(Verdict.DIFFERS, count, frozenset({"script"}))) == 0.1
+    assert allowed_share(shares, Comparison(Verdict.DIFFERS, count)) == 0.2
+    assert allowed_share(shares, Comparison(Verdict.DIFFERS, count | {Difference.COLOUR})) == 0.0
+    assert allowed_share(shares, Comparison(Verdict.DIFFERS, count, frozenset({"script"}))) == 0.1
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.0, float("nan")])

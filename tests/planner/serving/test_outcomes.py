@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from planner.serving.outcomes import completed, expired, failed, first_of, rejected, result_of, step_of
 from schemas.avro import to_wire
-from schemas.messages import Outcome, Stage, Status
+from schemas.messages import LatentRef, Outcome, Stage, StageReuse, Status
 from tests.builders import NOW_MS, a_classified, a_job, a_request, an_image, an_image_ref, an_outcome
 
 SAID = {"by": "test", "now_ms": NOW_MS + 1000}
@@ -114,3 +114,25 @@ def test_a_senseless_creation_time_makes_no_latency_of_decades(created_ms: int, 
     classified = a_classified(a_request(created_ms=created_ms), received_ms=NOW_MS + 1)
     said = an_outcome(request=classified.request, classified=classified, ended_ms=NOW_MS + 40)
     assert result_of(said).latency_ms == latency_ms
+
+
+def reused_result(*stages: StageReuse | None) -> tuple[bool, int | None, float | None, str]:
+    path = tuple(step_of(an_image(reuse=each), None, None) for each in stages)
+    result = result_of(Outcome(request_id="r", status=Status.COMPLETED, reason="", by="t", ended_ms=NOW_MS, path=path))
+    return result.reused, result.reuse_step, result.similarity, result.reuse_miss
+
+
+def test_a_result_says_whether_it_began_from_a_stored_image_or_why_not() -> None:
+    begun, missed = StageReuse(step=4, steps=10, similarity=0.9), StageReuse(steps=10, miss="floor")
+    assert reused_result(None) == reused_result() == (False, None, None, "")
+    assert reused_result(begun) == (True, 4, 0.9, "")
+    assert reused_result(missed) == (False, None, None, "floor")
+    refused_draft = StageReuse(steps=25, miss="route")  # the next level of a cascade asks for none
+    assert reused_result(begun, refused_draft) == (True, 4, 0.9, "")
+    assert reused_result(missed, refused_draft) == (False, None, None, "floor")
+
+
+def test_a_stage_names_who_scored_it_and_the_latent_of_its_image() -> None:
+    latent = LatentRef(uri="memory:x", sha256="ab", bytes=9, autoencoder="cd")
+    outcome = completed(an_image(latent=latent), 0.9, 0.5, reason="ok", policy="test", discriminator="look", **SAID)
+    assert [(stage.discriminator, stage.latent) for stage in outcome.path] == [("look", latent)]

@@ -8,12 +8,22 @@ import pytest
 
 from planner.catalog.option_limits import TIERS
 from planner.catalog.options import resolve_options
+from planner.serving.cascades import cascade_of
 from planner.serving.decisions import Ignored, Rejection
 from planner.serving.placement import CHEAPER, DEARER, Placement
 from planner.serving.routing import NO_LIMITS, BacklogLimits, RoutingLogic, backlog_limits, with_room
-from schemas.errors import Unknown
+from schemas.errors import InvalidRequest, Unknown
 from schemas.messages import GenerateOptions, Route, Status
-from tests.builders import NOW_MS, a_catalog, a_classified, a_discriminator, a_plan, a_request, a_variant
+from tests.builders import (
+    NOW_MS,
+    a_catalog,
+    a_classified,
+    a_discriminator,
+    a_plan,
+    a_request,
+    a_reuse_plan,
+    a_variant,
+)
 from tests.planner.serving.workers import FixedLoads
 
 CATALOG = a_catalog(
@@ -156,3 +166,23 @@ def test_interactive_requests_may_use_what_is_kept_from_the_others() -> None:
 def test_a_level_of_another_catalog_is_refused_by_name() -> None:
     with pytest.raises(Unknown, match="ligth"):
         decided(to="ligth")
+
+
+@pytest.mark.parametrize(("hits", "run_ms"), [({}, 400.0), ({"heavy~k5": 0.5}, 300.0), ({"heavy~k5": 1.0}, 200.0)])
+def test_a_reuse_level_is_predicted_to_hit_as_often_as_the_plan_says(hits: dict[str, float], run_ms: float) -> None:
+    plan = a_plan(routes=(Route(levels={"heavy~k5": 1.0}),), allocation=BOTH, reuse=a_reuse_plan(hits=hits))
+    placed = RoutingLogic(CATALOG, NO_LIMITS).route(a_classified(), plan, FixedLoads(IDLE), NOW_MS)
+    assert isinstance(placed, Placement)
+    assert (placed.level, placed.variant, placed.run_ms) == ("heavy~k5", "heavy", pytest.approx(run_ms))
+
+
+def test_images_of_a_reuse_level_are_judged_as_their_variants() -> None:
+    plan = a_plan(routes=(Route(levels={"light~k1": 1.0}),), allocation=BOTH)
+    assert cascade_of(plan, "light~k1") == plan.cascades[0]
+    assert cascade_of(plan, "heavy~k1") is None
+
+
+@pytest.mark.parametrize("reuse", ["on", "OWN", "pool"])
+def test_a_consent_that_nobody_knows_is_an_invalid_request(reuse: str) -> None:
+    with pytest.raises(InvalidRequest, match="reuse must be one of , off, own"):
+        decided(options=GenerateOptions(reuse=reuse))

@@ -5,6 +5,8 @@ import pathlib
 import pytest
 
 from replay.simulation.failures import InvalidFailures, read_failures, unheeded
+from tests.builders import a_catalog
+from tests.planner.solvers.levels.builders import a_reuse_ladder
 from tests.replay.simulation.runs import down, up
 
 IDS = ["w-00", "w-01", "w-02"]
@@ -50,9 +52,11 @@ def test_a_file_that_is_not_there_is_reported(tmp_path: pathlib.Path) -> None:
         read_failures(tmp_path / "none.csv", IDS)
 
 
-def test_stores_are_read_too_and_what_nobody_asks_yet_is_reported(tmp_path: pathlib.Path) -> None:
+def test_stores_are_read_too_and_what_nobody_asks_is_reported(tmp_path: pathlib.Path) -> None:
     rows = "1,object-store,down\n2,vector-store,down\n3,object-store,up\n4,vector-store,up\n5,w-00,down\n"
     outages = read_failures(written(tmp_path, "at_s,worker,change\n" + rows), IDS)
     assert outages[0] == down(1, "object-store")
-    assert unheeded(outages).startswith("2 of the 5 changes are of the vector-store and change nothing: no plan can")
-    assert unheeded((down(1, "object-store"), up(2, "w-00"))) == ""
+    fault = "2 of the 5 changes are of the vector-store and change nothing: the catalog test has no profile of reuse"
+    assert unheeded(outages, a_catalog()).startswith(fault)
+    assert unheeded(outages, a_reuse_ladder()) == ""
+    assert unheeded((down(1, "object-store"), up(2, "w-00")), a_catalog()) == ""

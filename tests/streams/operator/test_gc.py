@@ -1,9 +1,12 @@
 """Which images are collected."""
 
+import dataclasses
 import math
 
 import pytest
 
+from planner.serving.outcomes import completed, result_of
+from schemas.messages import LatentRef
 from schemas.record import Incoming
 from schemas.topics import IMAGES
 from streams.codec.avro import encode
@@ -57,6 +60,17 @@ def test_results_need_their_image_and_the_drafts_before_it() -> None:
         mentions.add(record(result))
     assert mentions.needed() == {stored.uri for stored in store.list(NOW_MS * 2)}
     assert len(mentions.needed()) == 3
+
+
+def test_latents_that_stages_name_are_needed_as_their_images_are() -> None:
+    latent = LatentRef(uri="memory:latent", sha256="ab", bytes=9, autoencoder="cd")
+    mentions, job = Mentions(), a_job(a_classified(a_request(request_id="open")))
+    record_of_open = dataclasses.replace(an_image_record("open", "i"), value=encode(an_image(job, latent=latent)))
+    mentions.add(record_of_open)
+    assert "memory:latent" in mentions.needed()
+    ended = completed(an_image(job, latent=latent), None, None, reason="", by="t", policy="", now_ms=NOW_MS)
+    mentions.add(record(result_of(ended)))
+    assert "memory:latent" in mentions.needed()
 
 
 def test_images_of_a_request_in_work_are_needed_until_it_ends_without_them() -> None:

@@ -6,6 +6,7 @@ from planner.catalog.curves import PairRow
 from planner.catalog.model import Catalog, Pair, classes_of
 from planner.catalog.validate import InvalidCatalog
 from schemas.errors import Unknown
+from schemas.messages import ReuseGuard
 from streams.parsing.catalog import parse
 from tests.builders import a_catalog, a_variant
 from tests.paths import CATALOGS
@@ -137,6 +138,31 @@ def test_quality_is_on_one_of_the_known_scales() -> None:
     assert parse('scale = "fid"\n' + PROFILE, "profile").scale == "fid"
     with pytest.raises(Unknown, match=r"unknown scale of quality 'fdi'.*did you mean 'fid'"):
         parse('scale = "fdi"\n' + PROFILE, "profile")
+
+
+def test_a_catalog_may_say_how_prompts_repeat() -> None:
+    text = (
+        PROFILE
+        + """
+[reuse_profile]
+floors = [{ similarity = 0.9, share = 0.4 }]
+guard = { equal = 0.4, differs = { colour = 0.1 } }
+neighbours = [
+    { similarity = 0.8, share = 0.3 },
+    { similarity = 0.95, share = 0.5, verdicts = { equal = 0.7, count = 0.3 } },
+]
+retrieval_ms = 3
+"""
+    )
+    profile = parse(text, "profile").reuse_profile
+    assert profile is not None
+    assert [row.similarity for row in profile.neighbours] == [0.8, 0.95]
+    assert profile.neighbours[1].verdicts == {"equal": 0.7, "count": 0.3}
+    assert profile.guard == ReuseGuard(equal=0.4, differs={"colour": 0.1})
+    assert profile.retrieval_ms == 3.0
+    with pytest.raises(Unknown, match="neighbours"):
+        parse(PROFILE + "\n[reuse_profile]\nneighbors = []\n", "profile")
+    assert parse(PROFILE, "profile").reuse_profile is None
 
 
 def test_reuse_is_of_a_variant_s_own_steps() -> None:

@@ -1,14 +1,13 @@
 """An observation as JSON."""
 
-import math
-
 import pytest
 
 from planner.observation.deferral import observed_deferral
 from planner.observation.observation import InvalidObservation, Observation, Queue, Served
+from planner.observation.reuse import SeenHits
 from schemas.errors import Unknown
 from streams.parsing.observation import parse, text_of
-from tests.builders import a_worker, an_observation
+from tests.builders import a_worker, an_observation, lookups
 
 
 def test_what_is_written_is_read_back_the_same() -> None:
@@ -17,10 +16,14 @@ def test_what_is_written_is_read_back_the_same() -> None:
         forecast_rps=12.5, counts=(9, 11), tiers={"interactive": 0.25, "batch": 0.75},
         workers=(a_worker("a", allocated="heavy", worker_type="l40s"), a_worker("b")), queues=(Queue("light", 3, 1.5),),
         deferral=(observed_deferral("light", "look", [(0.2, 0.4)] * 100, (0.0, 0.5, 1.0)),),
-        served=Served(10, 0.9, None), retrieval_ms=math.inf, ignored=2,
+        served=Served(10, 0.9, None), ignored=2, reuse=lookups(hits={"heavy~k4": SeenHits(40, 0.25)}),
     )  # fmt: skip
     assert parse(text_of(seen), "seen.json") == seen
     assert parse(text_of(an_observation()), "seen.json") == an_observation()
+
+
+def test_what_release_0_1_wrote_of_retrievals_was_nothing_and_is_passed_over() -> None:
+    assert parse('{"demand_rps": 3, "retrieval_ms": null}', "x.json") == Observation(now_ms=0, demand_rps=3)
 
 
 def test_the_demand_alone_is_an_observation_and_a_worker_needs_only_its_id() -> None:

@@ -1,17 +1,11 @@
-"""Three levels, a reuse catalog whose levels can be routed to, and levels for Eq. 1."""
+"""Three levels, a catalog with a profile of reuse, and levels for Eq. 1."""
 
-from planner.catalog.entries import Classifier, Variant, variant_of
+from planner.catalog.entries import Classifier, Variant
 from planner.catalog.measured import Start
 from planner.catalog.model import Catalog
+from planner.catalog.reuse import Neighbours, ReuseProfile
 from planner.solvers.levels.level_mix import Offer
 from tests.builders import a_catalog, a_variant
-
-
-class RoutableReuse(Catalog):
-    """A catalog as it will be once requests can be routed to reuse levels."""
-
-    def level(self, name: str) -> Variant:
-        return super().level(variant_of(name))
 
 
 def a_ladder(**changes: object) -> Catalog:
@@ -20,12 +14,22 @@ def a_ladder(**changes: object) -> Catalog:
 
 
 def a_reuse_ladder(**changes: object) -> Catalog:
-    """The same, and heavy from step 10 and 20 of a similar past image: 8.3 and 25 images a second."""
+    """The same, and heavy from step 10 and 20 of a similar past image: 8.3 and 25 images a second of hits alone.
+
+    Every prompt has a neighbour, unless a test says otherwise.
+    """
     plain = a_ladder()
     values = {name: getattr(plain, name) for name in ("name", "variants", "discriminators", "cascades", "class_cuts")}
     later = (Start(10, 0.6, 0.97), Start(20, 0.2, 0.9))
     learned = Classifier("past", "learned", "folder", "reuse", ("heavy~k20", "heavy~k10", "heavy"))
-    return RoutableReuse(**(values | {"reuse": {"heavy": later}, "classifiers": {"past": learned}} | changes))
+    values |= {"reuse": {"heavy": later}, "classifiers": {"past": learned}, "reuse_profile": a_reuse_profile()}
+    return Catalog(**(values | changes))
+
+
+def a_reuse_profile(**changes: object) -> ReuseProfile:
+    """Every prompt has a neighbour of cosine .96, and lookups take 3 ms."""
+    values = {"neighbours": (Neighbours(0.96, 1.0),), "retrieval_ms": 3.0, "retrieval_p95_ms": 8.0}
+    return ReuseProfile(**(values | changes))
 
 
 def three_variants() -> dict[str, Variant]:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner.observation.reuse import SeenReuse
 from planner.observation.workers import SERVING, WorkerView
 from planner.solvers.levels.strategy_switch import (
     LEAVING,
@@ -18,13 +19,15 @@ from planner.solvers.levels.strategy_switch import (
     Rule,
     State,
     after_switch,
+    is_under_way,
     ready,
     recalled,
     remembered,
+    retrieval_of,
     step,
     wave,
 )
-from tests.builders import a_worker
+from tests.builders import a_worker, lookups
 
 RULE = Rule(return_after_ms=15_000)
 HEALTHY, SLOW, DOWN, UNTRIED = (Retrieval(ms, 100.0) for ms in (10.0, 80.0, math.inf, None))
@@ -54,10 +57,48 @@ def test_a_patient_rule_leaves_only_what_stays_slow() -> None:
 @pytest.mark.parametrize("stage", [LEAVING, MODELS])
 def test_reuse_comes_back_only_after_it_was_healthy_for_a_while(stage: str) -> None:
     state = State(stage)
-    for now_ms in (0, 5000, 10_000):
+    for plans, now_ms in enumerate((0, 5000, 10_000), 1):
         state = step(state, HEALTHY, now_ms, RULE)
-        assert state == State(stage, 0)
+        assert state == State(stage, 0, plans)
     assert step(state, HEALTHY, 15_000, RULE) == State(RETURNING)
+
+
+def test_a_planner_that_plans_seldom_still_sees_three_good_periods_before_it_returns() -> None:
+    state = State(MODELS)
+    for now_ms in (0, 60_000):
+        state = step(state, HEALTHY, now_ms, RULE)
+    assert state.stage == MODELS
+    assert step(state, UNTRIED, 120_000, RULE).stage == MODELS, "a plan that saw no lookup counts for nothing"
+    assert step(state, HEALTHY, 120_000, RULE).stage == RETURNING
+
+
+@pytest.mark.parametrize(("unanswered", "stage"), [(0.2, REUSE), (0.3, LEAVING)])
+def test_quick_answers_do_not_make_up_for_those_that_do_not_come(unanswered: float, stage: str) -> None:
+    assert step(State(REUSE), HEALTHY._replace(unanswered=unanswered), 1000, RULE).stage == stage
+
+
+def test_a_few_lookups_without_an_answer_keep_the_fleet_away() -> None:
+    assert step(State(MODELS), HEALTHY._replace(unanswered=0.04), 1000, RULE).since_ms == 1000
+    assert step(State(MODELS), HEALTHY._replace(unanswered=0.1), 1000, RULE).since_ms == -1
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        (None, Retrieval(None, 50.0)),
+        (lookups(7.0, unanswered=0.1), Retrieval(7.0, 50.0, 0.1)),
+        (lookups(7.0, failing=0.5), Retrieval(math.inf, 50.0, 1.0)),
+        (lookups(0.0, lookups=0), Retrieval(None, 50.0)),
+    ],
+    ids=["nobody looked", "answered", "half of the breakers open", "no lookup yet"],
+)
+def test_heartbeats_become_the_cost_of_a_retrieval(seen: SeenReuse | None, expected: Retrieval) -> None:
+    assert retrieval_of(seen, 50.0) == expected
+
+
+def test_only_a_fleet_between_the_strategies_is_under_way() -> None:
+    assert {stage for stage in STAGES if is_under_way(remembered(State(stage)))} == {LEAVING, RETURNING}
+    assert not is_under_way({})
 
 
 @pytest.mark.parametrize("relapse", [SLOW, DOWN, BETWEEN])
@@ -69,7 +110,7 @@ def test_a_relapse_starts_the_wait_anew(relapse: Retrieval) -> None:
 
 def test_a_clock_that_jumps_back_starts_the_wait_anew() -> None:
     state = step(State(MODELS, 1_000_000), HEALTHY, 5000, RULE)
-    assert state == State(MODELS, 5000)
+    assert state == State(MODELS, 5000, 1)
 
 
 def test_a_return_is_broken_off_when_retrievals_turn_bad_again() -> None:

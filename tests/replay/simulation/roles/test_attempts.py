@@ -13,6 +13,7 @@ from replay.simulation.event_queue import EventQueue
 from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.results.timeline import Timeline
 from replay.simulation.roles.group import Group, Member
+from replay.simulation.roles.lookups import Lookups
 from replay.simulation.roles.plan_state import PlanState
 from replay.simulation.roles.serving import Serving
 from replay.simulation.roles.stores import ObjectStore
@@ -61,7 +62,8 @@ def simulated(fates: list[str]) -> Windows:
     catalog, agenda = a_catalog(variants={"light": slow}, cascades=(), class_cuts={}), EventQueue()
     board, tally = PlanState(catalog), RunMetrics(1000.0, Timeline(np.zeros(1)))
     board.obey(a_plan(routes=(), cascades=(), batch={"light": MOST}))
-    serving = Serving(agenda, board, catalog, Timing(), CallTimes(catalog), tally, ObjectStore(agenda))
+    lookups = Lookups(agenda, board, catalog, seed=0)
+    serving = Serving(agenda, board, catalog, Timing(), CallTimes(catalog), tally, ObjectStore(agenda), lookups)
     group, windows, worker = Group(1), Windows(), None
     for number in range(JOBS):
         group.append(0, a_job(number))

@@ -26,6 +26,7 @@ from replay.simulation.overrides import Asked, OverriddenJob, metrics_for
 from replay.simulation.roles.fleet import Fleet
 from replay.simulation.roles.heartbeats import Heartbeats
 from replay.simulation.roles.judge import Judge
+from replay.simulation.roles.lookups import Lookups
 from replay.simulation.roles.plan_state import PlanState
 from replay.simulation.roles.serving import Serving
 from replay.simulation.roles.stores import ObjectStore
@@ -175,7 +176,8 @@ def simulated(situation: Situation, logic_of: LogicOf) -> Decided:
     times = CallTimes(CATALOG)
     pulse, store = Heartbeats(agenda, timing, times), ObjectStore(agenda)
     tally = metrics_for(None, 1000.0, np.zeros(1))
-    serving = Serving(agenda, board, CATALOG, timing, times, tally, store)
+    lookups = Lookups(agenda, board, CATALOG, seed=0)
+    serving = Serving(agenda, board, CATALOG, timing, times, tally, store, lookups)
     fleet = Fleet(agenda, board, CATALOG, timing, pulse, serving, tally)
     logic = logic_of(CATALOG)
     judge = Recording(agenda, board, fleet, pulse, timing, times, CATALOG, tally, store, logic)

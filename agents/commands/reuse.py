@@ -1,0 +1,151 @@
+"""`pochade reuse status | explain | clear | rebuild`: the index of stored latents that images may begin from."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from schemas.errors import PochadeError
+from streams.cli import LazySettings
+from streams.command_groups import CommandGroup
+from streams.commands import listing
+from streams.commands.options import LISTED, SHOWN, duration, since_option
+from streams.visible import json_text, visible
+
+WORKER_COLUMNS = ("worker", "breaker", "lookups", "unanswered", "p50_ms", "p95_ms", "hits", "misses")
+STAGE_COLUMNS = ("level", "reused", "step", "steps", "similarity", "why")
+
+
+@click.group(cls=CommandGroup)
+def reuse() -> None:
+    """Show, explain, clear and rebuild the index of latents that images may begin from.
+
+    \b
+    Examples:
+      pochade reuse status
+      pochade reuse explain demo-0-0007
+      pochade reuse clear --tenant ann --images
+      pochade reuse rebuild
+    """
+
+
+@reuse.command()
+@SHOWN
+@click.pass_obj
+def status(obj: LazySettings, output: str) -> None:
+    """Show what the plan in force asks for, what the index holds, and how the workers' lookups do.
+
+    \b
+    Examples:
+      pochade reuse status
+      pochade reuse status -o json | jq .store.rows
+    """
+    from agents.commands.plan_reading import published
+    from agents.indexer import operating
+
+    settings = obj()
+    plans = published(settings).plans
+    found = operating.status(settings, plans[-1] if plans else None)
+    if output == "json":
+        click.echo(json_text(found, indent=2))
+        return
+    store = found["store"]
+    rows = "unknown" if store["rows"] is None else store["rows"]
+    asks = "asks for no reuse" if found["reuse"] is None else json.dumps(found["reuse"])
+    click.echo(f"plan    {'none' if found['plan'] is None else found['plan']}: {asks}")
+    click.echo(visible(f"store   {store['url'] or 'none: set vectors.url'}, {rows} rows in {store['collection']}"))
+    if store["trouble"]:
+        click.echo(visible(f"        {store['trouble']}"))
+    listing.show([_worker(each) for each in found["workers"]], WORKER_COLUMNS, "table")
+
+
+@reuse.command()
+@click.argument("request_id", metavar="REQUEST")
+@since_option("How far back to look for the result, such as 10m, 2h or 7d.", "1d")
+@SHOWN
+@click.pass_obj
+def explain(obj: LazySettings, request_id: str, since: int, output: str) -> None:
+    """Show whether the image of REQUEST began from a stored one, and why or why not, from its result record.
+
+    Whose image it was is not recorded.
+
+    \b
+    Examples:
+      pochade reuse explain demo-0-0007
+      pochade reuse explain mine-1 --since 7d -o json | jq .stages
+    """
+    from agents.indexer import operating
+    from streams.clock import now_ms
+    from streams.commands import opening
+
+    with opening.client(obj()) as client:
+        result = client.find(request_id, max(1, now_ms() - since))
+    if result is None:
+        raise PochadeError(
+            f"no result of request {request_id!r} within the last {duration(since)}: it may still be in work, or be "
+            "older (--since 8d is all that is kept)"
+        )
+    found = operating.explained(result)
+    if output == "json":
+        click.echo(json_text(found, indent=2))
+    else:
+        listing.show(found["stages"], STAGE_COLUMNS, "table")
+
+
+@reuse.command()
+@click.option("--tenant", metavar="NAME", help="Only rows and latents of this tenant (default: of all tenants).")
+@click.option("--images", "with_images", is_flag=True, help="Also delete the images that the tenant's results name.")
+@click.option("--dry-run", is_flag=True, help="Only count what would be deleted; delete nothing.")
+@LISTED
+@click.pass_obj
+def clear(obj: LazySettings, tenant: str | None, with_images: bool, dry_run: bool, output: str) -> None:
+    """Delete the rows of the index and their latents, and print counts.
+
+    A store may show deleted rows for a moment; without its latent a row is useless at once.
+
+    \b
+    Examples:
+      pochade reuse clear --dry-run
+      pochade reuse clear --tenant ann
+      pochade reuse clear --tenant ann --images -o json
+    """
+    from agents.indexer import operating
+    from streams.store.open import open_store
+
+    if with_images and tenant is None:
+        raise click.UsageError(
+            "--images deletes the images of one tenant: give --tenant NAME (`pochade gc` deletes old ones)"
+        )
+    settings = obj()
+    found = operating.clear(settings, open_store(settings), tenant, with_images=with_images, dry_run=dry_run)
+    listing.show([found], ("tenant", "latents", "images", "deleted"), output)
+
+
+@reuse.command()
+@LISTED
+@click.pass_obj
+def rebuild(obj: LazySettings, output: str) -> None:
+    """Fill the index again from the results within the plan's time to live, and print counts.
+
+    A result whose latent is gone is left out. Rows that are there stay; running it twice changes nothing.
+
+    \b
+    Examples:
+      pochade reuse rebuild
+      pochade reuse rebuild -o json
+    """
+    from agents.commands.plan_reading import in_force, published
+    from agents.indexer import operating
+    from streams import catalogs
+    from streams.store.open import open_store
+
+    settings = obj()
+    catalog = catalogs.load(settings.catalog, settings.published)
+    found = operating.rebuild(settings, catalog, open_store(settings), in_force(published(settings)))
+    listing.show([found], ("results", "latents", "rows"), output)
+
+
+def _worker(row: Mapping[str, Any]) -> dict[str, Any]:
+    misses = ", ".join(f"{why} {count}" for why, count in sorted(row["misses"].items()))
+    return {**row, "unanswered": f"{row['unanswered']:.0%}", "misses": misses or "none"}

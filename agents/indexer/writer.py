@@ -1,0 +1,218 @@
+"""Writes the rows of a batch of results: decides, scores where the plan asks, embeds, upserts, and evicts.
+
+A batch is written whole or raises, and may be written again: rows have the ids of their images, and what was decided or
+scored before is not decided again.
+"""
+
+import io
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from PIL import Image
+
+from agents.discriminator.scorers import Scorer
+from agents.indexer.rows import Candidate, candidate_of, entry_of
+from agents.reuse.prompt_key import PromptKey
+from planner.reuse.index import IndexLogic
+from planner.reuse.terms import Terms
+from planner.reuse.writing import NotWritten, ScoreFirst, Write, judge
+from schemas.errors import InvalidRecord, PochadeError
+from schemas.messages import GenerateRequest
+from schemas.record import Incoming
+from schemas.topics import RESULTS
+from streams import metrics
+from streams.clock import now_ms
+from streams.store.port import ImageStore, StoreUnavailable
+from streams.vectors.port import (
+    Selection,
+    UnusableRow,
+    VectorRow,
+    VectorStore,
+    VectorsUnavailable,
+    WrongCollection,
+)
+
+log = logging.getLogger(__name__)
+
+CALL_S: Final = 10.0  # for one call of the vector store; nobody waits for the index
+
+Place = tuple[int, int]  # partition and offset of a record of `results`
+
+
+class IndexWriter:
+    """Writes for one encoder, into one vector store."""
+
+    def __init__(
+        self,
+        logic: IndexLogic,
+        key: PromptKey,
+        vectors: VectorStore,
+        store: ImageStore,
+        scorer_of: Callable[[str], Scorer],
+    ) -> None:
+        """`scorer_of`: opens a discriminator by its name in the catalog; asked when a plan's check names it."""
+        self._logic = logic
+        self._key = key
+        self._vectors = vectors
+        self._store = store
+        self._scorer_of = scorer_of
+        self._scorers: dict[str, Scorer] = {}
+        self._decided: dict[Place, Write | NotWritten] = {}  # of the batch that is being written
+
+    def write(self, records: Sequence[Incoming], terms: Terms, *, keeps_latents: bool = False) -> int:
+        """Write what may be reused of these results; return how many rows. What cannot be read is counted and passed.
+
+        `keeps_latents`: those that do not enter stay, too.
+
+        Raises:
+            VectorsUnavailable, WrongCollection, StoreUnavailable: a store is away; the same records may be given again.
+        """
+        rows = self._rows(records, terms)
+        if rows:
+            self._upsert([row for _, row in rows])
+        for partition, row in rows:
+            self._logic.enter(partition, entry_of(row))
+        if not keeps_latents:
+            self._delete(self._unneeded(records))
+        for decision in self._decided.values():
+            outcome = "written" if isinstance(decision, Write) else _outcome(decision)
+            metrics.REUSE_ROWS.labels(outcome).inc()
+        self._decided.clear()
+        metrics.REUSE_BYTES.set(self._logic.bytes)
+        return len(rows)
+
+    def recall(self, records: Sequence[Incoming], terms: Terms) -> None:
+        """Take earlier results into the account, as they were probably written: nothing is scored or written again."""
+        for record in records:
+            candidate = _read(record)
+            if candidate is None or isinstance(self._logic.examine(candidate.ended, terms, now_ms()), NotWritten):
+                continue
+            row = _row(candidate, (1.0,) * self._key.dimension, None, terms)
+            if row is not None:
+                self._logic.enter(record.partition, entry_of(row))
+
+    def evict(self, terms: Terms) -> int:
+        """Take what is expired or beyond the bytes out of both stores; return how many rows.
+
+        A store that is away keeps them until the next time.
+        """
+        leaving = self._logic.leaving(terms, now_ms())
+        if not leaving:
+            return 0
+        try:
+            self._vectors.delete(Selection(ids=tuple(entry.key for _, entry in leaving)), CALL_S)
+        except (VectorsUnavailable, WrongCollection) as error:
+            log.warning("%d rows stay for now: %s", len(leaving), error)
+            metrics.FALLBACKS.labels("indexer", "rows-left").inc()
+            for partition, entry in leaving:
+                self._logic.enter(partition, entry)
+            return 0
+        self._delete([entry.latent_uri for _, entry in leaving])
+        metrics.REUSE_EVICTED.inc(len(leaving))
+        metrics.REUSE_BYTES.set(self._logic.bytes)
+        return len(leaving)
+
+    def forget(self, partitions: Sequence[int]) -> None:
+        """Forget what belongs to partitions that another writer has now."""
+        self._logic.forget(partitions)
+        self._decided = {place: each for place, each in self._decided.items() if place[0] not in partitions}
+
+    def close(self) -> None:
+        """Give back the connections of the vector store."""
+        self._vectors.close()
+
+    def _rows(self, records: Sequence[Incoming], terms: Terms) -> list[tuple[int, VectorRow]]:
+        found = list[tuple[Candidate, Write]]()
+        for record in records:
+            place = record.partition, record.offset
+            candidate = _read(record)
+            if candidate is None:
+                continue
+            if place not in self._decided:
+                self._decided[place] = self._decide(candidate, terms)
+            decision = self._decided[place]
+            if isinstance(decision, Write):
+                found.append((candidate, decision))
+        if not found:
+            return []
+        vectors = self._key.embed([candidate.result.prompt for candidate, _ in found]).tolist()
+        rows = [
+            (candidate.partition, _row(candidate, tuple(vector), decision.score, terms))
+            for (candidate, decision), vector in zip(found, vectors, strict=True)
+        ]
+        return [(partition, row) for partition, row in rows if row is not None]
+
+    def _decide(self, candidate: Candidate, terms: Terms) -> Write | NotWritten:
+        at_ms = now_ms()
+        decision = self._logic.examine(candidate.ended, terms, at_ms)
+        if isinstance(decision, ScoreFirst):
+            decision = judge(self._score(candidate, decision.discriminator), terms.write)
+        if isinstance(decision, NotWritten):
+            return decision
+        return self._logic.admit(candidate.result.tenant, terms, at_ms) or decision
+
+    def _score(self, candidate: Candidate, discriminator: str) -> float | None:
+        """The confidence in an image; None where there is none. Raises StoreUnavailable."""
+        result, image = candidate.result, candidate.image
+        assert image is not None, f"{result.request_id} has no image"
+        if discriminator not in self._scorers:
+            self._scorers[discriminator] = self._scorer_of(discriminator)
+        request = GenerateRequest(request_id=result.request_id, prompt=result.prompt, created_ms=result.ended_ms)
+        try:
+            with Image.open(io.BytesIO(self._store.get(image.uri))) as opened:
+                return self._scorers[discriminator].score(request, opened.convert("RGB"))
+        except StoreUnavailable:
+            raise
+        except Exception as error:  # gone, broken, or whatever a model raises over it
+            log.warning("the image of %s cannot be scored, and does not enter: %s", result.request_id, error)
+            return None
+
+    def _unneeded(self, records: Sequence[Incoming]) -> list[str]:
+        """URIs of the latents that these results name and that did not enter: drafts' among them."""
+        uris = list[str]()
+        for record in records:
+            candidate = _read(record)
+            decision = self._decided.get((record.partition, record.offset))
+            if candidate is not None and decision is not None:
+                uris += candidate.latents[:-1] if isinstance(decision, Write) else candidate.latents
+        return uris
+
+    def _delete(self, uris: Sequence[str]) -> None:
+        """Delete latents; one that stays is collected as an orphan or an old object."""
+        for uri in uris:
+            try:
+                self._store.delete(uri)
+            except PochadeError as error:
+                log.debug("a latent stays: %s", error)
+                metrics.FALLBACKS.labels("indexer", "latent-left").inc()
+
+    def _upsert(self, rows: Sequence[VectorRow]) -> None:
+        try:
+            self._vectors.upsert(rows, CALL_S)
+        except WrongCollection:  # it was dropped: made again, once
+            self._vectors.ensure(self._key.dimension, CALL_S)
+            self._vectors.upsert(rows, CALL_S)
+
+
+def _read(record: Incoming) -> Candidate | None:
+    """None for what nobody should have written, or a newer release's: a row that is not written costs a hit."""
+    try:
+        return candidate_of(record)
+    except InvalidRecord as error:
+        metrics.UNUSABLE.labels(RESULTS).inc()
+        log.warning("result %s@%s is passed over: %s", record.partition, record.offset, error)
+        return None
+
+
+def _row(candidate: Candidate, vector: tuple[float, ...], score: float | None, terms: Terms) -> VectorRow | None:
+    try:
+        return candidate.row(vector, score, terms)
+    except UnusableRow as error:
+        metrics.UNUSABLE.labels(RESULTS).inc()
+        log.warning("result of %s is passed over: %s", candidate.result.request_id, error)
+        return None
+
+
+def _outcome(decision: NotWritten) -> str:
+    return f"{decision.why}/{decision.refusal}" if decision.refusal else decision.why

@@ -1,0 +1,278 @@
+"""Looks up the latents that a batch of jobs may begin from: search, guard, fetch, each within its deadline.
+
+Decisions are those of `planner/reuse/lookup.py`; here stores are asked, in threads, and a breaker is kept. Whatever a
+store does, a job is answered by its deadline: with a latent, or with the reason to run all its steps.
+"""
+
+import hashlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeVar
+
+from agents.reuse.prompt_key import PromptKey
+from agents.worker.calls import BackgroundCalls
+from planner.reuse.breaker import Breaker, Call, Probe
+from planner.reuse.deadline import DEFAULT_RULE, DeadlineRule, saved_ms
+from planner.reuse.health import CallWindow
+from planner.reuse.lookup import (
+    MAX_CANDIDATES,
+    Compare,
+    Found,
+    Lookup,
+    LookupJob,
+    before_lookup,
+    choose,
+    nothing_left,
+    unfit_latent,
+)
+from planner.reuse.neighbour import Miss, Neighbour, Wanted, is_named_for
+from planner.reuse.steps import Decision, FullRun, Reuse
+from planner.reuse.terms import Terms
+from schemas.errors import PochadeError
+from schemas.messages import ReuseHealth
+from streams import metrics
+from streams.clock import now_ms
+from streams.store.latents import Latent, LatentSpace, UnfitLatent, from_bytes
+from streams.store.port import ImageStore, StoreUnavailable
+from streams.vectors.port import Nearest, VectorRow, VectorStore
+from streams.vectors.port import Wanted as WantedRow
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+THREADS: Final = 8  # lookups at a time; a store that hangs may keep them all, and the breaker opens
+LATE: Final = 0.1  # share of the deadline: a store that gives up so shortly before it was late, not wrong
+OPEN_S: Final = 5.0  # for the collection to be made
+NOT_ASKED: Final = FullRun(Miss.FAILED)
+UNANSWERED: Final = (Miss.TIMEOUT, Miss.FAILED)
+CANARY: Final = b"pochade reuse probe"  # the known object that probes fetch; equal bytes have one key
+
+
+def monotonic_ms() -> float:
+    """Return ms of a clock that never jumps."""
+    return time.monotonic() * 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sought:
+    """A job whose latent is looked up."""
+
+    job: LookupJob
+    tenant: str
+    width: int  # px
+    height: int  # px
+
+
+class Begun(NamedTuple):
+    """How a job begins: a decision, and the latent where it is to begin from one."""
+
+    decision: Decision
+    latent: Latent | None = None
+
+
+class Gone(PochadeError):
+    """A row is there, but its latent is not, or is not its tenant's."""
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A lookup on its way."""
+
+    sought: Sought
+    lookup: Lookup
+    decision: Decision = NOT_ASKED
+    fetch: Future[Latent] | None = None
+    latent: Latent | None = None
+
+
+class Lookups:
+    """Asks the stores for a worker. `find` is for its generating thread; probes and reports for any."""
+
+    def __init__(
+        self,
+        vectors: VectorStore,
+        store: ImageStore,
+        key: PromptKey,
+        compare: Compare,
+        clock_ms: Callable[[], float] = monotonic_ms,
+        deadlines: DeadlineRule = DEFAULT_RULE,
+    ) -> None:
+        """`compare`: the guard's reader of facts; `clock_ms`: for deadlines and the breaker."""
+        self._vectors = vectors
+        self._store = store
+        self._key = key
+        self._compare = compare
+        self._clock_ms = clock_ms
+        self._calls = BackgroundCalls(THREADS, "lookups")
+        self._lock = threading.Lock()
+        self._breaker = Breaker()
+        self._window = CallWindow()
+        self._deadlines = deadlines
+        self._budget_ms = deadlines.max_ms
+        self._canary = ""  # its URI
+
+    def find(self, sought: Sequence[Sought], terms: Terms, space: LatentSpace | None) -> list[Begun]:
+        """Return how each job begins, in order. All of them are looked up at the same time.
+
+        `space`: of the engine; None: it neither gives nor takes latents.
+        """
+        began_ms, is_open = self._clock_ms(), self._breaker.is_open
+        firsts = [
+            before_lookup(terms, each.job, is_there=space is not None, is_open=is_open, rule=self._deadlines)
+            for each in sought
+        ]
+        asked = [
+            _Asked(each, lookup) for each, lookup in zip(sought, firsts, strict=True) if isinstance(lookup, Lookup)
+        ]
+        if asked and space is not None:
+            self._look_up(asked, terms, space, began_ms)
+        answers = iter(asked)
+        return [
+            Begun(first) if isinstance(first, FullRun) else Begun((each := next(answers)).decision, each.latent)
+            for first in firsts
+        ]
+
+    def _look_up(self, asked: Sequence[_Asked], terms: Terms, space: LatentSpace, began_ms: float) -> None:
+        try:
+            vectors = self._key.embed([each.sought.job.prompt for each in asked]).tolist()
+        except Exception:  # whatever a model raises: no store is to blame
+            log.exception("prompts cannot be embedded: their jobs run all their steps")
+            return
+        self._budget_ms = asked[0].lookup.deadline_ms
+        searches = [self._search(each, vector, space) for each, vector in zip(asked, vectors, strict=True)]
+        guard_ms = 0.0  # which no store is to blame for
+        for each, search in zip(asked, searches, strict=True):
+            nearest = self._answer(each, search, began_ms + guard_ms)
+            if nearest is not None:
+                guard_began_ms = self._clock_ms()
+                self._choose(each, nearest, terms, space)
+                guard_ms += self._clock_ms() - guard_began_ms
+        for each in asked:
+            if each.fetch is not None:
+                each.latent = self._answer(each, each.fetch, began_ms + guard_ms)
+            self._count(each, self._clock_ms() - began_ms)
+
+    def _search(self, each: _Asked, vector: list[float], space: LatentSpace) -> Future[Nearest]:
+        sought, timeout_s = each.sought, each.lookup.deadline_ms / 1000
+        wanted = WantedRow(
+            tenant=sought.tenant, model=space.autoencoder, width=sought.width, height=sought.height, now_ms=now_ms()
+        )
+        return self._calls.submit(lambda: self._vectors.nearest(vector, wanted, MAX_CANDIDATES, timeout_s))
+
+    def _choose(self, each: _Asked, nearest: Nearest, terms: Terms, space: LatentSpace) -> None:
+        """Decide on what a search found, and begin to fetch."""
+        sought = each.sought
+        if not nearest.matches:
+            each.decision = FullRun(nothing_left({reason.value: count for reason, count in nearest.dropped.items()}))
+            return
+        wanted = Wanted(
+            tenant=sought.tenant, model=space.autoencoder, width=sought.width, height=sought.height,
+            dimension=self._key.dimension,
+        )  # fmt: skip
+        found = self._in_time(nearest, self._clock_ms() + each.lookup.deadline_ms)
+        each.decision = choose(terms, sought.job, found, wanted, self._compare, now_ms())
+        if isinstance(each.decision, Reuse):
+            row = nearest.matches[each.decision.candidate].row
+            each.fetch = self._calls.submit(lambda: self._fetched(row, sought, space))
+
+    def _in_time(self, nearest: Nearest, until_ms: float) -> Iterator[Found]:
+        """The neighbours, as far as the guard comes within the time of a lookup; one at least."""
+        for at, match in enumerate(nearest.matches):
+            if at and self._clock_ms() >= until_ms:
+                return
+            yield Found(_neighbour(match.row, match.similarity), match.row.source.prompt)
+
+    def _answer(self, each: _Asked, asked: Future[T], began_ms: float) -> T | None:
+        """Wait for a store until the deadline; where there is no answer the decision says why."""
+        deadline_ms = began_ms + each.lookup.deadline_ms
+        try:
+            return asked.result(max(0.0, deadline_ms - self._clock_ms()) / 1000)
+        except UnfitLatent as error:
+            each.decision = FullRun(unfit_latent(error.kind))
+        except Gone as error:
+            each.decision = FullRun(Miss.GONE)
+            log.info("a latent cannot be begun with: %s", error)
+        except Exception as error:  # whatever a store and its libraries raise; TimeoutError where it does not answer
+            asked.cancel()
+            is_late = not asked.done() or self._clock_ms() >= deadline_ms - LATE * each.lookup.deadline_ms
+            each.decision = FullRun(Miss.TIMEOUT if is_late else Miss.FAILED)
+            log.debug("a lookup got no answer: %r", error)
+        return None
+
+    def _count(self, each: _Asked, took_ms: float) -> None:
+        """Tell the breaker of a lookup."""
+        decision, saved = each.decision, 0.0
+        if isinstance(decision, Reuse):
+            saved = saved_ms(each.sought.job.run_ms, decision.step / decision.steps)
+        call = Call(took_ms, saved, isinstance(decision, FullRun) and decision.why in UNANSWERED)
+        metrics.LOOKUP_SECONDS.observe(took_ms / 1000)
+        with self._lock:
+            if self._breaker.is_open:  # by another of the batch
+                return
+            self._breaker = self._breaker.after_call(call, self._clock_ms())
+            self._window.add(call, self._breaker)
+            if self._breaker.is_open:
+                log.warning("lookups stop (%s): jobs run all their steps until probes are good", self._breaker.opened)
+
+    def _fetched(self, row: VectorRow, sought: Sought, space: LatentSpace) -> Latent:
+        if not is_named_for(row.latent.uri, sought.tenant):
+            raise Gone(f"row {row.id} names an object that was not stored for its tenant")
+        try:
+            data = self._store.get(row.latent.uri)
+        except StoreUnavailable:
+            raise
+        except PochadeError as error:
+            raise Gone(str(error)) from error
+        if hashlib.sha256(data).hexdigest() != row.latent.sha256:
+            raise UnfitLatent("broken", f"the object of row {row.id} is another one than was stored")
+        latent = from_bytes(data)
+        space.check(latent, sought.width, sought.height)
+        return latent
+
+    def wants_probe(self) -> bool:
+        """Whether a background probe is due."""
+        return self._breaker.wants_probe(self._clock_ms())
+
+    def probe(self) -> None:
+        """Search once and fetch a known object, and tell the breaker. Takes as long as the stores do."""
+        budget_ms, took_ms = self._budget_ms, 0.0
+        try:
+            if not self._canary:
+                self._vectors.ensure(self._key.dimension, OPEN_S)
+                self._canary = self._store.put("reuse-probe", CANARY, "bin")
+            began_ms = self._clock_ms()
+            is_there = self._vectors.probe(budget_ms / 1000).dimension == self._key.dimension
+            has_failed = self._store.get(self._canary) != CANARY or not is_there
+            took_ms = self._clock_ms() - began_ms
+        except Exception as error:  # whatever a store and its libraries raise
+            log.debug("a probe failed: %r", error)
+            has_failed = True
+        if has_failed:
+            self._canary, took_ms = "", budget_ms  # written again: it may have been collected
+        with self._lock:
+            self._breaker = self._breaker.after_probe(Probe(took_ms, budget_ms, has_failed), self._clock_ms())
+            self._window.add(Call(took_ms, has_failed=has_failed), self._breaker)
+            if not self._breaker.is_open:
+                log.info("lookups begin again: the stores have answered in time for a while")
+
+    def report(self, hits: int, misses: dict[str, int]) -> ReuseHealth:
+        """Return what a heartbeat says; any thread may ask."""
+        with self._lock:
+            return self._window.report(hits, misses)
+
+    def close(self) -> None:
+        """Give back the store's connections; nothing waits for what hangs."""
+        self._calls.close()
+        self._vectors.close()
+
+
+def _neighbour(row: VectorRow, similarity: float) -> Neighbour:
+    return Neighbour(
+        tenant=row.tenant, model=row.model, width=row.width, height=row.height, dimension=len(row.vector),
+        similarity=similarity, expires_ms=row.expires_ms,
+    )  # fmt: skip

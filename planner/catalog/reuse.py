@@ -1,0 +1,78 @@
+"""What was measured of beginning from stored latents: how near neighbours are, and what may be skipped at that.
+
+    neighbours   .99 of them equal    .97 half differ in colour    ...        how prompts repeat
+    floors       from .9 on .25 of the steps, from .95 on .5                  what similarity allows
+    guard        equal .5, style .25, differs in colour 0                     what the facts allow
+
+`pochade profile` measures it; a catalog of published figures may state it. Without one nothing is reused.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from planner.catalog.validate import is_amount, is_share, require
+from planner.reuse.terms import Difference
+from schemas.errors import Unknown
+from schemas.messages import ReuseFloor, ReuseGuard
+
+VERDICTS: Final = ("equal", "style", "unsure", *(each.value for each in Difference))
+ADVICE: Final = "correct it, or measure again with `pochade profile`"
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The requests whose nearest stored neighbour is at least this similar, and less than the next row says."""
+
+    similarity: float  # cosine, [-1, 1]
+    share: float  # of all requests, [0, 1]
+    verdicts: dict[str, float] = field(default_factory=dict)  # how facts compare -> share of these; {}: all equal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReuseProfile:
+    """How often requests find a stored neighbour, how far its latent may be used, and how long finding it takes."""
+
+    floors: tuple[ReuseFloor, ...] = ()  # rising; with a quality whose lower bound is good enough
+    guard: ReuseGuard | None = None  # the largest shares that lose no facts; None: not measured
+    neighbours: tuple[Neighbours, ...] = ()  # rising, by the similarity of both prompts
+    image_neighbours: tuple[Neighbours, ...] = ()  # by that of the prompt with the stored image, as MoDM looks up
+    hits: dict[str, float] = field(default_factory=dict)  # level -> share of hits, where `neighbours` are not known
+    losses: dict[str, float] = field(default_factory=dict)  # level -> quality that a hit within floors and guard loses
+    retrieval_ms: float = 0.0  # median of search and fetch together
+    retrieval_p95_ms: float = 0.0
+
+
+def check_reuse_profile(profile: ReuseProfile, where: str) -> None:
+    """Raise InvalidCatalog unless the figures are possible. `where` begins each message."""
+    for name, rows in (("neighbours", profile.neighbours), ("image_neighbours", profile.image_neighbours)):
+        _check_neighbours(rows, f"{where}: {name}")
+    for floor in profile.floors:
+        inside = -1 <= floor.similarity <= 1 and 0 <= floor.share < 1
+        require(inside, f"{where}: floors", floor, "similarities in [-1, 1] with shares in [0, 1)", ADVICE)
+    rising = [floor.similarity for floor in profile.floors], [floor.share for floor in profile.floors]
+    sorts = rising[0] == sorted(set(rising[0])) and rising[1] == sorted(rising[1])
+    require(sorts, f"{where}: floors", profile.floors, "rising", ADVICE)
+    for level, share in profile.hits.items():
+        require(is_share(share), f"{where}: hits of {level}", share, "in [0, 1]", ADVICE)
+    for level, loss in profile.losses.items():
+        require(math.isfinite(loss), f"{where}: losses of {level}", loss, "finite", ADVICE)
+    for name in ("retrieval_ms", "retrieval_p95_ms"):
+        require(is_amount(getattr(profile, name)), f"{where}: {name}", getattr(profile, name), ">= 0", ADVICE)
+
+
+def _check_neighbours(rows: Sequence[Neighbours], where: str) -> None:
+    similarities = [row.similarity for row in rows]
+    rises = similarities == sorted(set(similarities)) and all(-1 <= each <= 1 for each in similarities)
+    require(rises, where, similarities, "rising in [-1, 1]", ADVICE)
+    shares = [row.share for row in rows]
+    fits = all(is_share(share) for share in shares) and math.fsum(shares) <= 1 + 1e-6
+    require(fits, where, shares, "shares of all requests, 1 together at most", ADVICE)
+    for row in rows:
+        for verdict in row.verdicts:
+            if verdict not in VERDICTS:
+                raise Unknown("verdict", verdict, VERDICTS)
+        total = math.fsum(row.verdicts.values())
+        sums = not row.verdicts or (all(is_share(s) for s in row.verdicts.values()) and abs(total - 1) <= 1e-6)
+        require(sums, f"{where}: verdicts at {row.similarity:g}", row.verdicts, "shares that sum to 1", ADVICE)

@@ -1,0 +1,85 @@
+"""What is seen of reuse: how lookups fare, by the workers' heartbeats, and how many steps they save, by results."""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from planner.catalog.entries import reuse_step, variant_of
+from planner.catalog.model import Catalog
+from planner.observation.workers import ReceivedHeartbeat
+from schemas.messages import ReuseHealth
+
+MAX_JOBS: Final = 1000  # of each level, the newest
+FAILING: Final = "failing"  # a breaker that is open as the stores do not answer
+UNANSWERED: Final = frozenset({"timeout", "failed", "breaker", "absent"})  # these say nothing of how prompts repeat
+
+
+class SeenHits(NamedTuple):
+    """What a level's jobs saved of late."""
+
+    jobs: int  # that were answered, or not asked for
+    rate: float  # steps saved / steps that the level lets be saved, [0, 1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenReuse:
+    """The lookups of live workers that report any, each worker weighted by its lookups."""
+
+    lookups: int = 0  # looked back on, probes in the background included
+    unanswered: float = 0.0  # share of them that failed or were cut by their deadline
+    failing: float = 0.0  # share of the workers whose breaker is open as the stores do not answer
+    p50_ms: float = 0.0  # of a lookup
+    p95_ms: float = 0.0
+    hits: dict[str, SeenHits] = field(default_factory=dict)  # level -> what it saved
+
+
+class ReuseLog:
+    """The steps that jobs of reuse levels saved, by the ends of their requests."""
+
+    def __init__(self) -> None:
+        self._saved: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=MAX_JOBS))
+
+    def clear(self) -> None:
+        """A reader begins again with the window."""
+        self._saved.clear()
+
+    def add(self, level: str, step: int, steps: int, miss: str, catalog: Catalog) -> None:
+        """Add a job of a level, such as "heavy~k4", that began at `step` of `steps`.
+
+        One that no store answered is left out, as is one of a level that the catalog does not hold (any more), or that
+        lets nothing be saved.
+        """
+        variant = catalog.variants.get(variant_of(level))
+        most = reuse_step(level)
+        if variant is None or not most or not steps or miss.partition("/")[0] in UNANSWERED:
+            return
+        self._saved[level].append(min(1.0, step / steps * variant.steps / most))
+
+    def seen(self, heartbeats: Mapping[str, ReceivedHeartbeat], live: Iterable[str]) -> SeenReuse | None:
+        """Return what the live workers report, and what was saved; None: nobody has looked anything up."""
+        received = (heartbeats.get(worker_id) for worker_id in live)
+        reports = [each.heartbeat.reuse for each in received if each is not None and each.heartbeat.reuse is not None]
+        if not reports and not self._saved:
+            return None
+        hits = {level: SeenHits(len(jobs), sum(jobs) / len(jobs)) for level, jobs in sorted(self._saved.items())}
+        return _together(reports, hits)
+
+
+def _together(reports: list[ReuseHealth], hits: dict[str, SeenHits]) -> SeenReuse:
+    lookups = sum(report.lookups for report in reports)
+    if not reports or not lookups:
+        failing = sum(report.breaker == FAILING for report in reports) / max(1, len(reports))
+        return SeenReuse(failing=failing, hits=hits)
+    unanswered, p50_ms, p95_ms = (
+        sum(report.lookups * getattr(report, name) for report in reports) / lookups
+        for name in ("unanswered", "p50_ms", "p95_ms")
+    )
+    return SeenReuse(
+        lookups=lookups,
+        unanswered=min(1.0, unanswered),
+        failing=sum(report.breaker == FAILING for report in reports) / len(reports),
+        p50_ms=p50_ms,
+        p95_ms=p95_ms,
+        hits=hits,
+    )

@@ -1,0 +1,49 @@
+"""How well lookups do, as a worker's heartbeat says it."""
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from planner.reuse.breaker import Breaker, Call, Opened, unanswered_share
+from schemas.messages import ReuseHealth
+
+WINDOW: Final = 100  # calls that are looked back on
+CLOSED: Final = "closed"
+
+
+class CallWindow:
+    """The last calls; those before the breaker opened or closed say nothing any more."""
+
+    def __init__(self) -> None:
+        self._calls: deque[Call] = deque(maxlen=WINDOW)
+        self._opened = Opened.NOT
+
+    def add(self, call: Call, after: Breaker) -> None:
+        """Add a lookup, or a probe while the breaker is open. `after`: the breaker that has counted it."""
+        has_opened = after.is_open and after.opened is not self._opened
+        has_closed = not after.is_open and self._opened is not Opened.NOT
+        self._calls.append(call)
+        keep = after.rule.max_failures if has_opened else after.rule.good_probes if has_closed else WINDOW
+        while len(self._calls) > keep:
+            self._calls.popleft()
+        self._opened = after.opened
+
+    def report(self, hits: int, misses: dict[str, int]) -> ReuseHealth:
+        """Return what a heartbeat says; `hits`, `misses`: since start."""
+        calls = tuple(self._calls)
+        times_ms = sorted(call.took_ms for call in calls)
+        return ReuseHealth(
+            breaker=self._opened or CLOSED,
+            lookups=len(calls),
+            unanswered=unanswered_share(calls),
+            p50_ms=percentile(times_ms, 0.5),
+            p95_ms=percentile(times_ms, 0.95),
+            hits=hits,
+            misses=misses,
+        )
+
+
+def percentile(sorted_ms: Sequence[float], share: float) -> float:
+    """Return the nearest-rank percentile of rising times; 0 of none."""
+    return sorted_ms[min(len(sorted_ms) - 1, math.ceil(share * len(sorted_ms)) - 1)] if sorted_ms else 0.0

@@ -1,0 +1,116 @@
+"""What a plan says of reuse, as policies say it: floors, guard, check, and how often a hit is expected.
+
+A hit that saves half of K counts half, so that a level's mean number of steps is h (N - K) + (1 - h) N.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from planner.catalog.model import Catalog
+from planner.catalog.quality import levels_of
+from planner.catalog.reuse import Neighbours, ReuseProfile
+from planner.observation.reuse import SeenHits
+from planner.reuse.guard import Comparison, Verdict, allowed_share
+from planner.reuse.steps import step_of
+from planner.reuse.terms import NO_GUARD, Difference, GuardShares, Terms, terms_of
+from schemas.messages import ReuseCheck, ReuseFloor, ReuseGuard, ReusePlan
+
+TEXT_IMAGE: Final = "text-image"  # key by which MoDM looks up: for simulation, no worker knows it
+PRIOR: Final = 50  # jobs that the profile's hit rate weighs against those that were seen
+STEP: Final = 0.02  # to which a hit rate that was seen is rounded: a plan need not change with every breath
+
+
+def any_neighbour(share: float) -> tuple[ReuseFloor, ...]:
+    """Let the nearest neighbour save this share, whatever its similarity. Source: ARGUS 4.5, which has no floor."""
+    return (ReuseFloor(similarity=-1.0, share=share),)
+
+
+def check_of(catalog: Catalog) -> ReuseCheck | None:
+    """Let only images enter that the catalog's own discriminator trusts; None: there is none to ask."""
+    name = catalog.cascades[0].discriminator if catalog.cascades else next(iter(catalog.discriminators), "")
+    return ReuseCheck(discriminator=name, threshold=catalog.discriminator(name).threshold) if name else None
+
+
+def reuse_plan(
+    catalog: Catalog,
+    profile: ReuseProfile,
+    floors: Sequence[ReuseFloor],
+    seen: Mapping[str, SeenHits],
+    *,
+    guard: ReuseGuard | None = None,
+    check: ReuseCheck | None = None,
+    key: str = "",
+) -> ReusePlan:
+    """Return a plan's group with the hits that are expected on each reuse level of the catalog.
+
+    `seen`: level -> what its jobs saved of late; the profile counts as PRIOR jobs.
+    """
+    plan = ReusePlan(floors=tuple(floors), guard=guard, check=check, key=key)
+    terms = terms_of(plan)
+    hits = {}
+    for level in levels_of(catalog, "reuse"):
+        if level.reuse_step:
+            expected = expected_hits(profile, terms, level.name, level.reuse_step, catalog.level(level.variant).steps)
+            hits[level.name] = blended(expected, seen.get(level.name))
+    return replace(plan, hits=hits)
+
+
+def guarded_plan(catalog: Catalog, profile: ReuseProfile, seen: Mapping[str, SeenHits]) -> ReusePlan | None:
+    """Return a plan's group with the profile's floors and guard and the catalog's check; None: none were measured."""
+    if not profile.floors or profile.guard is None:
+        return None
+    return reuse_plan(catalog, profile, profile.floors, seen, guard=profile.guard, check=check_of(catalog))
+
+
+def losses_of(catalog: Catalog, plan: ReusePlan) -> Mapping[str, float]:
+    """Return what hits lose on each level, where it was measured: under the profile's guard, which is the plan's."""
+    profile = catalog.reuse_profile
+    return profile.losses if profile is not None and plan.guard is not None and plan.guard == profile.guard else {}
+
+
+def expected_hits(profile: ReuseProfile, terms: Terms, level: str, step: int, steps: int) -> float:
+    """Return the share of hits that a profile expects on a level, in hits that save all of its step K of N steps."""
+    rows = neighbours_of(profile, terms.key)
+    if not rows:
+        return profile.hits.get(level, 0.0)
+    shares = step_shares(rows, terms, step / steps, steps)
+    return math.fsum(share * at for at, share in shares.items()) / step
+
+
+def neighbours_of(profile: ReuseProfile, key: str) -> tuple[Neighbours, ...]:
+    """Return how similar the nearest neighbours are by a plan's key."""
+    return profile.image_neighbours if key == TEXT_IMAGE else profile.neighbours
+
+
+def step_shares(rows: Sequence[Neighbours], terms: Terms, route_share: float, steps: int) -> dict[int, float]:
+    """K -> share of the requests that begin at step K of `steps`; at 0 those that run in full. Sums to 1."""
+    shares: dict[int, float] = {}
+    for row in rows:
+        by_floor = min(route_share, terms.floors.share(row.similarity))
+        for verdict, part in (row.verdicts or {Verdict.EQUAL.value: 1.0}).items():
+            step = step_of(min(by_floor, guard_share(terms.guard, verdict)), steps)
+            shares[step] = shares.get(step, 0.0) + row.share * part
+    shares[0] = shares.get(0, 0.0) + max(0.0, 1.0 - math.fsum(row.share for row in rows))
+    return shares
+
+
+def guard_share(guard: GuardShares | None, verdict: str) -> float:
+    """Return the share of the steps that a guard allows for a verdict, or for a kind of difference."""
+    return NO_GUARD if guard is None else allowed_share(guard, comparison_of(verdict))
+
+
+def comparison_of(verdict: str) -> Comparison:
+    """Return the comparison that a profile's word stands for: a verdict, or the one kind of difference."""
+    if verdict in {each.value for each in Verdict} - {Verdict.DIFFERS.value}:
+        return Comparison(Verdict(verdict))
+    return Comparison(Verdict.DIFFERS, frozenset({Difference(verdict)}))
+
+
+def blended(expected: float, seen: SeenHits | None) -> float:
+    """Return the share of hits to plan with, from the profile's and what was seen."""
+    if seen is None or not seen.jobs:
+        return expected
+    mean = (PRIOR * expected + seen.jobs * seen.rate) / (PRIOR + seen.jobs)
+    return round(round(mean / STEP) * STEP, 6)

@@ -1,0 +1,134 @@
+"""The commands of reuse, without a broker."""
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from agents.commands.reuse import reuse
+from agents.indexer import operating
+from planner.reuse.neighbour import latent_name
+from planner.serving.outcomes import completed, result_of
+from schemas.errors import PochadeError
+from schemas.messages import ReuseHealth, StageReuse
+from schemas.record import Incoming
+from schemas.topics import FLEET, RESULTS
+from streams.clock import now_ms
+from streams.codec.avro import encode
+from streams.settings import Settings, load
+from streams.store.open import open_store
+from tests.agents.indexer.test_indexer import Topic, Writing
+from tests.builders import a_catalog, a_classified, a_heartbeat, a_job, a_plan, a_request, a_reuse_plan, an_image
+
+
+@pytest.fixture
+def settings(tmp_path: pathlib.Path) -> Settings:
+    return load({"home": tmp_path, "vectors": {"url": "exact"}, "kafka": {"bootstrap_servers": "127.0.0.1:1"}})
+
+
+@pytest.fixture
+def topics(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Incoming]]:
+    """What lies on the topics."""
+    records: dict[str, list[Incoming]] = {RESULTS: [], FLEET: []}
+
+    def past(_settings: Any, names: list[str], *, keep: Any = lambda _record: True, **_more: Any) -> list[Incoming]:
+        return [record for name in names for record in records[name] if keep(record)]
+
+    monkeypatch.setattr("streams.kafka.snapshot.past", past)
+    return records
+
+
+@pytest.mark.parametrize("command", ["status", "explain", "clear", "rebuild"])
+def test_each_command_has_help_and_examples(command: str) -> None:
+    shown = CliRunner().invoke(reuse, [command, "--help"])
+    assert shown.exit_code == 0
+    assert f"pochade reuse {command}" in shown.output
+    assert "json" in shown.output
+
+
+def test_images_are_deleted_of_one_tenant_only() -> None:
+    refused = CliRunner().invoke(reuse, ["clear", "--images"], obj=lambda: load({}))
+    assert (refused.exit_code, "give --tenant NAME" in refused.output) == (2, True)
+
+
+def test_status_shows_the_plans_group_the_rows_and_the_workers(
+    settings: Settings, topics: dict[str, list[Incoming]]
+) -> None:
+    health = ReuseHealth(breaker="failing", lookups=5, unanswered=1.0, p50_ms=9.0, p95_ms=9.0, misses={"breaker": 2})
+    for beat in (a_heartbeat(reuse=health), a_heartbeat(worker_id="w-2")):
+        topics[FLEET].append(
+            Incoming(topic=FLEET, partition=0, offset=0, timestamp_ms=now_ms(), key=b"w", value=encode(beat))
+        )
+    topics[FLEET].append(Incoming(topic=FLEET, partition=0, offset=2, timestamp_ms=0, key=b"w", value=b"nonsense"))
+    found = operating.status(settings, a_plan(reuse=a_reuse_plan()))
+    assert (found["plan"], found["reuse"]["key"]) == (1, "words")
+    assert (found["store"]["rows"], found["store"]["trouble"]) == (0, "")
+    assert [(row["worker"], row["breaker"], row["misses"]) for row in found["workers"]] == [
+        ("w-1", "failing", {"breaker": 2})
+    ]
+    assert operating.status(load({"home": settings.home}), None)["store"]["url"] is None
+    assert json.dumps(found)
+
+
+def test_a_request_is_explained_by_its_own_result_alone() -> None:
+    begun = an_image(reuse=StageReuse(step=4, steps=10, similarity=0.9))
+    result = result_of(completed(begun, None, None, reason="", by="t", policy="p", now_ms=1))
+    (stage,) = operating.explained(result)["stages"]
+    assert (stage["step"], stage["similarity"], stage["why"]) == (4, 0.9, "it began from a stored image of its tenant")
+    missed = an_image(reuse=StageReuse(steps=10, miss="ineligible/seed"))
+    result = result_of(completed(missed, None, None, reason="", by="t", policy="p", now_ms=1))
+    assert "states a seed" in operating.explained(result)["stages"][0]["why"]
+    plain = result_of(completed(an_image(), None, None, reason="", by="t", policy="p", now_ms=1))
+    assert operating.explained(plain)["stages"][0]["why"] == "the plan asked for no reuse"
+
+
+def test_clearing_takes_a_tenants_latents_and_its_images_and_nobody_elses(
+    settings: Settings, topics: dict[str, list[Incoming]]
+) -> None:
+    store = open_store(settings)
+    for tenant in ("ann", "bob"):
+        store.put(latent_name(tenant, "j-1"), tenant.encode(), "safetensors")
+        image = store.put("image", tenant.encode())
+        job = a_job(a_classified(a_request(tenant=tenant)))
+        ref = an_image(job).image.__class__(uri=image, sha256="x", width=4, height=4, bytes=3)
+        result = result_of(completed(an_image(job, image=ref), None, None, reason="", by="t", policy="p", now_ms=1))
+        topics[RESULTS].append(
+            Incoming(topic=RESULTS, partition=0, offset=0, timestamp_ms=1, key=b"r", value=encode(result))
+        )
+    left = lambda: sorted(pathlib.Path(each.uri).suffix for each in store.list(2**60))  # noqa: E731
+    dry = operating.clear(settings, store, "ann", with_images=True, dry_run=True)
+    assert (dry["latents"], dry["images"], len(left())) == (1, 1, 4)
+    operating.clear(settings, store, "ann", with_images=True, dry_run=False)
+    assert left() == [".png", ".safetensors"]
+    operating.clear(settings, store, None, with_images=False, dry_run=False)
+    assert left() == [".png"]
+
+
+def test_the_index_is_filled_again_from_results_whose_latents_are_there(
+    settings: Settings, topics: dict[str, list[Incoming]]
+) -> None:
+    plan = a_plan(reuse=a_reuse_plan(check=None))
+    writing = Writing(plan, Topic())
+    writing.store = store = open_store(settings)  # type: ignore[assignment]
+    for n in range(3):
+        writing.end(f"r-{n}")
+    gone = writing.end("gone")
+    topics[RESULTS] += writing.topic.logs[0]
+    (latent,) = [each.uri for each in store.list(2**60) if "gone" in each.uri and each.uri.endswith("safetensors")]
+    store.delete(latent)
+    assert gone.image_uri
+    found = operating.rebuild(settings, a_catalog(), store, plan)
+    assert found == {"results": 4, "latents": 3, "rows": 3}
+    assert operating.rebuild(settings, a_catalog(), store, plan)["rows"] == 3
+    assert operating.status(settings, plan)["store"]["rows"] == 3
+
+
+def test_what_cannot_be_rebuilt_says_what_to_do(settings: Settings, topics: dict[str, list[Incoming]]) -> None:
+    del topics
+    store = open_store(settings)
+    with pytest.raises(PochadeError, match="has no reuse group"):
+        operating.rebuild(settings, a_catalog(), store, a_plan())
+    with pytest.raises(PochadeError, match=r"vectors\.url names no vector store: set it"):
+        operating.rebuild(load({"home": settings.home}), a_catalog(), store, a_plan(reuse=a_reuse_plan()))

@@ -1,0 +1,195 @@
+"""Reuse on the real broker: an image begins from a similar one's latent, of its own tenant alone, and says so."""
+
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from agents.commands.reuse import reuse as reuse_command
+from agents.indexer.operating import is_latent
+from schemas.ids import new_request_id
+from schemas.messages import GenerateOptions, GenerateRequest, Plan, Result, ReuseHealth, Route, Status
+from schemas.record import Outgoing
+from schemas.topics import PLAN, PLAN_KEY
+from streams.clock import now_ms
+from streams.codec.avro import encode
+from streams.kafka.topics import create_topics
+from streams.kafka.writing import send_all
+from streams.operator.explain import steps_of
+from streams.settings import Settings, load
+from streams.store.open import open_store
+from streams.vectors.open import open_vectors
+from streams.vectors.port import Selection
+from tests.builders import a_plan, a_reuse_plan
+from tests.integration.pipeline import Pipeline
+from tests.patience import PATIENCE_S
+
+pytestmark = pytest.mark.integration
+
+LAYOUT = {
+    "rest": ["classifier", "router", "discriminator", "ledger"],
+    "worker-1": ["worker"],
+    "indexer": ["indexer"],
+}
+PROMPT, LIKE = "two red hearts above a blue star", "above a blue star two red hearts"
+KEY = "words-128-1"  # digest of the encoder that the plan names
+
+
+def the_plan() -> Plan:
+    """All on `heavy`, up to 12 of its 25 steps from a stored latent; every image is stored."""
+    return a_plan(
+        strategy="reuse", routes=(Route(levels={"heavy~k12": 1.0}),), cascades=(), allocation={"worker-1": "heavy"},
+        batch={"heavy": 1}, created_ms=now_ms(), reuse=a_reuse_plan(guard=None, check=None),
+    )  # fmt: skip
+
+
+class Reusing(Pipeline):
+    """A pipeline without a planner, under a plan of the test's own."""
+
+    def start(self) -> "Reusing":
+        send_all(self.producer, [Outgoing(topic=PLAN, key=PLAN_KEY.encode(), value=encode(the_plan()))])
+        super().start()
+        return self
+
+    def ask(self, prompt: str, tenant: str, reuse: str = "own") -> Result:
+        """Ask for an image, and wait for it; once more where a busy machine cut the lookup, which is no fault."""
+        for _ in range(10):
+            result = self._ask(prompt, tenant, reuse)
+            if result.reuse_miss != "timeout":
+                break
+        return result
+
+    def first(self, prompt: str, tenant: str) -> Result:
+        """Ask for an image that nothing of its tenant is near to."""
+        result = self._ask(prompt, tenant, "own")
+        assert (result.reused, result.reuse_miss in ("none", "floor", "timeout")) == (False, True), result
+        return result
+
+    def _ask(self, prompt: str, tenant: str, reuse: str) -> Result:
+        request = GenerateRequest(
+            request_id=new_request_id(), prompt=prompt, created_ms=now_ms(), tenant=tenant, seed=7,
+            options=GenerateOptions(reuse=reuse),
+        )  # fmt: skip
+        self.write(encode(request), request.request_id.encode())
+        (result,) = self.wait_all([request.request_id])
+        assert result.status is Status.COMPLETED, result.reason
+        return result
+
+    def health(self) -> ReuseHealth | None:
+        """What the worker's last heartbeat says of its lookups."""
+        return self.heartbeats["worker-1"][1].reuse
+
+
+@pytest.fixture(scope="module")
+def pipeline(broker_home: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reusing]:
+    settings = load({"home": broker_home, "kafka": {"prefix": "reuse", "session_timeout_ms": 3000}})
+    create_topics(settings, ["light", "heavy"])
+    running = Reusing(settings, tmp_path_factory.mktemp("logs"), extra=["vectors.url=exact"], roles=LAYOUT)
+    try:
+        yield running.start()
+    finally:
+        running.close()
+
+
+NOBODY = ReuseHealth(breaker="", lookups=0, unanswered=0.0, p50_ms=0.0, p95_ms=0.0)
+
+
+def rows(pipeline: Reusing) -> int:
+    """Rows of the index."""
+    store = open_vectors(of_operator(pipeline), KEY)
+    assert store is not None
+    try:
+        return store.probe(PATIENCE_S).rows or 0
+    finally:
+        store.close()
+
+
+def latents(pipeline: Reusing) -> int:
+    """Latents in the object store."""
+    return sum(is_latent(each.uri) for each in open_store(of_operator(pipeline)).list(2**60))
+
+
+def test_a_similar_prompt_of_the_same_tenant_skips_steps_and_another_tenants_does_not(pipeline: Reusing) -> None:
+    pipeline.until(lambda: pipeline.health() is not None, "the worker can look latents up")
+    first = pipeline.first(PROMPT, "ann")
+    assert (first.reuse_step, first.similarity) == (None, None)
+    (stage,) = steps_of(first)
+    assert stage.latent is not None
+    pipeline.until(lambda: rows(pipeline) >= 1, "the first image is in the index")
+
+    again = pipeline.ask(LIKE, "ann")
+    assert (again.reused, again.reuse_step, again.reuse_miss) == (True, 12, "")
+    assert again.similarity == pytest.approx(1.0)
+    (stage,) = steps_of(again)
+    assert stage.reuse is not None
+    assert (stage.reuse.step, stage.reuse.steps, stage.latent) == (12, 25, None)
+    assert again.generate_ms < 0.8 * first.generate_ms
+
+    other = pipeline.first(LIKE, "bob")
+    assert (other.reuse_step, other.similarity) == (None, None)
+    pipeline.until(lambda: rows(pipeline) >= 2, "bob's image is in the index")
+    assert pipeline.ask(LIKE, "bob").reused
+
+    off = pipeline.ask(PROMPT, "ann", reuse="off")
+    (stage,) = steps_of(off)
+    assert (off.reused, off.reuse_miss, stage.latent) == (False, "ineligible/opted-out", None)
+    pipeline.until(lambda: (pipeline.health() or NOBODY).hits >= 2, "the heartbeat says that there were hits")
+
+
+def test_a_killed_index_writer_goes_on_where_it_was_and_writes_nothing_twice(pipeline: Reusing) -> None:
+    before = rows(pipeline)
+    pipeline.kill("indexer")
+    pipeline.first("five green trees", "eve")
+    pipeline.heal()
+    pipeline.until(lambda: rows(pipeline) > before, "the row of what ended meanwhile")
+    assert pipeline.ask("five green trees", "eve").reused
+
+
+def of_operator(pipeline: Reusing) -> Settings:
+    kafka = {"prefix": pipeline.settings.kafka.prefix}
+    return load({"home": pipeline.settings.home, "kafka": kafka, "vectors": {"url": "exact"}, "catalog": "profile"})
+
+
+def run(pipeline: Reusing, *words: str) -> Any:
+    """What `pochade reuse WORDS -o json` prints."""
+    settings = of_operator(pipeline)
+    done = CliRunner().invoke(reuse_command, [*words, "-o", "json"], obj=lambda: settings, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def test_an_operator_sees_explains_clears_and_fills_the_index_again(pipeline: Reusing) -> None:
+    prompt = "a green moon under a yellow sun"
+    first = pipeline.first(prompt, "zoe")
+    pipeline.until(lambda: pipeline.ask(prompt, "zoe").reused, "the first image is in the index")
+    pipeline.until(lambda: rows(pipeline) == latents(pipeline), "every stored latent has its row")
+    before = rows(pipeline)
+    shown = run(pipeline, "status")
+    assert (shown["plan"], shown["store"]["rows"], shown["workers"][0]["worker"]) == (1, before, "worker-1")
+    assert shown["reuse"]["key"] == "words"
+    (stage,) = run(pipeline, "explain", first.request_id)["stages"]
+    assert not stage["reused"]
+    assert stage["why"] in ("no stored image of its tenant was near", "the stores did not answer in time")
+
+    assert run(pipeline, "clear", "--tenant", "zoe", "--dry-run")[0]["latents"] >= 1
+    assert rows(pipeline) == before
+    assert run(pipeline, "clear", "--tenant", "nobody")[0]["latents"] == 0
+    run(pipeline, "rebuild")
+    assert rows(pipeline) == before, "rows that are there stay"
+    vectors = open_vectors(
+        load({"home": pipeline.settings.home, "vectors": {"url": "exact"}, "kafka": {"prefix": "reuse"}}), KEY
+    )
+    assert vectors is not None
+    vectors.delete(Selection(), PATIENCE_S)
+    assert rows(pipeline) == 0
+    assert run(pipeline, "rebuild")[0]["rows"] == before
+    assert rows(pipeline) == before
+
+    images = run(pipeline, "clear", "--tenant", "zoe", "--images")[0]["images"]
+    assert images >= 2
+    assert rows(pipeline) < before
+    assert not pipeline.first(prompt, "zoe").reused
+    assert pipeline.ask("five green trees", "eve").reused, "others keep theirs"

@@ -1,0 +1,74 @@
+"""How often a hit is expected, and what a plan says of reuse."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.catalog.reuse import Neighbours
+from planner.observation.reuse import SeenHits
+from planner.reuse.planning import any_neighbour, blended, check_of, expected_hits, reuse_plan, step_shares
+from planner.reuse.terms import terms_of
+from schemas.messages import ReuseFloor, ReuseGuard, ReusePlan
+from tests.builders import a_catalog, a_reuse_plan
+from tests.planner.solvers.levels.builders import a_reuse_ladder, a_reuse_profile
+
+ROWS = (
+    Neighbours(0.7, 0.2),
+    Neighbours(0.9, 0.4, {"equal": 0.5, "style": 0.25, "count": 0.25}),
+)  # 40 % have no neighbour
+
+
+def terms(**changes: object) -> object:
+    return terms_of(a_reuse_plan(check=None, **changes))
+
+
+def test_requests_begin_where_floor_guard_and_route_allow_and_all_of_them_are_counted() -> None:
+    shares = step_shares(ROWS, terms(), 0.4, 20)
+    assert shares == pytest.approx({4: 0.2 + 0.4 * 0.25, 8: 0.4 * 0.5, 0: 0.4 * 0.25 + 0.4})
+    assert step_shares(ROWS, terms(guard=None), 0.4, 20) == pytest.approx({4: 0.2, 8: 0.4, 0: 0.4})
+
+
+def test_a_hit_that_saves_half_counts_half() -> None:
+    assert expected_hits(a_reuse_profile(neighbours=ROWS), terms(), "heavy~k8", 8, 20) == pytest.approx(
+        (0.3 * 4 + 0.2 * 8) / 8
+    )
+
+
+def test_a_rate_that_was_measured_by_level_stands_in_where_neighbours_are_not_known() -> None:
+    profile = a_reuse_profile(neighbours=(), hits={"heavy~k8": 0.3})
+    assert expected_hits(profile, terms(), "heavy~k8", 8, 20) == 0.3
+    assert expected_hits(profile, terms(), "heavy~k4", 4, 20) == 0.0
+
+
+@given(
+    st.lists(st.tuples(st.integers(-10, 10), st.floats(0, 0.05)), max_size=9, unique_by=lambda row: row[0]).map(sorted),
+    st.lists(st.integers(1, 19), min_size=2, max_size=2).map(sorted),
+)
+def test_a_route_that_allows_more_never_saves_less(rows: list[tuple[int, float]], routes: list[int]) -> None:
+    neighbours = tuple(Neighbours(tenths / 10, share) for tenths, share in rows)
+    less, more = (
+        sum(step * share for step, share in step_shares(neighbours, terms(), k / 20, 20).items()) for k in routes
+    )
+    assert less <= more + 1e-9
+
+
+def test_argus_begins_from_the_nearest_neighbour_whatever_its_similarity() -> None:
+    plan = terms_of(ReusePlan(floors=any_neighbour(0.5)))
+    assert plan.floors.share(-1.0) == plan.floors.share(0.99) == 0.5
+    assert plan.guard is None
+
+
+def test_a_plan_names_the_hits_of_every_reuse_level_and_what_was_seen_weighs_as_its_jobs_do() -> None:
+    floors = (ReuseFloor(similarity=0.5, share=0.8),)
+    seen = {"heavy~k20": SeenHits(50, 0.0)}
+    plan = reuse_plan(a_reuse_ladder(), a_reuse_profile(), floors, seen, guard=ReuseGuard(equal=0.8))
+    assert plan.hits == pytest.approx({"heavy~k10": 1.0, "heavy~k20": 0.5})
+    assert blended(0.4, SeenHits(0, 0.9)) == blended(0.4, None) == 0.4
+    assert blended(0.4, SeenHits(1000, 0.8123)) == blended(0.4, SeenHits(1000, 0.8124))
+
+
+def test_the_check_is_the_catalog_s_own_discriminator_where_it_has_one() -> None:
+    check = check_of(a_catalog())
+    assert check is not None
+    assert (check.discriminator, check.threshold) == ("look", 0.3)
+    assert check_of(a_catalog(discriminators={}, cascades=())) is None

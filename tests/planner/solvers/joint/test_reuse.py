@@ -1,0 +1,110 @@
+"""Reuse levels beside models in one plan: where they pay, where they are kept out, and when lookups get no answer."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from planner.catalog.model import Catalog
+from planner.catalog.reuse import Neighbours, ReuseProfile
+from planner.control.evaluate import evaluate
+from planner.control.plans import publish
+from planner.control.proposal import PlanProposal
+from planner.control.validity import check
+from planner.policies.joint import plan
+from schemas.messages import ReuseFloor, ReuseGuard
+from tests.builders import NO_ANSWER, NOW_MS, an_observation, lookups
+from tests.planner.solvers.levels.builders import a_reuse_ladder, a_reuse_profile
+
+
+def a_good_profile(**changes: Any) -> ReuseProfile:
+    """Four prompts in five begin from step 20 of 25, and lose nothing by it."""
+    values = {
+        "neighbours": (Neighbours(0.96, 0.8),), "floors": (ReuseFloor(similarity=0.9, share=0.8),),
+        "guard": ReuseGuard(equal=0.8), "losses": {"heavy~k10": 0.0, "heavy~k20": 0.001},
+    }  # fmt: skip
+    return a_reuse_profile(**(values | changes))
+
+
+def a_joint_catalog(profile: ReuseProfile | None = None, **changes: Any) -> Catalog:
+    return a_reuse_ladder(reuse_profile=profile or a_good_profile(), **({"indifference": 0.005} | changes))
+
+
+def drafted(
+    catalog: Catalog, memory: dict[str, Any] | None = None, seen: dict[str, Any] | None = None, **parameters: float
+) -> PlanProposal:
+    observation = an_observation(4, **({"demand_rps": 60.0, "slo_ms": 5000.0} | (seen or {})))
+    draft = plan(observation, catalog, memory or {}, parameters)
+    check(publish(draft, None, "joint", NOW_MS), catalog)
+    return draft
+
+
+def levels_of(draft: PlanProposal) -> set[str]:
+    return {level for route in draft.routes for level in route.levels}
+
+
+def test_where_the_best_variant_cannot_take_all_in_full_it_takes_them_from_stored_latents() -> None:
+    catalog = a_joint_catalog()
+    without, reusing = drafted(catalog, reuse=0), drafted(catalog)
+    assert not any("~" in level for level in levels_of(without))
+    assert "heavy~k20" in levels_of(reusing)
+    assert reusing.expected.quality > without.expected.quality + 0.01
+    assert "from stored latents where they are near: heavy~k20" in reusing.reason
+    assert (reusing.reuse.guard, without.reuse) == (ReuseGuard(equal=0.8), None)
+    assert reusing.reuse.check.discriminator == "look"
+
+
+def test_misses_are_part_of_the_work_that_workers_are_laid_out_for() -> None:
+    catalog = a_joint_catalog()
+    draft = drafted(catalog)
+    loads = evaluate(draft, an_observation(4, demand_rps=60.0, slo_ms=5000.0), catalog).loads
+    assert all(load.utilization <= 1.01 for load in loads), loads
+    assert draft.expected.utilization == pytest.approx(max(load.utilization for load in loads), abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("profile", "reason"),
+    [
+        (a_good_profile(guard=None), "the profile of reuse has no floors and guard"),
+        (a_good_profile(losses={"heavy~k10": 0.05, "heavy~k20": 0.1}), "no level saves 2% of the steps without a loss"),
+        (a_good_profile(neighbours=(Neighbours(0.96, 0.01),)), "no level saves 2% of the steps"),
+    ],
+)
+def test_a_profile_without_gain_keeps_reuse_out_and_the_reason_says_so(profile: ReuseProfile, reason: str) -> None:
+    draft = drafted(a_joint_catalog(profile))
+    assert not any("~" in level for level in levels_of(draft))
+    assert draft.reuse is None
+    assert f"nothing is reused: {reason}" in draft.reason
+
+
+def test_a_catalog_without_a_profile_is_planned_as_ever() -> None:
+    catalog = a_joint_catalog()
+    plain = drafted(dataclasses.replace(catalog, reuse_profile=None))
+    off = drafted(catalog, reuse=0)
+    assert (plain.routes, plain.reason, plain.memory, plain.reuse) == (off.routes, off.reason, off.memory, None)
+
+
+def test_lookups_without_an_answer_are_not_counted_on_until_three_plans_have_seen_them_good() -> None:
+    catalog = a_joint_catalog()
+    dead = drafted(catalog, seen={"reuse": NO_ANSWER})
+    assert not any("~" in level for level in levels_of(dead))
+    assert "nothing is reused: lookups get no answer" in dead.reason
+    assert dead.reuse is not None, "workers go on to test lookups"
+    memory = dead.memory
+    for at_s in (5, 10, 15):
+        waiting = drafted(catalog, memory, {"reuse": lookups(2.0), "now_ms": NOW_MS + 1000 * at_s})
+        assert not any("~" in level for level in levels_of(waiting))
+        memory = waiting.memory
+    back = drafted(catalog, memory, {"reuse": lookups(2.0), "now_ms": NOW_MS + 20_000})
+    assert "heavy~k20" in levels_of(back)
+
+
+def test_in_a_calm_reuse_saves_work_within_what_nobody_notices_and_not_beyond() -> None:
+    calm = {"demand_rps": 1.0}
+    plain, noticed = (
+        drafted(a_joint_catalog(), seen=calm, **changes) for changes in ({"reuse": 0}, {"indifference": 0})
+    )
+    saving = drafted(a_joint_catalog(), seen=calm)
+    assert saving.expected.utilization < 0.5 * plain.expected.utilization
+    assert saving.expected.quality >= plain.expected.quality - 0.005
+    assert noticed.expected.quality == pytest.approx(plain.expected.quality, abs=1e-6)
