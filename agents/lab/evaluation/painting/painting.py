@@ -11,12 +11,14 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from agents.engines import Engine, EngineFailed, GenerationTask, model_source, open_engine
+from agents.engines import Engine, EngineFailed, Generated, GenerationTask, model_source, open_engine
 from agents.lab.evaluation.painting.quality import judge
 from agents.lab.world.facts import KINDS
 from planner.catalog.entries import Variant
 from planner.catalog.options import resolve_options
+from schemas.errors import PochadeError
 from schemas.messages import GenerateOptions
+from streams.store.latents import Latent
 
 BATCH, BATCH_PIXELS = 16, 512 * 512  # a call: pictures, and pixels in all, at most
 
@@ -35,15 +37,19 @@ class Order:
     seeds: tuple[int, ...]  # of the noise
     captions: tuple[str, ...] = ()  # what each prompt states, where it says more than that; none: the prompts
     judged_by: str = "facts"  # see painting_quality.judge; "": by nobody
-    begin: int = 0  # of the variant's steps, where it begins with `drafts`; 0: on a blank
+    begin: int = 0  # of the variant's steps, where it begins with `drafts` or `latents`; 0: on a blank
     drafts: np.ndarray | None = None  # uint8 [n, h, w, 3], where begin > 0
+    latents: "StoredLatents | None" = None  # n of them, where begin > 0 and there are no drafts
+    keeps_latents: bool = False  # whether the latents of the images are kept beside them
     threads: int = 1
 
     def __post_init__(self) -> None:
-        drafts = len(self.prompts) if self.drafts is None else len(self.drafts)
-        assert len(self.prompts) == len(self.seeds) == drafts, (len(self.prompts), len(self.seeds), drafts)
+        starts = self.latents.values if self.latents else self.drafts
+        count = len(self.prompts) if starts is None else len(starts)
+        assert len(self.prompts) == len(self.seeds) == count, (len(self.prompts), len(self.seeds), count)
         assert len(self.captions) in (0, len(self.prompts)), (len(self.captions), len(self.prompts))
-        assert (self.begin > 0) == (self.drafts is not None), f"begin {self.begin} and drafts belong together"
+        assert (self.begin > 0) == (starts is not None), f"begin {self.begin} and what it begins with belong together"
+        assert self.drafts is None or self.latents is None, "an order begins with drafts or with latents"
 
     @property
     def batch(self) -> int:
@@ -54,20 +60,41 @@ class Order:
         """The same in parts of at most `size` pictures."""
         for at in range(0, len(self.prompts), size):
             part = slice(at, at + size)
-            drafts = None if self.drafts is None else self.drafts[part]
             yield replace(
-                self, prompts=self.prompts[part], seeds=self.seeds[part], captions=self.captions[part], drafts=drafts
+                self,
+                prompts=self.prompts[part],
+                seeds=self.seeds[part],
+                captions=self.captions[part],
+                drafts=None if self.drafts is None else self.drafts[part],
+                latents=None if self.latents is None else self.latents.at(part),
             )
 
     def digest(self) -> str:
         """The same for two orders whose pictures are the same: also changed by other weights under the same name."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("variant", "drafts")}
+        apart = ("variant", "drafts", "latents", "keeps_latents")
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in apart}
         drafts = b"" if self.drafts is None else self.drafts.tobytes()
+        if self.latents:
+            drafts = f"{self.latents.autoencoder} {self.latents.values.dtype}".encode() + self.latents.values.tobytes()
+        if self.keeps_latents:
+            drafts += b" with latents"
         variant = replace(self.variant, quality=None)
         if variant.engine != "profile":  # which goes by the times; elsewhere they are no part of a picture
             variant = replace(variant, latency_ms={1: 1.0}, load_ms=0.0)
         described = (Painted.__slots__, plain, KINDS, variant, _weights(self.variant), hashlib.sha256(drafts).digest())
         return hashlib.sha256(repr(described).encode()).hexdigest()[:20]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StoredLatents:
+    """The latents of n images, all of one autoencoder."""
+
+    values: np.ndarray  # float16 or float32 [n, channels, height, width]
+    autoencoder: str  # digest
+
+    def at(self, rows: np.ndarray | slice) -> "StoredLatents":
+        """Some of them, in the order of the rows."""
+        return replace(self, values=self.values[rows])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -82,6 +109,11 @@ class Painted:
     def pictures(self) -> np.ndarray:
         """uint8 [n, h, w, 3], read now."""
         return np.concatenate([_member(file, "pictures") for file in self.files])
+
+    def latents(self) -> StoredLatents:
+        """The latents that an order kept, read now."""
+        values = np.concatenate([_member(file, "latents") for file in self.files])
+        return StoredLatents(values=values, autoencoder=str(_member(self.files[0], "autoencoder")))
 
     @classmethod
     def load(cls, file: Path) -> "Painted":
@@ -105,28 +137,55 @@ def paint_into(order: Order, file: Path) -> None:
 
     Raises:
         EngineFailed: the variant cannot be loaded.
-        CannotPaintOver: it begins with pictures, and the model cannot.
+        CannotRefine: it begins with pictures or latents, and the model cannot.
+        PochadeError: latents are to be kept, and the model gives none.
     """
     engine = opened(order.variant, order.threads)
-    pictures = np.stack([picture for call in order.split(order.batch) for picture in paint_call(engine, call)])
+    calls = [generate_call(engine, call) for call in order.split(order.batch)]
+    pictures = np.stack([picture for call in calls for picture in _pictures(call)])
     marks = judge(order.judged_by, order.variant, order.captions or order.prompts, pictures)
+    kept = _kept_latents(order, [latent for call in calls for latent in call.latents]) if order.keeps_latents else {}
     partial = file.with_suffix(".partial")
     with partial.open("wb") as out:
-        np.savez_compressed(out, allow_pickle=False, pictures=pictures, **marks._asdict())
+        np.savez_compressed(out, allow_pickle=False, pictures=pictures, **marks._asdict(), **kept)
     partial.replace(file)
 
 
 def paint_call(engine: Engine, order: Order) -> list[np.ndarray]:
     """One call of an engine: uint8 [h, w, 3] each."""
-    drafts = [None] * len(order.prompts) if order.drafts is None else [Image.fromarray(d) for d in order.drafts]
+    return _pictures(generate_call(engine, order))
+
+
+def generate_call(engine: Engine, order: Order) -> Generated:
+    """One call of an engine, with latents if the order keeps them."""
     tasks = [
-        GenerationTask(request_id=f"seed-{seed}", prompt=prompt, seed=seed, over=draft)
-        for prompt, seed, draft in zip(order.prompts, order.seeds, drafts, strict=True)
+        GenerationTask(request_id=f"seed-{seed}", prompt=prompt, seed=seed, over=start)
+        for prompt, seed, start in zip(order.prompts, order.seeds, _starts(order), strict=True)
     ]
     how = resolve_options(GenerateOptions(), order.variant, order.begin)._replace(n=len(tasks))
-    generated = engine.generate(tasks, how, lambda: False)
+    generated = engine.generate(tasks, how, lambda: False, wants_latents=order.keeps_latents)
     assert generated is not None, "nobody stops an evaluation's pictures"
+    return generated
+
+
+def _starts(order: Order) -> Sequence[Image.Image | Latent | None]:
+    """What each image begins with; None: noise."""
+    if order.latents is not None:
+        return [Latent(values=each, autoencoder=order.latents.autoencoder) for each in order.latents.values]
+    return [None] * len(order.prompts) if order.drafts is None else [Image.fromarray(d) for d in order.drafts]
+
+
+def _pictures(generated: Generated) -> list[np.ndarray]:
     return [np.asarray(image.convert("RGB")) for image in generated.images]
+
+
+def _kept_latents(order: Order, latents: Sequence[Latent | None]) -> dict[str, np.ndarray]:
+    """The arrays that `Painted.latents` reads."""
+    given = [latent for latent in latents if latent is not None]
+    if len(given) < len(latents):
+        lacking = f"{len(latents) - len(given)} of {len(latents)} images"
+        raise PochadeError(f"level {order.variant.name!r} gives no latent of {lacking}: reuse of it cannot be measured")
+    return {"latents": np.stack([latent.values for latent in given]), "autoencoder": np.array(given[0].autoencoder)}
 
 
 _open: dict[str, Engine] = {}  # of this process: the last one

@@ -55,7 +55,7 @@ class Workshop:
         """Every order, by its name. `later_ms` of `work_ms` will be asked for after this, which the bar counts in.
 
         Raises:
-            EngineFailed, CannotPaintOver: as `painting.paint_into`; what was painted before is kept.
+            EngineFailed, CannotRefine: as `painting.paint_into`; what was painted before is kept.
             PochadeError: a process died.
         """
         parts = [self._part(name, part) for name, order in orders.items() for part in _split(order)]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from agents.lab.evaluation.painting import workshop
-from agents.lab.evaluation.painting.painting import Order, batch_of, paint_into
+from agents.lab.evaluation.painting.painting import Order, Painted, StoredLatents, batch_of, paint_into
 from agents.lab.evaluation.painting.quality import judge, style_of
 from agents.lab.evaluation.painting.sweeps import Asked, nearest, order, over_orders, step_shares, steps_to_try, sweep
 from agents.lab.evaluation.painting.workshop import Workshop
@@ -15,6 +15,7 @@ from agents.lab.profiling import profiling
 from agents.lab.world import renderer, scenes
 from agents.lab.world.styles import BASES, POSTER
 from agents.world.layout import SIZE
+from schemas.errors import PochadeError
 from schemas.ids import refinement_seed
 from tests.agents.lab.evaluation.painted import a_level, an_order
 
@@ -36,10 +37,31 @@ def test_an_order_is_cut_into_parts_that_together_are_the_order() -> None:
         an_order(variant=a_level(steps=5)),
         an_order(judged_by=""),
         an_order(begin=1, drafts=np.zeros((3, 4, 4, 3), np.uint8)),
+        an_order(begin=1, latents=StoredLatents(values=np.zeros((3, 1, 6, 6), np.float16), autoencoder="profile")),
+        an_order(keeps_latents=True),
     ],
 )
 def test_orders_of_other_pictures_have_another_digest(other: Order) -> None:
     assert other.digest() != an_order().digest() == an_order().digest()
+
+
+def test_latents_are_kept_beside_the_images_and_another_order_begins_with_them(tmp_path: pathlib.Path) -> None:
+    first = Workshop(tmp_path).paint({"from noise": an_order(20, keeps_latents=True)})["from noise"]
+    stored = first.latents()
+    assert stored.values.shape == (20, 1, SIZE // 8, SIZE // 8)
+    again = an_order(20, begin=2, latents=stored.at(np.arange(20)[::-1]))
+    assert [part.latents.values.shape[0] for part in again.split(16) if part.latents] == [16, 4]
+    assert Workshop(tmp_path).paint({"again": again})["again"].pictures().shape == (20, SIZE, SIZE, 3)
+
+
+def test_an_image_without_a_latent_is_refused_where_latents_are_to_be_kept(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agents.engines.profile._latent", lambda *_: None)
+    with pytest.raises(PochadeError, match="gives no latent of 3 of 3 images"):
+        paint_into(an_order(keeps_latents=True), tmp_path / "part.npz")
+    paint_into(an_order(), tmp_path / "part.npz")
+    assert Painted.load(tmp_path / "part.npz").quality.shape == (3,)
 
 
 def test_other_weights_under_the_same_name_give_another_digest(tmp_path: pathlib.Path) -> None:
