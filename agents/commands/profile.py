@@ -1,5 +1,6 @@
 """`pochade profile`: times, memory and quality of a catalog's levels, for planner, simulator and catalog."""
 
+import json
 import os
 import pathlib
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ import click
 from agents.commands.options import CATALOG, MODELS_FOLDER
 from agents.commands.profile_cascades import cascades, swept
 from agents.commands.profile_classes import classes
+from agents.commands.profile_reuse import REFUSED, profile_reuse, target_of
 from agents.commands.stream_option import STREAM
 from streams.cli import LazySettings
 from streams.command_groups import CommandGroup
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
 @click.group(
     cls=CommandGroup,
     invoke_without_command=True,
-    epilog="\b\nExamples:\n  pochade profile --catalog my.toml --out build/profiles --levels light,heavy",
+    epilog="\b\nExamples:\n  pochade profile --catalog my.toml --out build/profiles --levels light,heavy\n"
+    "  pochade profile --catalog my.toml --out build/profiles --reuse --requests 1200",
 )
 @CATALOG
 @click.option(
@@ -84,11 +87,32 @@ if TYPE_CHECKING:
     help="Longest time to repeat the timing of one batch size, in seconds.",
 )
 @click.option("--write", is_flag=True, help="Write the figures into the catalog's file; its comments stay.")
+@click.option(
+    "--reuse",
+    "is_reuse",
+    is_flag=True,
+    help="Measure approximate caching instead, on a stream of requests, and write it into the profile as `caching`.",
+)
+@click.option(
+    "--requests",
+    type=click.IntRange(20),
+    default=1200,
+    show_default=True,
+    help="Number of requests of the stream of --reuse.",
+)
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(0, 1),
+    default=0.005,
+    show_default=True,
+    help="Largest share of all images that --reuse may be shown to spoil.",
+)
 @click.pass_context
 def profile(
     context: click.Context, /, name: str | None, out: pathlib.Path | None, count: int, stream: str,
     prompt_file: pathlib.Path | None, seed: int, levels: str | None, batches: str, scorer: str,
     models: pathlib.Path, no_quality: bool, threads: int, jobs: int | None, budget: int, write: bool,
+    is_reuse: bool, requests: int, tolerance: float,
 ) -> None:  # fmt: skip
     """Measure every level of a catalog: loading, memory, latency by batch size, quality by prompt, confidences.
 
@@ -96,6 +120,10 @@ def profile(
     catalog. Finished parts are kept in OUT/.cache, else in the deployment's folder: repeat the command to go on after
     an interruption. With one thread on a CPU, latency is CPU time, so that other work on the machine does not count;
     elsewhere it is elapsed time. The settings of cascades are swept at the end, as `profile cascades` does alone.
+
+    With --reuse the levels of three steps or more begin from the latents of earlier requests instead: quality by share
+    of the steps skipped and by similarity, floors, what the guard may allow, and the same work without a cache. It
+    takes about ten times as long as generating the requests once. A plot lies beside the profile in OUT.
     """
     if context.invoked_subcommand is not None:
         return
@@ -109,6 +137,26 @@ def profile(
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # what importing it warns of would break up the bars
     catalog_name = name or obj().catalog
     catalog = relocated(catalogs.load(catalog_name), models)
+    kept = out / ".cache" if out else pathlib.Path(obj().home) / "profiling"
+    if is_reuse:
+        from agents.lab.profiling.reuse import study
+        from agents.lab.world.stream import STREAMS
+
+        for parameter, option in REFUSED.items():
+            if context.params[parameter]:
+                raise click.BadParameter(f"{option} says nothing with --reuse, which draws its own requests: omit it")
+        target = target_of(catalog_name, catalog.name, out)
+        of_reuse = study.Wanted(
+            catalog=catalog,
+            levels=study.levels_to_measure(catalog, _parts(levels or "")),
+            requests=requests,
+            seed=seed,
+            stream=STREAMS[stream],
+            tolerance=tolerance,
+            threads=threads,
+        )
+        profile_reuse(of_reuse, target, models, kept, jobs or usual_jobs(), is_drawn=out is not None)
+        return
     wanted = Wanted(
         catalog=catalog,
         levels=_levels(catalog, levels),
@@ -122,7 +170,6 @@ def profile(
         budget_s=budget,
     )
     folder = out or INFRA / "profiles"
-    kept = out / ".cache" if out else pathlib.Path(obj().home) / "profiling"
     found = run(wanted, kept, jobs or usual_jobs())
     named = catalog.name if not levels else "-".join([catalog.name, *wanted.levels])  # a part replaces no whole
     measured = _save(wanted, found, folder, named)
@@ -181,10 +228,21 @@ def _save(wanted: "Wanted", found: "Found", folder: pathlib.Path, named: str) ->
 
     measured = profile_of(wanted, found)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{named}.json").write_text(render(measured, provenance(), found.missing))
+    file = folder / f"{named}.json"
+    if _has_caching(file):
+        click.echo("its caching was measured before, and is left out: repeat `pochade profile --reuse`", err=True)
+    file.write_text(render(measured, provenance(), found.missing))
     if found.painted:
         save_table(wanted, found, folder / f"{named}-quality.npz")
     return measured
+
+
+def _has_caching(file: pathlib.Path) -> bool:
+    """Whether a profile that is about to be replaced has measurements of caching, as far as it can be read."""
+    try:
+        return bool(json.loads(file.read_text()).get("caching"))
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def _report(measured: "Profile", found: "Found", file: pathlib.Path) -> None:

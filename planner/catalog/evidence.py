@@ -10,13 +10,14 @@ from dataclasses import replace
 import numpy as np
 
 from planner.catalog.curves import PairRow
-from planner.catalog.entries import fastest_good, shares_below, variant_of
+from planner.catalog.entries import Variant, fastest_good, shares_below, variant_of
 from planner.catalog.measured import CascadeBands, CascadeKey, Measured, Shares
 from planner.catalog.model import Catalog
 from planner.catalog.options import fault
 from planner.catalog.profile import CascadeProfile, Profile
 from planner.catalog.prompt_table import PromptTable
 from planner.catalog.quality import STRATEGIES
+from planner.catalog.caching import CachingMeasurement
 
 PRIOR = 10  # prompts
 GRID = tuple(at / 100 for at in range(101))  # thresholds at which a cascade is tabulated
@@ -43,7 +44,13 @@ def with_profile(catalog: Catalog, profile: Profile, prompts: PromptTable | None
         measured=measured,
         reuse=catalog.reuse or reuse,
         pair_rows=catalog.pair_rows or _swept(catalog, profile),
+        caching={n: c for n, c in profile.caching.items() if n in catalog.variants and _fits(c, catalog.level(n))},
     )
+
+
+def _fits(cached: CachingMeasurement, variant: Variant) -> bool:
+    """Whether a level takes as many steps as it did when its caching was measured."""
+    return cached.steps == variant.steps
 
 
 def _swept(catalog: Catalog, profile: Profile) -> tuple[PairRow, ...]:

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from planner.catalog.curves import PairRow, check_row
 from planner.catalog.entries import Curve, DeferralPoint
 from planner.catalog.measured import Shares, Start
+from planner.catalog.caching import CachingMeasurement, check_caching
 from planner.catalog.validate import is_amount, is_share, require
 
 FORMAT = 2  # quality is 1 where all stated facts hold, else 0; in format 1 it was the share of those facts
@@ -96,6 +97,9 @@ class Profile:
         default_factory=dict
     )  # level -> begun from the nearest neighbour's image
     settings: SweptTable | None = None  # of router and discriminator; None: nobody swept them
+    caching: dict[str, CachingMeasurement] = field(
+        default_factory=dict
+    )  # level -> approximate caching of it on a stream of requests
 
     def band(self, hardness: float) -> int:
         """Which band a hardness in [0, 1] lies in; a bound belongs to the band above it, 1 to the last."""
@@ -119,6 +123,8 @@ def check_profile(profile: Profile, where: str) -> None:
         _check_starts(starts, f"{where}: reuse.{name}", pieces)
     if profile.settings:
         check_swept(profile.settings, f"{where}: settings", pieces)
+    for name, cached in profile.caching.items():
+        check_caching(cached, f"{where}: caching.{name}")
 
 
 def check_swept(table: SweptTable, where: str, bands: int) -> None:

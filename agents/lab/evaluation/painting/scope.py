@@ -17,7 +17,7 @@ from planner.catalog.model import Catalog
 from schemas.errors import PochadeError
 
 _STREAM = 5  # keeps these draws apart from those of training, which begin with the seed alone
-KINDS = ("test", "calibration", "stored", "profile")  # sets of prompts that share none but by chance
+KINDS = ("test", "calibration", "stored", "profile", "reuse")  # sets of prompts that share none but by chance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +82,14 @@ def relocated(catalog: Catalog, models: Path) -> Catalog:
     )
 
 
+def stream_of_draws(seed: int, kind: str) -> list[int]:
+    """What seeds the draws of one kind of prompts, apart from those of the others and of training."""
+    return [seed, _STREAM, KINDS.index(kind)]
+
+
 def fresh(seed: int, kind: str, count: int, stream: Stream = STANDARD) -> Asked:
     """Prompts of a stream with seeds of noise; the first ones are the same whatever the count."""
-    rng = np.random.default_rng([seed, _STREAM, KINDS.index(kind)])
+    rng = np.random.default_rng(stream_of_draws(seed, kind))
     drawn = [(*junk.asked(rng, stream), int(rng.integers(2**31))) for _ in range(count)]
     return Asked(
         prompts=tuple(prompt for prompt, _, _ in drawn),

@@ -1,0 +1,93 @@
+"""`pochade profile --reuse`: what approximate caching of a catalog's levels saves and loses."""
+
+import pathlib
+import shutil
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+if TYPE_CHECKING:
+    from agents.lab.profiling.reuse.study import Wanted
+    from planner.catalog.caching import CachingMeasurement
+
+REFUSED = {"prompt_file": "--prompt-file", "scorer": "--scorer", "no_quality": "--no-quality", "write": "--write"}
+
+
+class Target(NamedTuple):
+    """The profile that the measurements are written into."""
+
+    text: str
+    file: pathlib.Path
+    table: pathlib.Path | None  # its NAME-quality.npz, where that has to be copied along; None: it lies there
+
+
+def target_of(name: str, catalog: str, out: pathlib.Path | None) -> Target:
+    """Return the profile in `out`, or else the catalog's own.
+
+    Raises PochadeError where there is neither, or it cannot be read: hours of measuring would have no place.
+    """
+    from schemas.errors import PochadeError
+    from streams.catalogs import find_profile, read_profile
+
+    own = find_profile(name)
+    file = out / f"{catalog}.json" if out else pathlib.Path(own.file) if own else None
+    if file is not None and file.is_file():
+        there = read_profile(file)
+        there.profile()
+        return Target(there.text, file, None)
+    if own is None or file is None:
+        raise PochadeError(f"catalog {name!r} has no profile to write into: measure its levels with `pochade profile`")
+    own.profile()
+    table = pathlib.Path(own.file).with_name(f"{catalog}-quality.npz")
+    return Target(own.text, file, table if table.is_file() else None)
+
+
+def profile_reuse(
+    wanted: "Wanted", target: Target, models: pathlib.Path, kept: pathlib.Path, jobs: int, *, is_drawn: bool
+) -> None:
+    """Measure, show it, and write it into the profile; with a plot of each level beside it if `is_drawn`."""
+    from agents.lab.evaluation.painting.workshop import Workshop
+    from agents.lab.profiling.machine import provenance
+    from agents.lab.profiling.reuse.file import with_caching
+    from agents.lab.profiling.reuse.study import Judges, measure
+    from agents.models.scorer import Scorer
+    from agents.reuse.prompt_facts import FactReader
+    from schemas.errors import PochadeError
+
+    if not (models / "scorer").is_dir():
+        raise PochadeError(
+            f"{models} has no scorer, which embeds prompts: train it, or name another folder by --models"
+        )
+    judges = Judges(Scorer.load(models / "scorer"), FactReader().compare)
+    found = measure(wanted, Workshop(kept, jobs=jobs, threads=wanted.threads), judges, provenance())
+    target.file.parent.mkdir(parents=True, exist_ok=True)
+    target.file.write_text(with_caching(target.text, found, target.file.name))
+    if target.table:
+        shutil.copyfile(target.table, target.file.with_name(target.table.name))
+    _report(found)
+    click.echo(f"written into {target.file}")
+    for level, profile in found.items() if is_drawn else ():
+        click.echo(f"drawn: {_draw(level, profile, target.file)}")
+
+
+def _report(found: "dict[str, CachingMeasurement]") -> None:
+    from rich.console import Console
+
+    from agents.lab.profiling.reuse.report import remarks, tables_of
+
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
+    for level, profile in found.items():
+        for table in tables_of(level, profile):
+            console.print(table)
+        for line in remarks(level, profile):
+            click.echo(line)
+
+
+def _draw(level: str, profile: "CachingMeasurement", beside: pathlib.Path) -> pathlib.Path:
+    from agents.lab.profiling.reuse.plot import drawn
+
+    file = beside.with_name(f"{beside.stem}-{level}-reuse.svg")
+    file.write_text(drawn(level, profile))
+    return file

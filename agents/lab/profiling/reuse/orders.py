@@ -1,0 +1,132 @@
+"""The images that measuring caching takes: from noise, from stored latents, in fewer steps, several of one prompt."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from agents.lab.evaluation.painting.painting import Order, Painted, StoredLatents
+from agents.lab.evaluation.painting.sweeps import Asked, order, steps_to_try
+from agents.lab.evaluation.painting.workshop import work_ms
+from agents.lab.profiling.reuse import diversity
+from agents.lab.profiling.reuse.observed import Marks, Neighbours, Observed
+from planner.catalog.entries import Variant
+
+NOISE, NEAREST, UNRELATED, FEWER = "noise", "nearest", "unrelated", "fewer steps"
+_VARIED_STEPS: Final = 3  # K at which diversity is measured
+
+
+class Key(NamedTuple):
+    """Which images."""
+
+    begun: str  # NOISE, NEAREST, UNRELATED, FEWER, or "varied " and one of `diversity`
+    step: int = 0  # K
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Images:
+    """The images of one level that are to be generated."""
+
+    variant: Variant
+    asked: Asked
+    vectors: np.ndarray  # [n, d] of the prompts
+    neighbours: Neighbours
+    seed: int
+    threads: int = 1
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """The steps K that are measured, rising."""
+        return steps_to_try(self.variant.steps)
+
+    @property
+    def later_ms(self) -> float:
+        """Predicted work of all that follows the images from noise."""
+        n = len(self.asked.prompts)
+        begun = sum(work_ms(self.variant, n, step) for step in self.steps)
+        return 2 * begun + sum(work_ms(self._shortened(step), n) for step in self.steps)
+
+    def name(self, key: Key) -> str:
+        """What a bar and the files of kept parts call them."""
+        return f"{self.variant.name} {key.begun}" + (f" {key.step}" if key.step else "")
+
+    def from_noise(self) -> Order:
+        """All requests at K = 0; their latents are kept."""
+        return replace(self._order(self.asked), keeps_latents=True)
+
+    def later(self, latents: StoredLatents) -> dict[Key, Order]:
+        """All the others, which begin with those of `from_noise`."""
+        return dict(self._later(latents))
+
+    def _later(self, latents: StoredLatents) -> Iterator[tuple[Key, Order]]:
+        near, rows, others = self.neighbours, self.neighbours.rows, self.neighbours.unrelated_rows
+        for step in self.steps:
+            nearest = latents.at(near.nearest[rows])
+            yield Key(NEAREST, step), replace(self._order(self.asked.at(rows)), begin=step, latents=nearest)
+            unrelated = latents.at(near.unrelated[others])
+            yield Key(UNRELATED, step), replace(self._order(self.asked.at(others)), begin=step, latents=unrelated)
+            yield Key(FEWER, step), self._order(self.asked, self._shortened(step))
+        yield from self._varied(latents)
+
+    def _varied(self, latents: StoredLatents) -> Iterator[tuple[Key, Order]]:
+        """Several images of some prompts, each with a seed of its own: prompt by prompt in a row."""
+        prompts, count = self.asked.prompts, diversity.IMAGES
+        chosen = diversity.prompts_to_vary(prompts)
+        sources = {int(at): diversity.different_neighbours(prompts, self.vectors, at, count) for at in chosen}
+        rows = [at for at, found in sources.items() if len(found) == count]
+        if not rows:
+            return
+        repeated = self.asked.at(np.repeat(rows, count))
+        seeds = np.random.default_rng([self.seed, count]).integers(2**31, size=len(repeated.seeds))
+        noise = self._order(replace(repeated, seeds=tuple(seeds.tolist())))
+        yield varied(diversity.NOISE), noise
+        for step in steps_to_try(self.variant.steps, _VARIED_STEPS):
+            different = latents.at(np.concatenate([sources[at] for at in rows]))
+            yield varied(diversity.NEIGHBOURS, step), replace(noise, begin=step, latents=different)
+            nearest = latents.at(np.repeat([sources[at][0] for at in rows], count))
+            yield varied(diversity.NEIGHBOUR, step), replace(noise, begin=step, latents=nearest)
+
+    def _order(self, asked: Asked, variant: Variant | None = None) -> Order:
+        return order(variant or self.variant, asked, threads=self.threads)
+
+    def _shortened(self, step: int) -> Variant:
+        """The level in N - K steps from noise, as its scheduler spaces them."""
+        left = self.variant.steps - step
+        times = {batch: ms * left / self.variant.steps for batch, ms in self.variant.latency_ms.items()}
+        return replace(self.variant, steps=left, latency_ms=times)
+
+    def observed(self, noise: Painted, generated: Mapping[Key, Painted]) -> Observed:
+        """What came of the requests' images."""
+        every = np.arange(len(self.asked.prompts))
+
+        def marks(begun: str, rows: np.ndarray) -> dict[int, Marks]:
+            found = {key.step: _marks(images) for key, images in generated.items() if key.begun == begun}
+            return {step: _spread(each, rows, len(every)) for step, each in found.items()}
+
+        return Observed(
+            steps=self.variant.steps,
+            prompts=self.asked.prompts,
+            vectors=self.vectors,
+            neighbours=self.neighbours,
+            noise=_marks(noise),
+            nearest=marks(NEAREST, self.neighbours.rows),
+            unrelated=marks(UNRELATED, self.neighbours.unrelated_rows),
+            fewer=marks(FEWER, every),
+        )
+
+
+def varied(begun: str, step: int = 0) -> Key:
+    """The key of several images of some prompts."""
+    return Key(f"varied {begun}", step)
+
+
+def _marks(images: Painted) -> Marks:
+    return Marks(images.quality, images.facts)
+
+
+def _spread(marks: Marks, rows: np.ndarray, count: int) -> Marks:
+    """Marks of some requests among those of all; nan elsewhere."""
+    quality, facts = np.full(count, np.nan), np.full(count, np.nan)
+    quality[rows], facts[rows] = marks.quality, marks.facts
+    return Marks(quality, facts)

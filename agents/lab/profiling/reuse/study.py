@@ -1,0 +1,180 @@
+"""Measures a catalog's levels on one stream of requests: generates, keeps what is done, and makes the profile of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from agents.lab.evaluation.intervals import Resampling
+from agents.lab.evaluation.painting.painting import Painted
+from agents.lab.evaluation.painting.quality import style_of
+from agents.lab.evaluation.painting.workshop import Workshop, progress_bar
+from agents.lab.profiling.reuse import tables
+from agents.lab.profiling.reuse.diversity import IMAGES, NEIGHBOUR, NEIGHBOURS, diversity
+from agents.lab.profiling.reuse.diversity import NOISE as FROM_NOISE
+from agents.lab.profiling.reuse.floors import TOLERANCE, compose, floors_alone, guard_limits, guard_with
+from agents.lab.profiling.reuse.leak import Inherited, inherited, leaks
+from agents.lab.profiling.reuse.observed import Observed
+from agents.lab.profiling.reuse.orders import NEAREST, NOISE, UNRELATED, Images, Key, varied
+from agents.lab.profiling.reuse.stream import Compare, draw_requests, find_neighbours
+from agents.lab.world.reading import Reading, read
+from agents.lab.world.stream import Stream
+from agents.models.scorer import Scorer
+from agents.world.layout import SIZE
+from agents.world.scene import Scene
+from planner.catalog.entries import Variant, run_ms
+from planner.catalog.model import Catalog
+from planner.catalog.caching import Diversity, Leak, CachingMeasurement
+from schemas.errors import PochadeError
+
+KEY: Final = "scorer"  # what embeds prompts
+MIN_STEPS: Final = 3  # of a level
+LEAK_PAIRS: Final = 300  # whose images are read for leaks, of the nearest and of the unrelated ones
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """How caching is to be measured."""
+
+    catalog: Catalog
+    levels: tuple[str, ...]
+    requests: int
+    seed: int
+    stream: Stream
+    tolerance: float = TOLERANCE  # of quality, over all requests
+    threads: int = 1
+
+
+class Judges(NamedTuple):
+    """What embeds prompts, and what compares their facts."""
+
+    scorer: Scorer
+    compare: Compare
+
+
+def levels_to_measure(catalog: Catalog, asked: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the asked levels, or all that have steps to skip and whose images facts are read in, the dearest first.
+
+    Raises PochadeError where an asked level is not of these, or no level is.
+    """
+    faults = {name: _fault(catalog.level(name)) for name in (asked or catalog.variants)}
+    fit = [name for name, fault in faults.items() if not fault]
+    if not fit or (asked and len(fit) < len(asked)):
+        told = "; ".join(f"level {name!r} {fault}" for name, fault in faults.items() if fault)
+        raise PochadeError(f"caching of catalog {catalog.name!r} cannot be measured: {told}; name others by --levels")
+    return tuple(sorted(fit, key=lambda name: -run_ms(catalog.level(name), 1)))
+
+
+def _fault(variant: Variant) -> str:
+    if variant.steps < MIN_STEPS:
+        return f"has {variant.steps} steps, and {MIN_STEPS} or more are needed to skip some"
+    if (variant.width, variant.height) != (SIZE, SIZE):
+        return f"generates {variant.width} x {variant.height} px, and facts are read in {SIZE} x {SIZE}"
+    return ""
+
+
+def measure(wanted: Wanted, workshop: Workshop, judges: Judges, about: Mapping[str, str]) -> dict[str, CachingMeasurement]:
+    """Measure every level on the same requests. `about`: `created` and `command`.
+
+    Raises:
+        EngineFailed: a level cannot be loaded.
+        CannotRefine: a level cannot begin with latents.
+        PochadeError: a level gives no latents.
+    """
+    drawn = draw_requests(wanted.seed, wanted.requests, wanted.stream)
+    vectors = judges.scorer.embed_prompts(drawn.asked.prompts)
+    neighbours = find_neighbours(drawn.asked.prompts, vectors, judges.compare, wanted.seed)
+    found = {}
+    for level in wanted.levels:
+        images = Images(
+            variant=wanted.catalog.level(level), asked=drawn.asked, vectors=vectors, neighbours=neighbours,
+            seed=wanted.seed, threads=wanted.threads,
+        )  # fmt: skip
+        found[level] = _Study(wanted, images, drawn.scenes, judges).profile(workshop, about)
+    return found
+
+
+class _Study:
+    """One level on the requests."""
+
+    def __init__(self, wanted: Wanted, images: Images, scenes: Sequence[Scene], judges: Judges) -> None:
+        self._wanted, self._images, self._scenes, self._judges = wanted, images, scenes, judges
+        self._how = Resampling(seed=wanted.seed)
+
+    def profile(self, workshop: Workshop, about: Mapping[str, str]) -> CachingMeasurement:
+        """Generate what is not generated yet, and judge it."""
+        images = self._images
+        named = images.name(Key(NOISE))
+        noise = workshop.paint({named: images.from_noise()}, images.later_ms)[named]
+        later = images.later(noise.latents())
+        done = workshop.paint({images.name(key): order for key, order in later.items()})
+        generated = {key: done[images.name(key)] for key in later}
+        seen = images.observed(noise, generated)
+        return self._tabulated(seen, about, self._leaks(seen, noise, generated), self._diversity(seen, generated))
+
+    def _tabulated(
+        self, seen: Observed, about: Mapping[str, str], leak: tuple[Leak, ...], varied: tuple[Diversity, ...]
+    ) -> CachingMeasurement:
+        tolerance, how = self._wanted.tolerance, self._how
+        alone = floors_alone(seen, tolerance)
+        limits = guard_limits(seen, tolerance)
+        floors = {step: compose(seen, alone, limits, tolerance, seen.share(step)) for step in seen.starts}
+        guard = guard_with(tuple(floors.values()), limits)
+        return CachingMeasurement(
+            created=about["created"],
+            command=about["command"],
+            key=KEY,
+            dimension=seen.vectors.shape[1],
+            seed=self._wanted.seed,
+            requests=seen.count,
+            steps=seen.steps,
+            tolerance=tolerance,
+            exact_share=round(float(np.mean([p in seen.prompts[:at] for at, p in enumerate(seen.prompts)])), 5),
+            guard=guard,
+            routes=tables.routes(seen, floors, guard, self._judges.compare, how),
+            floors_alone=alone,
+            hits=tables.hit_rates(seen, alone),
+            similarity=tables.bands(seen, how),
+            unrelated=tables.begun_from(seen, seen.unrelated, seen.neighbours.unrelated_rows, how),
+            differences=tables.differences(seen, how),
+            verdicts=tables.verdicts(seen),
+            against_fewer_steps=tables.against_fewer_steps(seen, alone, how),
+            leak=leak,
+            diversity=varied,
+        )
+
+    def _leaks(self, seen: Observed, noise: Painted, generated: Mapping[Key, Painted]) -> tuple[Leak, ...]:
+        near = seen.neighbours
+        found: tuple[Leak, ...] = ()
+        for begun, rows, sources in (
+            (NEAREST, near.rows, near.nearest[near.rows]),
+            (UNRELATED, near.unrelated_rows, near.unrelated[near.unrelated_rows]),
+        ):
+            stated = [inherited(self._scenes[own], self._scenes[of]) for own, of in zip(rows, sources, strict=True)]
+            chosen = [at for at, each in enumerate(stated) if each.kinds()][:LEAK_PAIRS]
+            if chosen:
+                from_noise = noise.pictures()[rows[chosen]]
+                begun_at = {step: generated[Key(begun, step)].pictures()[chosen] for step in seen.starts}
+                found += self._leaks_of(begun, [stated[at] for at in chosen], {0: from_noise, **begun_at})
+        return found
+
+    def _leaks_of(self, begun: str, stated: Sequence[Inherited], images: Mapping[int, np.ndarray]) -> tuple[Leak, ...]:
+        style, steps = style_of(self._images.variant), self._images.variant.steps
+        readings: dict[float, list[Reading]] = {}
+        with progress_bar() as bar:
+            task = bar.add_task(f"reading images begun from {begun}", total=sum(map(len, images.values())))
+            for step, some in images.items():
+                readings[step / steps] = [read(image, style) for image in some]
+                bar.advance(task, len(some))
+        return leaks(begun, stated, readings)
+
+    def _diversity(self, seen: Observed, generated: Mapping[Key, Painted]) -> tuple[Diversity, ...]:
+        found: list[Diversity] = []
+        for begun in (FROM_NOISE, NEIGHBOURS, NEIGHBOUR):
+            for step in (0, *seen.starts):
+                if (key := varied(begun, step)) in generated:
+                    features = self._judges.scorer.features(list(generated[key].pictures()))
+                    by_prompt = features.reshape(-1, IMAGES, features.shape[1])
+                    found.append(diversity(begun, seen.share(step), by_prompt, self._how))
+        return tuple(found)
