@@ -10,7 +10,7 @@ import click
 from agents.commands.options import CATALOG, MODELS_FOLDER
 from agents.commands.profile_cascades import cascades, swept
 from agents.commands.profile_classes import classes
-from agents.commands.profile_reuse import REFUSED, profile_reuse, target_of
+from agents.commands.profile_reuse import profile_reuse, refuse_others, target_of
 from agents.commands.stream_option import STREAM
 from streams.cli import LazySettings
 from streams.command_groups import CommandGroup
@@ -139,23 +139,12 @@ def profile(
     catalog = relocated(catalogs.load(catalog_name), models)
     kept = out / ".cache" if out else pathlib.Path(obj().home) / "profiling"
     if is_reuse:
-        from agents.lab.profiling.reuse import study
-        from agents.lab.world.stream import STREAMS
-
-        for parameter, option in REFUSED.items():
-            if context.params[parameter]:
-                raise click.BadParameter(f"{option} says nothing with --reuse, which draws its own requests: omit it")
+        refuse_others(context.params)
         target = target_of(catalog_name, catalog.name, out)
-        of_reuse = study.Wanted(
-            catalog=catalog,
-            levels=study.levels_to_measure(catalog, _parts(levels or "")),
-            requests=requests,
-            seed=seed,
-            stream=STREAMS[stream],
-            tolerance=tolerance,
-            threads=threads,
-        )
-        profile_reuse(of_reuse, target, models, kept, jobs or usual_jobs(), is_drawn=out is not None)
+        profile_reuse(
+            catalog, target, models, kept, levels=_parts(levels or ""), requests=requests, seed=seed, stream=stream,
+            tolerance=tolerance, threads=threads, jobs=jobs or usual_jobs(), is_drawn=out is not None,
+        )  # fmt: skip
         return
     wanted = Wanted(
         catalog=catalog,

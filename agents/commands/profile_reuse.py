@@ -2,12 +2,13 @@
 
 import pathlib
 import shutil
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 if TYPE_CHECKING:
-    from agents.lab.profiling.reuse.study import Wanted
+    from planner.catalog.model import Catalog
     from planner.catalog.caching import CachingMeasurement
 
 REFUSED = {"prompt_file": "--prompt-file", "scorer": "--scorer", "no_quality": "--no-quality", "write": "--write"}
@@ -42,14 +43,26 @@ def target_of(name: str, catalog: str, out: pathlib.Path | None) -> Target:
     return Target(own.text, file, table if table.is_file() else None)
 
 
+def refuse_others(parameters: Mapping[str, object]) -> None:
+    """Raise click.BadParameter for an option of `profile` that says nothing of reuse."""
+    for parameter, option in REFUSED.items():
+        if parameters[parameter]:
+            raise click.BadParameter(f"{option} says nothing with --reuse, which draws its own requests: omit it")
+
+
 def profile_reuse(
-    wanted: "Wanted", target: Target, models: pathlib.Path, kept: pathlib.Path, jobs: int, *, is_drawn: bool
-) -> None:
-    """Measure, show it, and write it into the profile; with a plot of each level beside it if `is_drawn`."""
+    catalog: "Catalog", target: Target, models: pathlib.Path, kept: pathlib.Path, *, levels: Sequence[str],
+    requests: int, seed: int, stream: str, tolerance: float, threads: int, jobs: int, is_drawn: bool,
+) -> None:  # fmt: skip
+    """Measure, show it, and write it into the profile; with a plot of each level beside it if `is_drawn`.
+
+    `levels`: names; none: all that can be measured. `kept`: the folder of finished parts. Raises PochadeError.
+    """
     from agents.lab.evaluation.painting.workshop import Workshop
     from agents.lab.profiling.machine import provenance
     from agents.lab.profiling.reuse.file import with_caching
-    from agents.lab.profiling.reuse.study import Judges, measure
+    from agents.lab.profiling.reuse.study import Judges, Wanted, levels_to_measure, measure
+    from agents.lab.world.stream import STREAMS
     from agents.models.scorer import Scorer
     from agents.reuse.prompt_facts import FactReader
     from schemas.errors import PochadeError
@@ -58,8 +71,12 @@ def profile_reuse(
         raise PochadeError(
             f"{models} has no scorer, which embeds prompts: train it, or name another folder by --models"
         )
+    wanted = Wanted(
+        catalog=catalog, levels=levels_to_measure(catalog, levels), requests=requests, seed=seed,
+        stream=STREAMS[stream], tolerance=tolerance, threads=threads,
+    )  # fmt: skip
     judges = Judges(Scorer.load(models / "scorer"), FactReader().compare)
-    found = measure(wanted, Workshop(kept, jobs=jobs, threads=wanted.threads), judges, provenance())
+    found = measure(wanted, Workshop(kept, jobs=jobs, threads=threads), judges, provenance())
     target.file.parent.mkdir(parents=True, exist_ok=True)
     target.file.write_text(with_caching(target.text, found, target.file.name))
     if target.table:

@@ -13,6 +13,7 @@ from planner.catalog.model import Catalog
 from planner.catalog.profile import CascadeProfile, LevelProfile, Profile
 from planner.catalog.prompt_table import PromptTable
 from tests.builders import a_catalog
+from tests.planner.catalog.test_reuse import a_reuse_profile
 
 EASY, HARD = 40, 20  # prompts
 
@@ -105,6 +106,14 @@ def test_levels_and_cascades_that_the_catalog_does_not_have_count_for_nothing() 
 def test_reuse_is_the_profile_s_where_the_catalog_states_none() -> None:
     assert [start.k for start in measured().reuse["heavy"]] == [4]
     assert measured(reuse={"heavy": (Start(9, 0.7),)}).reuse["heavy"][0].k == 9
+
+
+def test_caching_counts_for_levels_that_take_as_many_steps_as_when_it_was_measured() -> None:
+    steps = a_catalog().level("heavy").steps
+    cached = {"heavy": a_reuse_profile(steps=steps), "light": a_reuse_profile(steps=steps + 1)}
+    profile = dataclasses.replace(a_profile(), caching=cached | {"unheard-of": a_reuse_profile()})
+    assert set(with_profile(a_catalog(), profile).caching) == {"heavy"}
+    assert measured().caching == {}
 
 
 def test_predicted_classes_are_counted_by_band_and_a_band_without_prompts_has_those_of_all() -> None:

@@ -11,7 +11,9 @@ from planner.catalog.evidence import with_profile
 from planner.catalog.measured import Start
 from planner.catalog.profile import FORMAT, Profile
 from planner.catalog.prompt_table import prompt_table
+from planner.catalog.caching import floors_of, guard_of
 from planner.catalog.validate import InvalidCatalog
+from planner.reuse.guard import Difference, GuardShares
 from schemas.errors import Unknown
 from streams.parsing.profile import parse
 from tests.builders import a_catalog
@@ -25,6 +27,16 @@ ROW: dict[str, Any] = {
     "light": "light", "heavy": "heavy", "router_ratio": 0.3, "disc_ratio": 0.5, "latency_ms": 90.0, "quality": 0.95,
     "hardness": 0.7, "threshold": 0.4, "paint_over_step": 10, "quality_by_band": [0.99, 0.91], "low": 0.94,
     "high": 0.96, "prompts": 20,
+}  # fmt: skip
+
+
+CACHING: dict[str, Any] = {
+    "key": "scorer", "dimension": 96, "seed": 1, "requests": 1200, "steps": 8, "tolerance": 0.005, "exact_share": 0.1,
+    "guard": {"equal": 0.5, "style": 0.5, "differs": {"colour": 0.125}},
+    "routes": [
+        {"share": 0.5, "floors": [[0.95, 0.5]], "hit_rate": 0.3, "exact_rate": 0.1, "saved_share": 0.15,
+         "saved_exact_share": 0.05, "change": [0, -0.004, 0.003], "facts_change": [0, -0.001, 0.001]},
+    ],
 }  # fmt: skip
 
 
@@ -62,6 +74,14 @@ def test_what_was_measured_comes_back_as_values() -> None:
     assert profile.reuse["heavy"] == (Start(2, 0.75),)
 
 
+def test_measurements_of_caching_come_back_as_the_rules_that_plans_are_made_of() -> None:
+    cached = parsed(caching={"heavy": CACHING}).caching
+    assert floors_of(cached, "heavy", 0.5).share(0.97) == 0.5
+    assert guard_of(cached, "heavy") == GuardShares(equal=0.5, style=0.5, differs={Difference.COLOUR: 0.125})
+    assert cached["heavy"].routes[0].change.low == -0.004
+    assert parsed().caching == {}
+
+
 def test_a_level_that_nobody_judged_has_no_quality() -> None:
     plain = without(without(without(LEVEL, "quality"), "quality_by_band"), "facts")
     assert parsed(levels={"light": LEVEL, "heavy": plain}).levels["heavy"].quality is None
@@ -88,6 +108,9 @@ def test_a_hardness_lies_in_one_band(hardness: float, band: int) -> None:
         ({"levels": {"light": LEVEL | {"quality_by_band": [1]}, "heavy": LEVEL}}, r"quality_by_band must be of 2"),
         ({"levels": {"heavy": LEVEL}}, r"cascades\[0\] must be between its levels: got 'light'"),
         ({"reuse": {"heavy": [{"k": 3, "cost_share": 1}, {"k": 1, "cost_share": 1}]}}, r"reuse.heavy must be rising"),
+        ({"caching": {"heavy": without(CACHING, "key")}}, r"caching.heavy.key must be given"),
+        ({"caching": {"heavy": CACHING | {"steps": 1}}}, r"caching.heavy: steps must be >= 2: got 1"),
+        ({"caching": {"heavy": CACHING | {"guard": {"equal": 0.5, "differs": {"hue": 0.1}}}}}, r"guard.differs.hue"),
         ({"cascades": [{"light": "light"}]}, r"cascades\[0\]\.heavy must be given"),
     ],
 )

@@ -6,7 +6,7 @@ import pathlib
 import pytest
 from click.testing import CliRunner
 
-from agents.commands.profile import profile
+from agents.commands.profile import _has_caching, profile
 from agents.lab.evaluation.painting import workshop
 from agents.lab.evaluation.painting.painting import Order, paint_into
 from agents.lab.profiling.reuse.file import with_caching
@@ -113,6 +113,15 @@ def test_options_that_say_nothing_of_reuse_are_refused(tmp_path: pathlib.Path, o
     status, told = run_reuse(tmp_path, option)
     assert status == 2
     assert f"{option} says nothing with --reuse" in told
+
+
+def test_a_profile_that_is_measured_anew_says_that_its_caching_is_gone(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "small.json"
+    assert not _has_caching(file)
+    file.write_text(json.dumps(a_profile_file()))
+    assert not _has_caching(file)
+    file.write_text(with_caching(file.read_text(), {"heavy": a_reuse_profile()}, "small.json"))
+    assert _has_caching(file)
 
 
 def test_levels_are_those_that_have_steps_to_skip_the_dearest_first() -> None:
