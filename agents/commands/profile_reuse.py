@@ -27,18 +27,20 @@ def target_of(name: str, catalog: str, out: pathlib.Path | None) -> Target:
 
     Raises PochadeError where there is neither, or it cannot be read: hours of measuring would have no place.
     """
+    from agents.lab.profiling.reuse.file import without_caching
     from schemas.errors import PochadeError
     from streams.catalogs import find_profile, read_profile
+    from streams.parsing.profile import parse
 
     own = find_profile(name)
     file = out / f"{catalog}.json" if out else pathlib.Path(own.file) if own else None
     if file is not None and file.is_file():
         there = read_profile(file)
-        there.profile()
+        parse(without_caching(there.text), there.file)
         return Target(there.text, file, None)
     if own is None or file is None:
         raise PochadeError(f"catalog {name!r} has no profile to write into: measure its levels with `pochade profile`")
-    own.profile()
+    parse(without_caching(own.text), own.file)
     table = pathlib.Path(own.file).with_name(f"{catalog}-quality.npz")
     return Target(own.text, file, table if table.is_file() else None)
 

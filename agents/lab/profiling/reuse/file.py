@@ -5,20 +5,30 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
-from planner.catalog.caching import CachingMeasurement
+from planner.catalog.caching import VERSION, CachingMeasurement
 from streams.parsing.profile import parse
 
 _LINE: Final = 220  # characters
 
 
 def with_caching(text: str, found: Mapping[str, CachingMeasurement], file: str) -> str:
-    """Return a profile's JSON with the levels' measurements in `caching`, in place of older ones of these levels."""
+    """Return a profile's JSON with the levels' measurements in `caching`, in place of older ones of these levels.
+
+    Measurements of another version are left out: nobody can read them.
+    """
     document = json.loads(text)
-    cached = document.pop("caching", {}) | {level: _plain(asdict(profile)) for level, profile in found.items()}
+    before = {level: each for level, each in document.pop("caching", {}).items() if each.get("version") == VERSION}
+    cached = before | {level: _plain(asdict(profile)) for level, profile in found.items()}
     written = f"{json.dumps(document, indent=1)[:-2]},\n{_lines('caching', cached, 1)}\n}}\n"
     read = parse(written, file).caching
     assert {level: read[level] for level in found} == dict(found), "measurements must be readable as they were written"
     return written
+
+
+def without_caching(text: str) -> str:
+    """Return a profile's JSON without `caching`, which may be of another version."""
+    document = json.loads(text)
+    return json.dumps({key: value for key, value in document.items() if key != "caching"})
 
 
 def _plain(value: Any) -> Any:

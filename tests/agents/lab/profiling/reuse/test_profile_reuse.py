@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from agents.commands.profile import _has_caching, profile
+from agents.commands.profile_reuse import target_of
 from agents.lab.evaluation.painting import workshop
 from agents.lab.evaluation.painting.painting import Order, paint_into
 from agents.lab.profiling.reuse.file import with_caching
@@ -113,6 +114,14 @@ def test_options_that_say_nothing_of_reuse_are_refused(tmp_path: pathlib.Path, o
     status, told = run_reuse(tmp_path, option)
     assert status == 2
     assert f"{option} says nothing with --reuse" in told
+
+
+def test_measurements_of_another_version_are_replaced(tmp_path: pathlib.Path) -> None:
+    file = with_levels(tmp_path)
+    file.write_text(json.dumps(a_profile_file(catalog="small", caching={"light": {"version": 0}, "heavy": {}})))
+    assert target_of(str(a_catalog_file(tmp_path)), "small", file.parent).file == file
+    measured = with_caching(file.read_text(), {"heavy": a_reuse_profile()}, "small.json")
+    assert set(parse(measured, "small.json").caching) == {"heavy"}
 
 
 def test_a_profile_that_is_measured_anew_says_that_its_caching_is_gone(tmp_path: pathlib.Path) -> None:
