@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 if TYPE_CHECKING:
-    from planner.catalog.model import Catalog
     from planner.catalog.caching import CachingMeasurement
+    from planner.catalog.model import Catalog
 
 REFUSED = {"prompt_file": "--prompt-file", "scorer": "--scorer", "no_quality": "--no-quality", "write": "--write"}
 

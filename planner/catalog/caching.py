@@ -9,17 +9,16 @@ Each route has floors of its own, as a smaller share need not be safer: where fa
 already, and a start in between mixes two layouts. So a plan's floors hold for the share that they were tested with.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from planner.catalog.reuse import Neighbours, ReuseProfile, check_neighbours
 from planner.catalog.validate import is_amount, is_share, require
-from planner.reuse.guard import Difference, GuardShares
-from planner.reuse.steps import Floor, Floors
+from planner.reuse.terms import Difference, Floor, Floors, GuardShares
+from schemas.messages import ReuseFloor, ReuseGuard
 
-VERSION: Final = 1
+VERSION: Final = 2  # 2: has `neighbours`
 REMEASURE_REUSE: Final = "measure again with `pochade profile --reuse`"
-NOTHING_REUSED: Final = Floors()
 LETS_NOTHING: Final = GuardShares(equal=0.0)
 
 
@@ -141,6 +140,7 @@ class CachingMeasurement:
     unrelated: tuple[BegunFrom, ...] = ()  # from the latent of another prompt, drawn at random
     differences: dict[str, tuple[BegunFrom, ...]] = field(default_factory=dict)  # the one kind that differs -> by share
     verdicts: dict[str, float] = field(default_factory=dict)  # of the guard on the nearest one -> share of the requests
+    neighbours: tuple[Neighbours, ...] = ()  # how near the nearest one is, and how its facts compare
     against_fewer_steps: tuple[AgainstFewerSteps, ...] = ()
     leak: tuple[Leak, ...] = ()
     diversity: tuple[Diversity, ...] = ()
@@ -151,21 +151,28 @@ class CachingMeasurement:
         saving = [route for route in self.routes if route.saved_share > 0.0]
         return max(saving, key=lambda route: route.saved_share, default=None)
 
-    def route(self, share: float) -> RouteSavings | None:
-        """The route that allows this share of the steps, or the next lower one; None: less than one measured step."""
-        within = [each for each in self.routes if each.share <= share + 1e-9]
-        return within[-1] if within else None
 
+def reuse_profile_of(level: str, measured: CachingMeasurement) -> ReuseProfile:
+    """Return what policies plan with: guard and hits of a level, and the floors of the route that saves most.
 
-def floors_of(profiles: Mapping[str, CachingMeasurement], level: str, share: float) -> Floors:
-    """Return a level's floors on a route of this share; none where nobody measured it, so that nothing is reused."""
-    route = profiles[level].route(share) if level in profiles else None
-    return Floors(route.floors) if route else NOTHING_REUSED
-
-
-def guard_of(profiles: Mapping[str, CachingMeasurement], level: str) -> GuardShares:
-    """Return what the guard allows of a level; nothing where nobody measured it."""
-    return profiles[level].guard if level in profiles else LETS_NOTHING
+    Without such a route there are no floors: policies that ask for them reuse nothing.
+    """
+    best = measured.best
+    return ReuseProfile(
+        floors=tuple(ReuseFloor(similarity=each.similarity, share=each.share) for each in best.floors) if best else (),
+        guard=ReuseGuard(
+            equal=measured.guard.equal,
+            style=measured.guard.style,
+            unsure=measured.guard.unsure,
+            differs={str(kind): share for kind, share in measured.guard.differs.items()},
+        ),
+        neighbours=measured.neighbours,
+        losses={
+            f"{level}~k{round(route.share * measured.steps)}": -route.change.value / route.hit_rate
+            for route in measured.routes
+            if route.hit_rate > 0.0
+        },
+    )
 
 
 def check_caching(profile: CachingMeasurement, where: str) -> None:
@@ -177,6 +184,7 @@ def check_caching(profile: CachingMeasurement, where: str) -> None:
         require(value >= least, f"{where}: {name}", value, f">= {least}", REMEASURE_REUSE)
     require(is_amount(profile.tolerance), f"{where}: tolerance", profile.tolerance, ">= 0", REMEASURE_REUSE)
     require(is_share(profile.exact_share), f"{where}: exact_share", profile.exact_share, "in [0, 1]", REMEASURE_REUSE)
+    check_neighbours(profile.neighbours, f"{where}: neighbours")
     for kind in profile.differences:
         known = kind in {each.value for each in Difference}
         require(known, f"{where}: differences", kind, "a kind of difference", REMEASURE_REUSE)

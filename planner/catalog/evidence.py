@@ -4,20 +4,21 @@ A mean over few prompts is drawn towards the mean of its band by the weight of `
 looks good for the sake of two lucky images.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from planner.catalog.caching import reuse_profile_of
 from planner.catalog.curves import PairRow
-from planner.catalog.entries import Variant, fastest_good, shares_below, variant_of
-from planner.catalog.measured import CascadeBands, CascadeKey, Measured, Shares
+from planner.catalog.entries import fastest_good, shares_below, variant_of
+from planner.catalog.measured import CascadeBands, CascadeKey, Measured, Shares, Start
 from planner.catalog.model import Catalog
 from planner.catalog.options import fault
 from planner.catalog.profile import CascadeProfile, Profile
 from planner.catalog.prompt_table import PromptTable
 from planner.catalog.quality import STRATEGIES
-from planner.catalog.caching import CachingMeasurement
+from planner.catalog.reuse import ReuseProfile
 
 PRIOR = 10  # prompts
 GRID = tuple(at / 100 for at in range(101))  # thresholds at which a cascade is tabulated
@@ -44,13 +45,15 @@ def with_profile(catalog: Catalog, profile: Profile, prompts: PromptTable | None
         measured=measured,
         reuse=catalog.reuse or reuse,
         pair_rows=catalog.pair_rows or _swept(catalog, profile),
-        caching={n: c for n, c in profile.caching.items() if n in catalog.variants and _fits(c, catalog.level(n))},
+        reuse_profile=catalog.reuse_profile or _reuse_profile(catalog, profile, reuse),
     )
 
 
-def _fits(cached: CachingMeasurement, variant: Variant) -> bool:
-    """Whether a level takes as many steps as it did when its caching was measured."""
-    return cached.steps == variant.steps
+def _reuse_profile(catalog: Catalog, profile: Profile, reuse: Mapping[str, tuple[Start, ...]]) -> ReuseProfile | None:
+    """Caching as it was measured of the variant whose images are kept; None: it was not, or at other steps."""
+    base = next(iter(catalog.reuse or reuse), catalog.best().name)
+    measured = profile.caching.get(base)
+    return reuse_profile_of(base, measured) if measured and measured.steps == catalog.level(base).steps else None
 
 
 def _swept(catalog: Catalog, profile: Profile) -> tuple[PairRow, ...]:

@@ -15,7 +15,6 @@ from planner.catalog.entries import Classifier, Discriminator, Variant, check_cl
 from planner.catalog.measured import CascadeKey, Measured, Start
 from planner.catalog.options import fault
 from planner.catalog.reuse import ReuseProfile, check_reuse_profile
-from planner.catalog.caching import CachingMeasurement
 from planner.catalog.validate import InvalidCatalog, is_amount, require
 from schemas.errors import Unknown
 
@@ -68,7 +67,6 @@ class Catalog:
     reuse_profile: ReuseProfile | None = None  # how often and how far images begin from stored ones; None: never
     published: dict[str, str] = field(default_factory=dict)  # kind of file -> its name, where more was published
     measured: Measured | None = None  # by hardness band and class; None: not known apart
-    caching: dict[str, CachingMeasurement] = field(default_factory=dict)  # variant -> floors; none: nothing is reused
 
     def __post_init__(self) -> None:
         require(bool(self.variants), f"catalog {self.name!r}", 0, "of one variant or more", "add [variants.NAME]")

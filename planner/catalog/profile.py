@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from planner.catalog.caching import CachingMeasurement, check_caching
 from planner.catalog.curves import PairRow, check_row
 from planner.catalog.entries import Curve, DeferralPoint
 from planner.catalog.measured import Shares, Start
-from planner.catalog.caching import CachingMeasurement, check_caching
 from planner.catalog.validate import is_amount, is_share, require
 
 FORMAT = 2  # quality is 1 where all stated facts hold, else 0; in format 1 it was the share of those facts

@@ -4,7 +4,8 @@
     floors       from .9 on .25 of the steps, from .95 on .5                  what similarity allows
     guard        equal .5, style .25, differs in colour 0                     what the facts allow
 
-`pochade profile` measures it; a catalog of published figures may state it. Without one nothing is reused.
+`pochade profile --reuse` measures it (`caching.py`); a catalog of published figures may state it. Without one
+nothing is reused.
 """
 
 import math
@@ -18,7 +19,7 @@ from schemas.errors import Unknown
 from schemas.messages import ReuseFloor, ReuseGuard
 
 VERDICTS: Final = ("equal", "style", "unsure", *(each.value for each in Difference))
-ADVICE: Final = "correct it, or measure again with `pochade profile`"
+ADVICE: Final = "correct it, or measure again with `pochade profile --reuse`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class ReuseProfile:
 def check_reuse_profile(profile: ReuseProfile, where: str) -> None:
     """Raise InvalidCatalog unless the figures are possible. `where` begins each message."""
     for name, rows in (("neighbours", profile.neighbours), ("image_neighbours", profile.image_neighbours)):
-        _check_neighbours(rows, f"{where}: {name}")
+        check_neighbours(rows, f"{where}: {name}")
     for floor in profile.floors:
         inside = -1 <= floor.similarity <= 1 and 0 <= floor.share < 1
         require(inside, f"{where}: floors", floor, "similarities in [-1, 1] with shares in [0, 1)", ADVICE)
@@ -62,7 +63,8 @@ def check_reuse_profile(profile: ReuseProfile, where: str) -> None:
         require(is_amount(getattr(profile, name)), f"{where}: {name}", getattr(profile, name), ">= 0", ADVICE)
 
 
-def _check_neighbours(rows: Sequence[Neighbours], where: str) -> None:
+def check_neighbours(rows: Sequence[Neighbours], where: str) -> None:
+    """Raise InvalidCatalog or Unknown unless similarities rise, and shares and verdicts are possible."""
     similarities = [row.similarity for row in rows]
     rises = similarities == sorted(set(similarities)) and all(-1 <= each <= 1 for each in similarities)
     require(rises, where, similarities, "rising in [-1, 1]", ADVICE)

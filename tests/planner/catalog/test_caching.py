@@ -8,16 +8,15 @@ import pytest
 from planner.catalog.caching import (
     BegunFrom,
     Bounded,
-    Leak,
     CachingMeasurement,
+    Leak,
     RouteSavings,
     check_caching,
-    floors_of,
-    guard_of,
+    reuse_profile_of,
 )
+from planner.catalog.reuse import Neighbours
 from planner.catalog.validate import InvalidCatalog
-from planner.reuse.guard import Difference, GuardShares
-from planner.reuse.steps import Floor
+from planner.reuse.terms import Difference, Floor, GuardShares
 
 NONE = Bounded(0.0, -0.004, 0.004)
 
@@ -29,7 +28,7 @@ def a_route(share: float, *floors: Floor, saved: float = 0.1) -> RouteSavings:
     )  # fmt: skip
 
 
-def a_reuse_profile(**changes: Any) -> CachingMeasurement:
+def a_measurement(**changes: Any) -> CachingMeasurement:
     begun = BegunFrom(
         share=0.25, pairs=40, quality=Bounded(0.9, 0.8, 0.95), facts=Bounded(0.99, 0.98, 1.0), change=NONE,
         facts_change=NONE,
@@ -44,32 +43,35 @@ def a_reuse_profile(**changes: Any) -> CachingMeasurement:
     return CachingMeasurement(**values | changes)
 
 
-def test_a_level_has_the_floors_of_the_route_that_requests_are_sent_on() -> None:
-    measured = {"heavy": a_reuse_profile()}
-    assert floors_of(measured, "heavy", 0.25).share(0.96) == 0.25
-    assert floors_of(measured, "heavy", 0.5).share(0.96) == 0.25, "of the next lower route that was measured"
-    assert floors_of(measured, "heavy", 0.75).share(0.96) == 0.5
-    assert guard_of(measured, "heavy").differs[Difference.COLOUR] == 0.125
+def test_policies_plan_with_the_floors_of_the_route_that_saves_most() -> None:
+    rows = (Neighbours(0.9, 0.3, {"equal": 1.0}),)
+    planned = reuse_profile_of("heavy", a_measurement(neighbours=rows))
+    assert [(floor.similarity, floor.share) for floor in planned.floors] == [(0.95, 0.5), (0.99, 0.75)]
+    assert planned.guard is not None
+    assert planned.guard.differs == {"colour": 0.125}
+    assert planned.neighbours == rows
 
 
-def test_where_nobody_measured_it_nothing_is_reused() -> None:
-    measured = {"heavy": a_reuse_profile()}
-    assert floors_of(measured, "heavy", 0.1).floors == ()
-    assert floors_of(measured, "light", 0.75).floors == ()
-    assert guard_of(measured, "light") == GuardShares(equal=0.0)
+def test_a_hit_loses_what_its_route_loses_over_all_requests_by_the_share_of_hits() -> None:
+    route = replace(a_route(0.5), change=Bounded(-0.003, -0.005, 0.0), hit_rate=0.3)
+    assert reuse_profile_of("heavy", a_measurement(routes=(route,))).losses == {"heavy~k4": pytest.approx(0.01)}
+
+
+def test_where_no_floor_was_shown_to_hold_policies_have_none() -> None:
+    assert reuse_profile_of("heavy", a_measurement(routes=(a_route(0.5, saved=0.0),))).floors == ()
 
 
 def test_the_best_route_is_the_one_that_saves_most_and_none_that_saves_nothing() -> None:
-    best = a_reuse_profile().best
+    best = a_measurement().best
     assert best is not None
     assert best.share == 0.75
-    assert a_reuse_profile(routes=(a_route(0.5, saved=0.0),)).best is None
+    assert a_measurement(routes=(a_route(0.5, saved=0.0),)).best is None
 
 
 @pytest.mark.parametrize(
     ("changes", "reported"),
     [
-        ({"version": 2}, "heavy: version must be 1: got 2; measure again with `pochade profile --reuse`"),
+        ({"version": 1}, "heavy: version must be 2: got 1; measure again with `pochade profile --reuse`"),
         ({"key": ""}, "heavy: key must be named"),
         ({"steps": 1}, "heavy: steps must be >= 2: got 1"),
         ({"tolerance": -0.1}, "heavy: tolerance must be >= 0"),
@@ -82,4 +84,4 @@ def test_the_best_route_is_the_one_that_saves_most_and_none_that_saves_nothing()
 )
 def test_impossible_measurements_are_refused(changes: dict[str, Any], reported: str) -> None:
     with pytest.raises(InvalidCatalog, match=reported):
-        check_caching(a_reuse_profile(**changes), "heavy")
+        check_caching(a_measurement(**changes), "heavy")

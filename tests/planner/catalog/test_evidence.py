@@ -1,11 +1,13 @@
 """What a profile and its prompts add to a catalog."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
 
 from planner.catalog.bands import cascade_table
+from planner.catalog.caching import reuse_profile_of
 from planner.catalog.entries import DeferralPoint
 from planner.catalog.evidence import PRIOR, with_profile
 from planner.catalog.measured import Start
@@ -13,7 +15,7 @@ from planner.catalog.model import Catalog
 from planner.catalog.profile import CascadeProfile, LevelProfile, Profile
 from planner.catalog.prompt_table import PromptTable
 from tests.builders import a_catalog
-from tests.planner.catalog.test_reuse import a_reuse_profile
+from tests.planner.catalog.test_caching import a_measurement
 
 EASY, HARD = 40, 20  # prompts
 
@@ -108,12 +110,16 @@ def test_reuse_is_the_profile_s_where_the_catalog_states_none() -> None:
     assert measured(reuse={"heavy": (Start(9, 0.7),)}).reuse["heavy"][0].k == 9
 
 
-def test_caching_counts_for_levels_that_take_as_many_steps_as_when_it_was_measured() -> None:
+def test_reuse_is_planned_by_caching_of_the_best_level_at_as_many_steps_as_when_it_was_measured() -> None:
     steps = a_catalog().level("heavy").steps
-    cached = {"heavy": a_reuse_profile(steps=steps), "light": a_reuse_profile(steps=steps + 1)}
-    profile = dataclasses.replace(a_profile(), caching=cached | {"unheard-of": a_reuse_profile()})
-    assert set(with_profile(a_catalog(), profile).caching) == {"heavy"}
-    assert measured().caching == {}
+
+    def planned(**caching: Any) -> Any:
+        return with_profile(a_catalog(), dataclasses.replace(a_profile(), caching=caching)).reuse_profile
+
+    assert planned(heavy=a_measurement(steps=steps)).floors == reuse_profile_of("heavy", a_measurement()).floors
+    assert planned(heavy=a_measurement(steps=steps + 1)) is None
+    assert planned(light=a_measurement(steps=a_catalog().level("light").steps)) is None
+    assert planned() is None
 
 
 def test_predicted_classes_are_counted_by_band_and_a_band_without_prompts_has_those_of_all() -> None:

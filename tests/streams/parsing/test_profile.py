@@ -11,9 +11,8 @@ from planner.catalog.evidence import with_profile
 from planner.catalog.measured import Start
 from planner.catalog.profile import FORMAT, Profile
 from planner.catalog.prompt_table import prompt_table
-from planner.catalog.caching import floors_of, guard_of
 from planner.catalog.validate import InvalidCatalog
-from planner.reuse.guard import Difference, GuardShares
+from planner.reuse.terms import Difference, Floor, GuardShares
 from schemas.errors import Unknown
 from streams.parsing.profile import parse
 from tests.builders import a_catalog
@@ -31,6 +30,7 @@ ROW: dict[str, Any] = {
 
 
 CACHING: dict[str, Any] = {
+    "version": 2,
     "key": "scorer", "dimension": 96, "seed": 1, "requests": 1200, "steps": 8, "tolerance": 0.005, "exact_share": 0.1,
     "guard": {"equal": 0.5, "style": 0.5, "differs": {"colour": 0.125}},
     "routes": [
@@ -76,8 +76,8 @@ def test_what_was_measured_comes_back_as_values() -> None:
 
 def test_measurements_of_caching_come_back_as_the_rules_that_plans_are_made_of() -> None:
     cached = parsed(caching={"heavy": CACHING}).caching
-    assert floors_of(cached, "heavy", 0.5).share(0.97) == 0.5
-    assert guard_of(cached, "heavy") == GuardShares(equal=0.5, style=0.5, differs={Difference.COLOUR: 0.125})
+    assert cached["heavy"].routes[0].floors == (Floor(0.95, 0.5),)
+    assert cached["heavy"].guard == GuardShares(equal=0.5, style=0.5, differs={Difference.COLOUR: 0.125})
     assert cached["heavy"].routes[0].change.low == -0.004
     assert parsed().caching == {}
 

@@ -14,9 +14,10 @@ import numpy as np
 from agents.lab.evaluation.intervals import Estimate, paired_difference
 from agents.lab.profiling.reuse.observed import Marks, Observed
 from planner.catalog.caching import Bounded, MeasuredFloor
-from planner.reuse.guard import Comparison, Difference, GuardShares, Verdict
+from planner.reuse.guard import Comparison, Verdict, allowed_share
 from planner.reuse.neighbour import Neighbour, Wanted
-from planner.reuse.steps import Candidate, Floor, Floors, Reuse, decide
+from planner.reuse.steps import Candidate, Reuse, decide
+from planner.reuse.terms import Difference, Floor, Floors, GuardShares
 
 TOLERANCE: Final = 0.005  # of quality, over all requests
 MIN_PAIRS: Final = 30  # hits of a floor, pairs of a kind of difference; of fewer nothing is said
@@ -168,7 +169,7 @@ def skipped(
 ) -> int:
     """Return K as a worker decides it (`planner.reuse.steps`), of a row that nothing else speaks against."""
     row = Neighbour(tenant="", model="", width=1, height=1, dimension=1, similarity=similarity, expires_ms=1)
-    decision = decide(route, floors, [Candidate(row, guard.of(compared))], _ANYTHING, steps, 0.0)
+    decision = decide(route, floors, [Candidate(row, allowed_share(guard, compared))], _ANYTHING, steps, 0.0)
     return decision.step if isinstance(decision, Reuse) else 0
 
 

@@ -7,8 +7,7 @@ import numpy as np
 from agents.lab.profiling.reuse.floors import skipped
 from agents.lab.profiling.reuse.observed import Observed
 from agents.lab.profiling.reuse.stream import Compare
-from planner.reuse.guard import GuardShares
-from planner.reuse.steps import Floors
+from planner.reuse.terms import Floors, GuardShares
 
 
 class Replayed(NamedTuple):

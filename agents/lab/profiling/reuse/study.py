@@ -23,9 +23,9 @@ from agents.lab.world.stream import Stream
 from agents.models.scorer import Scorer
 from agents.world.layout import SIZE
 from agents.world.scene import Scene
+from planner.catalog.caching import CachingMeasurement, Diversity, Leak
 from planner.catalog.entries import Variant, run_ms
 from planner.catalog.model import Catalog
-from planner.catalog.caching import Diversity, Leak, CachingMeasurement
 from schemas.errors import PochadeError
 
 KEY: Final = "scorer"  # what embeds prompts
@@ -74,7 +74,9 @@ def _fault(variant: Variant) -> str:
     return ""
 
 
-def measure(wanted: Wanted, workshop: Workshop, judges: Judges, about: Mapping[str, str]) -> dict[str, CachingMeasurement]:
+def measure(
+    wanted: Wanted, workshop: Workshop, judges: Judges, about: Mapping[str, str]
+) -> dict[str, CachingMeasurement]:
     """Measure every level on the same requests. `about`: `created` and `command`.
 
     Raises:
@@ -135,6 +137,7 @@ class _Study:
             routes=tables.routes(seen, floors, guard, self._judges.compare, how),
             floors_alone=alone,
             hits=tables.hit_rates(seen, alone),
+            neighbours=tables.neighbours(seen, guard),
             similarity=tables.bands(seen, how),
             unrelated=tables.begun_from(seen, seen.unrelated, seen.neighbours.unrelated_rows, how),
             differences=tables.differences(seen, how),

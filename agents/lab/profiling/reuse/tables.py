@@ -20,8 +20,9 @@ from planner.catalog.caching import (
     RouteSavings,
     SimilarityBand,
 )
-from planner.reuse.guard import GuardShares
-from planner.reuse.steps import Floors
+from planner.catalog.reuse import Neighbours
+from planner.reuse.guard import Comparison, Verdict
+from planner.reuse.terms import Floors, GuardShares
 
 BANDS: Final = (-1.0, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1.0)  # of similarity
 MIN_ROWS: Final = 10  # requests; of fewer no row is written
@@ -73,6 +74,29 @@ def verdicts(seen: Observed) -> dict[str, float]:
     named = ["none" if each is None else str(each.verdict) for each in seen.neighbours.comparisons]
     names, counts = np.unique(named, return_counts=True)
     return {str(name): round(float(count / seen.count), 5) for name, count in zip(names, counts, strict=True)}
+
+
+def neighbours(seen: Observed, guard: GuardShares) -> tuple[Neighbours, ...]:
+    """Return how many requests have a nearest one in each band of similarity, and how its facts compare."""
+    near = seen.neighbours
+    found: list[Neighbours] = []
+    for low, high in pairwise((*BANDS, np.inf)):
+        rows = [at for at in near.rows if low <= near.similarity[at] < high]
+        said = [_said(compared, guard) for at in rows if (compared := near.comparisons[at]) is not None]
+        if rows:
+            shares = {word: said.count(word) / len(said) for word in sorted(set(said))}
+            found.append(Neighbours(low, round(len(rows) / seen.count, 5), shares))
+    return tuple(found)
+
+
+def _said(compared: Comparison, guard: GuardShares) -> str:
+    """A verdict in one word: of several kinds of difference that of which the guard allows least."""
+    if compared.verdict is not Verdict.DIFFERS:
+        return str(compared.verdict)
+    allowed = {str(kind): guard.differs.get(kind, 0.0) for kind in compared.differences}
+    if compared.doubts:
+        allowed[str(Verdict.UNSURE)] = guard.unsure
+    return min(sorted(allowed), key=lambda word: allowed[word])
 
 
 def hit_rates(seen: Observed, alone: Sequence[MeasuredFloor]) -> tuple[HitRate, ...]:

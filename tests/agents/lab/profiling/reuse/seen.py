@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from agents.lab.profiling.reuse.observed import Marks, Neighbours, Observed
-from planner.reuse.guard import Comparison, Difference, Verdict
+from planner.reuse.guard import Comparison, Verdict
+from planner.reuse.terms import Difference
 
 EQUAL = Comparison(Verdict.EQUAL)
 UNSURE = Comparison(Verdict.UNSURE, doubts=frozenset({"pronoun"}))

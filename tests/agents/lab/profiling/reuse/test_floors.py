@@ -12,8 +12,7 @@ from agents.lab.profiling.reuse.floors import (
     pairs_of_one_kind,
     steps_skipped,
 )
-from planner.reuse.guard import Difference, GuardShares
-from planner.reuse.steps import Floor, Floors
+from planner.reuse.terms import Difference, Floor, Floors, GuardShares
 from tests.agents.lab.profiling.reuse.seen import EQUAL, UNSURE, an_observed, differing
 
 MANY = 2000

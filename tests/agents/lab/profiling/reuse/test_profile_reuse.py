@@ -14,8 +14,8 @@ from agents.lab.profiling.reuse.file import with_caching
 from agents.lab.profiling.reuse.study import levels_to_measure
 from agents.reuse import prompt_facts
 from planner.catalog.evidence import with_profile
-from planner.catalog.caching import floors_of
-from planner.reuse.guard import Comparison, Difference
+from planner.reuse.guard import Comparison
+from planner.reuse.terms import Difference
 from schemas.errors import PochadeError
 from streams.cli import LazySettings
 from streams.parsing.catalog import parse as parse_catalog
@@ -23,7 +23,7 @@ from streams.parsing.profile import parse
 from streams.shipped import MODELS
 from tests.agents.lab.evaluation.painted import CATALOG, a_catalog_file, dearer_is_better
 from tests.agents.lab.profiling.reuse.seen import EQUAL, differing
-from tests.planner.catalog.test_reuse import a_reuse_profile
+from tests.planner.catalog.test_caching import a_measurement
 from tests.streams.parsing.test_profile import a_profile_file
 
 __all__ = ["dearer_is_better"]  # a fixture
@@ -91,8 +91,10 @@ def test_caching_is_measured_into_the_profile_and_goes_on_where_it_was(
     assert (tmp_path / "out" / "small-heavy-reuse.svg").read_text().startswith("<?xml")
 
     catalog = with_profile(parse_catalog(CATALOG, "small"), measured)
-    assert floors_of(catalog.caching, "heavy", 0.75).share(1.0) == 0.75
-    assert floors_of(catalog.caching, "middle", 0.75).share(1.0) == 0.0
+    assert catalog.reuse_profile is not None
+    assert max(floor.share for floor in catalog.reuse_profile.floors) == 0.75
+    near = sum(row.share for row in catalog.reuse_profile.neighbours)
+    assert near == pytest.approx(1 - 1 / REQUESTS, abs=1e-3), "all but the first request have an earlier one"
 
     status, told = run_reuse(tmp_path)
     assert status == 0, told
@@ -120,7 +122,7 @@ def test_measurements_of_another_version_are_replaced(tmp_path: pathlib.Path) ->
     file = with_levels(tmp_path)
     file.write_text(json.dumps(a_profile_file(catalog="small", caching={"light": {"version": 0}, "heavy": {}})))
     assert target_of(str(a_catalog_file(tmp_path)), "small", file.parent).file == file
-    measured = with_caching(file.read_text(), {"heavy": a_reuse_profile()}, "small.json")
+    measured = with_caching(file.read_text(), {"heavy": a_measurement()}, "small.json")
     assert set(parse(measured, "small.json").caching) == {"heavy"}
 
 
@@ -129,7 +131,7 @@ def test_a_profile_that_is_measured_anew_says_that_its_caching_is_gone(tmp_path:
     assert not _has_caching(file)
     file.write_text(json.dumps(a_profile_file()))
     assert not _has_caching(file)
-    file.write_text(with_caching(file.read_text(), {"heavy": a_reuse_profile()}, "small.json"))
+    file.write_text(with_caching(file.read_text(), {"heavy": a_measurement()}, "small.json"))
     assert _has_caching(file)
 
 
@@ -144,8 +146,8 @@ def test_levels_are_those_that_have_steps_to_skip_the_dearest_first() -> None:
 
 def test_a_level_that_is_measured_again_replaces_its_own_figures_alone() -> None:
     text = json.dumps(a_profile_file())
-    once = with_caching(text, {"light": a_reuse_profile(), "heavy": a_reuse_profile()}, "tiny.json")
-    twice = with_caching(once, {"heavy": a_reuse_profile(requests=50)}, "tiny.json")
+    once = with_caching(text, {"light": a_measurement(), "heavy": a_measurement()}, "tiny.json")
+    twice = with_caching(once, {"heavy": a_measurement(requests=50)}, "tiny.json")
     cached = parse(twice, "tiny.json").caching
     assert {level: each.requests for level, each in cached.items()} == {"light": 1200, "heavy": 50}
     assert max(map(len, twice.splitlines())) < 300

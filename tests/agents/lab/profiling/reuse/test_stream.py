@@ -6,8 +6,8 @@ from agents.lab.profiling.reuse.observed import Observed
 from agents.lab.profiling.reuse.replay import replay
 from agents.lab.profiling.reuse.stream import draw_requests, find_neighbours
 from agents.lab.world.stream import STANDARD
-from planner.reuse.guard import Comparison, Difference, GuardShares
-from planner.reuse.steps import Floor, Floors
+from planner.reuse.guard import Comparison
+from planner.reuse.terms import Difference, Floor, Floors, GuardShares
 from tests.agents.lab.profiling.reuse.seen import EQUAL, an_observed, differing
 
 ANGLES = {"a": 0.0, "a, oil": 0.1, "a, ink": 0.25, "b": 1.5}
