@@ -71,6 +71,7 @@ class WordsKey:
         return vectors / np.where(lengths == 0.0, 1.0, lengths)
 
 
+# The names are LIVE_KEYS of planner/reuse/terms.py, by which plans are checked.
 SCORER = INFRA / "models" / "scorer"
 KEYS: Final[Mapping[str, Callable[[], PromptKey]]] = {"scorer": lambda: ScorerKey(SCORER), "words": WordsKey}
 DIGESTS: Final[Mapping[str, Callable[[], str]]] = {

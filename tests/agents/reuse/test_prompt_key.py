@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from agents.reuse.prompt_key import DIGESTS, KEYS, ScorerKey, digest_of, open_key
+from planner.reuse.terms import LIVE_KEYS
 from schemas.errors import PochadeError, Unknown
 
 
@@ -35,3 +36,7 @@ def test_an_unknown_encoder_is_refused_with_the_known_ones(tmp_path: pathlib.Pat
         open_key("scorre")
     with pytest.raises(PochadeError, match=r"holds no config\.json"):
         ScorerKey(tmp_path)
+
+
+def test_plans_are_checked_by_the_names_of_the_encoders_that_there_are() -> None:
+    assert set(KEYS) == set(DIGESTS) == set(LIVE_KEYS)
