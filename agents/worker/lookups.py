@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from agents.reuse.prompt_key import PromptKey
 from agents.worker.calls import BackgroundCalls
+from planner.reuse.breaker import Opened, Probe
 from planner.reuse.deadline import DEFAULT_RULE, DeadlineRule
 from planner.reuse.lookup import (
     MAX_CANDIDATES,
@@ -199,7 +200,7 @@ class Lookups:
             has_opened = self._logic.finish(each.sought.job, each.decision, took_ms, self._clock_ms())
             why = self._logic.opened
         if has_opened:
-            log.warning("lookups stop (%s): jobs run all their steps until probes are good", why)
+            self._report_opened(why)
 
     def _fetched(self, row: VectorRow, sought: Sought, space: LatentSpace) -> Latent:
         if not is_named_for(row.latent.uri, sought.tenant):
@@ -236,11 +237,17 @@ class Lookups:
             log.debug("a probe failed: %r", error)
             has_failed = True
         if has_failed:
-            self._canary = ""  # written again: it may have been collected
+            self._canary, took_ms = "", budget_ms  # written again: it may have been collected
         with self._lock:
-            has_closed = self._logic.probed(took_ms, self._clock_ms(), has_failed=has_failed)
-        if has_closed:
+            has_changed = self._logic.probed(Probe(took_ms, budget_ms, has_failed), self._clock_ms())
+            why = self._logic.opened
+        if has_changed and why:
+            self._report_opened(why)
+        elif has_changed:
             log.info("lookups begin again: the stores have answered in time for a while")
+
+    def _report_opened(self, why: Opened) -> None:
+        log.warning("lookups stop (%s): jobs run all their steps until probes are good", why)
 
     def _within(self, timeout_s: float, call: Callable[[], T]) -> T:
         """Make a call of a probe; one that hangs keeps those behind it from being made, and they fail like it."""

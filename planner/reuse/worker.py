@@ -83,13 +83,16 @@ class LookupLogic:
         """Whether the stores are to be tested in the background."""
         return probing.probe_due(self._breaker, self._asked_ms, now_ms)
 
-    def probed(self, took_ms: float, now_ms: float, *, has_failed: bool = False) -> bool:
-        """Learn what a probe came to: one over its budget has failed. Return whether the breaker has closed by it."""
-        has_failed |= not took_ms < self.budget_ms
-        probe = Probe(self.budget_ms if has_failed else took_ms, self.budget_ms, has_failed)
-        was_open = self._breaker.is_open
-        self._learn(Call(probe.took_ms, has_failed=has_failed), self._breaker.after_probe(probe, now_ms), now_ms)
-        return was_open and not self._breaker.is_open
+    def probed(self, probe: Probe, now_ms: float) -> bool:
+        """Learn what a probe came to: one that took its budget has failed. Return whether the breaker opened or closed.
+
+        Its budget is `budget_ms` of when it began.
+        """
+        if not probe.took_ms < probe.budget_ms:
+            probe = Probe(probe.budget_ms, probe.budget_ms, has_failed=True)
+        before = self._breaker.opened
+        self._learn(Call(probe.took_ms, has_failed=probe.has_failed), self._breaker.after_probe(probe, now_ms), now_ms)
+        return self._breaker.opened is not before
 
     def report(self, generated: GeneratedJobs) -> ReuseHealth:
         """Return what a heartbeat says."""

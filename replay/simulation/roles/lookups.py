@@ -12,6 +12,7 @@ from typing import NamedTuple
 from planner.catalog.model import Catalog
 from planner.catalog.options import AS_IT_IS, resolve_options
 from planner.catalog.reuse import ReuseProfile
+from planner.reuse.breaker import Probe
 from planner.reuse.guard import Comparison
 from planner.reuse.lookup import Found, Lookup, LookupJob, choose, job_of, without_answer
 from planner.reuse.neighbour import Neighbour, Wanted
@@ -184,14 +185,15 @@ class Lookups:
 
     def _probe(self, worker: Worker) -> None:
         """Search and fetch a known object in the background, within the time of a lookup."""
-        took_ms = min(self._of(worker).logic.budget_ms, self.store.answer_ms())
+        budget_ms = self._of(worker).logic.budget_ms
+        probe = Probe(min(budget_ms, self.store.answer_ms()), budget_ms)
         worker.is_probing = True
-        self._agenda.at(self._agenda.now_ms + took_ms, self._probed, (worker, took_ms))
+        self._agenda.at(self._agenda.now_ms + probe.took_ms, self._probed, (worker, probe))
 
-    def _probed(self, probe: tuple[Worker, float]) -> None:
-        worker, took_ms = probe
+    def _probed(self, probed: tuple[Worker, Probe]) -> None:
+        worker, probe = probed
         worker.is_probing = False
-        self._of(worker).probed(took_ms, self._agenda.now_ms)
+        self._of(worker).probed(probe, self._agenda.now_ms)
 
 
 def _begin(job: Job, decision: Decision | None, own_steps: int = 0) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from planner.reuse.breaker import Probe
 from planner.reuse.deadline import DEFAULT_RULE, DeadlineRule
 from planner.reuse.lookup import Lookup, LookupJob
 from planner.reuse.steps import Decision, FullRun
@@ -29,10 +30,10 @@ class WorkerLookups:
         self._health = None
         self.logic.finish(job, decision, took_ms, now_ms)
 
-    def probed(self, took_ms: float, now_ms: float) -> None:
+    def probed(self, probe: Probe, now_ms: float) -> None:
         """Learn what a probe came to."""
         self._health = None
-        self.logic.probed(took_ms, now_ms)
+        self.logic.probed(probe, now_ms)
 
     def generated(self, decision: Decision) -> None:
         """Count a job that was generated."""

@@ -406,7 +406,7 @@ def test_while_jobs_look_up_nothing_else_is_tested() -> None:
     assert worker.reuse.health().lookups == worker.vectors.asked == 5  # type: ignore[union-attr]
 
 
-def test_the_planner_sees_a_store_die_and_come_back_though_no_job_comes() -> None:
+def test_the_planner_sees_a_store_die_and_come_back_though_no_job_comes(caplog: pytest.LogCaptureFixture) -> None:
     is_away = [False]
 
     def trouble(_clock: list[float]) -> None:
@@ -425,6 +425,7 @@ def test_the_planner_sees_a_store_die_and_come_back_though_no_job_comes() -> Non
     is_away[0] = True
     tended(worker, clock, 30)
     assert seen() == ("failing", 1.0)
+    assert caplog.messages[-1] == "lookups stop (failing): jobs run all their steps until probes are good"
     is_away[0] = False
     tended(worker, clock, 30)
     assert seen() == ("closed", 0.0), "what failed before it was back no longer counts"
