@@ -18,6 +18,8 @@ from streams.clock import now_ms
 from streams.codec.avro import encode
 from streams.kafka.topics import create_topics
 from streams.kafka.writing import send_all
+from streams.operator.checks import Verdict
+from streams.operator.doctor import examine
 from streams.operator.explain import steps_of
 from streams.settings import Settings, load
 from streams.store.open import open_store
@@ -174,6 +176,11 @@ def test_an_operator_sees_explains_clears_and_fills_the_index_again(pipeline: Re
     assert not stage["reused"]
     assert stage["why"] in ("no stored image of its tenant was near", "the stores did not answer in time")
 
+    checks = {check.name: check for check in examine(of_operator(pipeline))}
+    assert [checks[name].verdict for name in ("indexer", "index", "stale rows")] == [Verdict.OK] * 3, checks
+    assert "1 member" in checks["indexer"].found
+    assert run(pipeline, "clear", "--stale") == [], "every variant has the autoencoder of its latents"
+    assert rows(pipeline) == before
     assert run(pipeline, "clear", "--tenant", "zoe", "--dry-run")[0]["latents"] >= 1
     assert rows(pipeline) == before
     assert run(pipeline, "clear", "--tenant", "nobody")[0]["latents"] == 0

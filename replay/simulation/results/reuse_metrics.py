@@ -10,7 +10,8 @@ from replay.simulation.results.run_metrics import Latencies
 FINER = 1000.0  # times are held in microseconds: a lookup may take less than a millisecond
 RANKS = (50, 99)
 MISSES = (
-    Miss.INELIGIBLE, Miss.UNPROFITABLE, Miss.BREAKER, Miss.TIMEOUT, Miss.NONE, Miss.FLOOR, Miss.GUARD, Miss.STEPS,
+    Miss.INELIGIBLE, Miss.RETRY, Miss.UNPROFITABLE, Miss.BREAKER, Miss.TIMEOUT, Miss.NONE, Miss.FLOOR, Miss.GUARD,
+    Miss.STEPS,
 )  # fmt: skip
 Figure = float | dict[str, float] | None
 
