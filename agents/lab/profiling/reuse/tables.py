@@ -36,7 +36,8 @@ def bands(seen: Observed, how: Resampling) -> tuple[SimilarityBand, ...]:
     for low, high in pairwise(BANDS):
         inside = (similarity >= low) & ((similarity < high) | (high == BANDS[-1]))
         for passed in (False, True):
-            rows = np.flatnonzero(inside & passes if passed else inside)
+            chosen = inside & passes if passed else inside
+            rows = seen.nearest_rows[chosen[seen.nearest_rows]]
             if len(rows) >= MIN_ROWS:
                 begun = begun_from(seen, seen.nearest, rows, how)
                 found.append(SimilarityBand(low=low, high=high, passed=passed, begun=begun))
@@ -82,7 +83,7 @@ def neighbours(seen: Observed, guard: GuardShares) -> tuple[Neighbours, ...]:
     found: list[Neighbours] = []
     for low, high in pairwise((*BANDS, np.inf)):
         rows = [at for at in near.rows if low <= near.similarity[at] < high]
-        said = [_said(compared, guard) for at in rows if (compared := near.comparisons[at]) is not None]
+        said = [_said(near.known(at), guard) for at in rows]
         if rows:
             shares = {word: said.count(word) / len(said) for word in sorted(set(said))}
             found.append(Neighbours(low, round(len(rows) / seen.count, 5), shares))
