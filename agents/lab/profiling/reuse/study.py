@@ -23,7 +23,7 @@ from agents.lab.world.stream import Stream
 from agents.models.scorer import Scorer
 from agents.world.layout import SIZE
 from agents.world.scene import Scene
-from planner.catalog.caching import CachingMeasurement, Diversity, Leak
+from planner.catalog.caching import CachingMeasurement, Diversity, Leak, best_of
 from planner.catalog.entries import Variant, run_ms
 from planner.catalog.model import Catalog
 from planner.reuse.terms import GuardShares
@@ -133,6 +133,7 @@ class _Study:
         alone = floors_alone(seen, tolerance)
         floors = {step: compose(seen, alone, limits, tolerance, seen.share(step)) for step in seen.starts}
         guard = guard_with(tuple(floors.values()), limits)
+        routes = tables.routes(seen, floors, guard, self._judges.compare, how)
         return CachingMeasurement(
             created=about["created"],
             command=about["command"],
@@ -144,7 +145,8 @@ class _Study:
             tolerance=tolerance,
             exact_share=round(float(np.mean([p in seen.prompts[:at] for at, p in enumerate(seen.prompts)])), 5),
             guard=guard,
-            routes=tables.routes(seen, floors, guard, self._judges.compare, how),
+            routes=routes,
+            evictions=tables.evictions(seen, best_of(routes), guard, self._judges.compare),
             floors_alone=alone,
             hits=tables.hit_rates(seen, alone),
             neighbours=tables.neighbours(seen, guard),
