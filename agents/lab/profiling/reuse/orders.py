@@ -55,7 +55,8 @@ class Images:
     def nearest_rows(self) -> np.ndarray:
         """int [m]: requests that begin from their nearest one at every K: the first, and whatever the guard passes."""
         rows = self.neighbours.rows
-        return rows[self.neighbours.passes[rows] | (rows < DETAILED)]
+        begun: np.ndarray = rows[self.neighbours.passes[rows] | (rows < DETAILED)]
+        return begun
 
     @property
     def unrelated_rows(self) -> np.ndarray:
