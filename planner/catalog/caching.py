@@ -10,6 +10,7 @@ already, and a start in between mixes two layouts. So a plan's floors hold for t
 plans with them offer the one level that lets them save all they may (`planner.reuse.planning.level_of`).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -18,7 +19,7 @@ from planner.catalog.validate import is_amount, is_share, require
 from planner.reuse.terms import Difference, Floor, Floors, GuardShares
 from schemas.messages import ReuseFloor, ReuseGuard
 
-VERSION: Final = 2  # 2: has `neighbours`
+VERSION: Final = 2  # 2: has `neighbours` and `evictions`
 REMEASURE_REUSE: Final = "measure again with `pochade profile --reuse`"
 LETS_NOTHING: Final = GuardShares(equal=0.0)
 
@@ -86,6 +87,15 @@ class RouteSavings:
     facts_change: Bounded
 
 
+class EvictionSavings(NamedTuple):
+    """The best route on the stream where the index holds few images."""
+
+    eviction: str  # the order in which they leave (`planner.reuse.eviction`)
+    entries: int  # that it holds
+    hit_rate: float
+    saved_share: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class AgainstFewerSteps:
     """Reuse at K of N steps against N - K steps from noise: as much work, on the hits that the guard passes."""
@@ -143,14 +153,20 @@ class CachingMeasurement:
     verdicts: dict[str, float] = field(default_factory=dict)  # of the guard on the nearest one -> share of the requests
     neighbours: tuple[Neighbours, ...] = ()  # how near the nearest one is, and how its facts compare
     against_fewer_steps: tuple[AgainstFewerSteps, ...] = ()
+    evictions: tuple[EvictionSavings, ...] = ()  # capacities rising
     leak: tuple[Leak, ...] = ()
     diversity: tuple[Diversity, ...] = ()
 
     @property
     def best(self) -> RouteSavings | None:
         """The route that saves most steps over all requests; None where none saves any."""
-        saving = [route for route in self.routes if route.saved_share > 0.0]
-        return max(saving, key=lambda route: route.saved_share, default=None)
+        return best_of(self.routes)
+
+
+def best_of(routes: Iterable[RouteSavings]) -> RouteSavings | None:
+    """Return the route that saves most steps over all requests; None where none saves any."""
+    saving = [route for route in routes if route.saved_share > 0.0]
+    return max(saving, key=lambda route: route.saved_share, default=None)
 
 
 def reuse_profile_of(level: str, measured: CachingMeasurement) -> ReuseProfile:

@@ -124,7 +124,7 @@ def guard_limits(seen: Observed, tolerance: float) -> GuardShares:
     Unlike floors these are tested on such pairs alone, and not against all requests: whoever asks for three things
     instead of two shall not pay for its being rare.
     """
-    unsure = _limit(seen, seen.unrelated, seen.neighbours.unrelated_rows, tolerance)
+    unsure = _limit(seen, seen.unrelated, seen.unrelated_rows, tolerance)
     differs = {
         kind: limit
         for kind, pairs in pairs_of_one_kind(seen).items()
@@ -137,9 +137,9 @@ def guard_limits(seen: Observed, tolerance: float) -> GuardShares:
 def pairs_of_one_kind(seen: Observed) -> dict[Difference, np.ndarray]:
     """Return the requests, int [m], that differ from their nearest one in one kind alone, as far as the guard knows."""
     found: dict[Difference, list[int]] = {}
-    for at, compared in enumerate(seen.neighbours.comparisons):
-        is_known = compared is not None and compared.verdict is Verdict.DIFFERS and not compared.doubts
-        if compared is not None and is_known and len(compared.differences) == 1:
+    for at in seen.nearest_rows:
+        compared = seen.neighbours.known(at)
+        if compared.verdict is Verdict.DIFFERS and not compared.doubts and len(compared.differences) == 1:
             found.setdefault(next(iter(compared.differences)), []).append(at)
     return {kind: np.array(found[kind]) for kind in sorted(found)}
 
@@ -158,9 +158,8 @@ def steps_skipped(seen: Observed, floors: Floors, guard: GuardShares, route: flo
     """Return K of each request, int [n], where it may begin from its nearest earlier one; 0: from noise."""
     found = np.zeros(seen.count, int)
     for at in seen.neighbours.rows:
-        compared = seen.neighbours.comparisons[at]
-        assert compared is not None
-        found[at] = skipped(route, floors, guard, float(seen.neighbours.similarity[at]), compared, seen.steps)
+        similarity, compared = float(seen.neighbours.similarity[at]), seen.neighbours.known(at)
+        found[at] = skipped(route, floors, guard, similarity, compared, seen.steps)
     return found
 
 

@@ -38,6 +38,13 @@ class Neighbours:
         """int [m]: the requests that have an earlier one."""
         return np.flatnonzero(self.nearest >= 0)
 
+    def known(self, at: int) -> Comparison:
+        """Return how a request's facts compare with its nearest earlier one's. Raises ValueError where it has none."""
+        compared = self.comparisons[at]
+        if compared is None:
+            raise ValueError(f"request {at} has no earlier one")
+        return compared
+
     @property
     def unrelated_rows(self) -> np.ndarray:
         """int [m]: the requests that have an earlier one of another prompt."""
@@ -72,18 +79,37 @@ class Observed:
         """The steps K that were measured, rising."""
         return tuple(sorted(self.nearest))
 
+    @property
+    def nearest_rows(self) -> np.ndarray:
+        """int [m]: the requests that were begun from their nearest earlier one at every K."""
+        return _known(self.nearest)
+
+    @property
+    def unrelated_rows(self) -> np.ndarray:
+        """int [m]: the requests that were begun from an unrelated one at every K."""
+        return _known(self.unrelated)
+
     def share(self, step: int) -> float:
         """Return K as a share of N."""
         return step / self.steps
 
     def begun(self, steps: Sequence[int] | np.ndarray) -> Marks:
-        """Return the marks of all requests where each skips steps [n]; 0: from noise. Measured steps only."""
+        """Return the marks of all requests where each skips steps [n]; 0: from noise. Measured steps only.
+
+        Raises ValueError for a request that was not begun at its step.
+        """
         quality, facts = self.noise.quality.copy(), self.noise.facts.copy()
         for step in self.starts:
             rows = np.asarray(steps) == step
-            quality[rows], facts[rows] = self.nearest[step].quality[rows], self.nearest[step].facts[rows]
+            quality[rows], facts[rows] = self.nearest[step].at(rows)
+        if np.isnan(quality).any():
+            raise ValueError(f"not begun at the step that they skip: requests {np.flatnonzero(np.isnan(quality))}")
         return Marks(quality, facts)
 
     def measured_step(self, share: float) -> int:
         """Return the largest measured K within a share of the steps; 0: none."""
         return max((step for step in self.starts if step <= step_of(share, self.steps)), default=0)
+
+
+def _known(begun: Mapping[int, Marks]) -> np.ndarray:
+    return np.flatnonzero(np.logical_and.reduce([~np.isnan(marks.quality) for marks in begun.values()]))

@@ -12,15 +12,19 @@ from agents.lab.evaluation.painting.workshop import work_ms
 from agents.lab.profiling.reuse import diversity
 from agents.lab.profiling.reuse.observed import Marks, Neighbours, Observed
 from planner.catalog.entries import Variant
+from planner.reuse.guard import allowed_share
+from planner.reuse.steps import step_of
+from planner.reuse.terms import GuardShares
 
-NOISE, NEAREST, UNRELATED, FEWER = "noise", "nearest", "unrelated", "fewer steps"
+NOISE, NEAREST, ALLOWED, UNRELATED, FEWER = "noise", "nearest", "allowed", "unrelated", "fewer steps"
+DETAILED: Final = 800  # the first requests, which are begun from anything at every K, whatever the guard says
 _VARIED_STEPS: Final = 3  # K at which diversity is measured
 
 
 class Key(NamedTuple):
     """Which images."""
 
-    begun: str  # NOISE, NEAREST, UNRELATED, FEWER, or "varied " and one of `diversity`
+    begun: str  # NOISE, NEAREST, ALLOWED, UNRELATED, FEWER, or "varied " and one of `diversity`
     step: int = 0  # K
 
 
@@ -43,9 +47,36 @@ class Images:
     @property
     def later_ms(self) -> float:
         """Predicted work of all that follows the images from noise."""
-        n = len(self.asked.prompts)
-        begun = sum(work_ms(self.variant, n, step) for step in self.steps)
-        return 2 * begun + sum(work_ms(self._shortened(step), n) for step in self.steps)
+        begun = len(self.nearest_rows) + len(self.unrelated_rows)
+        fewer = sum(work_ms(self._shortened(step), len(self.fewer_rows)) for step in self.steps)
+        return sum(work_ms(self.variant, begun, step) for step in self.steps) + fewer
+
+    @property
+    def nearest_rows(self) -> np.ndarray:
+        """int [m]: requests that begin from their nearest one at every K: the first, and whatever the guard passes."""
+        rows = self.neighbours.rows
+        begun: np.ndarray = rows[self.neighbours.passes[rows] | (rows < DETAILED)]
+        return begun
+
+    @property
+    def unrelated_rows(self) -> np.ndarray:
+        """int [m]: requests that begin from an unrelated one at every K."""
+        return self.neighbours.unrelated_rows[self.neighbours.unrelated_rows < DETAILED]
+
+    @property
+    def fewer_rows(self) -> np.ndarray:
+        """int [m]: requests that are generated in fewer steps: those that reuse is compared on."""
+        return np.flatnonzero(self.neighbours.passes)
+
+    def allowed_rows(self, limits: GuardShares) -> dict[int, np.ndarray]:
+        """K -> int [m]: other requests that the guard's limits let begin at K."""
+        known = set(self.nearest_rows.tolist())
+        shares = {
+            at: allowed_share(limits, self.neighbours.known(at)) for at in self.neighbours.rows if at not in known
+        }
+        most = {at: step_of(share, self.variant.steps) for at, share in shares.items()}
+        rows = {step: np.array([at for at, last in most.items() if step <= last], int) for step in self.steps}
+        return {step: some for step, some in rows.items() if len(some)}
 
     def name(self, key: Key) -> str:
         """What a bar and the files of kept parts call them."""
@@ -59,15 +90,21 @@ class Images:
         """All the others, which begin with those of `from_noise`."""
         return dict(self._later(latents))
 
+    def allowed(self, latents: StoredLatents, limits: GuardShares) -> dict[Key, Order]:
+        """The images of `allowed_rows`, once the limits are known."""
+        rows, nearest = self.allowed_rows(limits), self.neighbours.nearest
+        return {Key(ALLOWED, step): self._begun(latents, step, some, nearest) for step, some in rows.items()}
+
     def _later(self, latents: StoredLatents) -> Iterator[tuple[Key, Order]]:
-        near, rows, others = self.neighbours, self.neighbours.rows, self.neighbours.unrelated_rows
+        near = self.neighbours
         for step in self.steps:
-            nearest = latents.at(near.nearest[rows])
-            yield Key(NEAREST, step), replace(self._order(self.asked.at(rows)), begin=step, latents=nearest)
-            unrelated = latents.at(near.unrelated[others])
-            yield Key(UNRELATED, step), replace(self._order(self.asked.at(others)), begin=step, latents=unrelated)
-            yield Key(FEWER, step), self._order(self.asked, self._shortened(step))
+            yield Key(NEAREST, step), self._begun(latents, step, self.nearest_rows, near.nearest)
+            yield Key(UNRELATED, step), self._begun(latents, step, self.unrelated_rows, near.unrelated)
+            yield Key(FEWER, step), self._order(self.asked.at(self.fewer_rows), self._shortened(step))
         yield from self._varied(latents)
+
+    def _begun(self, latents: StoredLatents, step: int, rows: np.ndarray, sources: np.ndarray) -> Order:
+        return replace(self._order(self.asked.at(rows)), begin=step, latents=latents.at(sources[rows]))
 
     def _varied(self, latents: StoredLatents) -> Iterator[tuple[Key, Order]]:
         """Several images of some prompts, each with a seed of its own: prompt by prompt in a row."""
@@ -96,13 +133,17 @@ class Images:
         times = {batch: ms * left / self.variant.steps for batch, ms in self.variant.latency_ms.items()}
         return replace(self.variant, steps=left, latency_ms=times)
 
-    def observed(self, noise: Painted, generated: Mapping[Key, Painted]) -> Observed:
-        """What came of the requests' images."""
-        every = np.arange(len(self.asked.prompts))
+    def observed(self, noise: Painted, generated: Mapping[Key, Painted], limits: GuardShares | None = None) -> Observed:
+        """What came of the requests' images; with `limits` those of `allowed` too."""
 
         def marks(begun: str, rows: np.ndarray) -> dict[int, Marks]:
             found = {key.step: _marks(images) for key, images in generated.items() if key.begun == begun}
-            return {step: _spread(each, rows, len(every)) for step, each in found.items()}
+            return {step: _spread(each, rows, len(self.asked.prompts)) for step, each in found.items()}
+
+        nearest = marks(NEAREST, self.nearest_rows)
+        for step, rows in (self.allowed_rows(limits) if limits else {}).items():
+            later = _marks(generated[Key(ALLOWED, step)])
+            nearest[step].quality[rows], nearest[step].facts[rows] = later
 
         return Observed(
             steps=self.variant.steps,
@@ -110,9 +151,9 @@ class Images:
             vectors=self.vectors,
             neighbours=self.neighbours,
             noise=_marks(noise),
-            nearest=marks(NEAREST, self.neighbours.rows),
-            unrelated=marks(UNRELATED, self.neighbours.unrelated_rows),
-            fewer=marks(FEWER, every),
+            nearest=nearest,
+            unrelated=marks(UNRELATED, self.unrelated_rows),
+            fewer=marks(FEWER, self.fewer_rows),
         )
 
 

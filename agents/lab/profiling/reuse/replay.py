@@ -1,5 +1,7 @@
 """Plays the stream again by the rules of serving: what was reused is not stored, so that nobody begins from it."""
 
+import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -7,6 +9,7 @@ import numpy as np
 from agents.lab.profiling.reuse.floors import skipped
 from agents.lab.profiling.reuse.observed import Observed
 from agents.lab.profiling.reuse.stream import Compare
+from planner.reuse.eviction import Entry, evicted, order_named
 from planner.reuse.terms import Floors, GuardShares
 
 
@@ -17,12 +20,22 @@ class Replayed(NamedTuple):
     is_exact: np.ndarray  # bool [n]: it began from an image of the same prompt
 
 
-def replay(seen: Observed, floors: Floors, guard: GuardShares, compare: Compare, route: float) -> Replayed:
+class Capacity(NamedTuple):
+    """How many images the index holds, and which of them leave first."""
+
+    entries: int
+    eviction: str  # name of an order of `planner.reuse.eviction`
+
+
+def replay(
+    seen: Observed, floors: Floors, guard: GuardShares, compare: Compare, route: float, capacity: Capacity | None = None
+) -> Replayed:
     """Let each request begin from the nearest stored one, if floors, guard and the route's share allow it.
 
-    The index is empty at first, and every image that ran all its steps enters it.
+    The index is empty at first, and every image that ran all its steps enters it. Without a capacity none leaves.
     """
     stored: list[int] = []
+    entries: dict[int, Entry] = {}
     steps, is_exact = np.zeros(seen.count, int), np.zeros(seen.count, bool)
     for at, prompt in enumerate(seen.prompts):
         if stored:
@@ -33,6 +46,14 @@ def replay(seen: Observed, floors: Floors, guard: GuardShares, compare: Compare,
                 compared = compare(prompt, seen.prompts[source])
                 steps[at] = skipped(route, floors, guard, similarity, compared, seen.steps)
             is_exact[at] = prompt == seen.prompts[source]
+            if steps[at]:
+                used = entries[source]
+                entries[source] = replace(used, uses=used.uses + 1, saved_steps=used.saved_steps + int(steps[at]))
         if not steps[at]:
             stored.append(at)
+            entries[at] = Entry(key=f"{at:09d}", created_ms=at, bytes=1)
+        if capacity and len(entries) > capacity.entries:
+            for left in evicted(entries.values(), at, math.inf, capacity.entries, order_named(capacity.eviction)):
+                stored.remove(left.created_ms)
+                del entries[left.created_ms]
     return Replayed(steps, is_exact)

@@ -14,6 +14,8 @@ def tables_of(level: str, found: CachingMeasurement) -> Iterator[Table]:
     if found.differences:
         yield _differences(level, found)
     yield _against(level, found)
+    if found.evictions:
+        yield _evictions(level, found)
     if found.leak:
         yield _leak(level, found)
     if found.diversity:
@@ -103,6 +105,15 @@ def _against(level: str, found: CachingMeasurement) -> Table:
             _shown(row.facts),
         )
         table.add_row(f"{row.share:.3g}", f"{row.similarity:.4f}", str(row.pairs), *figures)
+    return table
+
+
+def _evictions(level: str, found: CachingMeasurement) -> Table:
+    table = _table(
+        f"{level}: the best route where the index holds few images", "images", "leaves first", "hits", "saved"
+    )
+    for row in found.evictions:
+        table.add_row(str(row.entries), row.eviction, f"{row.hit_rate:.1%}", f"{row.saved_share:.1%}")
     return table
 
 

@@ -23,9 +23,10 @@ from agents.lab.world.stream import Stream
 from agents.models.scorer import Scorer
 from agents.world.layout import SIZE
 from agents.world.scene import Scene
-from planner.catalog.caching import CachingMeasurement, Diversity, Leak
+from planner.catalog.caching import CachingMeasurement, Diversity, Leak, best_of
 from planner.catalog.entries import Variant, run_ms
 from planner.catalog.model import Catalog
+from planner.reuse.terms import GuardShares
 from schemas.errors import PochadeError
 
 KEY: Final = "scorer"  # what embeds prompts
@@ -112,17 +113,27 @@ class _Study:
         later = images.later(noise.latents())
         done = workshop.paint({images.name(key): order for key, order in later.items()})
         generated = {key: done[images.name(key)] for key in later}
-        seen = images.observed(noise, generated)
-        return self._tabulated(seen, about, self._leaks(seen, noise, generated), self._diversity(seen, generated))
+        limits = guard_limits(images.observed(noise, generated), self._wanted.tolerance)
+        allowed = images.allowed(noise.latents(), limits)
+        done = workshop.paint({images.name(key): order for key, order in allowed.items()})
+        generated |= {key: done[images.name(key)] for key in allowed}
+        seen = images.observed(noise, generated, limits)
+        leak, varied = self._leaks(seen, noise, generated), self._diversity(seen, generated)
+        return self._tabulated(seen, limits, about, leak, varied)
 
     def _tabulated(
-        self, seen: Observed, about: Mapping[str, str], leak: tuple[Leak, ...], varied: tuple[Diversity, ...]
+        self,
+        seen: Observed,
+        limits: GuardShares,
+        about: Mapping[str, str],
+        leak: tuple[Leak, ...],
+        varied: tuple[Diversity, ...],
     ) -> CachingMeasurement:
         tolerance, how = self._wanted.tolerance, self._how
         alone = floors_alone(seen, tolerance)
-        limits = guard_limits(seen, tolerance)
         floors = {step: compose(seen, alone, limits, tolerance, seen.share(step)) for step in seen.starts}
         guard = guard_with(tuple(floors.values()), limits)
+        routes = tables.routes(seen, floors, guard, self._judges.compare, how)
         return CachingMeasurement(
             created=about["created"],
             command=about["command"],
@@ -134,12 +145,13 @@ class _Study:
             tolerance=tolerance,
             exact_share=round(float(np.mean([p in seen.prompts[:at] for at, p in enumerate(seen.prompts)])), 5),
             guard=guard,
-            routes=tables.routes(seen, floors, guard, self._judges.compare, how),
+            routes=routes,
+            evictions=tables.evictions(seen, best_of(routes), guard, self._judges.compare),
             floors_alone=alone,
             hits=tables.hit_rates(seen, alone),
             neighbours=tables.neighbours(seen, guard),
             similarity=tables.bands(seen, how),
-            unrelated=tables.begun_from(seen, seen.unrelated, seen.neighbours.unrelated_rows, how),
+            unrelated=tables.begun_from(seen, seen.unrelated, seen.unrelated_rows, how),
             differences=tables.differences(seen, how),
             verdicts=tables.verdicts(seen),
             against_fewer_steps=tables.against_fewer_steps(seen, alone, how),
@@ -151,10 +163,10 @@ class _Study:
         near = seen.neighbours
         found: tuple[Leak, ...] = ()
         for begun, rows, sources in (
-            (NEAREST, near.rows, near.nearest[near.rows]),
-            (UNRELATED, near.unrelated_rows, near.unrelated[near.unrelated_rows]),
+            (NEAREST, self._images.nearest_rows, near.nearest),
+            (UNRELATED, self._images.unrelated_rows, near.unrelated),
         ):
-            stated = [inherited(self._scenes[own], self._scenes[of]) for own, of in zip(rows, sources, strict=True)]
+            stated = [inherited(self._scenes[own], self._scenes[sources[own]]) for own in rows]
             chosen = [at for at, each in enumerate(stated) if each.kinds()][:LEAK_PAIRS]
             if chosen:
                 from_noise = noise.pictures()[rows[chosen]]

@@ -9,22 +9,25 @@ import numpy as np
 from agents.lab.evaluation.intervals import Resampling, mean, proportion
 from agents.lab.profiling.reuse.floors import bounded, change, pairs_of_one_kind, steps_skipped
 from agents.lab.profiling.reuse.observed import Marks, Observed
-from agents.lab.profiling.reuse.replay import replay
+from agents.lab.profiling.reuse.replay import Capacity, replay
 from agents.lab.profiling.reuse.stream import Compare
 from planner.catalog.caching import (
     AgainstFewerSteps,
     BegunFrom,
     Bounded,
+    EvictionSavings,
     HitRate,
     MeasuredFloor,
     RouteSavings,
     SimilarityBand,
 )
 from planner.catalog.reuse import Neighbours
+from planner.reuse.eviction import ORDERS
 from planner.reuse.guard import Comparison, Verdict
 from planner.reuse.terms import Floors, GuardShares
 
 BANDS: Final = (-1.0, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1.0)  # of similarity
+CAPACITIES: Final = (0.005, 0.01, 0.02, 0.05)  # of the index, as a share of the requests
 MIN_ROWS: Final = 10  # requests; of fewer no row is written
 _NOWHERE: Final = -1.0  # a similarity that every neighbour has
 
@@ -36,7 +39,8 @@ def bands(seen: Observed, how: Resampling) -> tuple[SimilarityBand, ...]:
     for low, high in pairwise(BANDS):
         inside = (similarity >= low) & ((similarity < high) | (high == BANDS[-1]))
         for passed in (False, True):
-            rows = np.flatnonzero(inside & passes if passed else inside)
+            chosen = inside & passes if passed else inside
+            rows = seen.nearest_rows[chosen[seen.nearest_rows]]
             if len(rows) >= MIN_ROWS:
                 begun = begun_from(seen, seen.nearest, rows, how)
                 found.append(SimilarityBand(low=low, high=high, passed=passed, begun=begun))
@@ -82,7 +86,7 @@ def neighbours(seen: Observed, guard: GuardShares) -> tuple[Neighbours, ...]:
     found: list[Neighbours] = []
     for low, high in pairwise((*BANDS, np.inf)):
         rows = [at for at in near.rows if low <= near.similarity[at] < high]
-        said = [_said(compared, guard) for at in rows if (compared := near.comparisons[at]) is not None]
+        said = [_said(near.known(at), guard) for at in rows]
         if rows:
             shares = {word: said.count(word) / len(said) for word in sorted(set(said))}
             found.append(Neighbours(low, round(len(rows) / seen.count, 5), shares))
@@ -133,6 +137,21 @@ def against_fewer_steps(
                 facts=bounded(mean(reuse.facts - fewer.facts, how)),
             )
         )
+    return tuple(found)
+
+
+def evictions(
+    seen: Observed, best: RouteSavings | None, guard: GuardShares, compare: Compare
+) -> tuple[EvictionSavings, ...]:
+    """Return what the best route saves where the index holds few images, by the order in which they leave."""
+    if best is None:
+        return ()
+    found: list[EvictionSavings] = []
+    for entries in sorted({max(1, round(share * seen.count)) for share in CAPACITIES}):
+        for name in ORDERS:
+            played = replay(seen, Floors(best.floors), guard, compare, best.share, Capacity(entries, name))
+            hits, saved = float((played.steps > 0).mean()), float(played.steps.mean()) / seen.steps
+            found.append(EvictionSavings(name, entries, round(hits, 5), round(saved, 5)))
     return tuple(found)
 
 

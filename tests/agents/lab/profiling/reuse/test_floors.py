@@ -126,3 +126,10 @@ def test_steps_are_skipped_as_a_worker_decides_it() -> None:
     seen = an_observed([0.7, 0.85, 0.95, 0.95, 0.95], lambda *_: True, compared)
     assert steps_skipped(seen, floors, guard).tolist() == [0, 0, 1, 3, 1, 0]
     assert steps_skipped(seen, floors, guard, route=0.5).tolist() == [0, 0, 1, 2, 1, 0]
+
+
+def test_a_request_that_was_not_begun_at_its_step_is_an_error_and_no_loss() -> None:
+    seen = an_observed([0.9, 0.9], lambda _k, near: np.where(near > 0, 1.0, np.nan))
+    seen.nearest[1].quality[2] = np.nan
+    with pytest.raises(ValueError, match=r"not begun at the step that they skip: requests \[2\]"):
+        seen.begun([0, 1, 1])
