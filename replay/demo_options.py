@@ -2,14 +2,34 @@
 
 import pathlib
 from dataclasses import dataclass
+from enum import Enum
 
+from planner.policies import BEGINS_WITH_REUSE
 from replay.load.driver import Due, schedule
 from replay.load.prompts import builtin_prompts, read_prompts
+from replay.load.returning import returning_prompts
 from replay.traces import constant, read_trace
+from replay.traces.trace import Overrides
 from schemas.errors import PochadeError
+from schemas.messages import GenerateOptions
+from streams.catalogs import measured
+from streams.settings import Settings
 from streams.visible import counted
 
 DEFAULT_COUNT = 36
+RATE_RPS = 4.0
+REUSE_COUNT = 240  # at REUSE_RPS two minutes: to freeze the store, and to see the way back from it
+REUSE_RPS = 2.0
+OWN = Overrides(options=GenerateOptions(reuse="own"))  # without it a request with a seed is not looked up
+FREEZE_S = 20.0  # until every breaker is open and a plan has seen it: 12 s
+
+
+class Reuse(Enum):
+    """What a demo shows of images that begin from stored latents of earlier ones."""
+
+    NONE = "none"  # its policy does not ask for them first
+    UNMEASURED = "unmeasured"  # its policy does, but the catalog has no profile of reuse
+    SHOWN = "shown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +38,7 @@ class DemoOptions:
 
     prompts: pathlib.Path | None
     count: int | None
-    rate_rps: float
+    rate_rps: float | None
     trace: pathlib.Path | None
     policy: str | None
     workers: int
@@ -28,16 +48,32 @@ class DemoOptions:
     gallery: pathlib.Path | None
     seed: int
     is_kept: bool
+    freeze_s: float | None = None  # how long the vector store is frozen; 0: never
 
 
-def due_of(options: DemoOptions) -> list[Due]:
-    """The requests of a run. Raises PochadeError for a prompt or trace file that is not one."""
+def reuse_of(options: DemoOptions, settings: Settings) -> Reuse:
+    """Return what a demo with these options shows of reuse. Raises PochadeError for a catalog that is none."""
+    if options.policy not in BEGINS_WITH_REUSE:
+        return Reuse.NONE
+    catalog = measured(options.catalog or settings.catalog, settings.published)
+    return Reuse.SHOWN if catalog.reuse_profile is not None else Reuse.UNMEASURED
+
+
+def due_of(options: DemoOptions, reuse: Reuse = Reuse.NONE) -> list[Due]:
+    """The requests of a run; where images may be reused they come back, and ask for it (`reuse: own`).
+
+    Raises PochadeError for a prompt or trace file that is not one.
+    """
     prompts = read_prompts(options.prompts) if options.prompts else None
     if options.trace:
         arrivals = _first(read_trace(options.trace), options.count, options.trace)
     else:
-        arrivals = constant(options.rate_rps, options.count or (len(prompts) if prompts else DEFAULT_COUNT))
-    return schedule("demo", prompts or builtin_prompts(len(arrivals), options.seed), arrivals, options.seed)
+        count, rate_rps = (REUSE_COUNT, REUSE_RPS) if reuse is Reuse.SHOWN else (DEFAULT_COUNT, RATE_RPS)
+        arrivals = constant(options.rate_rps or rate_rps, options.count or (len(prompts) if prompts else count))
+    if reuse is Reuse.NONE:
+        return schedule("demo", prompts or builtin_prompts(len(arrivals), options.seed), arrivals, options.seed)
+    ours = prompts or [each.prompt for each in returning_prompts(len(arrivals), options.seed)]
+    return schedule("demo", ours, arrivals, options.seed, OWN)
 
 
 def _first(arrivals: list[float], count: int | None, trace: pathlib.Path) -> list[float]:
