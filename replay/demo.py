@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from planner.policies import JUDGES_ALL
-from replay.demo_options import FREEZE_S, DemoOptions, Reuse, due_of, reuse_of
+from replay.demo_options import DemoOptions, Reuse, due_of, freeze_s_of, parameters_of, reuse_of
 from replay.demo_reuse import ReuseShow
 from replay.load.driver import Driver, audit, drive
 from replay.local.deployment import own_deployment, settings_shown, versions
@@ -44,6 +44,7 @@ class Demo:
             began.isoformat(timespec="seconds"),
         )
         reuse = reuse_of(options, settings)
+        is_shown = reuse is Reuse.SHOWN
         self._due = due_of(options, reuse)
         self.settings = own_deployment(
             settings,
@@ -52,12 +53,12 @@ class Demo:
             engine=options.engine,
             policy=options.policy,
             workers=options.workers,
-            vectors_url="lite" if reuse is Reuse.SHOWN and not settings.vectors.url else None,
+            vectors_url="lite" if is_shown and not settings.vectors.url else None,
+            parameters=parameters_of(options, self._due, settings) if is_shown else None,
         )
         worker_ids = [f"worker-{number}" for number in range(1, options.workers + 1)]
         self._hosted = LocalDeployment(self.settings, inherited, worker_ids, teller)
-        freeze_s = FREEZE_S if options.freeze_s is None else options.freeze_s
-        self._show = ReuseShow(reuse, self._hosted, freeze_s, teller.note)
+        self._show = ReuseShow(reuse, self._hosted, freeze_s_of(options), teller.note)
         self._is_switched = bool(options.policy)  # a policy that was asked for stays
         folder = self.settings.home / "demo"
         self.report_path = options.report or folder / "report.json"

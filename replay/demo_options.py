@@ -1,10 +1,12 @@
 """The options of a demo, and the requests that follow from them."""
 
 import pathlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from planner.policies import BEGINS_WITH_REUSE
+from planner.catalog.entries import run_ms
+from planner.policies import BEGINS_WITH_REUSE, SWITCHES_STRATEGY
 from replay.load.driver import Due, schedule
 from replay.load.prompts import builtin_prompts, read_prompts
 from replay.load.returning import returning_prompts
@@ -20,6 +22,8 @@ DEFAULT_COUNT = 36
 RATE_RPS = 4.0
 REUSE_COUNT = 240  # at REUSE_RPS two minutes: to freeze the store, and to see the way back from it
 REUSE_RPS = 2.0
+PEAK = 1.25  # of the capacity in full: levels at a quarter of the steps, and too much for the large model alone
+MAX_OVERPROVISION = 100.0
 OWN = Overrides(options=GenerateOptions(reuse="own"))  # without it a request with a seed is not looked up
 FREEZE_S = 20.0  # until every breaker is open and a plan has seen it: 12 s
 
@@ -74,6 +78,28 @@ def due_of(options: DemoOptions, reuse: Reuse = Reuse.NONE) -> list[Due]:
         return schedule("demo", prompts or builtin_prompts(len(arrivals), options.seed), arrivals, options.seed)
     ours = prompts or [each.prompt for each in returning_prompts(len(arrivals), options.seed)]
     return schedule("demo", ours, arrivals, options.seed, OWN)
+
+
+def freeze_s_of(options: DemoOptions) -> float:
+    """Return how long the vector store is frozen, in seconds; 0: never, as under a policy that would not switch."""
+    if options.freeze_s is not None:
+        return options.freeze_s
+    return FREEZE_S if options.policy in SWITCHES_STRATEGY else 0.0
+
+
+def parameters_of(options: DemoOptions, due: Sequence[Due], settings: Settings) -> dict[str, float] | None:
+    """The policy's parameters for a run that shows reuse; None: those that the settings have.
+
+    A stream that a busy machine can serve asks for little, and little is best generated in full. So it is planned for
+    as at a peak: at PEAK of what the workers could generate in full on the best level.
+    """
+    if settings.planner.parameters or options.policy not in SWITCHES_STRATEGY or len(due) < 2:
+        return None
+    catalog = measured(options.catalog or settings.catalog, settings.published)
+    base = catalog.level(next(iter(catalog.reuse), catalog.best().name))
+    demand_rps = 1000 * (len(due) - 1) / max(1.0, due[-1].offset_ms)
+    capacity_rps = options.workers * 1000 / run_ms(base, 1)
+    return {"overprovision": round(min(MAX_OVERPROVISION, max(1.05, PEAK * capacity_rps / demand_rps)), 2)}
 
 
 def _first(arrivals: list[float], count: int | None, trace: pathlib.Path) -> list[float]:

@@ -33,6 +33,9 @@ class ReuseShow:
         """Say what will not be shown; whatever happens, the store goes on as `stack` closes."""
         stack.callback(self._freezer.close)
         self._began_ms = epoch_ms()
+        peak = self._hosted.settings.planner.parameters.get("overprovision")
+        if self._reuse is Reuse.SHOWN and peak is not None:
+            self._note(f"planned for {peak:g} times the demand (planner.parameters.overprovision), as at a peak")
         if self._reuse is Reuse.UNMEASURED:
             self._note(NO_PROFILE)
         elif self._reuse is Reuse.SHOWN and self._freezer.is_to_come and not self._hosted.owns_vectors:

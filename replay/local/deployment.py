@@ -27,6 +27,7 @@ def own_deployment(
     slo_s: float | None = None,
     workers: int = 1,
     vectors_url: str | None = None,
+    parameters: Mapping[str, float] | None = None,
 ) -> Settings:
     """The settings of a run: topics of its own under `prefix`, and what was asked for.
 
@@ -41,7 +42,11 @@ def own_deployment(
         changed["worker"] = settings.worker.model_copy(update={"engine": engine})
     if vectors_url is not None:
         changed["vectors"] = settings.vectors.model_copy(update={"url": vectors_url})
-    planner = {name: value for name, value in {"policy": policy, "slo_s": slo_s}.items() if value is not None}
+    planner = {
+        name: value
+        for name, value in {"policy": policy, "slo_s": slo_s, "parameters": parameters}.items()
+        if value is not None
+    }
     if planner:
         changed["planner"] = settings.planner.model_copy(update=planner)
     own = settings.model_copy(update=changed)

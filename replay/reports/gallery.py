@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from PIL import Image
 
 from planner.reuse.explain import meaning
+from planner.reuse.neighbour import Miss
 from replay.reports.reuse import reuse_of
 from replay.reports.reuse_sources import ReuseSource
 from schemas.errors import PochadeError
@@ -20,6 +21,7 @@ from streams.store.port import ImageStore
 
 SHOWN_PX = 512  # larger images are shrunk: twenty of a large model's would make a file of 30 MB
 NO_SOURCES: Final[Mapping[str, ReuseSource]] = {}
+MAX_MARKED = 0.4  # share of a prompt's words that may be marked as new
 PIXELATED_PX = 64  # up to here an image is enlarged with hard edges
 
 
@@ -56,15 +58,21 @@ class Begun:
     step: int  # of `steps`: skipped; 0: from noise
     steps: int
     similarity: float | None = None
+    is_planned: bool = False  # it began from noise as its level says: nothing was to be looked up
     why_not: str = ""  # it began from noise
     source: ReuseSource | None = None  # None: not known
     source_image: Shown | None = None
-    words: tuple[Word, ...] = ()  # of its prompt, compared with its source's; (): the source is not known
+    words: tuple[Word, ...] = ()  # of its prompt, compared with its source's; (): equal, or the source is not known
 
     @property
     def is_repeat(self) -> bool:
         """Whether both prompts are the same, word for word."""
-        return bool(self.words) and not any(word.is_new for word in self.words)
+        return self.source is not None and not self.words
+
+    @property
+    def is_edit(self) -> bool:
+        """Whether few of its words are not in its source's prompt, so that they are worth marking."""
+        return 0 < sum(word.is_new for word in self.words) <= MAX_MARKED * len(self.words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +93,7 @@ class Card:
         if self.result.status is not Status.COMPLETED:
             return "unpainted"
         if self.begun is not None:
-            return "reused" if self.begun.step else "whole"
+            return "reused" if self.begun.step else "planned" if self.begun.is_planned else "missed"
         return "escalated" if self.result.escalated else "kept"
 
 
@@ -110,14 +118,15 @@ def _begun(result: Result, source: ReuseSource | None, store: ImageStore) -> Beg
     if reuse is None:
         return None
     if not reuse.step:
-        return Begun(step=0, steps=reuse.steps, why_not=meaning(reuse.miss or "unknown"))
+        is_planned = reuse.miss == Miss.ROUTE
+        return Begun(step=0, steps=reuse.steps, is_planned=is_planned, why_not=meaning(reuse.miss or "unknown"))
     return Begun(
         step=reuse.step,
         steps=reuse.steps,
         similarity=reuse.similarity,
         source=source,
         source_image=_shown_or_none(source.image_uri, store) if source else None,
-        words=words_against(result.prompt, source.prompt) if source else (),
+        words=words_against(result.prompt, source.prompt) if source and source.prompt != result.prompt else (),
     )
 
 
@@ -172,9 +181,9 @@ def render(
     """
     cards = [card_of(result, store, sources.get(result.request_id)) for result in results]
     levels = _ordered(report["by_level"], order)
-    return template("replay.reports", "gallery.html", {"duration": duration, "meaning": meaning}).render(
+    return template("replay.reports", "gallery.html", {"duration": duration}).render(
         report=report, cards=cards, groups=_groups(cards), levels=levels, headline=headline(report),
-        course=_drawn(report, cards),
+        course=_drawn(report, cards), shown_ids={card.result.request_id for card in cards},
     )  # fmt: skip
 
 
@@ -192,7 +201,9 @@ def _drawn(report: Mapping[str, Any], cards: Sequence[Card]) -> dict[str, Any] |
     def left(at_s: float) -> float:
         return 100 * min(max(at_s, 0.0), whole_s) / whole_s
 
+    found = report["reuse"] or {"misses": {}}
     return {
+        "misses": [(meaning(why), count) for why, count in found["misses"].items() if why != Miss.ROUTE],
         "spans": [
             {
                 "what": span["what"],
@@ -222,7 +233,8 @@ def _ordered(levels: Iterable[str], order: Sequence[str]) -> list[str]:
 def _groups(cards: Sequence[Card]) -> list[tuple[str, str, int]]:
     named = {
         "reused": "Begun from an earlier image",
-        "whole": "Begun from noise",
+        "missed": "No earlier image used",
+        "planned": "Begun from noise as planned",
         "kept": "Kept at once",
         "escalated": "Generated again",
         "unpainted": "Not generated",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from planner.reuse.neighbour import Miss
 from replay.local.freezing import Frozen
 from schemas.messages import Plan, Result, StageReuse
 from streams.operator.explain import steps_of
@@ -28,9 +29,9 @@ class Course:
 
 
 def reuse_of(result: Result) -> StageReuse | None:
-    """Return what the last stage says of reuse; None: its plan asked for none."""
-    stages = steps_of(result)
-    return stages[-1].reuse if stages else None
+    """Return what the last stage that skipped steps says of reuse, else the last one; None: no plan asked for any."""
+    stages = [stage.reuse for stage in reversed(steps_of(result)) if stage.reuse is not None]
+    return next((reuse for reuse in stages if reuse.step), stages[0] if stages else None)
 
 
 def summarize(results: Iterable[Result]) -> dict[str, Any] | None:
@@ -60,6 +61,11 @@ def switches(plans: Sequence[Plan]) -> list[tuple[Plan, Plan]]:
     return [(before, after) for before, after in pairwise(plans) if before.strategy != after.strategy]
 
 
+def in_force(plans: Sequence[Plan], at_ms: float) -> Plan | None:
+    """Return the last plan made before a moment (epoch ms), else the first; None where there is none."""
+    return next((plan for plan in reversed(plans) if plan.created_ms <= at_ms), plans[0] if plans else None)
+
+
 def describe_switch(before: Plan, after: Plan) -> str:
     """Say in one line what changed and why, in the plan's own words."""
     return f"plan {after.version} switches the strategy from {before.strategy} to {after.strategy}: {after.reason}"
@@ -67,9 +73,10 @@ def describe_switch(before: Plan, after: Plan) -> str:
 
 def timeline(course: Course) -> list[dict[str, Any]]:
     """Return the moments of a run in order, each with seconds since the first submission and what happened."""
-    first = course.plans[0] if course.plans else None
-    moments = [(course.began_ms, f"plan {first.version}: strategy {first.strategy}: {first.reason}")] if first else []
-    moments += [(float(after.created_ms), describe_switch(before, after)) for before, after in switches(course.plans)]
+    first = in_force(course.plans, course.began_ms)
+    moments = [(course.began_ms, f"plan {first.version}, strategy {first.strategy}: {first.reason}")] if first else []
+    changes = switches(course.plans)
+    moments += [(float(after.created_ms), describe_switch(before, after)) for before, after in changes]
     began_ms, ended_ms = course.frozen
     if not math.isnan(began_ms):
         moments.append((began_ms, "the vector store is frozen (SIGSTOP): it answers nobody"))
@@ -82,7 +89,7 @@ def spans(course: Course) -> list[dict[str, Any]]:
     """Return how long each strategy and the freeze held, in seconds since the first submission, within the run."""
     changes = [(course.began_ms, course.plans[0].strategy)] if course.plans else []
     changes += [(float(after.created_ms), after.strategy) for _, after in switches(course.plans)]
-    ends = [at for at, _ in changes[1:]] + [course.ended_ms]
+    ends = [*(at for at, _ in changes), course.ended_ms][1:]
     held = [(strategy, at, end) for (at, strategy), end in zip(changes, ends, strict=True)]
     began_ms, ended_ms = course.frozen
     if not math.isnan(began_ms):
@@ -123,7 +130,8 @@ def rows(report: Mapping[str, Any]) -> dict[str, str]:
     found = report.get("reuse")
     if not found:
         return {}
-    misses = ", ".join(f"{count} {why}" for why, count in found["misses"].items()) or "none"
+    named = {str(Miss.ROUTE): "as planned"}
+    misses = ", ".join(f"{count} {named.get(why, why)}" for why, count in found["misses"].items()) or "none"
     saved = f"{found['saved_steps']} of {found['steps']} steps ({100 * found['saved_share']:.0f} %)"
     return {
         "reused": f"{found['hits']} of {found['jobs']} images, which saved {saved}",

@@ -87,7 +87,8 @@ def embedder(key: str) -> Embed:
         asked = json.dumps({"key": key, "prompts": list(prompts)})
         done = subprocess.run([sys.executable, "-c", CHILD], input=asked, capture_output=True, text=True)
         if done.returncode:
-            raise PochadeError(f"the sources of reused images cannot be found: {done.stderr[-800:]}")
+            why = (done.stderr.strip().splitlines() or ["no reason was given"])[-1]
+            raise PochadeError(f"the sources of reused images cannot be found: {why:.500}")
         return np.array(json.loads(done.stdout.splitlines()[-1]), np.float32)
 
     return embed
