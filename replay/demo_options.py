@@ -93,13 +93,14 @@ def parameters_of(options: DemoOptions, due: Sequence[Due], settings: Settings) 
     A stream that a busy machine can serve asks for little, and little is best generated in full. So it is planned for
     as at a peak: at PEAK of what the workers could generate in full on the best level.
     """
-    if settings.planner.parameters or options.policy not in SWITCHES_STRATEGY or len(due) < 2:
+    given = settings.planner.parameters
+    if "overprovision" in given or options.policy not in SWITCHES_STRATEGY or len(due) < 2:
         return None
     catalog = measured(options.catalog or settings.catalog, settings.published)
     base = catalog.level(next(iter(catalog.reuse), catalog.best().name))
     demand_rps = 1000 * (len(due) - 1) / max(1.0, due[-1].offset_ms)
     capacity_rps = options.workers * 1000 / run_ms(base, 1)
-    return {"overprovision": round(min(MAX_OVERPROVISION, max(1.05, PEAK * capacity_rps / demand_rps)), 2)}
+    return {**given, "overprovision": round(min(MAX_OVERPROVISION, max(1.05, PEAK * capacity_rps / demand_rps)), 2)}
 
 
 def _first(arrivals: list[float], count: int | None, trace: pathlib.Path) -> list[float]:

@@ -12,6 +12,7 @@ from planner.policies import DEFAULT, JUDGES_ALL
 from streams.processes import spawn
 from tests.integration.waiting import poll_until
 from tests.left_over import left_over
+from tests.paths import ROOT
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration
@@ -37,6 +38,38 @@ def test_a_demo_generates_everything_once_and_leaves_nothing_running(home: pathl
     page = (home / "demo" / "gallery.html").read_text()
     assert page.count("<article") == 12
     assert page.count("data:image/png;base64,") == 12 + report["escalated"]
+    assert left_over(home) == []
+
+
+REUSING = """
+[reuse]
+heavy = [{ k = 6, cost_share = 0.8, quality = 0.99 }, { k = 12, cost_share = 0.55, quality = 0.95 }]
+
+[reuse_profile]
+neighbours = [{ similarity = -1.0, share = 1.0 }]
+"""
+
+
+def test_a_demo_of_a_reusing_policy_shows_sources_and_the_switch_of_a_frozen_store(
+    home: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    catalog = tmp_path / "reusing.toml"
+    catalog.write_text((ROOT / "infra" / "catalogs" / "profile.toml").read_text() + REUSING)
+    options = ["--policy", "argus", "--workers", "1", "--rate", "3", "--count", "60", "--freeze-store", "60"]
+    done = subprocess.run(demo(home, *options, "--catalog", str(catalog)), capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads((home / "demo" / "report.json").read_text())
+    assert report["outcomes"] == {"COMPLETED": 60}
+    reuse = report["reuse"]
+    assert reuse["hits"] > 0
+    assert 6 * reuse["hits"] <= reuse["saved_steps"] <= 12 * reuse["hits"]
+    assert reuse["hits"] + sum(reuse["misses"].values()) == reuse["jobs"] == 60
+    assert {"timeout", "breaker"} & set(reuse["misses"]), "the store was frozen"
+    assert report["switch"].startswith("left reuse"), report["timeline"]
+    assert "from reuse to models" in done.stdout
+    page = (home / "demo" / "gallery.html").read_text()
+    assert page.count('<figure class="source">') == reuse["hits"]
+    assert page.count("steps skipped, with the image of") >= 0.9 * reuse["hits"], "nearly every source is found"
     assert left_over(home) == []
 
 
