@@ -25,7 +25,7 @@ REUSE_RPS = 2.0
 PEAK = 1.25  # of the capacity in full: levels at a quarter of the steps, and too much for the large model alone
 MAX_OVERPROVISION = 100.0
 OWN = Overrides(options=GenerateOptions(reuse="own"))  # without it a request with a seed is not looked up
-FREEZE_S = 20.0  # until every breaker is open and a plan has seen it: 12 s
+FREEZE_S = 15.0  # every breaker is open, and a plan has seen it, after 6 to 12 s
 
 
 class Reuse(Enum):

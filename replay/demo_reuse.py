@@ -42,13 +42,13 @@ class ReuseShow:
             self._note(NOT_OURS)
 
     def on_tick(self, driver: Driver) -> None:
-        """Freeze the store after a quarter of the requests, while plans reuse; and tell of new strategies."""
+        """Freeze the store after a fifth of the requests, while plans reuse; and tell of new strategies."""
         if self._reuse is not Reuse.SHOWN:
             return
         plans = self._hosted.ready.plans()
         self._tell(plans)
         sent, _, _ = driver.counts()
-        is_due = self._freezer.is_to_come and self._hosted.owns_vectors and 4 * sent >= driver.total
+        is_due = self._freezer.is_to_come and self._hosted.owns_vectors and 5 * sent >= driver.total
         if is_due and plans and plans[-1].strategy == REUSE:
             self._freezer.begin()
             self._note("the vector store is frozen (SIGSTOP): lookups get no answer, and images begin from noise")

@@ -46,7 +46,7 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafk
     "freeze_s",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="How long to freeze the vector store during a run that reuses images; 0: never (default: 20).",
+    help="How long to freeze the vector store during a run that reuses images; 0: never (default: 15).",
 )
 @click.option(
     "--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Number of worker processes to start."
