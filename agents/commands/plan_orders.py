@@ -14,13 +14,15 @@ def pin(obj: LazySettings, policy: str, parameters: tuple[str, ...]) -> None:
     """Pin POLICY: the running planner uses it until `plan unpin`, without a restart."""
     from planner.observation.observation import Observation
     from planner.policies import named
+    from planner.reuse.terms import check_live
     from streams import catalogs
     from streams.clock import now_ms
     from streams.control.topic import order
 
     given, catalog = numbers(parameters), catalogs.measured(obj().catalog, obj().published)
-    # a trial on an empty fleet: an unknown policy or parameter is reported here, not in the planner's log
-    named(policy)(Observation(now_ms=now_ms(), demand_rps=0.0), catalog, {}, given)
+    # a trial on an empty fleet: what is unknown, or no live role can do, is reported here, not in the planner's log
+    tried = named(policy)(Observation(now_ms=now_ms(), demand_rps=0.0), catalog, {}, given)
+    check_live(tried.reuse)
     order(obj(), policy, given)
     click.echo(f"{policy} is pinned; `pochade plan show` shows when its plan is in force")
 

@@ -11,6 +11,7 @@ from streams.cli import LazySettings
 from streams.command_groups import CommandGroup
 from streams.commands import listing
 from streams.commands.options import LISTED, SHOWN, duration, since_option
+from streams.settings import Settings
 from streams.visible import json_text, visible
 
 WORKER_COLUMNS = ("worker", "breaker", "lookups", "unanswered", "p50_ms", "p95_ms", "hits", "misses")
@@ -96,10 +97,13 @@ def explain(obj: LazySettings, request_id: str, since: int, output: str) -> None
 @reuse.command()
 @click.option("--tenant", metavar="NAME", help="Only rows and latents of this tenant (default: of all tenants).")
 @click.option("--images", "with_images", is_flag=True, help="Also delete the images that the tenant's results name.")
+@click.option("--stale", is_flag=True, help="Only rows of autoencoders that no variant of the catalog has any more.")
 @click.option("--dry-run", is_flag=True, help="Only count what would be deleted; delete nothing.")
 @LISTED
 @click.pass_obj
-def clear(obj: LazySettings, tenant: str | None, with_images: bool, dry_run: bool, output: str) -> None:
+def clear(
+    obj: LazySettings, tenant: str | None, with_images: bool, stale: bool, dry_run: bool, output: str
+) -> None:  # fmt: skip
     """Delete the rows of the index and their latents, and print counts.
 
     A store may show deleted rows for a moment; without its latent a row is useless at once.
@@ -109,6 +113,7 @@ def clear(obj: LazySettings, tenant: str | None, with_images: bool, dry_run: boo
       pochade reuse clear --dry-run
       pochade reuse clear --tenant ann
       pochade reuse clear --tenant ann --images -o json
+      pochade reuse clear --stale
     """
     from agents.indexer import operating
     from streams.store.open import open_store
@@ -117,7 +122,12 @@ def clear(obj: LazySettings, tenant: str | None, with_images: bool, dry_run: boo
         raise click.UsageError(
             "--images deletes the images of one tenant: give --tenant NAME (`pochade gc` deletes old ones)"
         )
+    if stale and tenant is not None:
+        raise click.UsageError("--stale is for the rows of all tenants: leave out --tenant")
     settings = obj()
+    if stale:
+        listing.show(_cleared_stale(settings, dry_run=dry_run), ("autoencoder", "latents", "deleted"), output)
+        return
     found = operating.clear(settings, open_store(settings), tenant, with_images=with_images, dry_run=dry_run)
     listing.show([found], ("tenant", "latents", "images", "deleted"), output)
 
@@ -144,6 +154,22 @@ def rebuild(obj: LazySettings, output: str) -> None:
     catalog = catalogs.load(settings.catalog, settings.published)
     found = operating.rebuild(settings, catalog, open_store(settings), in_force(published(settings)))
     listing.show([found], ("results", "latents", "rows"), output)
+
+
+def _cleared_stale(settings: Settings, *, dry_run: bool) -> list[dict[str, Any]]:
+    """One row for each stale autoencoder; its latents are those that results name."""
+    from agents.commands.plan_reading import published
+    from schemas.messages import ReuseStorage
+    from streams import catalogs
+    from streams.operator import reuse_index
+    from streams.store.open import open_store
+
+    plans = published(settings).plans
+    storage = plans[-1].reuse.storage if plans and plans[-1].reuse is not None else ReuseStorage()
+    variants = catalogs.load(settings.catalog, settings.published).variants.keys()
+    stale = reuse_index.stale_latents(settings, variants, storage.ttl_s)
+    reuse_index.clear_stale(settings, open_store(settings), stale, dry_run=dry_run)
+    return [{"autoencoder": name, "latents": len(uris), "deleted": not dry_run} for name, uris in stale.items()]
 
 
 def _worker(row: Mapping[str, Any]) -> dict[str, Any]:

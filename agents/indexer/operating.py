@@ -8,7 +8,6 @@ from typing import Any, Final
 from agents.indexer.role import BATCH, writer_opener
 from agents.indexer.rows import candidate_of
 from agents.indexer.writer import CALL_S
-from agents.reuse.prompt_key import DIGESTS, digest_of
 from planner.catalog.model import Catalog
 from planner.reuse.explain import meaning
 from planner.reuse.neighbour import LATENT_NAME, tenant_mark
@@ -25,6 +24,7 @@ from streams.operator.explain import steps_of
 from streams.settings import Settings
 from streams.store.latents import EXTENSION
 from streams.store.port import ImageStore
+from streams.vectors.keys import ENCODERS, digest_of
 from streams.vectors.open import collection_of, open_vectors
 from streams.vectors.port import Selection, VectorStore, WrongCollection
 
@@ -148,7 +148,7 @@ def images_of(settings: Settings, tenant: str) -> set[str]:
 
 def _collections(settings: Settings) -> Iterator[VectorStore]:
     """The collections of every encoder that is known here, as far as they exist."""
-    for name in DIGESTS:
+    for name in ENCODERS:
         store = open_vectors(settings, digest_of(name))
         if store is None:
             return

@@ -46,7 +46,8 @@ class Indexer:
         self, source: Callable[[], Results], plans: Plans, opens: Callable[[Terms], IndexWriter] | None
     ) -> None:
         """`source`: joins the group; `opens`: opens a writer for an encoder, None where there is no vector store."""
-        self._source = source
+        self._opens_source = source
+        self._source: Results | None = None  # None: it has not joined yet
         self._plans = plans
         self._opens = opens
         self._writer: IndexWriter | None = None
@@ -57,11 +58,11 @@ class Indexer:
 
     def not_ready(self) -> str:
         """Why nothing is written now; any thread may ask."""
-        return self._trouble
+        return self._trouble or (self._source.waits_for if self._source is not None else "")
 
     def run(self, stopping: threading.Event) -> None:
         """Write until `stopping` is set."""
-        source = self._source()
+        source = self._source = self._opens_source()
         try:
             while not stopping.is_set():
                 if not self.turn(source):
@@ -81,6 +82,7 @@ class Indexer:
         if terms is not None and self._opens is not None:
             try:
                 writer = self._opened(terms)
+                writer.divide_among(source.partitions)
                 self._recall(writer, source, terms)
                 writer.write(batch, terms)
                 writer.evict(terms)
@@ -138,7 +140,6 @@ def writer_opener(settings: Settings, catalog: Catalog, store: ImageStore) -> Ca
         vectors = open_vectors(settings, key.digest)
         assert vectors is not None, "vectors.url names a store"
         vectors.ensure(key.dimension, OPEN_S)
-        logic = IndexLogic(settings.kafka.flow_partitions)
-        return IndexWriter(logic, key, vectors, store, lambda name: open_scorer(catalog.discriminator(name)))
+        return IndexWriter(IndexLogic(), key, vectors, store, lambda name: open_scorer(catalog.discriminator(name)))
 
     return open_writer

@@ -1,14 +1,18 @@
 """The index writer's share of `results`: batches, commits after both stores have what follows, and reading again."""
 
 import contextlib
+import time
 from collections.abc import Sequence
 from typing import Final, Protocol
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from schemas.errors import PochadeError
 from schemas.record import Incoming
 from schemas.topics import RESULTS, full_name
+from streams.codec.schema_wait import SchemaWait, WaitingMessages
 from streams.kafka import snapshot
+from streams.kafka.clients import ANSWER_LIMIT_S
 from streams.kafka.consumer_factory import open_member
 from streams.kafka.groups import member_config
 from streams.kafka.members import IdleMember
@@ -16,6 +20,7 @@ from streams.kafka.polling import incoming, take
 from streams.settings import Settings
 
 GROUP: Final = "indexer"
+COUNT_S: Final = 60.0  # between two looks at how many partitions `results` has
 RECALL_S: Final = 120.0  # for the results of the last hours to be read once
 
 
@@ -25,6 +30,16 @@ class Results(Protocol):
     @property
     def owned(self) -> frozenset[int]:
         """The partitions of `results` that are this reader's now."""
+        ...
+
+    @property
+    def partitions(self) -> int:
+        """Number of partitions that `results` has, those of other readers too. Raises PochadeError: nobody says."""
+        ...
+
+    @property
+    def waits_for(self) -> str:
+        """The schema without which records cannot be read, and stay; "": all can be. Any thread may ask."""
         ...
 
     def take(self, most: int, timeout_s: float) -> list[Incoming]:
@@ -49,7 +64,10 @@ class Results(Protocol):
 
 
 class ResultSource:
-    """The consumer of committed results in the group PREFIX.indexer. For one thread."""
+    """The consumer of committed results in the group PREFIX.indexer. For one thread.
+
+    A record of a newer release, and those behind it on its partition, are held back until its schema is known.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -59,16 +77,37 @@ class ResultSource:
         self._owned = set[int]()
         self._consumer = open_member(member_config(settings, group), {"isolation.level": "read_committed"})
         self._idle = IdleMember(settings, group)
+        self._schemas = SchemaWait(GROUP)
+        self._held_back = WaitingMessages(self._consumer, self._prefix, self._schemas)
+        self._partitions, self._counted_s = 0, -COUNT_S
         self._consumer.subscribe([self._topic], on_assign=self._gain, on_revoke=self._lose, on_lost=self._lose)
 
     @property
     def owned(self) -> frozenset[int]:
         return frozenset(self._owned)
 
+    @property
+    def partitions(self) -> int:
+        """Asked for once in COUNT_S, as an operator may add some."""
+        if time.monotonic() - self._counted_s >= COUNT_S:
+            try:
+                found = self._consumer.list_topics(self._topic, timeout=ANSWER_LIMIT_S).topics[self._topic]
+            except KafkaException as failure:
+                raise PochadeError(f"nobody says how many partitions {self._topic} has: {failure}") from None
+            self._partitions, self._counted_s = len(found.partitions) or self._partitions, time.monotonic()
+        if not self._partitions:
+            raise PochadeError(f"{self._topic} has no partitions: create it, for example by `pochade topics create`")
+        return self._partitions
+
+    @property
+    def waits_for(self) -> str:
+        return self._schemas.why
+
     def take(self, most: int, timeout_s: float) -> list[Incoming]:
         messages = take(self._consumer, most, timeout_s)
         self._idle.check(self._consumer, len(self._owned))
-        return [incoming(each, self._prefix) for each in messages if each.partition() in self._owned]
+        own = [each for each in messages if each.partition() in self._owned]
+        return [incoming(each, self._prefix) for each in self._held_back.readable(own)]
 
     def commit(self, batch: Sequence[Incoming]) -> None:
         ends = {record.partition: record.offset + 1 for record in batch}
@@ -79,6 +118,7 @@ class ResultSource:
 
     def rewind(self, batch: Sequence[Incoming]) -> None:
         begins = {record.partition: record.offset for record in reversed(batch)}
+        self._held_back.lose([TopicPartition(self._topic, partition) for partition in begins])  # read again, too
         for partition, offset in begins.items():
             if partition in self._owned:
                 with contextlib.suppress(KafkaException):  # it is another's by now, who begins where was committed
@@ -98,3 +138,4 @@ class ResultSource:
 
     def _lose(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._owned -= {each.partition for each in partitions}
+        self._held_back.lose(partitions)

@@ -113,6 +113,10 @@ class IndexWriter:
         metrics.REUSE_BYTES.set(self._logic.bytes)
         return len(leaving)
 
+    def divide_among(self, partitions: int) -> None:
+        """Divide the bytes among so many partitions of `results` from now on."""
+        self._logic.divide_among(partitions)
+
     def forget(self, partitions: Sequence[int]) -> None:
         """Forget what belongs to partitions that another writer has now."""
         self._logic.forget(partitions)

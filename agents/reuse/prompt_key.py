@@ -8,16 +8,13 @@ import hashlib
 import pathlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol
 
 import numpy as np
 
-from schemas.errors import PochadeError, Unknown
-from streams.shipped import INFRA
+from schemas.errors import Unknown
+from streams.vectors.keys import DEFAULT, SCORER, SCORER_DIMENSION, WORDS_DIGEST, WORDS_DIMENSION, digest_of_folder
 
-T = TypeVar("T")
-
-WORDS_DIMENSION: Final = 128
 WORD = re.compile(r"\w+")
 
 
@@ -42,12 +39,12 @@ class PromptKey(Protocol):
 class ScorerKey:
     """The prompt tower of the shipped scorer over the tiny family's text encoder: 96 values, 1 ms a prompt. Torch."""
 
-    dimension = 96
+    dimension = SCORER_DIMENSION
 
     def __init__(self, folder: pathlib.Path) -> None:
         from agents.models.scorer import Scorer  # torch: only where prompts are compared
 
-        self.digest = _digest_of_folder(folder)
+        self.digest = digest_of_folder(folder)
         self._scorer = Scorer.load(folder)
 
     def embed(self, prompts: Sequence[str]) -> np.ndarray:
@@ -57,7 +54,7 @@ class ScorerKey:
 class WordsKey:
     """A prompt's words in hashed places, without any model: for tests and load tests. It knows no synonyms."""
 
-    digest = f"words-{WORDS_DIMENSION}-1"
+    digest = WORDS_DIGEST
     dimension = WORDS_DIMENSION
 
     def embed(self, prompts: Sequence[str]) -> np.ndarray:
@@ -71,13 +68,7 @@ class WordsKey:
         return vectors / np.where(lengths == 0.0, 1.0, lengths)
 
 
-SCORER = INFRA / "models" / "scorer"
 KEYS: Final[Mapping[str, Callable[[], PromptKey]]] = {"scorer": lambda: ScorerKey(SCORER), "words": WordsKey}
-DIGESTS: Final[Mapping[str, Callable[[], str]]] = {
-    "scorer": lambda: _digest_of_folder(SCORER),
-    "words": lambda: WordsKey.digest,
-}
-DEFAULT: Final = "scorer"
 
 
 def open_key(name: str) -> PromptKey:
@@ -87,26 +78,6 @@ def open_key(name: str) -> PromptKey:
         Unknown: there is no encoder of that name.
         PochadeError: its files are missing.
     """
-    return _known(KEYS, name)()
-
-
-def digest_of(name: str) -> str:
-    """The digest of an encoder, from its files alone: no model is loaded. Raises as `open_key`."""
-    return _known(DIGESTS, name)()
-
-
-def _known(table: Mapping[str, Callable[[], T]], name: str) -> Callable[[], T]:
-    if (name or DEFAULT) not in table:
-        raise Unknown("encoder of prompts", name, table)
-    return table[name or DEFAULT]
-
-
-def _digest_of_folder(folder: pathlib.Path) -> str:
-    """A digest of the files that an encoder is read from."""
-    digest = hashlib.sha256()
-    for name in ("config.json", "model.safetensors", "tokenizer.json"):
-        try:
-            digest.update(f"{name}\0".encode() + (folder / name).read_bytes())
-        except OSError as error:
-            raise PochadeError(f"{folder} holds no {name}: train the scorer, or name another encoder") from error
-    return digest.hexdigest()[:16]
+    if (name or DEFAULT) not in KEYS:
+        raise Unknown("encoder of prompts", name, KEYS)
+    return KEYS[name or DEFAULT]()

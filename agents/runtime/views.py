@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 from planner.catalog.model import Catalog
-from planner.control.validity import check, is_newer
+from planner.control.validity import check_live, is_newer
 from planner.observation.workers import ReceivedHeartbeat
 from planner.serving.admission import MAX_ID
 from planner.serving.worker_loads import Load, LoadView, Sent
@@ -66,7 +66,7 @@ class PlanView:
             return
         self.newest, self.refusal = plan.version, ""
         try:
-            check(plan, self._catalog)
+            check_live(plan, self._catalog)
         except InvalidPlan as error:
             self.refusal = f"does not obey {error}"
             metrics.PLANS_REFUSED.labels(self._role).inc()
@@ -82,7 +82,7 @@ class PlanView:
     def fits(self, plan: Plan) -> bool:
         """Whether the plan could be obeyed with this catalog."""
         try:
-            check(plan, self._catalog)
+            check_live(plan, self._catalog)
         except InvalidPlan:
             return False
         return True

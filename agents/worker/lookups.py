@@ -1,7 +1,7 @@
 """Looks up the latents that a batch of jobs may begin from: search, guard, fetch, each within its deadline.
 
-Decisions are those of `planner/reuse/lookup.py`; here stores are asked, in threads, and a breaker is kept. Whatever a
-store does, a job is answered by its deadline: with a latent, or with the reason to run all its steps.
+`LookupLogic` (`planner/reuse/worker.py`) decides; here stores are asked, in threads. Whatever a store does, a job is
+answered by its deadline: with a latent, or with the reason to run all its steps.
 """
 
 import hashlib
@@ -15,23 +15,21 @@ from typing import Final, NamedTuple, TypeVar
 
 from agents.reuse.prompt_key import PromptKey
 from agents.worker.calls import BackgroundCalls
-from planner.reuse.breaker import Breaker, Call, Probe
-from planner.reuse.deadline import DEFAULT_RULE, DeadlineRule, saved_ms
-from planner.reuse.health import CallWindow
+from planner.reuse.deadline import DEFAULT_RULE, DeadlineRule
 from planner.reuse.lookup import (
     MAX_CANDIDATES,
     Compare,
     Found,
     Lookup,
     LookupJob,
-    before_lookup,
     choose,
-    nothing_left,
     unfit_latent,
+    without_answer,
 )
 from planner.reuse.neighbour import Miss, Neighbour, Wanted, is_named_for
 from planner.reuse.steps import Decision, FullRun, Reuse
 from planner.reuse.terms import Terms
+from planner.reuse.worker import GeneratedJobs, LookupLogic
 from schemas.errors import PochadeError
 from schemas.messages import ReuseHealth
 from streams import metrics
@@ -46,10 +44,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 THREADS: Final = 8  # lookups at a time; a store that hangs may keep them all, and the breaker opens
-LATE: Final = 0.1  # share of the deadline: a store that gives up so shortly before it was late, not wrong
 OPEN_S: Final = 5.0  # for the collection to be made
 NOT_ASKED: Final = FullRun(Miss.FAILED)
-UNANSWERED: Final = (Miss.TIMEOUT, Miss.FAILED)
 CANARY: Final = b"pochade reuse probe"  # the known object that probes fetch; equal bytes have one key
 
 
@@ -109,11 +105,9 @@ class Lookups:
         self._compare = compare
         self._clock_ms = clock_ms
         self._calls = BackgroundCalls(THREADS, "lookups")
-        self._lock = threading.Lock()
-        self._breaker = Breaker()
-        self._window = CallWindow()
-        self._deadlines = deadlines
-        self._budget_ms = deadlines.max_ms
+        self._probes = BackgroundCalls(1, "reuse-probes")
+        self._lock = threading.Lock()  # around the logic
+        self._logic = LookupLogic(clock_ms(), deadlines)
         self._canary = ""  # its URI
 
     def find(self, sought: Sequence[Sought], terms: Terms, space: LatentSpace | None) -> list[Begun]:
@@ -121,11 +115,9 @@ class Lookups:
 
         `space`: of the engine; None: it neither gives nor takes latents.
         """
-        began_ms, is_open = self._clock_ms(), self._breaker.is_open
-        firsts = [
-            before_lookup(terms, each.job, is_there=space is not None, is_open=is_open, rule=self._deadlines)
-            for each in sought
-        ]
+        began_ms = self._clock_ms()
+        with self._lock:
+            firsts = self._logic.begin(terms, [each.job for each in sought], is_there=space is not None)
         asked = [
             _Asked(each, lookup) for each, lookup in zip(sought, firsts, strict=True) if isinstance(lookup, Lookup)
         ]
@@ -143,7 +135,6 @@ class Lookups:
         except Exception:  # whatever a model raises: no store is to blame
             log.exception("prompts cannot be embedded: their jobs run all their steps")
             return
-        self._budget_ms = asked[0].lookup.deadline_ms
         searches = [self._search(each, vector, space) for each, vector in zip(asked, vectors, strict=True)]
         guard_ms = 0.0  # which no store is to blame for
         for each, search in zip(asked, searches, strict=True):
@@ -166,16 +157,13 @@ class Lookups:
 
     def _choose(self, each: _Asked, nearest: Nearest, terms: Terms, space: LatentSpace) -> None:
         """Decide on what a search found, and begin to fetch."""
-        sought = each.sought
-        if not nearest.matches:
-            each.decision = FullRun(nothing_left({reason.value: count for reason, count in nearest.dropped.items()}))
-            return
+        sought, dropped = each.sought, {reason.value: count for reason, count in nearest.dropped.items()}
         wanted = Wanted(
             tenant=sought.tenant, model=space.autoencoder, width=sought.width, height=sought.height,
             dimension=self._key.dimension,
         )  # fmt: skip
         found = self._in_time(nearest, self._clock_ms() + each.lookup.deadline_ms)
-        each.decision = choose(terms, sought.job, found, wanted, self._compare, now_ms())
+        each.decision = choose(terms, sought.job, found, wanted, self._compare, now_ms(), dropped)
         if isinstance(each.decision, Reuse):
             row = nearest.matches[each.decision.candidate].row
             each.fetch = self._calls.submit(lambda: self._fetched(row, sought, space))
@@ -198,26 +186,20 @@ class Lookups:
             each.decision = FullRun(Miss.GONE)
             log.info("a latent cannot be begun with: %s", error)
         except Exception as error:  # whatever a store and its libraries raise; TimeoutError where it does not answer
+            is_cut, left_ms = not asked.done(), deadline_ms - self._clock_ms()
             asked.cancel()
-            is_late = not asked.done() or self._clock_ms() >= deadline_ms - LATE * each.lookup.deadline_ms
-            each.decision = FullRun(Miss.TIMEOUT if is_late else Miss.FAILED)
+            each.decision = without_answer(left_ms, each.lookup.deadline_ms, is_cut=is_cut)
             log.debug("a lookup got no answer: %r", error)
         return None
 
     def _count(self, each: _Asked, took_ms: float) -> None:
-        """Tell the breaker of a lookup."""
-        decision, saved = each.decision, 0.0
-        if isinstance(decision, Reuse):
-            saved = saved_ms(each.sought.job.run_ms, decision.step / decision.steps)
-        call = Call(took_ms, saved, isinstance(decision, FullRun) and decision.why in UNANSWERED)
+        """Tell the breaker and the window of calls of a lookup."""
         metrics.LOOKUP_SECONDS.observe(took_ms / 1000)
         with self._lock:
-            if self._breaker.is_open:  # by another of the batch
-                return
-            self._breaker = self._breaker.after_call(call, self._clock_ms())
-            self._window.add(call, self._breaker)
-            if self._breaker.is_open:
-                log.warning("lookups stop (%s): jobs run all their steps until probes are good", self._breaker.opened)
+            has_opened = self._logic.finish(each.sought.job, each.decision, took_ms, self._clock_ms())
+            why = self._logic.opened
+        if has_opened:
+            log.warning("lookups stop (%s): jobs run all their steps until probes are good", why)
 
     def _fetched(self, row: VectorRow, sought: Sought, space: LatentSpace) -> Latent:
         if not is_named_for(row.latent.uri, sought.tenant):
@@ -234,40 +216,58 @@ class Lookups:
         space.check(latent, sought.width, sought.height)
         return latent
 
-    def wants_probe(self) -> bool:
-        """Whether a background probe is due."""
-        return self._breaker.wants_probe(self._clock_ms())
+    def probe_due(self) -> bool:
+        """Whether a background probe is due: behind an open breaker, and while nothing is looked up."""
+        with self._lock:
+            return self._logic.probe_due(self._clock_ms())
 
     def probe(self) -> None:
-        """Search once and fetch a known object, and tell the breaker. Takes as long as the stores do."""
-        budget_ms, took_ms = self._budget_ms, 0.0
+        """Search once and fetch a known object, within the time of a lookup; the breaker and heartbeats learn of it."""
+        with self._lock:
+            budget_ms = self._logic.budget_ms
+        took_ms = budget_ms
         try:
             if not self._canary:
-                self._vectors.ensure(self._key.dimension, OPEN_S)
-                self._canary = self._store.put("reuse-probe", CANARY, "bin")
+                self._canary = self._within(OPEN_S, self._put_canary)
             began_ms = self._clock_ms()
-            is_there = self._vectors.probe(budget_ms / 1000).dimension == self._key.dimension
-            has_failed = self._store.get(self._canary) != CANARY or not is_there
+            has_failed = not self._within(budget_ms / 1000, lambda: self._answers(budget_ms))
             took_ms = self._clock_ms() - began_ms
-        except Exception as error:  # whatever a store and its libraries raise
+        except Exception as error:  # whatever a store and its libraries raise; TimeoutError where it does not answer
             log.debug("a probe failed: %r", error)
             has_failed = True
         if has_failed:
-            self._canary, took_ms = "", budget_ms  # written again: it may have been collected
+            self._canary = ""  # written again: it may have been collected
         with self._lock:
-            self._breaker = self._breaker.after_probe(Probe(took_ms, budget_ms, has_failed), self._clock_ms())
-            self._window.add(Call(took_ms, has_failed=has_failed), self._breaker)
-            if not self._breaker.is_open:
-                log.info("lookups begin again: the stores have answered in time for a while")
+            has_closed = self._logic.probed(took_ms, self._clock_ms(), has_failed=has_failed)
+        if has_closed:
+            log.info("lookups begin again: the stores have answered in time for a while")
 
-    def report(self, hits: int, misses: dict[str, int]) -> ReuseHealth:
+    def _within(self, timeout_s: float, call: Callable[[], T]) -> T:
+        """Make a call of a probe; one that hangs keeps those behind it from being made, and they fail like it."""
+        asked = self._probes.submit(call)
+        try:
+            return asked.result(timeout_s)
+        finally:
+            asked.cancel()
+
+    def _put_canary(self) -> str:
+        self._vectors.ensure(self._key.dimension, OPEN_S)
+        return self._store.put("reuse-probe", CANARY, "bin")
+
+    def _answers(self, budget_ms: float) -> bool:
+        """Whether a search and a fetch, one after the other as for a job, give what they must."""
+        is_there = self._vectors.probe(budget_ms / 1000).dimension == self._key.dimension
+        return self._store.get(self._canary) == CANARY and is_there
+
+    def report(self, generated: GeneratedJobs) -> ReuseHealth:
         """Return what a heartbeat says; any thread may ask."""
         with self._lock:
-            return self._window.report(hits, misses)
+            return self._logic.report(generated)
 
     def close(self) -> None:
         """Give back the store's connections; nothing waits for what hangs."""
         self._calls.close()
+        self._probes.close()
         self._vectors.close()
 
 

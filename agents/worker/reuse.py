@@ -5,7 +5,6 @@ Until the encoder, the guard and the vector store are open, and where `vectors.u
 
 import logging
 import threading
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 from agents.worker.lookups import Begun, Lookups, Sought
@@ -14,8 +13,10 @@ from planner.catalog.model import Catalog
 from planner.reuse.guard import Comparison
 from planner.reuse.lookup import asked_of, before_lookup, outcome_of
 from planner.reuse.neighbour import Miss
+from planner.reuse.probing import POLL_MS
 from planner.reuse.steps import Decision, FullRun, Reuse
 from planner.reuse.terms import Terms, terms_of
+from planner.reuse.worker import GeneratedJobs
 from planner.reuse.writing import is_stored
 from schemas.errors import PochadeError
 from schemas.messages import GenerateJob, Plan, ReuseHealth
@@ -27,7 +28,6 @@ from streams.store.port import ImageStore
 
 log = logging.getLogger(__name__)
 
-TEND_S = 0.5  # between looks at the plan and the breaker
 RETRY_S = 5.0  # after opening has failed
 OPEN_S = 5.0  # for the collection to be made
 
@@ -44,8 +44,7 @@ class WorkerReuse:
         self._read: tuple[Plan | None, Terms | None] = (None, None)  # the last plan, and what it says
         self._lookups: Lookups | None = None
         self._opened_for: tuple[str, bool] | None = None  # the encoder, and whether there is a guard
-        self._hits = 0
-        self._misses = Counter[str]()
+        self._generated = GeneratedJobs()
         self._stopping = threading.Event()
 
     def start(self) -> "WorkerReuse":
@@ -90,19 +89,17 @@ class WorkerReuse:
     def count(self, decision: Decision) -> None:
         """Count a job that was generated."""
         metrics.REUSE_JOBS.labels(outcome_of(decision)).inc()
+        self._generated.add(decision)
         if isinstance(decision, Reuse):
-            self._hits += 1
             metrics.REUSE_SAVED_STEPS.inc(decision.step)
-        else:
-            self._misses[decision.why] += 1
 
     def health(self) -> ReuseHealth | None:
         """Return what a heartbeat says; None while the plan asks for no reuse, or nothing is open. For any thread."""
         lookups = self._lookups
-        return None if lookups is None else lookups.report(self._hits, dict(self._misses))
+        return None if lookups is None else lookups.report(self._generated)
 
     def tend(self) -> None:
-        """Open what the plan asks for, or probe where the breaker wants it. Takes as long as that takes.
+        """Open what the plan asks for, or test it where that is due, jobs or none. Takes as long as that takes.
 
         Raises PochadeError: what the plan asks for cannot be opened now.
         """
@@ -117,13 +114,13 @@ class WorkerReuse:
             self._lookups = self._opens(terms)
             self._opened_for = wanted
             log.info("images may begin from stored latents: encoder %r, guard %s", terms.key, wanted[1])
-        elif self._lookups is not None and self._lookups.wants_probe():
+        elif self._lookups is not None and self._lookups.probe_due():
             self._lookups.probe()
 
     def _run(self) -> None:
         wait_s = 0.0
         while not self._stopping.wait(wait_s):
-            wait_s = TEND_S
+            wait_s = POLL_MS / 1000
             try:
                 self.tend()
             except Exception as error:  # whatever a store and its libraries raise: jobs run all their steps meanwhile

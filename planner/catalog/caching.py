@@ -6,7 +6,8 @@ they send requests on; the rest says what these rest on. A level without such me
 is reused.
 
 Each route has floors of its own, as a smaller share need not be safer: where facts are equal a stored image shows them
-already, and a start in between mixes two layouts. So a plan's floors hold for the share that they were tested with.
+already, and a start in between mixes two layouts. So a plan's floors hold for the share that they were tested with, and
+plans with them offer the one level that lets them save all they may (`planner.reuse.planning.level_of`).
 """
 
 from dataclasses import dataclass, field

@@ -25,7 +25,7 @@ from planner.control.replan import (
     signals_of,
     why_now,
 )
-from planner.control.validity import check
+from planner.control.validity import CheckPlan, check_live
 from planner.observation.observation import MAX_STEP_BACK_MS, Observation, steady_ms
 from planner.observation.workers import ReceivedHeartbeat, WorkerView, live_workers
 from schemas.errors import PochadeError
@@ -116,8 +116,13 @@ class PlannerLogic:
         period_ms: int,
         silent_ms: int,
         rules: Rules = NO_OTHERS,
+        check: CheckPlan = check_live,
     ) -> None:
-        """`policies`: the policy of a name, raises Unknown. `silent_ms`: without heartbeats, a worker is lost."""
+        """`policies`: the policy of a name, raises Unknown. `silent_ms`: without heartbeats, a worker is lost.
+
+        `check`: refuses what those who obey cannot do.
+        """
+        self._check = check
         self._catalog, self._policies, self._configured, self._rules = catalog, policies, configured, rules
         self._period_ms, self._silent_ms = period_ms, silent_ms
         self._signals: Signals | None = None  # when it was planned last
@@ -195,7 +200,7 @@ class PlannerLogic:
             memory = memory_of(before, order.policy)
             policy = self._policies(order.policy)
             proposal = propose(policy, seen, self._catalog, memory, order.parameters, self._rules)
-        check(publish(proposal, before, order.policy, seen.now_ms), self._catalog)
+        self._check(publish(proposal, before, order.policy, seen.now_ms), self._catalog)
         return proposal
 
     def _keep_current(

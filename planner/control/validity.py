@@ -2,16 +2,19 @@
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from planner.catalog.entries import reuse_step, variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.option_limits import TIERS
 from planner.catalog.options import fault
-from planner.reuse.terms import terms_of
+from planner.reuse import terms
 from planner.serving.dispatch import KINDS
 from schemas.errors import InvalidPlan, Unknown
 from schemas.messages import Cascade, Plan, ReusePlan, Route
+
+CheckPlan = Callable[[Plan, Catalog], None]
+"""`check` or `check_live`."""
 
 STRATEGIES = ("models", "reuse")
 TOLERANCE = 1e-6  # of a sum of probabilities
@@ -27,7 +30,10 @@ def is_newer(version: int, candidate: Plan) -> bool:
 
 
 def check(plan: Plan, catalog: Catalog) -> None:
-    """Raise InvalidPlan, saying what is wrong, unless the plan is whole and fits the catalog."""
+    """Raise InvalidPlan, saying what is wrong, unless the plan is whole and fits the catalog.
+
+    The simulator obeys it then; live roles ask more (`check_live`).
+    """
     try:
         _check_routes(plan.routes, catalog.classes(plan.strategy), catalog)
         _check_cascades(plan.cascades, catalog)
@@ -43,6 +49,15 @@ def check(plan: Plan, catalog: Catalog) -> None:
         _check_memory(plan.memory)
         _check_reuse(plan.reuse, catalog)
     except (InvalidPlan, Unknown) as error:
+        raise InvalidPlan(f"plan {plan.version} of {plan.policy!r}: {error}") from None
+
+
+def check_live(plan: Plan, catalog: Catalog) -> None:
+    """Raise as `check`, and where the plan asks for what no live role can do, but the simulator can."""
+    check(plan, catalog)
+    try:
+        terms.check_live(plan.reuse)
+    except InvalidPlan as error:
         raise InvalidPlan(f"plan {plan.version} of {plan.policy!r}: {error}") from None
 
 
@@ -76,7 +91,7 @@ def _check_level(name: str, catalog: Catalog) -> None:
 def _check_reuse(reuse: ReusePlan | None, catalog: Catalog) -> None:
     if reuse is None:
         return
-    terms_of(reuse)
+    terms.terms_of(reuse)
     for level in reuse.hits:
         _check_level(level, catalog)
     if reuse.check is not None:

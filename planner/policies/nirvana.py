@@ -16,7 +16,7 @@ from planner.control.allocation import assign
 from planner.control.format import counted
 from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters
 from planner.observation.observation import Observation
-from planner.reuse.planning import TEXT_IMAGE, losses_of, neighbours_of, reuse_plan
+from planner.reuse.planning import TEXT_IMAGE, level_of, losses_of, neighbours_of, reuse_plan
 from planner.reuse.steps import step_of
 from planner.solvers.levels.level_mix import Mix, Offer, expected_of, offers_of, reuse_offers, routes_of
 from schemas.messages import ReuseFloor, ReusePlan
@@ -70,10 +70,17 @@ def _offers(catalog: Catalog, batch: int, group: ReusePlan | None) -> tuple[Offe
         best = catalog.best().name
         return tuple(offer for offer in offers_of(catalog, {best: batch}) if offer.level == best)
     full, *later = reuse_offers(catalog, batch, group.hits, losses_of(catalog, group))
+    tested = level_of(catalog, group.floors) if group.floors == _measured_floors(catalog) else None
+    if tested is not None:  # floors that were measured hold for the route that they were tested on
+        return full, next(offer for offer in later if offer.level == tested.name)
     most = step_of(group.floors[-1].share, catalog.level(full.variant).steps)
     steps = {level.name: level.reuse_step for level in levels_of(catalog, "reuse")}
     within = [offer for offer in later if steps[offer.level] <= most]
     return full, max(within or later, key=lambda offer: steps[offer.level])
+
+
+def _measured_floors(catalog: Catalog) -> Sequence[ReuseFloor]:
+    return catalog.reuse_profile.floors if catalog.reuse_profile is not None else ()
 
 
 def _reuse_of(seen: Observation, catalog: Catalog, whose: int, *, is_guarded: bool) -> tuple[ReusePlan | None, str]:
@@ -86,7 +93,7 @@ def _reuse_of(seen: Observation, catalog: Catalog, whose: int, *, is_guarded: bo
     key = TEXT_IMAGE if whose == MODM else ""
     if whose == MODM and not neighbours_of(profile, key):
         return None, "nobody measured how similar prompts are to stored images, so every image is begun from noise"
-    floors, named = _floors(profile, whose)
+    floors, named = _floors(catalog, profile, whose)
     group = reuse_plan(
         catalog,
         profile,
@@ -99,9 +106,12 @@ def _reuse_of(seen: Observation, catalog: Catalog, whose: int, *, is_guarded: bo
     return group, f"images begun from similar ones by {named} floors{guarded}"
 
 
-def _floors(profile: ReuseProfile, whose: int) -> tuple[Sequence[ReuseFloor], str]:
+def _floors(catalog: Catalog, profile: ReuseProfile, whose: int) -> tuple[Sequence[ReuseFloor], str]:
+    """Return the floors and whose they are; the profile's only where the catalog has the level that they hold on."""
     if whose == MODM:
         return MODM_FLOORS, "MoDM's"
     if whose == PROFILE and profile.floors:
-        return profile.floors, "the profile's"
+        if level_of(catalog, profile.floors) is not None:
+            return profile.floors, "the profile's"
+        return NIRVANA_FLOORS, "NIRVANA's (the profile's hold on no level of the catalog)"
     return NIRVANA_FLOORS, "NIRVANA's"

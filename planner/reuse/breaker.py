@@ -1,6 +1,6 @@
 """The breaker before the vector store and the store of latents: whether a worker asks them at all.
 
-    CLOSED  --- 5 of 20 calls failed or timed out -------------------> OPEN (failing)
+    CLOSED  --- 5 of 20 calls or probes failed or timed out ---------> OPEN (failing)
             --- lookups cost more than hits save, 3 windows in a row -> OPEN (unprofitable)
     OPEN    --- 5 good probes in a row, each below half the budget ---> CLOSED
 
@@ -82,7 +82,7 @@ class Breaker:
         """Return the breaker after a lookup was answered, failed or was cut; one begun before it opened is ignored."""
         if self.is_open:
             return self
-        recent = (*self.recent, call.has_failed)[-self.rule.calls :]
+        recent = self._recent(call.has_failed)
         if sum(recent) >= self.rule.max_failures:
             return self._open(Opened.FAILING, now_ms)
         after = replace(
@@ -94,9 +94,15 @@ class Breaker:
         return after._after_window(now_ms) if after.counted >= self.rule.calls else after
 
     def after_probe(self, probe: Probe, now_ms: float) -> "Breaker":
-        """Return the breaker after a background probe; while it is closed probes say nothing."""
+        """Return the breaker after a background probe.
+
+        While it is closed a probe is one of its calls, so that it opens before a job has to wait for stores that nobody
+        has asked for a while; but it saves nothing, so that the balance leaves it out.
+        """
         if not self.is_open:
-            return self
+            recent = self._recent(probe.has_failed)
+            has_failed = sum(recent) >= self.rule.max_failures
+            return self._open(Opened.FAILING, now_ms) if has_failed else replace(self, recent=recent)
         is_good = not probe.has_failed and probe.took_ms < self.rule.good_share * probe.budget_ms
         good = self.good + 1 if is_good else 0
         if good >= self.rule.good_probes and now_ms - self.opened_ms >= self.rest_ms:
@@ -113,6 +119,9 @@ class Breaker:
         if self.opened is not Opened.UNPROFITABLE:
             return 0.0
         return float(min(self.rule.max_rest_ms, self.rule.rest_ms * 2 ** min(self.rests - 1, 30)))
+
+    def _recent(self, has_failed: bool) -> tuple[bool, ...]:
+        return (*self.recent, has_failed)[-self.rule.calls :]
 
     def _after_window(self, now_ms: float) -> "Breaker":
         if self.balance_ms > 0.0:

@@ -28,13 +28,18 @@ class IndexLogic:
     Times are epoch ms. One owner.
     """
 
-    def __init__(self, partitions: int) -> None:
+    def __init__(self, partitions: int = 1) -> None:
         """`partitions`: of `results`; each has its share of the byte budget."""
-        self._partitions = max(1, partitions)
+        self.divide_among(partitions)
         self._buckets: OrderedDict[str, Bucket] = OrderedDict()  # tenant -> its tokens
         self._entries: dict[int, dict[str, Entry]] = {}  # partition -> key -> entry
         self._bytes: dict[int, int] = {}
         self._tidied_ms: float | None = None
+
+    def divide_among(self, partitions: int) -> None:
+        """Give each of so many partitions of `results` its share of the byte budget from now on."""
+        assert partitions >= 1, f"{partitions} partitions have no shares"
+        self._partitions = partitions
 
     def examine(self, ended: Ended, terms: Terms, now_ms: float) -> NotWritten | ScoreFirst | Write:
         """Decide on an image before it is scored here."""

@@ -1,6 +1,6 @@
 """The order of all checks between a job that a worker has taken and the latent that it begins from.
 
-The live worker (`agents/worker/lookups.py`) and the simulator call these; they only ask the stores in between.
+`LookupLogic` (`worker.py`) decides by `before_lookup`; the live worker and the simulated one ask the stores in between.
 
     before_lookup   the route allows it          else `route`
                     the request allows it        else `ineligible`, with the refusal
@@ -9,15 +9,16 @@ The live worker (`agents/worker/lookups.py`) and the simulator call these; they 
                     worth the time of a lookup   else `unprofitable`
                     there are stores to ask      else `absent`
                     they answered of late        else `breaker`
-    search
+    search          within the deadline           else `timeout`, `failed`
     choose          a neighbour may be used, is similar enough, states equal facts
-    fetch
+    fetch           within the same deadline
     unfit_latent    the latent is there, whole, and of this model and size
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
 
 from planner.catalog.entries import Variant
 from planner.catalog.options import ResolvedOptions, resolved_ms
@@ -27,12 +28,27 @@ from planner.reuse.guard import Comparison, Verdict, allowed_share
 from planner.reuse.neighbour import Miss, Neighbour, Wanted, fault
 from planner.reuse.steps import Candidate, Decision, FullRun, Reuse, decide, step_of
 from planner.reuse.terms import NO_GUARD, Terms
-from schemas.messages import GenerateRequest, StageReuse
+from schemas.messages import GenerateOptions, StageReuse
 
 Compare = Callable[[str, str], Comparison]
 """How the facts of two prompts compare."""
 
 MAX_CANDIDATES: Final = 3  # neighbours that a search returns
+LATE: Final = 0.1  # of the deadline: what fails with less than this left was late
+NOTHING_DROPPED: Final[Mapping[str, int]] = MappingProxyType({})
+
+
+class Requested(Protocol):
+    """A request as `job_of` reads it: a client's message, or a simulated one."""
+
+    @property
+    def prompt(self) -> str: ...
+
+    @property
+    def seed(self) -> int | None: ...
+
+    @property
+    def options(self) -> GenerateOptions: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +77,7 @@ class Found(NamedTuple):
     prompt: str
 
 
-def asked_of(request: GenerateRequest, variant: Variant, *, has_draft: bool) -> Asked:
+def asked_of(request: Requested, variant: Variant, *, has_draft: bool) -> Asked:
     """Return a request as the rules of eligibility read it; a consent that nobody knows counts as none given."""
     try:
         consent = Consent(request.options.reuse)
@@ -79,7 +95,7 @@ def asked_of(request: GenerateRequest, variant: Variant, *, has_draft: bool) -> 
 
 
 def job_of(
-    request: GenerateRequest,
+    request: Requested,
     variant: Variant,
     how: ResolvedOptions,
     route_share: float,
@@ -129,11 +145,30 @@ def _never(terms: Terms) -> Miss:
 
 
 def choose(
-    terms: Terms, job: LookupJob, found: Iterable[Found], wanted: Wanted, compare: Compare, now_ms: float
+    terms: Terms,
+    job: LookupJob,
+    found: Iterable[Found],
+    wanted: Wanted,
+    compare: Compare,
+    now_ms: float,
+    dropped: Mapping[str, int] = NOTHING_DROPPED,
 ) -> Decision:
-    """Decide by what a search found, the nearest first. Prompts are compared only as far as it can matter."""
+    """Decide by what a search found, the nearest first. Prompts are compared only as far as it can matter.
+
+    `dropped`: how many rows the search returned that failed the store's own check, by reason.
+    """
     candidates = _candidates(terms, job, found, wanted, compare, now_ms)
-    return decide(job.route_share, terms.floors, candidates, wanted, job.steps, now_ms)
+    decision = decide(job.route_share, terms.floors, candidates, wanted, job.steps, now_ms)
+    return FullRun(_nothing_left(dropped)) if decision == FullRun(Miss.NONE) else decision
+
+
+def without_answer(left_ms: float, deadline_ms: float, *, is_cut: bool) -> FullRun:
+    """Return why a job runs in full that the stores did not answer.
+
+    `left_ms`: of its deadline, when they were given up or failed; `is_cut`: they had not even failed by then. An error
+    that comes so shortly before the deadline is a store that gave up as it was late, not a wrong one.
+    """
+    return FullRun(Miss.TIMEOUT if is_cut or left_ms <= LATE * deadline_ms else Miss.FAILED)
 
 
 def _candidates(
@@ -170,8 +205,8 @@ _OF_DROPPED: Final[Mapping[str, Miss]] = {  # by what a store's check calls it, 
 _OF_UNFIT: Final[Mapping[str, Miss]] = {"autoencoder": Miss.MODEL, "shape": Miss.DIMENSION}
 
 
-def nothing_left(dropped: Mapping[str, int]) -> Miss:
-    """Why a search left no neighbour; `dropped`: how many rows it returned that failed the check, by reason."""
+def _nothing_left(dropped: Mapping[str, int]) -> Miss:
+    """Why a search left no neighbour."""
     return next((miss for reason, miss in _OF_DROPPED.items() if dropped.get(reason)), Miss.NONE)
 
 

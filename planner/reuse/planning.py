@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from planner.catalog.model import Catalog
-from planner.catalog.quality import levels_of
+from planner.catalog.quality import Level, levels_of
 from planner.catalog.reuse import Neighbours, ReuseProfile
 from planner.observation.reuse import SeenHits
 from planner.reuse.guard import Comparison, Verdict, allowed_share
@@ -42,26 +42,52 @@ def reuse_plan(
     guard: ReuseGuard | None = None,
     check: ReuseCheck | None = None,
     key: str = "",
+    levels: Sequence[Level] | None = None,
 ) -> ReusePlan:
-    """Return a plan's group with the hits that are expected on each reuse level of the catalog.
+    """Return a plan's group with the hits that are expected on each level that it offers.
 
-    `seen`: level -> what its jobs saved of late; the profile counts as PRIOR jobs.
+    `seen`: level -> what its jobs saved of late; the profile counts as PRIOR jobs. `levels`: those offered; None: every
+    reuse level of the catalog.
     """
     plan = ReusePlan(floors=tuple(floors), guard=guard, check=check, key=key)
     terms = terms_of(plan)
     hits = {}
-    for level in levels_of(catalog, "reuse"):
-        if level.reuse_step:
-            expected = expected_hits(profile, terms, level.name, level.reuse_step, catalog.level(level.variant).steps)
-            hits[level.name] = blended(expected, seen.get(level.name))
+    for level in _reuse_levels(catalog) if levels is None else levels:
+        expected = expected_hits(profile, terms, level.name, level.reuse_step, catalog.level(level.variant).steps)
+        hits[level.name] = blended(expected, seen.get(level.name))
     return replace(plan, hits=hits)
 
 
+def level_of(catalog: Catalog, floors: Sequence[ReuseFloor]) -> Level | None:
+    """Return the reuse level of the smallest K on which each floor saves all that it may; None: the catalog has none.
+
+    On a level with a smaller K the floors act as min(route, floor), at shares that they were not tested with; one with
+    a larger K saves nothing more.
+    """
+    most = max((floor.share for floor in floors), default=0.0)
+    reaching = [
+        level
+        for level in _reuse_levels(catalog)
+        if level.reuse_step >= max(1, step_of(most, catalog.level(level.variant).steps))
+    ]
+    return min(reaching, key=lambda level: level.reuse_step, default=None)
+
+
+def _reuse_levels(catalog: Catalog) -> list[Level]:
+    return [level for level in levels_of(catalog, "reuse") if level.reuse_step]
+
+
 def guarded_plan(catalog: Catalog, profile: ReuseProfile, seen: Mapping[str, SeenHits]) -> ReusePlan | None:
-    """Return a plan's group with the profile's floors and guard and the catalog's check; None: none were measured."""
-    if not profile.floors or profile.guard is None:
+    """Return a plan's group with the profile's floors and guard, the catalog's check, and the one level that they fit.
+
+    None: no floors or guard were measured, or the catalog has no level on which the floors were tested (`level_of`).
+    """
+    level = level_of(catalog, profile.floors)
+    if not profile.floors or profile.guard is None or level is None:
         return None
-    return reuse_plan(catalog, profile, profile.floors, seen, guard=profile.guard, check=check_of(catalog))
+    return reuse_plan(
+        catalog, profile, profile.floors, seen, guard=profile.guard, check=check_of(catalog), levels=(level,)
+    )
 
 
 def losses_of(catalog: Catalog, plan: ReusePlan) -> Mapping[str, float]:

@@ -1,26 +1,19 @@
 """When a worker tests retrievals in the background: behind an open breaker, and while no job asks for any.
 
 Source: ARGUS 4.6, which "constantly also runs test retrieval requests in the background" while it serves smaller
-models. Without these nobody would notice that a store which was slow, and never failed, is quick again.
+models. Without these nobody would notice that a store which was slow, and never failed, is quick again. A plan of the
+strategy `models`, a worker whose level asks for no reuse and an hour without jobs are one case: nothing was looked up.
 """
 
+from typing import Final
+
 from planner.reuse.breaker import Breaker
-from schemas.messages import Plan
 
-REUSE = "reuse"  # the strategy under which jobs ask for lookups
-
-
-def is_idle(plan: Plan) -> bool:
-    """Whether a plan asks for reuse, but sends no job to be begun from a stored latent, as the fleet is away."""
-    return plan.reuse is not None and plan.strategy != REUSE and not _has_reuse_level(plan)
+POLL_MS: Final = 500.0  # between two looks at whether a probe is due
 
 
-def probe_due(breaker: Breaker, looked_ms: float, now_ms: float, *, is_idle: bool) -> bool:
-    """Whether a background probe is due. `looked_ms`: when the worker looked anything up or probed the last time."""
+def probe_due(breaker: Breaker, asked_ms: float, now_ms: float) -> bool:
+    """Whether a background probe is due. `asked_ms`: when the stores last answered a lookup or a probe, or did not."""
     if breaker.is_open:
         return breaker.wants_probe(now_ms)
-    return is_idle and not 0.0 <= now_ms - looked_ms < breaker.rule.probe_ms
-
-
-def _has_reuse_level(plan: Plan) -> bool:
-    return any("~" in level for route in plan.routes for level, share in route.levels.items() if share > 0)
+    return not 0.0 <= now_ms - asked_ms < breaker.rule.probe_ms

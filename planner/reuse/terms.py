@@ -18,6 +18,8 @@ from planner.serving.quotas import Quota
 from schemas.errors import InvalidPlan, PochadeError, Unknown
 from schemas.messages import ReuseGuard, ReusePlan, ReuseStorage
 
+LIVE_KEYS: Final = ("scorer", "words")  # encoders of prompts that workers and the index writer have; "": the first
+LIVE_EVICTIONS: Final = ("fifo",)  # orders that the index writer can keep: nobody tells it what an image is used for
 UNLIMITED: Final = Quota()
 NO_GUARD: Final = 1.0  # share that a comparison would allow: similarity and the route alone decide
 
@@ -150,6 +152,21 @@ def terms_of(plan: ReusePlan) -> Terms:
         max_bytes=storage.max_bytes,
         eviction=storage.eviction,
         hits=MappingProxyType(dict(plan.hits)),
+    )
+
+
+def check_live(plan: ReusePlan | None) -> None:
+    """Raise InvalidPlan where a plan's group asks for what the simulator alone can do; None asks for nothing."""
+    if plan is None:
+        return
+    eviction = plan.storage.eviction
+    _require(
+        plan.key in ("", *LIVE_KEYS),
+        f"no worker has the encoder {plan.key!r} of prompts, the simulator alone: use one of {', '.join(LIVE_KEYS)}",
+    )
+    _require(
+        eviction in LIVE_EVICTIONS,
+        f"no index writer can evict by {eviction!r}, the simulator alone: use {' or '.join(LIVE_EVICTIONS)}",
     )
 
 

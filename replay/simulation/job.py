@@ -40,6 +40,7 @@ class Job:
 
     # Of a request that asks for nothing but an image, as most do; `wishes.WishJob` has its own.
     tier, tenant, quality, options = ORDINARY, "", "auto", AS_IT_IS
+    prompt, seed = "", None  # traces of simulations carry neither
     images = 1
     judged = 1  # of them, where a cascade holds for its level
     limit_ms: float | None = None  # from its arrival, within which it is answered in time; None: the SLO
@@ -54,7 +55,7 @@ class Job:
         self.step = 0  # of the variant's, where it begins with a draft or a stored latent
         self.share = 0.0  # of its steps, that its level lets a stored latent save; 0: none
         self.expected_ms: float | None = None  # mean run time until it was looked up; None: it needs no lookup
-        self.reuse: Decision | None = None  # of its lookup; None: there was none
+        self.reuse: Decision | None = None  # of its lookup; None: its plan asked for no reuse
         self.is_under_way = False  # it arrived while the fleet changed its strategy
         self.how: ResolvedOptions | None = None  # apart from how many; None: as its variant does, from `step` on
         self.attempt = 1  # as its record says

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from confluent_kafka import KafkaError, KafkaException
 
 from schemas.errors import PochadeError
-from schemas.messages import Heartbeat, Plan
+from schemas.messages import Heartbeat, Plan, ReusePlan
 from schemas.record import Incoming
 from schemas.topics import DLQ, FLEET, PLAN, RESULTS, TABLE, full_name
 from streams.broker import probe
@@ -21,7 +21,7 @@ from streams.kafka.clients import ANSWER_LIMIT_S, client_config
 from streams.kafka.lease import KafkaLease
 from streams.kafka.members import members_of
 from streams.kafka.offsets import unread
-from streams.operator import checks, cluster
+from streams.operator import checks, cluster, reuse_checks, reuse_index
 from streams.operator.checks import READS, Attendance, Check, fail, ok, warn
 from streams.operator.cluster import Found, differences, expected, variants_of
 from streams.security.properties import check_properties
@@ -30,6 +30,7 @@ from streams.store.open import open_store
 from streams.vectors.open import open_vectors
 from streams.visible import counted
 
+INDEXER = "indexer"  # its group is checked where a plan asks for reuse
 READ_S = 15.0
 VECTORS_S = 5.0
 HOUR_MS = 3_600_000
@@ -169,8 +170,30 @@ def _traffic(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
     yield workers
     yield from checks.check_jobs(found, live, settings.kafka.prefix)
     yield _clocks(settings, beats)
-    yield checks.check_plan(_plan(settings) if PLAN in found else None, now)
+    plan = _plan(settings) if PLAN in found else None
+    yield checks.check_plan(plan, now)
+    if plan is not None and plan.reuse is not None:
+        yield from _reuse(settings, plan.reuse)
     yield checks.check_dead_letters(len(_read(settings, DLQ, now - HOUR_MS)) if DLQ in found else 0)
+
+
+def _reuse(settings: Settings, plan: ReusePlan) -> Iterator[Check]:
+    """Check the index that a plan with reuse needs."""
+    unnamed = reuse_checks.check_store_named(settings.vectors.url)
+    if unnamed is not None:
+        yield unnamed
+        return
+
+    def stale() -> Check:
+        variants = load(settings.catalog, settings.published).variants.keys()
+        latents = reuse_index.stale_latents(settings, variants, plan.storage.ttl_s, READ_S)
+        return reuse_checks.check_stale_rows(latents)
+
+    rights = "allow DESCRIBE on the groups PREFIX.*"
+    yield _checked("indexer", lambda: reuse_checks.check_indexer(attendance(settings, INDEXER, RESULTS)), rights)
+    index = "correct vectors.*, or `pochade up` for lite"
+    yield _checked("index", lambda: reuse_checks.check_collection(reuse_index.collection(settings, plan.key)), index)
+    yield _checked("stale rows", stale, f"allow READ on PREFIX.{RESULTS}, and correct the catalog")
 
 
 def _clocks(settings: Settings, beats: list[tuple[int, Heartbeat]]) -> Check:
@@ -196,14 +219,16 @@ def _plan(settings: Settings) -> Plan | None:
         return newest(log)
 
 
-def attendance(settings: Settings, role: str) -> Attendance:
+def attendance(settings: Settings, role: str, reads: str = "") -> Attendance:
     """Return the number of members of the group PREFIX.ROLE, and of its uncommitted records, without joining it.
+
+    `reads`: the topic that it reads; "": as every deployment's roles do.
 
     Raises:
         PochadeError: the cluster does not answer, or this user may not read the group's offsets.
     """
     prefix = settings.kafka.prefix
-    group, topic = f"{prefix}.{role}", full_name(prefix, READS[role])
+    group, topic = f"{prefix}.{role}", full_name(prefix, reads or READS[role])
     try:
         spans = unread(settings, topic, group)
     except KafkaException as failure:

@@ -39,7 +39,7 @@ def reuse_of(seen: Observation, catalog: Catalog, memory: Mapping[str, Any]) -> 
         return ReuseChoice()
     plan = guarded_plan(catalog, profile, seen.reuse.hits if seen.reuse else {})
     if plan is None:
-        return ReuseChoice(why_not="the profile of reuse has no floors and guard")
+        return ReuseChoice(why_not="the profile of reuse has no floors and guard, or no level that they were tested on")
     full, *later = expected_levels(catalog, plan.hits, losses_of(catalog, plan))
     gaining = tuple(level for level in later if _gains(full, level, catalog))
     if not gaining:

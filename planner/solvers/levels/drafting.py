@@ -45,7 +45,7 @@ PARAMETERS = {
 
 
 NO_PROFILE = "nothing is reused, as the catalog has no profile of reuse"
-NO_GUARD = "nothing is reused, as the profile of reuse has no floors and guard"
+NO_GUARD = "nothing is reused, as the profile of reuse has no floors and guard, or no level that they were tested on"
 
 
 class Task(NamedTuple):

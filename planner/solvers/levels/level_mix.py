@@ -169,11 +169,14 @@ def reuse_offers(
 
 
 def expected_levels(catalog: Catalog, hits: Mapping[str, float], losses: Mapping[str, float]) -> tuple[Level, ...]:
-    """Return the variant that is reused, in full, and its reuse levels as means over hits and misses."""
+    """Return the variant that is reused, in full, and its reuse levels as means over hits and misses.
+
+    Of the reuse levels those that `hits` names: a plan with floors offers no other (`planner.reuse.planning.level_of`).
+    """
     levels = levels_of(catalog, "reuse")
     full = next(level for level in levels if not level.reuse_step)
-    later = [_with_loss(full, level, losses) for level in levels if level.reuse_step]
-    return full, *(_expected(full, level, hits.get(level.name, 0.0)) for level in later)
+    later = [_with_loss(full, level, losses) for level in levels if level.name in hits]
+    return full, *(_expected(full, level, hits[level.name]) for level in later)
 
 
 def _with_loss(full: Level, level: Level, losses: Mapping[str, float]) -> Level:

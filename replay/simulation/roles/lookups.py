@@ -1,25 +1,25 @@
-"""Lookups of stored latents: what a worker does between taking a job and generating it, by the rules of planner/reuse.
+"""Lookups of stored latents: what a worker does between taking a job and generating it.
 
+`LookupLogic` and `choose` of `planner/reuse` decide, as for the live worker; here a store answers them, or does not.
 Jobs of one batch are looked up together; the call begins when the last is answered, cut, or not asked for. Live a
 lookup runs beside the encoding of the prompts, so that its time here is the most that it can add.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
-from planner.catalog.options import resolve_options, resolved_ms
+from planner.catalog.options import AS_IT_IS, resolve_options
 from planner.catalog.reuse import ReuseProfile
-from planner.reuse.breaker import Call, Probe
-from planner.reuse.deadline import lookup_deadline_ms, saved_ms
-from planner.reuse.eligibility import Asked, Consent, lookup_refusal
-from planner.reuse.neighbour import Miss, Neighbour, Wanted
-from planner.reuse.planning import guard_share, neighbours_of
-from planner.reuse.probing import is_idle, probe_due
-from planner.reuse.steps import Candidate, Decision, FullRun, Reuse, decide, step_of
+from planner.reuse.guard import Comparison
+from planner.reuse.lookup import Found, Lookup, LookupJob, choose, job_of, without_answer
+from planner.reuse.neighbour import Neighbour, Wanted
+from planner.reuse.planning import comparison_of, neighbours_of
+from planner.reuse.probing import POLL_MS
+from planner.reuse.steps import Decision, FullRun, Reuse
 from planner.reuse.terms import Terms, terms_of
+from planner.reuse.worker import UNANSWERED
 from replay.simulation.draws.neighbours import NeighbourDraws, lookup_times_ms
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
@@ -28,8 +28,6 @@ from replay.simulation.roles.plan_state import PlanState
 from replay.simulation.roles.worker import Worker
 from replay.simulation.roles.worker_lookups import WorkerLookups
 from schemas.messages import Plan
-
-TEND_MS: Final = 1000.0  # between two looks at the breakers
 
 
 class VectorStore:
@@ -61,8 +59,9 @@ class Looked(NamedTuple):
     """A job after its lookup: how it begins, and what the lookup took."""
 
     job: Job
+    asked: LookupJob
     decision: Decision
-    call: Call | None  # None: the stores were not asked
+    took_ms: float | None = None  # until the answer, or the deadline; None: the stores were not asked
 
 
 class Lookups:
@@ -74,6 +73,9 @@ class Lookups:
         self.store, self.metrics = VectorStore(agenda, self._profile, seed), ReuseMetrics()
         self._read: tuple[Plan | None, Terms | None] = (None, None)  # the last plan, and what it says
         self._drawn: dict[str, NeighbourDraws] = {}  # by the plan's key
+        self._plain: dict[
+            tuple[str, float], LookupJob
+        ] = {}  # variant, share -> as all requests without wishes are read
         self.is_used = False  # a plan has asked for reuse
 
     def terms(self) -> Terms | None:
@@ -85,59 +87,77 @@ class Lookups:
         return self._read[1]
 
     def tend(self, workers: Callable[[], Sequence[Worker]]) -> None:
-        """Begin to look after the workers' breakers, once a plan asks for reuse."""
+        """Begin to test the store in the background for the workers, once a plan asks for reuse."""
         if not self.is_used and self.terms() is not None:
             self.is_used = True
             self._tend(workers)
 
     def find(self, worker: Worker, jobs: Sequence[Job], then: Callable[[Worker], None]) -> bool:
-        """Look up jobs whose level asks for it, together: True: `then(worker)` comes when each knows where it begins.
+        """Look up the jobs of a batch together: True: `then(worker)` comes when each knows where it begins.
 
-        False: the stores were not asked, and each knows it now.
+        False: the store was not asked, and each knows it now.
         """
-        terms, own = self.terms(), self._of(worker)
-        assert terms is not None, "a lookup without a plan that asks for it"
-        looked = [self._look_up(job, terms, own) for job in jobs]
-        took_ms = max((each.call.took_ms for each in looked if each.call), default=0.0)
-        if took_ms > 0.0:
-            self._agenda.at(self._agenda.now_ms + took_ms, self._answered, (worker, looked, then))
+        terms = self.terms()
+        if terms is None:
+            for job in jobs:
+                _begin(job, None)
+            return False
+        asked = [self._as_asked(job) for job in jobs]
+        firsts = self._of(worker).begin(terms, asked)
+        looked = [self._look_up(*each, terms) for each in zip(jobs, asked, firsts, strict=True)]
+        times_ms = [each.took_ms for each in looked if each.took_ms is not None]
+        if times_ms:
+            self._agenda.at(self._agenda.now_ms + max(times_ms), self._answered, (worker, looked, then))
             return True
         self._settle(worker, looked)
         return False
 
+    def on_generated(self, worker: Worker) -> None:
+        """Count the jobs of a worker's call, as a live worker does: once they are generated."""
+        own = self._of(worker)
+        self.metrics.jobs += len(worker.call)
+        for job in worker.call:
+            if job.reuse is not None:
+                own.generated(job.reuse)
+                if job.share:
+                    self.metrics.on_decided(job.reuse)
+
     def _of(self, worker: Worker) -> WorkerLookups:
         if worker.lookups is None:
-            worker.lookups = WorkerLookups(looked_ms=self._agenda.now_ms)
+            worker.lookups = WorkerLookups(self._agenda.now_ms)
         return worker.lookups
 
-    def _look_up(self, job: Job, terms: Terms, own: WorkerLookups) -> Looked:
-        variant = self._catalog.level(job.variant)
-        steps, run_ms = _in_full(job, variant)
-        share = min(job.share, terms.max_share)
-        miss = _without_asking(job, terms, steps)
-        deadline_ms = None if miss else lookup_deadline_ms(run_ms, share)
-        if miss or deadline_ms is None or own.breaker.is_open:
-            return Looked(job, FullRun(miss or (Miss.UNPROFITABLE if deadline_ms is None else Miss.BREAKER)), None)
-        own.budget_ms = deadline_ms
-        took_ms = self.store.answer_ms()
-        if took_ms > deadline_ms:
-            return Looked(job, FullRun(Miss.TIMEOUT), Call(deadline_ms, has_failed=True))
-        decision = self._decided(job, terms, variant, steps)
-        saved = saved_ms(run_ms, decision.step / steps) if isinstance(decision, Reuse) else 0.0
-        return Looked(job, decision, Call(took_ms, saved))
+    def _as_asked(self, job: Job) -> LookupJob:
+        if job.options is not AS_IT_IS or job.draft is not None or job.attempts > 1:
+            return self._read_job(job)
+        key = job.variant, job.share
+        if key not in self._plain:
+            self._plain[key] = self._read_job(job)
+        return self._plain[key]
 
-    def _decided(self, job: Job, terms: Terms, variant: Variant, steps: int) -> Decision:
+    def _read_job(self, job: Job) -> LookupJob:
+        variant = self._catalog.level(job.variant)
+        how = resolve_options(job.options, variant)
+        return job_of(job, variant, how, job.share, has_draft=job.draft is not None, attempt=job.attempts)
+
+    def _look_up(self, job: Job, asked: LookupJob, first: Lookup | FullRun, terms: Terms) -> Looked:
+        if isinstance(first, FullRun):
+            return Looked(job, asked, first)
+        took_ms = self.store.answer_ms()
+        if took_ms > first.deadline_ms:
+            return Looked(job, asked, without_answer(0.0, first.deadline_ms, is_cut=True), first.deadline_ms)
+        return Looked(job, asked, self._chosen(job, asked, terms), took_ms)
+
+    def _chosen(self, job: Job, asked: LookupJob, terms: Terms) -> Decision:
         """Decide by the neighbour that was drawn: a row of the job's own tenant, model and size."""
         if terms.key not in self._drawn:
             self._drawn[terms.key] = NeighbourDraws(neighbours_of(self._profile, terms.key), self._seed)
         drawn = self._drawn[terms.key].at(job.number)
-        if drawn is None:
-            return FullRun(Miss.NONE)
-        row = {"tenant": job.tenant, "model": variant.name, "width": variant.width, "height": variant.height}
-        wanted, now_ms = Wanted(**row, dimension=0), self._agenda.now_ms  # type: ignore[arg-type]
-        neighbour = Neighbour(**row, dimension=0, similarity=drawn.similarity, expires_ms=2**53)  # type: ignore[arg-type]
-        candidate = Candidate(neighbour, guard_share(terms.guard, drawn.verdict))
-        return decide(job.share, terms.floors, [candidate], wanted, steps, now_ms)
+        is_a = {"tenant": job.tenant, "model": job.variant, "width": 0, "height": 0, "dimension": 0}
+        found = [] if drawn is None else [
+            Found(Neighbour(**is_a, similarity=drawn.similarity, expires_ms=2**53), drawn.verdict)  # type: ignore[arg-type]
+        ]  # fmt: skip
+        return choose(terms, asked, found, Wanted(**is_a), _compared, self._agenda.now_ms)  # type: ignore[arg-type]
 
     def _answered(self, found: tuple[Worker, list[Looked], Callable[[Worker], None]]) -> None:
         worker, looked, then = found
@@ -147,53 +167,42 @@ class Lookups:
 
     def _settle(self, worker: Worker, looked: Sequence[Looked]) -> None:
         own, now_ms = self._of(worker), self._agenda.now_ms
-        for job, decision, call in looked:
-            if call is not None:
-                self.metrics.on_lookup(call.took_ms, has_failed=call.has_failed)
-                if not own.breaker.is_open:
-                    own.add(call, own.breaker.after_call(call, now_ms), now_ms)
-            self._begin(job, decision, own)
-
-    def _begin(self, job: Job, decision: Decision, own: WorkerLookups) -> None:
-        variant = self._catalog.level(job.variant)
-        if isinstance(decision, Reuse):
-            own.hits += 1
-            job.begin_at(decision.step, decision.step * variant.steps // decision.steps)
-        else:
-            own.misses[decision.why] += 1
-            job.begin_at(0, 0)
-        job.reuse = decision
-        self.metrics.on_decided(decision)
+        for job, asked, decision, took_ms in looked:
+            if took_ms is not None:
+                own.finish(asked, decision, took_ms, now_ms)
+                has_failed = isinstance(decision, FullRun) and decision.why in UNANSWERED
+                self.metrics.on_lookup(took_ms, has_failed=has_failed)
+            _begin(job, decision, self._catalog.level(job.variant).steps)
 
     def _tend(self, workers: Callable[[], Sequence[Worker]]) -> None:
-        now_ms, plan = self._agenda.now_ms, self._board.plan
-        if plan.reuse is not None:
-            has_no_jobs = is_idle(plan)
+        now_ms = self._agenda.now_ms
+        if self.terms() is not None:
             for worker in workers():
-                own = self._of(worker)
-                if probe_due(own.breaker, own.looked_ms, now_ms, is_idle=has_no_jobs):
-                    self._probe(own, now_ms)
-        self._agenda.at(now_ms + TEND_MS, self._tend, workers)
+                if not worker.is_probing and self._of(worker).logic.probe_due(now_ms):
+                    self._probe(worker)
+        self._agenda.at(now_ms + POLL_MS, self._tend, workers)
 
-    def _probe(self, own: WorkerLookups, now_ms: float) -> None:
-        """Search and fetch a known object in the background; the answer counts as of now."""
-        took_ms = min(own.budget_ms, self.store.answer_ms())
-        probe = Probe(took_ms, own.budget_ms, has_failed=took_ms >= own.budget_ms)
-        own.add(Call(took_ms, has_failed=probe.has_failed), own.breaker.after_probe(probe, now_ms), now_ms)
+    def _probe(self, worker: Worker) -> None:
+        """Search and fetch a known object in the background, within the time of a lookup."""
+        took_ms = min(self._of(worker).logic.budget_ms, self.store.answer_ms())
+        worker.is_probing = True
+        self._agenda.at(self._agenda.now_ms + took_ms, self._probed, (worker, took_ms))
 
-
-def _without_asking(job: Job, terms: Terms, steps: int) -> Miss | None:
-    """Why a job is not looked up, before time and breaker count."""
-    if lookup_refusal(_asked(job)):
-        return Miss.INELIGIBLE
-    return None if step_of(min(job.share, terms.max_share), steps) else Miss.STEPS
+    def _probed(self, probe: tuple[Worker, float]) -> None:
+        worker, took_ms = probe
+        worker.is_probing = False
+        self._of(worker).probed(took_ms, self._agenda.now_ms)
 
 
-def _asked(job: Job) -> Asked:
-    return Asked(consent=Consent(job.options.reuse), has_draft=job.draft is not None, options=job.options)
+def _begin(job: Job, decision: Decision | None, own_steps: int = 0) -> None:
+    """Let a job begin as it was decided; one of a level without reuse begins as it did: over a draft, or from noise."""
+    job.reuse = decision
+    if isinstance(decision, Reuse):
+        job.begin_at(decision.step, decision.step * own_steps // decision.steps)
+    elif job.share:
+        job.begin_at(0, 0)
 
 
-def _in_full(job: Job, variant: Variant) -> tuple[int, float]:
-    """Steps of a job, and the time of all of them, in ms."""
-    how = resolve_options(job.options, variant)
-    return how.steps, resolved_ms(variant, how)
+def _compared(_prompt: str, verdict: str) -> Comparison:
+    """How facts compare was drawn: a simulated neighbour's prompt is the verdict on it."""
+    return comparison_of(verdict)

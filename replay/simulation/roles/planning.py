@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from planner.control.planning import Order, PlannerLogic, PlanRequest
 from planner.control.propose import Rules
+from planner.control.validity import check
 from planner.observation.workers import ReceivedHeartbeat
 from planner.policies import named
 from replay.simulation.draws.delays import Delay
@@ -29,6 +30,7 @@ def logic_of(setup: Setup) -> PlannerLogic:
         period_ms=NEVER_MS if setup.looks else int(setup.period_ms),
         silent_ms=int(setup.timing.silent_ms),
         rules=Rules(sheds=setup.sheds, dispatch=setup.dispatch),
+        check=check,
     )
 
 

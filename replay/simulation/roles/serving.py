@@ -72,7 +72,8 @@ class Serving:
                 self._fetch_drafts(worker, batch)
                 return True
             alive = [job for job in batch if self._is_alive(job)]
-            if self.lookups.is_used and self._looks_up(worker, alive):
+            if alive and self.lookups.is_used and self.lookups.find(worker, alive, self._on_looked_up):
+                worker.call = alive  # it waits: only then it is known how long each takes
                 return True
             wanted = [job for job in alive if self._is_in_time(job, worker)]
             if wanted:
@@ -83,14 +84,6 @@ class Serving:
     def _begin_calls(self, worker: Worker, wanted: list[Job]) -> None:
         worker.calls = deque(group_by_call(wanted, _how) if len(wanted) > 1 else (wanted,))
         self._begin_call(worker)
-
-    def _looks_up(self, worker: Worker, alive: list[Job]) -> bool:
-        """Whether a batch waits for lookups, before it is known how long its jobs take."""
-        asking = [job for job in alive if job.share] if self.lookups.terms() is not None else []
-        if not asking or not self.lookups.find(worker, asking, self._on_looked_up):
-            return False
-        worker.call = alive
-        return True
 
     def _on_looked_up(self, worker: Worker) -> None:
         """Generate the jobs of a batch that can be in time, now that each knows where it begins."""
@@ -147,14 +140,14 @@ class Serving:
         worker.call = call = worker.calls.popleft()
         late = self._late_of.get(worker.variant, self._late)
         worker.call_ms = self._times.of_call(call) + sum([late.next_ms() * job.images for job in call])
-        if self.lookups.is_used:
-            self.lookups.metrics.jobs += len(call)
         self._agenda.at(self._agenda.now_ms + worker.call_ms, self._on_generated, worker)
 
     def _on_generated(self, worker: Worker) -> None:
         if not worker.is_up:
             return
         worker.busy_ms += worker.call_ms
+        if self.lookups.is_used:
+            self.lookups.on_generated(worker)
         if self._store.is_there:
             self._on_stored(worker)
         else:

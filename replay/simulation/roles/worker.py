@@ -15,7 +15,8 @@ class Worker:
     __slots__ = (
         "batches", "beat_is_due", "beaten_ms", "busy_ms", "call", "call_ms", "calls", "heard_partitions",
         "heard_remaining_ms", "heard_reuse", "heard_state", "heard_variant", "id", "in_hand_ms", "is_absolved",
-        "is_up", "logic", "lookups", "member", "since_ms", "started_ms", "state", "stopped_ms", "variant", "window",
+        "is_probing", "is_up", "logic", "lookups", "member", "since_ms", "started_ms", "state", "stopped_ms", "variant",
+        "window",
     )  # fmt: skip
 
     def __init__(self, worker_id: str, now_ms: float) -> None:
@@ -33,6 +34,7 @@ class Worker:
         self.since_ms = 0.0
         self.logic: WorkerLogic | None = None  # of its variant
         self.lookups: WorkerLookups | None = None  # of stored latents; None: no plan has asked it for any
+        self.is_probing = False  # a test of the vector store in the background is under way
         self.beaten_ms = now_ms
         self.beat_is_due = False  # sooner than the period says
         self.heard_variant, self.heard_state, self.heard_remaining_ms = "", "", 0.0

@@ -1,56 +1,46 @@
-"""What one simulated worker knows of its lookups: the breaker before the stores, and what its heartbeats say."""
+"""What one simulated worker knows of its lookups: the live worker's own object, and the last report of it."""
 
-import math
-from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final
 
-from planner.reuse.breaker import Breaker, Call, unanswered_share
-from planner.reuse.deadline import DEFAULT_RULE
+from planner.reuse.deadline import DEFAULT_RULE, DeadlineRule
+from planner.reuse.lookup import Lookup, LookupJob
+from planner.reuse.steps import Decision, FullRun
+from planner.reuse.terms import Terms
+from planner.reuse.worker import GeneratedJobs, LookupLogic
 from schemas.messages import ReuseHealth
 
-WINDOW: Final = 100  # calls that a heartbeat looks back on
-CLOSED: Final = "closed"
 
-
-@dataclass(slots=True)
 class WorkerLookups:
-    """What one worker knows of its lookups."""
+    """One worker's logic of lookups, and its counts. A report is kept until something changes: heartbeats are many."""
 
-    breaker: Breaker = field(default_factory=Breaker)
-    recent: deque[Call] = field(default_factory=lambda: deque(maxlen=WINDOW))
-    hits: int = 0
-    misses: Counter[str] = field(default_factory=Counter)
-    looked_ms: float = 0.0  # when it looked anything up, or probed, the last time
-    budget_ms: float = DEFAULT_RULE.max_ms  # the newest deadline
-    health: ReuseHealth | None = None  # as it was reported last; None: something has changed since
+    __slots__ = ("_generated", "_health", "logic")
 
-    def add(self, call: Call, after: Breaker, now_ms: float) -> None:
-        """Add a lookup or a probe; those before the breaker opened or closed say nothing any more."""
-        before, self.breaker, self.looked_ms, self.health = self.breaker, after, now_ms, None
-        self.recent.append(call)
-        if before.opened is not after.opened:
-            rule = after.rule
-            keep = rule.max_failures if after.is_open else rule.good_probes
-            while len(self.recent) > keep:
-                self.recent.popleft()
+    def __init__(self, now_ms: float, deadlines: DeadlineRule = DEFAULT_RULE) -> None:
+        self.logic = LookupLogic(now_ms, deadlines)
+        self._generated = GeneratedJobs()
+        self._health: ReuseHealth | None = None
+
+    def begin(self, terms: Terms, jobs: Sequence[LookupJob]) -> list[Lookup | FullRun]:
+        """Decide for each job of a batch whether the stores are asked; a simulated engine takes latents."""
+        return self.logic.begin(terms, jobs, is_there=True)
+
+    def finish(self, job: LookupJob, decision: Decision, took_ms: float, now_ms: float) -> None:
+        """Learn what a lookup came to."""
+        self._health = None
+        self.logic.finish(job, decision, took_ms, now_ms)
+
+    def probed(self, took_ms: float, now_ms: float) -> None:
+        """Learn what a probe came to."""
+        self._health = None
+        self.logic.probed(took_ms, now_ms)
+
+    def generated(self, decision: Decision) -> None:
+        """Count a job that was generated."""
+        self._health = None
+        self._generated.add(decision)
 
     def report(self) -> ReuseHealth:
         """Return what a heartbeat says."""
-        if self.health is None:
-            times_ms = sorted(call.took_ms for call in self.recent)
-            self.health = ReuseHealth(
-                breaker=self.breaker.opened.value or CLOSED,
-                lookups=len(self.recent),
-                unanswered=unanswered_share(tuple(self.recent)),
-                p50_ms=_percentile(times_ms, 0.5),
-                p95_ms=_percentile(times_ms, 0.95),
-                hits=self.hits,
-                misses=dict(self.misses),
-            )
-        return self.health
-
-
-def _percentile(rising_ms: Sequence[float], share: float) -> float:
-    return rising_ms[min(len(rising_ms) - 1, math.ceil(share * len(rising_ms)) - 1)] if rising_ms else 0.0
+        if self._health is None:
+            self._health = self.logic.report(self._generated)
+        return self._health

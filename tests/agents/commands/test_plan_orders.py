@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -9,11 +10,11 @@ from click.testing import CliRunner
 from agents.commands import plan_reading
 from agents.commands.plan import plan
 from agents.commands.plan_reading import Published
-from schemas.errors import PochadeError
+from schemas.errors import InvalidPlan, PochadeError
 from schemas.messages import Pin, Plan
 from streams.control import topic as control
 from streams.settings import load
-from tests.builders import a_cascade, a_plan
+from tests.builders import a_cascade, a_plan, a_reuse_plan
 
 PLAN_1, PLAN_4 = a_plan(version=1, policy="hadis"), a_plan(version=4, policy="diffserve", cascades=())
 PIN = Pin(policy="argus", parameters={"hold": 0.2}, by="ann", created_ms=1)
@@ -131,3 +132,15 @@ def test_cascades_are_reported_the_same_way_wherever_they_are(said: Said) -> Non
     assert reported in said("diff")
     solved = said("solve", "--policy", "diffserve-static", "--demand", "1", "--workers", "2", "--catalog", "profile")
     assert "light -> heavy if look < 0.300" in solved
+
+
+def test_a_pin_to_what_the_simulator_alone_can_do_is_refused(
+    orders: list[tuple[object, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `nirvana` with MoDM's floors, which compare prompts with stored images."""
+    group = a_reuse_plan(key="text-image")
+    monkeypatch.setattr("planner.policies.named", lambda _name: lambda *_about: SimpleNamespace(reuse=group))
+    done = CliRunner().invoke(plan, ["pin", "nirvana", "--parameter", "floors=2"], obj=load)
+    assert isinstance(done.exception, InvalidPlan)
+    assert "no worker has the encoder 'text-image'" in str(done.exception)
+    assert orders == []

@@ -63,6 +63,11 @@ class Topic:
         self._next = dict(self.committed)
         self.owned = frozenset(self.logs)
         self.is_closed = False
+        self.waits_for = ""
+
+    @property
+    def partitions(self) -> int:
+        return len(self.logs)
 
     def add(self, value: bytes | None, partition: int = 0) -> None:
         log = self.logs[partition]
@@ -110,8 +115,7 @@ class Writing:
 
     def _opens(self, _terms: Terms) -> IndexWriter:
         self.vectors.ensure(self.key.dimension, CALL_S)
-        logic = IndexLogic(len(self.topic.logs))
-        return IndexWriter(logic, self.key, _Watched(self), self.store, lambda _name: self.scorer)  # type: ignore[arg-type]
+        return IndexWriter(IndexLogic(), self.key, _Watched(self), self.store, lambda _name: self.scorer)  # type: ignore[arg-type]
 
     def end(self, request_id: str = "r-1", partition: int = 0, **changes: Any) -> Result:
         """A request ends with an image and its latent; `changes`: of the result, the stage's image, and the request."""
@@ -480,3 +484,32 @@ def test_the_account_of_a_partition_goes_with_it() -> None:
     writing.topic.owned = frozenset({1})
     assert writing.turn()
     assert writer._logic.rows == 1
+
+
+def test_partitions_that_are_added_take_a_part_of_the_bytes() -> None:
+    plan = a_plan(reuse=a_reuse_plan(check=None, storage=ReuseStorage(max_bytes=8 * 10_000)))
+    writing = Writing(plan, Topic(partitions=1))
+    for n in range(20):
+        writing.end(f"r-{n:02}")
+    assert writing.turn()
+    before = len(writing.rows())
+    writing.topic.logs |= {partition: [] for partition in range(1, 4)}  # of other writers
+    writing.end("r-20")
+    assert writing.turn()
+    assert len(writing.rows()) == pytest.approx(before / 4, abs=2)
+
+
+def test_it_is_not_ready_while_a_newer_release_s_results_wait_for_their_schema() -> None:
+    writing = Writing()
+    writing.topic.waits_for = "unknown schema id 900"
+    stopping = threading.Event()
+    take = writing.topic.take
+
+    def once(most: int, timeout_s: float) -> list[Incoming]:
+        assert writing.indexer.not_ready() == "unknown schema id 900"
+        stopping.set()
+        return take(most, timeout_s)
+
+    writing.topic.take = once  # type: ignore[method-assign]
+    writing.indexer.run(stopping)
+    assert stopping.is_set()

@@ -5,8 +5,10 @@ import pathlib
 import numpy as np
 import pytest
 
-from agents.reuse.prompt_key import DIGESTS, KEYS, ScorerKey, digest_of, open_key
+from agents.reuse.prompt_key import KEYS, ScorerKey, open_key
+from planner.reuse.terms import LIVE_KEYS
 from schemas.errors import PochadeError, Unknown
+from streams.vectors.keys import ENCODERS, digest_of
 
 
 @pytest.mark.parametrize("name", sorted(KEYS))
@@ -21,7 +23,6 @@ def test_any_text_has_a_vector_of_unit_length_the_same_each_time(name: str) -> N
 @pytest.mark.parametrize("name", sorted(KEYS))
 def test_the_digest_is_known_without_loading_a_model_and_is_the_loaded_ones(name: str) -> None:
     assert digest_of(name) == open_key(name).digest
-    assert KEYS.keys() == DIGESTS.keys()
 
 
 def test_prompts_that_ask_for_the_like_lie_nearer_than_others() -> None:
@@ -35,3 +36,7 @@ def test_an_unknown_encoder_is_refused_with_the_known_ones(tmp_path: pathlib.Pat
         open_key("scorre")
     with pytest.raises(PochadeError, match=r"holds no config\.json"):
         ScorerKey(tmp_path)
+
+
+def test_plans_are_checked_by_the_names_of_the_encoders_that_there_are() -> None:
+    assert set(KEYS) == set(ENCODERS) == set(LIVE_KEYS)

@@ -4,12 +4,12 @@ import pytest
 
 from agents.runtime.views import FORGET_MS, EndedView, FleetView, PlanView
 from schemas.errors import InvalidRecord
-from schemas.messages import Pin, Route
+from schemas.messages import Pin, ReuseStorage, Route
 from schemas.topics import PIN_KEY, PLAN_KEY
 from streams import metrics
 from streams.clock import now_ms
 from tests.agents.stubs import a_record
-from tests.builders import a_catalog, a_heartbeat, a_plan, owned
+from tests.builders import a_catalog, a_heartbeat, a_plan, a_reuse_plan, owned
 
 
 @pytest.fixture
@@ -119,3 +119,13 @@ def test_a_heartbeat_of_less_than_no_work_is_refused_and_the_one_before_holds(fl
         with pytest.raises(InvalidRecord, match="reports negative work"):
             fleet.on_record(a_record(a_heartbeat(partitions=(partition,)), timestamp_ms=now_ms()))
     assert fleet.heartbeats["w-1"].heartbeat == a_heartbeat()
+
+
+def test_a_plan_that_only_the_simulator_can_obey_is_not_obeyed(plans: PlanView) -> None:
+    plans.obey(a_plan(version=1))
+    evicting = a_plan(version=2, reuse=a_reuse_plan(storage=ReuseStorage(eviction="lcbfu")))
+    plans.obey(evicting)
+    assert plans.plan is not None
+    assert plans.plan.version == 1
+    assert "no index writer can evict by 'lcbfu'" in plans.refusal
+    assert not plans.fits(evicting)

@@ -1,7 +1,7 @@
 """What a worker does with stored latents: it begins with them where every rule allows it, and never waits for long."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +13,10 @@ from agents.engines import CannotRefine
 from agents.worker.jobs import Taken
 from agents.worker.lookups import Lookups
 from agents.worker.reuse import WorkerReuse, opener
+from planner.reuse.deadline import DeadlineRule
 from planner.reuse.guard import Comparison, Verdict
 from planner.reuse.neighbour import is_named_for
+from planner.reuse.probing import POLL_MS
 from planner.reuse.steps import Floor
 from planner.serving.outcomes import step_of
 from schemas.ids import refinement_seed
@@ -23,6 +25,7 @@ from schemas.messages import (
     ReuseFloor,
     ReuseGuard,
     ReuseStorage,
+    Route,
     StageReuse,
 )
 from streams.settings import load
@@ -349,16 +352,92 @@ def test_the_breaker_closes_by_probes_in_the_background_alone() -> None:
     assert (health.breaker, health.unanswered, health.hits) == ("closed", 0.0, 1)
 
 
-def test_probes_are_not_made_before_they_are_due_or_while_it_is_closed() -> None:
+def test_behind_an_open_breaker_probes_are_not_made_before_they_are_due() -> None:
     clock = [0.0]
     store = Troubled(lambda: (_ for _ in ()).throw(VectorsUnavailable("away")))
     worker = Reusing(store, clock_ms=lambda: clock[0])
-    assert not worker.lookups.wants_probe()
     for n in range(5):
         worker.missed(PROMPT, request_id=f"r-{n}")
-    assert not worker.lookups.wants_probe()
-    clock[0] += 5000
-    assert worker.lookups.wants_probe()
+    clock[0] += 4999
+    assert not worker.lookups.probe_due()
+    clock[0] += 1
+    assert worker.lookups.probe_due()
+
+
+def idle_worker(trouble: Callable[[list[float]], None]) -> tuple[Reusing, list[float]]:
+    """A worker whose plan has reuse, but whose fleet is away, and its clock in ms, which `trouble` may turn."""
+    clock = [0.0]
+    away = a_plan(reuse=a_reuse_plan(), strategy="models", routes=(Route(levels={"heavy": 1.0}),))
+    return Reusing(Troubled(lambda: trouble(clock)), plan=away, clock_ms=lambda: clock[0]), clock
+
+
+def tended(worker: Reusing, clock: list[float], seconds: int) -> None:
+    for _ in range(2 * seconds):
+        clock[0] += POLL_MS
+        worker.reuse.tend()
+
+
+@pytest.mark.parametrize("strategy", ["models", "reuse"])
+def test_without_any_job_search_and_fetch_are_tested_once_in_five_seconds(strategy: str) -> None:
+    worker, clock = idle_worker(lambda clock: clock.__setitem__(0, clock[0] + 4))
+    worker.plan = replace(worker.plan, strategy=strategy)  # type: ignore[type-var]
+    fetched = list[str]()
+    get = worker.store.get
+    worker.store.get = lambda uri: fetched.append(uri) or get(uri)  # type: ignore[method-assign,func-returns-value]
+    tended(worker, clock, 52)
+    health = worker.reuse.health()
+    assert health is not None
+    assert 9 <= len(fetched) <= 10
+    assert (health.lookups, health.unanswered, health.p50_ms, health.hits) == (len(fetched), 0.0, 4.0, 0)
+
+
+def test_a_plan_that_asks_for_no_reuse_has_nothing_tested() -> None:
+    worker, clock = idle_worker(lambda _clock: pytest.fail("asked"))
+    worker.plan = replace(worker.plan, reuse=None)  # type: ignore[type-var]
+    tended(worker, clock, 60)
+    assert worker.reuse.health().lookups == 0  # type: ignore[union-attr]
+
+
+def test_while_jobs_look_up_nothing_else_is_tested() -> None:
+    worker, clock = idle_worker(lambda _clock: None)
+    for n in range(5):
+        worker.missed("a green tree", request_id=f"r-{n}")
+        tended(worker, clock, 4)
+    assert worker.reuse.health().lookups == worker.vectors.asked == 5  # type: ignore[union-attr]
+
+
+def test_the_planner_sees_a_store_die_and_come_back_though_no_job_comes() -> None:
+    is_away = [False]
+
+    def trouble(_clock: list[float]) -> None:
+        if is_away[0]:
+            raise VectorsUnavailable("away")
+
+    worker, clock = idle_worker(trouble)
+    tended(worker, clock, 300)
+
+    def seen() -> tuple[str, float]:
+        health = worker.reuse.health()
+        assert health is not None
+        return health.breaker, health.unanswered
+
+    assert seen() == ("closed", 0.0)
+    is_away[0] = True
+    tended(worker, clock, 30)
+    assert seen() == ("failing", 1.0)
+    is_away[0] = False
+    tended(worker, clock, 30)
+    assert seen() == ("closed", 0.0), "what failed before it was back no longer counts"
+
+
+def test_an_object_store_that_hangs_fails_the_probes_and_holds_up_nothing(hanging: Hanging) -> None:
+    worker = Reusing(deadlines=DeadlineRule(max_ms=1.0))
+    worker.lookups.probe()
+    get = worker.store.get
+    worker.store.get = lambda uri: hanging() or get(uri)  # type: ignore[method-assign,func-returns-value]
+    for _ in range(5):
+        worker.lookups.probe()
+    assert worker.reuse.health().breaker == "failing"  # type: ignore[union-attr]
 
 
 def test_a_store_that_was_emptied_or_dropped_is_made_again_by_a_probe() -> None:

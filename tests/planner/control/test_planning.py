@@ -19,11 +19,12 @@ from planner.control.planning import (
 )
 from planner.control.proposal import PlanProposal, Policy
 from planner.control.propose import Rules
+from planner.control.validity import check
 from planner.observation.observation import Observation
 from planner.observation.workers import ReceivedHeartbeat
 from planner.policies import named
 from schemas.messages import Pin, Plan
-from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_plan, a_worker, an_observation
+from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_plan, a_reuse_plan, a_worker, an_observation
 
 PERIOD_MS = 5000
 
@@ -223,3 +224,22 @@ def test_whether_a_plan_may_be_due_is_reported_by_period_and_backlog() -> None:
     logic.due(NOW_MS, {}, Plans())
     assert [logic.may_be_due(NOW_MS + PERIOD_MS - 1, ms) for ms in (1000.0, 1001.0)] == [False, True]
     assert logic.may_be_due(NOW_MS + PERIOD_MS, 0.0)
+
+
+def test_a_live_planner_publishes_nothing_that_the_simulator_alone_can_obey() -> None:
+    seen = serving(w_1="light", w_2="heavy")
+
+    def by_images(_name: str) -> Policy:
+        def propose(*about: Any) -> PlanProposal:
+            proposal = named("random-split")(*about)
+            return dataclasses.replace(proposal, reuse=a_reuse_plan(key="text-image"))
+
+        return propose
+
+    live = decided(Order("random-split"), seen, None, policies=by_images)
+    assert live.plan is None
+    assert "no worker has the encoder 'text-image'" in live.reason
+    simulated = PlannerLogic(
+        a_catalog(), by_images, Order("random-split"), period_ms=PERIOD_MS, silent_ms=3000, check=check
+    )
+    assert simulated.decide(seen, Plans()).plan is not None

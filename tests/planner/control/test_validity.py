@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from planner.control.validity import check, is_newer
+from planner.control.validity import check, check_live, is_newer
 from schemas.errors import InvalidPlan
 from schemas.messages import ReuseCheck, ReuseFloor, ReuseGuard, ReuseStorage, Route
 from tests.builders import a_cascade, a_catalog, a_plan, a_reuse_plan, a_variant
@@ -112,3 +112,22 @@ def test_a_cascade_may_have_three_stages() -> None:
     catalog = a_catalog(variants=a_catalog().variants | {"middle": a_variant(name="middle")})
     chain = (a_cascade(next_level="middle"), a_cascade(level="middle", next_level="heavy"))
     check(a_plan(cascades=chain), catalog)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"key": "text-image"}, "no worker has the encoder 'text-image' of prompts.*use one of scorer, words"),
+        ({"storage": ReuseStorage(eviction="lcbfu")}, "no index writer can evict by 'lcbfu'.*use fifo"),
+    ],
+)
+def test_what_the_simulator_alone_can_do_is_refused_by_live_roles(changes: dict[str, Any], told: str) -> None:
+    plan = a_plan(version=7, reuse=a_reuse_plan(**changes))
+    check(plan, a_catalog())
+    with pytest.raises(InvalidPlan, match=f"plan 7 of 'test': reuse: {told}"):
+        check_live(plan, a_catalog())
+
+
+def test_live_roles_obey_plans_without_reuse_and_with_any_encoder_that_they_have() -> None:
+    for reuse in (None, *(a_reuse_plan(key=key) for key in ("", "scorer", "words"))):
+        check_live(a_plan(reuse=reuse), a_catalog())

@@ -1,5 +1,7 @@
 """The breaker: nothing waits for a store that fails or does not pay, and it comes back without flapping."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -84,6 +86,14 @@ def test_probes_are_due_while_it_is_open_every_five_seconds() -> None:
     assert opened.wants_probe(0), "a clock that jumps back must not stop the probes"
 
 
+def test_failed_probes_open_a_closed_one_before_a_job_has_to_wait() -> None:
+    """While nothing is looked up nobody else would notice; and the window of calls begins anew when it closes again."""
+    assert not probed(Breaker(), *[DEAD] * 4, *[GOOD] * 20).is_open
+    dead = probed(Breaker(), *[DEAD] * 5)
+    assert dead.opened is Opened.FAILING
+    assert probed(Breaker(), *[GOOD] * 100) == replace(Breaker(), recent=(False,) * 20), "they cost nobody anything"
+
+
 def test_unanswered_lookups_are_a_share_of_all() -> None:
     assert unanswered_share([CUT, HIT, MISS, MISS]) == 0.25
     assert unanswered_share([]) == 0.0
@@ -98,6 +108,7 @@ class BreakerMachine(RuleBasedStateMachine):
         self.breaker = Breaker(self.rules)
         self.now_ms = 0.0
         self.calls: list[Call] = []  # since it closed
+        self.answers: list[bool] = []  # since it closed: whether each of these and of the probes failed
         self.probes: list[bool] = []  # since it opened
 
     @rule(failed=st.booleans(), saved=st.sampled_from([0.0, 4.0, 50.0]))
@@ -107,8 +118,9 @@ class BreakerMachine(RuleBasedStateMachine):
         self.breaker = self.breaker.after_call(call, self.now_ms)
         if not was_open:
             self.calls.append(call)
+            self.answers.append(failed)
             if self.breaker.is_open:
-                failures = sum(each.has_failed for each in self.calls[-6:])
+                failures = sum(self.answers[-6:])
                 windows = [self.calls[n : n + 6] for n in range(0, len(self.calls) - 5, 6)]
                 losses = [sum(each.saved_ms - each.took_ms for each in window) <= 0 for window in windows]
                 assert failures >= 3 or losses[-2:] == [True, True]
@@ -125,7 +137,11 @@ class BreakerMachine(RuleBasedStateMachine):
             if not self.breaker.is_open:
                 assert self.probes[-3:] == [True] * 3
                 assert why is Opened.FAILING or self.now_ms - opened_ms >= 8000
-                self.calls = []
+                self.calls, self.answers = [], []
+        else:
+            self.answers.append(failed)
+            assert self.breaker.is_open == (sum(self.answers[-6:]) >= 3), "the balance leaves probes out"
+            self.probes = []
 
     @invariant()
     def a_closed_one_holds_less_than_what_would_open_it(self) -> None:

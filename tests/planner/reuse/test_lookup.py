@@ -14,9 +14,9 @@ from planner.reuse.lookup import (
     choose,
     described,
     job_of,
-    nothing_left,
     outcome_of,
     unfit_latent,
+    without_answer,
 )
 from planner.reuse.neighbour import Miss, Neighbour, Wanted, is_named_for, latent_name
 from planner.reuse.steps import FullRun, Reuse
@@ -33,6 +33,10 @@ NOW = 1000.0
 def a_lookup_job(share: float = 0.5, attempt: int = 1, **asked: object) -> LookupJob:
     request = a_request(**asked)
     return job_of(request, VARIANT, resolve_options(request.options, VARIANT), share, attempt=attempt)
+
+
+def unasked(_one: str, _other: str) -> Comparison:
+    raise AssertionError("no facts are to be compared")
 
 
 def found(similarity: float, prompt: str = "other", **changes: object) -> Found:
@@ -112,12 +116,22 @@ def test_that_somebody_elses_image_was_near_is_counted_but_never_said() -> None:
 
 
 def test_why_nothing_was_left_is_the_worst_that_was_returned() -> None:
-    assert nothing_left({}) is Miss.NONE
-    assert nothing_left({"expired": 1, "tenant": 1}) is Miss.TENANT
-    assert nothing_left({"damaged": 3}) is Miss.RUBBISH
+    for dropped, miss in (
+        ({}, Miss.NONE),
+        ({"expired": 1, "tenant": 1}, Miss.TENANT),
+        ({"damaged": 3}, Miss.RUBBISH),
+    ):
+        assert choose(TERMS, a_lookup_job(), [], WANTED, unasked, NOW, dropped) == FullRun(miss)
+    assert choose(TERMS, a_lookup_job(), [found(0.1)], WANTED, unasked, NOW, {"tenant": 1}) == FullRun(Miss.FLOOR)
     assert [unfit_latent(kind) for kind in ("autoencoder", "shape", "broken", "values")] == [
         Miss.MODEL, Miss.DIMENSION, Miss.RUBBISH, Miss.RUBBISH,
     ]  # fmt: skip
+
+
+def test_an_error_that_comes_as_the_time_ends_is_a_timeout_and_an_earlier_one_a_failure() -> None:
+    assert without_answer(50.0, 100.0, is_cut=False).why is Miss.FAILED
+    assert without_answer(10.0, 100.0, is_cut=False).why is Miss.TIMEOUT
+    assert without_answer(50.0, 100.0, is_cut=True).why is Miss.TIMEOUT
 
 
 def test_an_objects_name_says_whose_latent_it_is() -> None:

@@ -4,12 +4,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner.catalog.measured import Start
 from planner.catalog.reuse import Neighbours
+from planner.observation.observation import Observation
 from planner.observation.reuse import SeenHits
-from planner.reuse.planning import any_neighbour, blended, check_of, expected_hits, reuse_plan, step_shares
+from planner.policies import argus, joint, nirvana
+from planner.reuse.planning import (
+    any_neighbour,
+    blended,
+    check_of,
+    expected_hits,
+    guarded_plan,
+    level_of,
+    reuse_plan,
+    step_shares,
+)
 from planner.reuse.terms import terms_of
 from schemas.messages import ReuseFloor, ReuseGuard, ReusePlan
-from tests.builders import a_catalog, a_reuse_plan
+from tests.builders import a_catalog, a_reuse_plan, an_observation
 from tests.planner.solvers.levels.builders import a_reuse_ladder, a_reuse_profile
 
 ROWS = (
@@ -72,3 +84,44 @@ def test_the_check_is_the_catalog_s_own_discriminator_where_it_has_one() -> None
     assert check is not None
     assert (check.discriminator, check.threshold) == ("look", 0.3)
     assert check_of(a_catalog(discriminators={}, cascades=())) is None
+
+
+LADDER = a_reuse_ladder(reuse={"heavy": tuple(Start(k, 1 - k / 25, 0.97) for k in (5, 10, 15, 20))})
+
+
+@pytest.mark.parametrize(
+    ("shares", "level"),
+    [((0.2,), "heavy~k5"), ((0.2, 0.6), "heavy~k15"), ((0.5,), "heavy~k15"), ((0.8,), "heavy~k20"), ((0.9,), None)],
+)
+def test_floors_hold_on_the_level_of_the_smallest_k_that_lets_them_save_all_that_they_may(
+    shares: tuple[float, ...], level: str | None
+) -> None:
+    floors = [ReuseFloor(similarity=0.8 + share / 10, share=share) for share in shares]
+    found = level_of(LADDER, floors)
+    assert (found and found.name) == level
+
+
+def test_a_level_of_a_larger_k_saves_nothing_more() -> None:
+    bounds = terms(floors=(ReuseFloor(similarity=0.65, share=0.2), ReuseFloor(similarity=0.85, share=0.6)), guard=None)
+    assert step_shares(ROWS, bounds, 15 / 25, 25) == step_shares(ROWS, bounds, 20 / 25, 25)
+    assert step_shares(ROWS, bounds, 10 / 25, 25) != step_shares(ROWS, bounds, 15 / 25, 25), "nobody tested that"
+
+
+def test_no_plan_with_measured_floors_sends_requests_to_a_level_that_they_were_not_tested_on() -> None:
+    floors = (ReuseFloor(similarity=0.9, share=0.4), ReuseFloor(similarity=0.95, share=0.6))
+    losses = dict.fromkeys(("heavy~k5", "heavy~k10", "heavy~k15", "heavy~k20"), 0.0)
+    profile = a_reuse_profile(floors=floors, guard=ReuseGuard(equal=0.6), losses=losses)
+    catalog = a_reuse_ladder(reuse=dict(LADDER.reuse), reuse_profile=profile, indifference=0.005)
+    plans = {"argus": (argus.plan, {"guarded": 1}), "joint": (joint.plan, {}), "nirvana": (nirvana.plan, {"guard": 1})}
+    for name, (plan, parameters) in plans.items():
+        used = set[str]()
+        for demand_rps in (1.0, 20.0, 30.0, 45.0, 60.0, 200.0):
+            seen: Observation = an_observation(4, demand_rps=demand_rps, slo_ms=5000.0)
+            routes = plan(seen, catalog, {}, parameters).routes
+            used |= {level for route in routes for level, share in route.levels.items() if share > 0 and "~" in level}
+        assert used == {"heavy~k15"}, name
+
+
+def test_where_the_catalog_has_no_such_level_nothing_is_reused() -> None:
+    profile = a_reuse_profile(floors=(ReuseFloor(similarity=0.9, share=0.9),), guard=ReuseGuard(equal=0.9))
+    assert guarded_plan(a_reuse_ladder(reuse_profile=profile), profile, {}) is None

@@ -58,7 +58,7 @@ def test_hits_skip_their_steps_and_wait_for_their_lookup_alone() -> None:
 def test_misses_run_in_full_and_are_counted_by_reason() -> None:
     rows = (Neighbours(0.5, 0.2), Neighbours(0.66, 0.1), Neighbours(0.96, 0.4, {"equal": 0.75, "count": 0.25}))
     profile = a_reuse_profile(
-        neighbours=rows, guard=ReuseGuard(equal=0.5), floors=(ReuseFloor(similarity=0.6, share=0.5),)
+        neighbours=rows, guard=ReuseGuard(equal=0.5), floors=(ReuseFloor(similarity=0.6, share=SHARE),)
     )
     run = ran(a_reuse_setup(profile, parameters={"guard": 1}), TRACE)
     found = reuse_of(run)

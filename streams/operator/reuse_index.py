@@ -1,0 +1,128 @@
+"""The index of stored latents as an operator sees it: its collection, and the rows that no variant can begin from.
+
+A row belongs to the autoencoder that decodes its latent. When a variant's model changes, so may its autoencoder: no
+search asks for the rows of the former one any more, and they take space until they expire. Which autoencoder a variant
+has shows in the latents that its newest results name.
+"""
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, field
+from typing import Final
+
+from planner.catalog.entries import variant_of
+from schemas.errors import InvalidRecord
+from schemas.record import Incoming
+from schemas.topics import RESULTS
+from streams.clock import now_ms
+from streams.codec.avro import decode_result
+from streams.kafka import snapshot
+from streams.operator.explain import steps_of
+from streams.settings import Settings
+from streams.store.port import ImageStore
+from streams.vectors.keys import ENCODERS, digest_of, encoder
+from streams.vectors.open import collection_of, open_vectors
+from streams.vectors.port import Selection, VectorStore
+
+CALL_S: Final = 10.0  # for one call of the vector store
+SIDE_BY_SIDE_MS: Final = 600_000  # two releases of a model may serve a variant for so long: neither's rows are stale
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collection:
+    """The collection of a plan's encoder."""
+
+    name: str
+    dimension: int | None  # None: it is not there
+    wanted: int  # dimension of the encoder's vectors
+    rows: int = 0
+
+
+@dataclass(slots=True)
+class StoredLatents:
+    """The latents that results name, by the autoencoder that decodes them."""
+
+    uris: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    _served: defaultdict[str, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
+
+    def add(self, record: Incoming, variants: Set[str]) -> None:
+        """Take in a result; one that cannot be read names nothing. `variants`: of the catalog."""
+        try:
+            result = decode_result(record.value)
+            stages = steps_of(result)
+        except InvalidRecord:
+            return
+        for stage in stages:
+            if stage.latent is None:
+                continue
+            autoencoder, variant = stage.latent.autoencoder, variant_of(stage.level)
+            self.uris[autoencoder].add(stage.latent.uri)
+            if variant in variants:
+                times = self._served[variant]
+                times[autoencoder] = max(times.get(autoencoder, 0), result.ended_ms)
+
+    def stale(self) -> dict[str, Set[str]]:
+        """Autoencoder -> URIs of latents, of those with which no variant of the catalog has served of late."""
+        live = {
+            autoencoder
+            for times in self._served.values()
+            for autoencoder, ended_ms in times.items()
+            if ended_ms >= max(times.values()) - SIDE_BY_SIDE_MS
+        }
+        return {name: uris for name, uris in sorted(self.uris.items()) if name not in live}
+
+
+def collection(settings: Settings, key: str) -> Collection:
+    """Search the collection of an encoder once. Raises PochadeError: the store is away, or the encoder is unknown."""
+    known = encoder(key)
+    store = open_vectors(settings, known.digest())
+    assert store is not None, "the settings name a vector store"
+    with contextlib.closing(store):
+        found = store.probe(CALL_S)
+    name = collection_of(settings.kafka.prefix, known.digest())
+    return Collection(name=name, dimension=found.dimension, wanted=known.dimension, rows=found.rows or 0)
+
+
+def stale_latents(
+    settings: Settings, variants: Set[str], ttl_s: float, timeout_s: float = snapshot.READ_TIMEOUT_S
+) -> Mapping[str, Set[str]]:
+    """Return the stale latents of results that ended within the time to live. Raises PochadeError: as `snapshot.past`.
+
+    `variants`: of the catalog. Of a variant that has served nothing since, its former autoencoder counts as its own.
+    """
+    stored = StoredLatents()
+
+    def add(record: Incoming) -> bool:
+        stored.add(record, variants)
+        return False
+
+    snapshot.past(settings, [RESULTS], since_ms=round(now_ms() - 1000 * ttl_s), keep=add, timeout_s=timeout_s)
+    return stored.stale()
+
+
+def clear_stale(settings: Settings, store: ImageStore, stale: Mapping[str, Set[str]], *, dry_run: bool) -> int:
+    """Delete the rows of these autoencoders and their latents; return how many latents are there.
+
+    Raises PochadeError: a store is away; it may be repeated.
+    """
+    there = {each.uri for each in store.list(now_ms() + 1)}
+    uris = sorted(there & set().union(*stale.values()))
+    if not dry_run:
+        for vectors in _collections(settings):
+            for autoencoder in stale:
+                vectors.delete(Selection(model=autoencoder), CALL_S)
+        for uri in uris:
+            store.delete(uri)
+    return len(uris)
+
+
+def _collections(settings: Settings) -> Iterator[VectorStore]:
+    """The collections of all known encoders, as far as they are there."""
+    for name in ENCODERS:
+        store = open_vectors(settings, digest_of(name))
+        if store is None:
+            return
+        with contextlib.closing(store):
+            if store.probe(CALL_S).dimension is not None:
+                yield store
