@@ -88,13 +88,14 @@ class LookupLogic:
         has_failed |= not took_ms < self.budget_ms
         probe = Probe(self.budget_ms if has_failed else took_ms, self.budget_ms, has_failed)
         was_open = self._breaker.is_open
-        self._learn(Call(probe.took_ms, has_failed=has_failed), self._breaker.after_probe(probe, now_ms), now_ms)
+        call = Call(probe.took_ms, has_failed=has_failed)
+        self._learn(call, self._breaker.after_probe(probe, now_ms), now_ms, is_probe=True)
         return was_open and not self._breaker.is_open
 
     def report(self, generated: GeneratedJobs) -> ReuseHealth:
         """Return what a heartbeat says."""
         return self._window.report(generated.hits, dict(generated.misses))
 
-    def _learn(self, call: Call, after: Breaker, now_ms: float) -> None:
+    def _learn(self, call: Call, after: Breaker, now_ms: float, *, is_probe: bool = False) -> None:
         self._breaker, self._asked_ms = after, now_ms
-        self._window.add(call, after)
+        self._window.add(call, after, is_probe=is_probe)
