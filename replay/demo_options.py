@@ -22,7 +22,7 @@ DEFAULT_COUNT = 36
 RATE_RPS = 4.0
 REUSE_COUNT = 240  # at REUSE_RPS two minutes: to freeze the store, and to see the way back from it
 REUSE_RPS = 2.0
-PEAK = 1.25  # of the capacity in full: levels at a quarter of the steps, and too much for the large model alone
+PEAK = 1.2  # of the capacity in full: too much for the large model alone, so that steps are skipped
 MAX_OVERPROVISION = 100.0
 OWN = Overrides(options=GenerateOptions(reuse="own"))  # without it a request with a seed is not looked up
 FREEZE_S = 15.0  # every breaker is open, and a plan has seen it, after 6 to 12 s
