@@ -15,6 +15,7 @@ from schemas.messages import Plan
 
 Note = Callable[[str], None]
 
+MIN_HITS = 5  # images that began from earlier ones before the store is frozen: without any there is nothing to leave
 NO_PROFILE = "nothing will be reused: the catalog has no measurements of reuse (`pochade profile --reuse` makes them)"
 NOT_OURS = "the vector store will not be frozen: this demo did not start it"
 
@@ -42,14 +43,14 @@ class ReuseShow:
             self._note(NOT_OURS)
 
     def on_tick(self, driver: Driver) -> None:
-        """Freeze the store after a fifth of the requests, while plans reuse; and tell of new strategies."""
+        """Freeze the store after a fifth of the requests, once some were reused; and tell of new strategies."""
         if self._reuse is not Reuse.SHOWN:
             return
         plans = self._hosted.ready.plans()
         self._tell(plans)
         sent, _, _ = driver.counts()
         is_due = self._freezer.is_to_come and self._hosted.owns_vectors and 5 * sent >= driver.total
-        if is_due and plans and plans[-1].strategy == REUSE:
+        if is_due and plans and plans[-1].strategy == REUSE and self._hosted.ready.reused() >= MIN_HITS:
             self._freezer.begin()
             self._note("the vector store is frozen (SIGSTOP): lookups get no answer, and images begin from noise")
         elif self._freezer.check():

@@ -4,7 +4,7 @@ import json
 import pathlib
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -24,8 +24,9 @@ def home(new_home: Callable[[], pathlib.Path]) -> pathlib.Path:
     return new_home()
 
 
-def demo(home: pathlib.Path, *options: str) -> list[str]:
-    return [sys.executable, "-c", POCHADE, "--home", str(home), "demo", "--catalog", "profile", *options]
+def demo(home: pathlib.Path, *options: str, settings: Sequence[str] = ()) -> list[str]:
+    own = [part for each in settings for part in ("--set", each)]
+    return [sys.executable, "-c", POCHADE, "--home", str(home), *own, "demo", "--catalog", "profile", *options]
 
 
 def test_a_demo_generates_everything_once_and_leaves_nothing_running(home: pathlib.Path) -> None:
@@ -55,15 +56,20 @@ def test_a_demo_of_a_reusing_policy_shows_sources_and_the_switch_of_a_frozen_sto
 ) -> None:
     catalog = tmp_path / "reusing.toml"
     catalog.write_text((ROOT / "infra" / "catalogs" / "profile.toml").read_text() + REUSING)
-    options = ["--policy", "argus", "--workers", "1", "--rate", "3", "--count", "60", "--freeze-store", "60"]
-    done = subprocess.run(demo(home, *options, "--catalog", str(catalog)), capture_output=True, text=True, timeout=280)
+    options = ["--policy", "argus", "--workers", "1", "--rate", "3", "--count", "50", "--freeze-store", "60"]
+    done = subprocess.run(
+        demo(home, *options, "--catalog", str(catalog), settings=["planner.period_ms=1000"]),
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads((home / "demo" / "report.json").read_text())
-    assert report["outcomes"] == {"COMPLETED": 60}
+    assert report["outcomes"] == {"COMPLETED": 50}
     reuse = report["reuse"]
     assert reuse["hits"] > 0
     assert 6 * reuse["hits"] <= reuse["saved_steps"] <= 12 * reuse["hits"]
-    assert reuse["hits"] + sum(reuse["misses"].values()) == reuse["jobs"] == 60
+    assert reuse["hits"] + sum(reuse["misses"].values()) == reuse["jobs"] == 50
     assert {"timeout", "breaker"} & set(reuse["misses"]), "the store was frozen"
     assert report["switch"].startswith("left reuse"), report["timeline"]
     assert "from reuse to models" in done.stdout

@@ -22,7 +22,7 @@ class Run:
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, reuse: Reuse = Reuse.SHOWN, *, owns_vectors: bool = True
     ) -> None:
-        self.now_ms, self.sent = 1_000_000.0, 0
+        self.now_ms, self.hits = 1_000_000.0, 5
         self.plans, self.notes, self.signals = list[Plan](), list[str](), list[signal.Signals]()
         monkeypatch.setattr(demo_reuse, "epoch_ms", lambda: self.now_ms)
         monkeypatch.setattr(
@@ -33,7 +33,7 @@ class Run:
         hosted: Any = SimpleNamespace(
             settings=load({"planner": {"parameters": {"overprovision": 4.4}}}),
             owns_vectors=owns_vectors,
-            ready=SimpleNamespace(plans=lambda: self.plans),
+            ready=SimpleNamespace(plans=lambda: self.plans, reused=lambda: self.hits),
         )
         self.show = ReuseShow(reuse, hosted, 15.0, self.notes.append)
 
@@ -88,6 +88,17 @@ def test_a_store_is_not_frozen_while_no_plan_reuses_anything(monkeypatch: pytest
     run.tick(90)
     assert run.signals == []
     run.plan("reuse")
+    run.tick(91)
+    assert run.signals == [signal.SIGSTOP]
+
+
+def test_a_store_is_not_frozen_before_some_images_were_reused(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(monkeypatch)
+    run.plan("reuse")
+    run.hits = 4
+    run.tick(90)
+    assert run.signals == []
+    run.hits = 5
     run.tick(91)
     assert run.signals == [signal.SIGSTOP]
 
