@@ -167,7 +167,9 @@ def test_an_image_that_reused_nothing_says_why_and_its_group_can_be_chosen() -> 
     assert "All 8 steps from noise: the stores did not answer in time" in page
     assert 'id="show-missed"' in page
     planned = a_result(a_step(reuse=StageReuse(steps=8, miss="route"), image=stored(store, png())))
-    assert 'id="show-planned"' in reusing_page(store, planned)
+    page = reusing_page(store, planned)
+    assert 'id="show-planned"' in page
+    assert "All 8 steps from noise, as planned." in page
 
 
 def test_the_course_of_a_run_shows_strategies_and_the_freeze_in_their_places() -> None:
