@@ -4,19 +4,23 @@ import datetime
 import json
 import pathlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 from planner.policies import JUDGES_ALL
-from replay.demo_options import DemoOptions, due_of
-from replay.load.driver import Audit, Driver, audit, drive
+from replay.demo_options import DemoOptions, Reuse, due_of, freeze_s_of, parameters_of, reuse_of
+from replay.demo_reuse import ReuseShow
+from replay.load.driver import Driver, audit, drive
 from replay.local.deployment import own_deployment, settings_shown, versions
 from replay.local.hosting import LocalDeployment, epoch_ms, follow, open_client
 from replay.local.readiness import GeneratedCounter
 from replay.reports import demo_report, gallery
 from replay.reports.progress import ProgressReporter, RunState
+from replay.reports.reuse import Course
+from replay.reports.reuse_sources import ReuseSource, sources_of
 from schemas.errors import PochadeError
+from schemas.messages import Result
 from schemas.topics import IMAGES
 from streams.catalogs import load as load_catalog
 from streams.control.topic import order
@@ -39,6 +43,9 @@ class Demo:
             began_s,
             began.isoformat(timespec="seconds"),
         )
+        reuse = reuse_of(options, settings)
+        is_shown = reuse is Reuse.SHOWN
+        self._due = due_of(options, reuse)
         self.settings = own_deployment(
             settings,
             f"{settings.kafka.prefix}-demo-{began:%m%d-%H%M%S}",
@@ -46,9 +53,12 @@ class Demo:
             engine=options.engine,
             policy=options.policy,
             workers=options.workers,
+            vectors_url="lite" if is_shown and not settings.vectors.url else None,
+            parameters=parameters_of(options, self._due, settings) if is_shown else None,
         )
         worker_ids = [f"worker-{number}" for number in range(1, options.workers + 1)]
         self._hosted = LocalDeployment(self.settings, inherited, worker_ids, teller)
+        self._show = ReuseShow(reuse, self._hosted, freeze_s_of(options), teller.note)
         self._is_switched = bool(options.policy)  # a policy that was asked for stays
         folder = self.settings.home / "demo"
         self.report_path = options.report or folder / "report.json"
@@ -60,18 +70,19 @@ class Demo:
         Raises:
             PochadeError: something could not be started or read; the message says what to do.
         """
-        due, hosted, generated = due_of(self._options), self._hosted, GeneratedCounter()
+        hosted, generated = self._hosted, GeneratedCounter()
         with ExitStack() as stack:
             hosted.start(stack)
             stack.callback(TopicTailer(self.settings, [IMAGES], generated.on_record).start().close)
             ready_s = time.time() - self._began_s
             client = open_client(self.settings, stack)
-            driver = Driver(due, client.submit, epoch_ms)
+            driver = Driver(self._due, client.submit, epoch_ms)
             follow(client, driver, stack)
             probe = self._warm_up(client)
+            self._show.start(stack)
             self._drive(driver, generated)
-            facts = self._facts(probe, driver, ready_s)
-            on_end(self._finish(audit(driver.accepted(), client.results()), facts))
+            facts = self._facts(probe, driver, ready_s, self._show.finish())
+            on_end(self._finish(driver.accepted(), list(client.results()), facts))
             if self._options.is_kept:
                 keep(hosted.supervise)
             self._teller.phase("stopping")
@@ -89,6 +100,7 @@ class Demo:
             self._hosted.supervise()
             self._teller.state(state_of(driver, generated, before))
             self._switch(driver)
+            self._show.on_tick(driver)
 
         if not drive(driver, on_tick, time.sleep):
             self._teller.note("nothing has moved for two minutes: giving up waiting")
@@ -103,7 +115,7 @@ class Demo:
             order(self.settings, JUDGES_ALL)
             self._teller.note(f"`pochade plan pin {JUDGES_ALL}`: from now on every first image is judged")
 
-    def _facts(self, probe: Driver, driver: Driver, ready_s: float) -> demo_report.RunFacts:
+    def _facts(self, probe: Driver, driver: Driver, ready_s: float, course: Course | None) -> demo_report.RunFacts:
         first_ms = probe.first_completed_ms or driver.first_completed_ms
         return demo_report.RunFacts(
             started=self._started,
@@ -115,16 +127,29 @@ class Demo:
             plans=tuple(self._hosted.ready.plans()),
             versions=versions(),
             settings=settings_shown(self.settings),
+            course=course,
         )
 
-    def _finish(self, audited: Audit, facts: demo_report.RunFacts) -> dict[str, Any]:
-        store = open_store(self.settings)
+    def _finish(
+        self, accepted: Sequence[str], results: Sequence[Result], facts: demo_report.RunFacts
+    ) -> dict[str, Any]:
+        store, audited = open_store(self.settings), audit(accepted, results)
         images, broken = demo_report.open_images(audited.results, store)
         built = demo_report.build(audited, images, broken, facts)
         levels = list(load_catalog(self.settings.catalog, self.settings.published).variants)
         write(self.report_path, json.dumps(built, indent=2, ensure_ascii=False) + "\n")
-        write(self.gallery_path, gallery.render(built, audited.results, store, levels))
+        page = gallery.render(built, audited.results, store, levels, self._sources(audited.results, results, facts))
+        write(self.gallery_path, page)
         return built
+
+    def _sources(
+        self, results: Sequence[Result], earlier: Sequence[Result], facts: demo_report.RunFacts
+    ) -> dict[str, ReuseSource]:
+        try:
+            return sources_of(results, earlier, facts.plans)
+        except PochadeError as error:
+            self._teller.note(f"the gallery shows no sources: {error}")
+            return {}
 
 
 def state_of(driver: Driver, generated: GeneratedCounter, before: tuple[int, int]) -> RunState:

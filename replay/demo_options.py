@@ -1,15 +1,39 @@
 """The options of a demo, and the requests that follow from them."""
 
 import pathlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
+from planner.catalog.entries import run_ms
+from planner.policies import BEGINS_WITH_REUSE, SWITCHES_STRATEGY
 from replay.load.driver import Due, schedule
 from replay.load.prompts import builtin_prompts, read_prompts
+from replay.load.returning import returning_prompts
 from replay.traces import constant, read_trace
+from replay.traces.trace import Overrides
 from schemas.errors import PochadeError
+from schemas.messages import GenerateOptions
+from streams.catalogs import measured
+from streams.settings import Settings
 from streams.visible import counted
 
 DEFAULT_COUNT = 36
+RATE_RPS = 4.0
+REUSE_COUNT = 260  # at REUSE_RPS 130 s: to freeze the store, and to see the way back, which took 58 s
+REUSE_RPS = 2.0
+PEAK = 1.2  # of the capacity in full: too much for the large model alone, so that steps are skipped
+MAX_OVERPROVISION = 100.0
+OWN = Overrides(options=GenerateOptions(reuse="own"))  # without it a request with a seed is not looked up
+FREEZE_S = 15.0  # every breaker is open, and a plan has seen it, after 6 to 12 s
+
+
+class Reuse(Enum):
+    """What a demo shows of images that begin from stored latents of earlier ones."""
+
+    NONE = "none"  # its policy does not ask for them first
+    UNMEASURED = "unmeasured"  # its policy does, but the catalog has no profile of reuse
+    SHOWN = "shown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +42,7 @@ class DemoOptions:
 
     prompts: pathlib.Path | None
     count: int | None
-    rate_rps: float
+    rate_rps: float | None
     trace: pathlib.Path | None
     policy: str | None
     workers: int
@@ -28,16 +52,55 @@ class DemoOptions:
     gallery: pathlib.Path | None
     seed: int
     is_kept: bool
+    freeze_s: float | None = None  # how long the vector store is frozen; 0: never
 
 
-def due_of(options: DemoOptions) -> list[Due]:
-    """The requests of a run. Raises PochadeError for a prompt or trace file that is not one."""
+def reuse_of(options: DemoOptions, settings: Settings) -> Reuse:
+    """Return what a demo with these options shows of reuse. Raises PochadeError for a catalog that is none."""
+    if options.policy not in BEGINS_WITH_REUSE:
+        return Reuse.NONE
+    catalog = measured(options.catalog or settings.catalog, settings.published)
+    return Reuse.SHOWN if catalog.reuse_profile is not None else Reuse.UNMEASURED
+
+
+def due_of(options: DemoOptions, reuse: Reuse = Reuse.NONE) -> list[Due]:
+    """The requests of a run; where images may be reused they come back, and ask for it (`reuse: own`).
+
+    Raises PochadeError for a prompt or trace file that is not one.
+    """
     prompts = read_prompts(options.prompts) if options.prompts else None
     if options.trace:
         arrivals = _first(read_trace(options.trace), options.count, options.trace)
     else:
-        arrivals = constant(options.rate_rps, options.count or (len(prompts) if prompts else DEFAULT_COUNT))
-    return schedule("demo", prompts or builtin_prompts(len(arrivals), options.seed), arrivals, options.seed)
+        count, rate_rps = (REUSE_COUNT, REUSE_RPS) if reuse is Reuse.SHOWN else (DEFAULT_COUNT, RATE_RPS)
+        arrivals = constant(options.rate_rps or rate_rps, options.count or (len(prompts) if prompts else count))
+    if reuse is Reuse.NONE:
+        return schedule("demo", prompts or builtin_prompts(len(arrivals), options.seed), arrivals, options.seed)
+    ours = prompts or [each.prompt for each in returning_prompts(len(arrivals), options.seed)]
+    return schedule("demo", ours, arrivals, options.seed, OWN)
+
+
+def freeze_s_of(options: DemoOptions) -> float:
+    """Return how long the vector store is frozen, in seconds; 0: never, as under a policy that would not switch."""
+    if options.freeze_s is not None:
+        return options.freeze_s
+    return FREEZE_S if options.policy in SWITCHES_STRATEGY else 0.0
+
+
+def parameters_of(options: DemoOptions, due: Sequence[Due], settings: Settings) -> dict[str, float] | None:
+    """The policy's parameters for a run that shows reuse; None: those that the settings have.
+
+    A stream that a busy machine can serve asks for little, and little is best generated in full. So it is planned for
+    as at a peak: at PEAK of what the workers could generate in full on the best level.
+    """
+    given = settings.planner.parameters
+    if "overprovision" in given or options.policy not in SWITCHES_STRATEGY or len(due) < 2:
+        return None
+    catalog = measured(options.catalog or settings.catalog, settings.published)
+    base = catalog.level(next(iter(catalog.reuse), catalog.best().name))
+    demand_rps = 1000 * (len(due) - 1) / max(1.0, due[-1].offset_ms)
+    capacity_rps = options.workers * 1000 / run_ms(base, 1)
+    return {**given, "overprovision": round(min(MAX_OVERPROVISION, max(1.05, PEAK * capacity_rps / demand_rps)), 2)}
 
 
 def _first(arrivals: list[float], count: int | None, trace: pathlib.Path) -> list[float]:

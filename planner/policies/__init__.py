@@ -17,7 +17,10 @@ from planner.policies import (
 )
 from schemas.errors import Unknown
 
-__all__ = ["BASELINE", "DEFAULT", "JUDGES_ALL", "POLICIES", "InvalidParameter", "PlanProposal", "Policy", "named"]
+__all__ = [
+    "BASELINE", "BEGINS_WITH_REUSE", "DEFAULT", "JUDGES_ALL", "POLICIES", "SWITCHES_STRATEGY", "InvalidParameter",
+    "PlanProposal", "Policy", "named",
+]  # fmt: skip
 
 POLICIES: dict[str, Policy] = {
     "argus": argus.plan,
@@ -37,6 +40,8 @@ POLICIES: dict[str, Policy] = {
 BASELINE = "random-split"  # in every report: a blind split is hard to beat at equal heavy share (SOURCES.md 3.8)
 DEFAULT = "joint"
 JUDGES_ALL = "diffserve-static"  # every first image is judged: what the demo switches to on its way
+BEGINS_WITH_REUSE = frozenset({"argus", "nirvana", "pac"})  # where the catalog has a profile of reuse
+SWITCHES_STRATEGY = frozenset({"argus", "pac"})  # leave reuse where lookups fail; they have `overprovision`
 
 
 def named(name: str) -> Policy:

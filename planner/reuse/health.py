@@ -13,18 +13,27 @@ CLOSED: Final = "closed"
 
 
 class CallWindow:
-    """The last calls; those before the breaker opened or closed say nothing any more."""
+    """The last calls; those before the breaker opened or closed say nothing any more.
+
+    Nor do those of jobs before five probes in a row: a fleet that left reuse while a few of a worker's lookups had
+    failed, too few for its breaker, would never see that the stores are well again.
+    """
 
     def __init__(self) -> None:
         self._calls: deque[Call] = deque(maxlen=WINDOW)
         self._opened = Opened.NOT
+        self._probes = 0  # in a row
 
-    def add(self, call: Call, after: Breaker) -> None:
-        """Add a lookup, or a probe while the breaker is open. `after`: the breaker that has counted it."""
+    def add(self, call: Call, after: Breaker, *, is_probe: bool = False) -> None:
+        """Add a lookup or a probe. `after`: the breaker that has counted it."""
+        self._probes = self._probes + 1 if is_probe else 0
+        probes_only = not after.is_open and self._probes >= after.rule.good_probes
         has_opened = after.is_open and after.opened is not self._opened
         has_closed = not after.is_open and self._opened is not Opened.NOT
         self._calls.append(call)
-        keep = after.rule.max_failures if has_opened else after.rule.good_probes if has_closed else WINDOW
+        keep = (
+            after.rule.max_failures if has_opened else after.rule.good_probes if has_closed or probes_only else WINDOW
+        )
         while len(self._calls) > keep:
             self._calls.popleft()
         self._opened = after.opened

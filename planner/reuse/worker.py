@@ -91,13 +91,14 @@ class LookupLogic:
         if not probe.took_ms < probe.budget_ms:
             probe = Probe(probe.budget_ms, probe.budget_ms, has_failed=True)
         before = self._breaker.opened
-        self._learn(Call(probe.took_ms, has_failed=probe.has_failed), self._breaker.after_probe(probe, now_ms), now_ms)
+        call = Call(probe.took_ms, has_failed=probe.has_failed)
+        self._learn(call, self._breaker.after_probe(probe, now_ms), now_ms, is_probe=True)
         return self._breaker.opened is not before
 
     def report(self, generated: GeneratedJobs) -> ReuseHealth:
         """Return what a heartbeat says."""
         return self._window.report(generated.hits, dict(generated.misses))
 
-    def _learn(self, call: Call, after: Breaker, now_ms: float) -> None:
+    def _learn(self, call: Call, after: Breaker, now_ms: float, *, is_probe: bool = False) -> None:
         self._breaker, self._asked_ms = after, now_ms
-        self._window.add(call, after)
+        self._window.add(call, after, is_probe=is_probe)

@@ -27,20 +27,26 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafk
 @click.option(
     "--count",
     type=click.IntRange(min=1),
-    help="Number of requests to send (default: 36, or one per prompt or arrival given).",
+    help="Number of requests to send (default: 36, 260 where images are reused, or one per prompt or arrival given).",
 )
 @click.option(
     "--rate",
+    "rate_rps",
     type=click.FloatRange(min=0, min_open=True),
-    default=4.0,
-    show_default=True,
-    help="Number of requests to send per second.",
+    help="Number of requests to send per second (default: 4, or 2 where images are reused).",
 )
 @click.option(
     "--trace", type=FILE_IN, help="CSV file of arrivals with a column arrival_ms, plain or gzip, instead of --rate."
 )
 @click.option(
     "--policy", cls=PolicyOption, metavar="NAME", help="Policy of the planner (default: the setting planner.policy)."
+)
+@click.option(
+    "--freeze-store",
+    "freeze_s",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="How long to freeze the vector store during a run that reuses images; 0: never (default: 15).",
 )
 @click.option(
     "--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Number of worker processes to start."
@@ -57,17 +63,21 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafk
 @seed_option("the prompts, the request ids and the noise")
 @click.option("--keep", "is_kept", is_flag=True, help="Keep broker and roles running after the report, until Ctrl-C.")
 @click.pass_obj
-def demo(load: "Callable[[], Settings]", /, rate: float, **asked: Any) -> None:
+def demo(load: "Callable[[], Settings]", /, **asked: Any) -> None:
     """Run the whole pipeline on this machine: a Kafka broker, all roles, and 36 prompts.
 
     Writes a report and a page of images that says why each one was kept or generated again, and stops everything that
     it started. Exit status 0 says that no request was lost or ended twice and that every image decodes.
+
+    A policy that begins images from stored latents of earlier ones, such as argus, gets prompts that come back, a
+    vector store and an index writer; the store is frozen for a while, so that the planner's switch of strategy shows.
 
     \b
     Examples:
       pochade demo
       pochade demo --count 100 --rate 20 --engine profile --catalog profile
       pochade demo --prompts mine.txt --policy random-split --gallery /tmp/mine.html
+      pochade demo --policy argus
       pochade demo --keep
     """
     import psutil
@@ -93,7 +103,7 @@ def demo(load: "Callable[[], Settings]", /, rate: float, **asked: Any) -> None:
         summary.show(report, run, console)
 
     with open_reporter(console) as teller:
-        run = Demo(load(), settings.load(), DemoOptions(rate_rps=rate, **asked), teller, began_s)
+        run = Demo(load(), settings.load(), DemoOptions(**asked), teller, began_s)
         log_to(run.settings.home / "logs" / "demo.log")
         run.run(on_end, lambda look_after: _keep(run, teller.note, look_after))
     fault = verdict(reports[0])

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 
-from replay.traces.trace import Row, request_of
+from replay.traces.trace import Overrides, Row, request_of
 from replay.verify.audit.ends import Ends
 from schemas.ids import draw
 from schemas.messages import GenerateRequest, Result
@@ -14,6 +14,8 @@ from schemas.record import Delivered
 STUCK_MS = 120_000  # without a submission or a result for so long, nothing more will come
 TICK_S = 0.05  # most that passes between two looks at results and roles
 DELIVERY_S = 60.0  # for the broker to take the last submissions
+
+AS_IT_IS = Overrides()  # nothing is asked for beside the prompt
 
 Submit = Callable[[GenerateRequest], Future[Delivered]]
 
@@ -27,12 +29,18 @@ class Due:
     row: Row  # of the trace: what is asked for
 
 
-def schedule(name: str, prompts: Sequence[str], arrivals_ms: Sequence[float], seed: int) -> list[Due]:
-    """Make one request per arrival, prompts in turn. Ids and seeds follow from `name` and `seed`."""
+def schedule(
+    name: str, prompts: Sequence[str], arrivals_ms: Sequence[float], seed: int, wish: Overrides = AS_IT_IS
+) -> list[Due]:
+    """Make one request per arrival, prompts in turn, each with `wish`. Ids and seeds follow from `name` and `seed`."""
     assert prompts, "a run needs a prompt"
     ids = [f"{name}-{seed}-{number:04d}" for number in range(len(arrivals_ms))]
     return [
-        Due(offset_ms=at, request_id=i, row=Row(at, prompts[n % len(prompts)], seed=int(draw(i, "noise") * 2**31)))
+        Due(
+            offset_ms=at,
+            request_id=i,
+            row=Row(at, prompts[n % len(prompts)], wish=wish, seed=int(draw(i, "noise") * 2**31)),
+        )
         for n, (at, i) in enumerate(zip(arrivals_ms, ids, strict=True))
     ]
 

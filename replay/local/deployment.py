@@ -26,6 +26,8 @@ def own_deployment(
     policy: str | None = None,
     slo_s: float | None = None,
     workers: int = 1,
+    vectors_url: str | None = None,
+    parameters: Mapping[str, float] | None = None,
 ) -> Settings:
     """The settings of a run: topics of its own under `prefix`, and what was asked for.
 
@@ -38,7 +40,13 @@ def own_deployment(
         changed["catalog"] = catalog
     if engine is not None:
         changed["worker"] = settings.worker.model_copy(update={"engine": engine})
-    planner = {name: value for name, value in {"policy": policy, "slo_s": slo_s}.items() if value is not None}
+    if vectors_url is not None:
+        changed["vectors"] = settings.vectors.model_copy(update={"url": vectors_url})
+    planner = {
+        name: value
+        for name, value in {"policy": policy, "slo_s": slo_s, "parameters": parameters}.items()
+        if value is not None
+    }
     if planner:
         changed["planner"] = settings.planner.model_copy(update=planner)
     own = settings.model_copy(update=changed)
@@ -87,13 +95,18 @@ def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield prefix + name, value
 
 
-def roles_of(options: Sequence[str], workers: Sequence[str]) -> list[RoleProcess]:
-    """The processes of a small deployment: one for each kind of work, one for each worker."""
+def roles_of(options: Sequence[str], workers: Sequence[str], *, has_index: bool = False) -> list[RoleProcess]:
+    """The processes of a small deployment: one for each kind of work, one for each worker.
+
+    `has_index`: there is a vector store, so that an index writer is among them.
+    """
+    indexers = [role_process("indexer", ["indexer"], options, {})] if has_index else []
     return [
         role_process("ledger-planner", ["ledger", "planner"], options, {}),
         *(role_process(worker, ["worker"], options, {"worker.id": worker}) for worker in workers),
         role_process("classifier-router", ["classifier", "router"], options, {}),
         role_process("discriminator", ["discriminator"], options, {}),
+        *indexers,
     ]
 
 

@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 
 from replay.load.driver import Driver, drive, schedule
 from replay.local.deployment import child_environment, child_options, roles_of
@@ -19,6 +20,7 @@ from streams.kafka.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics
 from streams.operator.client import RequestClient
 from streams.settings import Settings
+from streams.vectors import lite, lite_server
 
 READY_LIMIT_S = 240.0  # five processes load torch at once: 20 s on two cores
 TICK_S = 0.05
@@ -34,20 +36,23 @@ class LocalDeployment:
         inherited: Settings,
         worker_ids: Sequence[str],
         teller: ProgressReporter,
-        make: Callable[[Sequence[str], Sequence[str]], list[RoleProcess]] = roles_of,
+        make: Callable[[Sequence[str], Sequence[str]], list[RoleProcess]] | None = None,
         patience: RestartLimit = USUAL,
     ) -> None:
-        """`make`: the processes, from the options of a child and the ids of the workers."""
+        """`make`: the processes, from the options of a child and the ids of the workers; None: `roles_of`."""
+        make = make or partial(roles_of, has_index=bool(settings.vectors.url))
         self.settings, self._teller = settings, teller
         self.options = child_options(settings, inherited)
         os.environ.update(child_environment(settings, inherited))
         self.processes = make(self.options, worker_ids)
         self.roles = Supervisor(self.processes, settings.home / "logs", patience=patience)
         self.ready = Readiness(worker_ids)
+        self.owns_vectors = False  # whether a Milvus Lite was started here, and is nobody else's
 
     def start(self, stack: ExitStack) -> None:
         """Start everything and wait until requests can be served. Raises PochadeError with what failed to start."""
         start_broker(self.settings, stack, self._teller)
+        self.owns_vectors = start_vectors(self.settings, stack, self._teller)
         stack.enter_context(self.roles).start()
         stack.callback(TopicTailer(self.settings, [PLAN, FLEET], self.ready.on_record).start().close)
         self._await_ready()
@@ -90,6 +95,21 @@ def start_broker(settings: Settings, stack: ExitStack, teller: ProgressReporter)
     running = embedded.ensure(settings, teller.note)
     teller.phase(f"broker at {running.bootstrap}; creating topics {settings.kafka.prefix}.*")
     create_topics(settings)
+
+
+def start_vectors(settings: Settings, stack: ExitStack, teller: ProgressReporter) -> bool:
+    """Start Milvus Lite where `vectors.url` is lite, stopped with `stack` if it was started here; whether it was.
+
+    Raises PochadeError: it is not installed, or does not start.
+    """
+    if settings.vectors.url != "lite":
+        return False
+    teller.phase("starting the vector store")
+    is_ours = lite.running(settings) is None
+    if is_ours:
+        stack.callback(lite_server.stop, settings)
+    lite_server.ensure(settings, teller.note)
+    return is_ours
 
 
 def open_client(settings: Settings, stack: ExitStack) -> RequestClient:

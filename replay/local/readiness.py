@@ -36,6 +36,11 @@ class Readiness:
         with self._lock:
             return [self._plans[version] for version in sorted(self._plans)]
 
+    def reused(self) -> int:
+        """Return how many jobs began from stored latents, as heartbeats say."""
+        with self._lock:
+            return sum(beat.reuse.hits for beat in self._beats.values() if beat.reuse is not None)
+
     def serving(self) -> dict[str, str]:
         """Worker -> what it generates, of all whose last word was that they can; the dead among them."""
         with self._lock:

@@ -10,6 +10,8 @@ import numpy as np
 from PIL import Image
 
 from replay.load.driver import Audit
+from replay.reports import reuse
+from replay.reports.reuse import Course
 from replay.verify.audit.images import verified
 from schemas.errors import PochadeError
 from schemas.messages import Plan, Result, Status
@@ -44,6 +46,7 @@ class RunFacts:
     plans: tuple[Plan, ...]
     versions: Mapping[str, str]
     settings: Mapping[str, Any]
+    course: Course | None = None  # of a run that could reuse images
 
 
 def open_images(results: Iterable[Result], store: ImageStore) -> tuple[list[CompletedImage], list[str]]:
@@ -108,6 +111,20 @@ def build(audit: Audit, images: Sequence[CompletedImage], broken: Sequence[str],
         "pictures": [asdict(image) for image in images],
         "versions": dict(facts.versions),
         "settings": dict(facts.settings),
+        **_reuse(audit.results, facts.course),
+    }
+
+
+def _reuse(results: Sequence[Result], course: Course | None) -> dict[str, Any]:
+    """Return what became of reuse; nothing of a run that could reuse nothing."""
+    if course is None:
+        return {"reuse": None, "switch": "", "timeline": [], "spans": [], "began_ms": None}
+    return {
+        "reuse": reuse.summarize(results),
+        "switch": reuse.verdict_of_switch(course),
+        "timeline": reuse.timeline(course),
+        "spans": reuse.spans(course),
+        "began_ms": course.began_ms,
     }
 
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
+from replay.reports.reuse import rows as reuse_rows
+
 if TYPE_CHECKING:
     from replay.demo import Demo
 
@@ -23,6 +25,7 @@ def rows(report: Mapping[str, Any]) -> dict[str, str]:
         "escalated": f"{report['escalated']}, {report['painted_over']} of them over the draft",
         "latency": latency,
         "first image": "none" if first is None else f"{first:.1f} s after the command began",
+        **reuse_rows(report),
         "policy": ", ".join(report["policies"]) + f" (plan {', '.join(map(str, report['plan_versions']))})",
         "restarts": _counts(restarts) if restarts else "none",
     }

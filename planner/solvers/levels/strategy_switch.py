@@ -25,6 +25,9 @@ REUSE, LEAVING, MODELS, RETURNING = "reuse", "leaving", "models", "returning"
 STAGES = (REUSE, LEAVING, MODELS, RETURNING)
 AWAY = frozenset({LEAVING, MODELS})  # stages that only good retrievals end
 UNDER_WAY = frozenset({LEAVING, RETURNING})  # requests are served by the variants that are ready
+MIN_LOOKUPS = (
+    20  # to leave for: of fewer, such as the first ones, a few cut ones say little. A breaker looks back on 20
+)
 MOST = 0.5  # share of the workers whose breaker is open, from which on nobody is taken to get an answer
 
 
@@ -34,6 +37,7 @@ class Retrieval(NamedTuple):
     costs_ms: float | None  # typical time of one; infinity: no answer; None: none was tried
     saves_ms: float  # run time that one is expected to save, misses included, mean over the reuse levels
     unanswered: float = 0.0  # share of those tried that failed or were cut by their deadline
+    lookups: int = MIN_LOOKUPS  # that these figures rest on
 
 
 class Rule(NamedTuple):
@@ -62,7 +66,7 @@ def retrieval_of(seen: SeenReuse | None, saves_ms: float) -> Retrieval:
         return Retrieval(None, saves_ms)
     if seen.failing >= MOST:
         return Retrieval(math.inf, saves_ms, 1.0)
-    return Retrieval(seen.p50_ms if seen.lookups else None, saves_ms, seen.unanswered)
+    return Retrieval(seen.p50_ms if seen.lookups else None, saves_ms, seen.unanswered, seen.lookups)
 
 
 def recalled(memory: Mapping[str, Any]) -> State:
@@ -131,9 +135,11 @@ def ready(allocation: Mapping[str, str], workers: Sequence[WorkerView]) -> dict[
 
 def _against_since(state: State, retrieval: Retrieval, now_ms: int, rule: Rule) -> int:
     """Return from when on retrievals speak against the stage, without a break; -1: they do not."""
-    costs_ms, saves_ms, unanswered = retrieval
+    costs_ms, saves_ms, unanswered, lookups = retrieval
     if costs_ms is None or math.isnan(costs_ms):  # nothing was tried: nothing new is known
         return state.since_ms
+    if state.stage not in AWAY and lookups < MIN_LOOKUPS and not math.isinf(costs_ms):
+        return -1
     if state.stage in AWAY:
         is_against = costs_ms <= saves_ms * rule.healthy and unanswered <= rule.answered
     else:

@@ -35,3 +35,25 @@ def test_what_was_before_the_breaker_opened_or_closed_says_nothing_any_more() ->
         breaker = breaker.after_probe(Probe(2.0, 100.0), 0)
         window.add(Call(2.0), breaker)
     assert window.report(0, {}) == health(lookups=5, p50_ms=2.0, p95_ms=2.0)
+
+
+def test_a_few_failures_that_opened_no_breaker_are_forgotten_after_five_probes_in_a_row() -> None:
+    window, breaker = CallWindow(), Breaker()
+    for _ in range(4):
+        breaker = breaker.after_call(Call(100.0, has_failed=True), 0)
+        window.add(Call(100.0, has_failed=True), breaker)
+    for _ in range(4):
+        breaker = breaker.after_probe(Probe(2.0, 100.0), 0)
+        window.add(Call(2.0), breaker, is_probe=True)
+    assert not breaker.is_open
+    assert window.report(0, {}).unanswered == 0.5
+    window.add(Call(2.0), breaker, is_probe=True)
+    assert window.report(0, {}) == health(lookups=5, p50_ms=2.0, p95_ms=2.0)
+
+
+def test_a_lookup_between_probes_keeps_what_jobs_met() -> None:
+    window, breaker = CallWindow(), Breaker()
+    window.add(Call(100.0, has_failed=True), breaker)
+    for number in range(12):
+        window.add(Call(2.0), breaker, is_probe=number % 4 != 0)
+    assert window.report(0, {}).lookups == 13

@@ -45,6 +45,14 @@ def test_a_small_deployment_has_every_role_and_each_worker_its_name() -> None:
     assert [f"worker.id={p.name}" in p.command for p in roles if p.name.startswith("worker")] == [True, True]
 
 
+def test_a_deployment_with_a_vector_store_has_an_index_writer(tmp_path: pathlib.Path) -> None:
+    roles = roles_of(["--home", "/h"], ["worker-1"], has_index=True)
+    assert roles[-1].command[-2:] == ("serve", "indexer")
+    own = own_deployment(load({"home": tmp_path}), "pochade-demo-7", vectors_url="lite", parameters={"batch": 2.0})
+    assert (own.vectors.url, own.planner.parameters) == ("lite", {"batch": 2.0})
+    assert "vectors.url=lite" in child_options(own, load())
+
+
 def test_versions_name_what_ran() -> None:
     assert {"python", "pochade", "torch"} <= set(versions())
 

@@ -3,6 +3,7 @@ import threading
 
 from replay.local.readiness import GeneratedCounter, Readiness
 from schemas.avro import Message
+from schemas.messages import ReuseHealth
 from schemas.record import Incoming
 from schemas.topics import FLEET, IMAGES, PIN_KEY, PLAN, PLAN_KEY
 from streams.codec.avro import encode
@@ -43,6 +44,15 @@ def test_plans_are_listed_once_each_by_version() -> None:
     for version in (2, 1, 2):
         ready.on_record(record(PLAN, PLAN_KEY, a_plan(version=version)))
     assert [plan.version for plan in ready.plans()] == [1, 2]
+
+
+def test_jobs_that_were_reused_are_counted_by_the_newest_heartbeats() -> None:
+    ready = Readiness(["w-1", "w-2"])
+    for worker, hits in (("w-1", 1), ("w-2", 2), ("w-1", 4)):
+        health = ReuseHealth(breaker="closed", lookups=9, unanswered=0.0, p50_ms=1.0, p95_ms=2.0, hits=hits)
+        ready.on_record(record(FLEET, worker, a_heartbeat(worker_id=worker, reuse=health)))
+    ready.on_record(record(FLEET, "w-3", a_heartbeat(worker_id="w-3")))
+    assert ready.reused() == 6
 
 
 def test_a_job_generated_twice_counts_once() -> None:

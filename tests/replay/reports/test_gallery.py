@@ -6,10 +6,14 @@ import re
 from PIL import Image
 
 from replay.load.driver import audit
+from replay.local.freezing import Frozen
 from replay.reports.demo_report import build, open_images
-from replay.reports.gallery import SHOWN_PX, duration, render, shown
-from schemas.messages import Result, Status
+from replay.reports.gallery import SHOWN_PX, duration, render, shown, words_against
+from replay.reports.reuse import Course
+from replay.reports.reuse_sources import ReuseSource
+from schemas.messages import Result, StageReuse, Status
 from streams.store.port import MemoryImageStore
+from tests.builders import NOW_MS, a_plan
 from tests.replay.reports.test_report import facts
 from tests.replay.runs import a_generated_result, a_result, a_step, an_escalated_result, png, stored
 
@@ -101,3 +105,91 @@ def test_levels_are_in_the_catalogs_order_and_not_the_alphabets() -> None:
     for number, level in enumerate(("light", "heavy", "old")):
         assert re.search(rf'level-{number}[^>]*id="{level}"', page)
     assert re.findall(r"<dt>by (\w+)</dt>", page) == ["light", "heavy", "old"]
+
+
+def reusing_page(store: MemoryImageStore, result: Result, source: ReuseSource | None = None) -> str:
+    """The page of one request in a run that could reuse images."""
+    plans = (
+        a_plan(version=1, strategy="reuse", created_ms=NOW_MS - 1000),
+        a_plan(version=2, strategy="models", created_ms=NOW_MS + 4000, reason="lookups get no answer"),
+    )
+    course = Course(
+        plans=plans, frozen=Frozen(NOW_MS + 2000, NOW_MS + 6000), began_ms=NOW_MS, ended_ms=NOW_MS + 10_000.0
+    )
+    audited = audit([result.request_id], [result])
+    report = build(audited, *open_images([result], store), facts(course=course))
+    return render(report, [result], store, (), {result.request_id: source} if source else {})
+
+
+def a_reused_result(store: MemoryImageStore) -> Result:
+    begun = StageReuse(step=2, steps=8, similarity=0.9371)
+    stage = a_step(level="heavy~k2", reuse=begun, confidence=None, threshold=None, image=stored(store, png("blue")))
+    return a_result(stage, request_id="later", prompt="two blue hearts")
+
+
+def a_source(store: MemoryImageStore, prompt: str = "two red hearts", among: int = 1) -> ReuseSource:
+    uri = stored(store, png("red")).uri
+    return ReuseSource(request_id="earlier", prompt=prompt, image_uri=uri, among=among)
+
+
+def text_of(page: str) -> str:
+    return re.sub(r"\s+", " ", page)
+
+
+def test_a_reused_image_stands_beside_the_one_it_began_from_with_step_and_similarity() -> None:
+    store = MemoryImageStore()
+    page = reusing_page(store, a_reused_result(store), a_source(store))
+    assert inline(page) == [png("red"), png("blue")]
+    assert "cosine 0.937<br>step 2 of 8" in page
+    assert "2 of 8 steps skipped, with the image of “two red hearts” (earlier)." in text_of(page)
+    assert "two <mark>blue</mark> hearts" in page, "the word that was changed is marked"
+    assert 'href="#earlier"' not in page, "what has no place on the page is no link"
+
+
+def test_an_exact_repeat_says_so_and_how_many_images_it_may_be_of() -> None:
+    store = MemoryImageStore()
+    page = reusing_page(store, a_reused_result(store), a_source(store, "two blue hearts", among=3))
+    assert "with the image of the same words (earlier, or one of 2 like it)" in text_of(page)
+    assert "<mark>" not in page
+
+
+def test_a_source_that_nobody_found_is_not_made_up() -> None:
+    store = MemoryImageStore()
+    page = reusing_page(store, a_reused_result(store))
+    assert inline(page) == [png("blue")]
+    assert "2 of 8 steps skipped, with an earlier image of the same tenant" in page
+
+
+def test_an_image_that_reused_nothing_says_why_and_its_group_can_be_chosen() -> None:
+    store = MemoryImageStore()
+    missed = a_result(a_step(reuse=StageReuse(steps=8, miss="timeout"), image=stored(store, png())))
+    page = reusing_page(store, missed)
+    assert "All 8 steps from noise: the stores did not answer in time" in page
+    assert 'id="show-missed"' in page
+    planned = a_result(a_step(reuse=StageReuse(steps=8, miss="route"), image=stored(store, png())))
+    page = reusing_page(store, planned)
+    assert 'id="show-planned"' in page
+    assert "All 8 steps from noise, as planned." in page
+
+
+def test_the_course_of_a_run_shows_strategies_and_the_freeze_in_their_places() -> None:
+    store = MemoryImageStore()
+    page = reusing_page(store, a_reused_result(store), a_source(store))
+    assert '<i class="reuse" style="left: 0.00%; width: 40.00%">' in page
+    assert '<i class="models" style="left: 40.00%; width: 60.00%">' in page
+    assert '<i class="frozen" style="left: 20.00%; width: 40.00%">' in page
+    assert "plan 2 switches the strategy from reuse to models: lookups get no answer" in page
+    assert "1 of 1 prompts became images: 1 began from an earlier one, which saved 25 in 100 steps of all." in page
+
+
+def test_a_run_that_could_reuse_nothing_has_no_course() -> None:
+    store = MemoryImageStore()
+    page = page_of(store, a_generated_result(store))
+    assert 'class="course"' not in page
+    assert "generated again" in page
+
+
+def test_only_words_that_the_other_prompt_lacks_are_new() -> None:
+    words = words_against("a tiny red heart at night", "a red star at night")
+    assert [word.text for word in words if word.is_new] == ["tiny", "heart"]
+    assert " ".join(word.text for word in words) == "a tiny red heart at night"

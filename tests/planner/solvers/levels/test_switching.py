@@ -11,6 +11,7 @@ from planner.observation.reuse import SeenReuse
 from planner.observation.workers import SERVING, WorkerView
 from planner.solvers.levels.strategy_switch import (
     LEAVING,
+    MIN_LOOKUPS,
     MODELS,
     RETURNING,
     REUSE,
@@ -82,13 +83,21 @@ def test_a_few_lookups_without_an_answer_keep_the_fleet_away() -> None:
     assert step(State(MODELS), HEALTHY._replace(unanswered=0.1), 1000, RULE).since_ms == -1
 
 
+@pytest.mark.parametrize("cold", [SLOW, HEALTHY._replace(unanswered=0.6)])
+def test_the_first_few_lookups_do_not_send_the_fleet_away_but_open_breakers_do(cold: Retrieval) -> None:
+    few = MIN_LOOKUPS - 1
+    assert step(State(REUSE), cold._replace(lookups=few), 1000, RULE) == State(REUSE)
+    assert step(State(REUSE), cold, 1000, RULE).stage == LEAVING
+    assert step(State(REUSE), DOWN._replace(lookups=few), 1000, RULE).stage == LEAVING
+
+
 @pytest.mark.parametrize(
     ("seen", "expected"),
     [
         (None, Retrieval(None, 50.0)),
-        (lookups(7.0, unanswered=0.1), Retrieval(7.0, 50.0, 0.1)),
+        (lookups(7.0, unanswered=0.1), Retrieval(7.0, 50.0, 0.1, 100)),
         (lookups(7.0, failing=0.5), Retrieval(math.inf, 50.0, 1.0)),
-        (lookups(0.0, lookups=0), Retrieval(None, 50.0)),
+        (lookups(0.0, lookups=0), Retrieval(None, 50.0, 0.0, 0)),
     ],
     ids=["nobody looked", "answered", "half of the breakers open", "no lookup yet"],
 )
