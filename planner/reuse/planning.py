@@ -45,9 +45,10 @@ def reuse_plan(
 ) -> ReusePlan:
     """Return a plan's group with the hits that are expected on each reuse level of the catalog.
 
-    `seen`: level -> what its jobs saved of late; the profile counts as PRIOR jobs.
+    `key`: encoder of the prompts; "": the profile's. `seen`: level -> what its jobs saved of late; the profile counts
+    as PRIOR jobs.
     """
-    plan = ReusePlan(floors=tuple(floors), guard=guard, check=check, key=key)
+    plan = ReusePlan(floors=tuple(floors), guard=guard, check=check, key=key or profile.key)
     terms = terms_of(plan)
     hits = {}
     for level in levels_of(catalog, "reuse"):
