@@ -17,7 +17,17 @@ from planner.policies import (
 )
 from schemas.errors import Unknown
 
-__all__ = ["BASELINE", "DEFAULT", "JUDGES_ALL", "POLICIES", "InvalidParameter", "PlanProposal", "Policy", "named"]
+__all__ = [
+    "BASELINE",
+    "DEFAULT",
+    "JUDGES_ALL",
+    "LOOKS_ALL_UP",
+    "POLICIES",
+    "InvalidParameter",
+    "PlanProposal",
+    "Policy",
+    "named",
+]
 
 POLICIES: dict[str, Policy] = {
     "argus": argus.plan,
@@ -37,6 +47,7 @@ POLICIES: dict[str, Policy] = {
 BASELINE = "random-split"  # in every report: a blind split is hard to beat at equal heavy share (SOURCES.md 3.8)
 DEFAULT = "joint"
 JUDGES_ALL = "diffserve-static"  # every first image is judged: what the demo switches to on its way
+LOOKS_ALL_UP = "nirvana"  # every request looks for a stored image at any load: what `chaos --reuse` runs
 
 
 def named(name: str) -> Policy:

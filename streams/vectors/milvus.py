@@ -122,6 +122,13 @@ class MilvusVectorStore:
     def probe(self, timeout_s: float) -> Probed:
         return self._within(timeout_s, self._probe)
 
+    def ask(self, timeout_s: float, question: Callable[[MilvusClient, Left], T]) -> T:
+        """Ask or tell Milvus itself what no port offers, within a deadline: for faults on purpose.
+
+        Raises VectorsUnavailable, WrongCollection.
+        """
+        return self._within(timeout_s, question)
+
     def collections(self, timeout_s: float) -> list[str]:
         """Return the names of all collections of its database. Raises VectorsUnavailable."""
         return list(self._within(timeout_s, lambda client, left: client.list_collections(timeout=left())))

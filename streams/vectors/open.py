@@ -34,7 +34,7 @@ def open_vectors(settings: Settings, key: str) -> VectorStore | None:
         return None
     if settings.vectors.url == "exact":
         return CheckedVectorStore(_exact(settings, collection))
-    return CheckedVectorStore(_milvus(settings, collection))
+    return CheckedVectorStore(open_milvus(settings, collection))
 
 
 def open_all(settings: Settings, timeout_s: float) -> list[VectorStore]:
@@ -50,12 +50,12 @@ def open_all(settings: Settings, timeout_s: float) -> list[VectorStore]:
     if settings.vectors.url == "exact":
         files = sorted(lite.vectors_home(settings).glob("*.jsonl"))
         return [CheckedVectorStore(_exact(settings, file.stem)) for file in files if mine.fullmatch(file.stem)]
-    asked = _milvus(settings, "")
+    asked = open_milvus(settings, "")
     try:
         names = asked.collections(timeout_s)
     finally:
         asked.close()
-    return [CheckedVectorStore(_milvus(settings, name)) for name in sorted(names) if mine.fullmatch(name)]
+    return [CheckedVectorStore(open_milvus(settings, name)) for name in sorted(names) if mine.fullmatch(name)]
 
 
 def _exact(settings: Settings, collection: str) -> "ExactVectorStore":
@@ -65,7 +65,8 @@ def _exact(settings: Settings, collection: str) -> "ExactVectorStore":
     return ExactVectorStore(file, max_rows=settings.vectors.max_rows)
 
 
-def _milvus(settings: Settings, collection: str) -> "MilvusVectorStore":
+def open_milvus(settings: Settings, collection: str) -> "MilvusVectorStore":
+    """Open a collection of the Milvus that the settings name, unchecked. Raises as `open_vectors`."""
     from streams.vectors.milvus import MilvusVectorStore  # pymilvus: 0.6 s that nobody else needs
 
     wanted = settings.vectors

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from planner.policies import JUDGES_ALL
+from planner.policies import JUDGES_ALL, LOOKS_ALL_UP
 from replay.local.deployment import own_deployment
 from replay.local.processes import RoleProcess, role_process
 from replay.verify.chaos.kinds import INDEXER, REUSE_KINDS, ROLES
@@ -17,7 +17,7 @@ from streams.broker.address import kafka_home
 from streams.settings import Settings, Vectors
 
 ENGINES = {"profile": ("chaos", "chaos"), "diffusers": ("diffusers", "tiny")}  # -> engine, catalog
-REUSE_CATALOG, REUSE_POLICY = "chaos-reuse", "nirvana"  # of a run whose images begin from stored ones
+REUSE_CATALOG = "chaos-reuse"  # of a run whose images begin from stored ones
 SESSION_MS = 3000
 # above the longest job, frozen or without a store for a while; a request that hangs costs a worker as much, five times
 JOB_LIMITS_S = {"profile": 30.0, "diffusers": 240.0}
@@ -97,7 +97,7 @@ def deployment_of(settings: Settings, options: ChaosOptions, name: str) -> Setti
         f"chaos-{options.seed}",
         catalog=catalog,
         engine=engine,
-        policy=options.policy or (REUSE_POLICY if options.reuses else JUDGES_ALL),
+        policy=options.policy or (LOOKS_ALL_UP if options.reuses else JUDGES_ALL),
         workers=options.workers + 2,  # guests come
     )
     changes = {

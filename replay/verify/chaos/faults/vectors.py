@@ -14,10 +14,13 @@ from replay.verify.chaos.world import POLL_S, NotThere, Steps, World
 from streams.broker.process import Process
 from streams.settings import Settings
 from streams.vectors import lite, lite_server
+from streams.vectors.open import open_milvus
 from streams.vectors.port import UnusableRow, VectorRow
 from streams.vectors.row_text import as_row, as_text
 
-CALL_S: Final = 10.0  # for one call
+Left = Callable[[], float]  # seconds that a question still has
+
+CALL_S: Final = 10.0  # for one question
 MAX_ROWS: Final = 1000  # of which some are changed
 LIES: Final = 0.5  # share of the rows that lie from then on
 FIELDS: Final = ["id", "vector", "tenant_key", "model_key", "width", "height", "created_ms", "expires_ms", "row"]
@@ -50,7 +53,7 @@ def freeze(world: World, fault: Fault) -> Steps:
 def empty(world: World, _fault: Fault) -> Steps:
     """Drop every collection: the index writer makes it again with its next row."""
     _running(world.settings)
-    dropped = yield from world.beside(lambda: _with_client(world.settings, _drop_all))
+    dropped = yield from world.beside(lambda: _ask(world.settings, _drop_all))
     if not dropped:
         raise NotThere("the vector store had no collection")
     return f"{len(dropped)} collections dropped, of {sum(dropped.values())} rows"
@@ -59,7 +62,7 @@ def empty(world: World, _fault: Fault) -> Steps:
 def lie(world: World, fault: Fault) -> Steps:
     """Change half of the rows: other tenants' or missing objects, wrong hashes, sizes, times, tenants, and no JSON."""
     _running(world.settings)
-    told = yield from world.beside(lambda: _with_client(world.settings, lambda client: _lie(client, fault.draw())))
+    told = yield from world.beside(lambda: _ask(world.settings, lambda client, left: _lie(client, left, fault.draw())))
     if not told:
         raise NotThere("the vector store had no rows")
     return "rows that lie: " + ", ".join(f"{count} {what}" for what, count in sorted(told.items()))
@@ -72,50 +75,42 @@ def _running(settings: Settings) -> Process:
     return known.process
 
 
-def _with_client(settings: Settings, act: Callable[[Any], Mapping[str, int]]) -> Mapping[str, int]:
-    """Do something with Milvus itself, which no port offers. Raises NotThere: it does not answer now."""
-    from pymilvus import MilvusClient
-
-    from streams.vectors.milvus import FAILURES
-
+def _ask(settings: Settings, question: Callable[[Any, Left], Mapping[str, int]]) -> Mapping[str, int]:
+    """Ask Milvus itself what no port offers. Raises VectorsUnavailable, WrongCollection."""
+    store = open_milvus(settings, "")
     try:
-        client = MilvusClient(lite.url(settings), dedicated=True, timeout=CALL_S)
-        try:
-            return act(client)
-        finally:
-            client.close()
-    except FAILURES as error:
-        reason = getattr(error, "message", "") or str(error) or repr(error)
-        raise NotThere(f"the vector store did not answer: {reason:.200}") from error
+        return store.ask(CALL_S, question)
+    finally:
+        store.close()
 
 
-def _collections(client: Any) -> Iterator[tuple[str, int]]:
+def _collections(client: Any, left: Left) -> Iterator[tuple[str, int]]:
     """The name of each collection of ours, and its number of rows."""
-    for name in client.list_collections(timeout=CALL_S):
+    for name in client.list_collections(timeout=left()):
         if name.startswith(PREFIX):
-            (counted,) = client.query(name, output_fields=["count(*)"], timeout=CALL_S)
+            (counted,) = client.query(name, output_fields=["count(*)"], timeout=left())
             yield name, int(counted["count(*)"])
 
 
-def _drop_all(client: Any) -> Mapping[str, int]:
-    there = dict(_collections(client))
+def _drop_all(client: Any, left: Left) -> Mapping[str, int]:
+    there = dict(_collections(client, left))
     for name in there:
-        client.drop_collection(name, timeout=CALL_S)
+        client.drop_collection(name, timeout=left())
     return there
 
 
-def _lie(client: Any, dice: random.Random) -> Mapping[str, int]:
+def _lie(client: Any, left: Left, dice: random.Random) -> Mapping[str, int]:
     told: dict[str, int] = {}
-    for name, count in _collections(client):
+    for name, count in _collections(client, left):
         if not count:
             continue
-        entities = client.query(name, filter='id != ""', output_fields=FIELDS, limit=MAX_ROWS, timeout=CALL_S)
+        entities = client.query(name, filter='id != ""', output_fields=FIELDS, limit=MAX_ROWS, timeout=left())
         rows = {each["id"]: row for each in entities if (row := _row(each)) is not None}
         chosen = dice.sample(sorted(rows), k=math.ceil(LIES * len(rows)))
         stored = {each["id"]: each for each in entities}
         lies = [lied(stored[each], rows[each], list(rows.values()), dice) for each in chosen]
         if lies:
-            client.upsert(name, [entity for _, entity in lies], timeout=CALL_S)
+            client.upsert(name, [entity for _, entity in lies], timeout=left())
         for what, _ in lies:
             told[what] = told.get(what, 0) + 1
     return told
