@@ -15,7 +15,7 @@ FIRST, LAST = 0.04, 0.9  # share of the run within which faults begin
 # a prompt that begins so ends the process of the engine `chaos`, or keeps it from ever coming back
 EXIT, HANG = "!exit", "!hang"
 TENANTS = ("ann", "bob", "eve")  # of a run whose images begin from stored ones: nobody else's latent is there
-REPEATS = 8  # requests for each prompt of such a run, of all tenants together
+REPEATS = 24  # requests for each prompt of such a run, of all tenants together
 CONSENTS = ("own",) * 8 + ("", "off")  # what its requests say of reuse, drawn evenly
 SLOW = Overrides(options=GenerateOptions(model="heavy", steps=200, n=8))  # 6 s of one worker in the catalog `chaos`
 
