@@ -56,8 +56,9 @@ def audit(
 
     Exit status 1 says that a promise is broken. A request without a result is open while some role has not committed
     past a record of it, and lost otherwise. A result is late if an earlier outcome of the request lies before the one
-    that it was made from. A result whose image began from a stored latent must say so as its path does, and some earlier
-    image of its tenant must have left a latent; the latter is checked where all results are read. Images are read and compared with the hash that their result names. Roles may run meanwhile.
+    that it was made from. A result whose image began from a stored latent must agree with its path; where all results
+    are read, another of its tenant must have left a latent. Images are read and compared with the hash that their
+    result names. Roles may run meanwhile.
 
     \b
     Examples:
