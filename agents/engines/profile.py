@@ -12,6 +12,7 @@ from agents.engines import Generated, GenerationTask, ShouldStop
 from planner.catalog.entries import Variant
 from planner.catalog.options import ResolvedOptions, resolved_ms
 from schemas.ids import draw
+from streams.store import marks
 from streams.store.latents import Latent, LatentSpace
 
 TICK_S = 0.02  # how often a sleeping job asks whether it is still wanted
@@ -51,6 +52,7 @@ def load(variant: Variant, threads: int) -> ProfileEngine:  # noqa: ARG001  ever
 
 def _latent(task: GenerationTask, how: ResolvedOptions) -> Latent:
     values = np.full(LATENTS.shape(how.width, how.height), _hue(task), np.float16)
+    marks.sign(values, task.request_id)
     return Latent(values=values, autoencoder=LATENTS.autoencoder)
 
 
@@ -65,4 +67,6 @@ def _card(task: GenerationTask, variant: Variant, how: ResolvedOptions) -> Image
     over = [f"over {begun} from step {how.refine_from_step}"] if task.over else []
     text = "\n".join([f"{variant.name} · seed {task.seed}", *over, *textwrap.wrap(task.prompt[:120], 28)])
     ImageDraw.Draw(card).multiline_text((8, 8), text, fill=(40, 40, 40))
+    if isinstance(task.over, Latent):
+        marks.show(card, marks.signature(task.over.values))
     return card

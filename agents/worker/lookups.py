@@ -45,6 +45,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 THREADS: Final = 8  # lookups at a time; a store that hangs may keep them all, and the breaker opens
+OVER_MS: Final = 50.0  # beyond a deadline, from which on that is worth a word
 OPEN_S: Final = 5.0  # for the collection to be made
 NOT_ASKED: Final = FullRun(Miss.FAILED)
 CANARY: Final = b"pochade reuse probe"  # the known object that probes fetch; equal bytes have one key
@@ -147,7 +148,7 @@ class Lookups:
         for each in asked:
             if each.fetch is not None:
                 each.latent = self._answer(each, each.fetch, began_ms + guard_ms)
-            self._count(each, self._clock_ms() - began_ms)
+            self._count(each, self._clock_ms() - began_ms, guard_ms)
 
     def _search(self, each: _Asked, vector: list[float], space: LatentSpace) -> Future[Nearest]:
         sought, timeout_s = each.sought, each.lookup.deadline_ms / 1000
@@ -193,8 +194,12 @@ class Lookups:
             log.debug("a lookup got no answer: %r", error)
         return None
 
-    def _count(self, each: _Asked, took_ms: float) -> None:
-        """Tell the breaker and the window of calls of a lookup."""
+    def _count(self, each: _Asked, took_ms: float, guard_ms: float) -> None:
+        """Tell the breaker and the window of calls of a lookup. `guard_ms`: of it, that no store is to blame for."""
+        over_ms = took_ms - guard_ms - each.lookup.deadline_ms
+        if over_ms > OVER_MS:  # the process was stopped, or had no processor
+            metrics.FALLBACKS.labels("worker", "lookup-overrun").inc()
+            log.warning("a lookup took %.0f ms beyond its %.0f ms", over_ms, each.lookup.deadline_ms)
         metrics.LOOKUP_SECONDS.observe(took_ms / 1000)
         with self._lock:
             has_opened = self._logic.finish(each.sought.job, each.decision, took_ms, self._clock_ms())

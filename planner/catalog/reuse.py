@@ -39,6 +39,7 @@ class ReuseProfile:
     guard: ReuseGuard | None = None  # the largest shares that lose no facts; None: not measured
     neighbours: tuple[Neighbours, ...] = ()  # rising, by the similarity of both prompts
     image_neighbours: tuple[Neighbours, ...] = ()  # by that of the prompt with the stored image, as MoDM looks up
+    key: str = ""  # encoder of prompts that the similarities are of; "": the default one
     hits: dict[str, float] = field(default_factory=dict)  # level -> share of hits, where `neighbours` are not known
     losses: dict[str, float] = field(default_factory=dict)  # level -> quality that a hit within floors and guard loses
     retrieval_ms: float = 0.0  # median of search and fetch together

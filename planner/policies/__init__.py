@@ -18,8 +18,8 @@ from planner.policies import (
 from schemas.errors import Unknown
 
 __all__ = [
-    "BASELINE", "BEGINS_WITH_REUSE", "DEFAULT", "JUDGES_ALL", "POLICIES", "SWITCHES_STRATEGY", "InvalidParameter",
-    "PlanProposal", "Policy", "named",
+    "BASELINE", "BEGINS_WITH_REUSE", "DEFAULT", "JUDGES_ALL", "LOOKS_ALL_UP", "POLICIES", "SWITCHES_STRATEGY",
+    "InvalidParameter", "PlanProposal", "Policy", "named",
 ]  # fmt: skip
 
 POLICIES: dict[str, Policy] = {
@@ -42,6 +42,7 @@ DEFAULT = "joint"
 JUDGES_ALL = "diffserve-static"  # every first image is judged: what the demo switches to on its way
 BEGINS_WITH_REUSE = frozenset({"argus", "nirvana", "pac"})  # where the catalog has a profile of reuse
 SWITCHES_STRATEGY = frozenset({"argus", "pac"})  # leave reuse where lookups fail; they have `overprovision`
+LOOKS_ALL_UP = "nirvana"  # every request looks for a stored image at any load: what `chaos --reuse` runs
 
 
 def named(name: str) -> Policy:

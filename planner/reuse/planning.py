@@ -46,10 +46,10 @@ def reuse_plan(
 ) -> ReusePlan:
     """Return a plan's group with the hits that are expected on each level that it offers.
 
-    `seen`: level -> what its jobs saved of late; the profile counts as PRIOR jobs. `levels`: those offered; None: every
-    reuse level of the catalog.
+    `key`: encoder of the prompts; "": the profile's. `seen`: level -> what its jobs saved of late; the profile counts
+    as PRIOR jobs. `levels`: those offered; None: every reuse level of the catalog.
     """
-    plan = ReusePlan(floors=tuple(floors), guard=guard, check=check, key=key)
+    plan = ReusePlan(floors=tuple(floors), guard=guard, check=check, key=key or profile.key)
     terms = terms_of(plan)
     hits = {}
     for level in _reuse_levels(catalog) if levels is None else levels:

@@ -11,7 +11,16 @@ from streams.commands.options import SHOWN, Ago, renamed_option, since_option
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafka's client
     from streams.settings import Settings
 
-APART = {"lost_ids", "duplicate_ids", "late_commit_ids", "failed_for", "pictures"}  # not in the table as they are
+APART = {
+    "lost_ids",
+    "duplicate_ids",
+    "late_commit_ids",
+    "failed_for",
+    "reuse_contradictory_ids",
+    "reuse_sourceless_ids",
+    "pictures",
+}  # not in the table as they are
+SENTENCES = ("broken", "foreign")  # of images; the table counts them
 
 
 @click.command()
@@ -47,7 +56,9 @@ def audit(
 
     Exit status 1 says that a promise is broken. A request without a result is open while some role has not committed
     past a record of it, and lost otherwise. A result is late if an earlier outcome of the request lies before the one
-    that it was made from. Images are read and compared with the hash that their result names. Roles may run meanwhile.
+    that it was made from. A result whose image began from a stored latent must agree with its path; where all results
+    are read, another of its tenant must have left a latent. Images are read and compared with the hash that their
+    result names. Roles may run meanwhile.
 
     \b
     Examples:
@@ -86,9 +97,8 @@ def rows(counted: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the figures as lines of a table, those of images among them; ids are for JSON."""
     images = counted.get("pictures", {})
     lines = {name: value for name, value in counted.items() if name not in APART}
-    lines |= {f"images {name.replace('_', ' ')}": value for name, value in images.items() if name != "broken"}
-    if images:
-        lines["images broken"] = len(images["broken"])
+    lines |= {f"images {name.replace('_', ' ')}": value for name, value in images.items() if name not in SENTENCES}
+    lines |= {f"images {name}": len(images[name]) for name in SENTENCES if images}
     return [{"figure": _in_words(name), "value": _as_text(value)} for name, value in lines.items()]
 
 

@@ -26,7 +26,7 @@ class FaultOption(NamesOption):
         """Return the kinds, those of several brokers among them."""
         from replay.verify.chaos.kinds import kinds
 
-        return kinds(3)
+        return kinds(3, with_reuse=True)
 
 
 @click.command()
@@ -62,7 +62,13 @@ class FaultOption(NamesOption):
     "--policy",
     cls=PolicyOption,
     metavar="NAME",
-    help="Policy of the planner (default: one that judges every first image).",
+    help="Policy of the planner (default: one that judges every first image; with --reuse, one that always looks up).",
+)
+@click.option(
+    "--reuse",
+    "with_reuse",
+    is_flag=True,
+    help="Let images begin from stored ones, of prompts that repeat, and break the vector store and its writer, too.",
 )
 @click.option(
     "--only",
@@ -84,7 +90,8 @@ def chaos(load: "Callable[[], Settings]", /, **asked: Any) -> None:
     broken; everything is then kept, and the report names the folder. The report also says how soon work went on after
     each fault, and lists recoveries that were too slow although no other fault was near; those break no promise, since
     they depend on the machine. With --brokers 3 each record has three copies; brokers are killed, stopped, frozen and
-    restarted one by one, and one is lost for good.
+    restarted one by one, and one is lost for good. With --reuse an index writer and a Milvus Lite run beside the roles,
+    and the audit also checks whose latents the images began from; faults of either, such as vectors-kill, imply it.
 
     \b
     Examples:
@@ -92,6 +99,8 @@ def chaos(load: "Callable[[], Settings]", /, **asked: Any) -> None:
       pochade chaos --requests 5000 --faults 60 --seed 2 --report chaos-2.json
       pochade chaos --requests 300 --faults 12 --engine diffusers
       pochade chaos --brokers 3 --requests 600 --faults 12
+      pochade chaos --reuse --requests 600 --faults 30
+      pochade chaos --only vectors-lie --only vectors-kill
     """
     from rich.console import Console
 
@@ -119,7 +128,7 @@ def _check(asked: Sequence[str], brokers: int) -> None:
 
     if brokers == 2:
         raise PochadeError("--brokers 2: neither of two brokers may die; 3 or more go on with one less")
-    known = kinds(brokers)
+    known = kinds(brokers, with_reuse=True)
     for kind in asked:
         if kind not in known:
             raise Unknown("kind of fault", kind, known)
@@ -170,6 +179,11 @@ def lines(report: dict[str, Any]) -> dict[str, str]:
         "jobs moved after": _longest(recovery["moved"], recovery["moved_limit_s"], "a worker's kill"),
         "first result after": _longest(recovery["first_result"], recovery["first_result_limit_s"], "the broker's port"),
     }
+    if (lookups := report["lookups"]) is not None:
+        found = sorted(report["reuse"].items(), key=lambda item: -item[1])
+        shown["reuse"] = ", ".join(f"{count} {why}" for why, count in found) or "nothing was looked up"
+        shown["marks"] = f"{report['pictures']['marks_checked']} checked, {len(report['pictures']['foreign'])} foreign"
+        shown["lookups"] = f"p95 at most {lookups['max_p95_ms']:.0f} ms, breakers: {lookups['breakers'] or 'closed'}"
     if report["brokers"] > 1:
         shown["no result for"] = _longest(recovery["still"], recovery["still_limit_s"], "a broker's fault")
         shown["p99 back after"] = _longest(recovery["p99_back"], recovery["p99_back_limit_s"], "a broker's death")

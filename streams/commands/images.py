@@ -111,7 +111,9 @@ def gc(
     """Delete stored images that are past their retention, and print counts and bytes.
 
     Orphans are images that crashed or repeated work left: older than --orphan-age, and named by no result and no open
-    request of this and every other deployment on the cluster (results name the drafts of escalated requests too). An
+    request of this and every other deployment on the cluster (results name the drafts of escalated requests too). A
+    stored latent is one where its request did not end COMPLETED, or where the index of what may be reused does not name
+    it; while that index is empty or does not answer, latents that results name are kept, and the command says so. An
     image from before the oldest record of `results` stays until its retention ends. Do not use --orphans on a store
     that several clusters share.
 
@@ -130,7 +132,10 @@ def gc(
     store = open_store(settings)
     now = now_ms()
     stored = list(store.list(now))  # before the records: an image stored meanwhile is not taken for an orphan
-    named, kept_ms = needed(settings) if with_orphans else (None, 0.0)
+    there = needed(settings) if with_orphans else None
+    for trouble in there.troubles if there else ():
+        click.echo(trouble, err=True)
+    named, kept_ms = (there.uris, there.results_kept_ms) if there else (None, 0.0)
     garbage = choose(stored, now, retention, named, kept_ms, orphan_age)
     if not dry_run:
         _delete(store, garbage)

@@ -1,16 +1,22 @@
-"""Chooses the stored images to delete: those past the retention, and orphans that no request can ever name."""
+"""Chooses the stored images to delete: those past the retention, and orphans that no request can ever name.
 
-from collections.abc import Iterable
+A latent is stored beside its image, and needed for less long: by an open request, and by the row of the index that
+its COMPLETED result led to (`indexed.py`). That of a request that ended otherwise is an orphan, as is a draft's.
+"""
+
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from schemas.errors import InvalidRecord, PochadeError
-from schemas.messages import ImageGenerated
+from schemas.messages import ImageGenerated, Status
 from schemas.record import Incoming
 from schemas.topics import IMAGES, RESULTS
 from streams.codec.avro import decode, decode_result
 from streams.kafka import snapshot
 from streams.operator import cluster
 from streams.operator.explain import steps_of
+from streams.operator.indexed import NamedLatent, named_latent, needed_latents
 from streams.settings import Settings
 from streams.store.port import Stored
 from streams.visible import counted
@@ -27,12 +33,16 @@ class Garbage:
 
 
 class Mentions:
-    """Collects the image URIs that records name: results, drafts included, and `images` of open requests."""
+    """Collects the URIs that records of one deployment name: results, drafts included, and `images` of open requests.
+
+    Latents of completed requests are apart: whether they are needed is the index's to say.
+    """
 
     def __init__(self) -> None:
         self._by_results: set[str] = set()
         self._by_images: dict[str, set[str]] = {}  # request -> its images
         self._ended: set[str] = set()
+        self.latents: list[NamedLatent] = []
         self.unreadable = 0
 
     def add(self, record: Incoming) -> None:
@@ -49,44 +59,65 @@ class Mentions:
 
     def _add_result(self, record: Incoming) -> None:
         result = decode_result(record.value)
+        path = steps_of(result)
         self._ended.add(result.request_id)
         self._by_results.update(result.image_uris)
         if result.image_uri:
             self._by_results.add(result.image_uri)
-        for step in steps_of(result):
-            self._by_results.update(each.uri for each in (step.image, *step.more, step.latent) if each is not None)
+        for step in path:
+            self._by_results.update(each.uri for each in (step.image, *step.more) if each is not None)
+        if result.status is Status.COMPLETED:
+            latent = named_latent(result, path, record.partition, record.offset)
+            if latent is not None:
+                self.latents.append(latent)
 
     def needed(self) -> set[str]:
-        """Return the URIs that a result or an open request names."""
+        """Return the URIs that a result or an open request names, without the latents that only the index keeps."""
         unended = (uris for request, uris in self._by_images.items() if request not in self._ended)
         return self._by_results.union(*unended)
 
 
-def needed(settings: Settings) -> tuple[set[str], float]:
-    """Return the URIs that records still name, and the retention of `results` in milliseconds.
+class Needed(NamedTuple):
+    """What must stay in a store."""
+
+    uris: set[str]  # that a record or a row of an index names
+    results_kept_ms: float  # the shortest retention of `results`
+    troubles: tuple[str, ...]  # why an index could not be asked, so that all its latents stay
+
+
+def needed(settings: Settings) -> Needed:
+    """Return what records and indexes still name.
 
     All deployments of the cluster are read, since they share the store.
 
     Raises:
         PochadeError: the cluster cannot be read, or holds records that this version cannot read.
     """
-    mentions = Mentions()
+    uris, kept_ms, troubles = set[str](), list[float](), list[str]()
+    unreadable = 0
+    for deployment in cluster.deployments(settings):  # such as demos
+        mentions = Mentions()
+        kept_ms += [found.retention_ms for name, found in cluster.topics(deployment).items() if name == RESULTS]
+        for topic in (IMAGES, RESULTS):  # in this order: a request that ends between the two is then found in `results`
+            snapshot.past(deployment, [topic], keep=_adding(mentions))
+        latents, trouble = needed_latents(deployment, mentions.latents)
+        uris |= mentions.needed() | latents
+        troubles += [trouble] if trouble else []
+        unreadable += mentions.unreadable
+    if unreadable:
+        raise PochadeError(
+            f"{counted(unreadable, 'record')} of images and results cannot be read, so orphans "
+            "cannot be recognised: upgrade this command to the version of the roles, or run it without --orphans"
+        )
+    return Needed(uris, min(kept_ms, default=0.0), tuple(troubles))
 
+
+def _adding(mentions: Mentions) -> Callable[[Incoming], bool]:
     def add(record: Incoming) -> bool:
         mentions.add(record)
         return False
 
-    kept_ms = []
-    for deployment in cluster.deployments(settings):  # such as demos
-        kept_ms += [found.retention_ms for name, found in cluster.topics(deployment).items() if name == RESULTS]
-        for topic in (IMAGES, RESULTS):  # in this order: a request that ends between the two is then found in `results`
-            snapshot.past(deployment, [topic], keep=add)
-    if mentions.unreadable:
-        raise PochadeError(
-            f"{counted(mentions.unreadable, 'record')} of images and results cannot be read, so orphans "
-            "cannot be recognised: upgrade this command to the version of the roles, or run it without --orphans"
-        )
-    return mentions.needed(), min(kept_ms, default=0.0)
+    return add
 
 
 def choose(

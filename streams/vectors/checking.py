@@ -82,6 +82,10 @@ class CheckedVectorStore:
             DROPPED.labels(reason).inc(count)
         return found
 
+    def get(self, ids: Sequence[str], timeout_s: float) -> tuple[VectorRow, ...]:
+        wanted = frozenset(ids)
+        return tuple(row for row in self._store.get(ids, timeout_s) if row.id in wanted)
+
     def delete(self, selection: Selection, timeout_s: float) -> None:
         self._store.delete(selection, timeout_s)
 

@@ -84,6 +84,10 @@ class ExactVectorStore:
             check_dimension(vector, table.dimension, self._where)
             return Nearest(tuple(table.nearest(vector, wanted, min(limit, MAX_MATCHES))))
 
+    def get(self, ids: Sequence[str], timeout_s: float) -> tuple[VectorRow, ...]:
+        with self._locked(timeout_s):
+            return tuple(self._existing().get(ids))
+
     def delete(self, selection: Selection, timeout_s: float) -> None:
         with self._locked(timeout_s, is_writing=True):
             if selected := self._existing().selected(selection):
@@ -207,6 +211,13 @@ class _Table:
         else:
             products = np.einsum("ij,j->i", self._units[slots], unit)
         return np.asarray(products, np.float32)
+
+    def get(self, ids: Sequence[str]) -> Iterator[VectorRow]:
+        for each in dict.fromkeys(ids):
+            slot = self._slots.get(each)
+            row = None if slot is None else self._rows[slot]
+            if row is not None:
+                yield row
 
     def selected(self, selection: Selection) -> list[str]:
         return [row.id for row in self._rows if row is not None and selection.holds(row)]

@@ -102,6 +102,16 @@ class MilvusVectorStore:
                 damaged += 1
         return Nearest(tuple(matches), {Dropped.DAMAGED: damaged} if damaged else {})
 
+    def get(self, ids: Sequence[str], timeout_s: float) -> tuple[VectorRow, ...]:
+        found = self._within(timeout_s, lambda client, left: self._get(client, ids, left)) if ids else []
+        rows = []
+        for entity in found:
+            try:
+                rows.append(as_row(entity.get("row"), entity.get("vector")))
+            except UnusableRow:
+                continue
+        return tuple(rows)
+
     def delete(self, selection: Selection, timeout_s: float) -> None:
         if selection.ids != ():
             expression = _selected(selection)
@@ -111,6 +121,17 @@ class MilvusVectorStore:
 
     def probe(self, timeout_s: float) -> Probed:
         return self._within(timeout_s, self._probe)
+
+    def ask(self, timeout_s: float, question: Callable[[MilvusClient, Left], T]) -> T:
+        """Ask or tell Milvus itself what no port offers, within a deadline: for faults on purpose.
+
+        Raises VectorsUnavailable, WrongCollection.
+        """
+        return self._within(timeout_s, question)
+
+    def collections(self, timeout_s: float) -> list[str]:
+        """Return the names of all collections of its database. Raises VectorsUnavailable."""
+        return list(self._within(timeout_s, lambda client, left: client.list_collections(timeout=left())))
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -180,6 +201,15 @@ class MilvusVectorStore:
             timeout=left(),
         )
         return list(hits)
+
+    def _get(self, client: MilvusClient, ids: Sequence[str], left: Left) -> list[Any]:
+        found: list[Any] = []
+        for first in range(0, len(ids), ROWS_A_CALL):
+            expression = _selected(Selection(ids=tuple(ids[first : first + ROWS_A_CALL])))
+            found += client.query(
+                self._collection, filter=expression, output_fields=["vector", "row"], timeout=left(),
+            )  # fmt: skip
+        return found
 
     def _probe(self, client: MilvusClient, left: Left) -> Probed:
         if not client.has_collection(self._collection, timeout=left()):

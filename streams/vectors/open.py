@@ -3,6 +3,7 @@
 import hashlib
 import re
 import ssl
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from schemas.errors import PochadeError
@@ -12,7 +13,12 @@ from streams.vectors import lite
 from streams.vectors.checking import CheckedVectorStore
 from streams.vectors.port import VectorStore
 
+if TYPE_CHECKING:
+    from streams.vectors.exact import ExactVectorStore
+    from streams.vectors.milvus import MilvusVectorStore
+
 VERSION = 1  # of the fields of a collection; others begin with an empty one
+DIGEST = 16  # characters of a collection's name that are a hash
 
 
 def open_vectors(settings: Settings, key: str) -> VectorStore | None:
@@ -23,24 +29,53 @@ def open_vectors(settings: Settings, key: str) -> VectorStore | None:
     Raises:
         PochadeError: the local store was never started, a secret cannot be read, or would be sent or shown in clear.
     """
-    wanted, collection = settings.vectors, collection_of(settings.kafka.prefix, key)
-    if not wanted.url:
+    collection = collection_of(settings.kafka.prefix, key)
+    if not settings.vectors.url:
         return None
-    if wanted.url == "exact":
-        from streams.vectors.exact import ExactVectorStore
+    if settings.vectors.url == "exact":
+        return CheckedVectorStore(_exact(settings, collection))
+    return CheckedVectorStore(open_milvus(settings, collection))
 
-        file = lite.vectors_home(settings) / f"{collection}.jsonl"
-        return CheckedVectorStore(ExactVectorStore(file, max_rows=wanted.max_rows))
+
+def open_all(settings: Settings, timeout_s: float) -> list[VectorStore]:
+    """Open every collection of a deployment that is there, of whichever encoder; [] where there is no vector store.
+
+    Raises:
+        VectorsUnavailable: the store does not answer.
+        PochadeError: as `open_vectors`.
+    """
+    if not settings.vectors.url:
+        return []
+    mine = re.compile(collection_of(settings.kafka.prefix, "")[:-DIGEST] + f"[0-9a-f]{{{DIGEST}}}")
+    if settings.vectors.url == "exact":
+        files = sorted(lite.vectors_home(settings).glob("*.jsonl"))
+        return [CheckedVectorStore(_exact(settings, file.stem)) for file in files if mine.fullmatch(file.stem)]
+    asked = open_milvus(settings, "")
+    try:
+        names = asked.collections(timeout_s)
+    finally:
+        asked.close()
+    return [CheckedVectorStore(open_milvus(settings, name)) for name in sorted(names) if mine.fullmatch(name)]
+
+
+def _exact(settings: Settings, collection: str) -> "ExactVectorStore":
+    from streams.vectors.exact import ExactVectorStore
+
+    file = lite.vectors_home(settings) / f"{collection}.jsonl"
+    return ExactVectorStore(file, max_rows=settings.vectors.max_rows)
+
+
+def open_milvus(settings: Settings, collection: str) -> "MilvusVectorStore":
+    """Open a collection of the Milvus that the settings name, unchecked. Raises as `open_vectors`."""
     from streams.vectors.milvus import MilvusVectorStore  # pymilvus: 0.6 s that nobody else needs
 
+    wanted = settings.vectors
     if wanted.url == "lite":
-        return CheckedVectorStore(MilvusVectorStore(lite.url(settings), collection, is_local=True))
+        return MilvusVectorStore(lite.url(settings), collection, is_local=True)
     _check_url(wanted)
     _check_authority(wanted.ca)
     token = secret("vectors.token", wanted.token)
-    return CheckedVectorStore(
-        MilvusVectorStore(wanted.url, collection, token=token, ca=wanted.ca, database=wanted.database)
-    )
+    return MilvusVectorStore(wanted.url, collection, token=token, ca=wanted.ca, database=wanted.database)
 
 
 def _check_url(wanted: Vectors) -> None:
@@ -55,7 +90,7 @@ def _check_url(wanted: Vectors) -> None:
 
 def collection_of(prefix: str, key: str) -> str:
     """The name of a collection: one deployment's, for vectors made by one encoder."""
-    digest = hashlib.sha256(f"{prefix}\0{key}".encode()).hexdigest()[:16]
+    digest = hashlib.sha256(f"{prefix}\0{key}".encode()).hexdigest()[:DIGEST]
     return f"reuse_v{VERSION}_{re.sub('[^A-Za-z0-9]', '_', prefix):.100}_{digest}"
 
 

@@ -1,6 +1,7 @@
 """Reuse on the real broker: an image begins from a similar one's latent, of its own tenant alone, and says so."""
 
 import json
+import math
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -21,6 +22,7 @@ from streams.kafka.writing import send_all
 from streams.operator.checks import Verdict
 from streams.operator.doctor import examine
 from streams.operator.explain import steps_of
+from streams.operator.gc import choose, needed
 from streams.settings import Settings, load
 from streams.store.open import open_store
 from streams.vectors.open import open_vectors
@@ -110,8 +112,28 @@ def rows(pipeline: Reusing) -> int:
 
 
 def latents(pipeline: Reusing) -> int:
-    """Latents in the object store."""
-    return sum(is_latent(each.uri) for each in open_store(of_operator(pipeline)).list(2**60))
+    """Number of latents in the object store."""
+    return len(stored_latents(pipeline))
+
+
+def stored_latents(pipeline: Reusing) -> set[str]:
+    """URIs of the latents in the object store."""
+    return {each.uri for each in open_store(of_operator(pipeline)).list(2**60) if is_latent(each.uri)}
+
+
+def latents_of(result: Result) -> set[str]:
+    """URIs of the latents that a result names."""
+    return {stage.latent.uri for stage in steps_of(result) if stage.latent is not None}
+
+
+def orphans(pipeline: Reusing, grace_ms: int = 0) -> set[str]:
+    """URIs of the latents that `pochade gc --orphans` would delete."""
+    settings = of_operator(pipeline)
+    stored, now = list(open_store(settings).list(now_ms() + 1)), now_ms() + 1
+    there = needed(settings)
+    assert not [each for each in there.troubles if " reuse " in each]
+    chosen = choose(stored, now, math.inf, there.uris, there.results_kept_ms, grace_ms).orphans
+    return {each.uri for each in chosen if is_latent(each.uri)}
 
 
 def test_a_similar_prompt_of_the_same_tenant_skips_steps_and_another_tenants_does_not(pipeline: Reusing) -> None:
@@ -194,6 +216,14 @@ def test_an_operator_sees_explains_clears_and_fills_the_index_again(pipeline: Re
     assert rows(pipeline) == 0
     assert run(pipeline, "rebuild")[0]["rows"] == before
     assert rows(pipeline) == before
+
+    assert orphans(pipeline) == set(), "the index names every latent"
+    forgotten = latents_of(first)
+    vectors.delete(Selection(tenant="zoe"), PATIENCE_S)
+    assert forgotten <= orphans(pipeline) < stored_latents(pipeline), "and others keep theirs"
+    assert not forgotten & orphans(pipeline, grace_ms=3_600_000), "it may yet be named, as long as it is young"
+    assert run(pipeline, "rebuild")[0]["rows"] == before
+    assert orphans(pipeline) == set()
 
     images = run(pipeline, "clear", "--tenant", "zoe", "--images")[0]["images"]
     assert images >= 2

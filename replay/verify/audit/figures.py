@@ -28,6 +28,9 @@ class Figures:
     begun_in_vain: int = 0  # generations begun of which no image came
     dead_letters: int = 0
     unreadable: dict[str, int] = field(default_factory=dict)  # topic -> records that are none of ours; not `prompts`
+    reuse: dict[str, int] = field(default_factory=dict)  # hit, or why not -> stages under a plan with reuse
+    reuse_contradictory: tuple[str, ...] = ()  # results whose fields of reuse are not those of their path
+    reuse_sourceless: tuple[str, ...] = ()  # begun from a latent, and none of their tenant was there; or not known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,8 @@ class ImageFigures:
     broken: tuple[str, ...] = ()  # a sentence for each that has gone or has other bytes than its result says
     orphans: int = 0  # stored, and nothing names them: what crashed and repeated work left
     orphan_bytes: int = 0
+    marks_checked: int = 0  # images of the engine `profile` that show whose latent they began from
+    foreign: tuple[str, ...] = ()  # a sentence for each that began from a latent of another tenant, or of nobody
 
 
 def as_json(figures: Figures, images: ImageFigures | None) -> dict[str, Any]:
@@ -47,9 +52,12 @@ def as_json(figures: Figures, images: ImageFigures | None) -> dict[str, Any]:
     one |= {"duplicates": sum(figures.doubled.values()), "duplicate_ids": list(one.pop("doubled"))}
     one |= {"late_commits": len(figures.late_commits), "late_commit_ids": list(figures.late_commits)}
     one |= {"failed": len(figures.failed), "failed_for": figures.failed}
+    for name in ("reuse_contradictory", "reuse_sourceless"):
+        ids = one.pop(name)
+        one |= {name: len(ids), f"{name}_ids": list(ids)}
     one["wasted_s"] = round(figures.wasted_s, 3)
     if images is not None:
-        one["pictures"] = {**asdict(images), "broken": list(images.broken)}
+        one["pictures"] = {**asdict(images), "broken": list(images.broken), "foreign": list(images.foreign)}
     return one
 
 
@@ -64,6 +72,14 @@ def verdict(figures: Figures, images: ImageFigures | None = None) -> str | None:
     if figures.late_commits:
         names = _some(figures.late_commits)
         broken.append(f"{len(figures.late_commits)} results are not of the first outcome ({names})")
+    if figures.reuse_contradictory:
+        names = _some(figures.reuse_contradictory)
+        broken.append(f"{len(figures.reuse_contradictory)} results say of reuse what their path does not ({names})")
+    if figures.reuse_sourceless:
+        names = _some(figures.reuse_sourceless)
+        broken.append(f"{len(figures.reuse_sourceless)} results began from no latent of their tenant ({names})")
+    if images is not None and images.foreign:
+        broken.append(f"{len(images.foreign)} images began from what is not their tenant's ({images.foreign[0]})")
     if images is not None and images.broken:
         broken.append(f"{len(images.broken)} images are not what their results say ({images.broken[0]})")
     return "; ".join(broken) or None

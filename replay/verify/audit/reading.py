@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from confluent_kafka import KafkaException
 
@@ -59,22 +59,28 @@ def audit(
     asked: Iterable[str] = (),
     with_images: bool = True,
     orphan_ms: float = ORPHAN_MS,
+    has_all_sources: bool | None = None,
+    has_marks: bool = False,
 ) -> Audited:
     """Hold what was accepted within a time against everything that lies on the topics from then on.
 
     `asked`: ids that the broker acknowledged to the caller. Images younger than `orphan_ms` are no orphans yet.
+    `has_all_sources`: nothing began from the latent of a request that ended before; None: only if all is read and
+    nothing expired.
+    `has_marks`: all images are of the engine `profile`, which show whose latent they began from.
 
     Raises:
         PochadeError: a topic cannot be read, or the store is away.
     """
     committed = dict(_committed(settings))
-    tally = TopicFigures(committed, asked, since_ms, until_ms)
+    tally = TopicFigures(committed, asked, since_ms, until_ms, has_all_sources=has_all_sources)
     logs = Logs(settings, tally.add, committed)
     topics = [*TOPICS, *(f"{JOBS_BEGIN}{variant}{JOBS_END}" for variant in _variants(settings))]
     logs.read(topics, since_ms)  # in this order: what a record caused is read after it, or waits
     _reread(logs, tally)
     _read_before(settings, tally, since_ms)
-    return Audited(tally, tally.figures(), _image_figures(settings, tally, orphan_ms) if with_images else None)
+    images = _image_figures(settings, tally, orphan_ms, has_marks=has_marks) if with_images else None
+    return Audited(tally, tally.figures(), images)
 
 
 def _reread(logs: Logs, tally: TopicFigures) -> None:
@@ -99,11 +105,16 @@ def _read_before(settings: Settings, tally: TopicFigures, since_ms: int) -> None
         Logs(settings, take).read([RESULTS])
 
 
-def _image_figures(settings: Settings, tally: TopicFigures, orphan_ms: float) -> ImageFigures:
+def _image_figures(settings: Settings, tally: TopicFigures, orphan_ms: float, *, has_marks: bool) -> ImageFigures:
     store, now = open_store(settings), now_ms()
     stored = list(store.list(now))  # before the records, so that an image named meanwhile is known
-    mentions, kept_ms = needed(settings)
-    return check(store, tally.named, choose(stored, now, math.inf, mentions, kept_ms, orphan_ms).orphans)
+    there = needed(settings)
+    orphans = choose(stored, now, math.inf, there.uris, there.results_kept_ms, orphan_ms).orphans
+    found = check(store, tally.named, orphans)
+    if not has_marks:
+        return found
+    count, foreign = tally.reused.foreign(store)
+    return replace(found, marks_checked=count, foreign=tuple(foreign))
 
 
 def _variants(settings: Settings) -> list[str]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from replay.verify.audit.ends import Ends
 from replay.verify.audit.figures import Figures
 from replay.verify.audit.generations import Begun, Generations
+from replay.verify.audit.reused import Reused
 from schemas.errors import InvalidRecord
 from schemas.messages import Event, ImageGenerated, Outcome, Result, Status
 from schemas.record import Incoming
@@ -45,12 +46,18 @@ class TopicFigures:
         asked: Iterable[str] = (),
         since_ms: int = 0,
         until_ms: float = math.inf,
+        *,
+        has_all_sources: bool | None = None,
     ) -> None:
-        """`asked`: ids that a broker acknowledged; `since_ms`, `until_ms` (epoch ms): when requests were accepted."""
+        """`asked`: ids that a broker acknowledged; `since_ms`, `until_ms` (epoch ms): when requests were accepted;
+        `has_all_sources`: whatever an image may have begun from ended within the time that is read; None: only if
+        everything is read, and no result has expired."""
         self._committed, self._since_ms, self._until_ms = committed, since_ms, until_ms
         self._accepted: dict[str, None] = dict.fromkeys(asked)
         self._waiting: set[str] = set()
-        self._ends, self.generations = Ends(), Generations()
+        self._ends, self.generations, self.reused = Ends(), Generations(), Reused()
+        self._has_all_sources = has_all_sources
+        self._first_result: dict[int, int] = {}  # partition -> the offset of its first result
         self._said: defaultdict[str, list[Said]] = defaultdict(list)
         self.named: dict[str, set[str]] = {}  # URI of an image -> the hashes that results say it has
         self._before: Counter[str] = Counter()  # id -> results of before the time audited
@@ -89,6 +96,9 @@ class TopicFigures:
 
     def _result(self, record: Incoming) -> None:
         result = decode_result(record.value)
+        self._first_result.setdefault(record.partition, record.offset)
+        if result.request_id not in self._ends.first:
+            self.reused.add(result)
         self._ends.add(result)
         self.result_times_ms.append(record.timestamp_ms)
         if result.created_ms is not None:
@@ -140,7 +150,15 @@ class TopicFigures:
             begun_in_vain=self.generations.in_vain(),
             dead_letters=self._dead_letters,
             unreadable=dict(self._unreadable),
+            reuse=dict(self.reused.outcomes),
+            reuse_contradictory=tuple(self.reused.contradictory),
+            reuse_sourceless=tuple(self.reused.sourceless() if self._knows_sources() else ()),
         )
+
+    def _knows_sources(self) -> bool:
+        if self._has_all_sources is not None:
+            return self._has_all_sources
+        return self._since_ms == 0 and not any(self._first_result.values())
 
     def _is_late(self, name: str) -> bool:
         """Whether the result was made of an outcome with another one before it; the ledger's own ends are of none."""

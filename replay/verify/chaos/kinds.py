@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from replay.verify.chaos.faults import broker, clocks, cluster, disks, input, plans, processes
+from replay.verify.chaos.faults import broker, clocks, cluster, disks, input, plans, processes, vectors
 from replay.verify.chaos.schedule import Card
 from replay.verify.chaos.world import Do
 
@@ -29,15 +29,38 @@ KINDS: Mapping[str, Do] = {
     "disk": disks.disk_full,
     "skew": clocks.skew,
 }
+REUSE_KINDS: Mapping[str, Do] = {
+    "vectors-kill": vectors.kill,
+    "vectors-freeze": vectors.freeze,
+    "vectors-empty": vectors.empty,
+    "vectors-lie": vectors.lie,
+    "indexer-kill": processes.kill,
+    "indexer-freeze": processes.freeze,
+}  # of a deployment that reuses images
+INDEXER = "indexer"
+MAX_AWAY = 0.15  # of a run, that a fault takes the vector store away
 ROLES = ("classifier", "router", "discriminator", "ledger", "planner")  # one process each, beside the workers
 TWINS = tuple(f"{role}-2" for role in ROLES)  # the second of each, where there are several brokers
 
 STARTED = (5000.0, 12_000.0)  # ms: long enough to join, and to have work in hand
 
 
-def kinds(brokers: int) -> Mapping[str, Do]:
-    """Return the kinds of faults for a run with this number of brokers."""
-    return KINDS if brokers == 1 else {**KINDS, **cluster.KINDS}
+def kinds(brokers: int, *, with_reuse: bool = False) -> Mapping[str, Do]:
+    """Return the kinds of faults for a run with this number of brokers. `with_reuse`: images begin from stored ones."""
+    reuse = REUSE_KINDS if with_reuse else {}
+    return {**KINDS, **reuse} if brokers == 1 else {**KINDS, **reuse, **cluster.KINDS}
+
+
+def reuse_catalogue(session_ms: int, span_ms: float) -> list[Card]:
+    """Return the faults that may come repeatedly where images begin from stored ones: each is nobody's loss.
+
+    The store is away for shorter and for longer than a breaker needs to open, and never for most of a run.
+    """
+    away, frozen = (500.0, min(15_000.0, MAX_AWAY * span_ms)), (1.2 * session_ms, 2.5 * session_ms)
+    cards = [Card(kind=kind, lasts_ms=away) for kind in ("vectors-kill", "vectors-freeze")]
+    cards += [Card(kind="vectors-empty"), Card(kind="vectors-lie"), Card(kind="vectors-lie")]
+    cards += [Card(kind="indexer-kill", target=INDEXER), Card(kind="indexer-kill", target=INDEXER)]
+    return [*cards, Card(kind="indexer-freeze", target=INDEXER, lasts_ms=frozen)]
 
 
 def fault_catalogue(workers: Sequence[str], session_ms: int, *, can_exit: bool, brokers: int = 1) -> list[Card]:

@@ -6,20 +6,24 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from planner.policies import JUDGES_ALL
+from planner.policies import JUDGES_ALL, LOOKS_ALL_UP
 from replay.local.deployment import own_deployment
 from replay.local.processes import RoleProcess, role_process
+from replay.verify.chaos.kinds import INDEXER, REUSE_KINDS, ROLES
 from replay.verify.chaos.launching import stallable
+from schemas.errors import PochadeError
 from streams.broker import java
 from streams.broker.address import kafka_home
-from streams.settings import Settings
+from streams.settings import Settings, Vectors
 
 ENGINES = {"profile": ("chaos", "chaos"), "diffusers": ("diffusers", "tiny")}  # -> engine, catalog
+REUSE_CATALOG = "chaos-reuse"  # of a run whose images begin from stored ones
 SESSION_MS = 3000
 # above the longest job, frozen or without a store for a while; a request that hangs costs a worker as much, five times
 JOB_LIMITS_S = {"profile": 30.0, "diffusers": 240.0}
 DRAIN_S = 10.0
 RATES = {"profile": 8.0, "diffusers": 2.0}  # per second
+REUSE_RATE = 4.0  # 3 workers of its catalog generate 5 a second in full
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +41,21 @@ class ChaosOptions:
     only: tuple[str, ...] = ()  # kinds of faults; none: all
     report: pathlib.Path | None
     is_kept: bool
+    with_reuse: bool = False  # a vector store, an index writer, and prompts that repeat
+
+    def __post_init__(self) -> None:
+        if self.reuses and self.engine != "profile":
+            raise PochadeError(f"--reuse needs --engine profile, whose images show what they began from: {self.engine}")
+
+    @property
+    def reuses(self) -> bool:
+        """Whether images begin from stored ones; asking for a fault of them is asking for it."""
+        return self.with_reuse or any(kind in REUSE_KINDS for kind in self.only)
 
     @property
     def rate(self) -> float:
         """Rate of requests per second."""
-        return self.rate_rps or RATES[self.engine]
+        return self.rate_rps or (REUSE_RATE if self.reuses else RATES[self.engine])
 
     @property
     def span_ms(self) -> float:
@@ -59,9 +73,10 @@ class ChaosOptions:
         only = "".join(f" --only {kind}" for kind in self.only)
         brokers = "" if self.brokers == 1 else f" --brokers {self.brokers}"
         policy = "" if self.policy is None else f" --policy {self.policy}"
+        reuse = " --reuse" if self.with_reuse else ""
         return (
             f"pochade --home {home} chaos --requests {self.requests} --faults {self.faults} --seed {self.seed} "
-            f"--engine {self.engine} --workers {self.workers}{brokers}{policy}{only}{rate}"
+            f"--engine {self.engine} --workers {self.workers}{brokers}{policy}{reuse}{only}{rate}"
         )
 
 
@@ -74,18 +89,21 @@ def deployment_of(settings: Settings, options: ChaosOptions, name: str) -> Setti
     """Settings of a run in HOME/chaos/NAME, whose broker is nobody else's: it will be killed."""
     home = settings.home.expanduser().resolve() / "chaos" / name
     engine, catalog = ENGINES[options.engine]
+    if options.reuses:
+        catalog = REUSE_CATALOG
     kafka = settings.kafka.model_copy(update={"bootstrap_servers": "", "session_timeout_ms": SESSION_MS})
     own = own_deployment(
         settings.model_copy(update={"home": home, "kafka": kafka, "shutdown_timeout_s": DRAIN_S}),
         f"chaos-{options.seed}",
         catalog=catalog,
         engine=engine,
-        policy=options.policy or JUDGES_ALL,
+        policy=options.policy or (LOOKS_ALL_UP if options.reuses else JUDGES_ALL),
         workers=options.workers + 2,  # guests come
     )
     changes = {
         "worker": own.worker.model_copy(update={"job_timeout_s": JOB_LIMITS_S[options.engine]}),
         "store": own.store.model_copy(update={"folder": str(home / "images"), "url": ""}),
+        "vectors": Vectors(url="lite" if options.reuses else ""),
     }
     return own.model_copy(update=changes)
 
@@ -105,15 +123,19 @@ def share_jars(settings: Settings, own: Settings) -> None:
 
 
 def processes_of(
-    mark: pathlib.Path, options: Sequence[str], workers: Sequence[str], *, with_twins: bool = False
+    mark: pathlib.Path,
+    options: Sequence[str],
+    workers: Sequence[str],
+    *,
+    with_twins: bool = False,
+    with_indexer: bool = False,
 ) -> list[RoleProcess]:
     """Return one process per role, so that each can die alone; their store hangs while the file `mark` exists.
 
-    `with_twins`: two processes of each role.
+    `with_twins`: two processes of each role; `with_indexer`: an index writer among them.
     """
-    from replay.verify.chaos.kinds import ROLES, TWINS
-
-    roles = [role_process(role, [role], options, {}) for role in ROLES]
-    roles += [role_process(twin, [role], options, {}) for role, twin in zip(ROLES, TWINS, strict=True) if with_twins]
+    names = (*ROLES, INDEXER) if with_indexer else ROLES
+    roles = [role_process(role, [role], options, {}) for role in names]
+    roles += [role_process(f"{role}-2", [role], options, {}) for role in names if with_twins]
     worker_processes = [role_process(worker, ["worker"], options, {"worker.id": worker}) for worker in workers]
     return [stallable(each, mark) for each in (*roles, *worker_processes)]

@@ -16,7 +16,17 @@ OF_SEVERAL = (*OUTAGES, "broker-freeze", "broker-lost", "controller", "leaders",
 DEATHS = ("broker", "broker-lost", "controller")  # of one broker of several
 ENDS = (*KILLS, *OF_SEVERAL, "restart", "freeze")  # a process ends or stops as the fault begins
 LEAVES = ("join", "second", "skew")  # and here as it ends too
-HARMLESS = ("cancel", "repeat", "replay")  # to how soon others are served
+HARMLESS = (
+    "cancel",
+    "repeat",
+    "replay",
+    "vectors-kill",
+    "vectors-freeze",
+    "vectors-empty",
+    "vectors-lie",
+    "indexer-kill",
+    "indexer-freeze",
+)  # to how soon others are served: a lookup is cut at its deadline
 SETTLES_MS = 8000  # after which a fault that is over delays nobody: so late a killed classifier serves again
 MAX_REPEATS = 1.5  # jobs generated again for each that ran as a process ended
 FIRST_RESULT_S, MOVED_S = 3.0, 3.0  # after the broker's port accepts; after the session of a killed worker

@@ -19,12 +19,13 @@ from replay.verify.chaos.doing import Faults
 from replay.verify.chaos.faults import cluster
 from replay.verify.chaos.faults.disks import hang_mark
 from replay.verify.chaos.garbage import collect
-from replay.verify.chaos.kinds import fault_catalogue, kinds
+from replay.verify.chaos.kinds import fault_catalogue, kinds, reuse_catalogue
+from replay.verify.chaos.lookups import LookupWatch
 from replay.verify.chaos.options import SESSION_MS, ChaosOptions, deployment_of, on_cluster, processes_of, share_jars
 from replay.verify.chaos.schedule import LAST, Fault, draw_faults, draw_requests, killers, ordinary, with_last
 from replay.verify.chaos.story import report_of
 from replay.verify.chaos.world import World
-from schemas.topics import IMAGES
+from schemas.topics import FLEET, IMAGES
 from streams.broker.address import kafka_home
 from streams.broker.cluster import BrokerCluster
 from streams.catalogs import measured
@@ -32,6 +33,7 @@ from streams.kafka.consumer import TopicTailer
 from streams.kafka.producer import KafkaRecordProducer
 from streams.operator.client import RequestClient
 from streams.settings import Settings
+from streams.vectors import lite_server
 
 TIRELESS = RestartLimit(restarts=100_000, first_s=0.5, most_s=1.0)  # what an orchestrator does with a dead role
 
@@ -41,6 +43,8 @@ ONCE = 0.8  # share of a run of several brokers after which one is lost for good
 
 def _faults(options: ChaosOptions, *, can_exit: bool) -> list[Fault]:
     cards = fault_catalogue(options.worker_ids, SESSION_MS, can_exit=can_exit, brokers=options.brokers)
+    if options.reuses:
+        cards += reuse_catalogue(SESSION_MS, options.span_ms)
     chosen = [card for card in cards if not options.only or card.kind in options.only]
     has_last = options.brokers > 1 and options.faults > 0 and (not options.only or cluster.LOST in options.only)
     count = options.faults - has_last if chosen else 0
@@ -61,8 +65,13 @@ class ChaosRun:
         if self._cluster is not None:
             self.settings = on_cluster(self.settings, self._cluster.bootstrap)
         self._faults = _faults(options, can_exit=self.settings.worker.engine == "chaos")
-        self._due = draw_requests(f"chaos-{name}", options.requests, options.rate, options.seed, self._faults)
-        make = partial(processes_of, hang_mark(self.settings), with_twins=options.brokers > 1)
+        self._due = draw_requests(
+            f"chaos-{name}", options.requests, options.rate, options.seed, self._faults, repeat=options.reuses
+        )
+        make = partial(
+            processes_of, hang_mark(self.settings), with_twins=options.brokers > 1, with_indexer=options.reuses
+        )
+        self._lookups, self._kinds = LookupWatch(), kinds(options.brokers, with_reuse=options.reuses)
         self._hosted = LocalDeployment(self.settings, inherited, options.worker_ids, teller, make, TIRELESS)
 
     def run(self) -> dict[str, Any]:
@@ -75,6 +84,9 @@ class ChaosRun:
                 self._teller.phase(f"starting {self._options.brokers} brokers")
                 stack.callback(self._cluster.stop_all)
                 self._cluster.start_all()
+            if self._options.reuses:
+                stack.callback(lite_server.stop, self.settings)
+                lite_server.ensure(self.settings, self._teller.note)
             self._hosted.start(stack)
             producer = KafkaRecordProducer(self.settings)
             stack.callback(producer.close)
@@ -89,6 +101,8 @@ class ChaosRun:
             faults, start_ms = self._break(driver, world, stack)
             self._teller.phase("stopping all roles")
             self._hosted.roles.stop()
+            if self._options.reuses:  # a fault may have given up before it was back
+                lite_server.ensure(self.settings)
             self._teller.phase("reading everything again")
             found = self._audit(driver, start_ms)
             left = collect(self.settings)
@@ -100,16 +114,22 @@ class ChaosRun:
         return report_of(
             self._options, found, faults, recovered, left,
             endings=self._hosted.roles.endings, start_ms=start_ms, seconds=time.time() - began_s,
+            lookups=self._lookups if self._options.reuses else None,
         )  # fmt: skip
 
     def _audit(self, driver: Driver, start_ms: float) -> Audited:
         """Audit from the first request on, without the requests that warmed the deployment up."""
-        return audit(self.settings, since_ms=int(start_ms), asked=driver.accepted(), orphan_ms=0)
+        return audit(
+            self.settings, since_ms=int(start_ms), asked=driver.accepted(), orphan_ms=0,
+            has_all_sources=True, has_marks=self._options.engine == "profile",
+        )  # fmt: skip
 
     def _break(self, driver: Driver, world: World, stack: ExitStack) -> tuple[Faults, float]:
         """Requests and faults until both are over, or nothing moves any more."""
-        generated, faults = GeneratedCounter(), Faults(self._faults, kinds(self._options.brokers), world)
+        generated, faults = GeneratedCounter(), Faults(self._faults, self._kinds, world)
         stack.callback(TopicTailer(self.settings, [IMAGES], generated.on_record).start().close)
+        if self._options.reuses:
+            stack.callback(TopicTailer(self.settings, [FLEET], self._lookups.on_record, since_ms=None).start().close)
         stack.callback(faults.close)
         start_ms = epoch_ms()
         while not (driver.is_finished() and faults.are_over):

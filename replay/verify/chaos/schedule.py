@@ -14,6 +14,9 @@ from schemas.messages import GenerateOptions
 FIRST, LAST = 0.04, 0.9  # share of the run within which faults begin
 # a prompt that begins so ends the process of the engine `chaos`, or keeps it from ever coming back
 EXIT, HANG = "!exit", "!hang"
+TENANTS = ("ann", "bob", "eve")  # of a run whose images begin from stored ones: nobody else's latent is there
+REPEATS = 24  # requests for each prompt of such a run, of all tenants together
+CONSENTS = ("own",) * 8 + ("", "off")  # what its requests say of reuse, drawn evenly
 SLOW = Overrides(options=GenerateOptions(model="heavy", steps=200, n=8))  # 6 s of one worker in the catalog `chaos`
 
 
@@ -70,19 +73,35 @@ def with_last(faults: Sequence[Fault], kind: str, span_ms: float, share: float, 
     return [*faults, once]
 
 
-def draw_requests(name: str, count: int, rate_rps: float, seed: int, faults: Sequence[Fault]) -> list[Due]:
+def draw_requests(
+    name: str, count: int, rate_rps: float, seed: int, faults: Sequence[Fault], *, repeat: bool = False
+) -> list[Due]:
     """Numbered requests at a rate: most are plain, some have a deadline, several images or no hurry.
+
+    `repeat`: few prompts, again and again, of several tenants, most of which let their images be reused.
 
     A fault whose kind is a request (`exit`, `hang`, `slow`) is the first one at its time or later.
     """
     plain = schedule(name, builtin_prompts(count, seed), constant(rate_rps, count), seed)
     dice = random.Random(f"requests/{seed}")
     mixed = [dataclasses.replace(due, row=_mixed(due.row, dice)) for due in plain]
+    if repeat:
+        mixed = _repeating(mixed, random.Random(f"repeats/{seed}"))
     for fault in faults:
         if fault.kind in REQUESTED:
             number = next((n for n, due in enumerate(plain) if due.offset_ms >= fault.at_ms), count - 1)
             mixed[number] = dataclasses.replace(plain[number], row=_asked(fault, plain[number].row))
     return mixed
+
+
+def _repeating(requests: Sequence[Due], dice: random.Random) -> list[Due]:
+    prompts = list(dict.fromkeys(due.row.prompt for due in requests))[: max(1, len(requests) // REPEATS)]
+    return [dataclasses.replace(due, row=_of_tenant(due.row, dice.choice(prompts), dice)) for due in requests]
+
+
+def _of_tenant(row: Row, prompt: str | None, dice: random.Random) -> Row:
+    options = dataclasses.replace(row.wish.options, reuse=dice.choice(CONSENTS))
+    return row._replace(prompt=prompt, wish=dataclasses.replace(row.wish, options=options, tenant=dice.choice(TENANTS)))
 
 
 PROMPTED = {"exit": EXIT, "hang": HANG}
@@ -107,8 +126,16 @@ def _mixed(row: Row, dice: random.Random) -> Row:
 
 def ordinary(requests: Sequence[Due]) -> set[str]:
     """Return the ids of requests that ask for nothing special: their latency shows how well the deployment does."""
-    plain = {due.request_id for due in requests if due.row.wish == Overrides() and due.row.slack_ms is None}
+    plain = {due.request_id for due in requests if _is_plain(due.row.wish) and due.row.slack_ms is None}
     return plain - killers(requests)
+
+
+def _is_plain(wish: Overrides) -> bool:
+    return dataclasses.replace(wish, tenant=Overrides().tenant, options=_without_reuse(wish)) == Overrides()
+
+
+def _without_reuse(wish: Overrides) -> GenerateOptions:
+    return dataclasses.replace(wish.options, reuse="")
 
 
 def killers(requests: Sequence[Due]) -> set[str]:

@@ -8,6 +8,7 @@ from replay.local.deployment import versions
 from replay.verify.audit.figures import as_json, verdict
 from replay.verify.audit.reading import Audited
 from replay.verify.chaos.doing import Faults
+from replay.verify.chaos.lookups import LookupWatch
 from replay.verify.chaos.options import ChaosOptions
 from replay.verify.chaos.recovery import Recovery, too_slow
 
@@ -22,9 +23,11 @@ def report_of(
     endings: Mapping[str, int],
     start_ms: float,
     seconds: float,
+    lookups: LookupWatch | None = None,
 ) -> dict[str, Any]:
     """Return the report of a run; `broken` is None when every promise was kept.
 
+    `lookups`: of a run whose images begin from stored ones.
     `too_slow` breaks no promise, as the machine has a part in it.
     """
     counted = as_json(found.figures, found.images)
@@ -41,6 +44,7 @@ def report_of(
         "orphans_left": orphans_left,
         "recovery": asdict(recovery),
         "too_slow": too_slow(recovery),
+        "lookups": None if lookups is None else lookups.report(),
         "faults": [doing.report(start_ms) for doing in faults.begun],
         "endings": dict(endings),
         "seconds": round(seconds, 1),

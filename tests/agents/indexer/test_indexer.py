@@ -171,6 +171,9 @@ class _Watched:
         self._writing.trouble()
         self._writing.vectors.upsert(rows, timeout_s)
 
+    def get(self, ids: Sequence[str], timeout_s: float) -> tuple[VectorRow, ...]:
+        return self._writing.vectors.get(ids, timeout_s)
+
     def delete(self, selection: Selection, timeout_s: float) -> None:
         self._writing.trouble()
         self._writing.vectors.delete(selection, timeout_s)

@@ -310,6 +310,28 @@ def test_a_hanging_object_store_is_cut_by_the_same_deadline(worker: Reusing, han
     assert late.missed(PROMPT) == "timeout"
 
 
+def test_a_lookup_that_ends_long_after_its_deadline_is_counted() -> None:
+    now = [0.0]
+
+    def stop_the_process() -> None:
+        now[0] += 60_000.0
+
+    troubled = Troubled(stop_the_process)
+    worker = Reusing(CheckedVectorStore(troubled), clock_ms=lambda: now[0])
+    worker.keep(PROMPT)
+    before = overruns()
+    assert worker.missed(PROMPT) == "timeout"
+    assert overruns() == before + 1
+    troubled.trouble = lambda: None
+    assert worker.one(PROMPT).reuse is not None
+    assert overruns() == before + 1
+
+
+def overruns() -> float:
+    labels = {"role": "worker", "kind": "lookup-overrun"}
+    return REGISTRY.get_sample_value("pochade_fallbacks_total", labels) or 0.0
+
+
 def test_the_guard_has_no_more_time_than_a_lookup_but_compares_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, read = [0.0], list[str]()
     worker = Reusing(clock_ms=lambda: clock[0])

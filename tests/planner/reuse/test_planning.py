@@ -1,5 +1,7 @@
 """How often a hit is expected, and what a plan says of reuse."""
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,6 +64,13 @@ def test_a_route_that_allows_more_never_saves_less(rows: list[tuple[int, float]]
         sum(step * share for step, share in step_shares(neighbours, terms(), k / 20, 20).items()) for k in routes
     )
     assert less <= more + 1e-9
+
+
+def test_prompts_are_compared_by_the_encoder_that_the_profile_was_measured_with() -> None:
+    profile = dataclasses.replace(a_reuse_profile(neighbours=ROWS), key="words")
+    plan = reuse_plan(a_reuse_ladder(), profile, any_neighbour(0.5), {})
+    assert plan.key == "words"
+    assert reuse_plan(a_reuse_ladder(), profile, any_neighbour(0.5), {}, key="other").key == "other"
 
 
 def test_argus_begins_from_the_nearest_neighbour_whatever_its_similarity() -> None:

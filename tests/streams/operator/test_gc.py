@@ -6,7 +6,7 @@ import math
 import pytest
 
 from planner.serving.outcomes import completed, result_of
-from schemas.messages import LatentRef
+from schemas.messages import LatentRef, Status
 from schemas.record import Incoming
 from schemas.topics import IMAGES
 from streams.codec.avro import encode
@@ -62,15 +62,30 @@ def test_results_need_their_image_and_the_drafts_before_it() -> None:
     assert len(mentions.needed()) == 3
 
 
-def test_latents_that_stages_name_are_needed_as_their_images_are() -> None:
+def test_the_latent_of_an_open_request_is_needed_and_that_of_an_ended_one_is_the_indexs_to_keep() -> None:
     latent = LatentRef(uri="memory:latent", sha256="ab", bytes=9, autoencoder="cd")
     mentions, job = Mentions(), a_job(a_classified(a_request(request_id="open")))
-    record_of_open = dataclasses.replace(an_image_record("open", "i"), value=encode(an_image(job, latent=latent)))
-    mentions.add(record_of_open)
+    image = an_image(job, latent=latent)
+    mentions.add(dataclasses.replace(an_image_record("open", "i"), value=encode(image)))
     assert "memory:latent" in mentions.needed()
-    ended = completed(an_image(job, latent=latent), None, None, reason="", by="t", policy="", now_ms=NOW_MS)
+    ended = completed(image, None, None, reason="", by="t", policy="", now_ms=NOW_MS)
     mentions.add(record(result_of(ended)))
-    assert "memory:latent" in mentions.needed()
+    assert mentions.needed() == {image.image.uri}
+    assert [each.uri for each in mentions.latents] == ["memory:latent"]
+
+
+@pytest.mark.parametrize("status", [each for each in Status if each is not Status.COMPLETED])
+def test_a_latent_whose_image_did_not_complete_its_request_is_an_orphan_after_the_grace(status: Status) -> None:
+    latent = LatentRef(uri="memory:latent", sha256="ab", bytes=9, autoencoder="cd")
+    image = an_image(a_job(a_classified(a_request(request_id="r"))), latent=latent)
+    mentions = Mentions()
+    mentions.add(dataclasses.replace(an_image_record("r", "i"), value=encode(image)))
+    ended = completed(image, None, None, reason="", by="t", policy="", now_ms=NOW_MS)
+    mentions.add(record(dataclasses.replace(result_of(ended), status=status)))
+    assert mentions.latents == []
+    stored = [a_stored_image("memory:latent", age_ms) for age_ms in (ORPHAN_MS - 1, ORPHAN_MS + 1)]
+    garbage = choose(stored, NOW_MS, 30 * DAY_MS, mentions.needed(), math.inf)
+    assert [each.modified_ms for each in garbage.orphans] == [NOW_MS - ORPHAN_MS - 1]
 
 
 def test_images_of_a_request_in_work_are_needed_until_it_ends_without_them() -> None:

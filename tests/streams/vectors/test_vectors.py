@@ -96,6 +96,17 @@ def test_writing_a_row_again_replaces_it(store: VectorStore, wanted: Wanted) -> 
     poll_until(lambda: [match.row for match in matches(store, wanted)] == [changed], "the new row alone is found")
 
 
+def test_rows_are_read_by_their_ids_whoever_they_are_of(store: VectorStore, wanted: Wanted) -> None:
+    own = a_row(id=f"by-id-{wanted.tenant[-6:].strip('[]-')}-1", tenant=wanted.tenant)
+    other = replace(own, id=f"{own.id}-2", tenant="mallory")
+    assert store.get([own.id, other.id], CALL_S) == ()
+    written(store, own, wanted=wanted)
+    written(store, other, wanted=replace(wanted, tenant="mallory"))
+    found = {row.id: row for row in store.get([own.id, other.id, "nobody", own.id], CALL_S)}
+    assert found == {own.id: own, other.id: other}
+    assert store.get([], CALL_S) == ()
+
+
 def test_another_process_finds_it_too(store: VectorStore, backend: Backend, wanted: Wanted) -> None:
     written(store, a_row(id="shared", tenant=wanted.tenant), wanted=wanted)
     other = opened(backend)

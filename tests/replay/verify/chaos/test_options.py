@@ -1,10 +1,12 @@
 import pathlib
 
+import pytest
 from click.testing import CliRunner
 
 from replay.commands.chaos import lines
 from replay.verify.chaos.kinds import ROLES
 from replay.verify.chaos.options import ChaosOptions, deployment_of, processes_of, share_jars
+from schemas.errors import PochadeError
 from streams.cli import main
 from streams.settings import Settings
 
@@ -65,7 +67,7 @@ def test_the_end_of_a_run_tells_faults_that_met_nothing() -> None:
         "brokers": 1,
         "accepted": 2, "outcomes": {"COMPLETED": 2}, "lost": 0, "duplicates": 0, "late_commits": 0, "painted": 3,
         "painted_twice": 1, "wasted_s": 0.2, "begun_in_vain": 0, "orphans": 1, "orphans_left": 0, "dead_letters": 0,
-        "pictures": {"checked": 2, "broken": []},
+        "pictures": {"checked": 2, "broken": [], "marks_checked": 1, "foreign": []}, "lookups": None,
         "recovery": {
             "moved": [{"seconds": 3.5, "beside": ()}, {"seconds": 9.1, "beside": ("freeze ledger",)}],
             "moved_limit_s": 6.0, "first_result": [], "first_result_limit_s": 3.0, "painted_twice_limit": 3.0,
@@ -82,6 +84,11 @@ def test_the_end_of_a_run_tells_faults_that_met_nothing() -> None:
     assert reported["generated twice"] == "1 of 3 jobs (limit 3: 2 ran as processes ended), 0.2 worker seconds"
     assert reported["first result after"] == "nothing to report"
     assert reported["too slow"] == "the first result came late"
+    assert "reuse" not in reported
+    report |= {"reuse": {"none": 2, "hit": 5}, "lookups": {"max_p95_ms": 61.2, "breakers": {"failing": ["w-1"]}}}
+    reported = lines(report)
+    assert (reported["reuse"], reported["marks"]) == ("5 hit, 2 none", "1 checked, 0 foreign")
+    assert reported["lookups"] == "p95 at most 61 ms, breakers: {'failing': ['w-1']}"
 
 
 def test_a_kind_of_fault_that_there_is_not_is_refused_with_those_that_there_are() -> None:
@@ -105,3 +112,23 @@ def test_a_run_with_several_brokers_has_two_processes_of_each_role_and_says_so()
     names = [process.name for process in processes_of(pathlib.Path("mark"), [], ["worker-1"], with_twins=True)]
     assert names == [*ROLES, *(f"{role}-2" for role in ROLES), "worker-1"]
     assert "--brokers 3" in some(brokers=3).command(pathlib.Path("/h"))
+
+
+def test_asking_for_a_fault_of_reuse_is_asking_for_reuse(tmp_path: pathlib.Path) -> None:
+    assert [some(only=(kind,)).reuses for kind in ("kill", "vectors-lie", "indexer-kill")] == [False, True, True]
+    own = deployment_of(Settings(home=tmp_path), some(with_reuse=True), "run")
+    assert (own.vectors.url, own.catalog, own.planner.policy) == ("lite", "chaos-reuse", "nirvana")
+    assert deployment_of(Settings(home=tmp_path, vectors={"url": "lite"}), some(), "run").vectors.url == ""
+    assert " --reuse " in some(with_reuse=True, only=("kill",)).command(tmp_path)
+
+
+def test_reuse_is_refused_where_images_do_not_show_what_they_began_from() -> None:
+    with pytest.raises(PochadeError, match="--engine profile"):
+        some(with_reuse=True, engine="diffusers")
+
+
+def test_an_index_writer_runs_where_images_are_reused() -> None:
+    names = [process.name for process in processes_of(pathlib.Path("mark"), [], [], with_indexer=True)]
+    assert names == [*ROLES, "indexer"]
+    twins = processes_of(pathlib.Path("mark"), [], [], with_twins=True, with_indexer=True)
+    assert "indexer-2" in [process.name for process in twins]

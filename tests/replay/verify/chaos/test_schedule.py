@@ -2,13 +2,14 @@ from collections import Counter
 
 from replay.verify.chaos.faults import cluster as several
 from replay.verify.chaos.faults.cluster import LOST
-from replay.verify.chaos.kinds import KINDS, ROLES, TWINS, fault_catalogue, kinds
+from replay.verify.chaos.kinds import KINDS, REUSE_KINDS, ROLES, TWINS, fault_catalogue, kinds, reuse_catalogue
 from replay.verify.chaos.schedule import (
     EXIT,
     FIRST,
     HANG,
     LAST,
     SLOW,
+    TENANTS,
     Card,
     Fault,
     draw_faults,
@@ -117,3 +118,26 @@ def test_ordinary_requests_ask_for_nothing_special() -> None:
     assert 100 < len(plain) < 190
     assert not plain & killers(requests)
     assert all(due.row.slack_ms is None for due in requests if due.request_id in plain)
+
+
+def test_requests_of_a_run_with_reuse_repeat_prompts_of_several_tenants_and_most_say_yes() -> None:
+    due = draw_requests("run", 160, 4.0, 3, [], repeat=True)
+    assert due == draw_requests("run", 160, 4.0, 3, [], repeat=True)
+    prompts = Counter(each.row.prompt for each in due)
+    assert len(prompts) == 6
+    assert {each.row.wish.tenant for each in due} == set(TENANTS)
+    consents = Counter(each.row.wish.options.reuse for each in due)
+    assert set(consents) == {"own", "", "off"}
+    assert consents["own"] > 100
+    shared = {each.row.prompt for each in due if each.row.wish.tenant == "ann"}
+    assert shared & {each.row.prompt for each in due if each.row.wish.tenant == "bob"}, "or nobody could be mixed up"
+    plain = draw_requests("run", 160, 4.0, 3, [])
+    assert ordinary(due) == ordinary(plain), "what a request says of reuse asks for nothing special"
+
+
+def test_every_fault_of_reuse_comes_in_a_run_of_them_and_none_in_another() -> None:
+    cards = reuse_catalogue(3000, 60_000)
+    assert {card.kind for card in cards} == set(REUSE_KINDS) == set(kinds(1, with_reuse=True)) - set(kinds(1))
+    assert max(card.lasts_ms[1] for card in cards if card.kind.startswith("vectors")) == 9000
+    usual = fault_catalogue(["worker-1"], 3000, can_exit=True)
+    assert not {card.kind for card in usual} & set(REUSE_KINDS)
