@@ -50,7 +50,7 @@ class Served:
     def exact_hits(self) -> np.ndarray:
         """bool [n]: the requests that began from the latent of their own prompt."""
         same = np.array([(each.similarity or 0.0) >= _SAME for each in self.reuse])
-        return self.hits & self.repeats & same
+        return np.asarray(self.hits & self.repeats & same)
 
 
 def misses_of(reuse: Sequence[StageReuse]) -> Counter[str]:
