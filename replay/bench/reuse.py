@@ -23,7 +23,7 @@ CHILD: Final = "agents.lab.reuse_bench"
 DEFAULT_STORE: Final = "lite"
 
 
-def run(settings: Settings, effort: Mapping[str, int], prompts: Sequence[str], store: str) -> dict[str, Any]:
+def run(settings: Settings, effort: Mapping[str, int | None], prompts: Sequence[str], store: str) -> dict[str, Any]:
     """Measure, and return the report. `store`: lite, exact, or "" for what the settings name, else lite.
 
     Raises:

@@ -52,6 +52,11 @@ if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's 
     help="Number of lookups to time while other processes keep torch busy.",
 )
 @click.option(
+    "--busy",
+    type=click.IntRange(0, 256),
+    help="Number of processes that keep torch busy while lookups are timed (default: one for each other core).",
+)
+@click.option(
     "--store",
     type=click.Choice(["lite", "exact"]),
     help="Vector store to measure with (default: the one that vectors.url names, else lite).",
@@ -60,7 +65,7 @@ if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's 
 @OUTPUT
 @click.pass_obj
 def reuse(
-    load: "Callable[[], Settings]", /, file: pathlib.Path | None, store: str | None, output: str, **effort: int
+    load: "Callable[[], Settings]", /, file: pathlib.Path | None, store: str | None, output: str, **effort: int | None
 ) -> None:
     """Measure what beginning from stored latents saves and loses on fresh prompts, and what it costs.
 

@@ -53,6 +53,7 @@ class Effort:
     images: int = 60  # of each side, where nothing repeats
     rows: int = 10_000  # that a lookup searches among
     lookups: int = 400
+    busy: int | None = None  # processes that keep torch busy meanwhile; None: one for each other core
     seed: int = 2
     prompts: tuple[str, ...] = ()  # of the stream, in their order; none: drawn
 
@@ -181,7 +182,7 @@ def _retrieval(
     asked = [stored[at % len(stored)] if at % 2 else each for at, each in enumerate(new)]
     jobs = [sought(Request(f"lookup-{at}", prompt, at), route) for at, prompt in enumerate(asked)]
     terms = terms_of(route.plan)
-    count = others()
+    count = others() if effort.busy is None else effort.busy
     progress("starting processes that keep torch busy", 0)
     with torch_busy(route.variant, count), contextlib.closing(opens(terms)) as lookups:
         advance = functools.partial(progress, "looking up")
