@@ -12,10 +12,14 @@ from agents.reuse.phrases import PhraseReader
 from agents.reuse.relating import Relater
 from agents.reuse.words import NO_VOCABULARY, QUOTED, Kind, Word, core, literal, read_words
 from planner.reuse.facts import PromptFacts
-from planner.reuse.guard import Comparison, compare
+from planner.reuse.guard import Comparison, Difference, Verdict, compare
 
 REMEMBERED: Final = 4096  # prompts whose facts are kept
 TAGGED: Final = 1024  # texts whose tags are kept, 5 KB each: a prompt is read in two languages, one after the other
+MAX_APART: Final = 2  # things that only one of two prompts names: an edit puts one in the place of another
+FAR_APART: Final = Comparison(  # of every kind, as nobody has looked: the guard allows what the strictest kind allows
+    Verdict.DIFFERS, frozenset(Difference) - {Difference.STYLE}, frozenset({"unread"})
+)
 UNSTATED: Final = PRONOUNS | {"hand", "hands", "arm", "arms"}  # "a sword in his hand" is held
 
 
@@ -45,8 +49,17 @@ class FactReader:
         return self.words(one), self.words(other)
 
     def compare(self, one: str, other: str) -> Comparison:
-        """Compare the facts of two prompts."""
-        return compare(*self.pair(one, other))
+        """Compare the facts of two prompts; those that name many other things of the world are not read any further."""
+        return FAR_APART if self._are_far_apart(one, other) else compare(*self.pair(one, other))
+
+    def _are_far_apart(self, one: str, other: str) -> bool:
+        """Whether two prompts name too many different things of the world to be edits of one another.
+
+        Captions alone are read without tags, and so at no cost.
+        """
+        if not self._knows_world or all(caption and not caption.rest for caption in map(self._caption, (one, other))):
+            return False
+        return len(world_facts.named_shapes(one) ^ world_facts.named_shapes(other)) > MAX_APART
 
     def words(self, prompt: str) -> PromptFacts:
         """Return the facts of a prompt by its words, whether the grammar reads it or not."""

@@ -23,7 +23,22 @@ KEYS = {
     "adversarial_pass_share", "paraphrase_pass_share", "against_fewer_steps",
 }  # fmt: skip
 NOTHING = Bounded(0.0, 0.0, 0.0)
-LITTLE = ["--requests", "3", "--images", "1", "--rows", "20", "--lookups", "4", "--busy", "0", "--store", "exact", "-o", "json"]
+LITTLE = [
+    "--requests",
+    "3",
+    "--images",
+    "1",
+    "--rows",
+    "20",
+    "--lookups",
+    "4",
+    "--busy",
+    "0",
+    "--store",
+    "exact",
+    "-o",
+    "json",
+]
 
 
 @pytest.fixture
