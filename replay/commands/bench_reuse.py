@@ -98,5 +98,5 @@ def reuse(
 def _table(report: Mapping[str, Any]) -> Iterator[str]:
     """The note first, if there is one; then a figure a line."""
     if report["note"]:
-        yield f"{report['note']}: measure them with `pochade profile --reuse`"
+        yield report["note"]
     yield from lines({name: value for name, value in report.items() if name != "note"})

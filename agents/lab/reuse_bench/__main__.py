@@ -1,7 +1,7 @@
 """The process that `pochade bench reuse` starts: measures, and prints one JSON object on standard output.
 
 `replay` is a client and imports no role. What is asked comes as one JSON object on standard input: `effort` (fields of
-`run.Effort`), `prompts` and `settings`. The answer is the report, or `{"error": reason}`.
+`effort.Effort`), `prompts` and `settings`. The answer is the report, or `{"error": reason}`.
 """
 
 import contextlib
@@ -10,7 +10,8 @@ import os
 import sys
 from collections.abc import Iterator
 
-from agents.lab.reuse_bench.run import Effort, Progress, run
+from agents.lab.reuse_bench.effort import Effort, Progress
+from agents.lab.reuse_bench.run import run
 from schemas.errors import PochadeError
 from streams.settings import load
 

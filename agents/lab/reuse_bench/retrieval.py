@@ -1,7 +1,7 @@
 """How long a worker waits for its lookups among many rows, while other processes keep torch busy."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,17 @@ def retrieval(
         unanswered += not isinstance(begun.decision, Reuse) and begun.decision.why in ("timeout", "failed", "breaker")
         advance(1)
     return {**percentiles(took), "lookups": len(took), "hits": hits, "unanswered": unanswered}
+
+
+def timed(calls: Mapping[str, Callable[[int], object]], count: int) -> dict[str, dict[str, float]]:
+    """Time each call with the numbers 0 .. count - 1, all of them in turns: name -> p50 and p99 in ms."""
+    took: dict[str, list[float]] = {name: [] for name in calls}
+    for at in range(count):
+        for name, call in calls.items():
+            began = time.perf_counter()
+            call(at)
+            took[name].append(1000 * (time.perf_counter() - began))
+    return {name: percentiles(each) for name, each in took.items()}
 
 
 def percentiles(took_ms: Sequence[float]) -> dict[str, float]:

@@ -10,8 +10,10 @@ from planner.reuse.planning import any_neighbour, check_of, guarded_plan, reuse_
 from planner.reuse.steps import step_of
 from schemas.messages import ReuseGuard, ReusePlan
 
-NO_FLOORS: Final = "no floors were measured: nothing is reused"
-NO_LEVELS: Final = "no level of the catalog begins from stored latents: nothing is reused"
+NO_FLOORS: Final = "no floors were measured: nothing is reused; measure them with `pochade profile --reuse`"
+NO_LEVELS: Final = (
+    "no level of the catalog begins from stored latents: nothing is reused; measure them with `pochade profile`"
+)
 
 
 class Route(NamedTuple):

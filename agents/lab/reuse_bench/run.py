@@ -2,33 +2,26 @@
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any, Final
-
-import psutil
 
 from agents.engines import open_engine
 from agents.lab.reuse_bench import filling, requests
-from agents.lab.reuse_bench.busy import others, torch_busy
-from agents.lab.reuse_bench.cost import cost_without_repeats
+from agents.lab.reuse_bench.among_rows import among_rows
+from agents.lab.reuse_bench.effort import Effort, Progress
 from agents.lab.reuse_bench.pairs import ADVERSARIAL, PARAPHRASES, passing, read_pairs
-from agents.lab.reuse_bench.retrieval import retrieval
-from agents.lab.reuse_bench.route import NO_FLOORS, NO_LEVELS, Route, costliest_route, guarded_route
+from agents.lab.reuse_bench.route import NO_FLOORS, NO_LEVELS, costliest_route, guarded_route
 from agents.lab.reuse_bench.served import NO_FIGURES, figures
-from agents.lab.reuse_bench.stand import Place, Request, Stand, sought
+from agents.lab.reuse_bench.stand import Place
 from agents.lab.reuse_bench.stream import serve_stream
 from agents.reuse.prompt_facts import FactReader
-from agents.reuse.prompt_key import digest_of, open_key
-from agents.worker.reuse import opener
+from agents.reuse.prompt_key import digest_of
 from planner.catalog.model import Catalog
 from planner.reuse.lookup import Compare
-from planner.reuse.terms import terms_of
 from schemas.errors import PochadeError
 from streams.catalogs import find_profile, measured
 from streams.settings import Settings
 from streams.store.open import open_store
-from streams.vectors import lite
 from streams.vectors.open import open_vectors
 from streams.vectors.port import Selection, VectorsUnavailable, WrongCollection
 
@@ -40,27 +33,7 @@ LIMITS: Final = {  # figure -> (sign, limit): what is wanted
     "retrieval_ms": ("<=", 3.0),
     "quality_loss_bound": ("<=", 0.005),
 }
-
-Progress = Callable[[str, int], object]
-"""Told what is being done, and how many parts of it are done by now."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effort:
-    """How much is measured, and on which draws."""
-
-    requests: int = 400  # of the stream
-    images: int = 60  # of each side, where nothing repeats
-    rows: int = 10_000  # that a lookup searches among
-    lookups: int = 400
-    busy: int | None = None  # processes that keep torch busy meanwhile; None: one for each other core
-    seed: int = 2
-    prompts: tuple[str, ...] = ()  # of the stream, in their order; none: drawn
-
-    @property
-    def parts(self) -> int:
-        """An upper bound of what is told to a progress bar."""
-        return 3 * self.requests + self.images + self.rows + self.lookups
+SERVER_LIMITS: Final = {"retrieval_ms": ("<=", 10.0)}  # of a Milvus that is reached by its address
 
 
 def run(settings: Settings, effort: Effort, progress: Progress, compare: Compare | None = None) -> dict[str, Any]:
@@ -75,14 +48,14 @@ def run(settings: Settings, effort: Effort, progress: Progress, compare: Compare
     report |= _of_pairs(compare or FactReader().compare, progress)
     report |= NO_FIGURES | {"cost_without_repeats": None, "retrieval_ms": None}
     if costliest is None:
-        return report | {"note": NO_LEVELS}
+        return report | {"note": NO_LEVELS, "targets": targets(report)}
     variant = costliest.variant
     engine = open_engine(settings.worker.engine or variant.engine, variant, 1)
     place = Place(settings, catalog, open_store(settings), engine)
     if guarded is None:
         report["note"] = NO_FLOORS
     else:
-        report |= {"level": guarded.level, "floors": [list(vars_of(floor)) for floor in guarded.plan.floors]}
+        report |= {"level": guarded.level, "floors": [[each.similarity, each.share] for each in guarded.plan.floors]}
         asked = (
             requests.from_lines(effort.prompts, effort.seed, effort.requests)
             if effort.prompts
@@ -92,14 +65,9 @@ def run(settings: Settings, effort: Effort, progress: Progress, compare: Compare
             served = serve_stream(own, guarded, asked, functools.partial(progress, "serving the stream"))
         report |= figures(served, effort.seed)
     with _collection(place, "rows", effort) as own:
-        report |= _among_rows(own, guarded or costliest, effort, progress)
+        report |= among_rows(own, guarded or costliest, effort, progress)
     report["targets"] = targets(report)
     return report
-
-
-def vars_of(floor: Any) -> tuple[float, float]:
-    """A floor as (similarity, share)."""
-    return floor.similarity, floor.share
 
 
 def targets(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -114,7 +82,8 @@ def targets(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "quality_loss_bound": delta and delta["ci"] and max(0.0, -delta["ci"][0]),
     }
     found = {}
-    for name, (sign, limit) in LIMITS.items():
+    is_server = str(report.get("store", "")).startswith("http")
+    for name, (sign, limit) in (LIMITS | (SERVER_LIMITS if is_server else {})).items():
         value = values[name]
         if value is not None:
             found[name] = {"limit": f"{sign} {limit:g}", "met": value <= limit if sign == "<=" else value >= limit}
@@ -154,50 +123,3 @@ def _collection(place: Place, name: str, effort: Effort) -> Iterator[Place]:
         with contextlib.suppress(VectorsUnavailable, WrongCollection):
             store.delete(Selection(), filling.CALL_S)
         store.close()
-
-
-def _among_rows(place: Place, route: Route, effort: Effort, progress: Progress) -> dict[str, Any]:
-    """Cost and times where an index holds `effort.rows` rows."""
-    stored = requests.unrepeated(effort.seed, effort.rows, requests.STORED)
-    key = open_key(route.plan.key)
-    vectors = open_vectors(place.settings, key.digest)
-    assert vectors is not None, "the bench's settings name a vector store"
-    with contextlib.closing(vectors), Stand(place, route) as stand:
-        image = filling.one_image(stand)
-        filling.fill(place, vectors, key, stored, image, functools.partial(progress, "filling the index"))
-    new = requests.unrepeated(effort.seed, effort.images, requests.COSTS)
-    advance = functools.partial(progress, "generating with and without reuse")
-    cost = cost_without_repeats(place, route, new, effort.seed, advance, _store_clock(place.settings))
-    return {"cost_without_repeats": cost, "retrieval_ms": _retrieval(place, route, stored, effort, progress)}
-
-
-def _retrieval(
-    place: Place, route: Route, stored: Sequence[str], effort: Effort, progress: Progress
-) -> dict[str, Any] | None:
-    """Every second lookup is of a prompt that a row has, and fetches its latent; the others are of new prompts."""
-    opens, space = opener(place.settings, place.catalog, place.store), place.engine.latent_space
-    if opens is None or space is None:
-        return None
-    new = requests.unrepeated(effort.seed, effort.lookups, requests.TIMED)
-    asked = [stored[at % len(stored)] if at % 2 else each for at, each in enumerate(new)]
-    jobs = [sought(Request(f"lookup-{at}", prompt, at), route) for at, prompt in enumerate(asked)]
-    terms = terms_of(route.plan)
-    count = others() if effort.busy is None else effort.busy
-    progress("starting processes that keep torch busy", 0)
-    with torch_busy(route.variant, count), contextlib.closing(opens(terms)) as lookups:
-        advance = functools.partial(progress, "looking up")
-        return retrieval(lookups, jobs, terms, space, advance) | {"rows": len(stored), "busy_processes": count}
-
-
-def _store_clock(settings: Settings) -> Callable[[], float]:
-    """CPU seconds of the local Milvus Lite so far; 0 for other stores, whose processes are not known."""
-    known = lite.running(settings) if settings.vectors.url == "lite" else None
-    if known is None or known.process is None:
-        return lambda: 0.0
-    process = psutil.Process(known.process.pid)
-
-    def clock() -> float:
-        times = process.cpu_times()
-        return float(times.user + times.system)
-
-    return clock

@@ -9,7 +9,7 @@ import pytest
 
 from agents.lab.profiling.reuse.file import without_caching
 from agents.lab.reuse_bench import run
-from agents.lab.reuse_bench.run import Effort
+from agents.lab.reuse_bench.effort import Effort
 from agents.lab.reuse_bench.served import NO_FIGURES
 from planner.reuse.guard import Comparison, Verdict
 from streams.settings import load
@@ -33,11 +33,11 @@ def test_without_floors_the_other_figures_are_given_and_the_reason_is_told(
         return COST
 
     monkeypatch.setattr(run, "open_engine", lambda *_of: LatentEngine())
-    monkeypatch.setattr(run, "_among_rows", among_rows)
+    monkeypatch.setattr(run, "among_rows", among_rows)
     monkeypatch.setattr(run, "_collection", lambda place, *_of: contextlib.nullcontext(place))
     settings = load({"home": str(tmp_path), "catalog": str(file), "vectors": {"url": "exact"}})
     report = run.run(settings, Effort(), lambda *_done: None, lambda *_pair: Comparison(Verdict.EQUAL))
-    assert report["note"] == "no floors were measured: nothing is reused"
+    assert report["note"].startswith("no floors were measured: nothing is reused")
     assert {name: report[name] for name in NO_FIGURES} == NO_FIGURES
     assert report["adversarial_pass_share"] == 1.0
     assert {name: report[name] for name in COST} == COST
@@ -46,6 +46,14 @@ def test_without_floors_the_other_figures_are_given_and_the_reason_is_told(
         "adversarial_pass_share": False, "paraphrase_pass_share": True, "cost_without_repeats": True,
         "retrieval_ms": True,
     }  # fmt: skip
+
+
+def test_a_server_may_take_longer_than_a_store_on_this_machine() -> None:
+    def met(store: str) -> bool:
+        return bool(run.targets({"store": store, "retrieval_ms": {"p50": 6.0}})["retrieval_ms"]["met"])
+
+    assert met("https://milvus:19530")
+    assert not met("lite")
 
 
 def test_a_loss_is_held_to_the_worse_end_of_its_interval() -> None:

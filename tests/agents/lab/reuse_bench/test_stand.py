@@ -13,7 +13,7 @@ from agents.engines import Generated
 from agents.lab.evaluation.painting.sweeps import Asked
 from agents.lab.reuse_bench import filling, requests
 from agents.lab.reuse_bench.cost import cost_without_repeats
-from agents.lab.reuse_bench.retrieval import percentiles, retrieval
+from agents.lab.reuse_bench.retrieval import percentiles, retrieval, timed
 from agents.lab.reuse_bench.route import Route
 from agents.lab.reuse_bench.stand import Place, Request, Stand, sought
 from agents.lab.reuse_bench.stream import serve_stream
@@ -126,6 +126,13 @@ def test_lookups_are_timed_among_the_rows_and_half_of_them_are_hits(place: Place
                 found = retrieval(lookups, jobs, stand.terms, place.engine.latent_space, lambda _count: None)
     assert (found["lookups"], found["hits"], found["unanswered"]) == (4, 3, 0)
     assert 0.0 < found["p50"] <= found["p99"]
+
+
+def test_parts_are_timed_in_turns() -> None:
+    called = list[str]()
+    found = timed({"search": lambda at: called.append(f"s{at}"), "fetch": lambda at: called.append(f"f{at}")}, 2)
+    assert called == ["s0", "f0", "s1", "f1"]
+    assert found.keys() == {"search", "fetch"}
 
 
 def test_percentiles_are_of_all_times() -> None:
