@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+import replay.bench.reuse
 from agents.lab.profiling.reuse.file import with_caching
 from planner.catalog.caching import Bounded, CachingMeasurement, RouteSavings
 from planner.catalog.reuse import Neighbours
@@ -15,8 +16,10 @@ from planner.reuse.terms import Floor, GuardShares
 from replay.bench.reuse import run
 from replay.commands.bench import bench
 from schemas.errors import PochadeError
+from streams.broker.process import Process
 from streams.settings import load
 from streams.shipped import INFRA
+from streams.vectors import lite
 
 KEYS = {
     "saved_steps_share", "exact_share", "facts_delta", "hit_rate", "misses", "cost_without_repeats", "retrieval_ms",
@@ -87,3 +90,36 @@ def test_floors_are_not_checked_on_the_requests_that_they_were_measured_on(catal
     effort = {"requests": 3, "images": 1, "rows": 20, "lookups": 4, "seed": 1}
     with pytest.raises(PochadeError, match="use another --seed"):
         run(load({"catalog": str(catalog)}), effort, [], "exact")
+
+
+def test_milvus_lite_runs_while_it_is_measured_and_nothing_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = list[tuple[pathlib.Path, Process]]()
+
+    def measured(asked: str) -> dict[str, Any]:
+        own = load(json.loads(asked)["settings"])
+        record = lite.running(own)
+        assert record is not None
+        assert record.process is not None
+        seen.append((own.home, record.process))
+        raise PochadeError("the store is away")
+
+    monkeypatch.setattr(replay.bench.reuse, "_measured", measured)
+    with pytest.raises(PochadeError, match="the store is away"):
+        run(load({"store": {"folder": "elsewhere"}}), {}, [], "lite")
+    ((home, process),) = seen
+    assert not process.is_alive()
+    assert not home.exists()
+
+
+def test_images_of_the_bench_stay_out_of_the_deployments_own_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[str]()
+    monkeypatch.setattr(replay.bench.reuse, "_measured", lambda each: asked.append(each) or {})
+    run(load({"store": {"url": "s3://bucket/images"}, "vectors": {"url": "exact"}}), {}, [], "")
+    settings = json.loads(asked[0])["settings"]
+    assert (settings["store"]["url"], settings["store"]["folder"], settings["vectors"]["url"]) == ("", "", "exact")
+
+
+def test_why_a_process_that_measures_has_ended_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay.bench.reuse, "CHILD", "tests.no_such_module")
+    with pytest.raises(PochadeError, match="exit status 1"):
+        run(load(), {}, [], "exact")
