@@ -12,9 +12,14 @@ from agents.reuse.phrases import PhraseReader
 from agents.reuse.relating import Relater
 from agents.reuse.words import NO_VOCABULARY, QUOTED, Kind, Word, core, literal, read_words
 from planner.reuse.facts import PromptFacts
-from planner.reuse.guard import Comparison, compare
+from planner.reuse.guard import Comparison, Difference, Verdict, compare
 
 REMEMBERED: Final = 4096  # prompts whose facts are kept
+TAGGED: Final = 1024  # texts whose tags are kept, 5 KB each: a prompt is read in two languages, one after the other
+MAX_APART: Final = 2  # things that only one of two prompts names: an edit puts one in the place of another
+FAR_APART: Final = Comparison(  # of every kind, as nobody has looked: the guard allows what the strictest kind allows
+    Verdict.DIFFERS, frozenset(Difference) - {Difference.STYLE}, frozenset({"unread"})
+)
 UNSTATED: Final = PRONOUNS | {"hand", "hands", "arm", "arms"}  # "a sword in his hand" is held
 
 
@@ -26,15 +31,17 @@ class FactReader:
 
     def __init__(self, tagger: PromptTagger | None = None, *, knows_world: bool = True) -> None:
         """`knows_world`: whether the models draw the tiny world, where a ball is a circle; for others words count."""
-        self._tagger = tagger or PromptTagger()
+        self._tags = lru_cache(TAGGED)((tagger or PromptTagger()).tags)  # the dearest part of reading
         self._knows_world = knows_world
         self._world_words = world_facts.vocabulary()
         self._remembered = lru_cache(REMEMBERED)(self._read_words)
+        self._is_worldly = lru_cache(REMEMBERED)(self._names_the_world_alone)
+        self._caption = lru_cache(REMEMBERED)(world_facts.find_caption)
 
     def pair(self, one: str, other: str) -> tuple[PromptFacts, PromptFacts]:
         """Return the facts of two prompts, both read in one language: by the grammar only if it reads both."""
         if self._knows_world:
-            captions = world_facts.find_caption(one), world_facts.find_caption(other)
+            captions = self._caption(one), self._caption(other)
             if captions[0] and captions[1]:
                 return self._world(one, captions[0]), self._world(other, captions[1])
             if self._is_worldly(one) and self._is_worldly(other):
@@ -42,22 +49,31 @@ class FactReader:
         return self.words(one), self.words(other)
 
     def compare(self, one: str, other: str) -> Comparison:
-        """Compare the facts of two prompts."""
-        return compare(*self.pair(one, other))
+        """Compare the facts of two prompts; those that name many other things of the world are not read any further."""
+        return FAR_APART if self._are_far_apart(one, other) else compare(*self.pair(one, other))
+
+    def _are_far_apart(self, one: str, other: str) -> bool:
+        """Whether two prompts name too many different things of the world to be edits of one another.
+
+        Captions alone are read without tags, and so at no cost.
+        """
+        if not self._knows_world or all(caption and not caption.rest for caption in map(self._caption, (one, other))):
+            return False
+        return len(world_facts.named_shapes(one) ^ world_facts.named_shapes(other)) > MAX_APART
 
     def words(self, prompt: str) -> PromptFacts:
         """Return the facts of a prompt by its words, whether the grammar reads it or not."""
         return self._remembered(prompt, False, False)
 
-    def _is_worldly(self, prompt: str) -> bool:
+    def _names_the_world_alone(self, prompt: str) -> bool:
         """Whether a prompt names things of the world alone, so that the world's synonyms hold, if not its grammar."""
-        words = read_words(prompt, self._tagger, self._world_words).words
+        words = read_words(prompt, self._tags, self._world_words).words
         nouns = [word.raw for word in words if word.kind is Kind.NOUN and word.raw not in PRONOUNS]
         return bool(nouns) and all(map(world_facts.is_shape, nouns))
 
     def _read_words(self, prompt: str, is_worldly: bool, is_rest: bool) -> PromptFacts:
         vocabulary = self._world_words if is_worldly else NO_VOCABULARY
-        read = read_words(prompt, self._tagger, vocabulary, is_rest=is_rest)
+        read = read_words(prompt, self._tags, vocabulary, is_rest=is_rest)
         phrases = PhraseReader(read.words, read.texts)
         elements = phrases.read()
         relater = Relater(elements, read.doubts | phrases.doubts)

@@ -6,13 +6,13 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cache
 from typing import Final, NamedTuple
 
-from agents.classifier.tagger import PromptTagger, Tagged, Token
+from agents.classifier.tagger import Tagged, Token
 from agents.reuse import inflection, lexicon
 
 MAX_STYLE_WORDS: Final = 5  # of a clause that ends with "style"
@@ -154,9 +154,9 @@ NO_VOCABULARY: Final = Vocabulary({}, frozenset())
 
 
 def read_words(
-    prompt: str, tagger: PromptTagger, vocabulary: Vocabulary = NO_VOCABULARY, *, is_rest: bool = False
+    prompt: str, tags: Callable[[str], Tagged], vocabulary: Vocabulary = NO_VOCABULARY, *, is_rest: bool = False
 ) -> Words:
-    """Read a prompt's words; `is_rest`: of one whose things were read already, so that it may state none."""
+    """Read a prompt's words. `tags`: of a text; `is_rest`: its things were read already, so that it may state none."""
     doubts = set[str]()
     plain = _plain(prompt).strip()
     if re.fullmatch(r"\"[^\"]*\"|'[^']*'", plain):  # nothing but a quotation is the prompt itself
@@ -184,7 +184,7 @@ def read_words(
         text = re.sub(rf"\b{old}(s?)\b", rf"{new}\1", text)
     text = _COUNTED.sub(_counted, _GROUP.sub("", text))
     text = re.sub(r"(?<=\w)-(?=\w)", "_", text)  # the tagger would take hyphens apart
-    tagged = [token._replace(word=token.word.replace("_", "-")) for token in tagger.tags(text)]
+    tagged = [token._replace(word=token.word.replace("_", "-")) for token in tags(text)]
     words = _without_styles(_classified(tagged, vocabulary), styles, is_rest=is_rest)
     if any(word.kind is Kind.UNREADABLE for word in words):
         doubts.add("words")

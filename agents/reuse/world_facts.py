@@ -1,6 +1,8 @@
 """The facts of a prompt of the tiny world, by its grammar: alone, or amid clauses of other words."""
 
+import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from agents.reuse.inflection import singular
@@ -74,12 +76,20 @@ def is_shape(noun: str) -> bool:
     return noun in _NOUNS
 
 
+@lru_cache(4096)
+def named_shapes(prompt: str) -> frozenset[str]:
+    """Return the shapes of the world that a prompt's words name, whatever it says of them."""
+    return frozenset(_SHAPE_OF[word] for word in _WORD.findall(prompt.lower()) if word in _SHAPE_OF)
+
+
 def _runs(clauses: int) -> Iterator[tuple[int, int]]:
     for length in range(clauses, 0, -1):
         for begin in range(clauses - length + 1):
             yield begin, begin + length
 
 
+_WORD: Final = re.compile(r"[a-z]+")
+_SHAPE_OF: Final = {each: shape for shape, words in SHAPES.items() for noun in words for each in (noun, plural(noun))}
 _NOUNS: Final = frozenset(
     [each for words in SHAPES.values() for noun in words for each in (noun, plural(noun))]
     + [phrase.split()[-1] for phrases in BACKGROUNDS.values() for phrase in phrases]

@@ -9,6 +9,7 @@ import click
 
 from replay.commands.bench_crowd import crowd
 from replay.commands.bench_papers import papers
+from replay.commands.bench_reuse import reuse
 from replay.commands.measuring import OUTPUT, measure
 from replay.commands.options import seed_option
 from schemas.errors import PochadeError
@@ -45,11 +46,13 @@ def bench() -> None:
       pochade bench crowd flood
       pochade bench planner --policy joint
       pochade bench papers --traces FOLDER --page RESULTS.md
+      pochade bench reuse --requests 1200
     """
 
 
 bench.add_command(crowd)
 bench.add_command(papers)
+bench.add_command(reuse)
 
 
 @bench.command()

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agents.classifier.tagger import PromptTagger
+from agents.classifier.tagger import PromptTagger, Tagged
 from agents.lab.world import junk, scenes
 from agents.lab.world.stream import STANDARD
 from agents.reuse.prompt_facts import FactReader
 from planner.reuse.facts import Relation, Thing
-from planner.reuse.guard import Verdict
+from planner.reuse.guard import Difference, GuardShares, Verdict, allowed_share
 
 SAME = (
     ("a cat and a dog", "a dog and a cat"),
@@ -376,3 +376,61 @@ right behind with is are that "x" at night on the left , hatless blue-eyed 's to
 def test_no_text_is_an_error_and_every_text_equals_itself(reader: FactReader, text: str) -> None:
     assert reader.words(text) == reader.words(text)
     assert reader.compare(text, text).verdict is Verdict.EQUAL
+
+
+class CountingTagger(PromptTagger):
+    """Counts the texts that it tags."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = list[str]()
+
+    def tags(self, text: str) -> Tagged:
+        self.asked.append(text)
+        return super().tags(text)
+
+
+JUNK = "octane render jfkw"
+
+
+def test_prompts_that_name_many_other_things_of_the_world_differ_without_being_tagged() -> None:
+    tagger = CountingTagger()
+    compared = FactReader(tagger).compare(
+        f"{JUNK} a red heart and a blue star", f"a green boat and a pink fish, {JUNK}"
+    )
+    assert compared.verdict is Verdict.DIFFERS
+    assert compared.differences == set(Difference) - {Difference.STYLE}
+    assert not tagger.asked
+
+
+@pytest.mark.parametrize("strictest", [kind for kind in Difference if kind is not Difference.STYLE])
+def test_the_guard_allows_prompts_that_were_not_read_what_it_allows_the_strictest_kind(
+    reader: FactReader, strictest: Difference
+) -> None:
+    compared = reader.compare(f"{JUNK} a red heart and a blue star", f"{JUNK} a green boat and a pink fish")
+    shares = dict.fromkeys(Difference, 0.5) | {strictest: 0.1}
+    assert allowed_share(GuardShares(equal=0.6, unsure=0.6, differs=shares), compared) == 0.1
+
+
+def test_an_edit_of_one_thing_is_read_and_its_kind_is_known(reader: FactReader) -> None:
+    compared = reader.compare(f"{JUNK} a red heart and a blue star", f"{JUNK} a red heart and a blue boat")
+    assert compared.differences == {Difference.OBJECT}
+
+
+def test_two_captions_are_compared_by_kind_however_far_apart_they_are(reader: FactReader) -> None:
+    compared = reader.compare("a red heart above a blue star", "a red boat above a blue fish")
+    assert compared.differences == {Difference.OBJECT}
+
+
+def test_models_of_another_world_have_every_prompt_read() -> None:
+    tagger = CountingTagger()
+    FactReader(tagger, knows_world=False).compare("a heart and a star", "a boat and a fish")
+    assert len(tagger.asked) == 2
+
+
+def test_a_prompt_is_tagged_once_whatever_it_is_compared_with() -> None:
+    tagger = CountingTagger()
+    reader = FactReader(tagger)
+    for other in ("a cat on a mat", "a cat on a sofa", "a dog on a mat"):
+        reader.compare("a cat on a mat at noon", other)
+    assert len(tagger.asked) == len(set(tagger.asked)) == 4

@@ -1,0 +1,1 @@
+"""What serving with approximate caching saves, loses and costs, measured on fresh prompts: `pochade bench reuse`."""

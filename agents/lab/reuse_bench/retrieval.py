@@ -1,0 +1,43 @@
+"""How long a worker waits for its lookups among many rows, while other processes keep torch busy."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from agents.worker.lookups import Lookups, Sought
+from planner.reuse.steps import Reuse
+from planner.reuse.terms import Terms
+from streams.store.latents import LatentSpace
+
+
+def retrieval(
+    lookups: Lookups, jobs: Sequence[Sought], terms: Terms, space: LatentSpace, advance: Callable[[int], object]
+) -> dict[str, Any]:
+    """Look up jobs one after the other, as a worker does between images: p50 and p99 in ms, and what came of them."""
+    took, hits, unanswered = list[float](), 0, 0
+    for each in jobs:
+        began = time.perf_counter()
+        (begun,) = lookups.find([each], terms, space)
+        took.append(1000 * (time.perf_counter() - began))
+        hits += isinstance(begun.decision, Reuse)
+        unanswered += not isinstance(begun.decision, Reuse) and begun.decision.why in ("timeout", "failed", "breaker")
+        advance(1)
+    return {**percentiles(took), "lookups": len(took), "hits": hits, "unanswered": unanswered}
+
+
+def timed(calls: Mapping[str, Callable[[int], object]], count: int) -> dict[str, dict[str, float]]:
+    """Time each call with the numbers 0 .. count - 1, all of them in turns: name -> p50 and p99 in ms."""
+    took: dict[str, list[float]] = {name: [] for name in calls}
+    for at in range(count):
+        for name, call in calls.items():
+            began = time.perf_counter()
+            call(at)
+            took[name].append(1000 * (time.perf_counter() - began))
+    return {name: percentiles(each) for name, each in took.items()}
+
+
+def percentiles(took_ms: Sequence[float]) -> dict[str, float]:
+    """Median and 99th percentile, in ms."""
+    return {f"p{rank}": round(float(np.percentile(took_ms, rank)), 3) for rank in (50, 99)}

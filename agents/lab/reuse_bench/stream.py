@@ -1,0 +1,89 @@
+"""Serves a stream with reuse, and each of its hits again without: in all steps, and in as many as it took."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from agents.lab.evaluation.painting.painting import batch_of
+from agents.lab.evaluation.painting.quality import judge
+from agents.lab.evaluation.painting.sweeps import Asked
+from agents.lab.reuse_bench.route import Route
+from agents.lab.reuse_bench.served import Marks, Served, misses_of
+from agents.lab.reuse_bench.stand import Place, Request, Stand, in_batches
+from planner.catalog.entries import Variant
+from schemas.messages import ImageGenerated, StageReuse
+
+Advance = Callable[[int], object]
+"""Told of so many images more that are done."""
+
+
+def serve_stream(place: Place, route: Route, asked: Asked, advance: Advance) -> Served:
+    """Serve the requests in their order, every image entering the index before the next one is looked up.
+
+    Raises PochadeError: a request failed, or a store is away.
+    """
+    requests = [
+        Request(f"stream-{at}", prompt, seed)
+        for at, (prompt, seed) in enumerate(zip(asked.prompts, asked.seeds, strict=True))
+    ]
+    reuse, begun = list[StageReuse](), dict[int, np.ndarray]()
+    with Stand(place, route) as stand:
+        for at, request in enumerate(requests):
+            image = stand.serve(request)
+            assert image.reuse is not None, "the plan in force asks for reuse"
+            reuse.append(image.reuse)
+            if image.reuse.step:
+                begun[at] = stand.picture(image)
+            stand.index(image)
+            advance(1)
+    rows = list(begun)
+    captions = [asked.stated[at] for at in rows]
+    marks = _marks(route.variant, captions, list(begun.values()))
+    again = [requests[at]._replace(id=f"noise-{at}", consent="off") for at in rows]
+    return Served(
+        prompts=asked.prompts,
+        reuse=tuple(reuse),
+        begun=marks,
+        noise=_generated(place, route, captions, again, advance),
+        fewer=_fewer(place, route, captions, again, [reuse[at].step for at in rows], advance),
+        misses=misses_of(reuse),
+    )
+
+
+def _fewer(
+    place: Place, route: Route, captions: Sequence[str], again: Sequence[Request], skipped: Sequence[int],
+    advance: Advance,
+) -> Marks | None:  # fmt: skip
+    """The hits in N - K steps from noise, as the variant's scheduler spaces them: as much work, no cache."""
+    if "steps" not in route.variant.honours:
+        advance(len(again))
+        return None
+    shorter = [
+        each._replace(id=f"fewer-{each.id}", steps=route.variant.steps - step)
+        for each, step in zip(again, skipped, strict=True)
+    ]
+    return _generated(place, route, captions, shorter, advance)
+
+
+def _generated(
+    place: Place, route: Route, captions: Sequence[str], requests: Sequence[Request], advance: Advance
+) -> Marks:
+    """What the images of requests are worth that begin from noise."""
+    pictures = list[np.ndarray]()
+    with Stand(place, route, reuses=False) as stand:
+        for images in in_batches(stand, requests, batch_of(route.variant)):
+            pictures += [_from_noise(stand, image) for image in images]
+            advance(len(images))
+    return _marks(route.variant, captions, pictures)
+
+
+def _from_noise(stand: Stand, image: ImageGenerated) -> np.ndarray:
+    assert image.reuse is None, "the plan in force asks for no reuse"
+    return stand.picture(image)
+
+
+def _marks(variant: Variant, captions: Sequence[str], pictures: Sequence[np.ndarray]) -> Marks:
+    if not pictures:
+        return Marks(np.zeros(0), np.zeros(0))
+    judged = judge("facts", variant, captions, np.stack(pictures))
+    return Marks(judged.quality, judged.facts)
