@@ -15,13 +15,13 @@ from agents.lab.reuse_bench.served import NO_FIGURES, figures
 from agents.lab.reuse_bench.stand import Place
 from agents.lab.reuse_bench.stream import serve_stream
 from agents.reuse.prompt_facts import FactReader
-from agents.reuse.prompt_key import digest_of
 from planner.catalog.model import Catalog
 from planner.reuse.lookup import Compare
 from schemas.errors import PochadeError
 from streams.catalogs import find_profile, measured
 from streams.settings import Settings
 from streams.store.open import open_store
+from streams.vectors.keys import digest_of
 from streams.vectors.open import open_vectors
 from streams.vectors.port import Selection, VectorsUnavailable, WrongCollection
 
