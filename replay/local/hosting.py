@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 
-from replay.load.driver import AS_IT_IS, Driver, drive, schedule
+from replay.load.driver import Driver, drive, schedule
 from replay.local.deployment import child_environment, child_options, roles_of
 from replay.local.processes import RoleProcess
 from replay.local.readiness import Readiness
 from replay.local.supervisor import USUAL, RestartLimit, Supervisor
 from replay.reports.progress import ProgressReporter
-from replay.traces.trace import Overrides
 from schemas.errors import PochadeError
 from schemas.topics import FLEET, PLAN
 from streams.broker import address, embedded
@@ -76,16 +75,14 @@ class LocalDeployment:
         for note in self.roles.check(is_starting=is_starting):
             self._teller.note(note)
 
-    def warm_up(
-        self, client: RequestClient, name: str, seed: int, count: int = 1, wish: Overrides = AS_IT_IS
-    ) -> Driver:
+    def warm_up(self, client: RequestClient, name: str, seed: int, count: int = 1) -> Driver:
         """Send a prompt through the whole pipeline first, so that a measurement is of serving, not of starting.
 
-        `count`: how often, every WARM_UP_MS, each time with `wish`.
+        `count`: how often, every WARM_UP_MS. None of them is looked up, as each states a seed.
         """
         self._teller.phase("waiting for a first image")
         arrivals_ms = [WARM_UP_MS * number for number in range(count)]
-        probe = Driver(schedule(name, [PROBE], arrivals_ms, seed, wish), client.submit, epoch_ms)
+        probe = Driver(schedule(name, [PROBE], arrivals_ms, seed), client.submit, epoch_ms)
         with ExitStack() as stack:
             follow(client, probe, stack)
             if not drive(probe, self.supervise, time.sleep):

@@ -110,7 +110,11 @@ def verdict_of_switch(course: Course) -> str:
     at = [(float(after.created_ms), after) for _, after in switches(course.plans)]
     if math.isnan(began_ms):
         alone = next((ms for ms, plan in at if plan.strategy != REUSE), None)
-        why = "" if alone is None else f": the planner left reuse by itself, at {_seconds(alone - course.began_ms)}"
+        why = (
+            ""
+            if alone is None
+            else f": the planner left reuse by itself, at {_seconds(max(0.0, alone - course.began_ms))}"
+        )
         return f"the vector store was not frozen{why}"
     left = next((ms for ms, plan in at if ms >= began_ms and plan.strategy != REUSE), None)
     if left is None:
