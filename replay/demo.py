@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from planner.policies import JUDGES_ALL
-from replay.demo_options import DemoOptions, Reuse, due_of, freeze_s_of, parameters_of, reuse_of
+from replay.demo_options import WARM_UPS, DemoOptions, Reuse, due_of, freeze_s_of, parameters_of, reuse_of
 from replay.demo_reuse import ReuseShow
 from replay.load.driver import Driver, audit, drive
 from replay.local.deployment import own_deployment, settings_shown, versions
@@ -58,6 +58,7 @@ class Demo:
         )
         worker_ids = [f"worker-{number}" for number in range(1, options.workers + 1)]
         self._hosted = LocalDeployment(self.settings, inherited, worker_ids, teller)
+        self._warm_ups = WARM_UPS if is_shown else 1
         self._show = ReuseShow(reuse, self._hosted, freeze_s_of(options), teller.note)
         self._is_switched = bool(options.policy)  # a policy that was asked for stays
         folder = self.settings.home / "demo"
@@ -88,7 +89,7 @@ class Demo:
             self._teller.phase("stopping")
 
     def _warm_up(self, client: RequestClient) -> Driver:
-        probe = self._hosted.warm_up(client, "warm-up", self._options.seed)
+        probe = self._hosted.warm_up(client, "warm-up", self._options.seed, self._warm_ups)
         if probe.first_completed_ms is not None:
             self._teller.note(f"first image after {probe.first_completed_ms / 1000 - self._began_s:.1f} s")
         return probe

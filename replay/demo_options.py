@@ -25,6 +25,7 @@ REUSE_RPS = 2.0
 PEAK = 1.2  # of the capacity in full: too much for the large model alone, so that steps are skipped
 MAX_OVERPROVISION = 100.0
 OWN = Overrides(options=GenerateOptions(reuse="own"))  # without it a request with a seed is not looked up
+WARM_UPS = 12  # six seconds in which every role loads what it needs: five lookups that are cut stop them for a while
 FREEZE_S = 15.0  # every breaker is open, and a plan has seen it, after 6 to 12 s
 
 

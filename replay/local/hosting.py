@@ -25,6 +25,7 @@ from streams.vectors import lite, lite_server
 READY_LIMIT_S = 240.0  # five processes load torch at once: 20 s on two cores
 TICK_S = 0.05
 PROBE = "a red heart"
+WARM_UP_MS = 500.0  # between two of them
 
 
 class LocalDeployment:
@@ -74,10 +75,14 @@ class LocalDeployment:
         for note in self.roles.check(is_starting=is_starting):
             self._teller.note(note)
 
-    def warm_up(self, client: RequestClient, name: str, seed: int) -> Driver:
-        """Send one prompt through the whole pipeline first, so that a measurement is of serving, not of starting."""
+    def warm_up(self, client: RequestClient, name: str, seed: int, count: int = 1) -> Driver:
+        """Send a prompt through the whole pipeline first, so that a measurement is of serving, not of starting.
+
+        `count`: how often, every WARM_UP_MS. None of them is looked up, as each states a seed.
+        """
         self._teller.phase("waiting for a first image")
-        probe = Driver(schedule(name, [PROBE], [0.0], seed), client.submit, epoch_ms)
+        arrivals_ms = [WARM_UP_MS * number for number in range(count)]
+        probe = Driver(schedule(name, [PROBE], arrivals_ms, seed), client.submit, epoch_ms)
         with ExitStack() as stack:
             follow(client, probe, stack)
             if not drive(probe, self.supervise, time.sleep):

@@ -107,9 +107,15 @@ def spans(course: Course) -> list[dict[str, Any]]:
 def verdict_of_switch(course: Course) -> str:
     """Say whether the planner left reuse while the store was frozen, and whether it came back; nothing else."""
     began_ms, ended_ms = course.frozen
-    if math.isnan(began_ms):
-        return "the vector store was not frozen"
     at = [(float(after.created_ms), after) for _, after in switches(course.plans)]
+    if math.isnan(began_ms):
+        alone = next((ms for ms, plan in at if plan.strategy != REUSE), None)
+        why = (
+            ""
+            if alone is None
+            else f": the planner left reuse by itself, at {_seconds(max(0.0, alone - course.began_ms))}"
+        )
+        return f"the vector store was not frozen{why}"
     left = next((ms for ms, plan in at if ms >= began_ms and plan.strategy != REUSE), None)
     if left is None:
         return "the planner did not leave reuse while the vector store was frozen"

@@ -69,6 +69,11 @@ def test_a_switch_that_no_plan_shows_is_not_claimed() -> None:
     assert verdict_of_switch(course((5.0, "reuse"), frozen=Frozen())) == "the vector store was not frozen"
 
 
+def test_a_planner_that_left_reuse_by_itself_is_told_of() -> None:
+    alone = course((5.0, "reuse"), (13.0, "models"), frozen=Frozen())
+    assert verdict_of_switch(alone) == "the vector store was not frozen: the planner left reuse by itself, at 3 s"
+
+
 def test_a_switch_before_the_freeze_is_not_its_effect() -> None:
     before = course((5.0, "reuse"), (15.0, "models"), (20.0, "reuse"))
     assert "did not leave reuse" in verdict_of_switch(before)
