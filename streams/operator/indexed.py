@@ -100,6 +100,6 @@ def _add(store: VectorStore, ids: list[str], found: dict[str, frozenset[str]]) -
     if not probed.rows:
         return 0
     for first in range(0, len(ids), IDS_A_CALL):
-        for row in store.get(ids[first : first + IDS_A_CALL], CALL_S):
-            found[row.id] = found.get(row.id, frozenset()) | {row.latent.uri}
+        for name, latent in store.latents(ids[first : first + IDS_A_CALL], CALL_S).items():
+            found[name] = found.get(name, frozenset()) | {latent.uri}
     return probed.rows

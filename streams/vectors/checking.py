@@ -12,6 +12,7 @@ from prometheus_client import Counter as Metric
 
 from streams.vectors.port import (
     Dropped,
+    Latent,
     Match,
     Nearest,
     Probed,
@@ -82,9 +83,9 @@ class CheckedVectorStore:
             DROPPED.labels(reason).inc(count)
         return found
 
-    def get(self, ids: Sequence[str], timeout_s: float) -> tuple[VectorRow, ...]:
+    def latents(self, ids: Sequence[str], timeout_s: float) -> dict[str, Latent]:
         wanted = frozenset(ids)
-        return tuple(row for row in self._store.get(ids, timeout_s) if row.id in wanted)
+        return {name: latent for name, latent in self._store.latents(ids, timeout_s).items() if name in wanted}
 
     def delete(self, selection: Selection, timeout_s: float) -> None:
         self._store.delete(selection, timeout_s)

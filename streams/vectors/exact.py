@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from schemas.errors import PochadeError
 from streams.vectors.port import (
     MAX_MATCHES,
+    Latent,
     Match,
     Nearest,
     Probed,
@@ -84,9 +85,9 @@ class ExactVectorStore:
             check_dimension(vector, table.dimension, self._where)
             return Nearest(tuple(table.nearest(vector, wanted, min(limit, MAX_MATCHES))))
 
-    def get(self, ids: Sequence[str], timeout_s: float) -> tuple[VectorRow, ...]:
+    def latents(self, ids: Sequence[str], timeout_s: float) -> dict[str, Latent]:
         with self._locked(timeout_s):
-            return tuple(self._existing().get(ids))
+            return {row.id: row.latent for row in self._existing().get(ids)}
 
     def delete(self, selection: Selection, timeout_s: float) -> None:
         with self._locked(timeout_s, is_writing=True):

@@ -4,6 +4,7 @@ Every call has two deadlines: the one that pymilvus gives to gRPC, and our own a
 reconnects in its own time. Filters hold hashes and numbers only, so that no name can change what they mean.
 """
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -22,6 +23,7 @@ from pymilvus.exceptions import MilvusException
 from streams.vectors.port import (
     MAX_MATCHES,
     Dropped,
+    Latent,
     Match,
     Nearest,
     Probed,
@@ -43,6 +45,7 @@ Left = Callable[[], float]  # seconds that a call still has
 CONNECT_S = 2.0
 THREADS = 8  # calls at the same time; more wait, and give up at their deadlines
 ROWS_A_CALL = 500
+ANY_VECTOR = (1.0,)  # of a row that is read for what it names
 MAX_TEXT = 65_535  # of a string, Milvus' own limit
 CONSISTENCY = "Bounded"  # Strong waits for the next tick of the cluster's clock: 200 ms where Bounded takes 5
 METRIC = "COSINE"
@@ -102,15 +105,14 @@ class MilvusVectorStore:
                 damaged += 1
         return Nearest(tuple(matches), {Dropped.DAMAGED: damaged} if damaged else {})
 
-    def get(self, ids: Sequence[str], timeout_s: float) -> tuple[VectorRow, ...]:
-        found = self._within(timeout_s, lambda client, left: self._get(client, ids, left)) if ids else []
-        rows = []
+    def latents(self, ids: Sequence[str], timeout_s: float) -> dict[str, Latent]:
+        found = self._within(timeout_s, lambda client, left: self._texts(client, ids, left)) if ids else []
+        latents: dict[str, Latent] = {}
         for entity in found:
-            try:
-                rows.append(as_row(entity.get("row"), entity.get("vector")))
-            except UnusableRow:
-                continue
-        return tuple(rows)
+            with contextlib.suppress(UnusableRow):
+                row = as_row(entity.get("row"), ANY_VECTOR)
+                latents[row.id] = row.latent
+        return latents
 
     def delete(self, selection: Selection, timeout_s: float) -> None:
         if selection.ids != ():
@@ -202,13 +204,12 @@ class MilvusVectorStore:
         )
         return list(hits)
 
-    def _get(self, client: MilvusClient, ids: Sequence[str], left: Left) -> list[Any]:
+    def _texts(self, client: MilvusClient, ids: Sequence[str], left: Left) -> list[Any]:
+        """Rows without vectors: Lite does not always have those of what was written of late, and says so."""
         found: list[Any] = []
         for first in range(0, len(ids), ROWS_A_CALL):
             expression = _selected(Selection(ids=tuple(ids[first : first + ROWS_A_CALL])))
-            found += client.query(
-                self._collection, filter=expression, output_fields=["vector", "row"], timeout=left(),
-            )  # fmt: skip
+            found += client.query(self._collection, filter=expression, output_fields=["row"], timeout=left())
         return found
 
     def _probe(self, client: MilvusClient, left: Left) -> Probed:

@@ -173,8 +173,8 @@ class VectorStore(Protocol):
         """Find the rows nearest to a vector among those that are wanted, at most `limit` and MAX_MATCHES."""
         ...
 
-    def get(self, ids: Sequence[str], timeout_s: float) -> tuple[VectorRow, ...]:
-        """Return the rows with these ids, as far as they are there and whole, in no order; expired ones too."""
+    def latents(self, ids: Sequence[str], timeout_s: float) -> dict[str, Latent]:
+        """Return what the rows with these ids name, by id, as far as they are there and whole; expired ones too."""
         ...
 
     def delete(self, selection: Selection, timeout_s: float) -> None:

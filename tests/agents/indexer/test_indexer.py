@@ -35,7 +35,7 @@ from streams.settings import load
 from streams.store.latents import to_bytes
 from streams.store.port import MemoryImageStore, StoreUnavailable
 from streams.vectors.exact import ExactVectorStore
-from streams.vectors.port import Probed, Selection, VectorRow, VectorsUnavailable, Wanted, WrongCollection
+from streams.vectors.port import Latent, Probed, Selection, VectorRow, VectorsUnavailable, Wanted, WrongCollection
 from tests.agents.stubs import StubPlans
 from tests.agents.worker.reusing import SPACE, a_latent
 from tests.builders import a_catalog, a_classified, a_job, a_plan, a_request, a_reuse_plan, an_image, an_image_ref
@@ -171,8 +171,8 @@ class _Watched:
         self._writing.trouble()
         self._writing.vectors.upsert(rows, timeout_s)
 
-    def get(self, ids: Sequence[str], timeout_s: float) -> tuple[VectorRow, ...]:
-        return self._writing.vectors.get(ids, timeout_s)
+    def latents(self, ids: Sequence[str], timeout_s: float) -> dict[str, Latent]:
+        return self._writing.vectors.latents(ids, timeout_s)
 
     def delete(self, selection: Selection, timeout_s: float) -> None:
         self._writing.trouble()

@@ -147,8 +147,8 @@ class Troubled:
         found = self.trouble()
         return found if found is not None else self.store.nearest(vector, wanted, limit, timeout_s)
 
-    def get(self, ids: Sequence[str], timeout_s: float) -> tuple[VectorRow, ...]:
-        return self.store.get(ids, timeout_s)
+    def latents(self, ids: Sequence[str], timeout_s: float) -> dict[str, LatentObject]:
+        return self.store.latents(ids, timeout_s)
 
     def delete(self, selection: Any, timeout_s: float) -> None:
         self.store.delete(selection, timeout_s)

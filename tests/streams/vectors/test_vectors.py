@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from streams.vectors.open import open_all
 from streams.vectors.port import (
+    Latent,
     Nearest,
     Selection,
     UnusableRow,
@@ -96,15 +98,36 @@ def test_writing_a_row_again_replaces_it(store: VectorStore, wanted: Wanted) -> 
     poll_until(lambda: [match.row for match in matches(store, wanted)] == [changed], "the new row alone is found")
 
 
-def test_rows_are_read_by_their_ids_whoever_they_are_of(store: VectorStore, wanted: Wanted) -> None:
+def test_what_rows_name_is_read_by_their_ids_whoever_they_are_of(store: VectorStore, wanted: Wanted) -> None:
     own = a_row(id=f"by-id-{wanted.tenant[-6:].strip('[]-')}-1", tenant=wanted.tenant)
     other = replace(own, id=f"{own.id}-2", tenant="mallory")
-    assert store.get([own.id, other.id], CALL_S) == ()
+    assert store.latents([own.id, other.id], CALL_S) == {}
     written(store, own, wanted=wanted)
     written(store, other, wanted=replace(wanted, tenant="mallory"))
-    found = {row.id: row for row in store.get([own.id, other.id, "nobody", own.id], CALL_S)}
-    assert found == {own.id: own, other.id: other}
-    assert store.get([], CALL_S) == ()
+    nobodys = [f"nobodys-{number}" for number in range(600)]  # more than one question of Milvus has
+    found = store.latents([own.id, *nobodys, other.id, own.id], CALL_S)
+    assert found == {own.id: own.latent, other.id: other.latent}
+    assert store.latents([], CALL_S) == {}
+
+
+def test_every_collection_of_a_deployment_is_opened_and_none_of_another(
+    store: VectorStore, backend: Backend, wanted: Wanted
+) -> None:
+    row = a_row(id="of-the-deployment", tenant=wanted.tenant)
+    written(store, row, wanted=wanted)
+    found = open_all(backend.settings, CALL_S)
+    assert [latents for each in found if (latents := _latents(each, row.id))] == [{row.id: row.latent}]
+    kafka = backend.settings.kafka.model_copy(update={"prefix": f"{backend.settings.kafka.prefix}-other"})
+    assert open_all(backend.settings.model_copy(update={"kafka": kafka}), CALL_S) == []
+    for each in found:
+        each.close()
+
+
+def _latents(store: VectorStore, name: str) -> dict[str, Latent]:
+    try:
+        return store.latents([name], CALL_S)
+    except WrongCollection:  # one that another test dropped
+        return {}
 
 
 def test_another_process_finds_it_too(store: VectorStore, backend: Backend, wanted: Wanted) -> None:
