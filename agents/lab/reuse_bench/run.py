@@ -10,7 +10,7 @@ from agents.lab.reuse_bench import filling, requests
 from agents.lab.reuse_bench.among_rows import among_rows
 from agents.lab.reuse_bench.effort import Effort, Progress
 from agents.lab.reuse_bench.pairs import ADVERSARIAL, PARAPHRASES, passing, read_pairs
-from agents.lab.reuse_bench.route import NO_FLOORS, NO_LEVELS, costliest_route, guarded_route
+from agents.lab.reuse_bench.route import NO_FLOORS, NO_LEVELS, Route, costliest_route, guarded_route
 from agents.lab.reuse_bench.served import NO_FIGURES, figures
 from agents.lab.reuse_bench.stand import Place
 from agents.lab.reuse_bench.stream import serve_stream
@@ -61,11 +61,12 @@ def run(settings: Settings, effort: Effort, progress: Progress, compare: Compare
             if effort.prompts
             else requests.repeating(effort.seed, effort.requests)
         )
-        with _collection(place, "stream", effort) as own:
+        with _collection(place, "stream", effort, guarded) as own:
             served = serve_stream(own, guarded, asked, functools.partial(progress, "serving the stream"))
         report |= figures(served, effort.seed)
-    with _collection(place, "rows", effort) as own:
-        report |= among_rows(own, guarded or costliest, effort, progress)
+    route = guarded or costliest
+    with _collection(place, "rows", effort, route) as own:
+        report |= among_rows(own, route, effort, progress)
     report["targets"] = targets(report)
     return report
 
@@ -109,7 +110,7 @@ def _of_pairs(compare: Compare, progress: Progress) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _collection(place: Place, name: str, effort: Effort) -> Iterator[Place]:
+def _collection(place: Place, name: str, effort: Effort, route: Route) -> Iterator[Place]:
     """A place with an empty collection of its own, whose rows are deleted in the end."""
     settings = place.settings
     kafka = settings.kafka.model_copy(update={"prefix": f"{settings.kafka.prefix}-{name}"})
@@ -118,7 +119,7 @@ def _collection(place: Place, name: str, effort: Effort) -> Iterator[Place]:
     try:
         yield own
     finally:
-        store = open_vectors(own.settings, digest_of(""))
+        store = open_vectors(own.settings, digest_of(route.plan.key))
         assert store is not None, "the bench's settings name a vector store"
         with contextlib.suppress(VectorsUnavailable, WrongCollection):
             store.delete(Selection(), filling.CALL_S)
