@@ -11,6 +11,7 @@ from agents.lab.reuse_bench import filling, requests
 from agents.lab.reuse_bench.busy import others, torch_busy
 from agents.lab.reuse_bench.cost import cost_without_repeats
 from agents.lab.reuse_bench.effort import Effort, Progress
+from agents.lab.reuse_bench.other_tenant import other_tenants_lookups
 from agents.lab.reuse_bench.retrieval import retrieval, timed
 from agents.lab.reuse_bench.route import Route
 from agents.lab.reuse_bench.stand import Place, Request, Stand, sought
@@ -39,7 +40,11 @@ def among_rows(place: Place, route: Route, effort: Effort, progress: Progress) -
     new = requests.unrepeated(effort.seed, effort.images, requests.COSTS)
     advance = functools.partial(progress, "generating with and without reuse")
     cost = cost_without_repeats(place, route, new, effort.seed, advance, _store_clock(place.settings))
-    return {"cost_without_repeats": cost, "retrieval_ms": _retrieval(place, route, stored, image, effort, progress)}
+    return {
+        "cost_without_repeats": cost,
+        "retrieval_ms": _retrieval(place, route, stored, image, effort, progress),
+        "other_tenant": _other_tenant(place, route, stored, effort, progress),
+    }
 
 
 def _retrieval(
@@ -59,6 +64,23 @@ def _retrieval(
         advance = functools.partial(progress, "looking up")
         found = retrieval(lookups, jobs, terms, space, advance) | {"rows": len(stored), "busy_processes": count}
         return found | {"parts": _parts(place, route, space, stored[: min(len(stored), effort.lookups)], image)}
+
+
+def _other_tenant(
+    place: Place, route: Route, stored: Sequence[str], effort: Effort, progress: Progress
+) -> dict[str, Any] | None:
+    """Lookups of a tenant without rows, on an idle machine: what it would see there it sees nowhere better."""
+    opens, space = opener(place.settings, place.catalog, place.store), place.engine.latent_space
+    if opens is None or space is None:
+        return None
+    new = requests.unrepeated(effort.seed, min(effort.lookups, len(stored)), requests.OTHERS)
+    known, unknown = (
+        [sought(Request(f"other-{at}", prompt, at), route) for at, prompt in enumerate(prompts)]
+        for prompts in (stored[: len(new)], new)
+    )
+    terms = terms_of(route.plan)
+    advance = functools.partial(progress, "looking up as another tenant")
+    return other_tenants_lookups(lambda: opens(terms), known, unknown, terms, space, effort.seed, advance)
 
 
 def _parts(

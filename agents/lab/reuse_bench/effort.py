@@ -22,4 +22,4 @@ class Effort:
     @property
     def parts(self) -> int:
         """An upper bound of what is told to a progress bar."""
-        return 3 * self.requests + self.images + self.rows + self.lookups
+        return 3 * self.requests + self.images + self.rows + 3 * self.lookups

@@ -11,7 +11,7 @@ from agents.lab.world.junk import asked
 from agents.lab.world.stream import STANDARD
 from agents.reuse.world_facts import find_caption
 
-STORED, TIMED, COSTS, NOISE = range(4)  # draws of one seed that have nothing in common
+STORED, TIMED, COSTS, NOISE, OTHERS = range(5)  # draws of one seed that have nothing in common
 _BENCH: Final = 24  # keeps these draws apart from those of training, evaluation and profiles
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from agents.worker.lookups import Lookups, Sought
-from planner.reuse.steps import Reuse
+from planner.reuse.neighbour import Miss
+from planner.reuse.steps import Decision, FullRun, Reuse
 from planner.reuse.terms import Terms
 from streams.store.latents import LatentSpace
 
@@ -22,9 +23,14 @@ def retrieval(
         (begun,) = lookups.find([each], terms, space)
         took.append(1000 * (time.perf_counter() - began))
         hits += isinstance(begun.decision, Reuse)
-        unanswered += not isinstance(begun.decision, Reuse) and begun.decision.why in ("timeout", "failed", "breaker")
+        unanswered += is_unanswered(begun.decision)
         advance(1)
     return {**percentiles(took), "lookups": len(took), "hits": hits, "unanswered": unanswered}
+
+
+def is_unanswered(decision: Decision) -> bool:
+    """Whether the stores gave no answer in time, or were not asked."""
+    return isinstance(decision, FullRun) and decision.why in (Miss.TIMEOUT, Miss.FAILED, Miss.BREAKER)
 
 
 def timed(calls: Mapping[str, Callable[[int], object]], count: int) -> dict[str, dict[str, float]]:

@@ -46,7 +46,7 @@ def run(settings: Settings, effort: Effort, progress: Progress, compare: Compare
     guarded, costliest = guarded_route(catalog), costliest_route(catalog)
     report: dict[str, Any] = {"store": settings.vectors.url, "level": None, "floors": [], "note": ""}
     report |= _of_pairs(compare or FactReader().compare, progress)
-    report |= NO_FIGURES | {"cost_without_repeats": None, "retrieval_ms": None}
+    report |= NO_FIGURES | {"cost_without_repeats": None, "retrieval_ms": None, "other_tenant": None}
     if costliest is None:
         return report | {"note": NO_LEVELS, "targets": targets(report)}
     variant = costliest.variant

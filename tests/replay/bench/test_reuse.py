@@ -81,6 +81,7 @@ def test_a_stream_is_served_looked_up_and_judged(catalog: pathlib.Path, tmp_path
     assert report["saved_steps_share"] == 0.0
     assert sum(report["misses"].values()) == 2
     assert report["retrieval_ms"]["lookups"] == 4
+    assert (report["other_tenant"]["pairs"], report["other_tenant"]["hits"]) == (4, 0)
     assert report["cost_without_repeats"]["images"] == 1
     assert report["adversarial_pass_share"] <= 0.01
     assert report["paraphrase_pass_share"] >= 0.8

@@ -1,0 +1,75 @@
+"""Whether the time of a tenant's lookups tells it what another tenant asked for.
+
+A tenant without rows asks in turns for prompts that another one has rows of, and for prompts that nobody has. Were the
+first to take longer or shorter, an observer could sort the two kinds by time: an AUC of .5 says that it cannot.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from agents.lab.evaluation.intervals import Resampling, resampled
+from agents.lab.evaluation.ranking import auc
+from agents.lab.reuse_bench.retrieval import is_unanswered
+from agents.worker.lookups import Lookups, Sought
+from planner.reuse.steps import Reuse
+from planner.reuse.terms import Terms
+from streams.store.latents import LatentSpace
+
+TENANT: Final = "another-tenant"
+PAIRS_AT_ONCE: Final = 25  # a worker's breaker stops asking after 60 lookups that save nothing
+
+
+def other_tenants_lookups(
+    opens: Callable[[], Lookups],
+    stored: Sequence[Sought],
+    unknown: Sequence[Sought],
+    terms: Terms,
+    space: LatentSpace,
+    seed: int,
+    advance: Callable[[int], object],
+) -> dict[str, Any]:
+    """Time lookups of both kinds in turns, for a tenant that has no rows; of each pair the first is drawn by a coin.
+
+    `opens`: opens a worker's lookups, anew for every few pairs. `stored`: of prompts that another tenant has rows of;
+    `unknown`: of prompts that nobody has rows of, as many.
+    Returns `auc` of time as a sign of a stored prompt, its 95 % interval by pairs, the median times, and how many
+    lookups hit or were not answered.
+    """
+    coins = np.random.default_rng(seed).random(len(stored)) < 0.5
+    took, counts = np.zeros((len(stored), 2)), {"hits": 0, "unanswered": 0}
+    pairs = list(zip(stored, unknown, strict=True))
+    for first in range(0, len(pairs), PAIRS_AT_ONCE):
+        with contextlib.closing(opens()) as lookups:
+            for at in range(first, min(first + PAIRS_AT_ONCE, len(pairs))):
+                for kind in (1, 0) if coins[at] else (0, 1):
+                    asked = replace(pairs[at][kind], tenant=TENANT)
+                    began = time.perf_counter()
+                    (begun,) = lookups.find([asked], terms, space)
+                    took[at, kind] = 1000 * (time.perf_counter() - began)
+                    counts["hits"] += isinstance(begun.decision, Reuse)
+                    counts["unanswered"] += is_unanswered(begun.decision)
+                    advance(1)
+    return told(took, seed) | counts
+
+
+def told(took: np.ndarray, seed: int) -> dict[str, Any]:
+    """Return what times [pairs, 2] in ms tell of which lookup of a pair was of a stored prompt, the first column."""
+    is_stored = np.tile([True, False], len(took))
+
+    def statistic(rows: np.ndarray) -> np.ndarray:
+        return np.array([auc(took[rows].ravel(), is_stored)])
+
+    found = resampled(statistic, len(took), Resampling(seed=seed)).estimate(0)
+    medians = np.median(took, axis=0)
+    return {
+        "pairs": len(took),
+        "auc": round(found.value, 4),
+        "ci": [round(found.low, 4), round(found.high, 4)],
+        "stored_p50_ms": round(float(medians[0]), 3),
+        "unknown_p50_ms": round(float(medians[1]), 3),
+    }
