@@ -1,5 +1,6 @@
 """What is seen of reuse: how lookups fare, by the workers' heartbeats, and how many steps they save, by results."""
 
+import math
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -54,16 +55,25 @@ class ReuseLog:
         most = reuse_step(level)
         if variant is None or not most or not steps or miss.partition("/")[0] in UNANSWERED:
             return
-        self._saved[level].append(min(1.0, step / steps * variant.steps / most))
+        self._saved[level].append(max(0.0, min(1.0, step / steps * variant.steps / most)))
 
     def seen(self, heartbeats: Mapping[str, ReceivedHeartbeat], live: Iterable[str]) -> SeenReuse | None:
-        """Return what the live workers report, and what was saved; None: nobody has looked anything up."""
+        """Return what the live workers report, and what was saved; None: nobody has looked anything up.
+
+        A report of impossible figures counts for none: no worker's heartbeat may keep the planner from planning.
+        """
         received = (heartbeats.get(worker_id) for worker_id in live)
-        reports = [each.heartbeat.reuse for each in received if each is not None and each.heartbeat.reuse is not None]
+        told = (each.heartbeat.reuse for each in received if each is not None)
+        reports = [report for report in told if report is not None and _is_possible(report)]
         if not reports and not self._saved:
             return None
         hits = {level: SeenHits(len(jobs), sum(jobs) / len(jobs)) for level, jobs in sorted(self._saved.items())}
         return _together(reports, hits)
+
+
+def _is_possible(report: ReuseHealth) -> bool:
+    amounts = (report.lookups, report.p50_ms, report.p95_ms)
+    return 0.0 <= report.unanswered <= 1.0 and all(0.0 <= amount < math.inf for amount in amounts)
 
 
 def _together(reports: list[ReuseHealth], hits: dict[str, SeenHits]) -> SeenReuse:

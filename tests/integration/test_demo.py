@@ -4,7 +4,7 @@ import json
 import pathlib
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 
@@ -12,7 +12,6 @@ from planner.policies import DEFAULT, JUDGES_ALL
 from streams.processes import spawn
 from tests.integration.waiting import poll_until
 from tests.left_over import left_over
-from tests.paths import ROOT
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration
@@ -24,9 +23,8 @@ def home(new_home: Callable[[], pathlib.Path]) -> pathlib.Path:
     return new_home()
 
 
-def demo(home: pathlib.Path, *options: str, settings: Sequence[str] = ()) -> list[str]:
-    own = [part for each in settings for part in ("--set", each)]
-    return [sys.executable, "-c", POCHADE, "--home", str(home), *own, "demo", "--catalog", "profile", *options]
+def demo(home: pathlib.Path, *options: str) -> list[str]:
+    return [sys.executable, "-c", POCHADE, "--home", str(home), "demo", "--catalog", "profile", *options]
 
 
 def test_a_demo_generates_everything_once_and_leaves_nothing_running(home: pathlib.Path) -> None:
@@ -39,43 +37,6 @@ def test_a_demo_generates_everything_once_and_leaves_nothing_running(home: pathl
     page = (home / "demo" / "gallery.html").read_text()
     assert page.count("<article") == 12
     assert page.count("data:image/png;base64,") == 12 + report["escalated"]
-    assert left_over(home) == []
-
-
-REUSING = """
-[reuse]
-heavy = [{ k = 6, cost_share = 0.8, quality = 0.99 }, { k = 12, cost_share = 0.55, quality = 0.95 }]
-
-[reuse_profile]
-neighbours = [{ similarity = -1.0, share = 1.0 }]
-"""
-
-
-def test_a_demo_of_a_reusing_policy_shows_sources_and_the_switch_of_a_frozen_store(
-    home: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    catalog = tmp_path / "reusing.toml"
-    catalog.write_text((ROOT / "infra" / "catalogs" / "profile.toml").read_text() + REUSING)
-    options = ["--policy", "argus", "--workers", "1", "--rate", "3", "--count", "50", "--freeze-store", "60"]
-    done = subprocess.run(
-        demo(home, *options, "--catalog", str(catalog), settings=["planner.period_ms=1000"]),
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    report = json.loads((home / "demo" / "report.json").read_text())
-    assert report["outcomes"] == {"COMPLETED": 50}
-    reuse = report["reuse"]
-    assert reuse["hits"] > 0
-    assert 6 * reuse["hits"] <= reuse["saved_steps"] <= 12 * reuse["hits"]
-    assert reuse["hits"] + sum(reuse["misses"].values()) == reuse["jobs"] == 50
-    assert {"timeout", "breaker"} & set(reuse["misses"]), "the store was frozen"
-    assert report["switch"].startswith("left reuse"), report["timeline"]
-    assert "from reuse to models" in done.stdout
-    page = (home / "demo" / "gallery.html").read_text()
-    assert page.count('<figure class="source">') == reuse["hits"]
-    assert page.count("steps skipped, with the image of") >= 0.9 * reuse["hits"], "nearly every source is found"
     assert left_over(home) == []
 
 

@@ -19,6 +19,29 @@ pytestmark = pytest.mark.integration
 
 MINUTES = float(os.environ.get("TEST_CHAOS_MINUTES", "4"))
 A_MINUTE = 11  # faults
+SHORT_REQUESTS, SHORT_FAULTS, SHORT_SEED = 56, 6, 43  # faults of every kind, and each meets something
+SHORT_KINDS = ("vectors-kill", "vectors-freeze", "vectors-empty", "vectors-lie", "indexer-kill")
+
+
+@pytest.mark.timeout(400)
+def test_images_begin_from_their_own_tenants_latents_whatever_the_vector_store_says(
+    new_home: Callable[[], pathlib.Path],
+) -> None:
+    home = new_home()
+    only = [part for kind in SHORT_KINDS for part in ("--only", kind)]
+    asked = ["--reuse", "--requests", str(SHORT_REQUESTS), "--faults", str(SHORT_FAULTS), "--seed", str(SHORT_SEED)]
+    report = chaos(home, *asked, "--workers", "2", *only, limit_s=380)
+    assert report["accepted"] == sum(report["outcomes"].values()) == SHORT_REQUESTS
+    assert (report["lost"], report["duplicates"], report["late_commits"], report["open"]) == (0, 0, 0, 0)
+    assert report["outcomes"]["COMPLETED"] > SHORT_REQUESTS / 2
+    assert (report["reuse_sourceless"], report["reuse_contradictory"], report["orphans_left"]) == (0, 0, 0)
+    images = report["pictures"]
+    assert (images["broken"], images["foreign"]) == ([], [])
+    assert images["marks_checked"] == report["reuse"]["hit"] > 0
+    told = " ".join(reported(report))
+    assert "rows that lie" in told
+    assert "collections dropped" in told
+    assert "SIGKILL of the vector store" in told
 
 
 @pytest.mark.timeout(3600)

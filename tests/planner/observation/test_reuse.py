@@ -67,3 +67,19 @@ def test_only_the_newest_jobs_count() -> None:
     assert log.seen({}, ()).hits["heavy~k10"] == SeenHits(MAX_JOBS, 0.0)
     log.clear()
     assert log.seen({}, ()) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"lookups": -1}, {"unanswered": 1.5}, {"p50_ms": -1.0}, {"p95_ms": float("nan")}, {"p95_ms": float("inf")}],
+)
+def test_a_report_of_impossible_figures_counts_for_none(changes: dict[str, float]) -> None:
+    log = ReuseLog()
+    assert log.seen(heard(a_health(**changes)), LIVE) is None
+    assert log.seen(heard(a_health(**changes), a_health()), LIVE) == log.seen(heard(a_health()), LIVE)
+
+
+def test_a_job_that_says_it_began_before_its_first_step_saved_nothing() -> None:
+    log = ReuseLog()
+    log.add("heavy~k10", -5, 25, "", a_catalog())
+    assert log.seen({}, ()).hits["heavy~k10"] == SeenHits(1, 0.0)

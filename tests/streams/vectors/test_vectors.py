@@ -100,10 +100,10 @@ def test_writing_a_row_again_replaces_it(store: VectorStore, wanted: Wanted) -> 
 
 def test_what_rows_name_is_read_by_their_ids_whoever_they_are_of(store: VectorStore, wanted: Wanted) -> None:
     own = a_row(id=f"by-id-{wanted.tenant[-6:].strip('[]-')}-1", tenant=wanted.tenant)
-    other = replace(own, id=f"{own.id}-2", tenant="mallory")
+    other = replace(own, id=f"{own.id}-2", tenant="somebody")
     assert store.latents([own.id, other.id], CALL_S) == {}
     written(store, own, wanted=wanted)
-    written(store, other, wanted=replace(wanted, tenant="mallory"))
+    written(store, other, wanted=replace(wanted, tenant="somebody"))
     nobodys = [f"nobodys-{number}" for number in range(600)]  # more than one question of Milvus has
     found = store.latents([own.id, *nobodys, other.id, own.id], CALL_S)
     assert found == {own.id: own.latent, other.id: other.latent}
