@@ -44,6 +44,8 @@ def reuse_of(seen: Observation, catalog: Catalog, memory: Mapping[str, Any]) -> 
     gaining = tuple(level for level in later if _gains(full, level, catalog))
     if not gaining:
         return ReuseChoice(why_not=f"no level saves {LEAST_SAVED:.0%} of the steps without a loss of quality")
+    if seen.reuse is None:  # such as where no vector store is named: every job would run in full
+        return ReuseChoice(plan, (), "no worker has looked anything up yet", _kept(memory))
     saves_ms = sum(full.run_ms - level.run_ms for level in gaining) / len(gaining)
     state = strategy_switch.recalled(memory.get(MEMORY, {}))
     found = strategy_switch.retrieval_of(seen.reuse, saves_ms)
@@ -53,6 +55,10 @@ def reuse_of(seen: Observation, catalog: Catalog, memory: Mapping[str, Any]) -> 
     if state.stage == strategy_switch.MODELS:
         return ReuseChoice(plan, (), "lookups get no answer or cost too much", kept)
     return ReuseChoice(plan, gaining, "", kept)
+
+
+def _kept(memory: Mapping[str, Any]) -> dict[str, Any]:
+    return {MEMORY: memory[MEMORY]} if MEMORY in memory else {}
 
 
 def _gains(full: Level, level: Level, catalog: Catalog) -> bool:

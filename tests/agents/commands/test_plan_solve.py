@@ -14,6 +14,7 @@ from agents.commands.plan import plan as plan_command
 from agents.planner.observation_file import idle_workers
 from agents.planner.report import Task, report
 from agents.planner.report import solve_task as solved_task
+from planner.catalog.entries import variant_of
 from planner.observation.observation import Observation
 from planner.policies import POLICIES
 from streams import catalogs
@@ -59,7 +60,7 @@ def test_the_demo_can_run_every_policy_for_all_workers_have_a_place_and_all_leve
     found = report(task, solved_task(task))
     assert sum(found["allocation"].values()) == workers, found["reason"]
     levels = {level for route in found["routes"] for level, share in route["levels"].items() if share > 0}
-    assert levels <= held.variants.keys() & found["allocation"].keys()
+    assert set(map(variant_of, levels)) <= held.variants.keys() & found["allocation"].keys()
 
 
 def test_without_an_slo_the_one_of_the_catalogs_source_is_asked_for() -> None:

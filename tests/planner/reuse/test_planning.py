@@ -23,7 +23,7 @@ from planner.reuse.planning import (
 )
 from planner.reuse.terms import terms_of
 from schemas.messages import ReuseFloor, ReuseGuard, ReusePlan
-from tests.builders import a_catalog, a_reuse_plan, an_observation
+from tests.builders import a_catalog, a_reuse_plan, an_observation, lookups
 from tests.planner.solvers.levels.builders import a_reuse_ladder, a_reuse_profile
 
 ROWS = (
@@ -125,7 +125,7 @@ def test_no_plan_with_measured_floors_sends_requests_to_a_level_that_they_were_n
     for name, (plan, parameters) in plans.items():
         used = set[str]()
         for demand_rps in (1.0, 20.0, 30.0, 45.0, 60.0, 200.0):
-            seen: Observation = an_observation(4, demand_rps=demand_rps, slo_ms=5000.0)
+            seen: Observation = an_observation(4, demand_rps=demand_rps, slo_ms=5000.0, reuse=lookups())
             routes = plan(seen, catalog, {}, parameters).routes
             used |= {level for route in routes for level, share in route.levels.items() if share > 0 and "~" in level}
         assert used == {"heavy~k15"}, name

@@ -33,7 +33,7 @@ def a_joint_catalog(profile: ReuseProfile | None = None, **changes: Any) -> Cata
 def drafted(
     catalog: Catalog, memory: dict[str, Any] | None = None, seen: dict[str, Any] | None = None, **parameters: float
 ) -> PlanProposal:
-    observation = an_observation(4, **({"demand_rps": 60.0, "slo_ms": 5000.0} | (seen or {})))
+    observation = an_observation(4, **({"demand_rps": 60.0, "slo_ms": 5000.0, "reuse": lookups()} | (seen or {})))
     draft = plan(observation, catalog, memory or {}, parameters)
     check(publish(draft, None, "joint", NOW_MS), catalog)
     return draft
@@ -52,6 +52,13 @@ def test_where_the_best_variant_cannot_take_all_in_full_it_takes_them_from_store
     assert "from stored latents where they are near: heavy~k20" in reusing.reason
     assert (reusing.reuse.guard, without.reuse) == (ReuseGuard(equal=0.8), None)
     assert reusing.reuse.check.discriminator == "look"
+
+
+def test_before_a_worker_has_looked_anything_up_nothing_rests_on_hits_but_lookups_are_asked_for() -> None:
+    draft = drafted(a_joint_catalog(), seen={"reuse": None})
+    assert not any("~" in level for level in levels_of(draft))
+    assert draft.reuse is not None, "workers open their stores for it, where there are any"
+    assert "nothing is reused: no worker has looked anything up yet" in draft.reason
 
 
 def test_misses_are_part_of_the_work_that_workers_are_laid_out_for() -> None:
