@@ -28,7 +28,7 @@ from tests.streams.parsing.test_profile import a_profile_file
 
 __all__ = ["dearer_is_better"]  # a fixture
 
-REQUESTS = 80
+REQUESTS = 50
 
 
 class StubReader:
@@ -100,7 +100,7 @@ def test_caching_is_measured_into_the_profile_and_goes_on_where_it_was(
     assert status == 0, told
     assert len(generated) == first
     again = parse(file.read_text(), "small.json").caching["heavy"]
-    assert again.best is None, "80 requests do not show that less than .005 is lost"
+    assert again.best is None, "50 requests do not show that less than .005 is lost"
     assert "nothing is reused" in told
 
 
