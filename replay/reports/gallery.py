@@ -85,7 +85,7 @@ class Card:
     why: str
     judged: Stage | None = None  # the last stage that was scored: the kept image's, or the rejected draft's
     missing: str = ""  # why a completed image is not shown
-    begun: Begun | None = None  # None: its plan asked for no reuse
+    begun: Begun | None = None  # None: its plan asked for no reuse, or the run could reuse nothing
 
     @property
     def group(self) -> str:
@@ -97,8 +97,11 @@ class Card:
         return "escalated" if self.result.escalated else "kept"
 
 
-def card_of(result: Result, store: ImageStore, source: ReuseSource | None = None) -> Card:
-    """Return the card of one request; a missing image is reported on it, not hidden."""
+def card_of(result: Result, store: ImageStore, source: ReuseSource | None = None, *, shows_reuse: bool = True) -> Card:
+    """Return the card of one request; a missing image is reported on it, not hidden.
+
+    `shows_reuse`: whether the run could reuse images; plans ask for lookups also where there is no vector store.
+    """
     image, missing = None, ""
     if result.image_uri is not None:
         try:
@@ -109,7 +112,7 @@ def card_of(result: Result, store: ImageStore, source: ReuseSource | None = None
     not_kept = steps[:-1] if result.status is Status.COMPLETED else steps
     drafts = tuple(draft for step in not_kept if (draft := _draft(step, store)))
     judged = next((step for step in reversed(steps) if step.confidence is not None), None)
-    begun = _begun(result, source, store)
+    begun = _begun(result, source, store) if shows_reuse else None
     return Card(result=result, image=image, drafts=drafts, why=why(result), judged=judged, missing=missing, begun=begun)
 
 
@@ -179,7 +182,8 @@ def render(
 
     `order`: the catalog's levels, in its order; `sources`: request_id -> the image that it began from, where known.
     """
-    cards = [card_of(result, store, sources.get(result.request_id)) for result in results]
+    shows_reuse = bool(report.get("reuse"))
+    cards = [card_of(each, store, sources.get(each.request_id), shows_reuse=shows_reuse) for each in results]
     levels = _ordered(report["by_level"], order)
     return template("replay.reports", "gallery.html", {"duration": duration}).render(
         report=report, cards=cards, groups=_groups(cards), levels=levels, headline=headline(report),

@@ -193,3 +193,11 @@ def test_only_words_that_the_other_prompt_lacks_are_new() -> None:
     words = words_against("a tiny red heart at night", "a red star at night")
     assert [word.text for word in words if word.is_new] == ["tiny", "heart"]
     assert " ".join(word.text for word in words) == "a tiny red heart at night"
+
+
+def test_where_nothing_could_be_reused_cards_say_what_was_kept_though_the_plan_asked_for_lookups() -> None:
+    store = MemoryImageStore()
+    page = page_of(store, a_result(a_step(reuse=StageReuse(steps=8, miss="route"), image=stored(store, png()))))
+    assert 'id="show-kept"' in page
+    assert 'id="show-planned"' not in page
+    assert "steps from noise" not in page
