@@ -1,6 +1,5 @@
 """What is seen of reuse: how lookups fare, by the workers' heartbeats, and how many steps they save, by results."""
 
-import math
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -8,6 +7,7 @@ from typing import Final, NamedTuple
 
 from planner.catalog.entries import reuse_step, variant_of
 from planner.catalog.model import Catalog
+from planner.catalog.validate import is_amount, is_share
 from planner.observation.workers import ReceivedHeartbeat
 from schemas.messages import ReuseHealth
 
@@ -72,14 +72,13 @@ class ReuseLog:
 
 
 def _is_possible(report: ReuseHealth) -> bool:
-    amounts = (report.lookups, report.p50_ms, report.p95_ms)
-    return 0.0 <= report.unanswered <= 1.0 and all(0.0 <= amount < math.inf for amount in amounts)
+    return is_share(report.unanswered) and all(map(is_amount, (report.lookups, report.p50_ms, report.p95_ms)))
 
 
 def _together(reports: list[ReuseHealth], hits: dict[str, SeenHits]) -> SeenReuse:
     lookups = sum(report.lookups for report in reports)
-    if not reports or not lookups:
-        failing = sum(report.breaker == FAILING for report in reports) / max(1, len(reports))
+    failing = sum(report.breaker == FAILING for report in reports) / max(1, len(reports))
+    if not lookups:
         return SeenReuse(failing=failing, hits=hits)
     unanswered, p50_ms, p95_ms = (
         sum(report.lookups * getattr(report, name) for report in reports) / lookups
@@ -88,7 +87,7 @@ def _together(reports: list[ReuseHealth], hits: dict[str, SeenHits]) -> SeenReus
     return SeenReuse(
         lookups=lookups,
         unanswered=min(1.0, unanswered),
-        failing=sum(report.breaker == FAILING for report in reports) / len(reports),
+        failing=failing,
         p50_ms=p50_ms,
         p95_ms=p95_ms,
         hits=hits,

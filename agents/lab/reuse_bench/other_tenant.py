@@ -5,7 +5,6 @@ first to take longer or shorter, an observer could sort the two kinds by time: a
 """
 
 import contextlib
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -14,7 +13,7 @@ import numpy as np
 
 from agents.lab.evaluation.intervals import Resampling, resampled
 from agents.lab.evaluation.ranking import auc
-from agents.lab.reuse_bench.retrieval import is_unanswered
+from agents.lab.reuse_bench.retrieval import is_unanswered, timed_lookup
 from agents.worker.lookups import Lookups, Sought
 from planner.reuse.steps import Reuse
 from planner.reuse.terms import Terms
@@ -48,11 +47,9 @@ def other_tenants_lookups(
             for at in range(first, min(first + PAIRS_AT_ONCE, len(pairs))):
                 for kind in (1, 0) if coins[at] else (0, 1):
                     asked = replace(pairs[at][kind], tenant=TENANT)
-                    began = time.perf_counter()
-                    (begun,) = lookups.find([asked], terms, space)
-                    took[at, kind] = 1000 * (time.perf_counter() - began)
-                    counts["hits"] += isinstance(begun.decision, Reuse)
-                    counts["unanswered"] += is_unanswered(begun.decision)
+                    took[at, kind], decision = timed_lookup(lookups, asked, terms, space)
+                    counts["hits"] += isinstance(decision, Reuse)
+                    counts["unanswered"] += is_unanswered(decision)
                     advance(1)
     return told(took, seed) | counts
 

@@ -19,13 +19,19 @@ def retrieval(
     """Look up jobs one after the other, as a worker does between images: p50 and p99 in ms, and what came of them."""
     took, hits, unanswered = list[float](), 0, 0
     for each in jobs:
-        began = time.perf_counter()
-        (begun,) = lookups.find([each], terms, space)
-        took.append(1000 * (time.perf_counter() - began))
-        hits += isinstance(begun.decision, Reuse)
-        unanswered += is_unanswered(begun.decision)
+        took_ms, decision = timed_lookup(lookups, each, terms, space)
+        took.append(took_ms)
+        hits += isinstance(decision, Reuse)
+        unanswered += is_unanswered(decision)
         advance(1)
     return {**percentiles(took), "lookups": len(took), "hits": hits, "unanswered": unanswered}
+
+
+def timed_lookup(lookups: Lookups, job: Sought, terms: Terms, space: LatentSpace) -> tuple[float, Decision]:
+    """Look up one job; return the ms that the worker waited, and the decision."""
+    began = time.perf_counter()
+    (begun,) = lookups.find([job], terms, space)
+    return 1000 * (time.perf_counter() - began), begun.decision
 
 
 def is_unanswered(decision: Decision) -> bool:

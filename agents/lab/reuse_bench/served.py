@@ -3,22 +3,15 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
 from agents.lab.evaluation.intervals import Estimate, Resampling, mean, paired_difference
+from agents.lab.profiling.reuse.observed import EXACT, Marks
 from schemas.messages import StageReuse
 
-_SAME: Final = 0.99999  # the similarity of a prompt with itself, whatever the rounding of its vector
 _DIGITS: Final = 5
-
-
-class Marks(NamedTuple):
-    """What the images of some requests are worth; nan: nobody can say."""
-
-    quality: np.ndarray  # [n] 1: all stated facts hold, 0: not all
-    facts: np.ndarray  # [n] share of the stated facts that hold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,7 +42,7 @@ class Served:
     @property
     def exact_hits(self) -> np.ndarray:
         """bool [n]: the requests that began from the latent of their own prompt."""
-        same = np.array([(each.similarity or 0.0) >= _SAME for each in self.reuse])
+        same = np.array([(each.similarity or 0.0) >= EXACT for each in self.reuse])
         return np.asarray(self.hits & self.repeats & same)
 
 
@@ -116,7 +109,7 @@ def _against_fewer(served: Served, how: Resampling) -> dict[str, Any] | None:
     if served.fewer is None:
         return None
     known = ~np.isnan(served.begun.quality)
-    begun, fewer = (Marks(each.quality[known], each.facts[known]) for each in (served.begun, served.fewer))
+    begun, fewer = (marks.at(known) for marks in (served.begun, served.fewer))
     quality = with_interval(paired_difference(begun.quality == 1, fewer.quality == 1), hits=int(known.sum()))
     return {**quality, "facts": with_interval(_mean_change(begun.facts - fewer.facts, how))}
 

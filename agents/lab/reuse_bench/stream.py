@@ -7,8 +7,9 @@ import numpy as np
 from agents.lab.evaluation.painting.painting import batch_of
 from agents.lab.evaluation.painting.quality import judge
 from agents.lab.evaluation.painting.sweeps import Asked
+from agents.lab.profiling.reuse.observed import Marks
 from agents.lab.reuse_bench.route import Route
-from agents.lab.reuse_bench.served import Marks, Served, misses_of
+from agents.lab.reuse_bench.served import Served, misses_of
 from agents.lab.reuse_bench.stand import Place, Request, Stand, in_batches
 from planner.catalog.entries import Variant
 from schemas.messages import ImageGenerated, StageReuse

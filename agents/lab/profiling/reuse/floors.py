@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from agents.lab.evaluation.intervals import Estimate, paired_difference
-from agents.lab.profiling.reuse.observed import Marks, Observed
+from agents.lab.profiling.reuse.observed import EXACT, Marks, Observed
 from planner.catalog.caching import Bounded, MeasuredFloor
 from planner.reuse.guard import Comparison, Verdict, allowed_share
 from planner.reuse.neighbour import Neighbour, Wanted
@@ -22,7 +22,6 @@ from planner.reuse.terms import Difference, Floor, Floors, GuardShares
 TOLERANCE: Final = 0.005  # of quality, over all requests
 MIN_PAIRS: Final = 30  # hits of a floor, pairs of a kind of difference; of fewer nothing is said
 _CANDIDATES: Final = 40  # similarities that are tried as floors
-_EXACT: Final = 0.99999  # the similarity of a prompt with itself, whatever the rounding of its vector
 _DIGITS: Final = 1e5
 _ANYTHING: Final = Wanted(tenant="", model="", width=1, height=1, dimension=1)
 
@@ -178,6 +177,6 @@ def _candidates(seen: Observed) -> list[float]:
     own = near.similarity[near.passes & ~near.is_exact]
     cut = np.quantile(own, np.linspace(1, 0, _CANDIDATES)) if len(own) else np.zeros(0)
     rounded = {float(np.floor(each * _DIGITS) / _DIGITS) for each in cut}
-    candidates = sorted({_EXACT, *rounded}, reverse=True)
+    candidates = sorted({EXACT, *rounded}, reverse=True)
     assert all(higher > lower for higher, lower in pairwise(candidates)), candidates
     return candidates

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from planner.reuse.guard import Comparison, Verdict
 from planner.reuse.steps import step_of
 
 PASSES = (Verdict.EQUAL, Verdict.STYLE)
+EXACT: Final = 0.99999  # the similarity of a prompt with itself, whatever the rounding of its vector
 
 
 class Marks(NamedTuple):

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.lab.reuse_bench.served import NO_FIGURES, Marks, Served, figures, misses_of
+from agents.lab.profiling.reuse.observed import Marks
+from agents.lab.reuse_bench.served import NO_FIGURES, Served, figures, misses_of
 from schemas.messages import StageReuse
 
 FULL = StageReuse(steps=8, miss="floor")
