@@ -10,11 +10,12 @@ already, and a start in between mixes two layouts. So a plan's floors hold for t
 plans with them offer the one level that lets them save all they may (`planner.reuse.planning.level_of`).
 """
 
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from planner.catalog.reuse import Neighbours, ReuseProfile, check_neighbours
+from planner.catalog.reuse import SAME_FACTS, UNSURE, Neighbours, ReuseProfile, check_neighbours
 from planner.catalog.validate import is_amount, is_share, require
 from planner.reuse.terms import Difference, Floor, Floors, GuardShares
 from schemas.messages import ReuseFloor, ReuseGuard
@@ -189,7 +190,30 @@ def reuse_profile_of(level: str, measured: CachingMeasurement) -> ReuseProfile:
             for route in measured.routes
             if route.hit_rate > 0.0
         },
+        changes=changes_of(measured),
     )
+
+
+def changes_of(measured: CachingMeasurement) -> dict[str, dict[float, float]]:
+    """Return the change of quality by verdict on the neighbour and share of the steps skipped, as far as measured.
+
+    What passes the guard is pooled over similarities, by pairs. Where facts differ in a kind that was not measured, and
+    where the guard is unsure, the figures of unrelated neighbours stand in, which are the worst.
+    """
+    passed = _pooled([begun for band in measured.similarity if band.passed for begun in band.begun])
+    unrelated = _pooled(measured.unrelated)
+    equal = dict.fromkeys(SAME_FACTS, passed)
+    differing = {each.value: _pooled(measured.differences.get(each.value, ())) or unrelated for each in Difference}
+    return {name: known for name, known in ({UNSURE: unrelated} | differing | equal).items() if known}
+
+
+def _pooled(rows: Sequence[BegunFrom]) -> dict[float, float]:
+    """Share -> change of quality, averaged over the pairs of all rows."""
+    pairs, total = Counter[float](), defaultdict[float, float](float)
+    for row in rows:
+        pairs[row.share] += row.pairs
+        total[row.share] += row.pairs * row.change.value
+    return {share: total[share] / count for share, count in sorted(pairs.items()) if count}
 
 
 def check_caching(profile: CachingMeasurement, where: str) -> None:

@@ -13,12 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
+
 from planner.catalog.validate import is_amount, is_share, require
 from planner.reuse.terms import Difference
 from schemas.errors import Unknown
 from schemas.messages import ReuseFloor, ReuseGuard
 
-VERDICTS: Final = ("equal", "style", "unsure", *(each.value for each in Difference))
+SAME_FACTS: Final = ("equal", "style")  # verdicts of the guard under which facts agree
+UNSURE: Final = "unsure"
+VERDICTS: Final = (*SAME_FACTS, UNSURE, *(each.value for each in Difference))
 ADVICE: Final = "correct it, or measure again with `pochade profile --reuse`"
 
 
@@ -42,8 +46,21 @@ class ReuseProfile:
     key: str = ""  # encoder of prompts that the similarities are of; "": the default one
     hits: dict[str, float] = field(default_factory=dict)  # level -> share of hits, where `neighbours` are not known
     losses: dict[str, float] = field(default_factory=dict)  # level -> quality that a hit within floors and guard loses
+    # verdict on the neighbour -> share of the steps skipped -> change of quality against the same prompt from noise
+    changes: dict[str, dict[float, float]] = field(default_factory=dict)
     retrieval_ms: float = 0.0  # median of search and fetch together
     retrieval_p95_ms: float = 0.0
+
+    def change(self, verdict: str, share: float) -> float | None:
+        """Return the change of mean quality by a start after a share of the steps; None: nobody measured it.
+
+        Between two measured shares it is interpolated linearly; nothing skipped changes nothing.
+        """
+        known = self.changes.get(verdict)
+        if not known:
+            return None
+        shares = sorted({0.0, *known})
+        return float(np.interp(share, shares, [known.get(at, 0.0) for at in shares]))
 
 
 def check_reuse_profile(profile: ReuseProfile, where: str) -> None:
@@ -60,6 +77,14 @@ def check_reuse_profile(profile: ReuseProfile, where: str) -> None:
         require(is_share(share), f"{where}: hits of {level}", share, "in [0, 1]", ADVICE)
     for level, loss in profile.losses.items():
         require(math.isfinite(loss), f"{where}: losses of {level}", loss, "finite", ADVICE)
+    for verdict, known in profile.changes.items():
+        if verdict not in VERDICTS:
+            raise Unknown("verdict", verdict, VERDICTS)
+        for share, change in known.items():
+            fits = is_share(share) and math.isfinite(change)
+            require(
+                fits, f"{where}: changes of {verdict}", (share, change), "shares in [0, 1] with finite changes", ADVICE
+            )
     for name in ("retrieval_ms", "retrieval_p95_ms"):
         require(is_amount(getattr(profile, name)), f"{where}: {name}", getattr(profile, name), ">= 0", ADVICE)
 

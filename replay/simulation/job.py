@@ -34,8 +34,9 @@ class Job:
     """
 
     __slots__ = (
-        "arrived_ms", "attempt", "deadline_ms", "deaths", "draft", "draws", "expected_ms", "how", "is_under_way",
-        "level", "number", "order", "partition", "request_id", "reuse", "row", "share", "step", "variant",
+        "arrived_ms", "attempt", "change", "deadline_ms", "deaths", "draft", "draws", "expected_ms", "how",
+        "is_under_way", "level", "number", "order", "partition", "request_id", "reuse", "row",
+        "share", "step", "variant",
     )  # fmt: skip
 
     # Of a request that asks for nothing but an image, as most do; `wishes.WishJob` has its own.
@@ -56,6 +57,7 @@ class Job:
         self.share = 0.0  # of its steps, that its level lets a stored latent save; 0: none
         self.expected_ms: float | None = None  # mean run time until it was looked up; None: it needs no lookup
         self.reuse: Decision | None = None  # of its lookup; None: its plan asked for no reuse
+        self.change: float | None = None  # of its quality, by the stored latent it begins from; None: not measured
         self.is_under_way = False  # it arrived while the fleet changed its strategy
         self.how: ResolvedOptions | None = None  # apart from how many; None: as its variant does, from `step` on
         self.attempt = 1  # as its record says
@@ -100,6 +102,18 @@ class Job:
         if not self.share:
             return self.level, self.step
         return (f"{self.variant}{REUSE_MARK}{self.step}" if self.step else self.variant), 0
+
+    def quality_of(self, level: str, step: int) -> float | None:
+        """Quality of the image that it has of a level, refined from a draft at `step`; None: nobody measured it.
+
+        An image begun from a stored latent has that of its variant from noise, changed as what the latent shows changes
+        it; where no change was measured, that of its level.
+        """
+        is_changed = self.change is not None and REUSE_MARK in level
+        drawn = self.draws.quality(level.partition(REUSE_MARK)[0] if is_changed else level, step)
+        if drawn is None:
+            return None
+        return drawn[self.row] + (self.change or 0.0 if is_changed else 0.0)
 
     def on(self, variant: Variant, step: int) -> tuple[ResolvedOptions | None, int]:
         """`how` and `step` on a variant that begins at this step of its own, over the job's image if it has one."""

@@ -128,13 +128,13 @@ class RunMetrics:
                 part.latencies.add(latency_ms)
                 part.late += is_late
             self._end_in_parts(Status.COMPLETED, job)
-        quality = job.draws.quality(level, step)
-        self.timeline.completed(job.arrived_ms, now_ms, level, is_late, None if quality is None else quality[job.row])
+        quality = job.quality_of(level, step)
+        self.timeline.completed(job.arrived_ms, now_ms, level, is_late, quality)
         if quality is not None:
-            self.quality_sum += quality[job.row]
+            self.quality_sum += quality
             self.quality_count += 1
             if not is_late:
-                self.quality_sum_in_time += quality[job.row]
+                self.quality_sum_in_time += quality
                 self.quality_count_in_time += 1
         if now_ms >= self._span_ends_ms:
             self.end_span()

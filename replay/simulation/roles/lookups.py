@@ -158,7 +158,11 @@ class Lookups:
         found = [] if drawn is None else [
             Found(Neighbour(**is_a, similarity=drawn.similarity, expires_ms=2**53), drawn.verdict)  # type: ignore[arg-type]
         ]  # fmt: skip
-        return choose(terms, asked, found, Wanted(**is_a), _compared, self._agenda.now_ms)  # type: ignore[arg-type]
+        decision = choose(terms, asked, found, Wanted(**is_a), _compared, self._agenda.now_ms)  # type: ignore[arg-type]
+        job.change = None
+        if drawn is not None and isinstance(decision, Reuse):
+            job.change = self._profile.change(drawn.verdict, decision.step / decision.steps)
+        return decision
 
     def _answered(self, found: tuple[Worker, list[Looked], Callable[[Worker], None]]) -> None:
         worker, looked, then = found

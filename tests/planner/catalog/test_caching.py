@@ -11,10 +11,11 @@ from planner.catalog.caching import (
     CachingMeasurement,
     Leak,
     RouteSavings,
+    SimilarityBand,
     check_caching,
     reuse_profile_of,
 )
-from planner.catalog.reuse import Neighbours
+from planner.catalog.reuse import Neighbours, ReuseProfile
 from planner.catalog.validate import InvalidCatalog
 from planner.reuse.terms import Difference, Floor, GuardShares
 
@@ -55,6 +56,31 @@ def test_policies_plan_with_the_floors_of_the_route_that_saves_most() -> None:
 def test_a_hit_loses_what_its_route_loses_over_all_requests_by_the_share_of_hits() -> None:
     route = replace(a_route(0.5), change=Bounded(-0.003, -0.005, 0.0), hit_rate=0.3)
     assert reuse_profile_of("heavy", a_measurement(routes=(route,))).losses == {"heavy~k4": pytest.approx(0.01)}
+
+
+def test_a_hit_changes_quality_as_its_verdict_and_share_did_and_as_unrelated_neighbours_where_not_measured() -> None:
+    def begun(share: float, pairs: int, change: float) -> BegunFrom:
+        some = Bounded(0.9, 0.8, 0.95)
+        return BegunFrom(
+            share=share, pairs=pairs, quality=some, facts=some, change=Bounded(change, -1.0, 1.0), facts_change=NONE
+        )
+
+    bands = tuple(
+        SimilarityBand(low=low, high=low + 0.1, passed=passed, begun=(begun(0.5, pairs, change),))
+        for low, passed, pairs, change in ((0.8, True, 10, -0.03), (0.9, True, 30, 0.01), (0.9, False, 90, -0.5))
+    )
+    planned = reuse_profile_of(
+        "heavy",
+        a_measurement(
+            similarity=bands, unrelated=(begun(0.5, 40, -0.8),), differences={"colour": (begun(0.5, 20, -0.2),)}
+        ),
+    )
+    at_half = {verdict: planned.change(verdict, 0.5) for verdict in ("equal", "style", "colour", "count", "unsure")}
+    assert at_half == {
+        "equal": pytest.approx(0.0), "style": pytest.approx(0.0), "colour": -0.2, "count": -0.8, "unsure": -0.8,
+    }  # fmt: skip
+    assert planned.change("colour", 0.25) == pytest.approx(-0.1), "half of the way"
+    assert ReuseProfile().change("equal", 0.5) is None, "not measured"
 
 
 def test_where_no_floor_was_shown_to_hold_policies_have_none() -> None:

@@ -91,6 +91,15 @@ def test_answers_lose_what_was_measured_at_their_step() -> None:
     assert full.tally.latencies.mean() > run.tally.latencies.mean()
 
 
+def test_answers_change_as_their_neighbours_changed_quality_where_that_was_measured() -> None:
+    """Half of the neighbours show the same facts, half another colour: the mean of the level holds for neither."""
+    rows = (Neighbours(0.96, 1.0, {"equal": 0.5, "colour": 0.5}),)
+    changes = {"equal": {SHARE: 0.0}, "colour": {SHARE: -0.4}}
+    run = ran(a_reuse_setup(a_reuse_profile(neighbours=rows, changes=changes)), TRACE)
+    assert run.tally.levels == {"heavy~k10": 800}
+    assert figures_of(run)["quality"] == pytest.approx(1 - 0.4 / 2, abs=0.03)
+
+
 def test_what_must_not_be_looked_up_is_not() -> None:
     """Options whose images are not what the prompt alone says, and a request that opted out."""
     wishes = [Overrides(options=options) for options in (GenerateOptions(n=2), GenerateOptions(reuse="off"))]
