@@ -92,16 +92,21 @@ def parameters_of(options: DemoOptions, due: Sequence[Due], settings: Settings) 
     """The policy's parameters for a run that shows reuse; None: those that the settings have.
 
     A stream that a busy machine can serve asks for little, and little is best generated in full. So it is planned for
-    as at a peak: at PEAK of what the workers could generate in full on the best level.
+    as at a peak: at PEAK of what the workers could generate in full on the best level. And images are reused within the
+    floors and the guard that the profile measured, where it has them: as published, reuse inherits facts of others.
     """
-    given = settings.planner.parameters
-    if "overprovision" in given or options.policy not in SWITCHES_STRATEGY or len(due) < 2:
+    if options.policy not in SWITCHES_STRATEGY:
         return None
+    given = settings.planner.parameters
     catalog = measured(options.catalog or settings.catalog, settings.published)
-    base = catalog.level(next(iter(catalog.reuse), catalog.best().name))
-    demand_rps = 1000 * (len(due) - 1) / max(1.0, due[-1].offset_ms)
-    capacity_rps = options.workers * 1000 / run_ms(base, 1)
-    return {**given, "overprovision": round(min(MAX_OVERPROVISION, max(1.05, PEAK * capacity_rps / demand_rps)), 2)}
+    profile = catalog.reuse_profile
+    chosen = {"guarded": 1.0} if profile is not None and profile.floors and profile.guard is not None else {}
+    if len(due) > 1:
+        base = catalog.level(next(iter(catalog.reuse), catalog.best().name))
+        demand_rps = 1000 * (len(due) - 1) / max(1.0, due[-1].offset_ms)
+        capacity_rps = options.workers * 1000 / run_ms(base, 1)
+        chosen["overprovision"] = round(min(MAX_OVERPROVISION, max(1.05, PEAK * capacity_rps / demand_rps)), 2)
+    return chosen | given if chosen.keys() - given.keys() else None
 
 
 def _first(arrivals: list[float], count: int | None, trace: pathlib.Path) -> list[float]:

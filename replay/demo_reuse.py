@@ -6,6 +6,7 @@ Only what plans say is told: a switch that does not come is not claimed.
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
+from planner.policies import SWITCHES_STRATEGY
 from replay.demo_options import Reuse
 from replay.load.driver import Driver
 from replay.local.freezing import StoreFreezer, lite_pid
@@ -16,6 +17,12 @@ from schemas.messages import Plan
 Note = Callable[[str], None]
 
 MIN_HITS = 5  # images that began from earlier ones before the store is frozen: without any there is nothing to leave
+GUARDED = (
+    "images are reused within the measured floors, where the guard finds the same facts (planner.parameters.guarded)"
+)
+AS_PUBLISHED = (
+    "the nearest stored image is used whatever it shows, as ARGUS publishes it: images may show facts of others"
+)
 NO_PROFILE = "nothing will be reused: the catalog has no measurements of reuse (`pochade profile --reuse` makes them)"
 NOT_OURS = "the vector store will not be frozen: this demo did not start it"
 
@@ -34,9 +41,12 @@ class ReuseShow:
         """Say what will not be shown; whatever happens, the store goes on as `stack` closes."""
         stack.callback(self._freezer.close)
         self._began_ms = epoch_ms()
-        peak = self._hosted.settings.planner.parameters.get("overprovision")
+        planner = self._hosted.settings.planner
+        peak = planner.parameters.get("overprovision")
         if self._reuse is Reuse.SHOWN and peak is not None:
             self._note(f"planned for {peak:g} times the demand (planner.parameters.overprovision), as at a peak")
+        if self._reuse is Reuse.SHOWN and planner.policy in SWITCHES_STRATEGY:
+            self._note(GUARDED if planner.parameters.get("guarded", 0) > 0 else AS_PUBLISHED)
         if self._reuse is Reuse.UNMEASURED:
             self._note(NO_PROFILE)
         elif self._reuse is Reuse.SHOWN and self._freezer.is_to_come and not self._hosted.owns_vectors:

@@ -122,6 +122,24 @@ def test_a_demand_that_a_user_set_and_policies_that_know_none_are_left_alone(reu
     assert parameters_of(options(policy="nirvana", catalog=reusing), due, load()) is None
 
 
+def test_a_demo_reuses_within_the_measured_floors_and_guard_unless_a_user_wants_none() -> None:
+    asked = options(policy="argus", catalog="tiny")
+    due = due_of(asked, Reuse.SHOWN)
+    shown = parameters_of(asked, due, load())
+    assert shown is not None
+    assert shown["guarded"] == 1
+    published = parameters_of(asked, due, load({"planner": {"parameters": {"guarded": 0}}}))
+    assert published is not None
+    assert published["guarded"] == 0
+
+
+def test_where_nobody_measured_a_guard_a_demo_reuses_as_published(reusing: str) -> None:
+    asked = options(policy="argus", catalog=reusing)
+    parameters = parameters_of(asked, due_of(asked, Reuse.SHOWN), load())
+    assert parameters is not None
+    assert "guarded" not in parameters
+
+
 def test_a_store_is_frozen_only_where_the_policy_can_answer_it_or_somebody_asks() -> None:
     assert freeze_s_of(options(policy="argus")) == FREEZE_S
     assert freeze_s_of(options(policy="nirvana")) == 0.0

@@ -9,7 +9,7 @@ import pytest
 
 from replay import demo_reuse
 from replay.demo_options import Reuse
-from replay.demo_reuse import NO_PROFILE, NOT_OURS, ReuseShow
+from replay.demo_reuse import AS_PUBLISHED, GUARDED, NO_PROFILE, NOT_OURS, ReuseShow
 from replay.local.freezing import StoreFreezer
 from schemas.messages import Plan
 from streams.settings import load
@@ -20,7 +20,13 @@ class Run:
     """A run of 100 requests whose plans, clock and signals a test decides."""
 
     def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, reuse: Reuse = Reuse.SHOWN, *, owns_vectors: bool = True
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        reuse: Reuse = Reuse.SHOWN,
+        *,
+        owns_vectors: bool = True,
+        policy: str = "argus",
+        guarded: float = 1,
     ) -> None:
         self.now_ms, self.hits = 1_000_000.0, 5
         self.plans, self.notes, self.signals = list[Plan](), list[str](), list[signal.Signals]()
@@ -31,7 +37,7 @@ class Run:
             lambda _pid, lasts_s, clock: StoreFreezer(lambda: 7, lasts_s, clock, lambda _, s: self.signals.append(s)),
         )
         hosted: Any = SimpleNamespace(
-            settings=load({"planner": {"parameters": {"overprovision": 4.4}}}),
+            settings=load({"planner": {"policy": policy, "parameters": {"overprovision": 4.4, "guarded": guarded}}}),
             owns_vectors=owns_vectors,
             ready=SimpleNamespace(plans=lambda: self.plans, reused=lambda: self.hits),
         )
@@ -129,3 +135,16 @@ def test_a_catalog_without_measurements_is_told_of_and_shows_nothing(monkeypatch
         run.tick(50)
     assert run.notes == [NO_PROFILE]
     assert run.show.finish() is None
+
+
+@pytest.mark.parametrize(
+    ("policy", "guarded", "said"),
+    [("argus", 1, [GUARDED]), ("argus", 0, [AS_PUBLISHED]), ("nirvana", 0, [])],
+)
+def test_a_demo_says_whether_reused_images_may_show_facts_of_others(
+    monkeypatch: pytest.MonkeyPatch, policy: str, guarded: float, said: list[str]
+) -> None:
+    run = Run(monkeypatch, policy=policy, guarded=guarded)
+    with ExitStack() as stack:
+        run.show.start(stack)
+    assert [note for note in run.notes if note in (GUARDED, AS_PUBLISHED)] == said
