@@ -110,8 +110,8 @@ def evaluate(
 def _save(study: "Study", folder: pathlib.Path, resamples: int, notes: dict[str, str]) -> dict[str, Any]:
     """Write evaluate.json, report.html, the sheets, and the observations that both were made of."""
     from agents.lab.evaluation import storage
-    from agents.lab.evaluation.intervals import Resampling
     from agents.lab.evaluation.report import report
+    from agents.lab.evaluation.statistics.intervals import Resampling
     from agents.lab.evaluation.summary import summarise
 
     storage.save(study.evaluation, folder)

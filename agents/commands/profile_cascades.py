@@ -63,7 +63,7 @@ def cascades(
     the command says by how much. A pair can be swept if the images of its first level were judged; the planner uses it
     if the catalog offers it.
     """
-    from agents.lab.evaluation.intervals import Resampling
+    from agents.lab.evaluation.statistics.intervals import Resampling
     from agents.lab.profiling.cascade_table import Choice
     from streams import catalogs
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from agents.lab.evaluation.checks import check_array, check_known, check_share
-from agents.lab.evaluation.hybrid import Hybrid
-from agents.lab.evaluation.thresholds import Threshold
+from agents.lab.evaluation.statistics.hybrid import Hybrid
+from agents.lab.evaluation.statistics.thresholds import Threshold
 from agents.lab.world.facts import KINDS
 from schemas.errors import PochadeError
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from agents.lab.evaluation import calibration
-from agents.lab.evaluation.intervals import Resampling, mean, proportion
-from agents.lab.evaluation.levels import quarters
-from agents.lab.evaluation.merits import HALF, SHARES, Merits, merits
 from agents.lab.evaluation.observations import HYBRID, ORACLE, RANDOM, Evaluation, Judged, Pair
-from agents.lab.evaluation.ranking import auc
-from agents.lab.evaluation.thresholds import Threshold
+from agents.lab.evaluation.statistics import calibration
+from agents.lab.evaluation.statistics.intervals import Resampling, mean, proportion
+from agents.lab.evaluation.statistics.levels import quarters
+from agents.lab.evaluation.statistics.merits import HALF, SHARES, Merits, merits
+from agents.lab.evaluation.statistics.ranking import auc
+from agents.lab.evaluation.statistics.thresholds import Threshold
 
 
 def figures(evaluation: Evaluation, pair: Pair, how: Resampling) -> dict[str, Any]:

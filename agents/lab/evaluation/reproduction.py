@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agents.lab.evaluation.intervals import Estimate
+from agents.lab.evaluation.statistics.intervals import Estimate
 from agents.lab.evaluation.summary import VERSION
 from schemas.errors import PochadeError
 

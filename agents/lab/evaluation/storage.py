@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from agents.lab.evaluation.hybrid import Hybrid
 from agents.lab.evaluation.observations import Classifier, Evaluation, Judged, Level, Pair, Sweep
-from agents.lab.evaluation.thresholds import Threshold
+from agents.lab.evaluation.statistics.hybrid import Hybrid
+from agents.lab.evaluation.statistics.thresholds import Threshold
 from schemas.errors import PochadeError
 
 VERSION = 2

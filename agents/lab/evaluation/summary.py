@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from agents.lab.evaluation import classes, fid, levels, pairs, sweeps
-from agents.lab.evaluation.intervals import CONFIDENCE, Resampling
+from agents.lab.evaluation import pairs
 from agents.lab.evaluation.observations import Classifier, Evaluation
+from agents.lab.evaluation.statistics import classes, fid, levels, sweeps
+from agents.lab.evaluation.statistics.intervals import CONFIDENCE, Resampling
 from agents.lab.evaluation.verdicts import explained, verdicts
 
 VERSION = 2

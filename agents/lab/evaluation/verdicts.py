@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from agents.lab.evaluation.intervals import proportion
-from agents.lab.evaluation.levels import best_shares, cost_ratio, dominated
 from agents.lab.evaluation.observations import Evaluation
+from agents.lab.evaluation.statistics.intervals import proportion
+from agents.lab.evaluation.statistics.levels import best_shares, cost_ratio, dominated
 from schemas.errors import Unknown
 
 PAINT_OVER_LOSS = 0.03

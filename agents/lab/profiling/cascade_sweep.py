@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.lab.evaluation.intervals import Estimate, Resampling, resampled
+from agents.lab.evaluation.statistics.intervals import Estimate, Resampling, resampled
 from agents.lab.profiling.cascade_settings import Setting, band_of, grounds, is_judged, known, settings
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog, Pair

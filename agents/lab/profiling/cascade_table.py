@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from agents.lab.evaluation.intervals import Estimate, Resampling
+from agents.lab.evaluation.statistics.intervals import Estimate, Resampling
 from agents.lab.profiling.cascade_settings import Setting
 from agents.lab.profiling.cascade_sweep import Sweep, front, intervals, optimism
 from planner.catalog.curves import PairRow

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from agents.engines import CannotRefine
-from agents.lab.evaluation.intervals import Resampling
 from agents.lab.evaluation.observations import Sweep
 from agents.lab.evaluation.painting.painting import Order, Painted
 from agents.lab.evaluation.painting.quality import CLIP
 from agents.lab.evaluation.painting.rankers import Rankers, find, per_prompt_ms
 from agents.lab.evaluation.painting.sweeps import Asked, nearest, order, over_orders, step_shares, steps_to_try, sweep
 from agents.lab.evaluation.painting.workshop import Workshop, work_ms
-from agents.lab.evaluation.sweeps import choose_k
+from agents.lab.evaluation.statistics.intervals import Resampling
+from agents.lab.evaluation.statistics.sweeps import choose_k
 from agents.lab.profiling.classes import classes_by_strategy
 from agents.lab.profiling.rounds import Measured, time_levels
 from agents.world.layout import SIZE

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from agents.lab.evaluation.intervals import Estimate, Resampling, resampled
+from agents.lab.evaluation.statistics.intervals import Estimate, Resampling, resampled
 from agents.lab.reuse_bench.route import Route
 from agents.lab.reuse_bench.served import with_interval
 from agents.lab.reuse_bench.stand import Place, Request, Stand

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from agents.lab.evaluation.intervals import Estimate, Resampling, mean, paired_difference
+from agents.lab.evaluation.statistics.intervals import Estimate, Resampling, mean, paired_difference
 from agents.lab.profiling.reuse.observed import EXACT, Marks
 from schemas.messages import StageReuse
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agents.lab.evaluation.ranking import auc
+from agents.lab.evaluation.statistics.ranking import auc
 from agents.lab.family import VARIANTS
 from agents.lab.painter import Painter
 from agents.lab.world import facts, renderer

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.lab.evaluation.ranking import auc
+from agents.lab.evaluation.statistics.ranking import auc
 from agents.lab.world import junk, scenes
 from agents.models.predictor import Predictor, QualityHead
 from schemas.errors import PochadeError

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.lab.evaluation.classes import best_choice
+from agents.lab.evaluation.statistics.classes import best_choice
 from planner.catalog.entries import Classifier, Loading, fastest_good, run_ms, shortfall, variant_of
 from planner.catalog.model import Catalog, Pair
 from planner.catalog.validate import InvalidCatalog

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.lab.evaluation.classes import best_choice
-from agents.lab.evaluation.hybrid import choose_hybrid
 from agents.lab.evaluation.observations import Classifier, Judged, Pair
 from agents.lab.evaluation.painting.painting import Painted
 from agents.lab.evaluation.painting.rankers import DRAWN, RULES, Rankers, drawn, per_prompt_ms
-from agents.lab.evaluation.thresholds import Threshold, keep_threshold
+from agents.lab.evaluation.statistics.classes import best_choice
+from agents.lab.evaluation.statistics.hybrid import choose_hybrid
+from agents.lab.evaluation.statistics.thresholds import Threshold, keep_threshold
 
 ALPHA = 0.1  # of the pictures that a threshold keeps, at most so many are wrong
 _CHUNK = 128  # pictures judged at once

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from agents.lab.evaluation.intervals import Resampling, mean
+from agents.lab.evaluation.statistics.intervals import Resampling, mean
 from agents.lab.profiling.reuse.floors import bounded
 from planner.catalog.caching import Diversity
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from agents.lab.evaluation.intervals import Estimate, paired_difference
+from agents.lab.evaluation.statistics.intervals import Estimate, paired_difference
 from agents.lab.profiling.reuse.observed import EXACT, Marks, Observed
 from planner.catalog.caching import Bounded, MeasuredFloor
 from planner.reuse.guard import Comparison, Verdict, allowed_share

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from agents.lab.evaluation.intervals import proportion
+from agents.lab.evaluation.statistics.intervals import proportion
 from agents.lab.profiling.reuse.floors import bounded
 from agents.lab.world.reading import Reading
 from agents.world.scene import Scene

@@ -6,10 +6,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from agents.lab.evaluation.intervals import Resampling
 from agents.lab.evaluation.painting.painting import Painted
 from agents.lab.evaluation.painting.quality import style_of
 from agents.lab.evaluation.painting.workshop import Workshop, progress_bar
+from agents.lab.evaluation.statistics.intervals import Resampling
 from agents.lab.profiling.reuse import tables
 from agents.lab.profiling.reuse.diversity import IMAGES, NEIGHBOUR, NEIGHBOURS, diversity
 from agents.lab.profiling.reuse.diversity import NOISE as FROM_NOISE

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from agents.lab.evaluation.intervals import Resampling, mean, proportion
+from agents.lab.evaluation.statistics.intervals import Resampling, mean, proportion
 from agents.lab.profiling.reuse.floors import bounded, change, pairs_of_one_kind, steps_skipped
 from agents.lab.profiling.reuse.observed import Marks, Observed
 from agents.lab.profiling.reuse.replay import Capacity, replay

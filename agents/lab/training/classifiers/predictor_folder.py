@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from agents.classifier.judges import REFERENCE
-from agents.lab.evaluation import calibration as reliability
-from agents.lab.evaluation.classes import best_choice, confusion, regret
-from agents.lab.evaluation.ranking import auc
+from agents.lab.evaluation.statistics import calibration as reliability
+from agents.lab.evaluation.statistics.classes import best_choice, confusion, regret
+from agents.lab.evaluation.statistics.ranking import auc
 from agents.lab.training.classifiers.calibration import Calibration
 from agents.lab.training.classifiers.hardness_reference import DESCRIPTION, reference_prompts
 from agents.lab.training.classifiers.rule_search import merits

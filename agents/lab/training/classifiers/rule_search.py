@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from agents.lab.evaluation.ranking import auc, overall_recovery, recovery
+from agents.lab.evaluation.statistics.ranking import auc, overall_recovery, recovery
 from planner.catalog.entries import TOLERANCE
 from planner.serving.hardness import FEATURES, PromptFeatures, normalised
 

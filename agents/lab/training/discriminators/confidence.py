@@ -14,9 +14,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from agents.lab.evaluation import calibration
-from agents.lab.evaluation.ranking import auc
-from agents.lab.evaluation.thresholds import Threshold, keep_threshold
+from agents.lab.evaluation.statistics import calibration
+from agents.lab.evaluation.statistics.ranking import auc
+from agents.lab.evaluation.statistics.thresholds import Threshold, keep_threshold
 from agents.lab.training.discriminators.judged import Judged
 from agents.models.discriminator import Discriminator, ImageCheck
 from agents.models.saved import save

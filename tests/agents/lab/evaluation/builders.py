@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from agents.lab.evaluation.hybrid import choose_hybrid
 from agents.lab.evaluation.observations import Classifier, Evaluation, Judged, Level, Pair, Sweep
-from agents.lab.evaluation.thresholds import keep_threshold
+from agents.lab.evaluation.statistics.hybrid import choose_hybrid
+from agents.lab.evaluation.statistics.thresholds import keep_threshold
 from agents.lab.world.facts import KINDS
 
 FACTS = 6

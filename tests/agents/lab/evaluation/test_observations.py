@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agents.lab.evaluation.intervals import Resampling
 from agents.lab.evaluation.observations import Classifier, Evaluation, Judged
+from agents.lab.evaluation.statistics.intervals import Resampling
 from agents.lab.evaluation.storage import load, save
 from agents.lab.evaluation.summary import summarise
 from schemas.errors import PochadeError

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.lab.evaluation.intervals import proportion
 from agents.lab.evaluation.reproduction import Compared, compare, doubts, read
+from agents.lab.evaluation.statistics.intervals import proportion
 from schemas.errors import PochadeError
 from streams.shipped import MODELS
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 
-from agents.lab.evaluation.intervals import Resampling
 from agents.lab.evaluation.observations import Evaluation, Judged, Pair
-from agents.lab.evaluation.ranking import auc, recovery
+from agents.lab.evaluation.statistics.intervals import Resampling
+from agents.lab.evaluation.statistics.ranking import auc, recovery
 from agents.lab.evaluation.summary import schema, summarise
 from agents.lab.world.facts import KINDS
 from schemas.errors import Unknown

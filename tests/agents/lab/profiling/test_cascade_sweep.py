@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.lab.evaluation.intervals import Resampling
+from agents.lab.evaluation.statistics.intervals import Resampling
 from agents.lab.profiling.cascade_settings import grounds, known, settings
 from agents.lab.profiling.cascade_sweep import Sweep, front, intervals, optimism, sweep
 from agents.lab.profiling.cascade_table import FEW, Choice, offered, remarks, table_of, with_table

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from agents.lab.evaluation import fid
-from agents.lab.evaluation.intervals import Resampling
+from agents.lab.evaluation.statistics import fid
+from agents.lab.evaluation.statistics.intervals import Resampling
 from schemas.errors import PochadeError
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from agents.lab.evaluation.intervals import Resampling
 from agents.lab.evaluation.observations import Sweep
-from agents.lab.evaluation.sweeps import choose_k, points
+from agents.lab.evaluation.statistics.intervals import Resampling
+from agents.lab.evaluation.statistics.sweeps import choose_k, points
 
 HOW = Resampling(seed=1, resamples=200)
 RISING = np.linspace(0, 1, 500)  # hardness

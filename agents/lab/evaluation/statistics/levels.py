@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from agents.lab.evaluation import fid
-from agents.lab.evaluation.classes import best_choice
-from agents.lab.evaluation.intervals import Resampling, mean, proportion
 from agents.lab.evaluation.observations import Evaluation, Level
+from agents.lab.evaluation.statistics import fid
+from agents.lab.evaluation.statistics.classes import best_choice
+from agents.lab.evaluation.statistics.intervals import Resampling, mean, proportion
 from agents.lab.world.facts import KINDS
 
 EASY, HARD = 0, 3

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agents.lab.evaluation import calibration
+from agents.lab.evaluation.statistics import calibration
 
 
 def test_honest_confidences_have_almost_no_error_and_boastful_ones_have() -> None:

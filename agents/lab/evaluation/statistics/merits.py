@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.lab.evaluation.intervals import Estimate, Resampled, Resampling, resampled
 from agents.lab.evaluation.observations import HYBRID, ORACLE, RANDOM, Evaluation, Pair
-from agents.lab.evaluation.ranking import auc, oracle_quality_at, quality_at, random_quality_at, recovered
+from agents.lab.evaluation.statistics.intervals import Estimate, Resampled, Resampling, resampled
+from agents.lab.evaluation.statistics.ranking import auc, oracle_quality_at, quality_at, random_quality_at, recovered
 
 SHARES = np.linspace(0, 1, 21)  # of the pictures painted by heavy
 HALF = 10  # the row of 0.5

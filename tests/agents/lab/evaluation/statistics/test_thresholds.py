@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from agents.lab.evaluation.thresholds import keep_threshold, upper_bound
+from agents.lab.evaluation.statistics.thresholds import keep_threshold, upper_bound
 from schemas.errors import PochadeError
 
 SETS = st.integers(20, 300).flatmap(lambda n: st.tuples(arrays(float, n, elements=st.floats(0, 1)), arrays(bool, n)))

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from agents.lab.evaluation.intervals import Resampling, mean, proportion
-from agents.lab.evaluation.levels import quarters
 from agents.lab.evaluation.observations import Sweep
+from agents.lab.evaluation.statistics.intervals import Resampling, mean, proportion
+from agents.lab.evaluation.statistics.levels import quarters
 
 TOLERANCE = 0.03  # of quality, that a start from a picture may lose against painting blank
 OF_A_QUARTER = 1.5  # tolerances that the prompts of one quarter of hardness may lose on average: they are few

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from agents.lab.evaluation.intervals import Resampling, mean, paired_difference, proportion, resampled
-from agents.lab.evaluation.ranking import auc, oracle_quality_at, quality_at, random_quality_at, recovered
+from agents.lab.evaluation.statistics.intervals import Resampling, mean, paired_difference, proportion, resampled
+from agents.lab.evaluation.statistics.ranking import auc, oracle_quality_at, quality_at, random_quality_at, recovered
 
 DRAWS, COUNT = 200, 250
 

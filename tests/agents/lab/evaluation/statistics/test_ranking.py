@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from agents.lab.evaluation import ranking
+from agents.lab.evaluation.statistics import ranking
 
 SHARES = np.linspace(0, 1, 11)
 QUALITIES = st.sampled_from([k / 4 for k in range(5)])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from agents.lab.evaluation import classes
+from agents.lab.evaluation.statistics import classes
 
 COST = np.array([400.0, 10.0, 60.0])  # heavy, light, middle
 

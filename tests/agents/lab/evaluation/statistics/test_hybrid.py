@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from agents.lab.evaluation.hybrid import Hybrid, choose_hybrid
-from agents.lab.evaluation.ranking import overall_recovery
+from agents.lab.evaluation.statistics.hybrid import Hybrid, choose_hybrid
+from agents.lab.evaluation.statistics.ranking import overall_recovery
 from schemas.errors import PochadeError
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agents.lab.evaluation.levels import cheapest_right, cost_ratio, dominated, quarters
 from agents.lab.evaluation.observations import Level
+from agents.lab.evaluation.statistics.levels import cheapest_right, cost_ratio, dominated, quarters
 
 
 def a_level(quality: float, cost_ms: float) -> Level:
