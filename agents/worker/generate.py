@@ -22,7 +22,7 @@ from agents.worker.reuse import WorkerReuse
 from planner.catalog.entries import Variant
 from planner.catalog.option_limits import MAX_IMAGES, check_options
 from planner.catalog.options import ResolvedOptions, resolve_options, resolved_ms
-from planner.reuse.lookup import described, job_of
+from planner.reuse.lookups.lookup import described, job_of
 from planner.reuse.neighbour import Miss, latent_name
 from planner.reuse.steps import Decision, FullRun, Reuse
 from planner.serving.admission import SEED_LIMIT

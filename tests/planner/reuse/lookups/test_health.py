@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from planner.reuse.breaker import Breaker, Call, Probe
-from planner.reuse.health import CallWindow
+from planner.reuse.lookups.breaker import Breaker, Call, Probe
+from planner.reuse.lookups.health import CallWindow
 from schemas.messages import ReuseHealth
 
 

@@ -6,7 +6,17 @@ from typing import Any
 import pytest
 
 from planner.reuse.eligibility import Asked, Consent, Refusal
-from planner.reuse.writing import Ended, NotWritten, ScoreFirst, Unwritten, Write, WriteRule, examine, judge, within_cap
+from planner.reuse.indexing.writing import (
+    Ended,
+    NotWritten,
+    ScoreFirst,
+    Unwritten,
+    Write,
+    WriteRule,
+    examine,
+    judge,
+    within_cap,
+)
 from planner.serving.quotas import Quota
 from schemas.messages import Status
 

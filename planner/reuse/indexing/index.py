@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from planner.reuse.eviction import Entry, evicted, is_expired, order_named
+from planner.reuse.indexing.writing import Ended, NotWritten, ScoreFirst, Unwritten, Write, examine, within_cap
 from planner.reuse.terms import Terms
-from planner.reuse.writing import Ended, NotWritten, ScoreFirst, Unwritten, Write, examine, within_cap
 from planner.serving.quotas import Bucket
 from schemas.messages import Status
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.reuse.deadline import DeadlineRule, lookup_deadline_ms, saved_ms
+from planner.reuse.lookups.deadline import DeadlineRule, lookup_deadline_ms, saved_ms
 
 
 @given(st.floats(0, 1e6), st.floats(0, 1))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from planner.reuse.breaker import Breaker, BreakerRule, Call, Opened, Probe, unanswered_share
+from planner.reuse.lookups.breaker import Breaker, BreakerRule, Call, Opened, Probe, unanswered_share
 from tests.stateful.depth import depth
 
 HIT = Call(took_ms=5, saved_ms=100)

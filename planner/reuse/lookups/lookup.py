@@ -22,9 +22,9 @@ from typing import Final, NamedTuple, Protocol
 
 from planner.catalog.entries import Variant
 from planner.catalog.options import ResolvedOptions, resolved_ms
-from planner.reuse.deadline import DEFAULT_RULE, DeadlineRule, lookup_deadline_ms
 from planner.reuse.eligibility import Asked, Consent, lookup_refusal
 from planner.reuse.guard import Comparison, Verdict, allowed_share
+from planner.reuse.lookups.deadline import DEFAULT_RULE, DeadlineRule, lookup_deadline_ms
 from planner.reuse.neighbour import Miss, Neighbour, Wanted, fault
 from planner.reuse.steps import Candidate, Decision, FullRun, Reuse, decide, step_of
 from planner.reuse.terms import NO_GUARD, Terms

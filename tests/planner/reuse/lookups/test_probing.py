@@ -1,7 +1,7 @@
 """When a worker tests the stores in the background."""
 
-from planner.reuse.breaker import Breaker, Call
-from planner.reuse.probing import probe_due
+from planner.reuse.lookups.breaker import Breaker, Call
+from planner.reuse.lookups.probing import probe_due
 
 
 def test_behind_a_closed_breaker_a_probe_is_due_where_nothing_was_asked_for_a_period() -> None:

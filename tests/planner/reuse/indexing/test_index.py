@@ -6,9 +6,9 @@ import pytest
 
 from planner.reuse.eligibility import Asked, Consent
 from planner.reuse.eviction import Entry
-from planner.reuse.index import MAX_TENANTS, IndexLogic
+from planner.reuse.indexing.index import MAX_TENANTS, IndexLogic
+from planner.reuse.indexing.writing import Ended, NotWritten, Unwritten, Write, is_stored
 from planner.reuse.terms import terms_of
-from planner.reuse.writing import Ended, NotWritten, Unwritten, Write, is_stored
 from schemas.messages import ReuseStorage, Status
 from tests.builders import NOW_MS, a_reuse_plan
 

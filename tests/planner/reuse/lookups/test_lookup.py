@@ -5,7 +5,7 @@ import pytest
 from planner.catalog.options import resolve_options
 from planner.reuse.eligibility import Consent, Refusal
 from planner.reuse.guard import Comparison, Verdict
-from planner.reuse.lookup import (
+from planner.reuse.lookups.lookup import (
     Found,
     Lookup,
     LookupJob,

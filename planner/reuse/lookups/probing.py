@@ -7,7 +7,7 @@ strategy `models`, a worker whose level asks for no reuse and an hour without jo
 
 from typing import Final
 
-from planner.reuse.breaker import Breaker
+from planner.reuse.lookups.breaker import Breaker
 
 POLL_MS: Final = 500.0  # between two looks at whether a probe is due
 

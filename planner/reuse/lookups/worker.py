@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from planner.reuse import probing
-from planner.reuse.breaker import Breaker, Call, Opened, Probe
-from planner.reuse.deadline import DEFAULT_RULE, DeadlineRule, saved_ms
-from planner.reuse.health import CallWindow
-from planner.reuse.lookup import Lookup, LookupJob, before_lookup
+from planner.reuse.lookups import probing
+from planner.reuse.lookups.breaker import Breaker, Call, Opened, Probe
+from planner.reuse.lookups.deadline import DEFAULT_RULE, DeadlineRule, saved_ms
+from planner.reuse.lookups.health import CallWindow
+from planner.reuse.lookups.lookup import Lookup, LookupJob, before_lookup
 from planner.reuse.neighbour import Miss
 from planner.reuse.steps import Decision, FullRun, Reuse
 from planner.reuse.terms import Terms

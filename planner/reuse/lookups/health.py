@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from planner.reuse.breaker import Breaker, Call, Opened, unanswered_share
+from planner.reuse.lookups.breaker import Breaker, Call, Opened, unanswered_share
 from schemas.messages import ReuseHealth
 
 WINDOW: Final = 100  # calls that are looked back on
