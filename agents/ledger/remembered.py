@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from agents.ledger.broker_clock import BrokerClock
 from agents.ledger.topics import LedgerTopics
-from planner.serving.ended_ids import DIGEST_BYTES, SEALED, EndedIds, Segment, digest_of, segment_of
+from planner.serving.ending.ended_ids import DIGEST_BYTES, SEALED, EndedIds, Segment, digest_of, segment_of
 from schemas.errors import InvalidRecord
 from schemas.messages import EndedChunk
 from schemas.record import Delivered, Outgoing

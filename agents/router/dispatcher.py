@@ -8,9 +8,9 @@ from agents.runtime.records import job_record
 from agents.runtime.views import FleetView
 from planner.catalog.entries import reuse_share
 from planner.catalog.model import Catalog
-from planner.serving.dispatch import Retry, WorkerChoice
-from planner.serving.placement import Placement
-from planner.serving.worker_loads import Load, Sent, shortest_ms
+from planner.serving.dispatch.dispatch import Retry, WorkerChoice
+from planner.serving.dispatch.worker_loads import Load, Sent, shortest_ms
+from planner.serving.routing.placement import Placement
 from schemas import ids
 from schemas.messages import ClassifiedRequest, GenerateJob, Plan, Stage
 from schemas.record import Delivered, Headers, Outgoing

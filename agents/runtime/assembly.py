@@ -188,8 +188,8 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, proce
     if role == "router":
         from agents.router.role import Router
         from agents.router.tenants import Tenants
-        from planner.serving.quotas import Quota
-        from planner.serving.routing import RoutingLogic, backlog_limits
+        from planner.serving.admission.quotas import Quota
+        from planner.serving.routing.routing import RoutingLogic, backlog_limits
 
         tenants = Tenants({name: Quota(**limits.model_dump()) for name, limits in settings.tenants.items()})
         views.ended.on_end = tenants.ended
@@ -198,7 +198,7 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, proce
         return [Router(RoutingLogic(catalog, limits, tenants, views.ended), views.plans, dispatcher)]
     from agents.discriminator.role import Discriminator
     from agents.discriminator.scorers import open_scorers
-    from planner.serving.escalation import EscalationLogic
+    from planner.serving.routing.escalation import EscalationLogic
 
     store, scorers = open_store(settings), open_scorers(catalog)
     dispatcher, logic = Dispatcher(catalog, views.fleet, role), EscalationLogic(catalog)

@@ -25,9 +25,9 @@ from planner.catalog.options import ResolvedOptions, resolve_options, resolved_m
 from planner.reuse.lookups.lookup import described, job_of
 from planner.reuse.neighbour import Miss, latent_name
 from planner.reuse.steps import Decision, FullRun, Reuse
-from planner.serving.admission import SEED_LIMIT
-from planner.serving.outcomes import failed, too_late
-from planner.serving.worker import WorkerLogic, group_by_call, has_killed_enough
+from planner.serving.admission.admission import SEED_LIMIT
+from planner.serving.dispatch.worker import WorkerLogic, group_by_call, has_killed_enough
+from planner.serving.ending.outcomes import failed, too_late
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.ids import refinement_seed, seed_of

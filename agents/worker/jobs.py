@@ -20,8 +20,8 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from agents.worker.resuming import Resumer
+from planner.serving.dispatch.worker import counted_attempts, jobs_at_once
 from planner.serving.resuming import Unfinished
-from planner.serving.worker import counted_attempts, jobs_at_once
 from schemas.messages import OwnedPartition
 from schemas.record import Incoming
 from schemas.topics import full_name, jobs_topic, worker_group

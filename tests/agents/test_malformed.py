@@ -21,10 +21,10 @@ from agents.router.tenants import Tenants
 from agents.runtime.views import FleetView, PlanView
 from agents.worker.generate import Generator
 from agents.worker.jobs import Taken
-from planner.serving.escalation import EscalationLogic
-from planner.serving.quotas import Quota
-from planner.serving.reroute import OrphanRouting
-from planner.serving.routing import NO_LIMITS, RoutingLogic
+from planner.serving.admission.quotas import Quota
+from planner.serving.routing.escalation import EscalationLogic
+from planner.serving.routing.reroute import OrphanRouting
+from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
 from schemas.errors import PochadeError
 from schemas.messages import (
     ClassifiedRequest,

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from planner.serving.outcomes import expired, result_of
+from planner.serving.ending.outcomes import expired, result_of
 from replay.verify.audit.figures import verdict
 from replay.verify.audit.reading import audit
 from schemas.messages import Result

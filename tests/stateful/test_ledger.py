@@ -14,7 +14,7 @@ from agents.ledger.open_requests import OpenRequests
 from agents.ledger.partition import MOVED, OVERLAP, LedgerPartition, MarkerLost
 from agents.ledger.remembered import CHUNK_REST
 from agents.ledger.topics import LedgerTopics
-from planner.serving.ended_ids import DIGEST_BYTES, digest_of
+from planner.serving.ending.ended_ids import DIGEST_BYTES, digest_of
 from schemas import topics
 from schemas.errors import InvalidRecord
 from schemas.messages import ClassifiedRequest, Outcome, Result, Status

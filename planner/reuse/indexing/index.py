@@ -14,7 +14,7 @@ from typing import Final
 from planner.reuse.eviction import Entry, evicted, is_expired, order_named
 from planner.reuse.indexing.writing import Ended, NotWritten, ScoreFirst, Unwritten, Write, examine, within_cap
 from planner.reuse.terms import Terms
-from planner.serving.quotas import Bucket
+from planner.serving.admission.quotas import Bucket
 from schemas.messages import Status
 
 MAX_TENANTS: Final = 10_000  # whose writes are counted; of more, those that wrote longest ago begin anew

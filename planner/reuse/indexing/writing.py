@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from planner.reuse.eligibility import Asked, Refusal, storage_refusal
 from planner.reuse.terms import WriteRule as WriteRule
-from planner.serving.quotas import Bucket, take_tokens
+from planner.serving.admission.quotas import Bucket, take_tokens
 from schemas.ids import draw
 from schemas.messages import Status
 

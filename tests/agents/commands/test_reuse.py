@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from agents.commands.reuse import reuse
 from agents.indexer import operating
 from planner.reuse.neighbour import latent_name
-from planner.serving.outcomes import completed, result_of
+from planner.serving.ending.outcomes import completed, result_of
 from schemas.errors import PochadeError
 from schemas.messages import ImageRef, ReuseHealth, StageReuse
 from schemas.record import Incoming

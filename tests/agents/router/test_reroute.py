@@ -11,9 +11,9 @@ import pytest
 from agents.router.dispatcher import Dispatcher
 from agents.router.reroute import WAITS, Rerouter, Rerouting
 from agents.worker.jobs import Taken
-from planner.serving.outcomes import step_of
-from planner.serving.reroute import OrphanRouting
-from planner.serving.routing import NO_LIMITS, RoutingLogic
+from planner.serving.ending.outcomes import step_of
+from planner.serving.routing.reroute import OrphanRouting
+from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
 from schemas.messages import Event, GenerateJob, GenerateOptions, Outcome, Plan, Status
 from schemas.topics import DLQ, EVENTS, OUTCOMES
 from streams import metrics

@@ -9,7 +9,7 @@ from PIL import Image
 
 from agents.worker.generate import Generator
 from agents.worker.jobs import Taken
-from planner.serving.outcomes import result_of, step_of
+from planner.serving.ending.outcomes import result_of, step_of
 from schemas.ids import seed_of
 from schemas.messages import Event, GenerateJob, GenerateOptions, ImageGenerated, Outcome, Status
 from schemas.topics import DLQ, EVENTS, IMAGES, OUTCOMES, jobs_topic

@@ -18,7 +18,7 @@ from planner.reuse.lookups.deadline import DeadlineRule
 from planner.reuse.lookups.probing import POLL_MS
 from planner.reuse.neighbour import is_named_for
 from planner.reuse.steps import Floor
-from planner.serving.outcomes import step_of
+from planner.serving.ending.outcomes import step_of
 from schemas.ids import refinement_seed
 from schemas.messages import (
     GenerateOptions,

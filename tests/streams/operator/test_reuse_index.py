@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from agents.commands import plan_reading
 from agents.commands.plan_reading import Published
 from agents.commands.reuse import reuse
-from planner.serving.outcomes import completed, result_of
+from planner.serving.ending.outcomes import completed, result_of
 from schemas.messages import LatentRef, Plan
 from schemas.record import Incoming
 from schemas.topics import RESULTS

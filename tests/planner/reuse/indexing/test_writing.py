@@ -17,7 +17,7 @@ from planner.reuse.indexing.writing import (
     judge,
     within_cap,
 )
-from planner.serving.quotas import Quota
+from planner.serving.admission.quotas import Quota
 from schemas.messages import Status
 
 CHECKED = WriteRule(discriminator="look", threshold=0.6)

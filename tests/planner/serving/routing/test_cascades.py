@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from planner.serving.cascades import cascade_of, judged_ms
+from planner.serving.routing.cascades import cascade_of, judged_ms
 from schemas.messages import GenerateOptions
 from tests.builders import a_cascade, a_catalog, a_classified, a_discriminator, a_plan, a_request
 

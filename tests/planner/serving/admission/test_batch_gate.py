@@ -1,6 +1,6 @@
 """The batch gate: it takes what others leave."""
 
-from planner.serving.batch_gate import UNREPORTED_MS, Occupation, batch_may_pass
+from planner.serving.admission.batch_gate import UNREPORTED_MS, Occupation, batch_may_pass
 
 IDLE, AT_WORK, BEHIND = Occupation(0, 20), Occupation(15, 20), Occupation(35, 20)
 JUST_NOW, LONG_AGO = 10.0, UNREPORTED_MS

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.serving.quotas import Quota
-from planner.serving.requests import Work
-from planner.serving.tenants import (
+from planner.serving.admission.quotas import Quota
+from planner.serving.admission.tenants import (
     CROWD_WINDOW_MS,
     MAX_NAMES,
     MAX_PARTIES,
@@ -26,6 +25,7 @@ from planner.serving.tenants import (
     Rights,
     level,
 )
+from planner.serving.requests import Work
 
 NAMES = ["a", "b", "x", "y", "z", None]
 WEIGHTS = {"a": 3.0, "b": 1.0}  # x, y, z and None are not configured

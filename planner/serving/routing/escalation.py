@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from planner.catalog.model import Catalog
 from planner.catalog.options import AS_IT_IS, ResolvedOptions, begins_at, resolve_options, resolved_ms
-from planner.serving.admission import can_meet
-from planner.serving.cascades import cascade_of, judging_ms, keeps, may_escalate
-from planner.serving.outcomes import as_score
+from planner.serving.admission.admission import can_meet
+from planner.serving.ending.outcomes import as_score
 from planner.serving.requests import RequestValues
+from planner.serving.routing.cascades import cascade_of, judging_ms, keeps, may_escalate
 from schemas.messages import Cascade, GenerateOptions, Plan
 
 AS_REQUESTED = "kept as it is: the request asked for this level"

@@ -1,6 +1,6 @@
 """The placement of a request, and the choice of its first level.
 
-`planner.serving.routing` places it; `planner.serving.decisions` has what else it may decide.
+`planner.serving.routing.routing` places it; `planner.serving.decisions` has what else it may decide.
 """
 
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.serving.dispatch import KINDS, pick
-from planner.serving.worker_loads import FORGET_MS, MAX_SENDS, UNACKNOWLEDGED_MS, Load, LoadView, shortest_ms
+from planner.serving.dispatch.dispatch import KINDS, pick
+from planner.serving.dispatch.worker_loads import FORGET_MS, MAX_SENDS, UNACKNOWLEDGED_MS, Load, LoadView, shortest_ms
 from tests.builders import NOW_MS, a_heartbeat, owned
 from tests.planner.serving.workers import choose
 

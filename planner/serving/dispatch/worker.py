@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from planner.catalog.entries import Variant, run_ms
-from planner.serving.admission import can_meet, predicted_finish_ms
+from planner.serving.admission.admission import can_meet, predicted_finish_ms
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from planner.serving.worker import (
+from planner.serving.dispatch.worker import (
     MIN_STALL_MS,
     STALL_FACTOR,
     WINDOW_MS,

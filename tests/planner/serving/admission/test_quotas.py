@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.serving.quotas import Bucket, Quota, take_tokens
+from planner.serving.admission.quotas import Bucket, Quota, take_tokens
 
 RATE = Quota(rate_rps=2, burst=4)
 

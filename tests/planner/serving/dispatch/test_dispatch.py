@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.serving.dispatch import KINDS, RETRY_MS, Retry, WorkerChoice
-from planner.serving.worker_loads import Load
+from planner.serving.dispatch.dispatch import KINDS, RETRY_MS, Retry, WorkerChoice
+from planner.serving.dispatch.worker_loads import Load
 from schemas.errors import Unknown
 from tests.builders import a_catalog, a_plan
 from tests.planner.serving.workers import choose

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.serving.admission import can_meet, check_request, level_in_time, predicted_finish_ms
+from planner.serving.admission.admission import can_meet, check_request, level_in_time, predicted_finish_ms
 from schemas.errors import InvalidRequest
 from schemas.messages import GenerateOptions
 from tests.builders import NOW_MS, a_request

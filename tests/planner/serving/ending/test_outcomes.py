@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.serving.outcomes import completed, expired, failed, first_of, rejected, result_of, step_of
+from planner.serving.ending.outcomes import completed, expired, failed, first_of, rejected, result_of, step_of
 from schemas.avro import to_wire
 from schemas.messages import LatentRef, Outcome, Stage, StageReuse, Status
 from tests.builders import NOW_MS, a_classified, a_job, a_request, an_image, an_image_ref, an_outcome

@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 from planner.catalog.model import Catalog
 from planner.observation.workers import SERVING, ReceivedHeartbeat, WorkerView, live_workers
 from planner.serving.decisions import ENDED, Ignored, Rejection
-from planner.serving.escalation import Keep
-from planner.serving.placement import Placement
 from planner.serving.requests import ClassifiedValues
-from planner.serving.routing import Loads, RoutingLogic
+from planner.serving.routing.escalation import Keep
+from planner.serving.routing.placement import Placement
+from planner.serving.routing.routing import Loads, RoutingLogic
 from schemas.messages import Plan
 
 POLL_MS: Final = 2000.0  # between two searches for orphaned jobs

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.serving.escalation import Escalate, EscalationLogic, Keep, Score
+from planner.serving.routing.escalation import Escalate, EscalationLogic, Keep, Score
 from tests.builders import NOW_MS, a_cascade, a_catalog, a_plan, a_request
 
 CATALOG = a_catalog()

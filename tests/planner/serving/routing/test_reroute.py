@@ -7,10 +7,10 @@ import pytest
 
 from planner.observation.workers import ReceivedHeartbeat
 from planner.serving.decisions import ENDED, Ignored, Rejection
-from planner.serving.escalation import Keep
-from planner.serving.placement import CHEAPER, Placement
-from planner.serving.reroute import WAITS_FOR_MODEL, OrphanRouting, RemainsInQueue, orphaned_variants
-from planner.serving.routing import NO_LIMITS, RoutingLogic
+from planner.serving.routing.escalation import Keep
+from planner.serving.routing.placement import CHEAPER, Placement
+from planner.serving.routing.reroute import WAITS_FOR_MODEL, OrphanRouting, RemainsInQueue, orphaned_variants
+from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
 from schemas.messages import Admission, GenerateOptions, Plan, Route, Status
 from tests.builders import NOW_MS, a_catalog, a_classified, a_heartbeat, a_plan, a_request, a_worker
 from tests.planner.serving.workers import FixedLoads

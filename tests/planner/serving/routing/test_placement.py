@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.serving.placement import Choice, choose_level, only_choice
+from planner.serving.routing.placement import Choice, choose_level, only_choice
 from schemas.errors import InvalidPlan
 from schemas.messages import Route
 from tests.builders import a_plan

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from planner.catalog.option_limits import TIERS
+from planner.serving.admission.quotas import OTHERS, Bucket, Quota, named, others_weight, take_tokens
 from planner.serving.decisions import OVERLOADED, QUOTA, Rejection
-from planner.serving.quotas import OTHERS, Bucket, Quota, named, others_weight, take_tokens
 from planner.serving.requests import Work
 from schemas.messages import Admission, Status
 

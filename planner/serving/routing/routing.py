@@ -21,10 +21,11 @@ from planner.catalog.entries import expected_steps, reuse_step, variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.option_limits import MAX_IMAGES, QUALITIES, TIERS, check_options
 from planner.catalog.options import AS_IT_IS, ResolvedOptions, resolve_options, resolved_ms
-from planner.serving.admission import can_meet, is_admitted, level_in_time, predicted_finish_ms
-from planner.serving.cascades import judging_ms, may_escalate
+from planner.serving.admission.admission import can_meet, is_admitted, level_in_time, predicted_finish_ms
 from planner.serving.decisions import DEADLINE, ENDED, IN_FLIGHT, OVERLOADED, SHED, UNHONOURED, Ignored, Rejection
-from planner.serving.placement import (
+from planner.serving.requests import ClassifiedValues, RequestValues, Work
+from planner.serving.routing.cascades import judging_ms, may_escalate
+from planner.serving.routing.placement import (
     CHEAPER,
     DEARER,
     Choice,
@@ -34,7 +35,6 @@ from planner.serving.placement import (
     route_of,
     sample,
 )
-from planner.serving.requests import ClassifiedValues, RequestValues, Work
 from schemas.messages import Admission, GenerateOptions, Plan, Status
 
 ANY_BACKLOG_MS = sys.float_info.max  # infinite is the wait for a level that nobody serves
@@ -55,7 +55,7 @@ class Loads(Protocol):
 
 
 class TenantRights(Protocol):
-    """Protocol of tenants' rights; `planner.serving.tenants.Rights`, or that class behind a lock."""
+    """Protocol of tenants' rights; `planner.serving.admission.tenants.Rights`, or that class behind a lock."""
 
     def is_open(self, request_id: str, now_ms: int) -> bool:
         """Whether the request was admitted of late and has not ended."""
