@@ -19,7 +19,7 @@ from schemas.record import Incoming
 from schemas.topics import FLEET, RESULTS
 from streams.clock import now_ms
 from streams.codec.avro import decode, decode_result
-from streams.kafka import snapshot
+from streams.kafka.consumers import snapshot
 from streams.operator.explain import steps_of
 from streams.operator.reuse_index import delete_rows
 from streams.settings import Settings

@@ -26,9 +26,9 @@ from schemas.record import Incoming
 from schemas.topics import full_name
 from streams import metrics
 from streams.codec.headers import DEADLINE
-from streams.kafka.barrier import open_reader
 from streams.kafka.clients import ClusterSettings
-from streams.kafka.polling import incoming, offsets_at, poll_records
+from streams.kafka.consumers.polling import incoming, offsets_at, poll_records
+from streams.kafka.transactions.barrier import open_reader
 
 log = logging.getLogger(__name__)
 

@@ -25,11 +25,11 @@ from schemas.topics import full_name
 from streams import log_context, metrics
 from streams.clock import now_ms
 from streams.codec.avro import decode, encode_result
-from streams.kafka.barrier import Barrier, open_reader, write_barrier
 from streams.kafka.clients import ClusterSettings, topic_name
-from streams.kafka.partitioner import partition_of
-from streams.kafka.transactions import BATCH_BYTES, open_producer, watchdog
-from streams.kafka.writing import RecordProducer, RecordTooLarge, send_all, size_of
+from streams.kafka.producers.partitioner import partition_of
+from streams.kafka.producers.writing import RecordProducer, RecordTooLarge, send_all, size_of
+from streams.kafka.transactions.barrier import Barrier, open_reader, write_barrier
+from streams.kafka.transactions.transactions import BATCH_BYTES, open_producer, watchdog
 from streams.watchdog import Bite
 
 log = logging.getLogger(__name__)

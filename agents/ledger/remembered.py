@@ -24,9 +24,9 @@ from schemas.record import Delivered, Outgoing
 from schemas.topics import CLASSIFIED, ENDED, RESULTS, SKEW_MS
 from streams import metrics
 from streams.codec.avro import decode, encode
-from streams.kafka.barrier import Barrier, read_past, read_to_end
 from streams.kafka.clients import ClusterSettings, topic_name
-from streams.kafka.polling import offsets_at
+from streams.kafka.consumers.polling import offsets_at
+from streams.kafka.transactions.barrier import Barrier, read_past, read_to_end
 
 log = logging.getLogger(__name__)
 

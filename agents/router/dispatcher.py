@@ -16,7 +16,7 @@ from schemas.messages import ClassifiedRequest, GenerateJob, Plan, Stage
 from schemas.record import Delivered, Headers, Outgoing
 from streams import metrics
 from streams.clock import now_ms
-from streams.kafka.topic_limits import LIMITS
+from streams.kafka.producers.topic_limits import LIMITS
 
 NOWHERE = -1  # an offset that every heartbeat has counted
 

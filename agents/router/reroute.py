@@ -33,9 +33,9 @@ from streams import metrics
 from streams.clock import now_ms
 from streams.codec.avro import decode
 from streams.codec.request_ids import request_id_of
-from streams.kafka.offsets import Unread, refresh, unread
-from streams.kafka.topic_limits import written
-from streams.kafka.writing import RecordProducer
+from streams.kafka.consumers.offsets import Unread, refresh, unread
+from streams.kafka.producers.topic_limits import written
+from streams.kafka.producers.writing import RecordProducer
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)

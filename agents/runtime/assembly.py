@@ -19,12 +19,12 @@ from streams import catalogs, logs
 from streams.codec.avro import write_up_to
 from streams.codec.schema_topic import KnownSchemas, announcements
 from streams.health import Health, Probe, served
-from streams.kafka.groups import classic_settings, member_config
-from streams.kafka.limit_questions import refreshed
-from streams.kafka.producer import KafkaRecordProducer
-from streams.kafka.topic_limits import batching
+from streams.kafka.groups.groups import classic_settings, member_config
+from streams.kafka.producers.limit_questions import refreshed
+from streams.kafka.producers.producer import KafkaRecordProducer
+from streams.kafka.producers.topic_limits import batching
+from streams.kafka.producers.writing import RecordProducer, send_all
 from streams.kafka.topics import create_topics
-from streams.kafka.writing import RecordProducer, send_all
 from streams.security.access_check import check_access
 from streams.security.properties import check_properties
 from streams.settings import Settings
@@ -231,7 +231,7 @@ def _threaded(
     if role == "planner":
         from agents.planner.loop import PlannerLoop
         from planner.policies import DEFAULT, named
-        from streams.kafka.lease import KafkaLease
+        from streams.kafka.transactions.lease import KafkaLease
 
         named(settings.planner.policy or DEFAULT)
         lease = KafkaLease(settings)

@@ -38,8 +38,8 @@ from streams import metrics
 from streams.clock import now_ms
 from streams.codec.avro import decode
 from streams.codec.request_ids import request_id_of
-from streams.kafka.topic_limits import LIMITS
-from streams.kafka.writing import RecordTooLarge
+from streams.kafka.producers.topic_limits import LIMITS
+from streams.kafka.producers.writing import RecordTooLarge
 from streams.store.latents import Latent, UnfitLatent
 from streams.store.port import ImageStore
 

@@ -17,7 +17,7 @@ from schemas import topics
 from schemas.messages import Heartbeat, OwnedPartition
 from streams import metrics
 from streams.clock import now_ms
-from streams.kafka.writing import RecordProducer
+from streams.kafka.producers.writing import RecordProducer
 from streams.watchdog import Watchdog
 
 log = logging.getLogger(__name__)

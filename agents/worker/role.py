@@ -25,8 +25,8 @@ from schemas.messages import GenerateJob
 from schemas.record import Delivered, Outgoing
 from streams import log_context, metrics
 from streams.clock import now_ms
-from streams.kafka.topic_limits import written
-from streams.kafka.writing import DeliveryFailed, RecordProducer, RecordTooLarge
+from streams.kafka.producers.topic_limits import written
+from streams.kafka.producers.writing import DeliveryFailed, RecordProducer, RecordTooLarge
 from streams.settings import Settings
 from streams.store.port import ImageStore
 from streams.watchdog import Watchdog

@@ -3,7 +3,7 @@
 from planner.serving.admission.quotas import Quota
 from planner.serving.routing.routing import backlog_limits
 from replay.simulation.setup import Timing
-from streams.kafka.group_terms import group_beat_ms
+from streams.kafka.groups.group_terms import group_beat_ms
 from streams.settings import Settings
 
 

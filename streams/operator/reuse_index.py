@@ -17,7 +17,7 @@ from schemas.record import Incoming
 from schemas.topics import RESULTS
 from streams.clock import now_ms
 from streams.codec.avro import decode_result
-from streams.kafka import snapshot
+from streams.kafka.consumers import snapshot
 from streams.operator.explain import steps_of
 from streams.settings import Settings
 from streams.store.port import ImageStore

@@ -16,7 +16,7 @@ from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming, Outgoing
 from streams.codec.avro import decode, encode
 from streams.control.records import Place
-from streams.kafka.barrier import Barrier
+from streams.kafka.transactions.barrier import Barrier
 
 SILENT_MS = 3000
 

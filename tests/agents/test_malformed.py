@@ -42,7 +42,7 @@ from streams.clock import now_ms
 from streams.codec.avro import decode, encode
 from streams.codec.headers import ERROR
 from streams.kafka.memory import LeaseBoard, MemoryLease, MemoryRecordProducer
-from streams.kafka.writing import MAX_BYTES, size_of
+from streams.kafka.producers.writing import MAX_BYTES, size_of
 from streams.settings import Requests, load
 from streams.store.port import MemoryImageStore
 from tests.agents.classifier.test_role import Judge

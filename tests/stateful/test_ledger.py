@@ -21,8 +21,8 @@ from schemas.messages import ClassifiedRequest, Outcome, Result, Status
 from schemas.record import Incoming
 from streams.codec.avro import decode, encode
 from streams.codec.headers import DEADLINE, ERROR
-from streams.kafka import partitioner
-from streams.kafka.topic_limits import FRAME_BYTES, TopicLimits
+from streams.kafka.producers import partitioner
+from streams.kafka.producers.topic_limits import FRAME_BYTES, TopicLimits
 from streams.settings import Settings, load
 from tests.builders import NOW_MS, a_classified, a_request, an_outcome
 from tests.stateful.broker import Broker, Crash, Group, Place, Transactions, Written, connected, sender

@@ -41,7 +41,7 @@ def topics(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Incoming]]:
     def past(_settings: Any, names: list[str], *, keep: Any = lambda _record: True, **_more: Any) -> list[Incoming]:
         return [record for name in names for record in records[name] if keep(record)]
 
-    monkeypatch.setattr("streams.kafka.snapshot.past", past)
+    monkeypatch.setattr("streams.kafka.consumers.snapshot.past", past)
     return records
 
 

@@ -18,8 +18,8 @@ from schemas.messages import Event, GenerateJob, GenerateOptions, Outcome, Plan,
 from schemas.topics import DLQ, EVENTS, OUTCOMES
 from streams import metrics
 from streams.clock import now_ms
+from streams.kafka.consumers.offsets import Unread
 from streams.kafka.memory import MemoryRecordProducer
-from streams.kafka.offsets import Unread
 from tests.agents.stubs import SILENT_MS, StubFleet, StubPlans, a_record, read
 from tests.builders import a_catalog, a_classified, a_heartbeat, a_job, a_plan, a_request, an_image
 

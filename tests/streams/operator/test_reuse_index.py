@@ -67,7 +67,7 @@ def results(monkeypatch: pytest.MonkeyPatch) -> list[Incoming]:
         assert (names, timeout_s > 0) == ([RESULTS], True)
         return [record for record in records if record.timestamp_ms >= since_ms and keep(record)]
 
-    monkeypatch.setattr("streams.kafka.snapshot.past", past)
+    monkeypatch.setattr("streams.kafka.consumers.snapshot.past", past)
     return records
 
 

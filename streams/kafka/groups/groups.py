@@ -19,9 +19,9 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from schemas.errors import PochadeError
 from schemas.topics import RESULTS, full_name
 from streams.kafka.clients import ANSWER_LIMIT_S, client_config
-from streams.kafka.consumer_factory import open_member
+from streams.kafka.consumers.consumer_factory import open_member
 from streams.kafka.errors import may_pass
-from streams.kafka.group_terms import (
+from streams.kafka.groups.group_terms import (
     CLASSIC_BEATS,
     CONSUMER_CONFIG,
     OURS,

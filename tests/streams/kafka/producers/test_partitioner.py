@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.kafka.partitioner import _murmur2, partition_of
+from streams.kafka.producers.partitioner import _murmur2, partition_of
 
 
 @given(st.binary(max_size=100))

@@ -13,9 +13,9 @@ from schemas.later import LATER
 from schemas.record import Incoming
 from schemas.topics import full_name
 from streams import metrics
-from streams.kafka.consumer_factory import open_consumer
+from streams.kafka.consumers.consumer_factory import open_consumer
+from streams.kafka.consumers.polling import incoming, poll_batch
 from streams.kafka.errors import TRANSIENT, partitions_of
-from streams.kafka.polling import incoming, poll_batch
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)

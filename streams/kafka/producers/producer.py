@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from schemas.record import Delivered, Outgoing
 from schemas.topics import full_name
 from streams.kafka.clients import ClusterSettings, producer_config
-from streams.kafka.writing import DeliveryFailed, RecordTooLarge, size_of
+from streams.kafka.producers.writing import DeliveryFailed, RecordTooLarge, size_of
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from schemas.errors import PochadeError
-from streams.kafka import groups
-from streams.kafka.group_terms import Timeouts, Trial
+from streams.kafka.groups import groups
+from streams.kafka.groups.group_terms import Timeouts, Trial
 from streams.settings import Settings, load
 
 Refusals = dict[tuple[str, str], int]  # (verb, kind of resource) -> the error's code

@@ -8,8 +8,8 @@ import pytest
 from schemas.record import Delivered, Outgoing
 from schemas.topics import CLASSIFIED, DLQ, PROMPTS
 from streams.kafka.memory import MemoryRecordProducer
-from streams.kafka.topic_limits import FRAME_BYTES, MIN_BYTES, TopicLimits, batching, written
-from streams.kafka.writing import MAX_BYTES, RecordTooLarge, size_of
+from streams.kafka.producers.topic_limits import FRAME_BYTES, MIN_BYTES, TopicLimits, batching, written
+from streams.kafka.producers.writing import MAX_BYTES, RecordTooLarge, size_of
 
 
 def record(size: int, topic: str = CLASSIFIED) -> Outgoing:

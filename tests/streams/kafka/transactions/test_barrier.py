@@ -12,8 +12,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from streams.kafka import barrier
-from streams.kafka.barrier import Barrier, read_past, read_to_end, write_barrier
+from streams.kafka.transactions import barrier
+from streams.kafka.transactions.barrier import Barrier, read_past, read_to_end, write_barrier
 
 START = TopicPartition("t", 0, 0)
 EOF = KafkaError._PARTITION_EOF

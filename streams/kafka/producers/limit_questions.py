@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from schemas.errors import PochadeError
 from streams.broker import probe
 from streams.kafka.clients import client_config
-from streams.kafka.topic_limits import CONFIG, LIMITS, TopicLimits
+from streams.kafka.producers.topic_limits import CONFIG, LIMITS, TopicLimits
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)

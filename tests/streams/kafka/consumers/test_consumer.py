@@ -11,10 +11,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from schemas.record import Incoming
 from schemas.topics import EVENTS
 from streams import metrics
-from streams.kafka import consumer as reading
-from streams.kafka import consumer_factory
-from streams.kafka.consumer import TopicTailer
-from streams.kafka.polling import NAMELESS, headers_of, incoming, poll_batch, take
+from streams.kafka.consumers import consumer as reading
+from streams.kafka.consumers import consumer_factory
+from streams.kafka.consumers.consumer import TopicTailer
+from streams.kafka.consumers.polling import NAMELESS, headers_of, incoming, poll_batch, take
 from streams.settings import load
 from tests.patience import PATIENCE_S
 from tests.raw_batches import a_batch, write_batch

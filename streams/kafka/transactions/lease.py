@@ -17,11 +17,11 @@ from schemas import topics
 from schemas.errors import PochadeError
 from schemas.record import Outgoing
 from schemas.topics import full_name
-from streams.kafka.barrier import Barrier, write_barrier
 from streams.kafka.clients import topic_name
-from streams.kafka.consumer_factory import open_consumer
-from streams.kafka.offsets import committed
-from streams.kafka.transactions import is_fenced, open_producer, watchdog
+from streams.kafka.consumers.consumer_factory import open_consumer
+from streams.kafka.consumers.offsets import committed
+from streams.kafka.transactions.barrier import Barrier, write_barrier
+from streams.kafka.transactions.transactions import is_fenced, open_producer, watchdog
 from streams.settings import Settings
 from streams.watchdog import Bite
 
@@ -99,7 +99,7 @@ class KafkaLease:
 
     def _meet_broker(self, producer: Producer) -> None:
         """A producer that goes through a broker's restart may hang in its next beat: one that cannot see any is given
-        up. Three of six restarts left a planner hanging (streams/kafka/transactions.py)."""
+        up. Three of six restarts left a planner hanging (streams/kafka/transactions/transactions.py)."""
         if not producer.list_topics(self._beats_at, timeout=MEET_S).brokers:
             raise KafkaException(KafkaError(KafkaError.BROKER_NOT_AVAILABLE))
 

@@ -31,5 +31,5 @@ def open_consumer(cluster: ClusterSettings, name: str, properties: Mapping[str, 
 
 
 def open_member(member: Mapping[str, Any], properties: Mapping[str, Any]) -> Consumer:
-    """A member of a group. `member`: how it begins (`streams.kafka.groups.member_config`); `properties` win."""
+    """A member of a group. `member`: how it begins (`streams.kafka.groups.groups.member_config`); `properties` win."""
     return Consumer({**member, "auto.offset.reset": "earliest", "fetch.wait.max.ms": 100, **properties})

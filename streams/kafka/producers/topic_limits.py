@@ -10,7 +10,7 @@ from concurrent.futures import Future
 
 from schemas.record import Delivered, Outgoing
 from schemas.topics import DLQ
-from streams.kafka.writing import MAX_BYTES, RecordProducer, RecordTooLarge, size_of
+from streams.kafka.producers.writing import MAX_BYTES, RecordProducer, RecordTooLarge, size_of
 
 CONFIG = "max.message.bytes"  # of a batch with its framing, after compression
 FRAME_BYTES = 100  # a batch's own 61 bytes, and at most 36 of a record's lengths and differences

@@ -4,7 +4,7 @@
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from streams.kafka.polling import offsets_at, poll_records
+from streams.kafka.consumers.polling import offsets_at, poll_records
 
 
 class Message:

@@ -24,9 +24,9 @@ from confluent_kafka import (
 
 from streams import metrics
 from streams.kafka.clients import ClusterSettings
-from streams.kafka.consumer_factory import AT_AN_END_MS, open_consumer
+from streams.kafka.consumers.consumer_factory import AT_AN_END_MS, open_consumer
+from streams.kafka.consumers.polling import Polled, poll_records
 from streams.kafka.errors import may_pass
-from streams.kafka.polling import Polled, poll_records
 
 KEY = b"barrier"  # a compacted topic takes no record without a key
 SILENT_S = 30.0  # without a record, until whoever was to answer is taken for gone

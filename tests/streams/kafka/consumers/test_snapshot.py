@@ -8,7 +8,8 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from tenacity import wait_none
 
 from schemas.errors import PochadeError
-from streams.kafka import consumer_factory, errors, snapshot
+from streams.kafka import errors
+from streams.kafka.consumers import consumer_factory, snapshot
 from streams.settings import Kafka, Settings
 
 NAME = "pochade.prompts.v1"

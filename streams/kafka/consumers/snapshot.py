@@ -13,10 +13,10 @@ from schemas.errors import PochadeError
 from schemas.record import Incoming
 from schemas.topics import full_name
 from streams.broker import probe
-from streams.kafka.consumer import TopicTailer
-from streams.kafka.consumer_factory import open_consumer
+from streams.kafka.consumers.consumer import TopicTailer
+from streams.kafka.consumers.consumer_factory import open_consumer
+from streams.kafka.consumers.polling import incoming, offsets_at, poll_records
 from streams.kafka.errors import partitions_of, patiently
-from streams.kafka.polling import incoming, offsets_at, poll_records
 from streams.settings import Settings
 
 READ_TIMEOUT_S = 60.0

@@ -6,8 +6,8 @@ from typing import cast
 import pytest
 from confluent_kafka import Consumer
 
-from streams.kafka import members
-from streams.kafka.members import IdleMember, MembershipLost, is_lost
+from streams.kafka.groups import members
+from streams.kafka.groups.members import IdleMember, MembershipLost, is_lost
 from streams.settings import load
 from tests.patience import Clock
 

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from streams.kafka.clients import ANSWER_LIMIT_S, client_config
-from streams.kafka.consumer_factory import open_member
+from streams.kafka.consumers.consumer_factory import open_member
 from streams.kafka.errors import UNKNOWN_YET, Client, partitions_of, patiently
 from streams.settings import Settings
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.kafka.group_terms import (
+from streams.kafka.groups.group_terms import (
     STOCK,
     Limits,
     Protocol,

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from streams.kafka import offsets
-from streams.kafka.offsets import ENDS_ANSWER_S, LogEnds, committed, ends_of
+from streams.kafka.consumers import offsets
+from streams.kafka.consumers.offsets import ENDS_ANSWER_S, LogEnds, committed, ends_of
 from streams.settings import load
 
 PARTITIONS = [TopicPartition("events", 1)]
