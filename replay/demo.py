@@ -24,7 +24,7 @@ from schemas.messages import Result
 from schemas.topics import IMAGES
 from streams.catalogs import load as load_catalog
 from streams.control.topic import order
-from streams.kafka.consumer import TopicTailer
+from streams.kafka.consumers.consumer import TopicTailer
 from streams.operator.client import RequestClient
 from streams.settings import Settings
 from streams.store.open import open_store

@@ -223,7 +223,7 @@ class EndedChunk:
     end_offset: int  # exclusive
     oldest_ms: int  # of the results, by the broker's clock
     newest_ms: int
-    digests: bytes  # of the ids, 12 bytes each (`planner/serving/ended_ids.py`)
+    digests: bytes  # of the ids, 12 bytes each (`planner/serving/ending/ended_ids.py`)
     classified_topic: str
     classified_offset: int  # -1: unknown
     open: bytes  # 28 bytes each (`agents/ledger/open_requests.py`)

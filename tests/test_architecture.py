@@ -185,7 +185,8 @@ def test_the_client_of_milvus_is_loaded_only_where_a_milvus_is_opened() -> None:
     assert openers == {"streams.vectors.open"}
 
 
-OPENS_CONSUMERS = {"streams.kafka.consumer_factory", "streams.security.properties"}  # the second tries properties out
+# the second tries properties out
+OPENS_CONSUMERS = {"streams.kafka.consumers.consumer_factory", "streams.security.properties"}
 
 
 def test_consumers_are_opened_in_one_place() -> None:

@@ -25,8 +25,8 @@ from agents.router.tenants import Tenants
 from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.generate import Generator
 from agents.worker.jobs import Taken
-from planner.serving.escalation import EscalationLogic
-from planner.serving.routing import NO_LIMITS, RoutingLogic
+from planner.serving.routing.escalation import EscalationLogic
+from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
 from schemas.messages import GenerateRequest, Result, Status
 from schemas.record import Incoming, Outgoing
 from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS, RESULTS

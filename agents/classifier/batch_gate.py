@@ -1,6 +1,6 @@
 """The batch gate: requests of `prompts.batch` wait on their topic, and are classified while no worker has jobs waiting.
 
-`planner.serving.batch_gate` decides when a request may pass.
+`planner.serving.admission.batch_gate` decides when a request may pass.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from agents.classifier.role import Classifier
 from agents.runtime.views import EndedView, FleetView
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
-from planner.serving.batch_gate import POLL_MS, BatchGate, Occupation
+from planner.serving.admission.batch_gate import POLL_MS, BatchGate, Occupation
 from schemas import topics
 from schemas.record import Delivered, Incoming, Outgoing
 from streams.clock import now_ms

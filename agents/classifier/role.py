@@ -7,7 +7,7 @@ from collections.abc import Container, Sequence
 from agents.classifier.judges import PromptJudge
 from agents.runtime.records import outcome_record, outgoing, refused
 from planner.catalog.model import Catalog, classes_of
-from planner.serving.outcomes import expired, failed, has_passed, rejected
+from planner.serving.ending.outcomes import expired, failed, has_passed, rejected
 from schemas import topics
 from schemas.errors import InvalidRequest
 from schemas.messages import ClassifiedRequest, GenerateRequest

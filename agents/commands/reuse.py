@@ -12,7 +12,7 @@ from streams.command_groups import CommandGroup
 from streams.commands import listing
 from streams.commands.options import LISTED, SHOWN, duration, since_option
 from streams.settings import Settings
-from streams.visible import json_text, visible
+from streams.visible import counted, json_text, visible
 
 WORKER_COLUMNS = ("worker", "breaker", "lookups", "unanswered", "p50_ms", "p95_ms", "hits", "misses")
 STAGE_COLUMNS = ("level", "reused", "step", "steps", "similarity", "why")
@@ -106,7 +106,8 @@ def clear(
 ) -> None:  # fmt: skip
     """Delete the rows of the index and their latents, and print counts.
 
-    A store may show deleted rows for a moment; without its latent a row is useless at once.
+    A store may show deleted rows for a moment; without its latent a row is useless at once. With --images, exit status
+    1 says that a result could not be read, and that the images which it may name are still there.
 
     \b
     Examples:
@@ -129,7 +130,14 @@ def clear(
         listing.show(_cleared_stale(settings, dry_run=dry_run), ("autoencoder", "latents", "deleted"), output)
         return
     found = operating.clear(settings, open_store(settings), tenant, with_images=with_images, dry_run=dry_run)
-    listing.show([found], ("tenant", "latents", "images", "deleted"), output)
+    listing.show([found], ("tenant", "latents", "images", "unreadable", "deleted"), output)
+    if found["unreadable"]:
+        click.echo(
+            f"{counted(found['unreadable'], 'result')} cannot be read, and images that they may name are not deleted: "
+            "upgrade this command to the version of the roles, and repeat it",
+            err=True,
+        )
+        raise SystemExit(1)
 
 
 @reuse.command()

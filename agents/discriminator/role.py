@@ -1,6 +1,6 @@
 """The discriminator: `images` -> an outcome, or the request again as a job on the next level.
 
-The decisions are those of `planner.serving.escalation`.
+The decisions are those of `planner.serving.routing.escalation`.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ from agents.router.dispatcher import Dispatcher
 from agents.runtime.records import event_record, outcome_record, refused
 from agents.runtime.views import EndedView, FleetView, PlanView
 from planner.serving.backoff import MAX_RETRY_S, RETRY_S
-from planner.serving.escalation import Escalate, EscalationLogic, Keep, Score
-from planner.serving.outcomes import completed, failed, step_of
-from planner.serving.placement import Placement
-from planner.serving.worker_loads import shortest_ms
+from planner.serving.dispatch.worker_loads import shortest_ms
+from planner.serving.ending.outcomes import completed, failed, step_of
+from planner.serving.routing.escalation import Escalate, EscalationLogic, Keep, Score
+from planner.serving.routing.placement import Placement
 from schemas import topics
 from schemas.messages import GenerateRequest, ImageGenerated, Plan, Stage
 from schemas.record import Delivered, Incoming, Outgoing

@@ -1,9 +1,9 @@
 """What an operator asks of the index: its state, the reuse of one request, to clear it, to fill it again."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from agents.indexer.role import BATCH, writer_opener
 from agents.indexer.rows import candidate_of
@@ -19,16 +19,24 @@ from schemas.record import Incoming
 from schemas.topics import FLEET, RESULTS
 from streams.clock import now_ms
 from streams.codec.avro import decode, decode_result
-from streams.kafka import snapshot
+from streams.kafka.consumers import snapshot
 from streams.operator.explain import steps_of
+from streams.operator.reuse_index import delete_rows
 from streams.settings import Settings
 from streams.store.latents import EXTENSION
 from streams.store.port import ImageStore
-from streams.vectors.keys import ENCODERS, digest_of
+from streams.vectors.keys import digest_of
 from streams.vectors.open import collection_of, open_vectors
-from streams.vectors.port import Selection, VectorStore, WrongCollection
+from streams.vectors.port import Selection
 
 HEARTBEATS_MS: Final = 60_000  # how far back they are read
+
+
+class NamedImages(NamedTuple):
+    """The stored images that results of one tenant name."""
+
+    uris: tuple[str, ...] = ()
+    unreadable: int = 0  # results, of a newer release or damaged, that may name more of them
 
 
 def status(settings: Settings, plan: Plan | None) -> dict[str, Any]:
@@ -109,17 +117,22 @@ def clear(
 ) -> dict[str, Any]:
     """Delete rows and latents, of one tenant or of all, and of one tenant the images that its results name.
 
+    Rows are deleted whichever encoder made them, former ones too. `unreadable` counts the results that may name images
+    of the tenant which are still there; the results themselves stay.
+
     Raises PochadeError: a store is away; it may be repeated.
     """
     mark = tenant_mark(tenant) if tenant is not None else ""
     latents = [each.uri for each in store.list(now_ms() + 1) if is_latent(each.uri, mark)]
-    images = sorted(images_of(settings, tenant)) if with_images and tenant is not None else []
+    named = images_of(settings, tenant) if with_images and tenant is not None else NamedImages()
     if not dry_run:
-        for vectors in _collections(settings):
-            vectors.delete(Selection(tenant=tenant), CALL_S)
-        for uri in (*latents, *images):
+        delete_rows(settings, Selection(tenant=tenant))
+        for uri in (*latents, *named.uris):
             store.delete(uri)
-    return {"tenant": tenant, "latents": len(latents), "images": len(images), "deleted": not dry_run}
+    return {
+        "tenant": tenant, "latents": len(latents), "images": len(named.uris), "unreadable": named.unreadable,
+        "deleted": not dry_run,
+    }  # fmt: skip
 
 
 def is_latent(uri: str, mark: str = "") -> bool:
@@ -128,37 +141,25 @@ def is_latent(uri: str, mark: str = "") -> bool:
     return LATENT_NAME.match(name) is not None and name.endswith(f".{EXTENSION}") and name.startswith(mark)
 
 
-def images_of(settings: Settings, tenant: str) -> set[str]:
-    """URIs of all images that results of a tenant name, drafts among them, as far as `results` goes back."""
+def images_of(settings: Settings, tenant: str) -> NamedImages:
+    """Return the images that results of a tenant name, drafts among them, as far as `results` goes back."""
     uris = set[str]()
+    unreadable = 0
 
     def add(record: Incoming) -> bool:
+        nonlocal unreadable
         try:
             result = decode_result(record.value)
             if result.tenant == tenant:
+                uris.update(uri for uri in (result.image_uri, *result.image_uris) if uri)
                 refs: list[ImageRef | None] = [r for stage in steps_of(result) for r in (stage.image, *stage.more)]
                 uris.update(ref.uri for ref in refs if ref is not None)
         except InvalidRecord:
-            pass
+            unreadable += 1
         return False
 
     snapshot.past(settings, [RESULTS], keep=add)
-    return uris
-
-
-def _collections(settings: Settings) -> Iterator[VectorStore]:
-    """The collections of every encoder that is known here, as far as they exist."""
-    for name in ENCODERS:
-        store = open_vectors(settings, digest_of(name))
-        if store is None:
-            return
-        try:
-            if store.probe(CALL_S).dimension is not None:
-                yield store
-        except WrongCollection:
-            continue
-        finally:
-            store.close()
+    return NamedImages(tuple(sorted(uris)), unreadable)
 
 
 def rebuild(settings: Settings, catalog: Catalog, store: ImageStore, plan: Plan) -> Mapping[str, int]:

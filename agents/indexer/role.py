@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from agents.indexer.source import Results, ResultSource
 from agents.indexer.writer import IndexWriter
 from planner.catalog.model import Catalog
-from planner.reuse.index import IndexLogic
+from planner.reuse.indexing.index import IndexLogic
 from planner.reuse.terms import Terms, terms_of
 from planner.serving.backoff import MAX_RETRY_S, RETRY_S
 from schemas.errors import PochadeError

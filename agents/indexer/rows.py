@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from planner.reuse.eligibility import Asked
 from planner.reuse.eviction import Entry
+from planner.reuse.indexing.writing import Ended
 from planner.reuse.terms import Terms
-from planner.reuse.writing import Ended
 from schemas.messages import ImageRef, LatentRef, Result
 from schemas.record import Incoming
 from streams.codec.avro import decode_result

@@ -11,12 +11,12 @@ from schemas.errors import PochadeError
 from schemas.record import Incoming
 from schemas.topics import RESULTS, full_name
 from streams.codec.schema_wait import SchemaWait, WaitingMessages
-from streams.kafka import snapshot
 from streams.kafka.clients import ANSWER_LIMIT_S
-from streams.kafka.consumer_factory import open_member
-from streams.kafka.groups import member_config
-from streams.kafka.members import IdleMember
-from streams.kafka.polling import incoming, take
+from streams.kafka.consumers import snapshot
+from streams.kafka.consumers.consumer_factory import open_member
+from streams.kafka.consumers.polling import incoming, take
+from streams.kafka.groups.groups import member_config
+from streams.kafka.groups.members import IdleMember
 from streams.settings import Settings
 
 GROUP: Final = "indexer"

@@ -14,9 +14,9 @@ from PIL import Image
 from agents.discriminator.scorers import Scorer
 from agents.indexer.rows import Candidate, candidate_of, entry_of
 from agents.reuse.prompt_key import PromptKey
-from planner.reuse.index import IndexLogic
+from planner.reuse.indexing.index import IndexLogic
+from planner.reuse.indexing.writing import NotWritten, ScoreFirst, Write, judge
 from planner.reuse.terms import Terms
-from planner.reuse.writing import NotWritten, ScoreFirst, Write, judge
 from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import GenerateRequest
 from schemas.record import Incoming

@@ -19,16 +19,16 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from agents.ledger.partition import LedgerPartition
 from agents.ledger.remembered import ROLE, Checkpoint
-from planner.serving.ended_ids import DIGEST_BYTES, digest_of
-from planner.serving.outcomes import is_overdue
+from planner.serving.ending.ended_ids import DIGEST_BYTES, digest_of
+from planner.serving.ending.outcomes import is_overdue
 from schemas import topics
 from schemas.record import Incoming
 from schemas.topics import full_name
 from streams import metrics
 from streams.codec.headers import DEADLINE
-from streams.kafka.barrier import open_reader
 from streams.kafka.clients import ClusterSettings
-from streams.kafka.polling import incoming, offsets_at, poll_records
+from streams.kafka.consumers.polling import incoming, offsets_at, poll_records
+from streams.kafka.transactions.barrier import open_reader
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from agents.ledger.broker_clock import BrokerClock
 from agents.ledger.remembered import ROLE, Remembered, Send
 from agents.ledger.topics import WRITTEN, LedgerTopics
 from agents.runtime.records import fitted_dead_letter, outcome_record, outgoing
-from planner.serving.outcomes import expired, failed, first_of, result_of
+from planner.serving.ending.outcomes import expired, failed, first_of, result_of
 from schemas import topics
 from schemas.errors import InvalidRecord, PochadeError, UnknownSchema
 from schemas.messages import ClassifiedRequest, Outcome
@@ -25,11 +25,11 @@ from schemas.topics import full_name
 from streams import log_context, metrics
 from streams.clock import now_ms
 from streams.codec.avro import decode, encode_result
-from streams.kafka.barrier import Barrier, open_reader, write_barrier
 from streams.kafka.clients import ClusterSettings, topic_name
-from streams.kafka.partitioner import partition_of
-from streams.kafka.transactions import BATCH_BYTES, open_producer, watchdog
-from streams.kafka.writing import RecordProducer, RecordTooLarge, send_all, size_of
+from streams.kafka.producers.partitioner import partition_of
+from streams.kafka.producers.writing import RecordProducer, RecordTooLarge, send_all, size_of
+from streams.kafka.transactions.barrier import Barrier, open_reader, write_barrier
+from streams.kafka.transactions.transactions import BATCH_BYTES, open_producer, watchdog
 from streams.watchdog import Bite
 
 log = logging.getLogger(__name__)

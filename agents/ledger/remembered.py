@@ -17,16 +17,16 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from agents.ledger.broker_clock import BrokerClock
 from agents.ledger.topics import LedgerTopics
-from planner.serving.ended_ids import DIGEST_BYTES, SEALED, EndedIds, Segment, digest_of, segment_of
+from planner.serving.ending.ended_ids import DIGEST_BYTES, SEALED, EndedIds, Segment, digest_of, segment_of
 from schemas.errors import InvalidRecord
 from schemas.messages import EndedChunk
 from schemas.record import Delivered, Outgoing
 from schemas.topics import CLASSIFIED, ENDED, RESULTS, SKEW_MS
 from streams import metrics
 from streams.codec.avro import decode, encode
-from streams.kafka.barrier import Barrier, read_past, read_to_end
 from streams.kafka.clients import ClusterSettings, topic_name
-from streams.kafka.polling import offsets_at
+from streams.kafka.consumers.polling import offsets_at
+from streams.kafka.transactions.barrier import Barrier, read_past, read_to_end
 
 log = logging.getLogger(__name__)
 

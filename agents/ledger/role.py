@@ -30,11 +30,11 @@ from schemas.topics import full_name
 from streams import metrics
 from streams.codec.schema_wait import SchemaWait, WaitingMessages
 from streams.kafka.clients import ClusterSettings
-from streams.kafka.consumer_factory import open_member
-from streams.kafka.members import IdleMember
-from streams.kafka.polling import incoming, take
-from streams.kafka.transactions import is_fenced
-from streams.kafka.writing import RecordProducer
+from streams.kafka.consumers.consumer_factory import open_member
+from streams.kafka.consumers.polling import incoming, take
+from streams.kafka.groups.members import IdleMember
+from streams.kafka.producers.writing import RecordProducer
+from streams.kafka.transactions.transactions import is_fenced
 
 T = TypeVar("T")
 Join = Callable[[str], Mapping[str, Any]]  # the configuration of a member, by the group's name
@@ -62,8 +62,8 @@ class Ledger:
     """Serves partitions as the group assigns them, in one `Session` after another. `run` blocks until `stopping`."""
 
     def __init__(self, cluster: ClusterSettings, rules: LedgerRules, join: Join, producer: RecordProducer) -> None:
-        """`join`: how a member of a group begins, `streams.kafka.groups.member_config`. `producer`: of chunks, and of
-        outcomes that are moved; results come in transactions, each partition's by a producer of its own."""
+        """`join`: how a member of a group begins, `member_config` of `streams.kafka.groups`. `producer`: of chunks,
+        and of outcomes that are moved; results come in transactions, each partition's by a producer of its own."""
         self._cluster = cluster
         self._rules = rules
         self._join = join

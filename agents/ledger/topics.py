@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from schemas.topics import CLASSIFIED, DLQ, ENDED, OUTCOMES, RESULTS, WINDOW_MS
 from streams.kafka.clients import ClusterSettings, client_config, topic_name
-from streams.kafka.topic_limits import CONFIG, TopicLimits
+from streams.kafka.producers.topic_limits import CONFIG, TopicLimits
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from agents.planner import ROLE
 from schemas.record import Outgoing
 from streams import metrics
-from streams.kafka.barrier import Barrier
-from streams.kafka.lease import Lease, LeaseLost
+from streams.kafka.transactions.barrier import Barrier
+from streams.kafka.transactions.lease import Lease, LeaseLost
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from schemas import topics
 from schemas.messages import Heartbeat, Pin, Plan
 from streams.clock import now_ms
 from streams.codec.avro import decode
-from streams.kafka.snapshot import past
+from streams.kafka.consumers.snapshot import past
 from streams.settings import Settings
 
 ROLE = "operator"

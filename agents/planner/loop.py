@@ -19,8 +19,8 @@ from schemas.messages import Plan
 from schemas.record import Outgoing
 from streams.clock import now_ms
 from streams.control.records import Place
-from streams.kafka.barrier import Barrier
-from streams.kafka.lease import Lease
+from streams.kafka.transactions.barrier import Barrier
+from streams.kafka.transactions.lease import Lease
 from streams.settings import Settings
 
 TICK_S = TICK_MS / 1000

@@ -17,7 +17,7 @@ from schemas.record import Incoming
 from streams import metrics
 from streams.clock import now_ms
 from streams.codec.avro import decode, decode_result
-from streams.kafka.consumer import TopicTailer
+from streams.kafka.consumers.consumer import TopicTailer
 from streams.operator.explain import steps_of
 from streams.settings import Settings
 

@@ -8,15 +8,15 @@ from agents.runtime.records import job_record
 from agents.runtime.views import FleetView
 from planner.catalog.entries import reuse_share
 from planner.catalog.model import Catalog
-from planner.serving.dispatch import Retry, WorkerChoice
-from planner.serving.placement import Placement
-from planner.serving.worker_loads import Load, Sent, shortest_ms
+from planner.serving.dispatch.dispatch import Retry, WorkerChoice
+from planner.serving.dispatch.worker_loads import Load, Sent, shortest_ms
+from planner.serving.routing.placement import Placement
 from schemas import ids
 from schemas.messages import ClassifiedRequest, GenerateJob, Plan, Stage
 from schemas.record import Delivered, Headers, Outgoing
 from streams import metrics
 from streams.clock import now_ms
-from streams.kafka.topic_limits import LIMITS
+from streams.kafka.producers.topic_limits import LIMITS
 
 NOWHERE = -1  # an offset that every heartbeat has counted
 

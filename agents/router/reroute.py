@@ -22,10 +22,10 @@ from agents.worker.jobs import JobSource, Taken
 from planner.catalog.model import Catalog
 from planner.observation.workers import live_workers
 from planner.serving.decisions import Ignored, Rejection
-from planner.serving.escalation import Keep
-from planner.serving.outcomes import completed_by_draft, failed, turned_away
-from planner.serving.reroute import POLL_MS, OrphanRouting, RemainsInQueue
-from planner.serving.routing import NO_LIMITS, RoutingLogic
+from planner.serving.ending.outcomes import completed_by_draft, failed, turned_away
+from planner.serving.routing.escalation import Keep
+from planner.serving.routing.reroute import POLL_MS, OrphanRouting, RemainsInQueue
+from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
 from schemas.messages import GenerateJob, Plan
 from schemas.record import Outgoing
 from schemas.topics import full_name, jobs_topic, worker_group
@@ -33,9 +33,9 @@ from streams import metrics
 from streams.clock import now_ms
 from streams.codec.avro import decode
 from streams.codec.request_ids import request_id_of
-from streams.kafka.offsets import Unread, refresh, unread
-from streams.kafka.topic_limits import written
-from streams.kafka.writing import RecordProducer
+from streams.kafka.consumers.offsets import Unread, refresh, unread
+from streams.kafka.producers.topic_limits import written
+from streams.kafka.producers.writing import RecordProducer
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)

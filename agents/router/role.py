@@ -6,9 +6,9 @@ from agents.router.dispatcher import Dispatcher, FleetLoads
 from agents.runtime.records import outcome_record, refused
 from agents.runtime.views import PlanView
 from planner.serving.decisions import ENDED, SHED, Ignored, Rejection
-from planner.serving.outcomes import failed, turned_away
-from planner.serving.placement import Placement
-from planner.serving.routing import RoutingLogic
+from planner.serving.ending.outcomes import failed, turned_away
+from planner.serving.routing.placement import Placement
+from planner.serving.routing.routing import RoutingLogic
 from schemas import topics
 from schemas.messages import ClassifiedRequest, Plan
 from schemas.record import Delivered, Headers, Incoming, Outgoing

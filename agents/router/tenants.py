@@ -3,15 +3,15 @@
 import threading
 from collections.abc import Mapping
 
+from planner.serving.admission.quotas import Quota
+from planner.serving.admission.tenants import Rights
 from planner.serving.decisions import Rejection
-from planner.serving.quotas import Quota
 from planner.serving.requests import Work
-from planner.serving.tenants import Rights
 from schemas.messages import Admission
 
 
 class Tenants:
-    """`planner.serving.tenants.Rights` behind a lock: the router asks and opens, a follower of `results` closes.
+    """`planner.serving.admission.tenants.Rights` behind a lock: the router asks and opens, one on `results` closes.
 
     Thread-safe. Several router processes each have their own.
     """

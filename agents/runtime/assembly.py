@@ -19,12 +19,12 @@ from streams import catalogs, logs
 from streams.codec.avro import write_up_to
 from streams.codec.schema_topic import KnownSchemas, announcements
 from streams.health import Health, Probe, served
-from streams.kafka.groups import classic_settings, member_config
-from streams.kafka.limit_questions import refreshed
-from streams.kafka.producer import KafkaRecordProducer
-from streams.kafka.topic_limits import batching
+from streams.kafka.groups.groups import classic_settings, member_config
+from streams.kafka.producers.limit_questions import refreshed
+from streams.kafka.producers.producer import KafkaRecordProducer
+from streams.kafka.producers.topic_limits import batching
+from streams.kafka.producers.writing import RecordProducer, send_all
 from streams.kafka.topics import create_topics
-from streams.kafka.writing import RecordProducer, send_all
 from streams.security.access_check import check_access
 from streams.security.properties import check_properties
 from streams.settings import Settings
@@ -188,8 +188,8 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, proce
     if role == "router":
         from agents.router.role import Router
         from agents.router.tenants import Tenants
-        from planner.serving.quotas import Quota
-        from planner.serving.routing import RoutingLogic, backlog_limits
+        from planner.serving.admission.quotas import Quota
+        from planner.serving.routing.routing import RoutingLogic, backlog_limits
 
         tenants = Tenants({name: Quota(**limits.model_dump()) for name, limits in settings.tenants.items()})
         views.ended.on_end = tenants.ended
@@ -198,7 +198,7 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, proce
         return [Router(RoutingLogic(catalog, limits, tenants, views.ended), views.plans, dispatcher)]
     from agents.discriminator.role import Discriminator
     from agents.discriminator.scorers import open_scorers
-    from planner.serving.escalation import EscalationLogic
+    from planner.serving.routing.escalation import EscalationLogic
 
     store, scorers = open_store(settings), open_scorers(catalog)
     dispatcher, logic = Dispatcher(catalog, views.fleet, role), EscalationLogic(catalog)
@@ -231,7 +231,7 @@ def _threaded(
     if role == "planner":
         from agents.planner.loop import PlannerLoop
         from planner.policies import DEFAULT, named
-        from streams.kafka.lease import KafkaLease
+        from streams.kafka.transactions.lease import KafkaLease
 
         named(settings.planner.policy or DEFAULT)
         lease = KafkaLease(settings)

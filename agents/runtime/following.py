@@ -9,8 +9,8 @@ from schemas.messages import Plan
 from streams.clock import now_ms
 from streams.control.tail import ControlLog, plan_of, tail
 from streams.control.topic import read_plans
-from streams.kafka.barrier import Barrier
-from streams.kafka.consumer import TopicTailer
+from streams.kafka.consumers.consumer import TopicTailer
+from streams.kafka.transactions.barrier import Barrier
 from streams.settings import Settings
 
 ENDED_WINDOW_MS = 60 * 60 * 1000

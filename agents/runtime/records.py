@@ -12,8 +12,8 @@ from schemas.record import Headers, Incoming, Outgoing
 from streams import metrics
 from streams.codec.avro import encode
 from streams.codec.headers import ERROR, dead_letter, stamp
-from streams.kafka.topic_limits import LIMITS
-from streams.kafka.writing import size_of
+from streams.kafka.producers.topic_limits import LIMITS
+from streams.kafka.producers.writing import size_of
 
 MAX_NAME = 200  # characters of an id in an error header: `planner.serving.admission` lets no longer one through
 CUT_HEADER = 100  # bytes, more than the header takes that says that a value was cut

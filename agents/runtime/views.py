@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from planner.catalog.model import Catalog
 from planner.control.validity import check_live, is_newer
 from planner.observation.workers import ReceivedHeartbeat
-from planner.serving.admission import MAX_ID
-from planner.serving.worker_loads import Load, LoadView, Sent
+from planner.serving.admission.admission import MAX_ID
+from planner.serving.dispatch.worker_loads import Load, LoadView, Sent
 from schemas import topics
 from schemas.errors import InvalidPlan, InvalidRecord, UnknownSchema
 from schemas.messages import Heartbeat, Pin, Plan

@@ -22,12 +22,12 @@ from agents.worker.reuse import WorkerReuse
 from planner.catalog.entries import Variant
 from planner.catalog.option_limits import MAX_IMAGES, check_options
 from planner.catalog.options import ResolvedOptions, resolve_options, resolved_ms
-from planner.reuse.lookup import described, job_of
+from planner.reuse.lookups.lookup import described, job_of
 from planner.reuse.neighbour import Miss, latent_name
 from planner.reuse.steps import Decision, FullRun, Reuse
-from planner.serving.admission import SEED_LIMIT
-from planner.serving.outcomes import failed, too_late
-from planner.serving.worker import WorkerLogic, group_by_call, has_killed_enough
+from planner.serving.admission.admission import SEED_LIMIT
+from planner.serving.dispatch.worker import WorkerLogic, group_by_call, has_killed_enough
+from planner.serving.ending.outcomes import failed, too_late
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.ids import refinement_seed, seed_of
@@ -38,8 +38,8 @@ from streams import metrics
 from streams.clock import now_ms
 from streams.codec.avro import decode
 from streams.codec.request_ids import request_id_of
-from streams.kafka.topic_limits import LIMITS
-from streams.kafka.writing import RecordTooLarge
+from streams.kafka.producers.topic_limits import LIMITS
+from streams.kafka.producers.writing import RecordTooLarge
 from streams.store.latents import Latent, UnfitLatent
 from streams.store.port import ImageStore
 

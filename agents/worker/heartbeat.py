@@ -12,12 +12,12 @@ from agents.runtime.records import outgoing
 from agents.worker.jobs import JobSource
 from agents.worker.reuse import WorkerReuse
 from planner.catalog.entries import Variant
-from planner.serving.worker import MIN_BEAT_MS, WorkerLogic, remaining_ms, reported_state
+from planner.serving.dispatch.worker import MIN_BEAT_MS, WorkerLogic, remaining_ms, reported_state
 from schemas import topics
 from schemas.messages import Heartbeat, OwnedPartition
 from streams import metrics
 from streams.clock import now_ms
-from streams.kafka.writing import RecordProducer
+from streams.kafka.producers.writing import RecordProducer
 from streams.watchdog import Watchdog
 
 log = logging.getLogger(__name__)

@@ -20,18 +20,18 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from agents.worker.resuming import Resumer
+from planner.serving.dispatch.worker import counted_attempts, jobs_at_once
 from planner.serving.resuming import Unfinished
-from planner.serving.worker import counted_attempts, jobs_at_once
 from schemas.messages import OwnedPartition
 from schemas.record import Incoming
 from schemas.topics import full_name, jobs_topic, worker_group
 from streams import metrics
 from streams.codec.schema_wait import SchemaWait, WaitingMessages
-from streams.kafka.consumer_factory import open_member
-from streams.kafka.groups import member_config
-from streams.kafka.members import IdleMember
-from streams.kafka.offsets import LogEnds
-from streams.kafka.polling import incoming, take
+from streams.kafka.consumers.consumer_factory import open_member
+from streams.kafka.consumers.offsets import LogEnds
+from streams.kafka.consumers.polling import incoming, take
+from streams.kafka.groups.groups import member_config
+from streams.kafka.groups.members import IdleMember
 from streams.settings import Settings
 
 PREFETCHED = 1000  # jobs that lie here when a call ends, so that the next one is full; at 1 most were of one image

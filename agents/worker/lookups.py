@@ -1,7 +1,7 @@
 """Looks up the latents that a batch of jobs may begin from: search, guard, fetch, each within its deadline.
 
-`LookupLogic` (`planner/reuse/worker.py`) decides; here stores are asked, in threads. Whatever a store does, a job is
-answered by its deadline: with a latent, or with the reason to run all its steps.
+`LookupLogic` (`planner/reuse/lookups/worker.py`) decides; here stores are asked, in threads. Whatever a store does, a
+job is answered by its deadline: with a latent, or with the reason to run all its steps.
 """
 
 import hashlib
@@ -15,9 +15,9 @@ from typing import Final, NamedTuple, TypeVar
 
 from agents.reuse.prompt_key import PromptKey
 from agents.worker.calls import BackgroundCalls
-from planner.reuse.breaker import Opened, Probe
-from planner.reuse.deadline import DEFAULT_RULE, DeadlineRule
-from planner.reuse.lookup import (
+from planner.reuse.lookups.breaker import Opened, Probe
+from planner.reuse.lookups.deadline import DEFAULT_RULE, DeadlineRule
+from planner.reuse.lookups.lookup import (
     MAX_CANDIDATES,
     Compare,
     Found,
@@ -27,10 +27,10 @@ from planner.reuse.lookup import (
     unfit_latent,
     without_answer,
 )
+from planner.reuse.lookups.worker import GeneratedJobs, LookupLogic
 from planner.reuse.neighbour import Miss, Neighbour, Wanted, is_named_for
 from planner.reuse.steps import Decision, FullRun, Reuse
 from planner.reuse.terms import Terms
-from planner.reuse.worker import GeneratedJobs, LookupLogic
 from schemas.errors import PochadeError
 from schemas.messages import ReuseHealth
 from streams import metrics

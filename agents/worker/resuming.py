@@ -21,7 +21,7 @@ from schemas.record import Incoming
 from schemas.topics import full_name
 from streams.clock import now_ms
 from streams.codec.request_ids import request_id_of
-from streams.kafka import offsets, snapshot
+from streams.kafka.consumers import offsets, snapshot
 from streams.kafka.errors import UNKNOWN_YET, patiently
 from streams.settings import Settings
 

@@ -11,13 +11,13 @@ from agents.worker.lookups import Begun, Lookups, Sought
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
 from planner.reuse.guard import Comparison
-from planner.reuse.lookup import asked_of, before_lookup, outcome_of
+from planner.reuse.indexing.writing import is_stored
+from planner.reuse.lookups.lookup import asked_of, before_lookup, outcome_of
+from planner.reuse.lookups.probing import POLL_MS
+from planner.reuse.lookups.worker import GeneratedJobs
 from planner.reuse.neighbour import Miss
-from planner.reuse.probing import POLL_MS
 from planner.reuse.steps import Decision, FullRun, Reuse
 from planner.reuse.terms import Terms, terms_of
-from planner.reuse.worker import GeneratedJobs
-from planner.reuse.writing import is_stored
 from schemas.errors import PochadeError
 from schemas.messages import GenerateJob, Plan, ReuseHealth
 from streams import metrics

@@ -18,15 +18,15 @@ from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
 from planner.control.allocation import may_leave
 from planner.observation.workers import live_workers
-from planner.serving import worker
-from planner.serving.cascades import judged_ms
-from planner.serving.worker import POLL_MS, WorkerLogic
+from planner.serving.dispatch import worker
+from planner.serving.dispatch.worker import POLL_MS, WorkerLogic
+from planner.serving.routing.cascades import judged_ms
 from schemas.messages import GenerateJob
 from schemas.record import Delivered, Outgoing
 from streams import log_context, metrics
 from streams.clock import now_ms
-from streams.kafka.topic_limits import written
-from streams.kafka.writing import DeliveryFailed, RecordProducer, RecordTooLarge
+from streams.kafka.producers.topic_limits import written
+from streams.kafka.producers.writing import DeliveryFailed, RecordProducer, RecordTooLarge
 from streams.settings import Settings
 from streams.store.port import ImageStore
 from streams.watchdog import Watchdog

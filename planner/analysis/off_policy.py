@@ -17,9 +17,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.serving.cascades import cascade_of, keeps
-from planner.serving.outcomes import as_score
-from planner.serving.placement import odds
+from planner.serving.ending.outcomes import as_score
+from planner.serving.routing.cascades import cascade_of, keeps
+from planner.serving.routing.placement import odds
 from schemas.errors import InvalidPlan
 from schemas.messages import Plan
 

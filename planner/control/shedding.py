@@ -29,7 +29,8 @@ def with_admission(proposal: PlanProposal, seen: Observation, catalog: Catalog) 
     """The proposal with its admission group; as it is, with none, where its workers can generate all of the demand.
 
     Nothing is shed for a demand that is only foretold: what comes beyond the plan is refused by its backlog
-    (`planner.serving.placement`). Nor is it where no worker is: requests wait for one to come, up to their deadline.
+    (`planner.serving.routing.placement`). Nor is it where no worker is: requests wait for one to come, up to their
+    deadline.
     """
     demand_rps, carried_rps = min(seen.demand_rps, seen.planning_rps), sustainable_rps(proposal, seen, catalog)
     if demand_rps <= carried_rps:
@@ -52,9 +53,9 @@ def sustainable_rps(proposal: PlanProposal, seen: Observation, catalog: Catalog)
     """Return the requests per second that the proposal's workers can generate once each; infinite without a worker.
 
     A request is generated on the level that its route names, or on a cheaper one where that is full or has no worker
-    (`planner.serving.routing.RoutingLogic`). Escalations do not count: where the next level has no time, the draft is
-    the answer (`planner.serving.escalation.EscalationLogic`). So of any number of the cheapest levels, what goes there
-    must fit them.
+    (`planner.serving.routing.routing.RoutingLogic`). Escalations do not count: where the next level has no time, the
+    draft is the answer (`planner.serving.routing.escalation.EscalationLogic`). So of any number of the cheapest levels,
+    what goes there must fit them.
     """
     loads = sorted(first_loads(proposal, seen, catalog), key=lambda load: run_ms(catalog.level(load.variant), 1))
     cheapest = next((at for at, load in enumerate(loads) if load.workers), len(loads))

@@ -9,7 +9,7 @@ from planner.catalog.model import Catalog
 from planner.catalog.option_limits import TIERS
 from planner.catalog.options import fault
 from planner.reuse import terms
-from planner.serving.dispatch import KINDS
+from planner.serving.dispatch.dispatch import KINDS
 from schemas.errors import InvalidPlan, Unknown
 from schemas.messages import Cascade, Plan, ReusePlan, Route
 

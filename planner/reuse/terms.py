@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from planner.reuse.eviction import order_named
-from planner.serving.quotas import Quota
+from planner.serving.admission.quotas import Quota
 from schemas.errors import InvalidPlan, PochadeError, Unknown
 from schemas.messages import ReuseGuard, ReusePlan, ReuseStorage
 

@@ -19,7 +19,7 @@ from replay.traces import poisson
 from schemas.messages import GenerateRequest, Status
 from schemas.topics import PROMPTS, RESULTS
 from streams.codec.avro import decode_result
-from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.producers.producer import KafkaRecordProducer
 
 CATALOG, LEVEL, RUN_MS = "profile", "heavy", 200.0
 START_S = 90.0

@@ -22,7 +22,7 @@ from replay.bench.environment.topic_counter import Arrival, TopicCounter
 from schemas.messages import Cascade, GenerateRequest, ImageGenerated, Result
 from schemas.topics import IMAGES, RESULTS
 from streams.codec.avro import decode, decode_result
-from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.producers.producer import KafkaRecordProducer
 
 LIMITS = {"ratio_p50": ("<=", 2.0), "p50_ms": ("<=", 30.0), "p99_ms": ("<=", 150.0)}
 GENERATE_MS = 10

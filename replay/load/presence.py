@@ -9,9 +9,9 @@ from schemas.messages import Heartbeat
 from schemas.topics import FLEET, PLAN, PLAN_KEY, PROMPTS
 from streams.clock import now_ms
 from streams.codec.avro import decode
-from streams.kafka import snapshot
 from streams.kafka.clients import ANSWER_LIMIT_S
-from streams.kafka.members import members_of
+from streams.kafka.consumers import snapshot
+from streams.kafka.groups.members import members_of
 from streams.kafka.topics import own_topics
 from streams.operator.checks import check_workers
 from streams.settings import Settings

@@ -22,7 +22,7 @@ from replay.traces.trace import Trace
 from replay.traces.writing import write
 from schemas.topics import IMAGES
 from streams.catalogs import measured
-from streams.kafka.consumer import TopicTailer
+from streams.kafka.consumers.consumer import TopicTailer
 from streams.settings import Settings
 
 

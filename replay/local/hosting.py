@@ -15,8 +15,8 @@ from replay.reports.progress import ProgressReporter
 from schemas.errors import PochadeError
 from schemas.topics import FLEET, PLAN
 from streams.broker import address, embedded
-from streams.kafka.consumer import TopicTailer
-from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.consumers.consumer import TopicTailer
+from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics
 from streams.operator.client import RequestClient
 from streams.settings import Settings

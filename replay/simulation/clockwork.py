@@ -1,9 +1,9 @@
 """Reads a deployment's settings for the simulator: its times, and its tenants' quotas."""
 
-from planner.serving.quotas import Quota
-from planner.serving.routing import backlog_limits
+from planner.serving.admission.quotas import Quota
+from planner.serving.routing.routing import backlog_limits
 from replay.simulation.setup import Timing
-from streams.kafka.group_terms import group_beat_ms
+from streams.kafka.groups.group_terms import group_beat_ms
 from streams.settings import Settings
 
 

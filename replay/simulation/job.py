@@ -7,7 +7,7 @@ from planner.catalog.entries import Variant
 from planner.catalog.options import AS_IT_IS, ResolvedOptions
 from planner.control.shedding import ORDINARY
 from planner.reuse.steps import Decision
-from planner.serving.placement import Placement
+from planner.serving.routing.placement import Placement
 
 REUSE_MARK = "~k"  # of a reuse level's name: "heavy~k4" skips up to 4 steps
 

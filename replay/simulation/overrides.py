@@ -12,9 +12,9 @@ from planner.catalog.model import Catalog
 from planner.catalog.option_limits import TIERS
 from planner.catalog.options import AS_IT_IS, ResolvedOptions, begins_at, resolve_options
 from planner.control.shedding import ORDINARY
-from planner.serving.cascades import may_escalate
-from planner.serving.placement import Placement
-from planner.serving.quotas import Quota
+from planner.serving.admission.quotas import Quota
+from planner.serving.routing.cascades import may_escalate
+from planner.serving.routing.placement import Placement
 from replay.simulation.job import Draws, Job
 from replay.simulation.results.run_metrics import NO_PARTS, RunMetrics
 from replay.simulation.results.timeline import Timeline

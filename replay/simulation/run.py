@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from planner.control.planning import TICK_MS
-from planner.serving.batch_gate import BatchGate
-from planner.serving.escalation import EscalationLogic
-from planner.serving.reroute import OrphanRouting
-from planner.serving.routing import BacklogLimits, RoutingLogic
-from planner.serving.tenants import Rights
+from planner.serving.admission.batch_gate import BatchGate
+from planner.serving.admission.tenants import Rights
+from planner.serving.routing.escalation import EscalationLogic
+from planner.serving.routing.reroute import OrphanRouting
+from planner.serving.routing.routing import BacklogLimits, RoutingLogic
 from replay.simulation.draws.delays import Delay
 from replay.simulation.draws.recorded import Recorded
 from replay.simulation.draws.synthetic import SyntheticOutcomes

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from planner.catalog.model import Catalog
 from planner.catalog.prompt_table import PromptTable
-from planner.serving.quotas import Quota
+from planner.serving.admission.quotas import Quota
 from replay.simulation.draws.hop_latencies import NO_LATENCIES, HopLatencies
 
 

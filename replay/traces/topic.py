@@ -13,7 +13,7 @@ from schemas.errors import InvalidRecord, InvalidRequest
 from schemas.record import Incoming
 from schemas.topics import PROMPTS, PROMPTS_BATCH
 from streams.codec.requests import decode_request
-from streams.kafka.snapshot import between
+from streams.kafka.consumers.snapshot import between
 from streams.settings import Settings
 
 PROMPT_TOPICS: Final = (PROMPTS, PROMPTS_BATCH)  # the classifier may move a request from the first to the second

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from planner.catalog.option_limits import check_options
-from planner.serving.admission import check_request
+from planner.serving.admission.admission import check_request
 from schemas.errors import InvalidRecord, InvalidRequest
 from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest

@@ -20,9 +20,9 @@ from schemas.registry import Registered, latest, registered
 from schemas.topics import SCHEMAS
 from streams.codec.registry_client import NoSuchSchema, open_registry
 from streams.kafka.clients import topic_name
-from streams.kafka.consumer import TopicTailer
+from streams.kafka.consumers.consumer import TopicTailer
+from streams.kafka.producers.writing import RecordProducer
 from streams.kafka.topics import own_topics
-from streams.kafka.writing import RecordProducer
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -67,7 +67,7 @@ def show(load: "Callable[[], Settings]", position: str, output: str) -> None:
       pochade dlq show 0@17 -o json | jq -r .value_hex | xxd -r -p > record.bin
     """
     from schemas.topics import DLQ
-    from streams.kafka import snapshot
+    from streams.kafka.consumers import snapshot
     from streams.operator.dead_letters import dead_letter_of
 
     entry = dead_letter_of(snapshot.one(load(), DLQ, *_parsed(position)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the clients take half a second to load, which --help need not wait for
     from schemas.record import Delivered, Outgoing
-    from streams.kafka.writing import RecordProducer
+    from streams.kafka.producers.writing import RecordProducer
     from streams.operator.client import RequestClient
     from streams.settings import Settings
 
@@ -29,7 +29,7 @@ class LateProducer:
         """Send a record, as `RecordProducer.send` does; the first call connects."""
         with self._opening:
             if self._opened is None:
-                from streams.kafka.producer import KafkaRecordProducer
+                from streams.kafka.producers.producer import KafkaRecordProducer
 
                 self._opened = KafkaRecordProducer(self._settings)
                 self._on_open(self._opened)

@@ -47,7 +47,7 @@ def watch(
     """
     from schemas.topics import EVENTS, RESULTS
     from streams.clock import now_ms
-    from streams.kafka import snapshot
+    from streams.kafka.consumers import snapshot
     from streams.operator.watch import Watch
 
     if since is None and request_ids:

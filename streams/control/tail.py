@@ -18,9 +18,9 @@ from streams.broker import probe
 from streams.codec.avro import decode
 from streams.control.records import Place, place_in
 from streams.kafka.clients import topic_name
-from streams.kafka.consumer_factory import AT_AN_END_MS, open_consumer
+from streams.kafka.consumers.consumer_factory import AT_AN_END_MS, open_consumer
+from streams.kafka.consumers.polling import incoming, poll_records
 from streams.kafka.errors import UNKNOWN_YET, patiently
-from streams.kafka.polling import incoming, poll_records
 from streams.settings import Settings
 
 STEP = 64  # records from the end that are looked at first; doubled until a plan is found

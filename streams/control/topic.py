@@ -17,11 +17,11 @@ from streams.codec.headers import stamp
 from streams.codec.schema_topic import announce
 from streams.control.records import OnPlan, take_in
 from streams.control.tail import ControlLog, newest, oldest, plan_of
-from streams.kafka.barrier import Barrier, open_reader, read_past
 from streams.kafka.clients import topic_name
-from streams.kafka.polling import incoming
-from streams.kafka.producer import KafkaRecordProducer
-from streams.kafka.writing import send_all
+from streams.kafka.consumers.polling import incoming
+from streams.kafka.producers.producer import KafkaRecordProducer
+from streams.kafka.producers.writing import send_all
+from streams.kafka.transactions.barrier import Barrier, open_reader, read_past
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -27,9 +27,9 @@ from streams.faust.consumer import App
 from streams.faust.record_sets import Undecoded
 from streams.faust.security import faust_options
 from streams.kafka.clients import client_config
-from streams.kafka.limit_questions import ask
-from streams.kafka.topic_limits import LIMITS, SENDS_ALONE
-from streams.kafka.writing import DeliveryFailed, RecordProducer, RecordTooLarge, size_of
+from streams.kafka.producers.limit_questions import ask
+from streams.kafka.producers.topic_limits import LIMITS, SENDS_ALONE
+from streams.kafka.producers.writing import DeliveryFailed, RecordProducer, RecordTooLarge, size_of
 from streams.security.security import security_of
 from streams.settings import Settings
 

@@ -7,8 +7,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from schemas.record import Delivered, Outgoing
-from streams.kafka.barrier import Barrier
-from streams.kafka.lease import LeaseLost
+from streams.kafka.transactions.barrier import Barrier
+from streams.kafka.transactions.lease import LeaseLost
 
 
 class MemoryRecordProducer:

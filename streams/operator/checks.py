@@ -24,7 +24,7 @@ from schemas.topics import (
     full_name,
     jobs_topic,
 )
-from streams.kafka.group_terms import Protocol, Timeouts, describe
+from streams.kafka.groups.group_terms import Protocol, Timeouts, describe
 from streams.operator.cluster import JOBS, Difference, Found
 from streams.visible import counted
 

@@ -16,8 +16,8 @@ from schemas.topics import OUTCOMES, PROMPTS, PROMPTS_BATCH, RESULTS
 from streams.clock import now_ms
 from streams.codec.avro import decode_result, encode
 from streams.codec.headers import stamp
-from streams.kafka.consumer import TopicTailer
-from streams.kafka.writing import RecordProducer
+from streams.kafka.consumers.consumer import TopicTailer
+from streams.kafka.producers.writing import RecordProducer
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from schemas.topics import CLASSIFIED, DLQ, IMAGES, OUTCOMES, PROMPTS, RESULTS
 from streams.clock import now_ms
 from streams.codec.avro import decode, decode_result, encode
 from streams.codec.headers import ERROR
-from streams.kafka import snapshot
+from streams.kafka.consumers import snapshot
 from streams.settings import Settings
 
 REDRIVEN = "pochade_redriven"

@@ -16,11 +16,12 @@ from streams.catalogs import load, missing_models
 from streams.clock import now_ms
 from streams.codec.avro import decode
 from streams.control.tail import ControlLog, newest
-from streams.kafka import groups, snapshot
 from streams.kafka.clients import ANSWER_LIMIT_S, client_config
-from streams.kafka.lease import KafkaLease
-from streams.kafka.members import members_of
-from streams.kafka.offsets import unread
+from streams.kafka.consumers import snapshot
+from streams.kafka.consumers.offsets import unread
+from streams.kafka.groups import groups
+from streams.kafka.groups.members import members_of
+from streams.kafka.transactions.lease import KafkaLease
 from streams.operator import checks, cluster, reuse_checks, reuse_index
 from streams.operator.checks import READS, Attendance, Check, fail, ok, warn
 from streams.operator.cluster import Found, differences, expected, variants_of

@@ -13,7 +13,7 @@ from schemas.messages import ImageGenerated, Status
 from schemas.record import Incoming
 from schemas.topics import IMAGES, RESULTS
 from streams.codec.avro import decode, decode_result
-from streams.kafka import snapshot
+from streams.kafka.consumers import snapshot
 from streams.operator import cluster
 from streams.operator.explain import steps_of
 from streams.operator.indexed import NamedLatent, named_latent, needed_latents

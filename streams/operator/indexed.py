@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException
 from schemas.errors import PochadeError
 from schemas.messages import Result, Stage
 from schemas.topics import RESULTS, full_name
-from streams.kafka.offsets import positions
+from streams.kafka.consumers.offsets import positions
 from streams.settings import Settings
 from streams.vectors.open import open_all
 from streams.vectors.port import VectorStore, row_id

@@ -7,7 +7,7 @@ has shows in the latents that its newest results name.
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,13 +17,13 @@ from schemas.record import Incoming
 from schemas.topics import RESULTS
 from streams.clock import now_ms
 from streams.codec.avro import decode_result
-from streams.kafka import snapshot
+from streams.kafka.consumers import snapshot
 from streams.operator.explain import steps_of
 from streams.settings import Settings
 from streams.store.port import ImageStore
-from streams.vectors.keys import ENCODERS, digest_of, encoder
-from streams.vectors.open import collection_of, open_vectors
-from streams.vectors.port import Selection, VectorStore
+from streams.vectors.keys import encoder
+from streams.vectors.open import collection_of, open_all, open_vectors
+from streams.vectors.port import Selection, WrongCollection
 
 CALL_S: Final = 10.0  # for one call of the vector store
 SIDE_BY_SIDE_MS: Final = 600_000  # two releases of a model may serve a variant for so long: neither's rows are stale
@@ -109,20 +109,29 @@ def clear_stale(settings: Settings, store: ImageStore, stale: Mapping[str, Set[s
     there = {each.uri for each in store.list(now_ms() + 1)}
     uris = sorted(there & set().union(*stale.values()))
     if not dry_run:
-        for vectors in _collections(settings):
-            for autoencoder in stale:
-                vectors.delete(Selection(model=autoencoder), CALL_S)
+        delete_rows(settings, *(Selection(model=autoencoder) for autoencoder in stale))
         for uri in uris:
             store.delete(uri)
     return len(uris)
 
 
-def _collections(settings: Settings) -> Iterator[VectorStore]:
-    """The collections of all known encoders, as far as they are there."""
-    for name in ENCODERS:
-        store = open_vectors(settings, digest_of(name))
-        if store is None:
-            return
-        with contextlib.closing(store):
-            if store.probe(CALL_S).dimension is not None:
-                yield store
+def delete_rows(settings: Settings, *selections: Selection) -> None:
+    """Delete the rows of these selections in every collection of this deployment, those of former encoders too.
+
+    A collection with the name of one of ours and other fields is left as it is, and reported once the others are done.
+
+    Raises:
+        PochadeError: the store is away, or a collection is not ours; it may be repeated.
+    """
+    foreign: WrongCollection | None = None
+    with contextlib.ExitStack() as opened:
+        stores = [opened.enter_context(contextlib.closing(each)) for each in open_all(settings, CALL_S)]
+        for store in stores:
+            try:
+                if store.probe(CALL_S).dimension is not None:
+                    for selection in selections:
+                        store.delete(selection, CALL_S)
+            except WrongCollection as error:
+                foreign = error
+    if foreign is not None:
+        raise foreign

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from streams.vectors.milvus import MilvusVectorStore
 
 VERSION = 1  # of the fields of a collection; others begin with an empty one
-DIGEST = 16  # characters of a collection's name that are a hash
+DIGEST = 16  # characters of each hash in a collection's name
 
 
 def open_vectors(settings: Settings, key: str) -> VectorStore | None:
@@ -46,7 +46,7 @@ def open_all(settings: Settings, timeout_s: float) -> list[VectorStore]:
     """
     if not settings.vectors.url:
         return []
-    mine = re.compile(collection_of(settings.kafka.prefix, "")[:-DIGEST] + f"[0-9a-f]{{{DIGEST}}}")
+    mine = re.compile(_deployment(settings.kafka.prefix) + f"_[0-9a-f]{{{DIGEST}}}")
     if settings.vectors.url == "exact":
         files = sorted(lite.vectors_home(settings).glob("*.jsonl"))
         return [CheckedVectorStore(_exact(settings, file.stem)) for file in files if mine.fullmatch(file.stem)]
@@ -90,8 +90,19 @@ def _check_url(wanted: Vectors) -> None:
 
 def collection_of(prefix: str, key: str) -> str:
     """The name of a collection: one deployment's, for vectors made by one encoder."""
-    digest = hashlib.sha256(f"{prefix}\0{key}".encode()).hexdigest()[:DIGEST]
-    return f"reuse_v{VERSION}_{re.sub('[^A-Za-z0-9]', '_', prefix):.100}_{digest}"
+    return f"{_deployment(prefix)}_{_digest(key)}"
+
+
+def _deployment(prefix: str) -> str:
+    """How the names of a deployment's collections begin: its prefix in letters that Milvus takes, and the hash of it.
+
+    The letters alone would be those of another deployment's too: `a.b` and `a-b` are both `a_b`.
+    """
+    return f"reuse_v{VERSION}_{re.sub('[^A-Za-z0-9]', '_', prefix):.100}_{_digest(prefix)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGEST]
 
 
 def _check_authority(ca: str) -> None:

@@ -10,13 +10,13 @@ from PIL import Image
 from agents.engines import Generated, GenerationTask
 from planner.catalog.options import ResolvedOptions
 from planner.observation.workers import ReceivedHeartbeat
-from planner.serving.worker_loads import Load, LoadView, Sent
+from planner.serving.dispatch.worker_loads import Load, LoadView, Sent
 from schemas.avro import Message
 from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming, Outgoing
 from streams.codec.avro import decode, encode
 from streams.control.records import Place
-from streams.kafka.barrier import Barrier
+from streams.kafka.transactions.barrier import Barrier
 
 SILENT_MS = 3000
 

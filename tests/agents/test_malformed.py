@@ -21,10 +21,10 @@ from agents.router.tenants import Tenants
 from agents.runtime.views import FleetView, PlanView
 from agents.worker.generate import Generator
 from agents.worker.jobs import Taken
-from planner.serving.escalation import EscalationLogic
-from planner.serving.quotas import Quota
-from planner.serving.reroute import OrphanRouting
-from planner.serving.routing import NO_LIMITS, RoutingLogic
+from planner.serving.admission.quotas import Quota
+from planner.serving.routing.escalation import EscalationLogic
+from planner.serving.routing.reroute import OrphanRouting
+from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
 from schemas.errors import PochadeError
 from schemas.messages import (
     ClassifiedRequest,
@@ -42,7 +42,7 @@ from streams.clock import now_ms
 from streams.codec.avro import decode, encode
 from streams.codec.headers import ERROR
 from streams.kafka.memory import LeaseBoard, MemoryLease, MemoryRecordProducer
-from streams.kafka.writing import MAX_BYTES, size_of
+from streams.kafka.producers.writing import MAX_BYTES, size_of
 from streams.settings import Requests, load
 from streams.store.port import MemoryImageStore
 from tests.agents.classifier.test_role import Judge

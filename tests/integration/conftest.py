@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from streams.broker import address, embedded, java, record
 from streams.kafka import clients
-from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics, own_topics
 from streams.settings import Settings, load
 from tests.paths import ROOT

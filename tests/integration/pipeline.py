@@ -17,10 +17,10 @@ from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, FLEET, PLAN, PLAN_KEY, PROMPTS, RESULTS
 from streams.clock import now_ms
 from streams.codec.avro import decode, decode_result, encode
-from streams.kafka.consumer import TopicTailer
-from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.consumers.consumer import TopicTailer
+from streams.kafka.producers.producer import KafkaRecordProducer
+from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics
-from streams.kafka.writing import send_all
 from streams.processes import end_all, spawn
 from streams.settings import Settings
 from tests.integration.waiting import ask, poll_until

@@ -7,9 +7,9 @@ from confluent_kafka import Consumer
 
 from schemas import topics
 from schemas.record import Outgoing
-from streams.kafka.groups import member_config
-from streams.kafka.producer import KafkaRecordProducer
-from streams.kafka.writing import send_all
+from streams.kafka.groups.groups import member_config
+from streams.kafka.producers.producer import KafkaRecordProducer
+from streams.kafka.producers.writing import send_all
 from streams.operator.checks import Attendance
 from streams.operator.doctor import attendance
 from streams.settings import Settings

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from planner.serving.outcomes import expired, result_of
+from planner.serving.ending.outcomes import expired, result_of
 from replay.verify.audit.figures import verdict
 from replay.verify.audit.reading import audit
 from schemas.messages import Result
@@ -12,8 +12,8 @@ from schemas.record import Outgoing
 from schemas.topics import PROMPTS, RESULTS
 from streams.clock import now_ms
 from streams.codec.avro import encode
-from streams.kafka.producer import KafkaRecordProducer
-from streams.kafka.writing import send_all
+from streams.kafka.producers.producer import KafkaRecordProducer
+from streams.kafka.producers.writing import send_all
 from streams.settings import Settings
 from tests.builders import a_classified, a_request
 from tests.integration.waiting import poll_until

@@ -14,9 +14,9 @@ from schemas.record import Outgoing
 from schemas.topics import OUTCOMES, PROMPTS, RESULTS, TABLE
 from streams.broker.cluster import BrokerCluster
 from streams.codec.avro import encode
-from streams.kafka import snapshot
 from streams.kafka.clients import client_config, topic_name
-from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.consumers import snapshot
+from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics
 from streams.settings import Settings
 from tests.builders import a_request, an_outcome

@@ -16,9 +16,9 @@ from streams.codec.headers import FACT
 from streams.control import tail
 from streams.control.records import Place
 from streams.control.tail import ControlLog, newest, plan_of
-from streams.kafka import consumer
-from streams.kafka.producer import KafkaRecordProducer
-from streams.kafka.writing import send_all
+from streams.kafka.consumers import consumer
+from streams.kafka.producers.producer import KafkaRecordProducer
+from streams.kafka.producers.writing import send_all
 from streams.settings import Settings
 from tests.builders import a_catalog, a_plan
 

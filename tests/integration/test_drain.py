@@ -9,7 +9,7 @@ from schemas.messages import ImageGenerated, Status
 from schemas.record import Incoming
 from schemas.topics import IMAGES
 from streams.codec.avro import decode
-from streams.kafka.consumer import TopicTailer
+from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.topics import create_topics
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline

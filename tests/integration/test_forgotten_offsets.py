@@ -14,10 +14,10 @@ from schemas.record import Outgoing
 from schemas.topics import full_name, jobs_topic, worker_group
 from streams.clock import now_ms
 from streams.kafka import clients
-from streams.kafka.offsets import Unread, unread
-from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.consumers.offsets import Unread, unread
+from streams.kafka.producers.producer import KafkaRecordProducer
+from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics
-from streams.kafka.writing import send_all
 from streams.settings import Settings
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S

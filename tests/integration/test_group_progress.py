@@ -6,10 +6,10 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from schemas.record import Outgoing
 from schemas.topics import EVENTS, full_name
 from streams.kafka.clients import client_config
+from streams.kafka.consumers.offsets import Unread, refresh, unread
 from streams.kafka.errors import patiently
-from streams.kafka.offsets import Unread, refresh, unread
-from streams.kafka.producer import KafkaRecordProducer
-from streams.kafka.writing import send_all
+from streams.kafka.producers.producer import KafkaRecordProducer
+from streams.kafka.producers.writing import send_all
 from streams.settings import Settings
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S

@@ -8,11 +8,12 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from agents.worker.jobs import JobSource
 from schemas.record import Outgoing
 from schemas.topics import jobs_topic
-from streams.kafka import clients, groups
-from streams.kafka.group_terms import Timeouts, wanted_timeouts
-from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka import clients
+from streams.kafka.groups import groups
+from streams.kafka.groups.group_terms import Timeouts, wanted_timeouts
+from streams.kafka.producers.producer import KafkaRecordProducer
+from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics
-from streams.kafka.writing import send_all
 from streams.settings import Settings
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S

@@ -24,7 +24,7 @@ from schemas.messages import Result, Status
 from schemas.record import Outgoing
 from schemas.topics import CLASSIFIED, DLQ, IMAGES, PROMPTS, TABLE, full_name, jobs_topic
 from streams.kafka.clients import client_config
-from streams.kafka.writing import send_all
+from streams.kafka.producers.writing import send_all
 from streams.settings import load
 from tests.integration.calling import pochade
 from tests.integration.conftest import delete_topics

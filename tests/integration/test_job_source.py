@@ -8,9 +8,9 @@ from confluent_kafka import TopicPartition
 from agents.worker.jobs import JobSource
 from schemas.record import Outgoing
 from schemas.topics import full_name, jobs_topic
-from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.producers.producer import KafkaRecordProducer
+from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics
-from streams.kafka.writing import send_all
 from streams.settings import Settings
 from tests.integration.waiting import poll_until
 

@@ -8,9 +8,9 @@ from confluent_kafka import Producer
 
 from schemas.topics import PLAN
 from streams.kafka.clients import client_config, topic_name
-from streams.kafka.consumer import TopicTailer
-from streams.kafka.lease import KafkaLease, LeaseLost
+from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.topics import create_topics
+from streams.kafka.transactions.lease import KafkaLease, LeaseLost
 from streams.settings import Settings
 from tests.integration.waiting import poll_until
 from tests.streams.kafka.lease_contract import Committed, LeaseContract, NewLease, Soon, a_plan_record

@@ -15,10 +15,10 @@ from schemas.topics import DLQ, OUTCOMES, RESULTS
 from streams.clock import now_ms
 from streams.codec.avro import decode, encode
 from streams.kafka.clients import client_config, topic_name
-from streams.kafka.consumer import TopicTailer
-from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.consumers.consumer import TopicTailer
+from streams.kafka.producers.producer import KafkaRecordProducer
+from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics
-from streams.kafka.writing import send_all
 from streams.settings import Settings
 from tests.builders import a_request, an_outcome
 from tests.integration.waiting import poll_until

@@ -24,18 +24,18 @@ from agents.ledger.remembered import CHUNK_REST
 from agents.ledger.role import Ledger
 from agents.ledger.topics import LedgerTopics
 from agents.runtime.assembly import ledger_of
-from planner.serving.ended_ids import DIGEST_BYTES
+from planner.serving.ending.ended_ids import DIGEST_BYTES
 from schemas.messages import Result, Status
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, DAY_MS, DLQ, ENDED, OUTCOMES, RESULTS
 from streams.clock import now_ms
 from streams.codec.avro import decode, encode
 from streams.codec.headers import DEADLINE
-from streams.kafka import snapshot
 from streams.kafka.clients import client_config, topic_name
-from streams.kafka.partitioner import partition_of
-from streams.kafka.producer import KafkaRecordProducer
-from streams.kafka.topic_limits import FRAME_BYTES, TopicLimits
+from streams.kafka.consumers import snapshot
+from streams.kafka.producers.partitioner import partition_of
+from streams.kafka.producers.producer import KafkaRecordProducer
+from streams.kafka.producers.topic_limits import FRAME_BYTES, TopicLimits
 from streams.kafka.topics import create_topics
 from streams.settings import Settings
 from tests.builders import a_classified, a_request, an_outcome

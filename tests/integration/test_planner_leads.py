@@ -9,8 +9,8 @@ from agents.commands.plan_reading import published
 from agents.planner.loop import PlannerLoop
 from agents.runtime.following import FollowedFleet, FollowedPlans
 from streams.clock import now_ms
-from streams.kafka.lease import KafkaLease
 from streams.kafka.topics import create_topics
+from streams.kafka.transactions.lease import KafkaLease
 from streams.settings import Settings
 from tests.builders import a_catalog
 from tests.integration.waiting import poll_until

@@ -14,7 +14,7 @@ from schemas.record import Incoming
 from schemas.topics import jobs_topic
 from streams.clock import now_ms
 from streams.codec.avro import decode
-from streams.kafka.consumer import TopicTailer
+from streams.kafka.consumers.consumer import TopicTailer
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline, running_pipeline
 

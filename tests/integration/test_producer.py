@@ -6,8 +6,8 @@ import pytest
 
 from schemas.record import Delivered, Incoming
 from schemas.topics import EVENTS
-from streams.kafka.consumer import TopicTailer
-from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.consumers.consumer import TopicTailer
+from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics
 from streams.settings import Settings
 from tests.integration.waiting import poll_until

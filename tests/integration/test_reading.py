@@ -8,10 +8,10 @@ import pytest
 from schemas.record import Incoming, Outgoing
 from schemas.topics import EVENTS, PLAN, RESULTS
 from streams.clock import now_ms
-from streams.kafka.consumer import TopicTailer
-from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.consumers.consumer import TopicTailer
+from streams.kafka.producers.producer import KafkaRecordProducer
+from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics
-from streams.kafka.writing import send_all
 from streams.settings import Settings
 from tests.integration.markers import end_with_markers
 from tests.integration.waiting import poll_until

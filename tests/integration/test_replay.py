@@ -18,7 +18,7 @@ from replay.local.readiness import Readiness
 from replay.simulation.draws.hop_latencies import RANKS
 from schemas.topics import FLEET, PLAN, RESULTS
 from streams import cli
-from streams.kafka.consumer import TopicTailer
+from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.topics import create_topics
 from streams.processes import end_all, spawn
 from streams.settings import Settings

@@ -17,8 +17,8 @@ from schemas.record import Outgoing
 from schemas.topics import PLAN, PLAN_KEY
 from streams.clock import now_ms
 from streams.codec.avro import encode
+from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics
-from streams.kafka.writing import send_all
 from streams.operator.checks import Verdict
 from streams.operator.doctor import examine
 from streams.operator.explain import steps_of

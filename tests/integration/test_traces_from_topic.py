@@ -14,9 +14,9 @@ from schemas.topics import PROMPTS, PROMPTS_BATCH, RESULTS
 from streams.cli import main
 from streams.clock import now_ms
 from streams.codec.avro import encode
-from streams.kafka.producer import KafkaRecordProducer
-from streams.kafka.snapshot import between, past
-from streams.kafka.writing import send_all
+from streams.kafka.consumers.snapshot import between, past
+from streams.kafka.producers.producer import KafkaRecordProducer
+from streams.kafka.producers.writing import send_all
 from streams.settings import Settings
 from tests.integration.markers import end_with_markers
 from tests.integration.waiting import poll_until

@@ -19,11 +19,11 @@ from streams.codec.avro import decode_result, encode
 from streams.codec.schema_topic import announcements, entry_in
 from streams.commands.opening import client
 from streams.kafka.clients import topic_name
-from streams.kafka.consumer import TopicTailer
-from streams.kafka.producer import KafkaRecordProducer
-from streams.kafka.snapshot import past
+from streams.kafka.consumers.consumer import TopicTailer
+from streams.kafka.consumers.snapshot import past
+from streams.kafka.producers.producer import KafkaRecordProducer
+from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics, own_topics
-from streams.kafka.writing import send_all
 from streams.processes import end_all, spawn
 from streams.settings import Settings
 from tests.integration.waiting import ask, poll_until

@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, TopicPartition
 from schemas.messages import GenerateJob, Status
 from schemas.topics import DLQ, IMAGES, RESULTS, TABLE, full_name, jobs_topic
 from streams.codec.avro import decode
-from streams.kafka import snapshot
 from streams.kafka.clients import client_config
+from streams.kafka.consumers import snapshot
 from streams.operator.client import RequestClient
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline, running_pipeline

@@ -12,9 +12,9 @@ from schemas.record import Outgoing
 from schemas.topics import PROMPTS_BATCH, full_name
 from streams.codec.avro import encode
 from streams.kafka.clients import client_config
-from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.producers.producer import KafkaRecordProducer
+from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics
-from streams.kafka.writing import send_all
 from streams.settings import Settings, load
 from tests.builders import a_request
 from tests.integration.pipeline import ROLES, Pipeline

@@ -13,7 +13,7 @@ from streams.clock import now_ms
 from streams.codec.avro import encode
 from streams.codec.headers import DEADLINE
 from streams.kafka.clients import client_config, topic_name
-from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics
 from streams.settings import Settings
 from tests.builders import a_classified, a_request, an_outcome

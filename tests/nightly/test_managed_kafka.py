@@ -24,10 +24,11 @@ from schemas.record import Outgoing
 from schemas.topics import jobs_topic
 from streams.broker.node import HOST, free_ports
 from streams.codec.avro import encode
-from streams.kafka import clients, snapshot
-from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka import clients
+from streams.kafka.consumers import snapshot
+from streams.kafka.producers.producer import KafkaRecordProducer
+from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics, own_topics
-from streams.kafka.writing import send_all
 from streams.operator.checks import Check, Verdict
 from streams.operator.doctor import examine
 from streams.settings import Settings, load

@@ -12,7 +12,7 @@ import pytest
 
 from schemas.messages import Status
 from streams.broker.node import KAFKA_VERSION
-from streams.kafka import groups
+from streams.kafka.groups import groups
 from streams.kafka.topics import create_topics
 from streams.operator.checks import Verdict
 from streams.operator.doctor import examine

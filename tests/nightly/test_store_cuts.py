@@ -33,7 +33,7 @@ from schemas.messages import GenerateOptions, Plan
 from schemas.record import Incoming
 from schemas.topics import PLAN
 from streams.codec.avro import decode
-from streams.kafka.consumer import TopicTailer
+from streams.kafka.consumers.consumer import TopicTailer
 from streams.settings import Settings, Vectors, load
 from streams.vectors import lite, lite_server
 

@@ -18,12 +18,12 @@ from schemas.topics import FLOW_PARTITIONS, OUTCOMES, RESULTS
 from streams.broker.cluster import BrokerCluster
 from streams.clock import now_ms
 from streams.codec.avro import encode
-from streams.kafka import snapshot
 from streams.kafka.clients import client_config, topic_name
-from streams.kafka.offsets import LogEnds
-from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.consumers import snapshot
+from streams.kafka.consumers.offsets import LogEnds
+from streams.kafka.producers.producer import KafkaRecordProducer
+from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics
-from streams.kafka.writing import send_all
 from streams.settings import Settings
 from tests.builders import an_outcome
 from tests.chaos.running import chaos, reported

@@ -21,7 +21,7 @@ from planner.control.validity import check
 from planner.observation.deferral import ObservedDeferral, observed_deferral
 from planner.observation.observation import Observation, Queue, Served, hardness_shares
 from planner.policies import POLICIES, PlanProposal, named
-from planner.serving.placement import choose_level
+from planner.serving.routing.placement import choose_level
 from schemas.errors import PochadeError
 from tests.builders import NOW_MS, a_catalog, a_discriminator, a_variant, a_worker, an_observation
 

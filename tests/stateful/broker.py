@@ -15,7 +15,8 @@ from agents.ledger import partition as lane
 from agents.ledger.remembered import Send
 from schemas.record import Delivered, Incoming, Outgoing
 from streams import clock
-from streams.kafka import consumer_factory, transactions
+from streams.kafka.consumers import consumer_factory
+from streams.kafka.transactions import transactions
 
 Place = tuple[str, int]  # topic with prefix, partition
 

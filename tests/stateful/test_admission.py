@@ -17,11 +17,11 @@ from agents.router.tenants import Tenants
 from planner.catalog.option_limits import TIERS
 from planner.catalog.options import job_ms
 from planner.control.shedding import shares_by_tier
-from planner.serving.admission import is_admitted
-from planner.serving.quotas import Quota, take_tokens
-from planner.serving.routing import RoutingLogic, backlog_limits
-from planner.serving.tenants import OPEN_MS
-from planner.serving.worker_loads import Load
+from planner.serving.admission.admission import is_admitted
+from planner.serving.admission.quotas import Quota, take_tokens
+from planner.serving.admission.tenants import OPEN_MS
+from planner.serving.dispatch.worker_loads import Load
+from planner.serving.routing.routing import RoutingLogic, backlog_limits
 from schemas.messages import Admission, GenerateJob, GenerateOptions, Outcome, Route, Status
 from schemas.record import Incoming
 from schemas.topics import OUTCOMES

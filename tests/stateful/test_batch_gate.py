@@ -5,7 +5,7 @@ import itertools
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from planner.serving.batch_gate import UNREPORTED_MS, Occupation, batch_may_pass
+from planner.serving.admission.batch_gate import UNREPORTED_MS, Occupation, batch_may_pass
 from tests.stateful.depth import depth
 
 

@@ -14,15 +14,15 @@ from agents.ledger.open_requests import OpenRequests
 from agents.ledger.partition import MOVED, OVERLAP, LedgerPartition, MarkerLost
 from agents.ledger.remembered import CHUNK_REST
 from agents.ledger.topics import LedgerTopics
-from planner.serving.ended_ids import DIGEST_BYTES, digest_of
+from planner.serving.ending.ended_ids import DIGEST_BYTES, digest_of
 from schemas import topics
 from schemas.errors import InvalidRecord
 from schemas.messages import ClassifiedRequest, Outcome, Result, Status
 from schemas.record import Incoming
 from streams.codec.avro import decode, encode
 from streams.codec.headers import DEADLINE, ERROR
-from streams.kafka import partitioner
-from streams.kafka.topic_limits import FRAME_BYTES, TopicLimits
+from streams.kafka.producers import partitioner
+from streams.kafka.producers.topic_limits import FRAME_BYTES, TopicLimits
 from streams.settings import Settings, load
 from tests.builders import NOW_MS, a_classified, a_request, an_outcome
 from tests.stateful.broker import Broker, Crash, Group, Place, Transactions, Written, connected, sender

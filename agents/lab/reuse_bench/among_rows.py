@@ -17,7 +17,7 @@ from agents.lab.reuse_bench.route import Route
 from agents.lab.reuse_bench.stand import Place, Request, Stand, sought
 from agents.reuse.prompt_key import open_key
 from agents.worker.reuse import opener
-from planner.reuse.lookup import MAX_CANDIDATES
+from planner.reuse.lookups.lookup import MAX_CANDIDATES
 from planner.reuse.terms import terms_of
 from schemas.messages import ImageGenerated
 from streams.clock import now_ms

@@ -16,7 +16,7 @@ from agents.lab.evaluation.statistics.intervals import Estimate, Resampling, res
 from agents.lab.reuse_bench.route import Route
 from agents.lab.reuse_bench.served import with_interval
 from agents.lab.reuse_bench.stand import Place, Request, Stand
-from planner.serving.admission import SEED_LIMIT
+from planner.serving.admission.admission import SEED_LIMIT
 
 BLOCK: Final = 40  # images of a worker: of more that save nothing its breaker would stop asking
 WARM_UP: Final = 2  # images of each side before the first of a block is counted

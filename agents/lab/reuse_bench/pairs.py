@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from planner.reuse.guard import Verdict
-from planner.reuse.lookup import Compare
+from planner.reuse.lookups.lookup import Compare
 
 ADVERSARIAL: Final = "adversarial"  # one stated fact differs
 PARAPHRASES: Final = "paraphrases"  # every stated fact is equal

@@ -16,7 +16,7 @@ from agents.lab.reuse_bench.stand import Place
 from agents.lab.reuse_bench.stream import serve_stream
 from agents.reuse.prompt_facts import FactReader
 from planner.catalog.model import Catalog
-from planner.reuse.lookup import Compare
+from planner.reuse.lookups.lookup import Compare
 from schemas.errors import PochadeError
 from streams.catalogs import find_profile, measured
 from streams.settings import Settings

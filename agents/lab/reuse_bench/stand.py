@@ -24,9 +24,9 @@ from agents.worker.lookups import Sought
 from agents.worker.reuse import WorkerReuse, opener
 from planner.catalog.model import Catalog
 from planner.catalog.options import resolve_options
-from planner.reuse.lookup import job_of
+from planner.reuse.lookups.lookup import job_of
 from planner.reuse.terms import terms_of
-from planner.serving.outcomes import completed, result_of
+from planner.serving.ending.outcomes import completed, result_of
 from schemas import ids
 from schemas.errors import PochadeError
 from schemas.messages import (

@@ -18,11 +18,11 @@ from schemas.topics import full_name, jobs_topic
 from streams.cli import nested
 from streams.faust.host import AgentHost
 from streams.kafka.clients import client_config
-from streams.kafka.consumer_factory import open_member
-from streams.kafka.groups import member_config
-from streams.kafka.polling import incoming, take
-from streams.kafka.producer import KafkaRecordProducer
-from streams.kafka.writing import send_all
+from streams.kafka.consumers.consumer_factory import open_member
+from streams.kafka.consumers.polling import incoming, take
+from streams.kafka.groups.groups import member_config
+from streams.kafka.producers.producer import KafkaRecordProducer
+from streams.kafka.producers.writing import send_all
 from streams.settings import Settings, load
 
 VARIANT = "light"

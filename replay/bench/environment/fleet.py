@@ -11,7 +11,7 @@ from schemas.messages import Heartbeat, OwnedPartition
 from schemas.topics import FLEET, full_name, jobs_topic
 from streams.clock import now_ms
 from streams.kafka.clients import client_config
-from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.settings import Settings
 
 

@@ -6,7 +6,7 @@ from replay.bench.environment import traffic
 from replay.bench.environment.topic_counter import TopicCounter
 from schemas.messages import GenerateRequest
 from schemas.topics import PROMPTS
-from streams.kafka.writing import RecordProducer
+from streams.kafka.producers.writing import RecordProducer
 from streams.settings import Settings
 
 

@@ -10,8 +10,8 @@ from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixe
 
 from schemas.errors import PochadeError
 from schemas.topics import full_name
-from streams.kafka.consumer_factory import open_consumer
-from streams.kafka.polling import take
+from streams.kafka.consumers.consumer_factory import open_consumer
+from streams.kafka.consumers.polling import take
 from streams.settings import Settings
 
 TICK_S = 0.02

@@ -14,7 +14,7 @@ from schemas.topics import CLASSIFIED, FLEET, IMAGES, PLAN, PLAN_KEY, PROMPTS, P
 from streams.clock import now_ms
 from streams.codec.avro import decode, decode_result
 from streams.codec.requests import decode_request
-from streams.kafka.snapshot import between
+from streams.kafka.consumers.snapshot import between
 from streams.settings import Settings
 
 AHEAD_MS = 60_000  # how far a broker's clock may be ahead of ours

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
-from planner.serving.cascades import judging_ms
+from planner.serving.routing.cascades import judging_ms
 from replay.load.record.history import History
 from replay.simulation.draws.hop_latencies import SLOT_MS, HopLatencies, Samples, Slots, of_kinds, slot_ms, slots, whole
 from schemas.messages import ImageGenerated, Plan, Result

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.catalog.model import Catalog
-from planner.serving.cascades import cascade_of
+from planner.serving.routing.cascades import cascade_of
 from replay.load.record.history import History
 from replay.load.record.observed import Observed, columns
 from replay.traces.writing import opened

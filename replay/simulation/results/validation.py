@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from planner.catalog.model import Catalog
-from planner.serving.quotas import Quota
+from planner.serving.admission.quotas import Quota
 from replay.load.record.folder import RunFolder
 from replay.load.record.request_records import observed
 from replay.simulation.draws.hop_latencies import KINDS, HopLatencies, Slots, of_kinds

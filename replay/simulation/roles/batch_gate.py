@@ -1,15 +1,15 @@
 """The batch gate of the simulation: requests of the tier `batch` wait until workers have nothing waiting.
 
-When one may pass is decided in `planner.serving.batch_gate`, as it is for `agents/classifier/batch_gate.py`.
+When one may pass is decided in `planner.serving.admission.batch_gate`, as it is for `agents/classifier/batch_gate.py`.
 """
 
 from collections import deque
 from collections.abc import Callable
 
 from planner.catalog.model import Catalog
-from planner.serving.batch_gate import POLL_MS, BatchGate, Occupation
-from planner.serving.outcomes import has_passed
-from planner.serving.worker_loads import LoadView
+from planner.serving.admission.batch_gate import POLL_MS, BatchGate, Occupation
+from planner.serving.dispatch.worker_loads import LoadView
+from planner.serving.ending.outcomes import has_passed
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.results.run_metrics import RunMetrics

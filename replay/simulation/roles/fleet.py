@@ -6,7 +6,7 @@ from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
 from planner.control.allocation import may_leave
 from planner.observation.workers import live_workers
-from planner.serving.worker import POLL_MS, SETTLE_MS, WorkerLogic, is_stable
+from planner.serving.dispatch.worker import POLL_MS, SETTLE_MS, WorkerLogic, is_stable
 from replay.simulation.draws.delays import Delay
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job

@@ -7,8 +7,8 @@ variant. Of a worker that comes, goes or changes every beat is taken in at once,
 from collections import defaultdict
 
 from planner.observation.workers import SERVING, ReceivedHeartbeat
-from planner.serving.worker import MIN_BEAT_MS
-from planner.serving.worker_loads import LoadView
+from planner.serving.dispatch.worker import MIN_BEAT_MS
+from planner.serving.dispatch.worker_loads import LoadView
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.roles.group import Group
 from replay.simulation.roles.worker import Worker

@@ -1,11 +1,11 @@
-"""The simulated discriminator; `planner.serving.escalation` decides, as in `agents/discriminator`."""
+"""The simulated discriminator; `planner.serving.routing.escalation` decides, as in `agents/discriminator`."""
 
 from collections import deque
 from collections.abc import Callable
 
 from planner.catalog.model import Catalog
-from planner.serving.escalation import Escalate, EscalationLogic, Keep, Score
-from planner.serving.outcomes import is_overdue
+from planner.serving.ending.outcomes import is_overdue
+from planner.serving.routing.escalation import Escalate, EscalationLogic, Keep, Score
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.results.run_metrics import RunMetrics

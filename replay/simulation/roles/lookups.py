@@ -12,15 +12,15 @@ from typing import NamedTuple
 from planner.catalog.model import Catalog
 from planner.catalog.options import AS_IT_IS, resolve_options
 from planner.catalog.reuse import ReuseProfile
-from planner.reuse.breaker import Probe
 from planner.reuse.guard import Comparison
-from planner.reuse.lookup import Found, Lookup, LookupJob, choose, job_of, without_answer
+from planner.reuse.lookups.breaker import Probe
+from planner.reuse.lookups.lookup import Found, Lookup, LookupJob, choose, job_of, without_answer
+from planner.reuse.lookups.probing import POLL_MS
+from planner.reuse.lookups.worker import UNANSWERED
 from planner.reuse.neighbour import Neighbour, Wanted
 from planner.reuse.planning import comparison_of, neighbours_of
-from planner.reuse.probing import POLL_MS
 from planner.reuse.steps import Decision, FullRun, Reuse
 from planner.reuse.terms import Terms, terms_of
-from planner.reuse.worker import UNANSWERED
 from replay.simulation.draws.neighbours import NeighbourDraws, lookup_times_ms
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job

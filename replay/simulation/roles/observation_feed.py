@@ -15,7 +15,7 @@ from planner.observation.observation import COUNTS_S, PROMPTS, Observation
 from planner.observation.workers import ReceivedHeartbeat
 from planner.reuse.steps import Reuse
 from planner.serving.decisions import QUOTA
-from planner.serving.outcomes import as_score
+from planner.serving.ending.outcomes import as_score
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Draws, Job
 from replay.simulation.results.run_metrics import RunMetrics

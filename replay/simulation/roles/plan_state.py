@@ -5,7 +5,7 @@ import json
 from planner.catalog.entries import variant_of
 from planner.catalog.model import Catalog
 from planner.control.validity import is_newer
-from planner.serving.cascades import judging_ms
+from planner.serving.routing.cascades import judging_ms
 from planner.solvers.levels.strategy_switch import is_under_way
 from replay.simulation.results.run_metrics import Judges
 from schemas.messages import Plan

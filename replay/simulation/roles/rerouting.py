@@ -1,10 +1,10 @@
 """Orphaned jobs, those of a variant without workers, go to workers that serve. `OrphanRouting` decides on them."""
 
 from planner.serving.decisions import Rejection
-from planner.serving.escalation import Keep
-from planner.serving.outcomes import is_overdue
-from planner.serving.placement import Placement
-from planner.serving.reroute import POLL_MS, OrphanRouting
+from planner.serving.ending.outcomes import is_overdue
+from planner.serving.routing.escalation import Keep
+from planner.serving.routing.placement import Placement
+from planner.serving.routing.reroute import POLL_MS, OrphanRouting
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.results.run_metrics import RunMetrics

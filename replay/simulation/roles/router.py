@@ -1,8 +1,8 @@
-"""The router: a classified request becomes a job, or ends. `planner.serving.routing.RoutingLogic` decides."""
+"""The router: a classified request becomes a job, or ends. `planner.serving.routing.routing.RoutingLogic` decides."""
 
 from planner.serving.decisions import Rejection
-from planner.serving.placement import Placement
-from planner.serving.routing import RoutingLogic
+from planner.serving.routing.placement import Placement
+from planner.serving.routing.routing import RoutingLogic
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.results.run_metrics import RunMetrics

@@ -4,8 +4,8 @@ import math
 from abc import abstractmethod
 from collections import deque
 
-from planner.serving.dispatch import RETRY_MS, Retry, WorkerChoice
-from planner.serving.worker_loads import LoadView, WorkerPool
+from planner.serving.dispatch.dispatch import RETRY_MS, Retry, WorkerChoice
+from planner.serving.dispatch.worker_loads import LoadView, WorkerPool
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.roles.fleet import Fleet

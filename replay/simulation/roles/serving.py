@@ -6,8 +6,8 @@ from collections.abc import Callable
 from planner.catalog.model import Catalog
 from planner.catalog.options import ResolvedOptions
 from planner.serving.backoff import DRAFT_S
-from planner.serving.outcomes import is_overdue, late_status
-from planner.serving.worker import group_by_call, has_killed_enough, idle_state, jobs_at_once, working_state
+from planner.serving.dispatch.worker import group_by_call, has_killed_enough, idle_state, jobs_at_once, working_state
+from planner.serving.ending.outcomes import is_overdue, late_status
 from replay.simulation.draws.delays import Delay
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job

@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from planner.serving.worker import WorkerLogic, counted_attempts, remaining_ms, reported_state
+from planner.serving.dispatch.worker import WorkerLogic, counted_attempts, remaining_ms, reported_state
 from replay.simulation.job import Job
 from replay.simulation.roles.group import Member
 from replay.simulation.roles.worker_lookups import WorkerLookups

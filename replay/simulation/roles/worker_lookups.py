@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from planner.reuse.breaker import Probe
-from planner.reuse.deadline import DEFAULT_RULE, DeadlineRule
-from planner.reuse.lookup import Lookup, LookupJob
+from planner.reuse.lookups.breaker import Probe
+from planner.reuse.lookups.deadline import DEFAULT_RULE, DeadlineRule
+from planner.reuse.lookups.lookup import Lookup, LookupJob
+from planner.reuse.lookups.worker import GeneratedJobs, LookupLogic
 from planner.reuse.steps import Decision, FullRun
 from planner.reuse.terms import Terms
-from planner.reuse.worker import GeneratedJobs, LookupLogic
 from schemas.messages import ReuseHealth
 
 

@@ -15,9 +15,9 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from schemas.errors import PochadeError
 from schemas.record import Incoming
 from schemas.topics import full_name
-from streams.kafka.consumer_factory import open_consumer
+from streams.kafka.consumers.consumer_factory import open_consumer
+from streams.kafka.consumers.polling import Polled, incoming, offsets_at, poll_records
 from streams.kafka.errors import partitions_of, patiently
-from streams.kafka.polling import Polled, incoming, offsets_at, poll_records
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)

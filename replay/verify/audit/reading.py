@@ -25,7 +25,7 @@ from schemas.topics import (
     worker_group,
 )
 from streams.clock import now_ms
-from streams.kafka.offsets import positions
+from streams.kafka.consumers.offsets import positions
 from streams.kafka.topics import own_topics
 from streams.operator.gc import ORPHAN_MS, choose, needed
 from streams.settings import Settings

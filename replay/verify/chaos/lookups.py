@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from planner.reuse.health import CLOSED
+from planner.reuse.lookups.health import CLOSED
 from schemas.errors import InvalidRecord
 from schemas.messages import Heartbeat
 from schemas.record import Incoming

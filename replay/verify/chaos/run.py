@@ -29,8 +29,8 @@ from schemas.topics import FLEET, IMAGES
 from streams.broker.address import kafka_home
 from streams.broker.cluster import BrokerCluster
 from streams.catalogs import measured
-from streams.kafka.consumer import TopicTailer
-from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.consumers.consumer import TopicTailer
+from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.operator.client import RequestClient
 from streams.settings import Settings
 from streams.vectors import lite_server

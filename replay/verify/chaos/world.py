@@ -16,8 +16,8 @@ from schemas.messages import GenerateRequest
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, jobs_topic
 from streams.broker.cluster import BrokerCluster
-from streams.kafka.consumer import TopicTailer
-from streams.kafka.producer import KafkaRecordProducer
+from streams.kafka.consumers.consumer import TopicTailer
+from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.operator.client import RequestClient
 from streams.processes import Child
 from streams.settings import Settings

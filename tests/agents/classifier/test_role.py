@@ -13,7 +13,7 @@ from schemas.messages import ClassifiedRequest, Outcome, Status
 from schemas.record import Incoming, Outgoing
 from schemas.topics import CLASSIFIED, DAY_MS, DLQ, OUTCOMES
 from streams.clock import now_ms
-from streams.kafka.topic_limits import TopicLimits
+from streams.kafka.producers.topic_limits import TopicLimits
 from streams.settings import Requests
 from tests.agents.stubs import a_record, read, topics_of
 from tests.builders import a_catalog, a_request

@@ -12,7 +12,7 @@ from PIL import Image
 from agents.discriminator.role import Discriminator
 from agents.router.dispatcher import Dispatcher
 from planner.catalog.model import Catalog
-from planner.serving.escalation import EscalationLogic
+from planner.serving.routing.escalation import EscalationLogic
 from schemas.messages import Event, GenerateJob, GenerateRequest, ImageGenerated, Outcome, Status
 from schemas.topics import EVENTS, OUTCOMES, jobs_topic
 from streams.clock import now_ms

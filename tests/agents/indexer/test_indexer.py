@@ -13,10 +13,10 @@ from prometheus_client import REGISTRY
 from agents.indexer.role import Indexer, writer_opener
 from agents.indexer.writer import IndexWriter
 from agents.reuse.prompt_key import WordsKey
-from planner.reuse.index import IndexLogic
+from planner.reuse.indexing.index import IndexLogic
 from planner.reuse.neighbour import latent_name
 from planner.reuse.terms import Terms
-from planner.serving.outcomes import completed, expired, result_of
+from planner.serving.ending.outcomes import completed, expired, result_of
 from schemas.errors import PochadeError
 from schemas.messages import (
     GenerateRequest,

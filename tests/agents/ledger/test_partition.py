@@ -12,7 +12,7 @@ from agents.ledger.topics import LedgerTopics
 from schemas.messages import Result, Status
 from schemas.topics import DLQ, OUTCOMES, RESULTS, SKEW_MS, WINDOW_MS
 from streams.codec.avro import decode
-from streams.kafka.partitioner import partition_of
+from streams.kafka.producers.partitioner import partition_of
 from streams.settings import load
 from tests.agents.stubs import a_record
 from tests.builders import NOW_MS, a_classified, a_request, an_outcome

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import KafkaException
 
 from agents.ledger import partition
-from streams.kafka import lease, transactions
-from streams.kafka.lease import KafkaLease, LeaseLost
+from streams.kafka.transactions import lease, transactions
+from streams.kafka.transactions.lease import KafkaLease, LeaseLost
 from streams.settings import load
 from tests.agents.stubs import a_record
 from tests.builders import NOW_MS, an_outcome

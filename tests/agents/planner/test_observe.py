@@ -7,7 +7,7 @@ from agents.planner.observe import Sources
 from planner.observation.observation import Observation, Queue, Served, hardness_shares
 from planner.observation.reuse import SeenHits
 from planner.observation.workers import live_workers
-from planner.serving.outcomes import completed, rejected, result_of
+from planner.serving.ending.outcomes import completed, rejected, result_of
 from schemas.avro import Message
 from schemas.errors import PochadeError
 from schemas.messages import GenerateRequest, Result, ReuseHealth, StageReuse

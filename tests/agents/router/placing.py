@@ -2,7 +2,7 @@
 
 from agents.router.dispatcher import Dispatcher
 from planner.catalog.options import job_ms, resolve_options, resolved_ms
-from planner.serving.placement import Placement
+from planner.serving.routing.placement import Placement
 from schemas.messages import GenerateOptions
 from streams.clock import now_ms
 from tests.builders import a_catalog

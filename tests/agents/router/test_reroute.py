@@ -11,15 +11,15 @@ import pytest
 from agents.router.dispatcher import Dispatcher
 from agents.router.reroute import WAITS, Rerouter, Rerouting
 from agents.worker.jobs import Taken
-from planner.serving.outcomes import step_of
-from planner.serving.reroute import OrphanRouting
-from planner.serving.routing import NO_LIMITS, RoutingLogic
+from planner.serving.ending.outcomes import step_of
+from planner.serving.routing.reroute import OrphanRouting
+from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
 from schemas.messages import Event, GenerateJob, GenerateOptions, Outcome, Plan, Status
 from schemas.topics import DLQ, EVENTS, OUTCOMES
 from streams import metrics
 from streams.clock import now_ms
+from streams.kafka.consumers.offsets import Unread
 from streams.kafka.memory import MemoryRecordProducer
-from streams.kafka.offsets import Unread
 from tests.agents.stubs import SILENT_MS, StubFleet, StubPlans, a_record, read
 from tests.builders import a_catalog, a_classified, a_heartbeat, a_job, a_plan, a_request, an_image
 

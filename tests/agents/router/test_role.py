@@ -8,10 +8,10 @@ import pytest
 from agents.router.dispatcher import Dispatcher
 from agents.router.role import Router
 from agents.router.tenants import Tenants
-from planner.serving.quotas import Quota
+from planner.serving.admission.quotas import Quota
+from planner.serving.dispatch.worker_loads import Load
 from planner.serving.requests import Work
-from planner.serving.routing import RoutingLogic, backlog_limits
-from planner.serving.worker_loads import Load
+from planner.serving.routing.routing import RoutingLogic, backlog_limits
 from schemas.messages import Admission as Shed
 from schemas.messages import GenerateJob, GenerateOptions, Outcome, Route, Status
 from schemas.record import Delivered

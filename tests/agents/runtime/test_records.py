@@ -6,10 +6,10 @@ import pytest
 
 from agents.runtime import records
 from agents.runtime.records import event_record, fitted_dead_letter, job_record, outcome_record, outgoing, refused
-from planner.serving.outcomes import step_of
+from planner.serving.ending.outcomes import step_of
 from schemas.messages import Event, GenerateJob, Outcome
 from schemas.topics import DLQ, EVENTS, OUTCOMES, RESULTS, jobs_topic
-from streams.kafka.topic_limits import TopicLimits
+from streams.kafka.producers.topic_limits import TopicLimits
 from tests.agents.stubs import a_record, read
 from tests.builders import NOW_MS, a_classified, a_job, a_request, an_image, an_outcome
 

@@ -16,7 +16,7 @@ from streams.codec.avro import decode, encode
 from streams.codec.headers import ERROR
 from streams.faust.host import AgentHost, StreamLogic
 from streams.kafka.memory import MemoryRecordProducer
-from streams.kafka.writing import MAX_BYTES, size_of
+from streams.kafka.producers.writing import MAX_BYTES, size_of
 from streams.settings import load
 from tests.agents.stubs import a_record
 from tests.malformed import senseless

@@ -15,8 +15,8 @@ from agents.worker.jobs import Taken
 from agents.worker.lookups import Lookups
 from agents.worker.reuse import WorkerReuse
 from planner.catalog.options import ResolvedOptions
-from planner.reuse.deadline import DeadlineRule
 from planner.reuse.guard import Comparison, Difference, Verdict
+from planner.reuse.lookups.deadline import DeadlineRule
 from planner.reuse.neighbour import latent_name
 from planner.reuse.terms import Terms
 from schemas.messages import ImageGenerated, Plan

@@ -9,12 +9,12 @@ from PIL import Image
 
 from agents.worker.generate import Generator
 from agents.worker.jobs import Taken
-from planner.serving.outcomes import result_of, step_of
+from planner.serving.ending.outcomes import result_of, step_of
 from schemas.ids import seed_of
 from schemas.messages import Event, GenerateJob, GenerateOptions, ImageGenerated, Outcome, Status
 from schemas.topics import DLQ, EVENTS, IMAGES, OUTCOMES, jobs_topic
 from streams.clock import now_ms
-from streams.kafka.topic_limits import TopicLimits
+from streams.kafka.producers.topic_limits import TopicLimits
 from streams.store.port import MemoryImageStore, StoreUnavailable
 from tests.agents.stubs import StubEngine, a_record, read, topics_of
 from tests.builders import a_classified, a_job, a_request, a_variant, an_image

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from agents.worker import jobs as job_source
 from agents.worker.jobs import JobSource
 from schemas.messages import OwnedPartition
-from streams.kafka import consumer_factory
+from streams.kafka.consumers import consumer_factory
 from streams.settings import Settings, load
 
 TOPIC = "pochade.jobs.light.v1"

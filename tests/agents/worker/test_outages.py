@@ -13,8 +13,8 @@ from agents.worker.jobs import Taken
 from schemas.record import Delivered, Outgoing
 from schemas.topics import IMAGES
 from streams.kafka.memory import MemoryRecordProducer
-from streams.kafka.topic_limits import LIMITS
-from streams.kafka.writing import MAX_BYTES, DeliveryFailed, RecordTooLarge
+from streams.kafka.producers.topic_limits import LIMITS
+from streams.kafka.producers.writing import MAX_BYTES, DeliveryFailed, RecordTooLarge
 from streams.store.port import MemoryImageStore, StoreUnavailable
 from streams.watchdog import Watchdog
 from tests.agents.worker.test_role import Queue, Shop, catalog, shop  # noqa: F401  fixtures

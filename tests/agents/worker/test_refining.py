@@ -12,7 +12,7 @@ from agents.engines import CannotRefine
 from agents.worker import images
 from agents.worker.generate import Generator
 from agents.worker.jobs import Taken
-from planner.serving.outcomes import step_of
+from planner.serving.ending.outcomes import step_of
 from schemas.ids import refinement_seed, seed_of
 from schemas.messages import Event, GenerateOptions, ImageGenerated, ImageRef, Outcome, Status
 from schemas.record import Outgoing

@@ -13,12 +13,12 @@ from agents.engines import CannotRefine
 from agents.worker.jobs import Taken
 from agents.worker.lookups import Lookups
 from agents.worker.reuse import WorkerReuse, opener
-from planner.reuse.deadline import DeadlineRule
 from planner.reuse.guard import Comparison, Verdict
+from planner.reuse.lookups.deadline import DeadlineRule
+from planner.reuse.lookups.probing import POLL_MS
 from planner.reuse.neighbour import is_named_for
-from planner.reuse.probing import POLL_MS
 from planner.reuse.steps import Floor
-from planner.serving.outcomes import step_of
+from planner.serving.ending.outcomes import step_of
 from schemas.ids import refinement_seed
 from schemas.messages import (
     GenerateOptions,

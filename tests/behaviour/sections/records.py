@@ -27,8 +27,8 @@ from agents.runtime.records import event_record, fitted_dead_letter, job_record,
 from agents.worker.generate import Generator
 from agents.worker.heartbeat import Heart, WorkerState
 from agents.worker.jobs import Taken
-from planner.serving.escalation import EscalationLogic
-from planner.serving.routing import RoutingLogic, backlog_limits
+from planner.serving.routing.escalation import EscalationLogic
+from planner.serving.routing.routing import RoutingLogic, backlog_limits
 from schemas import topics
 from schemas.messages import Admission, GenerateRequest, ImageGenerated, Plan, Result, Status
 from schemas.record import Incoming, Outgoing

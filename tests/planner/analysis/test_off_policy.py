@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from planner.analysis.off_policy import Past, as_it_went, ending, estimate, weight
-from planner.serving.placement import choose_level
+from planner.serving.routing.placement import choose_level
 from schemas.errors import InvalidPlan
 from schemas.messages import Plan, Route
 from tests.builders import a_cascade, a_plan

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from planner.serving.dispatch import ahead_ms, pick
-from planner.serving.worker_loads import Load
+from planner.serving.dispatch.dispatch import ahead_ms, pick
+from planner.serving.dispatch.worker_loads import Load
 
 
 class FixedLoads(NamedTuple):
-    """`planner.serving.routing.Loads` of variants with these waits."""
+    """`planner.serving.routing.routing.Loads` of variants with these waits."""
 
     waits_ms: Mapping[str, float]
     workers: int = 2

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from planner.serving.outcomes import rejected, result_of
+from planner.serving.ending.outcomes import rejected, result_of
 from replay.bench import crowd, storm
 from replay.bench.crowd import Asked, Crowd, Due, added_ms, stream
 from replay.bench.environment import side

@@ -7,7 +7,7 @@ from replay.load.driver import STUCK_MS, Driver, Due, audit, drive, schedule
 from replay.traces.trace import Row
 from schemas.messages import GenerateRequest
 from schemas.record import Delivered
-from streams.kafka.writing import DeliveryFailed
+from streams.kafka.producers.writing import DeliveryFailed
 from tests.replay.runs import a_result
 
 

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from replay.load import presence
 from schemas.errors import PochadeError
-from streams.kafka import members
+from streams.kafka.groups import members
 from streams.settings import Kafka, Settings
 
 SETTINGS = Settings(kafka=Kafka(bootstrap_servers="nowhere:1"))

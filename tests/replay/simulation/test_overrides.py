@@ -7,7 +7,7 @@ import pytest
 
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
-from planner.serving.quotas import Quota
+from planner.serving.admission.quotas import Quota
 from replay.simulation.overrides import requested_overrides
 from replay.simulation.run import Ran
 from replay.simulation.session import simulate

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planner.serving.admission import can_meet
-from planner.serving.escalation import EscalationLogic
+from planner.serving.admission.admission import can_meet
+from planner.serving.routing.escalation import EscalationLogic
 from replay.simulation.job import Job
 from replay.simulation.results.figures import Figures, figures_of
 from replay.simulation.roles.serving import Serving

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from planner.serving.quotas import Quota
+from planner.serving.admission.quotas import Quota
 from replay.simulation.draws.hop_latencies import RANKS, HopLatencies
 from replay.simulation.results.figures import figures_of
 from replay.simulation.run import Ran

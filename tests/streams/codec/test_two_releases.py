@@ -29,7 +29,7 @@ from streams.codec.schema_topic import KnownSchemas, announcements, entry_in
 from streams.codec.schema_wait import GRACE_EVERY_S, GRACE_S, SchemaWait, WaitingMessages
 from streams.faust import host as faust_host
 from streams.faust.host import AgentHost
-from streams.kafka.consumer import TopicTailer
+from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.memory import MemoryRecordProducer
 from streams.settings import Registry as RegistrySettings
 from streams.settings import load

@@ -16,7 +16,7 @@ from streams.clock import now_ms
 from streams.codec.avro import decode, encode
 from streams.codec.headers import dead_letter
 from streams.commands import opening
-from streams.kafka import snapshot
+from streams.kafka.consumers import snapshot
 from streams.kafka.memory import MemoryRecordProducer
 from streams.operator import cluster
 from streams.operator.client import RequestClient

@@ -15,8 +15,8 @@ from streams.faust import host as faust_host
 from streams.faust.host import AgentHost
 from streams.faust.record_sets import Undecodable, Undecoded
 from streams.kafka.memory import MemoryRecordProducer
-from streams.kafka.topic_limits import TopicLimits
-from streams.kafka.writing import MAX_BYTES, DeliveryFailed, RecordTooLarge, size_of
+from streams.kafka.producers.topic_limits import TopicLimits
+from streams.kafka.producers.writing import MAX_BYTES, DeliveryFailed, RecordTooLarge, size_of
 from streams.settings import load
 from tests.streams.kafka.scripted import Event, Stream
 

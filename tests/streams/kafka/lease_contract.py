@@ -6,7 +6,7 @@ import pytest
 
 from schemas.record import Outgoing
 from schemas.topics import PLAN
-from streams.kafka.lease import Lease, LeaseLost
+from streams.kafka.transactions.lease import Lease, LeaseLost
 
 NewLease = Callable[[], Lease]
 Committed = Callable[[int], list[bytes | None]]  # how many to wait for -> the values that readers of PLAN see

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from schemas.record import Delivered, Outgoing
 from schemas.topics import EVENTS
-from streams.kafka.writing import RecordProducer, send_all
+from streams.kafka.producers.writing import RecordProducer, send_all
 from tests.patience import PATIENCE_S
 
 

@@ -11,7 +11,7 @@ from planner.catalog.model import Catalog
 from schemas.topics import CLASSIFIED, DLQ, ENDED, RESULTS, TABLE
 from streams.catalogs import load, missing_models
 from streams.cli import main
-from streams.kafka.group_terms import Protocol, Timeouts
+from streams.kafka.groups.group_terms import Protocol, Timeouts
 from streams.operator import checks
 from streams.operator.checks import (
     Attendance,

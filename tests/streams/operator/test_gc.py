@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from planner.serving.outcomes import completed, result_of
+from planner.serving.ending.outcomes import completed, result_of
 from schemas.messages import LatentRef, Status
 from schemas.record import Incoming
 from schemas.topics import IMAGES

@@ -11,22 +11,39 @@ from click.testing import CliRunner
 from agents.commands import plan_reading
 from agents.commands.plan_reading import Published
 from agents.commands.reuse import reuse
-from planner.serving.outcomes import completed, result_of
+from planner.serving.ending.outcomes import completed, result_of
 from schemas.messages import LatentRef, Plan
 from schemas.record import Incoming
 from schemas.topics import RESULTS
 from streams.clock import now_ms
 from streams.codec.avro import encode
-from streams.operator import doctor
+from streams.operator import doctor, reuse_index
 from streams.operator.checks import Attendance, Check, Verdict
 from streams.operator.reuse_checks import check_collection, check_indexer, check_stale_rows
-from streams.operator.reuse_index import SIDE_BY_SIDE_MS, Collection, collection, stale_latents
+from streams.operator.reuse_index import (
+    SIDE_BY_SIDE_MS,
+    Collection,
+    clear_stale,
+    collection,
+    delete_rows,
+    stale_latents,
+)
 from streams.settings import Settings, load
 from streams.store.open import open_store
 from streams.vectors.keys import WORDS_DIGEST, WORDS_DIMENSION
 from streams.vectors.open import open_vectors
-from streams.vectors.port import Latent, Source, VectorRow, VectorStore, row_id
+from streams.vectors.port import (
+    Latent,
+    Probed,
+    Selection,
+    Source,
+    VectorRow,
+    VectorStore,
+    WrongCollection,
+    row_id,
+)
 from tests.builders import a_classified, a_job, a_plan, a_request, a_reuse_plan, an_image
+from tests.streams.vectors.rows import DIMENSION, a_row
 
 OK, WARN, FAIL = Verdict.OK, Verdict.WARN, Verdict.FAIL
 CALL_S = 30.0
@@ -50,7 +67,7 @@ def results(monkeypatch: pytest.MonkeyPatch) -> list[Incoming]:
         assert (names, timeout_s > 0) == ([RESULTS], True)
         return [record for record in records if record.timestamp_ms >= since_ms and keep(record)]
 
-    monkeypatch.setattr("streams.kafka.snapshot.past", past)
+    monkeypatch.setattr("streams.kafka.consumers.snapshot.past", past)
     return records
 
 
@@ -167,6 +184,42 @@ def test_what_is_stale_is_cleared_from_both_stores_and_nothing_else(
     assert (index.rows, index.latents) == (2, 2)
     assert cleared() == [{"autoencoder": "old", "latents": 1, "deleted": True}]
     assert (index.rows, index.latents) == (1, 1)
+
+
+def test_stale_rows_of_former_encoders_are_cleared_too(settings: Settings) -> None:
+    former = open_vectors(settings, "words-64-0")
+    assert former is not None
+    former.ensure(DIMENSION, CALL_S)
+    former.upsert([a_row(id=name, model=name) for name in ("old", "new")], CALL_S)
+    clear_stale(settings, open_store(settings), {"old": {"u"}}, dry_run=False)
+    assert former.latents(["old", "new"], CALL_S).keys() == {"new"}
+
+
+def test_a_collection_that_is_not_ours_stays_and_is_reported_once_the_others_are_done(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    class Store:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def probe(self, _timeout_s: float) -> Probed:
+            if self.name == "foreign":
+                raise WrongCollection("foreign is not one of ours")
+            return Probed(rows=None, dimension=None if self.name == "dropped" else 8)
+
+        def delete(self, _selection: Selection, _timeout_s: float) -> None:
+            asked.append(self.name)
+
+        def close(self) -> None:
+            asked.append(f"{self.name} closed")
+
+    names = ("dropped", "foreign", "ours")
+    monkeypatch.setattr(reuse_index, "open_all", lambda *_about: [Store(name) for name in names])
+    with pytest.raises(WrongCollection, match="foreign is not one of ours"):
+        delete_rows(settings, Selection(tenant="ann"))
+    assert asked == ["ours", "ours closed", "foreign closed", "dropped closed"]
 
 
 def test_stale_rows_are_cleared_of_all_tenants_or_of_none(settings: Settings) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from streams.vectors.open import open_all
+from streams.settings import Settings
+from streams.vectors.open import open_all, open_vectors
 from streams.vectors.port import (
     Latent,
     Nearest,
@@ -117,10 +118,23 @@ def test_every_collection_of_a_deployment_is_opened_and_none_of_another(
     written(store, row, wanted=wanted)
     found = open_all(backend.settings, CALL_S)
     assert [latents for each in found if (latents := _latents(each, row.id))] == [{row.id: row.latent}]
-    kafka = backend.settings.kafka.model_copy(update={"prefix": f"{backend.settings.kafka.prefix}-other"})
-    assert open_all(backend.settings.model_copy(update={"kafka": kafka}), CALL_S) == []
+    assert open_all(_named(backend, f"{backend.settings.kafka.prefix}-other"), CALL_S) == []
     for each in found:
         each.close()
+
+
+def test_collections_of_a_deployment_with_a_like_name_are_another_s(backend: Backend) -> None:
+    store = open_vectors(_named(backend, "like-named"), "key")
+    assert store is not None
+    poll_until(lambda: is_ensured(store), "the store answers")
+    store.close()
+    assert open_all(_named(backend, "like.named"), CALL_S) == []
+
+
+def _named(backend: Backend, prefix: str) -> Settings:
+    """The settings of a deployment with this prefix on the same store."""
+    kafka = backend.settings.kafka.model_copy(update={"prefix": prefix})
+    return backend.settings.model_copy(update={"kafka": kafka})
 
 
 def _latents(store: VectorStore, name: str) -> dict[str, Latent]:
@@ -292,6 +306,30 @@ def test_a_store_that_dies_is_reported_at_once_and_has_its_rows_when_it_is_back(
     server.start()
     poll_until(lambda: is_found(served, wanted), "the same client finds the row in the new process")
     written(served, a_row(id="before", tenant=wanted.tenant, created_ms=1), wanted=wanted)
+
+
+def test_a_collection_that_nobody_has_ensured_since_the_store_began_can_be_asked_and_cleared(
+    server: Backend, wanted: Wanted
+) -> None:
+    former = opened(server, "a former encoder")
+    poll_until(lambda: is_ensured(former), "the store answers")
+    written(former, a_row(id="before", tenant=wanted.tenant), wanted=wanted)
+    server.kill()
+    poll_until(lambda: _rows(former) is None, "the store is gone")
+    former.close()
+    server.start()
+    later = opened(server, "a former encoder")
+    poll_until(lambda: _rows(later) == 1, "its row is counted")
+    later.delete(Selection(tenant=wanted.tenant), CALL_S)
+    poll_until(lambda: _rows(later) == 0, "its row is gone")
+    later.close()
+
+
+def _rows(store: VectorStore) -> int | None:
+    try:
+        return store.probe(CALL_S).rows
+    except VectorsUnavailable:
+        return None
 
 
 def is_found(store: VectorStore, wanted: Wanted) -> bool:

@@ -20,15 +20,15 @@ from planner.catalog.model import Catalog
 from planner.catalog.option_limits import TIERS
 from planner.catalog.options import AS_IT_IS, resolve_options
 from planner.observation.workers import ReceivedHeartbeat
+from planner.serving.admission.quotas import Quota
+from planner.serving.admission.tenants import Rights
 from planner.serving.decisions import Ignored, Rejection
-from planner.serving.outcomes import step_of
-from planner.serving.placement import Placement
-from planner.serving.quotas import Quota
+from planner.serving.dispatch.worker_loads import LoadView
+from planner.serving.ending.outcomes import step_of
 from planner.serving.requests import ClassifiedValues
-from planner.serving.reroute import POLL_MS, OrphanRouting
-from planner.serving.routing import NO_LIMITS, BacklogLimits, Loads, RoutingLogic
-from planner.serving.tenants import Rights
-from planner.serving.worker_loads import LoadView
+from planner.serving.routing.placement import Placement
+from planner.serving.routing.reroute import POLL_MS, OrphanRouting
+from planner.serving.routing.routing import NO_LIMITS, BacklogLimits, Loads, RoutingLogic
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.overrides import ANY_QUALITY, Asked, OverriddenJob

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from agents.worker.jobs import JobSource
-from planner.serving.worker import WorkerLogic
+from planner.serving.dispatch.worker import WorkerLogic
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.results.timeline import Timeline

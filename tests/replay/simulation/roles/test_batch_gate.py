@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from agents.classifier import batch_gate
 from agents.classifier.role import Classifier
-from planner.serving.batch_gate import BatchGate
-from planner.serving.worker_loads import LoadView
+from planner.serving.admission.batch_gate import BatchGate
+from planner.serving.dispatch.worker_loads import LoadView
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.overrides import metrics_for

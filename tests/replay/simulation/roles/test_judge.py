@@ -17,9 +17,9 @@ from agents.discriminator import role
 from agents.discriminator.role import Discriminator
 from agents.router.dispatcher import Dispatcher
 from planner.catalog.model import Catalog
-from planner.serving.escalation import Escalate, EscalationLogic, Keep, Score, Scored, Size, WaitMs
+from planner.serving.dispatch.worker_loads import LoadView
 from planner.serving.requests import RequestValues
-from planner.serving.worker_loads import LoadView
+from planner.serving.routing.escalation import Escalate, EscalationLogic, Keep, Score, Scored, Size, WaitMs
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.overrides import Asked, OverriddenJob, metrics_for

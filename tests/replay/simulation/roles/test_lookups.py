@@ -12,9 +12,9 @@ import pytest
 
 from planner.catalog.options import AS_IT_IS
 from planner.catalog.reuse import ReuseProfile
-from planner.reuse.deadline import DeadlineRule
-from planner.reuse.lookup import described
-from planner.reuse.probing import POLL_MS
+from planner.reuse.lookups.deadline import DeadlineRule
+from planner.reuse.lookups.lookup import described
+from planner.reuse.lookups.probing import POLL_MS
 from replay.simulation.draws.neighbours import DrawnNeighbour
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job

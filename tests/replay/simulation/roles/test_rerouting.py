@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planner.serving.reroute import POLL_MS
+from planner.serving.routing.reroute import POLL_MS
 from replay.simulation.run import Ran
 from replay.simulation.session import simulate
 from replay.traces.trace import Overrides

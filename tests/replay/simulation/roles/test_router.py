@@ -4,11 +4,11 @@ import dataclasses
 import random
 from collections import Counter
 
+from planner.serving.admission.quotas import Quota
 from planner.serving.decisions import QUOTA, UNHONOURED, Rejection
-from planner.serving.outcomes import is_overdue
-from planner.serving.placement import Placement
-from planner.serving.quotas import Quota
-from planner.serving.routing import NO_LIMITS
+from planner.serving.ending.outcomes import is_overdue
+from planner.serving.routing.placement import Placement
+from planner.serving.routing.routing import NO_LIMITS
 from replay.simulation.setup import Timing
 from schemas.messages import GenerateOptions
 from tests.builders import NOW_MS, a_catalog, a_classified, a_plan, a_request

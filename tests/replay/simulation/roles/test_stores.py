@@ -10,7 +10,7 @@ import jsonschema
 import numpy as np
 from click.testing import CliRunner
 
-from planner.serving.worker import STALLED
+from planner.serving.dispatch.worker import STALLED
 from replay.reports.page import render
 from replay.simulation.draws.hop_latencies import RANKS, HopLatencies
 from replay.simulation.event_queue import EventQueue

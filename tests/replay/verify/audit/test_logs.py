@@ -12,7 +12,7 @@ from replay.verify.audit.logs import Logs
 from schemas.errors import PochadeError
 from schemas.record import Incoming
 from schemas.topics import RESULTS
-from streams.kafka import consumer_factory
+from streams.kafka.consumers import consumer_factory
 from streams.settings import Settings
 
 NAME = f"pochade.{RESULTS}"

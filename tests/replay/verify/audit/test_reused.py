@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from planner.serving.outcomes import completed, result_of
+from planner.serving.ending.outcomes import completed, result_of
 from replay.verify.audit.figures import ImageFigures, verdict
 from replay.verify.audit.reused import Reused
 from schemas.messages import LatentRef, Result, StageReuse, Status

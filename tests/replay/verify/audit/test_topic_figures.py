@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from planner.serving.outcomes import result_of
+from planner.serving.ending.outcomes import result_of
 from replay.verify.audit.figures import verdict
 from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS, PROMPTS_BATCH, RESULTS
 from streams.codec.avro import encode

@@ -1,0 +1,1 @@
+"""Which images the index writer takes in, in which order it checks, and what it keeps account of."""

@@ -1,0 +1,104 @@
+"""What a worker decides on its lookups, and what its heartbeats say of them. Live and simulated workers each own one.
+
+    begin      a batch of jobs: which of them the stores are asked for, and by when each must be answered
+    finish     a lookup that was answered or cut: the breaker and the window of calls learn of it
+    probe_due  whether the stores are to be tested in the background
+    probed     what that came to
+    report     what a heartbeat says
+
+Between `begin` and `finish` its owner asks the stores, and `lookup.choose` decides on what they found.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from planner.reuse.lookups import probing
+from planner.reuse.lookups.breaker import Breaker, Call, Opened, Probe
+from planner.reuse.lookups.deadline import DEFAULT_RULE, DeadlineRule, saved_ms
+from planner.reuse.lookups.health import CallWindow
+from planner.reuse.lookups.lookup import Lookup, LookupJob, before_lookup
+from planner.reuse.neighbour import Miss
+from planner.reuse.steps import Decision, FullRun, Reuse
+from planner.reuse.terms import Terms
+from schemas.messages import ReuseHealth
+
+UNANSWERED: Final = (Miss.TIMEOUT, Miss.FAILED)  # of these the stores are to blame
+
+
+@dataclass(slots=True)
+class GeneratedJobs:
+    """Counts of the jobs that a worker has generated since it started, while its plan asked for reuse."""
+
+    hits: int = 0
+    misses: Counter[str] = field(default_factory=Counter)  # reason -> jobs that ran in full
+
+    def add(self, decision: Decision) -> None:
+        """Count a job that was generated."""
+        if isinstance(decision, Reuse):
+            self.hits += 1
+        else:
+            self.misses[decision.why] += 1
+
+
+class LookupLogic:
+    """Decides for one worker, from the opening of its stores on. Times are ms of one clock; one owner at a time."""
+
+    def __init__(self, now_ms: float, deadlines: DeadlineRule = DEFAULT_RULE) -> None:
+        self._deadlines = deadlines
+        self._breaker = Breaker()
+        self._window = CallWindow()
+        self._asked_ms = now_ms  # when the stores last answered, or were given up
+        self.budget_ms = deadlines.max_ms  # of a probe: the newest deadline of a lookup
+
+    @property
+    def opened(self) -> Opened:
+        """Whether, and why, the stores are not asked for jobs."""
+        return self._breaker.opened
+
+    def begin(self, terms: Terms, jobs: Sequence[LookupJob], *, is_there: bool) -> list[Lookup | FullRun]:
+        """Decide for each job of a batch whether the stores are asked. `is_there`: its engine takes latents."""
+        is_open = self._breaker.is_open
+        firsts = [before_lookup(terms, job, is_there=is_there, is_open=is_open, rule=self._deadlines) for job in jobs]
+        asked = next((first for first in firsts if isinstance(first, Lookup)), None)
+        if asked is not None:
+            self.budget_ms = asked.deadline_ms
+        return firsts
+
+    def finish(self, job: LookupJob, decision: Decision, took_ms: float, now_ms: float) -> bool:
+        """Learn what a lookup came to. Return whether the breaker has opened by it; behind an open one nothing counts.
+
+        `took_ms`: from the beginning of the batch to the answer, or to the deadline that cut it.
+        """
+        if self._breaker.is_open:  # by another of the batch
+            return False
+        saved = saved_ms(job.run_ms, decision.step / decision.steps) if isinstance(decision, Reuse) else 0.0
+        has_failed = isinstance(decision, FullRun) and decision.why in UNANSWERED
+        call = Call(took_ms, saved, has_failed)
+        self._learn(call, self._breaker.after_call(call, now_ms), now_ms)
+        return self._breaker.is_open
+
+    def probe_due(self, now_ms: float) -> bool:
+        """Whether the stores are to be tested in the background."""
+        return probing.probe_due(self._breaker, self._asked_ms, now_ms)
+
+    def probed(self, probe: Probe, now_ms: float) -> bool:
+        """Learn what a probe came to: one that took its budget has failed. Return whether the breaker opened or closed.
+
+        Its budget is `budget_ms` of when it began.
+        """
+        if not probe.took_ms < probe.budget_ms:
+            probe = Probe(probe.budget_ms, probe.budget_ms, has_failed=True)
+        before = self._breaker.opened
+        call = Call(probe.took_ms, has_failed=probe.has_failed)
+        self._learn(call, self._breaker.after_probe(probe, now_ms), now_ms, is_probe=True)
+        return self._breaker.opened is not before
+
+    def report(self, generated: GeneratedJobs) -> ReuseHealth:
+        """Return what a heartbeat says."""
+        return self._window.report(generated.hits, dict(generated.misses))
+
+    def _learn(self, call: Call, after: Breaker, now_ms: float, *, is_probe: bool = False) -> None:
+        self._breaker, self._asked_ms = after, now_ms
+        self._window.add(call, after, is_probe=is_probe)

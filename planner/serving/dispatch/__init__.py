@@ -1,0 +1,1 @@
+"""Which worker gets a job, and what a worker takes at once."""

@@ -1,0 +1,144 @@
+"""The decisions of a worker: which jobs it takes, which share a call, and what its heartbeats report.
+
+`WorkerLogic` decides for as long as a worker serves one variant; the functions below it are its rules. The live worker
+and the simulated one drive the same class.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from planner.catalog.entries import Variant, run_ms
+from planner.serving.admission.admission import can_meet, predicted_finish_ms
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+
+POLL_MS = 100.0  # that an idle worker waits for jobs before it reads the plan again
+MIN_BEAT_MS = 50.0  # between two heartbeats: one after every batch shows the router which worker is free
+SETTLE_MS = 2000.0  # routes have left a variant this long after the plan that left it, as it is obeyed within a second
+WINDOW_MS = 200  # of work is taken at once: quick variants pay for acks and commits once a window, slow ones a job
+PACE_OVER = 16  # jobs: how many back the pace remembers
+STALLED = "hanging"  # the state of a worker whose call is stalled: it is there, but takes no new jobs
+STALL_FACTOR = 3.0  # times the predicted time of the work, plus
+MIN_STALL_MS = 2000.0  # this: later than both together a call is stalled
+
+
+class Window(NamedTuple, Generic[T]):
+    """Jobs that a worker took at once and generates before it takes others."""
+
+    batches: list[list[T]]
+    run_ms: float  # predicted, of all of them
+
+
+class WorkerLogic:
+    """The decisions of a worker while it serves one variant. Times are of the clock of whoever asks."""
+
+    def __init__(self, variant: Variant) -> None:
+        self.own_ms = run_ms(variant, 1)
+        self.pace = 1.0  # predicted time of its recent jobs over the variant's own: options and drafts change it
+        self.reported_pace = 1.0  # `pace` at the end of the last window, which heartbeats go by
+        self._variant = variant
+        self._max_jobs: dict[int, int] = {}
+        self._call_ms = {1: self.own_ms}
+
+    def max_jobs(self, batch: int) -> int:
+        """Number of jobs to take at once, where the plan lets `batch` share a call."""
+        found = self._max_jobs.get(batch)
+        if found is None:
+            found = self._max_jobs[batch] = window(self._variant, batch)
+        return found
+
+    def begin(self, jobs: list[T], batch: int) -> Window[T]:
+        """The batches of a window of these jobs, one or more, where the plan lets `batch` share a call."""
+        if len(jobs) == 1:
+            return Window([jobs], self.pace * self.own_ms)
+        batches = [jobs[first : first + batch] for first in range(0, len(jobs), batch)]
+        return Window(batches, self.pace * sum([self._of_call(len(each)) for each in batches]))
+
+    def end(self) -> None:
+        """End the window."""
+        self.reported_pace = self.pace
+
+    def is_in_time(self, deadline_ms: float | None, run_ms: float, scoring_ms: float, now_ms: float) -> bool:
+        """Whether a job is worth generating: it takes `run_ms`, and then `scoring_ms` until it is an answer.
+
+        It counts in the worker's pace either way.
+        """
+        if run_ms != self.own_ms or self.pace != 1.0:
+            self.pace = updated_pace(self.pace, run_ms, self.own_ms)
+        return can_meet(deadline_ms, predicted_finish_ms(now_ms, 0, run_ms + scoring_ms))
+
+    def waiting_ms(self, jobs: int) -> float:
+        """ms of work that a heartbeat reports for jobs that are not taken yet."""
+        return jobs * self.own_ms * self.reported_pace
+
+    def _of_call(self, images: int) -> float:
+        if images not in self._call_ms:
+            self._call_ms[images] = run_ms(self._variant, images)
+        return self._call_ms[images]
+
+
+def working_state(is_leaving: bool) -> str:
+    """Return the state of a worker with work in progress; `is_leaving`: the plan gives it another variant."""
+    return "draining" if is_leaving else "painting"
+
+
+def idle_state(is_leaving: bool) -> str:
+    """The state of a worker that has loaded its variant and has no work in progress."""
+    return "draining" if is_leaving else "ready"
+
+
+def is_stable(plan_created_ms: float, now_ms: float) -> bool:
+    """Whether all routers obey a plan, so that the last worker of a variant may leave its empty topic."""
+    return now_ms - plan_created_ms > SETTLE_MS
+
+
+def window(variant: Variant, most: int) -> int:
+    """Number of jobs to take at once, where the plan lets `most` share a call: whole calls, one at least."""
+    return most * max(1, int(WINDOW_MS / run_ms(variant, most)))
+
+
+def counted_attempts(attempts: Sequence[int]) -> int:
+    """Return the attempts to count against a window's first job if its worker dies now: 0 unless it is alone.
+
+    The next owner takes the job as the attempt after that. Of several jobs none is to blame before it was met alone.
+    """
+    return attempts[0] if len(attempts) == 1 else 0
+
+
+def jobs_at_once(max_jobs: int, *, are_suspects: bool) -> int:
+    """Number of jobs to take; `are_suspects`: some wait that a dead owner had in flight, so that each goes alone."""
+    return 1 if are_suspects else max_jobs
+
+
+def has_killed_enough(attempt: int, max_attempts: int) -> bool:
+    """Whether a job fails instead of being generated once more, as it ended `max_attempts` owners."""
+    return attempt > max_attempts
+
+
+def group_by_call(jobs: Iterable[T], how: Callable[[T], K]) -> list[list[T]]:
+    """The jobs that share a call, in the order of the first of each; `how` returns what must be equal in a call."""
+    groups: dict[K, list[T]] = {}
+    for job in jobs:
+        groups.setdefault(how(job), []).append(job)
+    return list(groups.values())
+
+
+def updated_pace(pace: float, took_ms: float, own_ms: float) -> float:
+    """The pace after one more job, which takes `took_ms`; `own_ms` is the variant's own time."""
+    return pace + (took_ms / own_ms - pace) / PACE_OVER
+
+
+def is_stalled(in_hand_ms: float, elapsed_ms: float) -> bool:
+    """Whether work that was to take `in_hand_ms` is so late that nobody should wait for it."""
+    return elapsed_ms > STALL_FACTOR * in_hand_ms + MIN_STALL_MS
+
+
+def reported_state(state: str, in_hand_ms: float, elapsed_ms: float) -> str:
+    """The state that the heartbeat of a worker with work in progress reports."""
+    return STALLED if is_stalled(in_hand_ms, elapsed_ms) else state
+
+
+def remaining_ms(in_hand_ms: float, elapsed_ms: float) -> float:
+    """ms that work in progress takes yet: late work may be late by as much again, stalled work begins anew."""
+    return in_hand_ms if is_stalled(in_hand_ms, elapsed_ms) else abs(in_hand_ms - elapsed_ms)

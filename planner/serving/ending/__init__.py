@@ -1,0 +1,1 @@
+"""How a request ends, once, and which ids have ended."""

@@ -1,0 +1,221 @@
+"""Whether an image is the answer to its request, or the request goes on to the next level of a cascade.
+
+`EscalationLogic` decides in two phases, because scoring an image is input and output:
+
+    examine(plan, level, request) -> Keep       the image is the answer, unscored
+                                  -> Score      ask this discriminator for a confidence, then
+    decide(score, ...)            -> Keep       the image is the answer
+                                  -> Escalate   a job on the next level refines the image
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from planner.catalog.model import Catalog
+from planner.catalog.options import AS_IT_IS, ResolvedOptions, begins_at, resolve_options, resolved_ms
+from planner.serving.admission.admission import can_meet
+from planner.serving.ending.outcomes import as_score
+from planner.serving.requests import RequestValues
+from planner.serving.routing.cascades import cascade_of, judging_ms, keeps, may_escalate
+from schemas.messages import Cascade, GenerateOptions, Plan
+
+AS_REQUESTED = "kept as it is: the request asked for this level"
+
+Size = tuple[int, int]
+"""Width and height of an image in pixels."""
+WaitMs = Callable[[str], float]
+"""ms until the least loaded worker of a variant is free; infinite where no worker serves it."""
+
+
+class Refinement(NamedTuple):
+    """How the next level would generate the request: from noise, or by refining the draft from a step."""
+
+    variant: str
+    options: ResolvedOptions  # as the variant resolves the request's, with the step at which refining begins
+    from_step: int  # of `options.steps`; 0: from noise
+    run_ms: float  # predicted, of all its images in one call
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The image must be scored before it is decided; one value serves all images of a level under a plan."""
+
+    plan: Plan  # in force when scoring begins; the decision obeys it, too
+    cascade: Cascade
+    latency_ms: float  # of scoring one image
+    plain: dict[Sequence[Size], Refinement] = field(default_factory=dict, repr=False, compare=False)
+    """Image sizes -> how the next level refines them for a request without options, as most are."""
+
+    @property
+    def discriminator(self) -> str:
+        """Name of the discriminator to ask."""
+        return self.cascade.discriminator
+
+
+class Scored:
+    """The facts of an image once it is scored."""
+
+    __slots__ = ("asked", "confidence", "next_ms", "now_ms", "refinement", "request", "score", "sizes", "wait_ms")
+
+    def __init__(
+        self,
+        asked: Score,
+        request: RequestValues,
+        sizes: Sequence[Size],
+        confidence: float | None,
+        wait_ms: WaitMs,
+        now_ms: float,
+    ) -> None:
+        self.asked = asked
+        self.request = request
+        self.sizes = sizes  # of all images of the job
+        self.confidence = confidence  # of the worst of them; None: no discriminator answered
+        self.wait_ms = wait_ms
+        self.now_ms = now_ms
+        self.score = as_score(confidence)
+        self.refinement: Refinement | None = None  # once it was asked for
+        self.next_ms = 0.0  # that the next level needs, once it was asked for
+
+    def is_good(self) -> str:
+        """The reason of an image that is good enough."""
+        return f"{self._in_words()} >= threshold {self.asked.cascade.threshold:.3f}"
+
+    def is_doubtful(self) -> str:
+        """The reason of an image that is not good enough."""
+        threshold = self.asked.cascade.threshold
+        if self.score < threshold:
+            return f"{self._in_words()} < threshold {threshold:.3f}"
+        return f"{self._in_words()}, threshold 1 keeps nothing"
+
+    def is_late(self) -> str:
+        """The reason of an image that is not good enough, but must do."""
+        left_ms = (self.request.deadline_ms or 0) - self.now_ms
+        late = f"{self.asked.cascade.next_level} would need {self.next_ms:.0f} ms of {left_ms:.0f}"
+        return f"{self.is_doubtful()}, but no time left: {late}"
+
+    def _in_words(self) -> str:
+        if self.score == self.confidence:
+            return f"confidence {self.score:.3f}"
+        return f"confidence {self.confidence} counts as 0"
+
+
+class Keep(NamedTuple):
+    """The image is the answer."""
+
+    threshold: float | None  # None: not scored
+    why: str | Callable[[], str]
+
+    @property
+    def reason(self) -> str:
+        """Why, in words; put together only for those who ask."""
+        return self.why if isinstance(self.why, str) else self.why()
+
+
+class Escalate(NamedTuple):
+    """The request goes on to the next level, as a job that refines the image."""
+
+    next_level: str
+    how: Refinement
+    threshold: float
+    why: Callable[[], str]
+
+    @property
+    def reason(self) -> str:
+        """Why, in words; put together only for those who ask."""
+        return self.why()
+
+
+class EscalationLogic:
+    """The order of all checks between an image and the end of its request, or its next job."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._plan: Plan | None = None  # of which `_asked` is remembered
+        self._asked: dict[str, Score | Keep] = {}  # by level
+
+    def examine(self, plan: Plan, level: str, request: RequestValues) -> Keep | Score:
+        """Decide before an image is scored, by the plan in force.
+
+        Kept, if no cascade of the plan holds for its level, or the request asked for this level.
+        """
+        asked = self._ask(plan, level)
+        if isinstance(asked, Score) and not may_escalate(request, self._catalog):
+            return Keep(None, AS_REQUESTED)
+        return asked
+
+    def decide(
+        self,
+        asked: Score,
+        request: RequestValues,
+        sizes: Sequence[Size],
+        confidence: float | None,
+        wait_ms: WaitMs,
+        now_ms: float,
+    ) -> Keep | Escalate:
+        """Decide on an image once it is scored, by the plan under which it was examined.
+
+        Kept if confidence >= threshold, or the next level would miss the deadline. `wait_ms` is asked only of images
+        below the threshold; where it is infinite every deadline is missed, but without a deadline the request waits.
+        `sizes`: of all images of the job; `confidence`: of the worst of them.
+        Source: DiffServe 3.1 (keeps above t), HADIS 3.3 (keeps from t on: ours).
+        """
+        scored = Scored(asked, request, sizes, confidence, wait_ms, now_ms)
+        return self.keep_confident(scored) or self.keep_for_time(scored) or self.escalate(scored)
+
+    def keep_confident(self, scored: Scored) -> Keep | None:
+        """The image is good enough."""
+        cascade = scored.asked.cascade
+        return Keep(cascade.threshold, scored.is_good) if keeps(cascade, scored.score) else None
+
+    def keep_for_time(self, scored: Scored) -> Keep | None:
+        """The next level could not answer by the deadline."""
+        deadline_ms, asked = scored.request.deadline_ms, scored.asked
+        if deadline_ms is None:
+            return None
+        refinement = self._refine(scored)
+        after = self._ask(asked.plan, asked.cascade.next_level)
+        scoring_ms = after.latency_ms * scored.request.options.n if isinstance(after, Score) else 0.0
+        scored.next_ms = scored.wait_ms(refinement.variant) + refinement.run_ms + scoring_ms
+        if can_meet(deadline_ms, scored.now_ms + scored.next_ms):
+            return None
+        return Keep(asked.cascade.threshold, scored.is_late)
+
+    def escalate(self, scored: Scored) -> Escalate:
+        """The request goes on to the next level of its cascade."""
+        cascade = scored.asked.cascade
+        return Escalate(cascade.next_level, self._refine(scored), cascade.threshold, scored.is_doubtful)
+
+    def _ask(self, plan: Plan, level: str) -> Score | Keep:
+        if plan is not self._plan:
+            self._plan, self._asked = plan, {}
+        asked = self._asked.get(level)
+        if asked is None:
+            asked = self._asked[level] = self._first(plan, level)
+        return asked
+
+    def _first(self, plan: Plan, level: str) -> Score | Keep:
+        cascade = cascade_of(plan, level)
+        if cascade is None:
+            return Keep(None, f"the plan judges no images of {level}")
+        return Score(plan, cascade, judging_ms(plan, level, self._catalog))
+
+    def _refine(self, scored: Scored) -> Refinement:
+        if scored.refinement is None:
+            scored.refinement = self._remembered(scored)
+        return scored.refinement
+
+    def _remembered(self, scored: Scored) -> Refinement:
+        options, plain = scored.request.options, scored.asked.plain
+        if options is not AS_IT_IS and options != AS_IT_IS:
+            return self._resolve(scored.asked.cascade, options, scored.sizes)
+        sizes = tuple(scored.sizes)
+        if sizes not in plain:
+            plain[sizes] = self._resolve(scored.asked.cascade, options, sizes)
+        return plain[sizes]
+
+    def _resolve(self, cascade: Cascade, options: GenerateOptions, sizes: Sequence[Size]) -> Refinement:
+        variant = self._catalog.level(cascade.next_level)
+        from_step = begins_at(cascade.refine_from_step, variant, resolve_options(options, variant), sizes)
+        own = resolve_options(options, variant, from_step)
+        return Refinement(variant.name, own, from_step, resolved_ms(variant, own))

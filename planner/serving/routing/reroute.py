@@ -1,0 +1,89 @@
+"""Orphaned jobs: those on the topic of a variant that has lost its last worker, and where they go instead."""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from planner.catalog.model import Catalog
+from planner.observation.workers import SERVING, ReceivedHeartbeat, WorkerView, live_workers
+from planner.serving.decisions import ENDED, Ignored, Rejection
+from planner.serving.requests import ClassifiedValues
+from planner.serving.routing.escalation import Keep
+from planner.serving.routing.placement import Placement
+from planner.serving.routing.routing import Loads, RoutingLogic
+from schemas.messages import Plan
+
+POLL_MS: Final = 2000.0  # between two searches for orphaned jobs
+
+
+def orphaned_variants(variants: Iterable[str], plan: Plan, workers: Iterable[WorkerView]) -> list[str]:
+    """The variants that no live worker serves or is on its way to, by name.
+
+    `workers`: the live ones with what `plan`, the one in force, allocates to them. There is none while the plan counts
+    on a worker that is gone, for the next plan may give the variant another one; nor while no worker serves anything,
+    for there is nowhere to go.
+    """
+    live = list(workers)
+    if plan.allocation.keys() - {worker.worker_id for worker in live}:
+        return []
+    if not any(worker.state in SERVING for worker in live):
+        return []
+    held = {worker.variant for worker in live} | {worker.home for worker in live}
+    return sorted(set(variants) - held)
+
+
+class RemainsInQueue(NamedTuple):
+    """The job stays where it lies."""
+
+    why: str
+
+
+WAITS_FOR_MODEL = RemainsInQueue("waits for the model that it names")
+
+
+class OrphanRouting:
+    """Decides on orphaned jobs: those on the topic of a variant that has lost its last worker.
+
+    The live rerouter (`agents/router/reroute.py`) and the simulator's call it every POLL_MS.
+    """
+
+    def __init__(self, catalog: Catalog, routing: RoutingLogic, silent_ms: int) -> None:
+        """`silent_ms`: a worker without a heartbeat for longer is gone."""
+        self._catalog = catalog
+        self._routing = routing
+        self._silent_ms = silent_ms
+
+    def orphaned(self, plan: Plan | None, heartbeats: Mapping[str, ReceivedHeartbeat], now_ms: int) -> list[str]:
+        """The variants whose jobs go elsewhere now; `heartbeats`: the last one of each worker."""
+        if plan is None:
+            return []
+        return orphaned_variants(
+            self._catalog.variants, plan, live_workers(heartbeats, now_ms, self._silent_ms, plan.allocation)
+        )
+
+    def reroute(
+        self,
+        classified: ClassifiedValues,
+        variant: str,
+        plan: Plan,
+        loads: Loads,
+        now_ms: float,
+        *,
+        has_ended: bool,
+        has_draft: bool,
+    ) -> Placement | Rejection | Keep | Ignored | RemainsInQueue:
+        """Decide on an orphaned job of `variant`.
+
+        A job that was to replace a draft leaves the draft as the answer, as where the next level has no time. Any other
+        is decided on anew by the plan in force. It was admitted before, so it is not shed and no backlog is too long.
+        It stays in its queue where nobody serves the level that it would go to: it names its model, or no level has a
+        worker.
+        """
+        if has_ended:
+            return ENDED
+        if has_draft:
+            return Keep(None, f"nobody serves {variant} any more; the draft was kept")
+        decision = self._routing.reroute(classified, plan, loads, now_ms)
+        if isinstance(decision, Placement) and math.isinf(loads.wait_ms(decision.variant)):
+            return WAITS_FOR_MODEL
+        return decision

@@ -1,0 +1,422 @@
+"""The router's decision on a request: a placement on a level, its rejection, or nothing.
+
+`RoutingLogic.route` holds the order of all checks. The live role (`agents/router/role.py`) and the simulator's
+(`replay/simulation/roles/router.py`) call it; they only read and write.
+
+    options in range       else InvalidRequest is raised
+    no result, no job yet  else Ignored
+    admitted by the plan   else REJECTED, shed; a tenant that floods has the smaller part of what is admitted
+    room in the backlog    else a cheaper level, or REJECTED, overloaded; not where others fill the backlog
+    before its deadline    else a cheaper level, or EXPIRED, deadline
+    options honoured       else REJECTED, unhonoured, where the request is strict
+    within its quota       else REJECTED, quota or overloaded; last, so that no rejection costs a token
+"""
+
+import math
+import sys
+from collections.abc import Container, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from planner.catalog.entries import expected_steps, reuse_step, variant_of
+from planner.catalog.model import Catalog
+from planner.catalog.option_limits import MAX_IMAGES, QUALITIES, TIERS, check_options
+from planner.catalog.options import AS_IT_IS, ResolvedOptions, resolve_options, resolved_ms
+from planner.serving.admission.admission import can_meet, is_admitted, level_in_time, predicted_finish_ms
+from planner.serving.decisions import DEADLINE, ENDED, IN_FLIGHT, OVERLOADED, SHED, UNHONOURED, Ignored, Rejection
+from planner.serving.requests import ClassifiedValues, RequestValues, Work
+from planner.serving.routing.cascades import judging_ms, may_escalate
+from planner.serving.routing.placement import (
+    CHEAPER,
+    DEARER,
+    Choice,
+    Placement,
+    choices_of,
+    only_choice,
+    route_of,
+    sample,
+)
+from schemas.messages import Admission, GenerateOptions, Plan, Status
+
+ANY_BACKLOG_MS = sys.float_info.max  # infinite is the wait for a level that nobody serves
+INTERACTIVE, ANY_QUALITY = "interactive", "auto"
+NOBODY: Container[str] = frozenset()
+
+
+class Loads(Protocol):
+    """The loads of the workers at one moment, as one sender sees them."""
+
+    def wait_ms(self, variant: str) -> float:
+        """Time until the least loaded worker of a variant is free; infinite where nobody serves it."""
+        ...
+
+    def serving(self) -> int:
+        """Number of workers that take new jobs, of all variants."""
+        ...
+
+
+class TenantRights(Protocol):
+    """Protocol of tenants' rights; `planner.serving.admission.tenants.Rights`, or that class behind a lock."""
+
+    def is_open(self, request_id: str, now_ms: int) -> bool:
+        """Whether the request was admitted of late and has not ended."""
+        ...
+
+    def admission_of(self, admission: Admission | None, tier: str, tenant: str, now_ms: float) -> Admission | None:
+        """Return the share of the tenant's requests that the plan admits; the tenant has sent one more."""
+        ...
+
+    def is_crowded_out(self, tenant: str, allowed_ms: float) -> bool:
+        """Whether the backlog is that of other tenants."""
+        ...
+
+    def refuse(self, work: Work, allowed_ms: float, now_ms: int) -> Rejection | None:
+        """Why the tenant may not have this work now; None: it is open, and its tokens are taken."""
+        ...
+
+    def ended(self, request_id: str) -> None:
+        """The work of the request is open no more."""
+        ...
+
+
+class BacklogLimits(NamedTuple):
+    """The longest waits before a level up to which requests are admitted to it, by tier."""
+
+    interactive_ms: float
+    others_ms: float
+
+    def of(self, tier: str) -> float:
+        """The limit of a tier."""
+        return self.interactive_ms if tier == INTERACTIVE else self.others_ms
+
+
+NO_LIMITS = BacklogLimits(ANY_BACKLOG_MS, ANY_BACKLOG_MS)
+
+
+def backlog_limits(max_backlog_s: float, interactive_headroom: float) -> BacklogLimits:
+    """`interactive_headroom`: share of `max_backlog_s` that only interactive requests may use."""
+    return BacklogLimits(1000 * max_backlog_s, 1000 * max_backlog_s * (1 - interactive_headroom))
+
+
+class Resolved(NamedTuple):
+    """How a level serves a request's options, and the predicted time of the job."""
+
+    options: ResolvedOptions
+    run_ms: float
+
+
+class _Level:
+    """The catalog's facts of a level, looked up once for all requests."""
+
+    def __init__(self, name: str, catalog: Catalog) -> None:
+        self.variant = catalog.level(variant_of(name))
+        self.name = self.variant.name
+        self.first_step = reuse_step(name)  # of "heavy~k4": 4, with a similar past image
+        self.cheaper = [variant.name for variant in catalog.cheaper_than(self.name)]
+        self.dearer = [variant.name for variant in catalog.dearer_than(self.name)]
+
+    def resolve(self, options: GenerateOptions) -> Resolved:
+        settled = resolve_options(options, self.variant)
+        if self.first_step:  # a request that sets the steps skips the same share of them
+            settled = settled._replace(refine_from_step=self.first_step * settled.steps // self.variant.steps)
+        return Resolved(settled, resolved_ms(self.variant, settled))
+
+
+class _Levels(dict[str, _Level]):
+    def __init__(self, catalog: Catalog) -> None:
+        super().__init__()
+        self._catalog = catalog
+
+    def __missing__(self, name: str) -> _Level:
+        self[name] = _Level(name, self._catalog)
+        return self[name]
+
+
+class _PlanFacts:
+    """The facts of a plan that hold for all requests, computed once per plan."""
+
+    def __init__(self, plan: Plan, catalog: Catalog, levels: _Levels) -> None:
+        self.plan = plan
+        self._only = only_choice(plan)
+        self._choices: dict[int, list[Choice]] = {}  # by the id of a route of the plan
+        self.allocated = frozenset(plan.allocation.values())
+        self._catalog = catalog
+        self._judging_ms: dict[str, float] = {}
+        self.plain = _Costs(AS_IT_IS, 1, levels, self)  # of most requests
+
+    def choose(self, classified: ClassifiedValues) -> Choice:
+        """Choose as `choose_level` does; the choices of a route are sorted once."""
+        hardness = classified.hardness
+        if self._only is not None and 0.0 <= hardness <= 1.0:
+            return self._only
+        route = route_of(self.plan, hardness, classified.classes)
+        choices = self._choices.get(id(route))
+        if choices is None:
+            choices = self._choices[id(route)] = choices_of(route)
+        return sample(choices, classified.request.request_id)
+
+    def expected_ms(self, level: str, resolved: "Resolved") -> float:
+        """Mean run time on a level: where the plan says how often a stored latent is found, a miss runs in full."""
+        step = resolved.options.refine_from_step
+        if not step or self.plan.reuse is None:
+            return resolved.run_ms
+        steps, hit_rate = resolved.options.steps, self.plan.reuse.hits.get(level, 0.0)
+        return resolved.run_ms * expected_steps(hit_rate, step, steps) / (steps - step)
+
+    def judging_ms(self, level: str) -> float:
+        found = self._judging_ms.get(level)
+        if found is None:
+            found = self._judging_ms[level] = judging_ms(self.plan, level, self._catalog)
+        return found
+
+
+class _Costs:
+    """The cost of requests with these options on each level; `judged` of their images are scored."""
+
+    def __init__(self, options: GenerateOptions, judged: int, levels: _Levels, facts: _PlanFacts) -> None:
+        self._options, self._judged, self._levels, self._facts = options, judged, levels, facts
+        self._resolved: dict[str, Resolved] = {}
+        self._total_ms: dict[str, float] = {}
+        self._placements: dict[tuple[str, float, str], Placement] = {}
+
+    def _resolve(self, level: str) -> Resolved:
+        if level not in self._resolved:
+            found = self._levels[level].resolve(self._options)
+            self._resolved[level] = Resolved(found.options, self._facts.expected_ms(level, found))
+        return self._resolved[level]
+
+    def total_ms(self, level: str) -> float:
+        """Run time of the job, and the time to judge its images."""
+        total_ms = self._total_ms.get(level)
+        if total_ms is None:
+            total_ms = self._resolve(level).run_ms + self._judged * self._facts.judging_ms(level)
+            self._total_ms[level] = total_ms
+        return total_ms
+
+    def placement(self, level: str, probability: float, fallback: str = "") -> Placement:
+        """The placement on a level."""
+        key = level, probability, fallback
+        placement = self._placements.get(key)
+        if placement is None:
+            options, run = self._resolve(level)
+            placement = Placement(level, self._levels[level].name, options, run, probability, fallback)
+            self._placements[key] = placement
+        return placement
+
+
+class RoutingLogic:
+    """Decides on requests, one by one. Knows no clock, no topic and no policy; obeys any plan.
+
+    One owner: `route` is not called by two threads at a time.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        limits: BacklogLimits,
+        rights: TenantRights | None = None,
+        ended: Container[str] = NOBODY,
+    ) -> None:
+        """`rights`: None: tenants have no quotas and no shares. `ended`: ids of the requests that have a result."""
+        self._catalog = catalog
+        self._limits = limits
+        self._rights = rights
+        self._ended = ended
+        self._levels = _Levels(catalog)
+        self._facts: _PlanFacts | None = None
+        cheapest, best = catalog.cheapest().name, catalog.best().name
+        self._level_of_quality = {"low": cheapest, "medium": cheapest, "high": best}
+
+    def route(
+        self, classified: ClassifiedValues, plan: Plan, loads: Loads, now_ms: float
+    ) -> Placement | Rejection | Ignored:
+        """Decide on a classified request under the plan in force. A placement opens the request: see `abandon`.
+
+        Where nobody serves its level or a cheaper one the request goes to a dearer one that has room and time for it.
+        Where nobody serves any of these it is placed nevertheless, and waits for a worker or its deadline.
+
+        Raises:
+            InvalidRequest: an option is out of range or misspelt.
+            InvalidPlan: the plan has no route for the request.
+        """
+        request = classified.request
+        if request.quality not in QUALITIES or request.tier not in TIERS or request.options is not AS_IT_IS:
+            check_options(request, MAX_IMAGES)  # who wrote the record may not have
+        return (
+            self._ignored(request, now_ms)
+            or self._shed(request, plan, now_ms)
+            or self._admitted(classified, plan, loads, now_ms)
+        )
+
+    def abandon(self, request_id: str) -> None:
+        """The request that was placed gets no job, or has ended: its tenant has its share again."""
+        if self._rights is not None:
+            self._rights.ended(request_id)
+
+    def reroute(self, classified: ClassifiedValues, plan: Plan, loads: Loads, now_ms: float) -> Placement | Rejection:
+        """Decide anew on a request that was admitted before: no backlog is too long, nothing is shed or charged."""
+        placed = self._placed(classified, plan, loads, now_ms, ANY_BACKLOG_MS)
+        if isinstance(placed, Rejection):
+            return placed
+        return self._unhonoured(classified.request, placed, loads, now_ms) or placed
+
+    def _ignored(self, request: RequestValues, now_ms: float) -> Ignored | None:
+        if request.request_id in self._ended:
+            self.abandon(request.request_id)
+            return ENDED
+        if self._rights is not None and self._rights.is_open(request.request_id, int(now_ms)):
+            return IN_FLIGHT
+        return None
+
+    def _shed(self, request: RequestValues, plan: Plan, now_ms: float) -> Rejection | None:
+        admission = plan.admission
+        if self._rights is not None:
+            admission = self._rights.admission_of(admission, request.tier, request.tenant, now_ms)
+        if admission is None or is_admitted(admission, request.request_id, request.tier):
+            return None
+        return Rejection(Status.REJECTED, SHED, admission.reason, admission.retry_after_ms)
+
+    def _admitted(
+        self, classified: ClassifiedValues, plan: Plan, loads: Loads, now_ms: float
+    ) -> Placement | Rejection | Ignored:
+        request = classified.request
+        placed = self._placed(classified, plan, loads, now_ms, self._limits.of(request.tier))
+        if isinstance(placed, Rejection):
+            if placed.code != OVERLOADED or not self._is_crowded_out(request, loads):
+                return placed
+            placed = self._placed(classified, plan, loads, now_ms, ANY_BACKLOG_MS)
+            if isinstance(placed, Rejection):
+                return placed
+        return (
+            self._unhonoured(request, placed, loads, now_ms)
+            or self._beyond_rights(request, placed, loads, now_ms)
+            or self._ended_meanwhile(request)
+            or placed
+        )
+
+    def _unhonoured(self, request: RequestValues, placed: Placement, loads: Loads, now_ms: float) -> Rejection | None:
+        del loads, now_ms
+        if not placed.options.overridden or not request.options.strict:
+            return None
+        what = "; ".join(placed.options.overridden)
+        reason = f"{placed.level} does not honour {what}; drop strict, or ask for what it does"
+        return Rejection(Status.REJECTED, UNHONOURED, reason)
+
+    def _beyond_rights(
+        self, request: RequestValues, placed: Placement, loads: Loads, now_ms: float
+    ) -> Rejection | None:
+        if self._rights is None:
+            return None
+        work = Work(request.request_id, request.tenant, request.options.n, placed.run_ms)
+        return self._rights.refuse(work, self._allowed_ms(loads), int(now_ms))
+
+    def _ended_meanwhile(self, request: RequestValues) -> Ignored | None:
+        """A result that came before the request was open: nobody else would close it."""
+        if request.request_id not in self._ended:
+            return None
+        self.abandon(request.request_id)
+        return ENDED
+
+    def _is_crowded_out(self, request: RequestValues, loads: Loads) -> bool:
+        """Whether others make up the backlog, so that it is no reason to reject a tenant below its share."""
+        return self._rights is not None and self._rights.is_crowded_out(request.tenant, self._allowed_ms(loads))
+
+    def _allowed_ms(self, loads: Loads) -> float:
+        """Work that may be open in all."""
+        return self._limits.interactive_ms * max(1, loads.serving())
+
+    def _placed(
+        self, classified: ClassifiedValues, plan: Plan, loads: Loads, now_ms: float, limit_ms: float
+    ) -> Placement | Rejection:
+        """The requested level, or another one where the backlog or the deadline asks for it."""
+        request, facts = classified.request, self._facts
+        if facts is None or facts.plan is not plan:
+            facts = self._facts = _PlanFacts(plan, self._catalog, self._levels)
+        options = request.options
+        if request.quality == ANY_QUALITY and (options is AS_IT_IS or options == AS_IT_IS):
+            costs, requested = facts.plain, facts.choose(classified)
+        else:
+            costs, requested = self._costs(request, facts), self._requested(classified, facts)
+        level = requested.level
+        wait_ms, total_ms = loads.wait_ms(self._levels[level].name), costs.total_ms(level)
+        is_in_time = can_meet(request.deadline_ms, predicted_finish_ms(now_ms, wait_ms, total_ms))
+        if wait_ms <= limit_ms and is_in_time:
+            return costs.placement(level, requested.probability)
+        other = self._other_level(requested, request, costs, loads, now_ms, limit_ms)
+        if isinstance(other, Rejection):
+            return other
+        if other == level:
+            return costs.placement(level, requested.probability)
+        return costs.placement(other, 0.0, CHEAPER if other in self._levels[level].cheaper else DEARER)
+
+    def _costs(self, request: RequestValues, facts: _PlanFacts) -> _Costs:
+        judged = request.options.n if may_escalate(request, self._catalog) else 0
+        return _Costs(request.options, judged, self._levels, facts)
+
+    def _requested(self, classified: ClassifiedValues, facts: _PlanFacts) -> Choice:
+        """The model that the request names, else the level of its quality, else the plan's draw.
+
+        low, medium: the cheapest level. high: the best level. auto: the plan's draw. A quality whose level the plan
+        gives no worker counts as auto; a named model waits for a worker. A probability of 0 says that the request
+        itself decided, so that no other level stands in for this one.
+        """
+        request = classified.request
+        if request.options.model in self._catalog.variants:
+            return Choice(request.options.model, 0.0)
+        if request.quality != ANY_QUALITY:
+            level = self._level_of_quality.get(request.quality, "")
+            if level in facts.allocated:
+                return Choice(level, 0.0)
+        return facts.choose(classified)
+
+    def _other_level(
+        self,
+        requested: Choice,
+        request: RequestValues,
+        costs: _Costs,
+        loads: Loads,
+        now_ms: float,
+        limit_ms: float,
+    ) -> str | Rejection:
+        """Choose another level for a request whose requested level has no room or no time.
+
+        Source of the predictive drop: DiffServe 4.1.
+        """
+        wanted, deadline_ms = requested.level, request.deadline_ms
+        may_move = requested.probability > 0
+        cheaper = self._levels[wanted].cheaper if may_move else []
+        dearer = self._levels[wanted].dearer if may_move else []
+        wait_ms = {level: loads.wait_ms(self._levels[level].name) for level in (wanted, *cheaper)}
+        admitted = with_room(wanted, cheaper, wait_ms, limit_ms)
+        if isinstance(admitted, Rejection):
+            return admitted
+        candidates = (admitted, *cheaper)
+        if all(math.isinf(wait_ms[level]) for level in candidates):
+            for level in dearer:
+                wait = loads.wait_ms(self._levels[level].name)
+                finish_ms = predicted_finish_ms(now_ms, wait, costs.total_ms(level))
+                if wait <= limit_ms and can_meet(deadline_ms, finish_ms):
+                    return level
+            return admitted
+        finish = {level: predicted_finish_ms(now_ms, wait_ms[level], costs.total_ms(level)) for level in candidates}
+        in_time = level_in_time(admitted, cheaper, deadline_ms, finish)
+        if in_time is None:
+            reason = f"no level would have met deadline_ms {deadline_ms}: it was {now_ms} when routed"
+            return Rejection(Status.EXPIRED, DEADLINE, reason)
+        return in_time
+
+
+def with_room(wanted: str, cheaper: Sequence[str], wait_ms: Mapping[str, float], limit_ms: float) -> str | Rejection:
+    """The wanted level, else the first cheaper one whose predicted wait is within `limit_ms`, else a rejection.
+
+    `wait_ms`: level -> ms until its least loaded worker is free; infinite where nobody serves it. Such a level is
+    returned if it is the wanted one and no cheaper one is served (the request waits for a worker, or for its deadline),
+    and never otherwise. `cheaper` is empty for a request that does not allow another level.
+    """
+    for level in (wanted, *cheaper):
+        if wait_ms[level] <= limit_ms:
+            return level
+    if math.isinf(wait_ms[wanted]):
+        return wanted
+    seconds = wait_ms[wanted] / 1000
+    reason = f"{seconds:.1f} s of work wait before {wanted}; up to {limit_ms / 1000:.1f} s are admitted"
+    return Rejection(Status.REJECTED, OVERLOADED, reason, math.ceil(wait_ms[wanted] - limit_ms))

@@ -1,0 +1,177 @@
+"""Followers: they read whole topics without a group, for as long as a process runs."""
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, Message, TopicPartition
+
+from schemas.errors import PochadeError, UnknownSchema
+from schemas.later import LATER
+from schemas.record import Incoming
+from schemas.topics import full_name
+from streams import metrics
+from streams.kafka.consumers.consumer_factory import open_consumer
+from streams.kafka.consumers.polling import incoming, poll_batch
+from streams.kafka.errors import TRANSIENT, partitions_of
+from streams.settings import Settings
+
+log = logging.getLogger(__name__)
+
+POLL_S = 2.0  # between two looks at whether the broker refuses: new rights reach it a moment after they were granted
+CLOSE_S = 30.0  # for the record in hand
+MAX_SET_ASIDE = 2000  # records of unknown schemas that a follower keeps until it can read them
+
+
+class TopicTailer:
+    """Reads every partition of a topic without a group, from the beginning, the end, or a moment, for ever.
+
+    `on_record` is called in one thread, in offset order per partition; what it raises is logged and counted, and never
+    ends the following. Of records whose schema is unknown the newest of each key is handed over again once it is known,
+    unless a newer one of that key could be read. `is_caught_up` is set when everything that was there at the start
+    has been handed over.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        topics: Sequence[str],
+        on_record: Callable[[Incoming], None],
+        *,
+        since_ms: int | None = 0,  # epoch ms; 0: the beginning; None: only what comes from now on
+        isolation: str = "read_committed",
+    ) -> None:
+        self._settings = settings
+        self._topics = topics
+        self._on_record = on_record
+        self._since_ms = since_ms
+        self.is_caught_up = threading.Event()
+        self._denied = ""  # why this user may not read, if that was the last error
+        self._stopping = threading.Event()
+        self._set_aside: OrderedDict[tuple[str, bytes | None], Incoming] = OrderedDict()  # by topic and key
+        self._schemas_known = LATER.count
+        self._offset: int | None = None  # where to begin, if that is known
+        self._consumer = open_consumer(settings, "follower", {"isolation.level": isolation})
+        self._thread = threading.Thread(target=self._run, name=f"follow-{'-'.join(topics)}", daemon=True)
+
+    def start(self, offset: int | None = None) -> "TopicTailer":
+        """Begin in a thread of its own; at an offset, where it is given, of a topic with one partition."""
+        self._offset = offset
+        self._thread.start()
+        return self
+
+    def close(self) -> None:
+        """Stop and release the client; one whose thread hangs in `on_record` is left to the end of the process."""
+        self._stopping.set()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(CLOSE_S)
+            if self._thread.is_alive():  # closing its client under its feet would end the process
+                log.error("a follower of %s did not stop within %g s: it hangs in a record", self._topics, CLOSE_S)
+                return
+        self._consumer.close()
+
+    def wait_caught_up(self, timeout_s: float) -> None:
+        """Block until the past is read.
+
+        Raises:
+            PochadeError: the broker did not answer in time, or this user may not read.
+        """
+        names, end_s = ", ".join(self._topics), time.monotonic() + timeout_s
+        while not self.is_caught_up.wait(max(0.0, min(POLL_S, end_s - time.monotonic()))):
+            self.raise_if_denied()
+            if time.monotonic() >= end_s:
+                reachable = "is the broker reachable?"
+                raise PochadeError(f"could not read {names} to its end within {timeout_s:g} s: {reachable}")
+
+    def raise_if_denied(self) -> None:
+        """Raise PochadeError if the broker said last that this user may not read."""
+        if self._denied:
+            rights = "`pochade topics acls` prints the rights of each role and client"
+            raise PochadeError(f"this user may not read {', '.join(self._topics)}: {self._denied}; {rights}")
+
+    def _meet(self, error: KafkaError) -> None:
+        self._denied = error.str() if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED else ""
+
+    def _run(self) -> None:
+        behind = self._assign()
+        while not self._stopping.is_set():
+            for message in poll_batch(self._consumer, 500, 0.1):
+                error = message.error()
+                if error is None:
+                    self._hand_over(message)
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    behind.discard((message.topic() or "", message.partition() or 0))
+                elif error.code() not in TRANSIENT:
+                    self._meet(error)
+                    log.error("cannot read %s: %s; trying on", self._topics, error)
+                    self._stopping.wait(1)
+            self._retry_set_aside()
+            if not behind:
+                self.is_caught_up.set()
+
+    def _hand_over(self, message: Message) -> None:
+        try:
+            self._take_in(incoming(message, self._settings.kafka.prefix))
+        except Exception:  # one record that cannot be used must not hide those behind it
+            metrics.UNUSABLE.labels("-".join(self._topics)).inc()
+            log.exception("a follower of %s could not use a record", self._topics)
+
+    def _take_in(self, record: Incoming) -> None:
+        place = record.topic, record.key
+        self._set_aside.pop(place, None)
+        try:
+            self._on_record(record)
+        except UnknownSchema as error:
+            metrics.UNUSABLE.labels("-".join(self._topics)).inc()
+            if not self._set_aside:  # of more that follow no lines: it may be every heartbeat
+                at = f"{record.topic} {record.partition}@{record.offset}"
+                log.warning("a follower sets records aside, from %s on: %s", at, error)
+            self._set_aside[place] = record
+            if len(self._set_aside) > MAX_SET_ASIDE:
+                self._set_aside.popitem(last=False)
+
+    def _retry_set_aside(self) -> None:
+        """Hand over what was set aside, once more schemas are known."""
+        if self._schemas_known == LATER.count:
+            return
+        self._schemas_known = LATER.count
+        for record in list(self._set_aside.values()):
+            try:
+                self._take_in(record)
+            except Exception:
+                metrics.UNUSABLE.labels("-".join(self._topics)).inc()
+                log.exception("a follower of %s could not use a record", self._topics)
+
+    def _assign(self) -> set[tuple[str, int]]:
+        """Begin at the starts; the partitions whose past is still to be read."""
+        while not self._stopping.is_set():
+            try:
+                starts = [start for topic in self._topics for start in self._starts(topic)]
+                self._consumer.assign(starts)
+                return {(tp.topic, tp.partition) for tp in starts}
+            except KafkaException as error:
+                self._meet(error.args[0])
+                log.warning("cannot follow %s yet: %s", self._topics, error)
+                self._stopping.wait(0.5)
+        return set()
+
+    def _starts(self, topic: str) -> list[TopicPartition]:
+        name = full_name(self._settings.kafka.prefix, topic)
+        partitions = partitions_of(self._consumer, name, 5)
+        if self._offset is not None:
+            return [TopicPartition(name, p, self._offset) for p in partitions]
+        if not self._since_ms:
+            start = OFFSET_END if self._since_ms is None else OFFSET_BEGINNING
+            return [TopicPartition(name, p, start) for p in partitions]
+        asked = [TopicPartition(name, p, self._since_ms) for p in partitions]
+        # the ends before the question: OFFSET_END would be looked up later, past what is written in between
+        ends = {p: self._consumer.get_watermark_offsets(TopicPartition(name, p), timeout=10)[1] for p in partitions}
+        starts = self._consumer.offsets_for_times(asked, timeout=10)
+        for tp in starts:
+            if tp.error is not None:
+                raise KafkaException(tp.error)
+        return [
+            TopicPartition(name, tp.partition, tp.offset if tp.offset >= 0 else ends[tp.partition]) for tp in starts
+        ]

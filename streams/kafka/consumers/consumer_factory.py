@@ -1,0 +1,35 @@
+"""The one place that opens consumers: readers without a group, and members of one."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import Consumer
+
+from streams.kafka.clients import ClusterSettings, client_config
+
+AT_AN_END_MS = 10  # that a broker waits for more where the answer is empty; its default is half a second
+
+
+def open_consumer(cluster: ClusterSettings, name: str, properties: Mapping[str, Any] | None = None) -> Consumer:
+    """Open a reader of committed records that commits nothing and joins no group; it reports each partition's end.
+
+    `name`: brokers know it by PREFIX.NAME. `properties`: librdkafka's own, which win.
+
+    Raises:
+        PochadeError: no broker is configured and none runs.
+    """
+    reading: dict[str, Any] = {
+        **client_config(cluster),
+        "group.id": f"{cluster.kafka.prefix}.{name}",  # librdkafka wants one; it is never joined
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "earliest",
+        "fetch.wait.max.ms": 100,
+    }
+    return Consumer(reading | dict(properties or {}))
+
+
+def open_member(member: Mapping[str, Any], properties: Mapping[str, Any]) -> Consumer:
+    """A member of a group. `member`: how it begins (`streams.kafka.groups.groups.member_config`); `properties` win."""
+    return Consumer({**member, "auto.offset.reset": "earliest", "fetch.wait.max.ms": 100, **properties})

@@ -1,0 +1,86 @@
+"""How a worker takes jobs; what is late is not done, and what hangs is not waited for."""
+
+import pytest
+
+from planner.serving.dispatch.worker import (
+    MIN_STALL_MS,
+    STALL_FACTOR,
+    WINDOW_MS,
+    WorkerLogic,
+    group_by_call,
+    is_stalled,
+    remaining_ms,
+    updated_pace,
+    window,
+)
+from tests.builders import a_variant
+
+RUN_MS = 200.0
+TOO_LATE_MS = STALL_FACTOR * RUN_MS + MIN_STALL_MS
+
+
+@pytest.mark.parametrize(("call_ms", "jobs"), [(20.0, 10), (150.0, 1), (WINDOW_MS / 2, 2), (5000.0, 1)])
+def test_a_window_holds_200_ms_of_calls_and_one_at_least(call_ms: float, jobs: int) -> None:
+    assert window(a_variant(latency_ms={1: call_ms}), 1) == jobs
+
+
+def test_a_window_of_batches_holds_whole_ones() -> None:
+    assert window(a_variant(latency_ms={1: 20.0, 4: 44.0}), 4) == 4 * 4
+
+
+def test_jobs_that_are_generated_alike_share_a_call_in_the_order_of_the_first() -> None:
+    assert group_by_call([3, 0, 3, 5, 0], lambda step: step) == [[3, 3], [0, 0], [5]]
+    assert group_by_call([], lambda step: step) == []
+
+
+def test_the_pace_follows_what_jobs_take_of_late() -> None:
+    pace = 1.0
+    for _ in range(200):
+        pace = updated_pace(pace, 80.0, 200.0)
+    assert pace == pytest.approx(0.4, abs=1e-3)
+    assert updated_pace(1.0, 200.0, 200.0) == 1.0
+
+
+def test_work_in_time_has_the_rest_before_it() -> None:
+    assert remaining_ms(RUN_MS, 50.0) == 150.0
+
+
+def test_late_work_is_expected_to_be_late_by_as_much_again() -> None:
+    assert remaining_ms(RUN_MS, 500.0) == 300.0
+
+
+@pytest.mark.parametrize(("elapsed_ms", "does"), [(RUN_MS, False), (TOO_LATE_MS, False), (TOO_LATE_MS + 1, True)])
+def test_work_hangs_when_it_is_later_than_any_slow_machine_makes_it(elapsed_ms: float, does: bool) -> None:
+    assert is_stalled(RUN_MS, elapsed_ms) is does
+
+
+def test_work_that_hangs_for_an_hour_is_no_hour_of_work() -> None:
+    assert remaining_ms(RUN_MS, 3_600_000.0) == RUN_MS
+
+
+def test_a_window_is_split_into_calls_and_takes_as_long_as_all_of_them_at_the_pace_of_recent_jobs() -> None:
+    logic = WorkerLogic(a_variant(latency_ms={1: 20.0, 4: 44.0}))
+    batches, run_ms = logic.begin([1, 2, 3, 4, 5], 4)
+    assert batches == [[1, 2, 3, 4], [5]]
+    assert run_ms == 64.0
+    logic.pace = 0.5
+    assert logic.begin([1], 4) == ([[1]], 10.0)
+
+
+def test_a_job_counts_in_the_pace_whether_or_not_it_is_in_time() -> None:
+    logic = WorkerLogic(a_variant(latency_ms={1: 20.0}))
+    assert logic.is_in_time(None, 20.0, 5.0, 0.0)
+    assert logic.pace == 1.0
+    assert logic.is_in_time(15.0, 10.0, 5.0, 0.0)
+    assert logic.pace < 1.0
+    slower = logic.pace
+    assert not logic.is_in_time(14.0, 10.0, 5.0, 0.0)
+    assert logic.pace < slower
+
+
+def test_heartbeats_go_by_the_pace_at_the_end_of_the_last_window() -> None:
+    logic = WorkerLogic(a_variant(latency_ms={1: 20.0}))
+    logic.is_in_time(None, 10.0, 0.0, 0.0)
+    assert logic.waiting_ms(3) == 60.0
+    logic.end()
+    assert logic.waiting_ms(3) == 60.0 * logic.pace

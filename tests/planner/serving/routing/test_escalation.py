@@ -1,0 +1,62 @@
+"""Kept or generated again."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.serving.routing.escalation import Escalate, EscalationLogic, Keep, Score
+from tests.builders import NOW_MS, a_cascade, a_catalog, a_plan, a_request
+
+CATALOG = a_catalog()
+HEAVY_MS = 200.0  # of one image
+
+
+def judged(
+    confidence: float | None, threshold: float = 0.5, deadline_ms: int | None = None, wait_ms: float = 0
+) -> Keep | Escalate:
+    logic, request = EscalationLogic(CATALOG), a_request(deadline_ms=deadline_ms)
+    asked = logic.examine(a_plan(cascades=(a_cascade(threshold=threshold),)), "light", request)
+    assert isinstance(asked, Score)
+    return logic.decide(asked, request, [(32, 32)], confidence, lambda _variant: wait_ms, NOW_MS)
+
+
+@given(st.floats(0, 1), st.floats(0, 1, exclude_max=True))
+def test_an_image_is_kept_from_the_threshold_on(confidence: float, threshold: float) -> None:
+    verdict = judged(confidence, threshold)
+    assert isinstance(verdict, Keep) == (confidence >= threshold)
+    assert verdict.threshold == threshold
+    assert isinstance(verdict, Keep) or verdict.next_level == "heavy"
+
+
+@given(st.floats(0, 1))
+def test_threshold_zero_keeps_everything_and_one_nothing(confidence: float) -> None:
+    assert isinstance(judged(confidence, 0.0), Keep)
+    assert isinstance(judged(confidence, 1.0), Escalate)
+
+
+def test_without_a_cascade_for_the_level_the_image_is_kept() -> None:
+    assert EscalationLogic(CATALOG).examine(a_plan(), "heavy", a_request()) == Keep(
+        None, "the plan judges no images of heavy"
+    )
+
+
+def test_a_doubtful_image_is_kept_when_a_better_one_would_be_late_and_the_reason_says_so() -> None:
+    assert isinstance(judged(0.1, deadline_ms=NOW_MS + 200), Escalate)
+    verdict = judged(0.1, deadline_ms=NOW_MS + 199)
+    assert isinstance(verdict, Keep)
+    assert "no time left: heavy would need 200 ms of 199" in verdict.reason
+
+
+def test_nobody_serving_the_next_level_is_no_time_left_unless_there_is_no_deadline() -> None:
+    assert isinstance(judged(0.1, deadline_ms=2**60, wait_ms=math.inf), Keep)
+    assert isinstance(judged(0.1, wait_ms=math.inf), Escalate)
+
+
+@pytest.mark.parametrize("confidence", [math.nan, None, math.inf])
+def test_a_confidence_that_is_no_number_counts_as_zero_and_the_reason_says_so(confidence: float | None) -> None:
+    verdict = judged(confidence)
+    assert isinstance(verdict, Escalate)
+    assert f"confidence {confidence} counts as 0" in verdict.reason
+    assert isinstance(judged(confidence, threshold=0.0), Keep)

@@ -1,0 +1,112 @@
+"""Jobs of a variant that has lost its last worker."""
+
+import math
+from typing import Any
+
+import pytest
+
+from planner.observation.workers import ReceivedHeartbeat
+from planner.serving.decisions import ENDED, Ignored, Rejection
+from planner.serving.routing.escalation import Keep
+from planner.serving.routing.placement import CHEAPER, Placement
+from planner.serving.routing.reroute import WAITS_FOR_MODEL, OrphanRouting, RemainsInQueue, orphaned_variants
+from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
+from schemas.messages import Admission, GenerateOptions, Plan, Route, Status
+from tests.builders import NOW_MS, a_catalog, a_classified, a_heartbeat, a_plan, a_request, a_worker
+from tests.planner.serving.workers import FixedLoads
+
+VARIANTS = ("light", "heavy")
+WAITS_MS = {"light": 40.0, "heavy": math.inf}
+
+
+def all_light(**changes: Any) -> Plan:
+    return a_plan(**({"allocation": {"w-1": "light"}, "cascades": ()} | changes))
+
+
+def test_a_variant_is_orphaned_when_the_plan_has_nobody_for_it_and_nobody_serves_it() -> None:
+    assert orphaned_variants(VARIANTS, all_light(), [a_worker("w-1", "light")]) == ["heavy"]
+    assert orphaned_variants(VARIANTS, a_plan(), [a_worker("w-1", "light"), a_worker("w-2", "heavy")]) == []
+
+
+@pytest.mark.parametrize(
+    ("why", "plan", "workers"),
+    [
+        ("the plan counts on one who is gone", a_plan(), [a_worker("w-1", "light")]),
+        ("nobody serves anything", all_light(), [a_worker("w-1", "light", state="loading")]),
+        ("nobody is there", all_light(allocation={}), []),
+        ("one still drains it", all_light(), [a_worker("w-1", "light"), a_worker("w-2", "heavy", state="draining")]),
+        (
+            "one is on its way",
+            a_plan(allocation={"w-1": "light", "w-2": "heavy"}),
+            [a_worker("w-1", "light"), a_worker("w-2", "light", allocated="heavy")],
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_none_is_orphaned_as_long_as_somebody_may_come(why: str, plan: Plan, workers: list[Any]) -> None:
+    assert orphaned_variants(VARIANTS, plan, workers) == [], why
+
+
+Answer = Placement | Rejection | Keep | Ignored | RemainsInQueue
+ROUTING = OrphanRouting(a_catalog(), RoutingLogic(a_catalog(), NO_LIMITS), 3000)
+
+
+def rerouted(plan: Plan, waits_ms: dict[str, float] = WAITS_MS, ended: bool = False, **job: Any) -> Answer:
+    draft = job.pop("draft", False)
+    classified = a_classified(a_request(**job))
+    loads = FixedLoads(waits_ms)
+    return ROUTING.reroute(classified, "heavy", plan, loads, NOW_MS, has_ended=ended, has_draft=draft)
+
+
+def test_orphaned_are_the_variants_of_the_catalog_that_lost_their_worker_by_the_plan_in_force() -> None:
+    beats = {
+        "w-1": ReceivedHeartbeat(a_heartbeat(), NOW_MS),
+        "w-2": ReceivedHeartbeat(a_heartbeat(worker_id="w-2", variant="heavy"), NOW_MS),
+    }
+    assert ROUTING.orphaned(None, beats, NOW_MS) == []
+    assert ROUTING.orphaned(all_light(), beats, NOW_MS) == []
+    beats["w-1"] = ReceivedHeartbeat(a_heartbeat(), NOW_MS + 3001)
+    assert ROUTING.orphaned(all_light(), beats, NOW_MS + 3001) == ["heavy"]
+
+
+def test_a_job_goes_where_the_plan_in_force_draws_its_request() -> None:
+    placed = rerouted(all_light())
+    assert isinstance(placed, Placement)
+    assert (placed.level, placed.probability, placed.fallback) == ("light", 1.0, "")
+
+
+def test_one_that_the_plan_still_draws_for_the_lost_variant_goes_to_a_cheaper_one() -> None:
+    placed = rerouted(all_light(routes=(Route(levels={"heavy": 1.0}),)))
+    assert isinstance(placed, Placement)
+    assert (placed.level, placed.probability, placed.fallback) == ("light", 0.0, CHEAPER)
+
+
+def test_what_was_admitted_is_neither_shed_nor_rejected_for_the_backlog() -> None:
+    nobody = all_light(
+        admission=Admission(
+            shares=dict.fromkeys(("interactive", "standard", "batch"), 0.0), reason="full", retry_after_ms=1
+        )
+    )
+    assert isinstance(rerouted(nobody, {"light": 1e9, "heavy": math.inf}), Placement)
+
+
+def test_one_that_no_level_serves_in_time_expires() -> None:
+    rejection = rerouted(all_light(), deadline_ms=NOW_MS + 30)
+    assert isinstance(rejection, Rejection)
+    assert rejection.status is Status.EXPIRED
+
+
+@pytest.mark.parametrize("deadline_ms", [None, NOW_MS + 5])
+def test_one_that_names_the_lost_model_waits_for_it(deadline_ms: int | None) -> None:
+    assert rerouted(all_light(), options=GenerateOptions(model="heavy"), deadline_ms=deadline_ms) is WAITS_FOR_MODEL
+
+
+def test_a_strict_one_that_names_the_lost_model_and_asks_for_more_does_not_wait() -> None:
+    rejection = rerouted(all_light(), options=GenerateOptions(model="heavy", steps=9, strict=True))
+    assert isinstance(rejection, Rejection)
+    assert rejection.code == "unhonoured"
+
+
+def test_one_that_was_to_replace_a_draft_leaves_it_as_the_answer_unless_it_has_one() -> None:
+    assert rerouted(all_light(), draft=True) == Keep(None, "nobody serves heavy any more; the draft was kept")
+    assert rerouted(all_light(), draft=True, ended=True) is ENDED

@@ -1,0 +1,188 @@
+"""What the router decides on a request, in the order of its checks."""
+
+import dataclasses
+import math
+from typing import Any
+
+import pytest
+
+from planner.catalog.option_limits import TIERS
+from planner.catalog.options import resolve_options
+from planner.serving.decisions import Ignored, Rejection
+from planner.serving.routing.cascades import cascade_of
+from planner.serving.routing.placement import CHEAPER, DEARER, Placement
+from planner.serving.routing.routing import NO_LIMITS, BacklogLimits, RoutingLogic, backlog_limits, with_room
+from schemas.errors import InvalidRequest, Unknown
+from schemas.messages import GenerateOptions, Route, Status
+from tests.builders import (
+    NOW_MS,
+    a_catalog,
+    a_classified,
+    a_discriminator,
+    a_plan,
+    a_request,
+    a_reuse_plan,
+    a_variant,
+)
+from tests.planner.serving.workers import FixedLoads
+
+CATALOG = a_catalog(
+    variants={
+        "light": a_variant(name="light", latency_ms={1: 20.0}, quality=0.8),
+        "heavy": a_variant(name="heavy", latency_ms={1: 400.0}, quality=0.9, honours=("steps",), steps=10),
+    }
+)
+BOTH = {"a": "light", "b": "heavy"}
+IDLE = {"light": 0.0, "heavy": 0.0}
+
+
+def decided(
+    wait_ms: dict[str, float] = IDLE, to: str = "heavy", allocation: dict[str, str] = BOTH, most_ms: float = 1000,
+    **asked: Any,
+) -> Placement | Rejection | Ignored:  # fmt: skip
+    plan = a_plan(routes=(Route(levels={to: 1.0}),), allocation=allocation)
+    logic = RoutingLogic(CATALOG, BacklogLimits(most_ms, most_ms))
+    return logic.route(a_classified(a_request(**asked)), plan, FixedLoads(wait_ms), NOW_MS)
+
+
+def on(level: str, probability: float, fallback: str = "") -> Placement:
+    variant = CATALOG.level(level)
+    return Placement(
+        level, level, resolve_options(GenerateOptions(), variant), variant.latency_ms[1], probability, fallback
+    )
+
+
+def test_the_plans_draw_places_a_request_without_wishes() -> None:
+    assert decided() == on("heavy", 1.0)
+
+
+@pytest.mark.parametrize(("quality", "level"), [("low", "light"), ("medium", "light"), ("high", "heavy")])
+def test_quality_leads_past_the_plan(quality: str, level: str) -> None:
+    for drawn in ("light", "heavy"):
+        placed = decided(to=drawn, quality=quality)
+        assert isinstance(placed, Placement)
+        assert placed.level == level
+
+
+def test_a_quality_whose_level_has_no_worker_in_the_plan_is_served_as_the_plan_says() -> None:
+    placed = decided(to="light", allocation={"a": "light"}, quality="high", wait_ms={"light": 0, "heavy": math.inf})
+    assert isinstance(placed, Placement)
+    assert placed.level == "light"
+
+
+def test_a_named_model_is_waited_for_though_nobody_serves_it() -> None:
+    options = GenerateOptions(model="heavy")
+    waits = {"light": 0.0, "heavy": math.inf}
+    placed = decided(to="light", wait_ms=waits, options=options, deadline_ms=NOW_MS + 1000)
+    assert isinstance(placed, Placement)
+    assert placed.level == "heavy"
+
+
+def test_where_nobody_serves_a_level_or_a_cheaper_one_a_dearer_one_stands_in() -> None:
+    unserved = {"light": math.inf, "heavy": 300.0}
+    assert decided(to="light", wait_ms=unserved) == on("heavy", 0.0, DEARER)
+    waiting = on("light", 1.0)
+    assert decided(to="light", wait_ms=unserved, most_ms=200) == waiting, "it has no room"
+    assert decided(to="light", wait_ms=unserved, deadline_ms=NOW_MS + 600) == waiting, "it has no time"
+    assert decided(to="light", wait_ms={"light": math.inf, "heavy": math.inf}) == waiting
+    assert decided(to="heavy", wait_ms={"light": math.inf, "heavy": 1500.0}, quality="low") == on("light", 0.0)
+
+
+def test_a_level_that_is_only_overloaded_hands_over_to_no_dearer_one() -> None:
+    turned = decided(to="light", wait_ms={"light": 1500.0, "heavy": 0.0})
+    assert isinstance(turned, Rejection)
+
+
+def test_an_overloaded_level_hands_over_to_a_cheaper_one() -> None:
+    assert decided(wait_ms={"light": 10, "heavy": 1500}) == on("light", 0.0, CHEAPER)
+
+
+def test_a_request_that_insists_is_rejected_under_overload_with_the_time_to_come_back() -> None:
+    turned = decided(wait_ms={"light": 10, "heavy": 1500}, quality="high")
+    assert isinstance(turned, Rejection)
+    assert (turned.status, turned.code, turned.retry_after_ms) == (Status.REJECTED, "overloaded", 500)
+
+
+def test_a_deadline_too_short_for_the_level_takes_the_cheaper_one_and_then_none() -> None:
+    assert decided(deadline_ms=NOW_MS + 100) == on("light", 0.0, CHEAPER)
+    turned = decided(deadline_ms=NOW_MS + 10)
+    assert isinstance(turned, Rejection)
+    assert (turned.status, turned.code) == (Status.EXPIRED, "deadline")
+
+
+def test_more_steps_than_the_deadline_allows_count() -> None:
+    assert isinstance(decided(quality="high", deadline_ms=NOW_MS + 500), Placement)
+    longer = decided(quality="high", deadline_ms=NOW_MS + 500, options=GenerateOptions(steps=50))
+    assert isinstance(longer, Rejection)
+
+
+def test_a_deadline_leaves_time_to_judge_the_image_where_the_plan_does() -> None:
+    slow = a_catalog(discriminators={"look": a_discriminator(latency_ms=30.0)})  # light takes 20 ms, then look
+    logic = RoutingLogic(slow, NO_LIMITS)
+    for deadline_ms, expected in ((NOW_MS + 49, Rejection), (NOW_MS + 50, Placement)):
+        request = a_classified(a_request(deadline_ms=deadline_ms))
+        plan = a_plan(routes=(Route(levels={"light": 1.0}),), allocation=BOTH)
+        assert isinstance(logic.route(request, plan, FixedLoads(IDLE), NOW_MS), expected)
+        unjudged = dataclasses.replace(plan, cascades=())
+        assert isinstance(logic.route(request, unjudged, FixedLoads(IDLE), NOW_MS), Placement)
+
+
+def test_what_the_level_cannot_honour_is_listed_or_rejected_under_strict() -> None:
+    placed = decided(to="light", options=GenerateOptions(steps=50))
+    assert isinstance(placed, Placement)
+    assert placed.overridden == (f"steps: 50 -> {CATALOG.level('light').steps}",)
+    turned = decided(to="light", options=GenerateOptions(steps=50, strict=True))
+    assert isinstance(turned, Rejection)
+    assert (turned.status, turned.code) == (Status.REJECTED, "unhonoured")
+    assert isinstance(decided(to="heavy", options=GenerateOptions(steps=50, strict=True)), Placement)
+
+
+def test_a_wait_within_the_limit_is_admitted_on_the_wanted_level() -> None:
+    assert with_room("heavy", ["light"], {"heavy": 900, "light": 0}, 1000) == "heavy"
+
+
+def test_over_the_limit_a_lower_level_takes_it_where_the_request_allows() -> None:
+    assert with_room("heavy", ["light"], {"heavy": 1100, "light": 5}, 1000) == "light"
+
+
+def test_over_the_limit_without_a_way_out_it_is_refused_with_the_time_until_there_is_room() -> None:
+    refused = with_room("heavy", [], {"heavy": 2500.5}, 1000)
+    assert isinstance(refused, Rejection)
+    assert (refused.code, refused.retry_after_ms) == ("overloaded", 1501)
+    assert "2.5 s of work wait before heavy; up to 1.0 s are admitted" in refused.reason
+
+
+def test_an_unserved_level_waits_for_a_worker_rather_than_being_refused() -> None:
+    assert with_room("heavy", [], {"heavy": math.inf}, 1000) == "heavy"
+    assert with_room("heavy", ["light"], {"heavy": math.inf, "light": 0}, 1000) == "light"
+    assert with_room("heavy", ["light"], {"heavy": math.inf, "light": math.inf}, 1000) == "heavy"
+
+
+def test_interactive_requests_may_use_what_is_kept_from_the_others() -> None:
+    limits = backlog_limits(10, 0.2)
+    assert [limits.of(tier) for tier in TIERS] == [10_000, 8_000, 8_000]
+
+
+def test_a_level_of_another_catalog_is_refused_by_name() -> None:
+    with pytest.raises(Unknown, match="ligth"):
+        decided(to="ligth")
+
+
+@pytest.mark.parametrize(("hits", "run_ms"), [({}, 400.0), ({"heavy~k5": 0.5}, 300.0), ({"heavy~k5": 1.0}, 200.0)])
+def test_a_reuse_level_is_predicted_to_hit_as_often_as_the_plan_says(hits: dict[str, float], run_ms: float) -> None:
+    plan = a_plan(routes=(Route(levels={"heavy~k5": 1.0}),), allocation=BOTH, reuse=a_reuse_plan(hits=hits))
+    placed = RoutingLogic(CATALOG, NO_LIMITS).route(a_classified(), plan, FixedLoads(IDLE), NOW_MS)
+    assert isinstance(placed, Placement)
+    assert (placed.level, placed.variant, placed.run_ms) == ("heavy~k5", "heavy", pytest.approx(run_ms))
+
+
+def test_images_of_a_reuse_level_are_judged_as_their_variants() -> None:
+    plan = a_plan(routes=(Route(levels={"light~k1": 1.0}),), allocation=BOTH)
+    assert cascade_of(plan, "light~k1") == plan.cascades[0]
+    assert cascade_of(plan, "heavy~k1") is None
+
+
+@pytest.mark.parametrize("reuse", ["on", "OWN", "pool"])
+def test_a_consent_that_nobody_knows_is_an_invalid_request(reuse: str) -> None:
+    with pytest.raises(InvalidRequest, match="reuse must be one of , off, own"):
+        decided(options=GenerateOptions(reuse=reuse))

@@ -1,0 +1,214 @@
+# ruff: noqa: ARG002, ARG005  the client's own names
+"""Batches and starting points, on a scripted consumer."""
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from schemas.record import Incoming
+from schemas.topics import EVENTS
+from streams import metrics
+from streams.kafka.consumers import consumer as reading
+from streams.kafka.consumers import consumer_factory
+from streams.kafka.consumers.consumer import TopicTailer
+from streams.kafka.consumers.polling import NAMELESS, headers_of, incoming, poll_batch, take
+from streams.settings import load
+from tests.patience import PATIENCE_S
+from tests.raw_batches import a_batch, write_batch
+
+
+class FakeMessage:
+    def __init__(self, value: bytes = b"v", error: int | None = None) -> None:
+        self._value, self._error = value, None if error is None else KafkaError(error)
+
+    def error(self) -> KafkaError | None:
+        return self._error
+
+    def topic(self) -> str:
+        return "pochade.events.v1"
+
+    def partition(self) -> int:
+        return 3
+
+    def offset(self) -> int:
+        return 9
+
+    def timestamp(self) -> tuple[int, int]:
+        return (1, 1234)
+
+    def key(self) -> None:
+        return None
+
+    def value(self) -> bytes:
+        return self._value
+
+    def headers(self) -> list[tuple[str, bytes | None]]:
+        return [("a", b"1"), ("none", None)]
+
+
+class FakeConsumer:
+    """Has messages ready; notes how long each call would have waited."""
+
+    def __init__(self, *ready: FakeMessage) -> None:
+        self.ready, self.waits = list(ready), list[float]()
+
+    def poll(self, timeout: float) -> FakeMessage | None:
+        self.waits.append(timeout)
+        return self.ready.pop(0) if self.ready else None
+
+    def consume(self, most: int, timeout: float) -> list[FakeMessage]:
+        self.waits.append(timeout)
+        taken, self.ready = self.ready[:most], self.ready[most:]
+        return taken
+
+
+def values(messages: list[Any]) -> list[bytes]:
+    return [message.value() for message in messages]
+
+
+def test_a_message_becomes_a_value_without_the_prefix() -> None:
+    record = incoming(FakeMessage(), "pochade")  # type: ignore[arg-type]
+    assert (record.topic, record.partition, record.offset, record.timestamp_ms) == (EVENTS, 3, 9, 1234)
+    assert (record.key, record.value, record.headers) == (None, b"v", {"a": b"1", "none": b""})
+
+
+def test_a_batch_waits_for_its_first_record_only() -> None:
+    consumer = FakeConsumer(*(FakeMessage(b"%d" % n) for n in range(5)))
+    assert values(poll_batch(consumer, 3, 7.0)) == [b"0", b"1", b"2"]  # type: ignore[arg-type]
+    assert consumer.waits == [7.0, 0]
+    assert values(poll_batch(FakeConsumer(), 3, 7.0)) == []  # type: ignore[arg-type]
+
+
+def test_a_batch_of_one_takes_no_second() -> None:
+    consumer = FakeConsumer(FakeMessage(b"0"), FakeMessage(b"1"))
+    assert values(poll_batch(consumer, 1, 0.0)) == [b"0"]  # type: ignore[arg-type]
+    assert len(consumer.ready) == 1
+
+
+def test_what_passes_by_itself_is_left_out() -> None:
+    consumer = FakeConsumer(FakeMessage(b"0"), FakeMessage(error=KafkaError._TRANSPORT), FakeMessage(b"1"))
+    assert values(take(consumer, 3, 0.0)) == [b"0", b"1"]  # type: ignore[arg-type]
+
+
+def test_what_a_follower_cannot_use_is_counted_and_the_next_is_handed_over() -> None:
+    used: list[bytes | None] = []
+
+    def use(record: Incoming) -> None:
+        if record.value == b"bad":
+            raise ValueError(record.value)
+        used.append(record.value)
+
+    follower = TopicTailer(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), [EVENTS], use)
+    counter = metrics.UNUSABLE.labels(EVENTS)
+    before = counter._value.get()
+    for value in (b"a", b"bad", b"b"):
+        follower._hand_over(FakeMessage(value))  # type: ignore[arg-type]
+    follower.close()
+    assert (used, counter._value.get() - before) == ([b"a", b"b"], 1)
+
+
+def test_what_does_not_pass_by_itself_raises() -> None:
+    consumer = FakeConsumer(FakeMessage(b"0"), FakeMessage(error=KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    with pytest.raises(KafkaException):
+        take(consumer, 3, 0.0)  # type: ignore[arg-type]
+
+
+class FakeTopic:
+    """A consumer that knows where a topic with two partitions begins, ends and was at a moment."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.asked: list[str] = []
+        self.errors: dict[int, KafkaError] = {}
+
+    def list_topics(self, name: str, timeout: float) -> Any:
+        return SimpleNamespace(topics={name: SimpleNamespace(error=None, partitions={0: None, 1: None})})
+
+    def get_watermark_offsets(self, tp: TopicPartition, timeout: float) -> tuple[int, int]:
+        self.asked.append("ends")
+        return (0, 40 + tp.partition)
+
+    def offsets_for_times(self, asked: list[TopicPartition], timeout: float) -> list[Any]:
+        self.asked.append("times")
+        found = {0: 17, 1: -1}  # partition 1 holds nothing that young
+        return [
+            SimpleNamespace(partition=tp.partition, offset=found[tp.partition], error=self.errors.get(tp.partition))
+            for tp in asked
+        ]
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def follower(monkeypatch: pytest.MonkeyPatch) -> TopicTailer:
+    monkeypatch.setattr(consumer_factory, "Consumer", FakeTopic)
+    return TopicTailer(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), [EVENTS], lambda record: None, since_ms=5)
+
+
+def test_a_partition_without_anything_so_young_begins_at_the_end_it_had_before_the_question(
+    follower: TopicTailer,
+) -> None:
+    starts = follower._starts(EVENTS)
+    assert [(tp.partition, tp.offset) for tp in starts] == [(0, 17), (1, 41)]
+    assert follower._consumer.asked == ["ends", "ends", "times"]  # type: ignore[attr-defined]
+
+
+def test_a_partition_whose_place_is_not_told_is_asked_for_again_not_skipped(follower: TopicTailer) -> None:
+    follower._consumer.errors[1] = KafkaError(KafkaError.LEADER_NOT_AVAILABLE)  # type: ignore[attr-defined]
+    with pytest.raises(KafkaException):
+        follower._starts(EVENTS)
+
+
+def test_header_names_that_are_no_text_cost_their_names_however_often_they_are_asked_for() -> None:
+    odd = [(b"\xff\xfe", b"1"), (b"good", b"2"), (b"none", None)]
+    keeper = Producer({"bootstrap.servers": "ignored", "test.mock.num.brokers": 1, "log_level": 2})
+    (host,) = keeper.list_topics("t", timeout=PATIENCE_S).brokers.values()
+    address = f"{host.host}:{host.port}"
+    good = [(None, b"v", [(b"good", b"1")])] * 50
+    write_batch(address, "t", a_batch(*good, (None, b"v", odd), (None, b"v", odd[:1])))
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "g", "log_level": 2})
+    consumer.assign([TopicPartition("t", 0, 0)])
+    messages = consumer.consume(52, PATIENCE_S)
+    # the first make the calls specialised, as they are in a role that runs: only then the client's error goes unnoticed
+    assert [headers_of(message) for message in messages[:50]] == [{"good": b"1"}] * 50
+    for _ in range(2):
+        assert headers_of(messages[50]) == {NAMELESS: b"1", "good": b"2", "none": b""}
+        assert headers_of(messages[51]) == {NAMELESS: b"1"}
+    consumer.close()
+
+
+def test_a_follower_that_hangs_in_a_record_does_not_hang_who_closes_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    hangs, ends, closed = threading.Event(), threading.Event(), list[str]()
+
+    class OneRecord(FakeTopic):
+        def assign(self, starts: list[TopicPartition]) -> None: ...
+
+        def poll(self, timeout: float) -> FakeMessage | None:
+            return None if hangs.is_set() else FakeMessage()
+
+        def consume(self, most: int, timeout: float) -> list[FakeMessage]:
+            return []
+
+        def close(self) -> None:
+            closed.append("closed")
+
+    def on_record(_record: Incoming) -> None:
+        hangs.set()
+        assert ends.wait(PATIENCE_S)
+
+    monkeypatch.setattr(consumer_factory, "Consumer", OneRecord)
+    monkeypatch.setattr(reading, "CLOSE_S", 0.01)
+    follower = TopicTailer(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), [EVENTS], on_record).start()
+    assert hangs.wait(PATIENCE_S)
+    follower.close()
+    assert closed == [], "its client is in use"
+    assert "did not stop within 0.01 s" in caplog.text
+    ends.set()
+    follower.close()
+    follower._thread.join(PATIENCE_S)
+    follower.close()
+    assert closed
