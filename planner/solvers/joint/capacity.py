@@ -38,7 +38,7 @@ def modes(run_s: Mapping[int, float], promises_s: Sequence[float], workers: int,
 def again(run_s: Mapping[int, float], promises_s: Sequence[float], workers: int) -> tuple[Mode, ...]:
     """Modes for nothing but pictures that are painted again, which need no room for queueing.
 
-    Who would wait too long there is not sent (`planner.serving.escalation`) and keeps the draft: overload costs
+    Who would wait too long there is not sent (`planner.serving.routing.escalation`) and keeps the draft: overload costs
     quality, never a late answer, so that the best plan keeps these workers busy. Of promises alike in rate the
     shortest.
     """
