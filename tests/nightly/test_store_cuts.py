@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import pytest
 
+from planner.solvers.levels.strategy_switch import RETURNING
 from replay.load.driver import TICK_S, Driver, Due, schedule
 from replay.load.prompts import builtin_prompts
 from replay.local.deployment import own_deployment, roles_of
@@ -42,8 +43,9 @@ pytestmark = pytest.mark.integration
 RATE = 4.0  # requests per second; both workers generate 3.5 in full
 SLO_S = 2.0
 CUT_S = 20.0
-CUTS_S = (35.0, 110.0)  # the second meets a fleet that has just returned: that took 63 s, 25 of them a breaker's
-SPAN_S = 160.0
+RETURN_S = 20.0  # from the first plan of the way back to reuse, as far as no cut comes between
+CUTS_S = (35.0, 135.0)  # the second meets a fleet that has returned: that took 63 to 77 s, 25 of them a breaker's
+SPAN_S = 185.0
 PROMPTS = 40
 MAX_GAP_S = 5.0
 SEED = int(os.environ.get("TEST_CUTS_SEED", "1"))
@@ -114,6 +116,8 @@ class Run(NamedTuple):
 
     late: float  # share of the requests that were not completed within the SLO
     late_in_cuts: float  # of those asked for within a cut or the 10 s after it
+    late_on_return: int  # of `on_return`
+    on_return: int  # that were asked for within RETURN_S of a way back to reuse
     gap_s: float  # longest between two completions
     lost: int
     duplicates: int
@@ -187,17 +191,26 @@ class Cutting:
         if not self.stages or self.stages[-1][1] != stage:
             self.stages.append((round(epoch_ms()), stage))
 
+    def _is_on_return(self, asked_ms: float, start_ms: float) -> bool:
+        begins_s = [(at_ms - start_ms) / 1000 for at_ms, stage in self.stages if stage == RETURNING]
+        ends_s = [min([at_s + RETURN_S, *(cut_s for cut_s in CUTS_S if cut_s > at_s)]) for at_s in begins_s]
+        asked_s = (asked_ms - start_ms) / 1000
+        return any(begin_s <= asked_s < end_s for begin_s, end_s in zip(begins_s, ends_s, strict=True))
+
     def _judge(self, found: Audited, driver: Driver, start_ms: float) -> Run:
         answered, names = found.tally.answered_ms, driver.accepted()
         took_ms = sorted(until - at for name, (at, until) in answered.items() if name in set(names))
         completed = {name for name in names if name in answered}
         late = {name for name in names if name not in completed or answered[name][1] - answered[name][0] > SLO_S * 1000}
         inside = {name for name in completed if any(_within(answered[name][0] - start_ms, at_s) for at_s in CUTS_S)}
+        back = {name for name in completed if self._is_on_return(answered[name][0], start_ms)}
         times = sorted(found.tally.result_times_ms)
         figures = found.figures
         return Run(
             late=len(late) / len(names),
             late_in_cuts=len(late & inside) / max(1, len(inside)),
+            late_on_return=len(late & back),
+            on_return=len(back),
             gap_s=max((other - one for one, other in pairwise([int(start_ms), *times])), default=0) / 1000,
             lost=len(figures.lost),
             duplicates=sum(figures.doubled.values()),

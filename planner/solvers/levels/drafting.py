@@ -25,7 +25,7 @@ from planner.solvers.levels.level_mix import (
     is_judged,
     keep_current,
     maximize_quality,
-    maximize_quality_shared,
+    mixed_offers,
     offers_of,
     reuse_offers,
     routes_of,
@@ -39,7 +39,7 @@ PARAMETERS = {
     "guarded": Parameter(0, 0, 1, is_whole=True),  # 1: floors, guard and check, of which ARGUS has none
     "switch": Parameter(1, 0, 1, is_whole=True),  # 0: never leave reuse, as the black line of ARGUS's Fig. 20b
     "hold": Parameter(0, 0, 1),  # how much less quality, of best less worst level, is better than moving workers
-    "switch_margin": Parameter(1.5, 1, 10),  # of the demand, towards smaller models. Source: ARGUS 4.6
+    "switch_margin": Parameter(1.5, 1, 10),  # of the demand, while the fleet is under way. Source: ARGUS 4.6
     "return_s": Parameter(15, 0, 86_400),  # how long retrievals must be healthy before reuse is taken up again
 }
 
@@ -89,7 +89,9 @@ def draft(
     if state.stage == strategy_switch.MODELS:
         note = "; lookups of past images get no answer or cost too much"
         return _on_models(task, note, strategy_switch.remembered(state))
-    return _between(task, state, reuse[0].variant, settings["switch_margin"])
+    if state.stage == strategy_switch.LEAVING:
+        return _leaving(task, state, settings["switch_margin"])
+    return _returning(task, reuse, state, settings["switch_margin"])
 
 
 def _reuse_of(seen: Observation, catalog: Catalog, *, is_guarded: bool) -> tuple[ReusePlan | None, str]:
@@ -118,26 +120,55 @@ def _on_models(task: Task, note: str, memory: dict[str, Any] | None = None) -> P
 
 
 def _on_reuse(task: Task, reuse: Sequence[Offer], state: strategy_switch.State) -> PlanProposal:
-    mix = maximize_quality_shared(reuse, len(task.seen.workers), task.demand_rps)
+    mix = fill({reuse[0].variant: len(task.seen.workers)}, reuse, task.demand_rps)
     allocation = assign(mix.counts, task.seen.workers)
     return _drafted(task, "reuse", reuse, mix, allocation, "", strategy_switch.remembered(state))
 
 
-def _between(task: Task, state: strategy_switch.State, base: str, margin: float) -> PlanProposal:
-    """A wave of workers on their way, and routes to those that generate and stay."""
-    offers, workers = offers_of(task.catalog, dict.fromkeys(task.catalog.variants, task.batch)), task.seen.workers
-    is_leaving = state.stage == strategy_switch.LEAVING
-    demand_rps = task.demand_rps * (margin if is_leaving else 1.0)
-    counts = maximize_quality(offers, len(workers), demand_rps).counts if is_leaving else {base: len(workers)}
-    target = assign(counts, workers)
+def _leaving(task: Task, state: strategy_switch.State, margin: float) -> PlanProposal:
+    """A wave of workers on their way to smaller models, and routes in full to those that generate and stay."""
+    task, workers = task._replace(demand_rps=task.demand_rps * margin), task.seen.workers
+    offers = offers_of(task.catalog, dict.fromkeys(task.catalog.variants, task.batch))
+    target = assign(maximize_quality(offers, len(workers), task.demand_rps).counts, workers)
+    after = strategy_switch.after_switch(state, target, workers)
+    return _under_way(task, offers, after, target, "leaving reuse")
+
+
+def _returning(task: Task, reuse: Sequence[Offer], state: strategy_switch.State, margin: float) -> PlanProposal:
+    """A wave of workers on their way to the model that is reused; those that generate with it reuse already.
+
+    The plan that sees the last one there is the first of the strategy `reuse`.
+    """
+    workers = task.seen.workers
+    target = assign({reuse[0].variant: len(workers)}, workers)
+    after = strategy_switch.after_switch(state, target, workers)
+    if after.stage == strategy_switch.REUSE:
+        return _on_reuse(task, reuse, after)
+    task = task._replace(demand_rps=task.demand_rps * margin)
+    return _under_way(task, _mixed(task), after, target, "returning to reuse")
+
+
+def _mixed(task: Task) -> tuple[Offer, ...]:
+    """Every variant, and reuse levels as often as lookups are answered: some breakers may still be open."""
+    assert task.reuse is not None, "a fleet without a reuse group has nowhere to return to"
+    seen = task.seen.reuse
+    answered = 1 - max(seen.failing, seen.unanswered) if seen else 1.0
+    hits = {level: answered * rate for level, rate in task.reuse.hits.items()}
+    return mixed_offers(task.catalog, task.batch, hits, losses_of(task.catalog, task.reuse))
+
+
+def _under_way(
+    task: Task, offers: Sequence[Offer], after: strategy_switch.State, target: Mapping[str, str], course: str
+) -> PlanProposal:
+    """The next wave towards `target`, and routes to those that generate and stay."""
+    workers = task.seen.workers
     allocation = strategy_switch.wave(target, workers, task.catalog.variants)
     there = strategy_switch.ready(allocation, workers) or Counter(allocation.values())
     to_go = _on_their_way(target, task.seen)
-    note = f"; {state.stage} {'reuse' if is_leaving else 'to reuse'}, {counted(to_go, 'worker')} to go"
-    after = strategy_switch.after_switch(state, target, workers)
     # The next wave is no change that must be worth its cost: the memory shows that the switch goes on.
     memory = strategy_switch.remembered(after) | {"to_go": to_go}
-    return _drafted(task, "models", offers, fill(there, offers, demand_rps), allocation, note, memory)
+    mix, note = fill(there, offers, task.demand_rps), f"; {course}, {counted(to_go, 'worker')} to go"
+    return _drafted(task, "models", offers, mix, allocation, note, memory)
 
 
 def _drafted(

@@ -7,8 +7,8 @@ Source: ARGUS 4.2, Eq. 1, there with a worker's level x and load y, whose produc
 counts here, F is a share of the demand, and what cannot be carried is left over instead of making it infeasible
 (planner/policies/SOURCES.md 6.4). No queue is modelled: over-provisioning is the caller's.
 
-A catalog's levels become offers by `offers_of` and `reuse_offers`; `routes_of`, `expected_of` and `describe_mix` make
-the parts of a plan from a mix.
+A catalog's levels become offers by `offers_of`, `reuse_offers` and `mixed_offers`; `routes_of`, `expected_of` and
+`describe_mix` make the parts of a plan from a mix.
 """
 
 import itertools
@@ -68,37 +68,67 @@ def maximize_quality(offers: Sequence[Offer], n_workers: int, demand_rps: float)
     return fill(counts, offers, demand_rps)._replace(trouble=trouble)
 
 
-def maximize_quality_shared(offers: Sequence[Offer], n_workers: int, demand_rps: float) -> Mix:
-    """Solve Eq. 1 where every worker generates every level, the slowest first: reuse levels of one variant.
-
-    A linear program of two constraints, sum F = 1 and the workers' time, so that some pair of levels is optimal.
-    """
-    counts, fastest = {offers[0].variant: n_workers}, offers[-1]
-    work = [demand_rps / offer.rps for offer in offers]  # workers that all of the demand would keep busy
-    if work[-1] > n_workers or n_workers == 0:
-        return Mix(counts, {fastest.level: 1.0}, min(1.0, n_workers / work[-1]) if work[-1] > 0 else 1.0)
-    pairs = (
-        (slow, fast, 1.0 if work[slow] <= n_workers else (n_workers - work[fast]) / (work[slow] - work[fast]))
-        for fast in range(len(offers))
-        for slow in range(fast + 1)
-        if work[fast] <= n_workers
-    )
-    slow, fast, share = max(pairs, key=lambda p: p[2] * offers[p[0]].quality + (1 - p[2]) * offers[p[1]].quality)
-    return Mix(counts, _positive({offers[fast].level: 1 - share} | {offers[slow].level: share}, offers), 1.0)
-
-
 def fill(counts: Mapping[str, int], offers: Sequence[Offer], demand_rps: float) -> Mix:
-    """F of given workers per variant, one level each: the best level is used to its capacity, then the next."""
-    left, flow = 1.0, {}
-    for offer in sorted(offers, key=lambda o: (-o.quality, o.rps)):
-        most = counts.get(offer.variant, 0) * offer.rps
-        flow[offer.level] = min(left, most / demand_rps if demand_rps > 0 else float(most > 0))
-        left -= flow[offer.level]
+    """F of given workers per variant: all that they can carry, at the best quality.
+
+    The best level is used to its capacity, then the next. Where a variant has several levels, as an image in full and
+    reuse levels, its workers share their time between two of them (`_steps_of`).
+    """
+    left, flow = 1.0, dict.fromkeys((offer.level for offer in offers), 0.0)
+    steps = [step for variant in counts for step in _steps_of([o for o in offers if o.variant == variant])]
+    for step in sorted(steps, key=lambda step: (-step.quality, step.after.rps)):
+        more_rps = step.after.rps - step.before_rps
+        most = counts[step.after.variant] * more_rps
+        added = min(left, most / demand_rps if demand_rps > 0 else float(most > 0))
+        flow[step.after.level] += added * step.after.rps / more_rps
+        if step.before:
+            flow[step.before.level] -= added * step.before_rps / more_rps
+        left -= added
     carried = math.fsum(flow.values())
     if carried <= 0:  # nobody serves anything yet: the fastest level will be there first
         return Mix(dict(counts), {offers[-1].level: 1.0}, 0.0 if demand_rps > 0 else 1.0)
     shares = {level: share / carried for level, share in flow.items()}
     return Mix(dict(counts), _positive(shares, offers), 1.0 if left <= CLOSE else carried)
+
+
+class _Step(NamedTuple):
+    """Workers of one variant go over from one of its levels to a faster one."""
+
+    before: Offer | None  # None: they were idle
+    after: Offer
+    quality: float  # of what they carry more by it; never above that of the step before
+
+    @property
+    def before_rps(self) -> float:
+        """Images a second of one worker before the step."""
+        return self.before.rps if self.before else 0.0
+
+
+def _steps_of(offers: Sequence[Offer]) -> list[_Step]:
+    """Return the steps from idle workers to the level that carries the most, of one variant's levels.
+
+    quality x rps
+        |          k4
+        |       .           the concave hull of what a worker brings a second; k2 lies below the line from
+        |    .   k2         full to k4 and is skipped: a mixture of the two carries as much at a better quality
+        |  full
+        | .
+        +-------------- rps
+    """
+    steps, before, limit, left = list[_Step](), None, math.inf, list(offers)
+    while left:
+        added, _, after = max((_added_quality(before, offer), offer.rps, offer) for offer in left)
+        limit = min(limit, added)  # rounding lets no later step come first
+        steps.append(_Step(before, after, limit))
+        before, left = after, [offer for offer in left if offer.rps > after.rps]
+    return steps
+
+
+def _added_quality(before: Offer | None, after: Offer) -> float:
+    """Return the mean quality of the images that a worker generates more on a faster level."""
+    if before is None:
+        return after.quality
+    return (after.quality * after.rps - before.quality * before.rps) / (after.rps - before.rps)
 
 
 def keep_current(mix: Mix, counts: Mapping[str, int], offers: Sequence[Offer], demand_rps: float, hold: float) -> Mix:
@@ -168,6 +198,16 @@ def reuse_offers(
     return _offers(levels, catalog, {levels[0].variant: batch}) if len(levels) > 1 else ()
 
 
+def mixed_offers(
+    catalog: Catalog, batch: int, hits: Mapping[str, float], losses: Mapping[str, float] = UNKNOWN
+) -> tuple[Offer, ...]:
+    """Return every variant, and the reuse levels of the one that is reused, each as `reuse_offers` has it."""
+    reused = expected_levels(catalog, hits, losses)
+    others = [level for level in levels_of(catalog, "models") if level.variant != reused[0].variant]
+    levels = sorted((*reused, *others), key=lambda level: -level.run_ms)
+    return _offers(levels, catalog, dict.fromkeys(catalog.variants, batch))
+
+
 def expected_levels(catalog: Catalog, hits: Mapping[str, float], losses: Mapping[str, float]) -> tuple[Level, ...]:
     """Return the variant that is reused, in full, and its reuse levels as means over hits and misses.
 
@@ -233,13 +273,21 @@ def routes_of(
     if classes is None or not known:
         return (blind,), "prompt-blind" if classes is None else "prompt-blind as the catalog has no classes"
     wanted = predicted(classes, known)
-    pasm = shift_map(levels, wanted, mix.shares, _lost(degradations(catalog, strategy), hits))
+    pasm = shift_map(levels, wanted, mix.shares, _lost(degradations(catalog, strategy), offers, hits))
     rows = tuple(Route(label=label, levels=pasm.rows.get(label, mix.shares)) for label in sorted(named))
     return (*rows, blind), f"classes aligned by {pasm.how}"
 
 
-def _lost(degradation: Mapping[str, Mapping[str, float]], hits: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    return {own: {to: lost * hits.get(to, 1.0) for to, lost in row.items()} for own, row in degradation.items()}
+def _lost(
+    degradation: Mapping[str, Mapping[str, float]], offers: Sequence[Offer], hits: Mapping[str, float]
+) -> dict[str, dict[str, float]]:
+    """Return D by class and level. Levels of the other strategy lose the difference of the means, misses included."""
+    means = {offer.level: offer.quality for offer in offers}
+    return {
+        own: {to: lost * hits.get(to, 1.0) for to, lost in row.items()}
+        | {to: max(0.0, means[own] - mean) for to, mean in means.items() if own in means and to not in row}
+        for own, row in degradation.items()
+    }
 
 
 def expected_of(mix: Mix, offers: Sequence[Offer], catalog: Catalog, demand_rps: float) -> Expected:

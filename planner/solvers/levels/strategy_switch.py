@@ -5,13 +5,14 @@
     LEAVING     variants that are ready     every worker serves what it shall             MODELS
                                             lookups are healthy for three periods       RETURNING
     MODELS      variants                    lookups are healthy for three periods       RETURNING
-    RETURNING   variants that are ready     every worker serves the large model           REUSE
+    RETURNING   both that are ready         every worker serves the large model           REUSE
                                             lookups get no answer or cost too much      LEAVING
 
-The strategies are never mixed. LEAVING generates in full on the large model at once (K = 0) and moves workers to
-smaller ones, RETURNING moves them back, both in waves. While workers are away they look up in the background, so that
-the way back is seen. Source: ARGUS 4.6 and Fig. 20b. We differ: thresholds and times, which it does not give; waves,
-because a worker here cannot generate with one model while it loads another (SOURCES.md 6.5).
+LEAVING generates in full on the large model at once (K = 0) and moves workers to smaller ones. RETURNING moves them
+back, and those with the large model reuse from its first plan on. Both go in waves. While workers are away they look
+up in the background, so that the way back is seen. Source: ARGUS 4.6 and Fig. 20b. We differ: thresholds and times,
+which it does not give; waves, because a worker here cannot generate with one model while it loads another (SOURCES.md
+6.5); both strategies at once in RETURNING, which it avoids (SOURCES.md 6.11).
 """
 
 import math

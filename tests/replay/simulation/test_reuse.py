@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from replay.simulation.results.tables import describe_reuse
 from replay.simulation.roles.observation_feed import ObservationFeed
 from replay.simulation.run import Ran, Simulation
 from replay.simulation.setup import Setup
+from replay.traces import constant
 from replay.traces.outages import VECTOR_STORE
 from replay.traces.trace import Overrides
 from schemas.messages import GenerateOptions, ReuseFloor, ReuseGuard
@@ -236,3 +238,40 @@ def test_at_a_load_that_all_the_large_models_carry_nothing_is_gained_by_leaving(
     leaves, stays = argus(60), argus(60, switch=0)
     assert stays.tally.violations == 0
     assert leaves.tally.violations <= 0.02 * 3600
+
+
+def late_on_return(run: Ran, seconds: float) -> tuple[float, int]:
+    """Share of the requests that were not answered in time, of those of the first seconds of each way back; and n."""
+    begins_s = [
+        plan.created_ms / 1000
+        for before, plan in pairwise(run.plans)
+        if "returning to reuse" in plan.reason and "returning to reuse" not in before.reason
+    ]
+    line = run.timeline
+    at_s = np.arange(line.count) * line.width_ms / 1000
+    inside = np.any([(begin_s <= at_s) & (at_s < begin_s + seconds) for begin_s in begins_s], axis=0)
+    arrived, in_time = line.arrived[inside].sum(), np.array(line.in_time)[inside].sum()
+    return 1 - in_time / arrived, int(arrived)
+
+
+def test_on_the_way_back_few_are_late_as_those_with_the_large_model_reuse_at_once(switched: Ran) -> None:
+    """The two ways back of Fig. 20b, five minutes each. In full until the last one was there, 12 % were late."""
+    late, n = late_on_return(switched, 300)
+    assert n > 1000
+    assert late < 0.04
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_two_workers_that_need_reuse_to_keep_up_come_back_to_it_without_falling_behind(seed: int) -> None:
+    """Both carry 10 a second in full, one that reuses 11.4, and 11.4 come: in full nearly all of them are late."""
+    profile = a_reuse_profile(neighbours=(Neighbours(0.96, 0.7),))
+    setup = a_setup(
+        catalog=a_reuse_ladder(reuse_profile=profile), policy="argus", workers=2, slo_ms=700.0, seed=seed, drops=False,
+        outages=(down(30, VECTOR_STORE), up(50, VECTOR_STORE)),
+    )  # fmt: skip
+    run = ran(setup, np.array(constant(11.4, 2000)))
+    strategies = [plan.strategy for plan in run.plans]
+    assert sum(one != other for one, other in pairwise(strategies)) == 2, "there and back once: no flapping"
+    late, n = late_on_return(run, 20)
+    assert n > 200
+    assert late < 0.2, late

@@ -4,6 +4,8 @@ from collections import Counter
 
 import pytest
 
+from planner.catalog.entries import Classifier
+from planner.catalog.measured import Start
 from planner.catalog.reuse import Neighbours, ReuseProfile
 from planner.control.plans import publish
 from planner.control.proposal import PlanProposal
@@ -11,10 +13,11 @@ from planner.control.shedding import sustainable_rps
 from planner.control.validity import check
 from planner.observation.reuse import SeenReuse
 from planner.policies.argus import plan
+from planner.solvers.levels.level_mix import Mix, mixed_offers, routes_of
 from planner.solvers.levels.strategy_switch import LEAVING, MODELS, RETURNING, REUSE
 from schemas.messages import ReuseFloor, ReuseGuard
-from tests.builders import NO_ANSWER, NOW_MS, a_worker, an_observation, lookups
-from tests.planner.solvers.levels.builders import a_reuse_ladder, a_reuse_profile
+from tests.builders import NO_ANSWER, NOW_MS, a_variant, a_worker, an_observation, lookups
+from tests.planner.solvers.levels.builders import a_reuse_ladder, a_reuse_profile, three_variants
 
 GOOD, SLOW = lookups(10.0), lookups(90.0)
 PAST = {"heavy~k20": 0.5, "heavy~k10": 0.3, "heavy": 0.2}
@@ -99,8 +102,94 @@ def test_a_store_that_recovered_brings_reuse_back_once_all_hold_the_large_model(
     there = tuple(reusing(GOOD, back.memory, homes).allocation.values())
     assert set(there) == {"heavy"}
     last = reusing(GOOD, back.memory, there)
-    assert last.memory["stage"] == REUSE
-    assert reusing(GOOD, last.memory, there).strategy == "reuse"
+    assert (last.strategy, last.memory["stage"]) == ("reuse", REUSE), "no plan in full for all of them between"
+
+
+BACK = {"stage": RETURNING, "since_ms": -1}
+RPS = {"heavy": 5.0, "heavy~k10": 25 / 3, "heavy~k20": 25.0, "middle": 12.5, "light": 50.0}
+MARGIN = 1.5
+
+
+def ready(draft: PlanProposal, homes: tuple[str, ...]) -> Counter[str]:
+    """Workers that generate with a variant and stay."""
+    return Counter(home for home, planned in zip(homes, draft.allocation.values(), strict=True) if home == planned)
+
+
+def busy(draft: PlanProposal, demand_rps: float) -> Counter[str]:
+    """Workers of each variant that the demand would keep busy."""
+    found: Counter[str] = Counter()
+    for level, share in rows(draft)[""].items():
+        found[level.partition("~")[0]] += share * demand_rps / RPS[level]
+    return found
+
+
+@pytest.mark.parametrize("n_heavy", [1, 3, 5, 7])
+@pytest.mark.parametrize("share", [0.2, 0.6, 0.99])
+def test_on_the_way_back_ready_workers_reuse_and_nobody_gets_more_than_those_that_are_ready_carry(
+    n_heavy: int, share: float
+) -> None:
+    homes = ("heavy",) * n_heavy + ("middle",) * (8 - n_heavy)
+    there = ready(reusing(GOOD, BACK, homes), homes)
+    most = there["heavy"] * RPS["heavy~k20"] + there["middle"] * RPS["middle"]
+    demand = share * most / MARGIN
+    draft = reusing(GOOD, BACK, homes, demand_rps=demand)
+    assert (draft.strategy, draft.memory["stage"]) == ("models", RETURNING)
+    used = busy(draft, MARGIN * demand)
+    assert set(used) <= set(there)
+    for variant, workers in there.items():
+        assert used[variant] <= workers + 1e-4, (variant, used, there)
+    in_full = there["heavy"] * RPS["heavy"] + there["middle"] * RPS["middle"]
+    assert MARGIN * demand <= in_full or any("~" in level for level in rows(draft)[""])
+
+
+def test_on_the_way_back_what_nobody_carries_goes_to_the_fastest_level_of_each() -> None:
+    homes = ("heavy",) * 2 + ("middle",) * 6
+    there = ready(reusing(GOOD, BACK, homes), homes)
+    assert there == {"heavy": 2, "middle": 2}, "half of the workers are on their way"
+    draft = reusing(GOOD, BACK, homes, demand_rps=1000.0)
+    carried = {"heavy~k20": there["heavy"] * 25, "middle": there["middle"] * 12.5}
+    assert rows(draft)[""] == pytest.approx({name: rps / sum(carried.values()) for name, rps in carried.items()})
+
+
+def test_on_the_way_back_open_breakers_are_taken_to_save_nothing() -> None:
+    homes, demand = ("heavy",) * 7 + ("middle",), 40.0
+    some = reusing(lookups(10.0, failing=0.25), BACK, homes, demand_rps=demand)
+    assert some.memory["stage"] == RETURNING
+    faster, slower = (
+        rows(draft)[""].get("heavy~k20", 0.0) for draft in (some, reusing(GOOD, BACK, homes, demand_rps=demand))
+    )
+    assert faster > slower + 0.01, "more has to begin late where a quarter of it will not"
+
+
+def test_on_the_way_back_routes_go_by_the_classes_of_models_and_hard_prompts_get_the_better_levels() -> None:
+    homes, classes = ("heavy",) * 2 + ("light",) * 6, {"reuse": PAST, "models": {"light": 0.5, "heavy": 0.5}}
+    draft = reusing(GOOD, BACK, homes, demand_rps=70.0, classes=classes)
+    assert set(rows(draft)) == {"", "light", "heavy"}
+    on_light = {label: rows(draft)[label].get("light", 0.0) for label in ("light", "heavy")}
+    assert on_light["light"] > on_light["heavy"] + 0.5, rows(draft)
+
+
+def test_a_class_loses_on_a_reuse_level_what_its_images_are_worse_by_in_the_mean() -> None:
+    """Hard prompts lose .1 on light and .5 on images begun late; what costs nothing by any table is not free."""
+    variants = three_variants() | {"light": a_variant(quality=0.9)}
+    catalog = a_reuse_ladder(
+        variants=variants,
+        reuse={"heavy": (Start(20, 0.2, 0.5),)},
+        classifiers={"past": Classifier("past", "learned", "folder", "reuse", ("heavy~k20", "heavy"))},
+    )
+    offers = mixed_offers(catalog, 1, {"heavy~k20": 1.0})
+    assert [offer.level for offer in offers] == ["heavy", "middle", "heavy~k20", "light"]
+    mix = Mix({"heavy": 2, "light": 1}, {"heavy": 0.3, "heavy~k20": 0.3, "light": 0.4}, 1.0)
+    routes, _ = routes_of(mix, offers, catalog, "models", {"light": 0.5, "heavy": 0.5})
+    hard = next(route.levels for route in routes if route.label == "heavy")
+    assert hard == pytest.approx({"heavy": 0.6, "light": 0.4}, abs=0.01)
+
+
+def test_a_store_that_fails_on_the_way_back_is_left_again() -> None:
+    homes = ("heavy",) * 6 + ("middle",) * 2
+    draft = reusing(NO_ANSWER, BACK, homes)
+    assert draft.memory["stage"] == LEAVING
+    assert not any("~" in level for route in draft.routes for level in route.levels)
 
 
 def test_without_the_switch_a_dead_store_changes_nothing() -> None:

@@ -3,7 +3,7 @@
 import functools
 import itertools
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pulp
 import pytest
@@ -17,7 +17,6 @@ from planner.solvers.levels.level_mix import (
     fill,
     keep_current,
     maximize_quality,
-    maximize_quality_shared,
     mean_quality,
 )
 from tests.planner.solvers.levels.builders import offers
@@ -123,24 +122,68 @@ def test_a_solver_that_fails_leaves_the_best_of_two_levels_and_says_so(
     assert mix.trouble == "the solver failed (ZeroDivisionError: division by zero)"
 
 
+def shared(levels: Sequence[Offer], variant: str = "v0") -> tuple[Offer, ...]:
+    """The same levels, all of one variant, as those of reuse are."""
+    return tuple(offer._replace(variant=variant) for offer in levels)
+
+
+def exact_quality(levels: Sequence[Offer], counts: Mapping[str, int], demand: float) -> float | None:
+    """Best mean quality where every variant's workers have the time for its levels, by scipy; None: there is none."""
+    rows = [[demand / o.rps * (o.variant == variant) for o in levels] for variant in counts]
+    found = linprog([-o.quality for o in levels], rows, list(counts.values()), [[1] * len(levels)], [1])
+    return None if found.status == 2 else -found.fun
+
+
+def busy(mix: Mix, levels: Sequence[Offer], variant: str, demand: float) -> float:
+    """Workers of a variant that the carried part of the demand keeps busy."""
+    return sum(mix.shares.get(o.level, 0) * mix.carried * demand / o.rps for o in levels if o.variant == variant)
+
+
 def test_a_shared_fleet_s_shares_are_those_of_the_linear_program() -> None:
     for seed in range(80):
-        levels, n_workers, demand = an_instance(seed)
-        mix = maximize_quality_shared(levels, n_workers, demand)
-        work = [demand / offer.rps for offer in levels]
-        exact = linprog([-o.quality for o in levels], [work], [n_workers], [[1, 1, 1]], [1])
-        if exact.status == 2:  # infeasible
+        plain, n_workers, demand = an_instance(seed)
+        levels, counts = shared(plain), {"v0": n_workers}
+        mix, exact = fill(counts, levels, demand), exact_quality(levels, counts, demand)
+        if exact is None:
             assert mix.shares == {levels[-1].level: 1.0}
-            assert mix.carried == pytest.approx(n_workers / work[-1])
+            assert mix.carried == pytest.approx(n_workers * levels[-1].rps / demand)
         else:
-            assert mean_quality(mix.shares, levels) == pytest.approx(-exact.fun, abs=1e-6)
-            assert sum(w * mix.shares.get(o.level, 0) for w, o in zip(work, levels, strict=True)) <= n_workers + 1e-4
-        assert mix.counts == {"v0": n_workers}
+            assert mean_quality(mix.shares, levels) == pytest.approx(exact, abs=1e-6)
+        assert busy(mix, levels, "v0", demand) <= n_workers + 1e-4
+        assert mix.counts == counts
+
+
+def test_workers_of_reuse_levels_beside_smaller_models_share_as_the_linear_program_says() -> None:
+    """Each instance once with room for all, once with too little: then as much is carried as can be."""
+    for seed in range(80):
+        dice = random.Random(seed)
+        rows = [(dice.uniform(0.5, 20), dice.uniform(0, 1)) for _ in range(6)]
+        levels = tuple(offer._replace(variant=name) for offer, name in zip(offers(*rows), "aabaab", strict=True))
+        counts = {"a": dice.randint(1, 4), "b": dice.randint(0, 3)}
+        most = sum(n * max(o.rps for o in levels if o.variant == name) for name, n in counts.items())
+        for demand in (most * dice.uniform(0.2, 0.99), most * 1.25):
+            mix, exact = fill(counts, levels, demand), exact_quality(levels, counts, demand)
+            assert mix.carried == pytest.approx(min(1.0, most / demand)), seed
+            if exact is not None:
+                assert mean_quality(mix.shares, levels) == pytest.approx(exact, abs=1e-6), seed
+            for variant, n in counts.items():
+                assert busy(mix, levels, variant, demand) <= n + 1e-4, seed
+            assert sum(mix.shares.values()) == pytest.approx(1)
+            assert min(mix.shares.values()) > 0
+
+
+def test_levels_on_one_line_are_taken_in_order_however_their_gains_are_rounded() -> None:
+    """Gains of .3 and .30000000000000004: the second step out of turn would take from a level that has nothing."""
+    levels = shared(offers(*((rps, 1 / rps + 0.3) for rps in (1.4, 11.7, 15.1, 17.8))))
+    mix = fill({"v0": 1}, levels, 13.0)
+    assert mix.carried == 1
+    assert mean_quality(mix.shares, levels) == pytest.approx(1 / 13 + 0.3)
+    assert busy(mix, levels, "v0", 13.0) == pytest.approx(1)
 
 
 def test_a_shared_fleet_without_workers_or_demand_still_has_shares() -> None:
-    assert maximize_quality_shared(THREE, 0, 10) == Mix({"v0": 0}, {"v2": 1.0}, 0.0)
-    assert maximize_quality_shared(THREE, 3, 0) == Mix({"v0": 3}, {"v0": 1.0}, 1.0)
+    assert fill({"v0": 0}, shared(THREE), 10) == Mix({"v0": 0}, {"v2": 1.0}, 0.0)
+    assert fill({"v0": 3}, shared(THREE), 0) == Mix({"v0": 3}, {"v0": 1.0}, 1.0)
 
 
 def test_given_workers_are_filled_from_the_best_level_down() -> None:
