@@ -83,14 +83,15 @@ def draft(
     if settings["switch"]:
         rule = strategy_switch.Rule(return_after_ms=int(1000 * settings["return_s"]))
         retrieval = strategy_switch.retrieval_of(observation.reuse, _saved_ms(reuse))
+        retrieval = retrieval._replace(carries=_carries(task, reuse, state, settings["switch_margin"]))
         state = strategy_switch.step(state, retrieval, observation.now_ms, rule)
     if state.stage == strategy_switch.REUSE:
         return _on_reuse(task, reuse, state)
     if state.stage == strategy_switch.MODELS:
-        note = "; lookups of past images get no answer or cost too much"
+        note = "; lookups of past images get no answer or cost too much, or save too little for the demand"
         return _on_models(task, note, strategy_switch.remembered(state))
     if state.stage == strategy_switch.LEAVING:
-        return _leaving(task, state, settings["switch_margin"])
+        return _leaving(task, reuse, state, settings["switch_margin"])
     return _returning(task, reuse, state, settings["switch_margin"])
 
 
@@ -125,13 +126,28 @@ def _on_reuse(task: Task, reuse: Sequence[Offer], state: strategy_switch.State) 
     return _drafted(task, "reuse", reuse, mix, allocation, "", strategy_switch.remembered(state))
 
 
-def _leaving(task: Task, state: strategy_switch.State, margin: float) -> PlanProposal:
-    """A wave of workers on their way to smaller models, and routes in full to those that generate and stay."""
+def _carries(task: Task, reuse: Sequence[Offer], state: strategy_switch.State, margin: float) -> bool:
+    """Return whether the fleet could reuse at the forecast demand, or at a margin more to come back.
+
+    Always without a guard: a level then saves all of its K whatever is near, and the deepest one carries the most.
+    """
+    if task.reuse is None or task.reuse.guard is None:
+        return True
+    demand_rps = task.seen.planning_rps * (margin if state.stage in strategy_switch.AWAY else 1.0)
+    return fill({reuse[0].variant: len(task.seen.workers)}, reuse, demand_rps).carried >= 1
+
+
+def _leaving(task: Task, reuse: Sequence[Offer], state: strategy_switch.State, margin: float) -> PlanProposal:
+    """A wave of workers on their way to smaller models, and routes to those that generate and stay.
+
+    In full, as lookups fail or cost too much; with the reuse levels where the demand alone is the reason.
+    """
+    is_for_demand = not _carries(task, reuse, state, 1.0)
     task, workers = task._replace(demand_rps=task.demand_rps * margin), task.seen.workers
     offers = offers_of(task.catalog, dict.fromkeys(task.catalog.variants, task.batch))
     target = assign(maximize_quality(offers, len(workers), task.demand_rps).counts, workers)
     after = strategy_switch.after_switch(state, target, workers)
-    return _under_way(task, offers, after, target, "leaving reuse")
+    return _under_way(task, _mixed(task) if is_for_demand else offers, after, target, "leaving reuse")
 
 
 def _returning(task: Task, reuse: Sequence[Offer], state: strategy_switch.State, margin: float) -> PlanProposal:

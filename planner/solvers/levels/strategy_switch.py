@@ -10,9 +10,10 @@
 
 LEAVING generates in full on the large model at once (K = 0) and moves workers to smaller ones. RETURNING moves them
 back, and those with the large model reuse from its first plan on. Both go in waves. While workers are away they look
-up in the background, so that the way back is seen. Source: ARGUS 4.6 and Fig. 20b. We differ: thresholds and times,
-which it does not give; waves, because a worker here cannot generate with one model while it loads another (SOURCES.md
-6.5); both strategies at once in RETURNING, which it avoids (SOURCES.md 6.11).
+up in the background, so that the way back is seen. A guard lets reuse save too little for any demand: a guarded fleet
+that cannot carry the demand leaves too, and returns once it could carry a margin more. Source: ARGUS 4.6 and Fig. 20b.
+We differ: thresholds and times, which it does not give; waves, because a worker here cannot generate with one model
+while it loads another (SOURCES.md 6.5); both strategies at once in RETURNING, which it avoids (SOURCES.md 6.11).
 """
 
 import math
@@ -39,6 +40,7 @@ class Retrieval(NamedTuple):
     saves_ms: float  # run time that one is expected to save, misses included, mean over the reuse levels
     unanswered: float = 0.0  # share of those tried that failed or were cut by their deadline
     lookups: int = MIN_LOOKUPS  # that these figures rest on
+    carries: bool = True  # whether a fleet that reuses generates as much as is asked for
 
 
 class Rule(NamedTuple):
@@ -136,12 +138,15 @@ def ready(allocation: Mapping[str, str], workers: Sequence[WorkerView]) -> dict[
 
 def _against_since(state: State, retrieval: Retrieval, now_ms: int, rule: Rule) -> int:
     """Return from when on retrievals speak against the stage, without a break; -1: they do not."""
-    costs_ms, saves_ms, unanswered, lookups = retrieval
-    if costs_ms is None or math.isnan(costs_ms):  # nothing was tried: nothing new is known
+    costs_ms, saves_ms, unanswered, lookups, carries = retrieval
+    is_away = state.stage in AWAY
+    if not carries:
+        is_against = not is_away
+    elif costs_ms is None or math.isnan(costs_ms):  # nothing was tried: nothing new is known
         return state.since_ms
-    if state.stage not in AWAY and lookups < MIN_LOOKUPS and not math.isinf(costs_ms):
+    elif not is_away and lookups < MIN_LOOKUPS and not math.isinf(costs_ms):
         return -1
-    if state.stage in AWAY:
+    elif is_away:
         is_against = costs_ms <= saves_ms * rule.healthy and unanswered <= rule.answered
     else:
         is_against = costs_ms > saves_ms * rule.too_much or unanswered > rule.unanswered

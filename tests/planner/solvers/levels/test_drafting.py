@@ -216,6 +216,45 @@ def test_guarded_it_takes_the_profile_s_floors_and_guard_and_the_catalog_s_check
     assert draft.reuse.hits == pytest.approx({"heavy~k20": 0.2}), "the level on which the floors were tested"
 
 
+GUARDED = a_reuse_profile(
+    neighbours=(Neighbours(0.96, 0.5, {"equal": 0.4, "colour": 0.6}),),
+    floors=(ReuseFloor(similarity=0.9, share=0.8),),
+    guard=ReuseGuard(equal=0.8),
+)  # one in five begins after 20 of 25 steps, so that a large worker carries 5.95 a second instead of 5
+
+
+def guarded(demand_rps: float, memory: dict, homes: tuple[str, ...] = ("heavy",) * 4, later_s: int = 0) -> PlanProposal:
+    workers = tuple(a_worker(f"w-{i}", variant) for i, variant in enumerate(homes))
+    seen = an_observation(demand_rps=demand_rps, workers=workers, reuse=lookups(5.0), now_ms=NOW_MS + 1000 * later_s)
+    return plan(seen, a_reuse_ladder(reuse_profile=GUARDED), memory, {"guarded": 1, "overprovision": 1})
+
+
+def test_a_guarded_fleet_that_cannot_carry_the_demand_goes_over_to_smaller_models_though_lookups_are_healthy() -> None:
+    assert guarded(23.0, {}).strategy == "reuse"
+    first = guarded(30.0, {})
+    assert (first.strategy, first.memory["stage"]) == ("models", LEAVING)
+    assert "heavy~k20" in rows(first)[""], "those that stay reuse on the way"
+    homes = tuple(first.allocation.values())
+    for _ in range(3):
+        first = guarded(30.0, first.memory, homes)
+        homes = tuple(first.allocation.values())
+    assert first.memory["stage"] == MODELS
+    assert first.expected.utilization <= 1
+
+
+def test_a_guarded_fleet_comes_back_once_it_could_carry_a_margin_more_for_a_while() -> None:
+    homes = ("middle", "middle", "light", "light")
+    waiting = guarded(20.0, {"stage": MODELS, "since_ms": -1}, homes)
+    assert waiting.memory["since_ms"] == -1, "1.5 times 20 is more than the 23.8 that it carries"
+    for later_s in (0, 5, 10, 15):
+        waiting = guarded(12.0, waiting.memory, homes, later_s)
+    assert waiting.memory["stage"] == RETURNING
+
+
+def test_as_published_a_fleet_stays_with_reuse_whatever_the_demand() -> None:
+    assert reusing(GOOD, {}, demand_rps=500.0).memory["stage"] == REUSE
+
+
 @pytest.mark.parametrize(
     ("profile", "parameters", "reason"),
     [
