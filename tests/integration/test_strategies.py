@@ -149,7 +149,6 @@ class Fleet(Pipeline):
         super().__init__(settings, logs, str(catalog), extra, LAYOUT)
         self.jobs: list[GenerateJob] = []
         self.beats: list[tuple[int, Heartbeat]] = []  # (broker time, heartbeat)
-        self._logs_folder = logs
         self._thawed: list[int] = []  # pipes, which stay open for who has yet to read them
         self._watching = TopicTailer(
             settings, [*(jobs_topic(variant, 1).name for variant in VARIANTS), FLEET], self._watch
@@ -208,8 +207,7 @@ class Fleet(Pipeline):
         return [stage for stage in firsts if stage.plan_version in versions]
 
     def metric(self, name: str) -> float:
-        log = (self._logs_folder / "rest.log").read_text()
-        address = re.findall(r"health and metrics on (\S+)/livez", log)[-1]
+        address = re.findall(r"health and metrics on (\S+)/livez", self.log("rest"))[-1]
         found = re.search(rf"^{name} (\S+)$", ask(f"{address}/metrics")[1], re.MULTILINE)
         return float(found[1]) if found else 0.0
 
@@ -375,7 +373,9 @@ def test_nirvana_begins_as_far_along_as_the_neighbour_is_similar_on_the_best_mod
     with pinned(fleet, "nirvana") as plan:
         assert set(plan.allocation.values()) == {"heavy"}
         assert [dict(route.levels) for route in plan.routes] == [{"heavy~k4": 1.0}]
-        same = fleet.begun(["a red heart above a blue star"] * 9)
+        known = "a red heart above a blue star"
+        fleet.until(lambda: fleet.begun([known]).step > 0, "it is in the index")
+        same = fleet.begun([known] * 9)
         edited = fleet.begun([f"a red heart above a {colour} star" for colour in COLOURS])
         assert (same.step, same.similarity) == (4, pytest.approx(1.0)), "25 of 50 steps"
         assert edited.similarity is not None
