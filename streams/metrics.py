@@ -38,9 +38,10 @@ STALE_ENDS = Counter("pochade_stale_ends_total", "Ends of partitions reported by
 PLANS_REFUSED = Counter("pochade_plans_refused_total", "Newer plans that do not fit the catalog", ["role"])
 PLAN_VERSION = Gauge("pochade_plan_version", "Plan obeyed", ["role"])
 DESIRED_WORKERS = Gauge(
-    "pochade_desired_workers", "Workers that the newest plan's demand needs; above pochade_live_workers: saturated"
+    "pochade_desired_workers",
+    "Workers that the demand needs, by the newest proposal; above pochade_live_workers: saturated",
 )
-LIVE_WORKERS = Gauge("pochade_live_workers", "Workers that the newest plan was made for")
+LIVE_WORKERS = Gauge("pochade_live_workers", "Workers that the newest proposal was made for")
 
 
 class OldNames:

@@ -61,7 +61,7 @@ class Discriminator:
             metrics.DEAD_WORK.labels(self.role).inc()
             return []
         plan = await self._plans.in_force()
-        decision: Keep | Score | Escalate = self._logic.examine(plan, image.job.level, request)
+        decision: Keep | Score | Escalate = self._logic.examine(plan, _judged_level(image), request)
         confidence: float | None = None
         scored_by = ""
         if isinstance(decision, Score):
@@ -134,3 +134,12 @@ class Discriminator:
         """An image that cannot be judged at all ends its request as FAILED."""
         outcome = failed(request_id_of(record), reason=str(error), by=self.role, now_ms=now_ms())
         return refused(record, outcome, error, now_ms())
+
+
+def _judged_level(image: ImageGenerated) -> str:
+    """Return the level of its job, such as "heavy~k4", if it began from a stored latent.
+
+    One that found no latent was generated in full, as the images of the variant are.
+    """
+    has_begun = image.reuse is not None and image.reuse.step > 0
+    return image.job.level if has_begun else image.job.variant

@@ -101,6 +101,7 @@ class PlannerLoop:
         seen = self.sources.observation(request.now_ms, request.workers, self._plans.plan)
         decision = self._logic.decide(seen, self._plans, self._policies.run)
         self._report.on_decision(decision)
+        self._report.on_expected(request, decision)
         plan = decision.plan
         if plan is not None and self._leadership.write([_record(plan, self._plans.place, request.now_ms)]):
             self._plans.obey(plan)  # at once: a tick before the view has read it would write its version a second time

@@ -110,10 +110,14 @@ class DecisionReport:
         else:
             log.error("%s; the plan in force stays", reason, exc_info=error)
 
+    def on_expected(self, request: PlanRequest, decision: PlanDecision) -> None:
+        """Say how many workers the demand would take now; where the policy made no proposal, nothing new is known."""
+        if decision.expected is not None:
+            metrics.LIVE_WORKERS.set(len(request.workers))
+            metrics.DESIRED_WORKERS.set(desired_workers(decision.expected, len(request.workers)))
+
     def on_published(self, request: PlanRequest, decision: PlanDecision) -> None:
-        """Log the plan that was written, and say how many workers it would take."""
+        """Log the plan that was written."""
         plan = decision.plan
         if plan is not None:
-            metrics.LIVE_WORKERS.set(len(request.workers))
-            metrics.DESIRED_WORKERS.set(desired_workers(plan, len(request.workers)))
             log.info("plan %d by %s, because %s: %s", plan.version, plan.policy, request.why, plan.reason)

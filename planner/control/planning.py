@@ -6,7 +6,7 @@ the observation, and writes what it decides.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -29,7 +29,7 @@ from planner.control.validity import CheckPlan, check_live
 from planner.observation.observation import MAX_STEP_BACK_MS, Observation, steady_ms
 from planner.observation.workers import ReceivedHeartbeat, WorkerView, live_workers
 from schemas.errors import PochadeError
-from schemas.messages import Pin, Plan
+from schemas.messages import Expected, Pin, Plan
 
 # What a decision did without, as it is counted.
 POLICY_FAILED, POLICY_LATE = "policy", "policy-late"
@@ -93,6 +93,7 @@ class PlanDecision:
     reason: str = ""  # why the plan in force stays or the policy's was not taken; "": there is nothing to say
     error: Exception | None = None  # of the policy
     carry_over_error: Exception | None = None  # why the plan in force cannot go on with the workers that are left
+    expected: Expected | None = None  # of the policy's proposal at the demand now, also where the plan in force stays
 
 
 RunPolicy = Callable[[str, Callable[[], PlanProposal]], PlanProposal]
@@ -173,8 +174,9 @@ class PlannerLogic:
         if before is not None and newest <= before.version:
             unchanged = self._keep_current(proposal, order, seen, before)
             if unchanged is not None:
-                return unchanged
-        return PlanDecision(publish(proposal, before, order.policy, seen.now_ms, newest))
+                return replace(unchanged, expected=proposal.expected)
+        plan = publish(proposal, before, order.policy, seen.now_ms, newest)
+        return PlanDecision(plan, expected=plan.expected)
 
     def _order(self, plans: PlansInForce) -> Order:
         """The operator's, else the configured one."""

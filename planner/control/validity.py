@@ -109,10 +109,12 @@ def _check_intervals(intervals: Sequence[tuple[float, float]]) -> None:
 def _check_cascades(cascades: Iterable[Cascade], catalog: Catalog) -> None:
     follow: dict[str, str] = {}
     for cascade in cascades:
-        catalog.level(cascade.level), catalog.level(cascade.next_level), catalog.discriminator(cascade.discriminator)
+        _check_level(cascade.level, catalog)  # of a reuse level: its hits are judged, and what fails is made in full
+        catalog.level(cascade.next_level), catalog.discriminator(cascade.discriminator)
         message = f"threshold after {cascade.level} must be in [0, 1]: got {cascade.threshold}"
         _require(0 <= cascade.threshold <= 1, message)
-        wrong = fault(cascade.refine_from_step, catalog.level(cascade.level), catalog.level(cascade.next_level))
+        drafted = catalog.level(variant_of(cascade.level))
+        wrong = fault(cascade.refine_from_step, drafted, catalog.level(cascade.next_level))
         _require(not wrong, f"cascade from {cascade.level} to {cascade.next_level}: {wrong}")
         _require(cascade.level not in follow, f"there must be one cascade a level: got two for {cascade.level}")
         follow[cascade.level] = cascade.next_level

@@ -95,7 +95,7 @@ class Pipeline:
         )
 
     def _says_ready(self, name: str) -> bool:
-        addresses = re.findall(r"health and metrics on (\S+)/livez", (self._logs / f"{name}.log").read_text())
+        addresses = re.findall(r"health and metrics on (\S+)/livez", self.log(name))
         return bool(addresses) and ask(f"{addresses[-1]}/readyz")[0] == 200
 
     def _workers_serve(self) -> bool:
@@ -160,6 +160,10 @@ class Pipeline:
     def until(self, condition: Callable[[], bool], what: "str | Callable[[], str]") -> None:
         """Wait for it; a failure shows the roles' last words."""
         poll_until(condition, lambda: f"{what if isinstance(what, str) else what()}\n{self.tails()}")
+
+    def log(self, name: str) -> str:
+        """All that a process has logged."""
+        return (self._logs / f"{name}.log").read_text()
 
     def tails(self) -> str:
         """The last lines of each log."""

@@ -4,6 +4,7 @@ import json
 import math
 import pathlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 from agents.commands.reuse import reuse as reuse_command
 from agents.indexer.operating import is_latent
 from schemas.ids import new_request_id
-from schemas.messages import GenerateOptions, GenerateRequest, Plan, Result, ReuseHealth, Route, Status
+from schemas.messages import GenerateOptions, GenerateRequest, Plan, Result, ReuseGuard, ReuseHealth, Route, Status
 from schemas.record import Outgoing
 from schemas.topics import PLAN, PLAN_KEY
 from streams.clock import now_ms
@@ -27,7 +28,7 @@ from streams.settings import Settings, load
 from streams.store.open import open_store
 from streams.vectors.open import open_vectors
 from streams.vectors.port import Selection
-from tests.builders import a_plan, a_reuse_plan
+from tests.builders import a_cascade, a_plan, a_reuse_plan
 from tests.integration.pipeline import Pipeline
 from tests.patience import PATIENCE_S
 
@@ -230,3 +231,33 @@ def test_an_operator_sees_explains_clears_and_fills_the_index_again(pipeline: Re
     assert rows(pipeline) < before
     assert not pipeline.first(prompt, "zoe").reused
     assert pipeline.ask("five green trees", "eve").reused, "others keep theirs"
+
+
+def guarded_plan(pipeline: Reusing) -> None:
+    """Let facts be compared, have the images of hits judged, and make those that fail in full; wait for its worker."""
+    judged = a_cascade(level="heavy~k12", next_level="heavy", threshold=0.5)
+    group = a_reuse_plan(guard=ReuseGuard(equal=0.5), check=None)
+    plan = replace(the_plan(), version=2, created_ms=now_ms(), cascades=(judged,), reuse=group)
+    send_all(pipeline.producer, [Outgoing(topic=PLAN, key=PLAN_KEY.encode(), value=encode(plan))])
+    guarded = "encoder 'words', guard True"
+    pipeline.until(lambda: guarded in pipeline.log("worker-1"), "the worker reads facts")
+
+
+def test_guarded_reuse_compares_facts_and_makes_in_full_what_its_check_does_not_trust(pipeline: Reusing) -> None:
+    guarded_plan(pipeline)
+    first = pipeline.first(PROMPT, "ida")
+    (stage,) = steps_of(first)
+    assert stage.confidence is None, "what is made in full is not judged again"
+    pipeline.until(lambda: pipeline.ask(LIKE, "ida").reuse_miss != "none", "the first image is in the index")
+    assert pipeline.ask(PROMPT.replace("two", "three"), "ida").reuse_miss == "guard"
+
+    paths = [steps_of(pipeline.ask(LIKE, "ida")) for _ in range(12)]
+    begun = [path for path in paths if path[0].reuse is not None and path[0].reuse.step == 12]
+    kept, again = [path for path in begun if len(path) == 1], [path for path in begun if len(path) > 1]
+    assert kept
+    assert again
+    assert all(path[0].confidence is not None and path[0].confidence >= 0.5 for path in kept)
+    for draft, last in again:
+        assert draft.confidence is not None
+        assert draft.confidence < 0.5
+        assert (last.level, last.reuse and (last.reuse.step, last.reuse.miss)) == ("heavy", (0, "route"))

@@ -245,4 +245,6 @@ def test_with_the_switch_fewer_requests_are_late_when_the_store_is_cut_twice(
         assert (each.lost, each.duplicates, each.verdict) == (0, 0, None)
         assert each.reuse.get("hit", 0) > 0
         assert each.gap_s < MAX_GAP_S
+    left = {switch: sum(stage.startswith("leaving") for stage in each.stages) for switch, each in found.items()}
+    assert left[0] == 0 < left[1], "else chance alone tells both runs apart"
     assert found[1].late < found[0].late

@@ -1,6 +1,6 @@
 """How long a lookup may take: no longer than what it can save is worth.
 
-Search and fetch together have one deadline. Both run beside the encoding of the prompt; what has not answered by then
+Search and fetch together have one deadline. A job waits for both before it is generated; what has not answered by then
 counts as a timeout, and the request runs all its steps.
 """
 

@@ -10,7 +10,7 @@ from planner.control.planning import PlanDecision, PlanRequest, PolicyTimeout
 from planner.control.proposal import PlanProposal
 from schemas.messages import Expected, Route
 from streams import metrics
-from tests.builders import NOW_MS, a_plan, a_worker
+from tests.builders import NOW_MS, a_worker
 from tests.patience import PATIENCE_S
 
 DRAFT = PlanProposal(routes=(Route(levels={"light": 1.0}),), allocation={}, batch={}, reason="test")
@@ -76,8 +76,9 @@ def test_a_policy_that_is_late_is_one_warning_with_what_to_do_and_no_traceback(
     assert "raise planner.solver_timeout_s, or give the planner a core" in line.getMessage()
 
 
-def test_a_published_plan_says_how_many_workers_it_would_take() -> None:
+def test_how_many_workers_the_demand_would_take_is_told_also_where_the_plan_stays() -> None:
     expected = Expected(demand_rps=9.0, utilization=1.5, heavy_share=0.0)
     request = PlanRequest("the period is over", NOW_MS, (a_worker("w-1"), a_worker("w-2")))
-    DecisionReport().on_published(request, PlanDecision(a_plan(expected=expected)))
+    DecisionReport().on_expected(request, PlanDecision(expected=expected))
+    DecisionReport().on_expected(request, PlanDecision(reason="no policy"))
     assert (metrics.LIVE_WORKERS._value.get(), metrics.DESIRED_WORKERS._value.get()) == (2, 3)

@@ -86,7 +86,7 @@ def test_the_share_to_explore_is_spread_over_the_served_levels_once() -> None:
     seen, curious, order = serving(w_1="light", w_2="heavy"), Rules(explore=0.1), Order("diffserve-static")
     plan = published(order, seen, None, curious)
     assert plan.routes[0].levels == pytest.approx({"light": 0.95, "heavy": 0.05})
-    assert decided(order, seen, plan, curious) == PlanDecision(), "the same decision is not published again"
+    assert decided(order, seen, plan, curious).plan is None, "the same decision is not published again"
     back = a_logic(rules=curious).decide(seen, Plans(a_plan(version=2), Pin(policy="", plan_version=1), 2, (plan,)))
     assert back.plan is not None
     assert back.plan.routes == plan.routes, "an earlier plan's routes are explored already"
@@ -162,7 +162,8 @@ def test_without_a_plan_before_a_failing_policy_makes_none() -> None:
 
 def test_the_same_decision_stays() -> None:
     before = in_force(serving(w_1="light", w_2="heavy"))
-    assert decided(Order("random-split"), serving(w_1="light", w_2="heavy"), before) == PlanDecision()
+    decision = decided(Order("random-split"), serving(w_1="light", w_2="heavy"), before)
+    assert decision == PlanDecision(expected=before.expected)
 
 
 def test_a_move_that_does_not_pay_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,3 +244,12 @@ def test_a_live_planner_publishes_nothing_that_the_simulator_alone_can_obey() ->
         a_catalog(), by_images, Order("random-split"), period_ms=PERIOD_MS, silent_ms=3000, check=check
     )
     assert simulated.decide(seen, Plans()).plan is not None
+
+
+def test_a_plan_that_stays_at_a_growing_demand_says_what_the_demand_would_take() -> None:
+    order, fleet = Order("clipper-light", {"batch": 1}), serving(w_1="light", w_2="light")
+    calm, more = published(order, fleet, None), dataclasses.replace(fleet, demand_rps=40 * fleet.demand_rps)
+    grown = decided(order, more, calm, Rules(sheds=False))
+    assert grown.plan is None, "all are on the fastest level already"
+    assert grown.expected is not None
+    assert grown.expected.utilization == 4 > calm.expected.utilization  # type: ignore[union-attr]

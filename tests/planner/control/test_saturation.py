@@ -2,11 +2,10 @@
 
 import pytest
 
-from planner.control.plans import publish
 from planner.control.saturation import desired_workers
 from planner.policies.argus import plan
 from schemas.messages import Expected
-from tests.builders import a_plan, an_observation
+from tests.builders import an_observation
 from tests.planner.solvers.levels.builders import a_reuse_ladder
 
 
@@ -18,16 +17,16 @@ def expecting(utilization: float) -> Expected:
     ("utilization", "workers"), [(0.0, 1), (0.3, 2), (1.0, 4), (1.01, 5), (3.0, 12), (float("inf"), 4)]
 )
 def test_workers_are_wanted_in_proportion_to_the_work(utilization: float, workers: int) -> None:
-    assert desired_workers(a_plan(expected=expecting(utilization)), 4) == workers
+    assert desired_workers(expecting(utilization), 4) == workers
 
 
 def test_a_plan_that_expects_nothing_wants_one() -> None:
-    assert desired_workers(a_plan(expected=None), 4) == 1
-    assert desired_workers(a_plan(expected=expecting(2.0)), 0) == 2
+    assert desired_workers(None, 4) == 1
+    assert desired_workers(expecting(2.0), 0) == 2
 
 
 def test_a_fleet_on_its_highest_level_wants_more_workers_and_the_reason_says_saturated() -> None:
     draft = plan(an_observation(4, demand_rps=200), a_reuse_ladder(), {}, {"overprovision": 1})
     assert set(draft.routes[-1].levels) == {"heavy~k20"}
     assert "saturated" in draft.reason
-    assert desired_workers(publish(draft, None, "argus", 0), 4) == 8
+    assert desired_workers(draft.expected, 4) == 8
