@@ -45,8 +45,6 @@ class Sources:
             catalog,
             Arrivals(),
             slo_ms=1000 * (planner.slo_s or catalog.slo_s),
-            forecast=planner.forecast,
-            period_ms=planner.period_ms,
         )
         self._followers: dict[str, TopicTailer] = {}
         self._warned_of: tuple[str, ...] = ()

@@ -6,11 +6,13 @@ All are pure functions of counts a second, the oldest first. Over-provisioning i
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from statistics import NormalDist
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from planner.observation.observation import Observation
 from schemas.errors import Unknown
 
 EWMA_ALPHA: Final = 0.32  # weight of the newest second. Source: DiffServe's artifact, com 2.1; the paper gives none
@@ -93,6 +95,21 @@ def expected_rps(kind: str, counts: Sequence[float], horizon_s: int = HORIZON_S,
     if kind not in FORECASTS:
         raise Unknown("forecast", kind, FORECASTS)
     return FORECASTS[kind](counts, horizon_s, quantile)
+
+
+def horizon_of(period_ms: float) -> int:
+    """Return the seconds to forecast by a planner that plans every `period_ms`: until its next plan."""
+    return max(1, round(period_ms / 1000))
+
+
+def with_forecast(seen: Observation, kind: str, horizon_s: int = HORIZON_S) -> Observation:
+    """Return an observation with a forecast by its name. Raises Unknown.
+
+    One that has a forecast already, or no arrivals by second to make one of, is returned as it is.
+    """
+    if seen.forecast_rps is not None or not seen.counts:
+        return seen
+    return replace(seen, forecast_rps=expected_rps(kind, seen.counts, horizon_s))
 
 
 def _states(counts: Sequence[float]) -> list[tuple[float, float]]:

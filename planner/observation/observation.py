@@ -60,7 +60,7 @@ class Observation:
     tiers: dict[str, float] = field(default_factory=dict)  # tier -> share of requests; {}: unknown
     workers: tuple[WorkerView, ...] = ()  # live ones, by id
     slo_ms: float = 0.0  # latency that most requests should meet; 0: none given
-    forecast_rps: float | None = None  # arrivals a second until the next plan; None: as many as now
+    forecast_rps: float | None = None  # arrivals a second until the next plan; None: not forecast, as many as now
     counts: tuple[int, ...] = ()  # arrivals in each second of the window, the oldest first
     queues: tuple[Queue, ...] = ()  # of variants that have any
     deferral: tuple[ObservedDeferral, ...] = ()  # of levels whose images were scored; else the catalog's holds

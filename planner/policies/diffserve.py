@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from planner.catalog.model import Catalog, Pair
-from planner.control.proposal import Parameter, PlanProposal, validate_parameters
+from planner.control.proposal import AS_PUBLISHED, Parameter, PlanProposal, on_terms, validate_parameters
 from planner.observation.observation import Observation
 from planner.solvers.aimd import MEMORY, tuned
 from planner.solvers.two_stage.explain import reason
@@ -33,6 +33,7 @@ PARAMETERS = {
 }
 
 
+@on_terms(AS_PUBLISHED)
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> PlanProposal:

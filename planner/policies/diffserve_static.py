@@ -16,7 +16,7 @@ from planner.catalog.entries import Discriminator, deferred_share, highest_thres
 from planner.catalog.model import Catalog, Pair
 from planner.control.allocation import assign
 from planner.control.format import rate
-from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters
+from planner.control.proposal import AS_PUBLISHED, BATCH, Parameter, PlanProposal, on_terms, validate_parameters
 from planner.observation.observation import Observation
 from planner.solvers.levels.shares import Flow, constant, expected
 from schemas.messages import Cascade
@@ -46,6 +46,7 @@ class Stages:
     threshold: float
 
 
+@on_terms(AS_PUBLISHED)
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> PlanProposal:

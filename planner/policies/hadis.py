@@ -19,7 +19,7 @@ from typing import Any
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog, Pair
 from planner.catalog.quality import fid_of, random_quality
-from planner.control.proposal import Parameter, PlanProposal, validate_parameters
+from planner.control.proposal import AS_PUBLISHED, Parameter, PlanProposal, on_terms, validate_parameters
 from planner.observation.observation import Observation
 from planner.solvers.two_stage.candidates import Candidate, pruned
 from planner.solvers.two_stage.explain import reason, summary
@@ -44,6 +44,7 @@ MAX_REMEMBERED = 256  # plans kept; one more and all are forgotten
 RememberedRows = dict[str, list[Any]]  # key -> light, heavy, step, row, its threshold and hardness, workers, batches
 
 
+@on_terms(AS_PUBLISHED)
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> PlanProposal:

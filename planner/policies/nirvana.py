@@ -14,7 +14,7 @@ from planner.catalog.quality import levels_of
 from planner.catalog.reuse import ReuseProfile
 from planner.control.allocation import assign
 from planner.control.format import counted
-from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters
+from planner.control.proposal import AS_PUBLISHED, BATCH, Parameter, PlanProposal, on_terms, validate_parameters
 from planner.observation.observation import Observation
 from planner.reuse.planning import TEXT_IMAGE, level_of, losses_of, neighbours_of, reuse_plan
 from planner.reuse.steps import step_of
@@ -42,6 +42,7 @@ MODM_FLOORS: Final = tuple(
 )
 
 
+@on_terms(AS_PUBLISHED)
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> PlanProposal:

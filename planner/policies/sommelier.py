@@ -11,7 +11,7 @@ from typing import Any
 from planner.catalog.model import Catalog
 from planner.control.allocation import describe_counts
 from planner.control.format import rate
-from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters
+from planner.control.proposal import AS_PUBLISHED, BATCH, Parameter, PlanProposal, on_terms, validate_parameters
 from planner.observation.observation import Observation
 from planner.observation.workers import WorkerView
 from planner.solvers.levels.level_mix import Mix, Offer, expected_of, offers_of, routes_of
@@ -23,6 +23,7 @@ PARAMETERS = {
 }
 
 
+@on_terms(AS_PUBLISHED)
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> PlanProposal:

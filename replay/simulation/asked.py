@@ -37,6 +37,7 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
         seed=asked["seed"],
         period_ms=1000 * asked["period"] if asked["period"] else float(settings.planner.period_ms),
         forecast=settings.planner.forecast,
+        hysteresis=settings.planner.hysteresis,
         learns=asked["learns"],
         dispatch=asked["dispatch"] or "",
         drops=asked["drops"],

@@ -107,6 +107,7 @@ def report_of(trace: Trace, runs: Mapping[str, Sequence[Ran]]) -> dict[str, Any]
             "slo_s": first.slo_ms / 1000,
             "period_s": first.period_ms / 1000,
             "forecast": first.forecast,
+            "hysteresis": first.hysteresis,
             "learns": first.learns,
             "recorded": first.prompts is not None,
             "classes": origin_of(first.catalog),

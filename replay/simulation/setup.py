@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from planner.catalog.model import Catalog
 from planner.catalog.prompt_table import PromptTable
+from planner.control.propose import BY_POLICY
 from planner.serving.quotas import Quota
 from replay.simulation.draws.hop_latencies import NO_LATENCIES, HopLatencies
 
@@ -58,7 +59,8 @@ class Setup:
     seed: int = 0
     parameters: dict[str, float] = field(default_factory=dict)  # of the policy
     period_ms: float = 5000  # between plans
-    forecast: str = "trend"  # of the demand until the next plan, by its name in planner/observation/forecast.py
+    forecast: str = BY_POLICY  # of the demand until the next plan, by its name in planner/observation/forecast.py
+    hysteresis: str = BY_POLICY  # whether a plan that moves workers must be worth its cost (planner/control/propose.py)
     learns: bool = False  # it plans with the confidences seen; else with the catalog's curve, of which they are drawn
     dispatch: str = ""  # instead of the plan's; "": as it says
     drops: bool = True  # requests have the SLO as deadline, and what cannot meet it is not begun

@@ -129,8 +129,6 @@ class ObservationFeed:
             setup.catalog,
             TraceArrivals(agenda, setup, tally, arrivals_ms, is_batch),
             slo_ms=setup.slo_ms,
-            forecast=setup.forecast,
-            period_ms=setup.period_ms,
         )
         self._results, self._learns = self._builder.results, setup.learns
         arrivals = self._builder.arrivals
