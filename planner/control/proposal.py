@@ -41,6 +41,7 @@ class PolicyTerms(NamedTuple):
 
     forecast: str = "trend"  # of the demand until the next plan, by its name in `planner.observation.forecast`
     hysteresis: bool = True  # a proposal that moves workers must be worth its cost (`planner.control.replan`)
+    learns: bool = False  # it looks at confidences and run times of what was served, which simulations then keep
 
 
 OURS = PolicyTerms()

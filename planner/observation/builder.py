@@ -19,6 +19,7 @@ from planner.observation.observation import (
 from planner.observation.queues import QueueGrowth
 from planner.observation.results import Results
 from planner.observation.reuse import ReuseLog
+from planner.observation.run_times import RunTimes
 from planner.observation.workers import ReceivedHeartbeat, WorkerView
 from schemas.messages import Plan
 
@@ -32,6 +33,7 @@ class ObservationBuilder(Generic[Log]):
         """`slo_ms`: latency beyond which an answer is late; 0: none is."""
         self._catalog, self._bounds, self._slo_ms = catalog, bounds_of(catalog), slo_ms
         self.arrivals, self.results, self.queues, self.reuse = arrivals, Results(slo_ms), QueueGrowth(), ReuseLog()
+        self.run_times = RunTimes(catalog)
 
     def observation(
         self,
@@ -57,6 +59,7 @@ class ObservationBuilder(Generic[Log]):
             slo_ms=self._slo_ms,
             counts=counts,
             queues=self.queues.queues(heartbeats, [worker.worker_id for worker in workers], self._catalog),
+            run_times=self.run_times.seen(),
             deferral=deferral,
             served=self.results.served(now_ms),
             reuse=self.reuse.seen(heartbeats, [worker.worker_id for worker in workers]),

@@ -36,6 +36,7 @@ PARAMETERS = {
     "cache": Parameter(SOLVED, SOLVED, BY_DEMAND_AND_QUEUE, is_whole=True),
     "batch": Parameter(0, 0, 1024, is_whole=True),  # 0: optimised; else this one on all levels
     "hop_ms": Parameter(0, 0, 1e6),  # from light's image to heavy's job, beside the discriminator
+    "learns": Parameter(0, 0, 1, is_whole=True),  # 1: deferral as served; HADIS 3.2: its table is "the sole input"
 }
 
 DEMAND_STEP = 1.2  # a range of demand is this much wider than the one before
@@ -51,6 +52,7 @@ def plan(
     """The best row of all pairs that the catalog offers. Parameters: PARAMETERS."""
     catalog.pair()  # raises where there is none
     settings = validate_parameters(parameters, PARAMETERS)
+    observation = observation if settings["learns"] else replace(observation, deferral=())
     return _drafted(offers_of(observation, catalog, settings), observation, catalog, memory, settings)
 
 

@@ -70,6 +70,7 @@ class Arrival:
     ends_ms: int
     end: str  # COMPLETED, or the code of its rejection
     confidence: float
+    run_ms: int
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,18 @@ def a_situation(seed: int) -> Situation:
         level, ends_ms = dice.choice(["light", "heavy"]), now_ms + dice.randint(100, 3000)
         end = dice.choice(["COMPLETED"] * 4 + [dice.choice([OVERLOADED, SHED, UNHONOURED]), QUOTA])
         tier = dice.choice(["standard", "batch"])
-        arrivals.append(Arrival(now_ms, dice.random(), {"models": level}, tier, ends_ms, end, round(dice.random(), 3)))
+        arrivals.append(
+            Arrival(
+                now_ms,
+                dice.random(),
+                {"models": level},
+                tier,
+                ends_ms,
+                end,
+                round(dice.random(), 3),
+                dice.choice([5, 20, 300]),
+            )
+        )
     sheds, forecast, hysteresis = dice.random() < 0.5, dice.choice(FORECASTS), dice.choice(HYSTERESES)
     return Situation(policy, sheds, forecast, hysteresis, moments, arrivals)
 
@@ -153,7 +165,9 @@ class LivePlanner:
         outcome = rejected(request, reason="", by="router", now_ms=arrival.ends_ms, code=arrival.end)
         if arrival.end == "COMPLETED":
             level = arrival.classes["models"]
-            image = an_image(a_job(a_classified(request, hardness=arrival.hardness), level=level, variant=level))
+            job = a_job(a_classified(request, hardness=arrival.hardness), level=level, variant=level)
+            ran = {"started_ms": arrival.at_ms, "generated_ms": arrival.at_ms + arrival.run_ms, "batch": 1}
+            image = an_image(job, **ran)
             how: dict[str, Any] = {"reason": "", "by": "discriminator", "policy": "p", "now_ms": arrival.ends_ms}
             outcome = completed(image, arrival.confidence, 0.3, **how)
         self.loop.sources.on_result(a_record(result_of(outcome)))
@@ -233,6 +247,7 @@ class SimulatedPlanner:
         job, self.agenda.now_ms = self.jobs[number], arrival.ends_ms
         if arrival.end == "COMPLETED":
             job.level = arrival.classes["models"]
+            self.senses.on_generated([job], float(arrival.run_ms))
             self.senses.on_scored(job, arrival.confidence)
             self.tally.on_result(job, Status.COMPLETED, "")
         else:
