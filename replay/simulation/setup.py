@@ -38,8 +38,7 @@ class Timing:
 
 def without_backlog_limits(timing: Timing) -> Timing:
     """Return these times where a request is admitted however much waits."""
-    limits = {"most_backlog_ms": NO_LIMITS.others_ms, "interactive_backlog_ms": NO_LIMITS.interactive_ms}
-    return replace(timing, **limits)
+    return replace(timing, most_backlog_ms=NO_LIMITS.others_ms, interactive_backlog_ms=NO_LIMITS.interactive_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
