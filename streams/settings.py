@@ -120,7 +120,7 @@ class Planner(Section):
     parameters: dict[str, float] = {}  # of the policy
     slo_s: float = Field(0, ge=0)  # latency that most requests should meet; 0: the catalog's, if it has one
     # Of the demand until the next plan; policy: as the policy names it
-    forecast: Literal["policy", "last", "ewma", "trend"] = "policy"
+    forecast: Literal["policy", "last", "ewma", "window", "trend"] = "policy"
     # Whether a plan that moves workers must be worth its cost; policy: as the policy asks
     hysteresis: Literal["policy", "always", "never"] = "policy"
     solver_timeout_s: float = Field(3, gt=0)  # a policy that takes longer makes no plan

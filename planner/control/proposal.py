@@ -45,7 +45,8 @@ class PolicyTerms(NamedTuple):
 
 
 OURS = PolicyTerms()
-AS_PUBLISHED = PolicyTerms(forecast="ewma", hysteresis=False)  # SOURCES.md 1
+AS_PUBLISHED = PolicyTerms(forecast="ewma", hysteresis=False)  # DiffServe 3.3, HADIS 3.4
+BY_PERIOD = PolicyTerms(forecast="window", hysteresis=False)  # Proteus, and ARGUS 4.2
 
 
 @dataclass(frozen=True, slots=True)

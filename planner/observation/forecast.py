@@ -47,6 +47,19 @@ def ewma(counts: Sequence[float], alpha: float = EWMA_ALPHA) -> float:
     return float(weights @ np.asarray(counts, float) / weights.sum()) if len(counts) else 0.0
 
 
+def by_window(counts: Sequence[float], window_s: int, alpha: float = EWMA_ALPHA) -> float:
+    """Exponentially weighted mean of the rates in windows of `window_s`, the newest ending now; 0 of no counts.
+
+    Source: Proteus's code, an EWMA of the demand in each of its planning periods; ARGUS 4.2, queries per minute of the
+    past, planned for each minute. What is left of a window at the beginning of the counts does not count.
+    """
+    whole = len(counts) // window_s
+    if whole == 0:
+        return float(np.mean(counts)) if len(counts) else 0.0
+    windows = np.asarray(counts[len(counts) - whole * window_s :], float).reshape(whole, window_s)
+    return ewma(windows.mean(axis=1).tolist(), alpha)
+
+
 def trend(counts: Sequence[float], horizon_s: int = HORIZON_S, quantile: float = QUANTILE) -> Forecast:
     """Level and damped trend, and a margin for bursts from how far such forecasts missed of late.
 
@@ -86,6 +99,7 @@ def outlook(counts: Sequence[float], ahead_s: int) -> np.ndarray:
 FORECASTS: Final[dict[str, Callable[[Sequence[float], int, float], float]]] = {
     "last": lambda counts, _horizon_s, _quantile: float(counts[-1]) if len(counts) else 0.0,
     "ewma": lambda counts, _horizon_s, _quantile: ewma(counts),
+    "window": lambda counts, horizon_s, _quantile: by_window(counts, horizon_s),
     "trend": lambda counts, horizon_s, quantile: trend(counts, horizon_s, quantile).burst_rps,
 }
 

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.catalog.model import Catalog
-from planner.control.proposal import AS_PUBLISHED, PlanProposal, on_terms
+from planner.control.proposal import BY_PERIOD, PlanProposal, on_terms
 from planner.observation.observation import Observation
 from planner.solvers.levels import drafting
 
 
-@on_terms(AS_PUBLISHED)
+@on_terms(BY_PERIOD)
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> PlanProposal:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from planner.catalog.model import Catalog
-from planner.control.proposal import AS_PUBLISHED, Parameter, PlanProposal, on_terms, validate_parameters
+from planner.control.proposal import BY_PERIOD, Parameter, PlanProposal, on_terms, validate_parameters
 from planner.observation.observation import Observation
 from planner.solvers.levels import drafting
 from planner.solvers.levels.level_mix import evenly, expected_of, offers_of, routes_of
@@ -18,7 +18,7 @@ from planner.solvers.levels.level_mix import evenly, expected_of, offers_of, rou
 EVEN = Parameter(1, 0, 1, is_whole=True)  # 0: routed by capacity, not 1/N to each worker
 
 
-@on_terms(AS_PUBLISHED)
+@on_terms(BY_PERIOD)
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> PlanProposal:

@@ -12,7 +12,7 @@ from typing import Any
 from planner.catalog.entries import Variant, run_ms
 from planner.catalog.model import Catalog
 from planner.control.allocation import assign
-from planner.control.proposal import AS_PUBLISHED, BATCH, Parameter, PlanProposal, on_terms, validate_parameters
+from planner.control.proposal import BATCH, BY_PERIOD, Parameter, PlanProposal, on_terms, validate_parameters
 from planner.observation.observation import Observation
 from planner.solvers.levels.level_mix import describe_mix, evenly, expected_of, maximize_quality, offers_of, routes_of
 
@@ -24,7 +24,7 @@ PARAMETERS = {
 BATCHES = (8, 4, 2)
 
 
-@on_terms(AS_PUBLISHED)
+@on_terms(BY_PERIOD)
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> PlanProposal:

@@ -12,7 +12,7 @@ from typing import Any
 from planner.catalog.model import Catalog
 from planner.control.allocation import describe_counts
 from planner.control.format import rate
-from planner.control.proposal import AS_PUBLISHED, BATCH, Parameter, PlanProposal, on_terms, validate_parameters
+from planner.control.proposal import BATCH, BY_PERIOD, Parameter, PlanProposal, on_terms, validate_parameters
 from planner.observation.observation import Observation
 from planner.observation.workers import WorkerView
 from planner.solvers.levels.level_mix import Offer, evenly, expected_of, offers_of, routes_of
@@ -24,7 +24,7 @@ PARAMETERS = {
 }
 
 
-@on_terms(AS_PUBLISHED)
+@on_terms(BY_PERIOD)
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> PlanProposal:

@@ -97,6 +97,18 @@ def forecast_changes_a_plan() -> bool:
     return decision(plans[0]) != decision(plans[1])
 
 
+def by_the_second_argus_plans_otherwise() -> bool:
+    seen = dataclasses.replace(MOVED, demand_rps=30.0, counts=(30,) * 55 + (90,) * 5)
+    plans = [
+        PlannerLogic(
+            a_ladder(), named, Order("argus"), period_ms=60_000, silent_ms=3000,
+            rules=Rules(forecast=kind, horizon_s=60),
+        ).decide(seen, Plans(None)).plan
+        for kind in ("policy", "ewma")
+    ]  # fmt: skip
+    return decision(plans[0]) != decision(plans[1])
+
+
 def hysteresis_changes_a_plan() -> bool:
     workers = tuple(a_worker(f"w-{n}", v := "heavy" if n else "light", allocated=v) for n in range(4))
     seen = an_observation(workers=workers, demand_rps=1.0)
@@ -118,6 +130,7 @@ def a_backlog_limit_changes_a_run() -> bool:
 
 OTHERS: Final[dict[str, Callable[[], bool]]] = {
     "planner.forecast=trend": forecast_changes_a_plan,
+    "planner.forecast=ewma": by_the_second_argus_plans_otherwise,
     "planner.hysteresis=always": hysteresis_changes_a_plan,
     "planner.load_shedding=true": shedding_changes_a_plan,
     "simulate --shed": a_backlog_limit_changes_a_run,
