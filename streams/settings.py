@@ -119,7 +119,10 @@ class Planner(Section):
     leader_timeout_ms: int = Field(3000, ge=1500)  # after which a planner that stands by leads in its place
     parameters: dict[str, float] = {}  # of the policy
     slo_s: float = Field(0, ge=0)  # latency that most requests should meet; 0: the catalog's, if it has one
-    forecast: Literal["last", "ewma", "trend"] = "trend"  # of the demand until the next plan
+    # Of the demand until the next plan; policy: as the policy names it
+    forecast: Literal["policy", "last", "ewma", "window", "trend"] = "policy"
+    # Whether a plan that moves workers must be worth its cost; policy: as the policy asks
+    hysteresis: Literal["policy", "always", "never"] = "policy"
     solver_timeout_s: float = Field(3, gt=0)  # a policy that takes longer makes no plan
     exploration_rate: float = Field(0, ge=0, le=1)  # share of first levels drawn evenly, for `replay what-if`
     load_shedding: bool = True  # what no worker has time for is turned away by tier; else it expires at its deadline

@@ -45,8 +45,6 @@ class Sources:
             catalog,
             Arrivals(),
             slo_ms=1000 * (planner.slo_s or catalog.slo_s),
-            forecast=planner.forecast,
-            period_ms=planner.period_ms,
         )
         self._followers: dict[str, TopicTailer] = {}
         self._warned_of: tuple[str, ...] = ()
@@ -57,6 +55,7 @@ class Sources:
         self.builder.arrivals.clear()
         self.builder.results.clear()
         self.builder.reuse.clear()
+        self.builder.run_times.clear()
         since_ms = now_ms() - max(1000 * COUNTS_S, SERVED_MS)
         for topic, on_record in ((topics.CLASSIFIED, self.on_classified), (topics.RESULTS, self.on_result)):
             self._followers[topic] = TopicTailer(self._settings, [topic], on_record, since_ms=since_ms).start()
@@ -86,6 +85,8 @@ class Sources:
         for step in steps:
             if step.confidence is not None and result.hardness is not None:
                 results.add_score(step.level, result.hardness, step.confidence)
+            if step.reuse is None and not step.more:
+                self.builder.run_times.add(step.level, step.batch, step.refine_from_step, step.generate_ms)
             if step.reuse is not None:
                 self.builder.reuse.add(step.level, step.reuse.step, step.reuse.steps, step.reuse.miss, self._catalog)
         if result.code == QUOTA:

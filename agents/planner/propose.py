@@ -11,6 +11,7 @@ from planner.control.planning import Order, PlanDecision, PlannerLogic, PlanRequ
 from planner.control.proposal import PlanProposal
 from planner.control.propose import Rules
 from planner.control.saturation import desired_workers
+from planner.observation.forecast import horizon_of
 from planner.policies import DEFAULT, named
 from streams import metrics
 from streams.settings import Settings
@@ -20,7 +21,14 @@ log = logging.getLogger(__name__)
 
 def rules_of(settings: Settings) -> Rules:
     """Return the rules that the settings set for every policy."""
-    return Rules(sheds=settings.planner.load_shedding, explore=settings.planner.exploration_rate)
+    planner = settings.planner
+    return Rules(
+        sheds=planner.load_shedding,
+        explore=planner.exploration_rate,
+        forecast=planner.forecast,
+        horizon_s=horizon_of(planner.period_ms),
+        hysteresis=planner.hysteresis,
+    )
 
 
 def logic_of(settings: Settings, catalog: Catalog) -> PlannerLogic:

@@ -10,8 +10,8 @@ from planner.catalog.model import Catalog
 from planner.catalog.quality import fid_of
 from planner.control.evaluate import evaluate
 from planner.control.plans import admitted, publish
-from planner.control.proposal import PlanProposal
-from planner.control.propose import Rules, propose
+from planner.control.proposal import PlanProposal, terms_of
+from planner.control.propose import Rules, propose, with_forecast_of
 from planner.control.validity import check
 from planner.observation.observation import Observation
 from planner.observation.workers import WorkerView
@@ -38,6 +38,11 @@ class Solved(NamedTuple):
     solve_ms: float
 
 
+def with_forecast(task: Task) -> Task:
+    """Return the task with the demand forecast as its policy or its rules have it. Raises Unknown."""
+    return task._replace(seen=with_forecast_of(terms_of(named(task.policy)), task.seen, task.rules))
+
+
 def solve_task(task: Task) -> Solved:
     """The policy's proposal, held to what every plan must hold to. Raises PochadeError."""
     begun = time.perf_counter()
@@ -51,6 +56,7 @@ def with_overprovision(task: Task, factor: float | None) -> Task:
     """The task with this many times the demand: by the policy's own parameter, else in the demand it is given."""
     if factor is None:
         return task
+    task = with_forecast(task)
     own = {**task.parameters, "overprovision": factor}
     try:
         named(task.policy)(replace(task.seen, workers=()), task.catalog, {}, own)
@@ -72,7 +78,7 @@ def report(task: Task, found: Solved) -> dict[str, Any]:
     quality = expected.quality if expected else None
     shown = {"demand_rps": None, "utilization": None, "heavy_share": None, **(asdict(expected) if expected else {})}
     return {
-        "feasible": is_feasible(proposal, task.seen),
+        "feasible": is_feasible(proposal, with_forecast(task).seen),
         "policy": task.policy,
         "strategy": proposal.strategy,
         "reason": proposal.reason,
@@ -90,6 +96,7 @@ def report(task: Task, found: Solved) -> dict[str, Any]:
 
 def explain_plan(task: Task) -> dict[str, Any]:
     """Explain what binds, and what the policy would plan with one worker more, and with one less."""
+    task = with_forecast(task)
     now = solve_task(task)
     evaluation = evaluate(now.proposal, task.seen, task.catalog)
     workers = task.seen.workers

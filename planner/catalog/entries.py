@@ -142,9 +142,14 @@ class Discriminator:
     threshold: float  # default, [0, 1]
     deferral: tuple[DeferralPoint, ...]  # thresholds ascending; f(0) = 0 and f(1) = 1 always hold
     latency_ms: float  # one image
+    hardness_correlation: float = (
+        0.0  # of an image's confidence with its prompt's hardness, by ranks; drawn in simulations
+    )
 
     def __post_init__(self) -> None:
         where = f"discriminator {self.name!r}:"
+        correlation = self.hardness_correlation
+        require(-1 <= correlation <= 1, f"{where} hardness_correlation", correlation, "in [-1, 1]", "measure again")
         if self.engine not in DISCRIMINATOR_ENGINES:
             raise Unknown("engine", self.engine, DISCRIMINATOR_ENGINES)
         require(bool(self.folder) or self.engine == "profile", f"{where} folder", self.folder, "named", "give a folder")

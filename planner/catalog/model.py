@@ -101,8 +101,10 @@ class Catalog:
             raise InvalidCatalog(f"cascade from {pair.light} to {pair.heavy}: {wrong}")
 
     def _check_cuts(self, strategy: str, cuts: tuple[Cut, ...]) -> None:
+        later = {f"{name}~k{start.k}" for name, starts in self.reuse.items() for start in starts}
         for cut in cuts:
-            self.level(cut.level)
+            if cut.level not in later:
+                self.level(cut.level)
         bounds = [cut.hardness for cut in cuts]
         ascends = bounds == sorted(set(bounds)) and bounds[:1] > [0.0] and bounds[-1:] == [1.0]
         require(ascends, f"classes of {strategy!r}", bounds, "ascending from above 0 to 1.0", "correct the cuts")

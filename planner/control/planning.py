@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 from planner.catalog.model import Catalog
 from planner.control.carry_over import carry_over, fallback_plan
 from planner.control.plans import memory_of, publish, same_decision
-from planner.control.proposal import PlanProposal, Policy
-from planner.control.propose import Rules, propose, with_admission_by
+from planner.control.proposal import OURS, PlanProposal, Policy, PolicyTerms, terms_of
+from planner.control.propose import Rules, must_pay, propose, with_admission_by, with_forecast_of
 from planner.control.replan import (
     GROWTH_MS,
     HOLD_S,
@@ -28,7 +28,7 @@ from planner.control.replan import (
 from planner.control.validity import CheckPlan, check_live
 from planner.observation.observation import MAX_STEP_BACK_MS, Observation, steady_ms
 from planner.observation.workers import ReceivedHeartbeat, WorkerView, live_workers
-from schemas.errors import PochadeError
+from schemas.errors import PochadeError, Unknown
 from schemas.messages import Expected, Pin, Plan
 
 # What a decision did without, as it is counted.
@@ -167,6 +167,7 @@ class PlannerLogic:
         even the same decision is published above it.
         """
         before, newest, order = plans.plan, plans.newest, self._order(plans)
+        seen = with_forecast_of(self._terms(order), seen, self._rules)
         try:
             proposal = run(order.policy, partial(self._propose, order, seen, before))
         except Exception as error:  # whatever a policy or its solver raises
@@ -190,6 +191,16 @@ class PlannerLogic:
         if pin is not None and pin.policy:
             return Order(pin.policy, pin.parameters)
         return self._configured
+
+    def _terms(self, order: Order) -> PolicyTerms:
+        """Return the terms of the policy that plans; where none does, or there is none, those of one that names none.
+
+        That a policy is unknown is told where it is run.
+        """
+        try:
+            return OURS if order.back_to is not None else terms_of(self._policies(order.policy))
+        except Unknown:
+            return OURS
 
     def _propose(self, order: Order, seen: Observation, before: Plan | None) -> PlanProposal:
         """Return the proposal that the order gives under the rules; its plan has been checked."""
@@ -216,9 +227,13 @@ class PlannerLogic:
         return PlanDecision(fallbacks=(NO_GAIN,), reason=f"a change is not worth its cost: {proposal.reason}")
 
     def _must_change(self, proposal: PlanProposal, order: Order, seen: Observation, before: Plan) -> bool:
-        """Whether nobody asks what the change costs: it was ordered, it moves nobody, or something forces it."""
+        """Whether nobody asks what the change costs: it was ordered, it moves nobody, or something forces it.
+
+        Nor where the policy itself does not: what its paper has no rule for is not weighed for it.
+        """
         is_ordered = order.back_to is not None or order.policy != before.policy
-        return is_ordered or not only_moves(proposal, seen, before)
+        is_free = not must_pay(self._terms(order), self._rules)
+        return is_ordered or is_free or not only_moves(proposal, seen, before)
 
     def _should_switch(self, proposal: PlanProposal, seen: Observation, before: Plan) -> bool:
         return should_switch(change_of(before, proposal, seen, self._catalog, HOLD_S))

@@ -1,4 +1,7 @@
-"""The protocol of policies and the proposal they return; parameters: named numbers with a default and limits."""
+"""The protocol of policies, the proposal they return, and what they ask of the planner that runs them.
+
+Parameters are named numbers with a default and limits.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -31,6 +34,43 @@ class PlanProposal:
 
 Policy = Callable[[Observation, Catalog, Mapping[str, Any], Mapping[str, float]], PlanProposal]
 """(observation, catalog, memory of the plan before, parameters) -> proposal. Pure; never fails for want of workers."""
+
+
+class PolicyTerms(NamedTuple):
+    """What a policy asks of the planner that runs it; a deployment's `Rules` may say otherwise."""
+
+    forecast: str = "trend"  # of the demand until the next plan, by its name in `planner.observation.forecast`
+    hysteresis: bool = True  # a proposal that moves workers must be worth its cost (`planner.control.replan`)
+    learns: bool = False  # it looks at confidences and run times of what was served, which simulations then keep
+
+
+OURS = PolicyTerms()
+AS_PUBLISHED = PolicyTerms(forecast="ewma", hysteresis=False)  # DiffServe 3.3, HADIS 3.4
+BY_PERIOD = PolicyTerms(forecast="window", hysteresis=False)  # Proteus, and ARGUS 4.2
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyOnTerms:
+    """A policy with terms of its own."""
+
+    plan: Policy
+    terms: PolicyTerms
+
+    def __call__(
+        self, observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
+    ) -> PlanProposal:
+        """Return the policy's proposal."""
+        return self.plan(observation, catalog, memory, parameters)
+
+
+def on_terms(terms: PolicyTerms) -> Callable[[Policy], PolicyOnTerms]:
+    """Decorate a policy with the terms on which it plans."""
+    return lambda policy: PolicyOnTerms(policy, terms)
+
+
+def terms_of(policy: Policy) -> PolicyTerms:
+    """Return the terms on which a policy plans; one that names none plans on `OURS`."""
+    return policy.terms if isinstance(policy, PolicyOnTerms) else OURS
 
 
 class InvalidParameter(PochadeError):

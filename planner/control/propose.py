@@ -1,5 +1,7 @@
 """Makes the proposal to publish from a policy's: the rules of a deployment for every policy, in one order.
 
+The forecast is the policy's own unless the rules name another, so that policies see the demand as their papers do.
+
 A small share of first levels is drawn evenly (`with_exploration`), so that the past can answer for other plans
 (`analysis/off_policy.py`): many routes send everything one way, and history then has no example of any other. Source:
 epsilon-greedy logging as in Bottou et al., Counterfactual reasoning and learning systems, section 4.
@@ -10,18 +12,24 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from planner.catalog.model import Catalog
-from planner.control.proposal import PlanProposal, Policy
+from planner.control.proposal import PlanProposal, Policy, PolicyTerms, terms_of
 from planner.control.shedding import with_admission
+from planner.observation.forecast import HORIZON_S, with_forecast
 from planner.observation.observation import Observation
 from schemas.messages import Route
 
+BY_POLICY, ALWAYS, NEVER = "policy", "always", "never"
+
 
 class Rules(NamedTuple):
-    """The rules that hold for every policy."""
+    """The rules that hold for every policy, and whether its own terms hold."""
 
     sheds: bool = True  # what no worker has time for is turned away by tier; else it expires at its deadline
     explore: float = 0.0  # share of first levels drawn evenly, [0, 1]
     dispatch: str = ""  # instead of the policy's; "": as it says
+    forecast: str = BY_POLICY  # of the demand, by its name in `planner.observation.forecast`
+    horizon_s: int = HORIZON_S  # that is forecast: until the next plan
+    hysteresis: str = BY_POLICY  # whether a proposal that moves workers must be worth its cost: ALWAYS, NEVER
 
 
 def propose(
@@ -33,10 +41,25 @@ def propose(
     rules: Rules,
 ) -> PlanProposal:
     """The policy's proposal under the rules. Raises whatever the policy raises, such as Unknown for a parameter."""
+    seen = with_forecast_of(terms_of(policy), seen, rules)
     proposal = policy(seen, catalog, memory, parameters)
     if rules.dispatch:
         proposal = replace(proposal, dispatch=rules.dispatch)
     return with_admission_by(with_exploration(proposal, rules.explore), seen, catalog, rules)
+
+
+def with_forecast_of(terms: PolicyTerms, seen: Observation, rules: Rules) -> Observation:
+    """Return the observation as a policy on these terms plans for it: with its forecast, or the one of the rules.
+
+    One that has a forecast already, or no arrivals by second to make one of, is returned as it is.
+    """
+    kind = terms.forecast if rules.forecast == BY_POLICY else rules.forecast
+    return with_forecast(seen, kind, rules.horizon_s)
+
+
+def must_pay(terms: PolicyTerms, rules: Rules) -> bool:
+    """Whether a proposal of a policy on these terms that moves workers must be worth its cost."""
+    return terms.hysteresis if rules.hysteresis == BY_POLICY else rules.hysteresis == ALWAYS
 
 
 def with_exploration(proposal: PlanProposal, share: float) -> PlanProposal:

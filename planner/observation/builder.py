@@ -6,7 +6,6 @@ from typing import Generic, TypeVar
 from planner.catalog.bands import bounds_of
 from planner.catalog.model import Catalog
 from planner.observation.arrivals import ArrivalLog
-from planner.observation.forecast import expected_rps
 from planner.observation.observation import (
     COUNTS_S,
     DEMAND_MS,
@@ -20,6 +19,7 @@ from planner.observation.observation import (
 from planner.observation.queues import QueueGrowth
 from planner.observation.results import Results
 from planner.observation.reuse import ReuseLog
+from planner.observation.run_times import RunTimes
 from planner.observation.workers import ReceivedHeartbeat, WorkerView
 from schemas.messages import Plan
 
@@ -29,11 +29,11 @@ Log = TypeVar("Log", bound=ArrivalLog)
 class ObservationBuilder(Generic[Log]):
     """Builds observations; fed from topics live and from arrays in the simulator, with equal windows and estimates."""
 
-    def __init__(self, catalog: Catalog, arrivals: Log, *, slo_ms: float, forecast: str, period_ms: float) -> None:
-        """`forecast`: its name in `forecast.py`; of the demand until the next plan, a period from now."""
+    def __init__(self, catalog: Catalog, arrivals: Log, *, slo_ms: float) -> None:
+        """`slo_ms`: latency beyond which an answer is late; 0: none is."""
         self._catalog, self._bounds, self._slo_ms = catalog, bounds_of(catalog), slo_ms
-        self._forecast, self._horizon_s = forecast, max(1, round(period_ms / 1000))
         self.arrivals, self.results, self.queues, self.reuse = arrivals, Results(slo_ms), QueueGrowth(), ReuseLog()
+        self.run_times = RunTimes(catalog)
 
     def observation(
         self,
@@ -42,7 +42,10 @@ class ObservationBuilder(Generic[Log]):
         heartbeats: Mapping[str, ReceivedHeartbeat],
         plan: Plan | None,
     ) -> Observation:
-        """Return the observation of this moment. `plan`: the one in force, which names each level's discriminator."""
+        """Return the observation of this moment, without a forecast, which is each policy's own.
+
+        `plan`: the one in force, which names each level's discriminator.
+        """
         times_ms, prompts = self.arrivals.times_ms(now_ms), self.arrivals.last()
         counts = counts_per_second(times_ms, now_ms, COUNTS_S)
         deferral = self.results.deferral(plan, self._catalog, self._bounds)
@@ -54,9 +57,9 @@ class ObservationBuilder(Generic[Log]):
             tiers=class_shares(prompts.tiers),
             workers=workers,
             slo_ms=self._slo_ms,
-            forecast_rps=expected_rps(self._forecast, counts, self._horizon_s),
             counts=counts,
             queues=self.queues.queues(heartbeats, [worker.worker_id for worker in workers], self._catalog),
+            run_times=self.run_times.seen(),
             deferral=deferral,
             served=self.results.served(now_ms),
             reuse=self.reuse.seen(heartbeats, [worker.worker_id for worker in workers]),

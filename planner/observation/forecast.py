@@ -6,11 +6,13 @@ All are pure functions of counts a second, the oldest first. Over-provisioning i
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from statistics import NormalDist
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from planner.observation.observation import Observation
 from schemas.errors import Unknown
 
 EWMA_ALPHA: Final = 0.32  # weight of the newest second. Source: DiffServe's artifact, com 2.1; the paper gives none
@@ -43,6 +45,19 @@ def ewma(counts: Sequence[float], alpha: float = EWMA_ALPHA) -> float:
     assert 0 < alpha <= 1, f"alpha must be in (0, 1], got {alpha}"
     weights = (1 - alpha) ** np.arange(len(counts) - 1, -1, -1)
     return float(weights @ np.asarray(counts, float) / weights.sum()) if len(counts) else 0.0
+
+
+def by_window(counts: Sequence[float], window_s: int, alpha: float = EWMA_ALPHA) -> float:
+    """Exponentially weighted mean of the rates in windows of `window_s`, the newest ending now; 0 of no counts.
+
+    Source: Proteus's code, an EWMA of the demand in each of its planning periods; ARGUS 4.2, queries per minute of the
+    past, planned for each minute. What is left of a window at the beginning of the counts does not count.
+    """
+    whole = len(counts) // window_s
+    if whole == 0:
+        return float(np.mean(counts)) if len(counts) else 0.0
+    windows = np.asarray(counts[len(counts) - whole * window_s :], float).reshape(whole, window_s)
+    return ewma(windows.mean(axis=1).tolist(), alpha)
 
 
 def trend(counts: Sequence[float], horizon_s: int = HORIZON_S, quantile: float = QUANTILE) -> Forecast:
@@ -84,6 +99,7 @@ def outlook(counts: Sequence[float], ahead_s: int) -> np.ndarray:
 FORECASTS: Final[dict[str, Callable[[Sequence[float], int, float], float]]] = {
     "last": lambda counts, _horizon_s, _quantile: float(counts[-1]) if len(counts) else 0.0,
     "ewma": lambda counts, _horizon_s, _quantile: ewma(counts),
+    "window": lambda counts, horizon_s, _quantile: by_window(counts, horizon_s),
     "trend": lambda counts, horizon_s, quantile: trend(counts, horizon_s, quantile).burst_rps,
 }
 
@@ -93,6 +109,21 @@ def expected_rps(kind: str, counts: Sequence[float], horizon_s: int = HORIZON_S,
     if kind not in FORECASTS:
         raise Unknown("forecast", kind, FORECASTS)
     return FORECASTS[kind](counts, horizon_s, quantile)
+
+
+def horizon_of(period_ms: float) -> int:
+    """Return the seconds to forecast by a planner that plans every `period_ms`: until its next plan."""
+    return max(1, round(period_ms / 1000))
+
+
+def with_forecast(seen: Observation, kind: str, horizon_s: int = HORIZON_S) -> Observation:
+    """Return an observation with a forecast by its name. Raises Unknown.
+
+    One that has a forecast already, or no arrivals by second to make one of, is returned as it is.
+    """
+    if seen.forecast_rps is not None or not seen.counts:
+        return seen
+    return replace(seen, forecast_rps=expected_rps(kind, seen.counts, horizon_s))
 
 
 def _states(counts: Sequence[float]) -> list[tuple[float, float]]:

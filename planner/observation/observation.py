@@ -10,6 +10,7 @@ import numpy as np
 
 from planner.observation.deferral import ObservedDeferral
 from planner.observation.reuse import SeenReuse
+from planner.observation.run_times import SeenRunTime
 from planner.observation.workers import WorkerView
 from schemas.errors import PochadeError
 
@@ -60,9 +61,10 @@ class Observation:
     tiers: dict[str, float] = field(default_factory=dict)  # tier -> share of requests; {}: unknown
     workers: tuple[WorkerView, ...] = ()  # live ones, by id
     slo_ms: float = 0.0  # latency that most requests should meet; 0: none given
-    forecast_rps: float | None = None  # arrivals a second until the next plan; None: as many as now
+    forecast_rps: float | None = None  # arrivals a second until the next plan; None: not forecast, as many as now
     counts: tuple[int, ...] = ()  # arrivals in each second of the window, the oldest first
     queues: tuple[Queue, ...] = ()  # of variants that have any
+    run_times: tuple[SeenRunTime, ...] = ()  # of variants of which enough was served; else the catalog's hold
     deferral: tuple[ObservedDeferral, ...] = ()  # of levels whose images were scored; else the catalog's holds
     served: Served = NOTHING_SERVED
     reuse: SeenReuse | None = None  # lookups of stored latents; None: nobody has looked any up
@@ -80,6 +82,8 @@ class Observation:
         in_time = self.served.in_time
         known = _is_amount(self.served.requests) and (in_time is None or 0 <= in_time <= 1)
         _require(known, "served", self.served, "a number of requests and a share of them")
+        for each in self.run_times:
+            _require(_is_amount(each.factor) and each.factor > 0, f"run time of {each.variant}", each, "above 0")
         if self.reuse is not None:
             _check_reuse(self.reuse)
         named = [(f"classes of {strategy}", histogram) for strategy, histogram in self.classes.items()]

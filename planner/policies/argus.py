@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.catalog.model import Catalog
-from planner.control.proposal import PlanProposal
+from planner.control.proposal import BY_PERIOD, PlanProposal, on_terms
 from planner.observation.observation import Observation
 from planner.solvers.levels import drafting
 
 
+@on_terms(BY_PERIOD)
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> PlanProposal:

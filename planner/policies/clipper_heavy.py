@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.catalog.model import Catalog
-from planner.control.proposal import PlanProposal
+from planner.control.proposal import AS_PUBLISHED, PlanProposal, on_terms
 from planner.observation.observation import Observation
 from planner.solvers.levels.shares import on
 
 
+@on_terms(AS_PUBLISHED)
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> PlanProposal:

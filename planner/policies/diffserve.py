@@ -13,8 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from planner.catalog.model import Catalog, Pair
-from planner.control.proposal import Parameter, PlanProposal, validate_parameters
+from planner.control.proposal import AS_PUBLISHED, Parameter, PlanProposal, on_terms, validate_parameters
 from planner.observation.observation import Observation
+from planner.observation.run_times import as_served
 from planner.solvers.aimd import MEMORY, tuned
 from planner.solvers.two_stage.explain import reason
 from planner.solvers.two_stage.problem import Row, is_measured, threshold_rows
@@ -30,9 +31,12 @@ PARAMETERS = {
     "aimd": Parameter(0, 0, 1, is_whole=True),  # 1: batches by AIMD in place of Eq. 1 (DiffServe 4.5)
     "queue_factor": Parameter(-1, -1, 100),  # below 0: Little's law; else the wait is this many run times
     "hop_ms": Parameter(0, 0, 1e6),  # from light's image to heavy's job, beside the discriminator
+    "learns": Parameter(1, 0, 1, is_whole=True),  # f(t) as served (DiffServe 3.3); 0: as profiled
+    "profiles": Parameter(1, 0, 1, is_whole=True),  # run times as served (DiffServe 3.1); 0: as profiled
 }
 
 
+@on_terms(AS_PUBLISHED._replace(learns=True))
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> PlanProposal:
@@ -41,6 +45,8 @@ def plan(
     most_steps = catalog.level(offered.heavy).steps - 1
     step = Parameter(offered.refine_from_step, 0, most_steps, is_whole=True)
     settings = validate_parameters(parameters, PARAMETERS | {"paint_over_step": step})
+    catalog = as_served(catalog, observation.run_times) if settings["profiles"] else catalog
+    observation = observation if settings["learns"] else replace(observation, deferral=())
     pair = offered._replace(refine_from_step=int(settings["paint_over_step"]))
     batches = _batches(pair, observation, catalog, memory, settings)
     setup = Setup(settings["overprovision"], settings["hop_ms"], settings["queue_factor"], batches=batches)

@@ -1,12 +1,15 @@
-"""`diffserve-static`: everything light first, doubtful images again on heavy, threshold and split fixed at the peak.
+"""`diffserve-static`: everything light first, doubtful images again on heavy, all of it fixed at the peak.
 
-Source: DiffServe 4.1, "DiffServe-Static", with Eqs. 2-4 at the peak: x1 T1 >= D, x2 T2 >= D f(t), x1 + x2 <= S.
-We differ: workers to spare go where the load is highest; a peak that does not fit lowers t along f(t), never fails.
+Source: DiffServe 4.1 and 4.5, "DiffServe-Static where all the optimization parameters are fixed and provisioned for
+the peak": `diffserve`'s own optimum at the peak, with queues empty and f(t) as profiled, held whatever comes. Where a
+threshold is given, or no peak, Eqs. 2-4 (x1 T1 >= D, x2 T2 >= D f(t), x1 + x2 <= S) divide the workers, and those to
+spare go where the load is highest; a peak that does not fit lowers t along f(t), never fails. Its artifact runs other
+constants: t = .02, batches (16, 4), workers (4, 12) on cascade 1 (SOURCES.md 3.6).
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,25 +19,25 @@ from planner.catalog.entries import Discriminator, deferred_share, highest_thres
 from planner.catalog.model import Catalog, Pair
 from planner.control.allocation import assign
 from planner.control.format import rate
-from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters
-from planner.observation.observation import Observation
+from planner.control.proposal import AS_PUBLISHED, Parameter, PlanProposal, on_terms, validate_parameters
+from planner.observation.observation import NOTHING_SERVED, Observation
+from planner.policies import diffserve
+from planner.policies.diffserve import OPTIMISED
 from planner.solvers.levels.shares import Flow, constant, expected
 from schemas.messages import Cascade
 
 PARAMETERS = {
     "peak_rps": Parameter(0, 0, 1e9),  # requests a second; 0: the highest peak that the workers carry
     "overprovision": Parameter(1.05, 0.01, 100),  # lambda. Source: DiffServe 3.3
-    "batch": BATCH,
+    "batch": Parameter(0, 0, 1024, is_whole=True),  # 0: as optimised for the peak, else 1
+    "threshold": Parameter(OPTIMISED, -1, 1),  # below 0: as optimised for the peak; without one the catalog's
 }
 
 
 def _parameters(pair: Pair, catalog: Catalog) -> dict[str, Parameter]:
-    """The defaults of these two are the catalog's."""
+    """The default of the step is the catalog's."""
     most_steps = catalog.level(pair.heavy).steps - 1
-    return PARAMETERS | {
-        "threshold": Parameter(catalog.discriminator(pair.discriminator).threshold, 0, 1),
-        "paint_over_step": Parameter(pair.refine_from_step, 0, most_steps, is_whole=True),
-    }
+    return PARAMETERS | {"paint_over_step": Parameter(pair.refine_from_step, 0, most_steps, is_whole=True)}
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class Stages:
     threshold: float
 
 
+@on_terms(AS_PUBLISHED)
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> PlanProposal:
@@ -54,16 +58,33 @@ def plan(
     offered = catalog.pair()
     settings = validate_parameters(parameters, _parameters(offered, catalog))
     pair = offered._replace(refine_from_step=int(settings["paint_over_step"]))
+    if settings["peak_rps"] > 0 and settings["threshold"] < 0:
+        return _optimised(pair, observation, catalog, settings)
     discriminator = catalog.discriminator(pair.discriminator)
-    peak_rps, batch = settings["overprovision"] * settings["peak_rps"], int(settings["batch"])
+    peak_rps, batch = settings["overprovision"] * settings["peak_rps"], int(settings["batch"]) or 1
     light_rps = throughput_rps(catalog.level(pair.light), batch)
     speeds = light_rps, throughput_rps(catalog.level(pair.heavy), batch, pair.refine_from_step)
-    n_workers, wanted = len(observation.workers), settings["threshold"]
+    n_workers = len(observation.workers)
+    wanted = settings["threshold"] if settings["threshold"] >= 0 else discriminator.threshold
     if peak_rps > 0:
         stages = carry(peak_rps, *speeds, n_workers, discriminator, wanted)
     else:
         stages = balance(*speeds, n_workers, discriminator, wanted)
     return _draft(stages, pair, observation, catalog, batch, _reason(stages, wanted, peak_rps, pair))
+
+
+def _optimised(pair: Pair, seen: Observation, catalog: Catalog, settings: Mapping[str, float]) -> PlanProposal:
+    """Return what `diffserve` plans for the peak on empty queues, with nothing that changes in time."""
+    at_peak = replace(
+        seen, forecast_rps=settings["peak_rps"], counts=(), hardness=(), queues=(), deferral=(), served=NOTHING_SERVED
+    )
+    parameters = {name: settings[name] for name in ("overprovision", "batch")}
+    fixed = diffserve.plan(at_peak, catalog, {}, parameters | {"paint_over_step": pair.refine_from_step})
+    expected = fixed.expected
+    if expected is not None and expected.demand_rps > 0:  # at the demand of now, in proportion
+        busy = expected.utilization * seen.demand_rps / expected.demand_rps
+        expected = replace(expected, demand_rps=seen.demand_rps, utilization=busy)
+    return replace(fixed, expected=expected, memory={}, reason=f"fixed at the peak: {fixed.reason}")
 
 
 def carry(

@@ -19,7 +19,7 @@ from typing import Any
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog, Pair
 from planner.catalog.quality import fid_of, random_quality
-from planner.control.proposal import Parameter, PlanProposal, validate_parameters
+from planner.control.proposal import AS_PUBLISHED, Parameter, PlanProposal, on_terms, validate_parameters
 from planner.observation.observation import Observation
 from planner.solvers.two_stage.candidates import Candidate, pruned
 from planner.solvers.two_stage.explain import reason, summary
@@ -36,6 +36,7 @@ PARAMETERS = {
     "cache": Parameter(SOLVED, SOLVED, BY_DEMAND_AND_QUEUE, is_whole=True),
     "batch": Parameter(0, 0, 1024, is_whole=True),  # 0: optimised; else this one on all levels
     "hop_ms": Parameter(0, 0, 1e6),  # from light's image to heavy's job, beside the discriminator
+    "learns": Parameter(0, 0, 1, is_whole=True),  # 1: deferral as served; HADIS 3.2: its table is "the sole input"
 }
 
 DEMAND_STEP = 1.2  # a range of demand is this much wider than the one before
@@ -44,12 +45,14 @@ MAX_REMEMBERED = 256  # plans kept; one more and all are forgotten
 RememberedRows = dict[str, list[Any]]  # key -> light, heavy, step, row, its threshold and hardness, workers, batches
 
 
+@on_terms(AS_PUBLISHED)
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> PlanProposal:
     """The best row of all pairs that the catalog offers. Parameters: PARAMETERS."""
     catalog.pair()  # raises where there is none
     settings = validate_parameters(parameters, PARAMETERS)
+    observation = observation if settings["learns"] else replace(observation, deferral=())
     return _drafted(offers_of(observation, catalog, settings), observation, catalog, memory, settings)
 
 

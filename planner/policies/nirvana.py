@@ -14,7 +14,7 @@ from planner.catalog.quality import levels_of
 from planner.catalog.reuse import ReuseProfile
 from planner.control.allocation import assign
 from planner.control.format import counted
-from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters
+from planner.control.proposal import AS_PUBLISHED, BATCH, Parameter, PlanProposal, on_terms, validate_parameters
 from planner.observation.observation import Observation
 from planner.reuse.planning import TEXT_IMAGE, level_of, losses_of, neighbours_of, reuse_plan
 from planner.reuse.steps import step_of
@@ -27,6 +27,7 @@ PARAMETERS = {
     "batch": BATCH,
     "floors": Parameter(PROFILE, PROFILE, MODM, is_whole=True),  # 1: NIRVANA's; 2: MoDM's; 0: the profile's, else 1
     "guard": Parameter(0, 0, 1, is_whole=True),  # 1: facts are compared, as the profile allows it
+    "shift": Parameter(0, -1, 1),  # of the floors' similarity: lower floors let more images begin further along
 }
 
 # Similarity -> share of 50 steps. Source: NIRVANA as MoDM re-implements it (K = 5, 10, 15, 20, 25)
@@ -41,14 +42,15 @@ MODM_FLOORS: Final = tuple(
 )
 
 
+@on_terms(AS_PUBLISHED)
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> PlanProposal:
-    """Put all workers on one variant, K left to each prompt's similarity. Parameters: batch, floors, guard."""
+    """Put all workers on one variant, K left to each prompt's similarity. Parameters: batch, floors, guard, shift."""
     del memory  # constant in time
     settings = validate_parameters(parameters, PARAMETERS)
     batch, n_workers = int(settings["batch"]), len(observation.workers)
-    group, words = _reuse_of(observation, catalog, int(settings["floors"]), is_guarded=settings["guard"] > 0)
+    group, words = _reuse_of(observation, catalog, settings)
     offers = _offers(catalog, batch, group)
     base, deepest = offers[0].variant, offers[-1].level
     mix = Mix({base: n_workers}, {deepest: 1.0}, 1.0)
@@ -83,9 +85,9 @@ def _measured_floors(catalog: Catalog) -> Sequence[ReuseFloor]:
     return catalog.reuse_profile.floors if catalog.reuse_profile is not None else ()
 
 
-def _reuse_of(seen: Observation, catalog: Catalog, whose: int, *, is_guarded: bool) -> tuple[ReusePlan | None, str]:
+def _reuse_of(seen: Observation, catalog: Catalog, settings: Mapping[str, float]) -> tuple[ReusePlan | None, str]:
     """Return what the plan says of reuse, and in words what becomes of prompts."""
-    profile = catalog.reuse_profile
+    profile, whose, is_guarded = catalog.reuse_profile, int(settings["floors"]), settings["guard"] > 0
     if profile is None or not any(level.reuse_step for level in levels_of(catalog, "reuse")):
         return None, "the catalog has no profile of reuse, so every image is begun from noise"
     if is_guarded and profile.guard is None:
@@ -94,6 +96,7 @@ def _reuse_of(seen: Observation, catalog: Catalog, whose: int, *, is_guarded: bo
     if whose == MODM and not neighbours_of(profile, key):
         return None, "nobody measured how similar prompts are to stored images, so every image is begun from noise"
     floors, named = _floors(catalog, profile, whose)
+    floors, shift = _shifted(floors, settings["shift"]), settings["shift"]
     group = reuse_plan(
         catalog,
         profile,
@@ -102,8 +105,9 @@ def _reuse_of(seen: Observation, catalog: Catalog, whose: int, *, is_guarded: bo
         guard=profile.guard if is_guarded else None,
         key=key,
     )
+    moved = f", shifted by {shift:+g}" if shift else ""
     guarded = ", facts compared" if is_guarded else ""
-    return group, f"images begun from similar ones by {named} floors{guarded}"
+    return group, f"images begun from similar ones by {named} floors{moved}{guarded}"
 
 
 def _floors(catalog: Catalog, profile: ReuseProfile, whose: int) -> tuple[Sequence[ReuseFloor], str]:
@@ -115,3 +119,10 @@ def _floors(catalog: Catalog, profile: ReuseProfile, whose: int) -> tuple[Sequen
             return profile.floors, "the profile's"
         return NIRVANA_FLOORS, "NIRVANA's (the profile's hold on no level of the catalog)"
     return NIRVANA_FLOORS, "NIRVANA's"
+
+
+def _shifted(floors: Sequence[ReuseFloor], shift: float) -> Sequence[ReuseFloor]:
+    """Return floors of a similarity higher by `shift`; those above 1 are out of reach, of which one stays at 1."""
+    moved = {max(-1.0, floor.similarity + shift): floor.share for floor in floors}
+    within = {at: share for at, share in moved.items() if at <= 1} or {1.0: min(moved.values())}
+    return tuple(ReuseFloor(similarity=at, share=share) for at, share in within.items()) if shift else floors

@@ -8,13 +8,14 @@ from typing import Any
 
 from planner.catalog.model import Catalog
 from planner.control.allocation import assign, describe_counts, split
-from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters
+from planner.control.proposal import AS_PUBLISHED, BATCH, Parameter, PlanProposal, on_terms, validate_parameters
 from planner.observation.observation import Observation
 from planner.solvers.levels.shares import Flow, constant, expected, work_of
 
 PARAMETERS = {"heavy_share": Parameter(0.5, 0, 1), "batch": BATCH}
 
 
+@on_terms(AS_PUBLISHED)
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> PlanProposal:

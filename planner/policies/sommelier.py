@@ -1,7 +1,8 @@
 """`sommelier`: every worker for itself takes the best variant that keeps up with its own load; nobody plans for all.
 
-Source: ARGUS 5.1: Sommelier "solves the optimization at the GPU level rather than the cluster level". We differ: the
-rule for a worker's load, which ARGUS does not give: an even part of the arrivals, and what it has queued.
+Source: ARGUS 5.1: Sommelier "assesses the workload for each GPU" and "recommends alternative models based on the
+single-server workload". A worker's workload is an even part of the arrivals here; ARGUS gives no rule. `drain_s` counts
+what it has queued, too, which is ours.
 """
 
 from collections import Counter
@@ -11,18 +12,19 @@ from typing import Any
 from planner.catalog.model import Catalog
 from planner.control.allocation import describe_counts
 from planner.control.format import rate
-from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters
+from planner.control.proposal import BATCH, BY_PERIOD, Parameter, PlanProposal, on_terms, validate_parameters
 from planner.observation.observation import Observation
 from planner.observation.workers import WorkerView
-from planner.solvers.levels.level_mix import Mix, Offer, expected_of, offers_of, routes_of
+from planner.solvers.levels.level_mix import Offer, evenly, expected_of, offers_of, routes_of
 
 PARAMETERS = {
     "overprovision": Parameter(1.05, 0.01, 100),
     "batch": BATCH,
-    "drain_s": Parameter(10, 0.1, 3600),  # within which a worker means to have done what it has queued; ours
+    "drain_s": Parameter(0, 0, 3600),  # within which a worker means to have done what it has queued; 0: it does not ask
 }
 
 
+@on_terms(BY_PERIOD)
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> PlanProposal:
@@ -33,7 +35,7 @@ def plan(
     offers = offers_of(catalog, dict.fromkeys(catalog.variants, batch))
     own_rps = settings["overprovision"] * observation.planning_rps / max(1, len(workers))
     chosen = {w.worker_id: choose(w, own_rps, offers, 1000 * settings["drain_s"]) for w in workers}
-    mix = _even(Counter(chosen.values()), offers)
+    mix = evenly(Counter(chosen.values()), offers)
     counts = describe_counts(dict(sorted(mix.counts.items())))
     return PlanProposal(
         routes=routes_of(mix, offers, catalog, "models", None)[0],
@@ -49,15 +51,6 @@ def choose(worker: WorkerView, own_rps: float, offers: Sequence[Offer], drain_ms
 
     The queue's time is that of the variant it was queued for: a worker that changes does not take its jobs along.
     """
-    idle = max(0.0, 1 - worker.remaining_ms / drain_ms)
+    idle = max(0.0, 1 - worker.remaining_ms / drain_ms) if drain_ms > 0 else 1.0
     enough = [offer for offer in offers if own_rps <= idle * offer.rps]
     return max(enough, key=lambda offer: (offer.quality, offer.rps)).variant if enough else offers[-1].variant
-
-
-def _even(counts: Mapping[str, int], offers: Sequence[Offer]) -> Mix:
-    """Give each worker an equal share of requests, whatever it can carry; without workers all go to the fastest."""
-    n_workers = sum(counts.values())
-    if n_workers == 0:
-        return Mix({}, {offers[-1].level: 1.0}, 1.0)
-    shares = {offer.level: counts[offer.variant] / n_workers for offer in offers if counts.get(offer.variant)}
-    return Mix(dict(counts), shares, 1.0)

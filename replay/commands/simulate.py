@@ -83,7 +83,10 @@ DISPATCHES = click.Choice(["least-work", "random", "pull", "round-robin"])
     help="Take the latency target as the deadline: a request that cannot meet it is not begun.",
 )
 @click.option(
-    "--shed/--no-shed", "sheds", default=False, help="Let plans reject what their workers cannot serve (load shedding)."
+    "--shed/--no-shed",
+    "sheds",
+    default=False,
+    help="Let plans reject what their workers cannot serve, and the router what finds too long a backlog.",
 )
 @click.option(
     "--load/--no-load",

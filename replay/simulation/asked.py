@@ -10,7 +10,7 @@ from planner.policies import named
 from replay.simulation.clockwork import quotas_of, timing_of
 from replay.simulation.failures import read_failures
 from replay.simulation.session import with_overprovision
-from replay.simulation.setup import Setup
+from replay.simulation.setup import Setup, without_backlog_limits
 from schemas.errors import PochadeError
 from streams.catalogs import recorded_prompts
 from streams.settings import Settings
@@ -29,6 +29,9 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
     for name in names:
         named(name)
     prompts = recorded_prompts(asked["catalog"] or settings.catalog) if asked["is_recorded"] else None
+    timing = timing_of(settings, loads=asked["loads"])
+    if not asked["sheds"] and not settings.tenants:  # tenants' rights are shares of the backlog that is admitted
+        timing = without_backlog_limits(timing)
     common = Setup(
         catalog=catalog,
         policy=names[0],
@@ -37,12 +40,13 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
         seed=asked["seed"],
         period_ms=1000 * asked["period"] if asked["period"] else float(settings.planner.period_ms),
         forecast=settings.planner.forecast,
+        hysteresis=settings.planner.hysteresis,
         learns=asked["learns"],
         dispatch=asked["dispatch"] or "",
         drops=asked["drops"],
         sheds=asked["sheds"],
         prompts=prompts,
-        timing=timing_of(settings, loads=asked["loads"]),
+        timing=timing,
         quotas=quotas_of(settings),
     )
     if asked["failures"]:

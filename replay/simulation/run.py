@@ -117,6 +117,7 @@ class Simulation:
         logic = escalation or EscalationLogic(catalog)
         judge = Judge(agenda, board, self._fleet, pulse, timing, times, catalog, self.tally, store, logic)
         judge.on_scored = self._senses.on_scored
+        serving.on_generated = self._senses.on_generated
         hops = timing.hops
         serving.on_images = Delay(agenda, hops.judge, hops.slot_ms, setup.seed, "judge").before(judge.on_images)
         enter = self._senses.before(self._router.take)

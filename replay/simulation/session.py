@@ -11,13 +11,14 @@ from planner.analysis.fluid_bound import fluid_of
 from planner.catalog.quality import fid_of
 from planner.observation.observation import Observation
 from planner.policies import BASELINE, named
+from planner.serving.routing.routing import ANY_BACKLOG_MS
 from replay.reports.assembly import demand, entry
 from replay.reports.files import VERSION
 from replay.simulation.draws.classes import origin_of
 from replay.simulation.draws.synthetic import SyntheticOutcomes
 from replay.simulation.overrides import requested_overrides
 from replay.simulation.run import Ran, Simulation
-from replay.simulation.setup import Setup
+from replay.simulation.setup import Setup, Timing
 from replay.simulation.times import CallTimes, LevelTimes
 from replay.traces import Trace
 from schemas.errors import Unknown
@@ -45,6 +46,12 @@ def simulate(setup: Setup, trace: Trace, seeds: int, on_progress: Callable[[int]
         own = dataclasses.replace(setup, seed=seed)
         runs.append(Simulation(own, trace.arrival_ms, source, wishes=wishes).run(on_progress))
     return runs
+
+
+def _timing(timing: Timing) -> dict[str, Any]:
+    """The times for a report; None: a backlog that has no limit."""
+    times = {name: ms for name, ms in dataclasses.asdict(timing).items() if name != "hops"}
+    return {name: None if ms == ANY_BACKLOG_MS else ms for name, ms in times.items()}
 
 
 def baseline_of(ran: Ran) -> Setup | None:
@@ -107,6 +114,7 @@ def report_of(trace: Trace, runs: Mapping[str, Sequence[Ran]]) -> dict[str, Any]
             "slo_s": first.slo_ms / 1000,
             "period_s": first.period_ms / 1000,
             "forecast": first.forecast,
+            "hysteresis": first.hysteresis,
             "learns": first.learns,
             "recorded": first.prompts is not None,
             "classes": origin_of(first.catalog),
@@ -116,7 +124,7 @@ def report_of(trace: Trace, runs: Mapping[str, Sequence[Ran]]) -> dict[str, Any]
             "seeds": len(next(iter(runs.values()))),
             "first_seed": first.seed,
             "outages": [dataclasses.asdict(outage) for outage in first.outages],
-            "timing": {name: ms for name, ms in dataclasses.asdict(first.timing).items() if name != "hops"},
+            "timing": _timing(first.timing),
             "quotas": {tenant: dataclasses.asdict(quota) for tenant, quota in first.quotas.items()},
             "parameters": {run.setup.policy: run.setup.parameters for run in every},
         },

@@ -1,17 +1,22 @@
 """The setup of a simulation: the fleet, the service level, and the times that a deployment has by its settings."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from planner.catalog.model import Catalog
 from planner.catalog.prompt_table import PromptTable
+from planner.control.propose import BY_POLICY
 from planner.serving.admission.quotas import Quota
+from planner.serving.routing.routing import ANY_BACKLOG_MS, NO_LIMITS
 from replay.simulation.draws.hop_latencies import NO_LATENCIES, HopLatencies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """The clockwork of a deployment; defaults are those of `streams/settings.py`, in ms."""
+    """The clockwork of a deployment; defaults are those of `streams/settings.py`, in ms, but for the backlog's limits.
+
+    The papers' systems admit everything: who has waited beyond its deadline is dropped, nobody is refused before.
+    """
 
     beat_ms: float = 500  # between heartbeats
     silent_ms: float = 3000  # a worker unheard of for longer is dead to router and planner
@@ -21,14 +26,19 @@ class Timing:
     )
     group_beat_ms: float = 0  # between heartbeats of a consumer group, by which partitions change hands; 0: at once
     grace_ms: float = 2000  # after a deadline, until the ledger ends the request
-    most_backlog_ms: float = 48_000  # that the tiers `standard` and `batch` are admitted up to
-    interactive_backlog_ms: float = 60_000  # that `interactive` is
+    most_backlog_ms: float = ANY_BACKLOG_MS  # that the tiers `standard` and `batch` are admitted up to; live 48 s
+    interactive_backlog_ms: float = ANY_BACKLOG_MS  # that `interactive` is; live 60 s
     max_attempts: int = 3  # owners a job may kill
     job_limit_ms: float = 600_000  # a window of work that takes longer ends its process; a simulated one never does
     loads: bool = True  # False: a worker changes variant in no time
     hops: HopLatencies = NO_LATENCIES  # what it takes beside generation
     look_ms: float = 1000  # how often the planner looks whether a plan is due; live 205, which costs more than it shows
     warm_up_ms: float = 1000  # before 0, for the first plan and heartbeats: a run begins with workers that are ready
+
+
+def without_backlog_limits(timing: Timing) -> Timing:
+    """Return these times where a request is admitted however much waits."""
+    return replace(timing, most_backlog_ms=NO_LIMITS.others_ms, interactive_backlog_ms=NO_LIMITS.interactive_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +68,8 @@ class Setup:
     seed: int = 0
     parameters: dict[str, float] = field(default_factory=dict)  # of the policy
     period_ms: float = 5000  # between plans
-    forecast: str = "trend"  # of the demand until the next plan, by its name in planner/observation/forecast.py
+    forecast: str = BY_POLICY  # of the demand until the next plan, by its name in planner/observation/forecast.py
+    hysteresis: str = BY_POLICY  # whether a plan that moves workers must be worth its cost (planner/control/propose.py)
     learns: bool = False  # it plans with the confidences seen; else with the catalog's curve, of which they are drawn
     dispatch: str = ""  # instead of the plan's; "": as it says
     drops: bool = True  # requests have the SLO as deadline, and what cannot meet it is not begun

@@ -14,7 +14,7 @@ from tests.builders import a_catalog, a_variant, an_observation
 
 NAMES = sorted(POLICIES)
 CHOOSE_BATCHES = {"diffserve", "hadis", "joint"}
-TUNE_BATCHES = {"clipper-heavy", "clipper-light"}
+TUNE_BATCHES = {"clipper-heavy", "clipper-light", "diffserve-static"}
 OF_A_GIVEN_BATCH = sorted(set(NAMES) - CHOOSE_BATCHES)
 
 

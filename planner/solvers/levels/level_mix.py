@@ -131,6 +131,18 @@ def _added_quality(before: Offer | None, after: Offer) -> float:
     return (after.quality * after.rps - before.quality * before.rps) / (after.rps - before.rps)
 
 
+def evenly(counts: Mapping[str, int], offers: Sequence[Offer]) -> Mix:
+    """F where each worker gets an equal share of requests, whatever it can carry; without workers the fastest is all.
+
+    `offers`: one a variant. Source: HADIS 4.1 and ARGUS 5.1 of Proteus, "routed to each worker with equal probability".
+    """
+    n_workers = sum(counts.values())
+    if n_workers == 0:
+        return Mix({}, {offers[-1].level: 1.0}, 1.0)
+    shares = {offer.level: counts[offer.variant] / n_workers for offer in offers if counts.get(offer.variant)}
+    return Mix(dict(counts), shares, 1.0)
+
+
 def keep_current(mix: Mix, counts: Mapping[str, int], offers: Sequence[Offer], demand_rps: float, hold: float) -> Mix:
     """`counts`, the workers as they are, where these carry as much and lose `hold` of quality at most; else the mix."""
     present = fill(counts, offers, demand_rps)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from replay.bench.papers.answers import Answer, Asking, Mean, Table, number, over_seeds, percent
 from replay.bench.papers.cells import REUSE, Cell, Course, setup_of
-from replay.bench.papers.names import ARGUS, HEAVY, JOINT, LIGHT, PAC, PROTEUS, RANDOM, SOMMELIER
+from replay.bench.papers.names import ARGUS, HEAVY, JOINT, LIGHT, NIRVANA, PAC, PROTEUS, SOMMELIER
 from replay.simulation.setup import Outage
 
 CATALOG, BEST = "argus-a100", 20.9  # and SDXL's PickScore (Fig. 10)
@@ -16,7 +16,7 @@ ONE = (("batch", 1.0),)
 SYSTEMS: Mapping[str, Cell] = {
     LIGHT: dataclasses.replace(BASE, policy=LIGHT, parameters=ONE),
     HEAVY: dataclasses.replace(BASE, policy=HEAVY, parameters=ONE),
-    "nirvana (stand-in)": dataclasses.replace(BASE, catalog=CATALOG + REUSE, policy=RANDOM),
+    NIRVANA: dataclasses.replace(BASE, catalog=CATALOG + REUSE, policy=NIRVANA),
     PROTEUS: dataclasses.replace(BASE, policy=PROTEUS),
     SOMMELIER: dataclasses.replace(BASE, policy=SOMMELIER),
     PAC: dataclasses.replace(BASE, policy=PAC),
@@ -25,7 +25,7 @@ SYSTEMS: Mapping[str, Cell] = {
     JOINT: dataclasses.replace(BASE, policy=JOINT),
 }
 PAPER = {  # violations, relative quality; Twitter and bursts: 5.2, Fig. 16
-    LIGHT: ("5 %, 85 %", "-"), HEAVY: ("25 %, 100 %", "-"), "nirvana (stand-in)": ("20 %, 94 %", "40 to 50 %, 94 %"),
+    LIGHT: ("5 %, 85 %", "-"), HEAVY: ("25 %, 100 %", "-"), NIRVANA: ("20 %, 94 %", "40 to 50 %, 94 %"),
     PROTEUS: ("25 to 30 %, < 90 %", "high"), SOMMELIER: ("25 to 30 %, < 90 %", "high"),
     CACHED: ("< 5 %, > 90 %", "< 5 %"),
 }  # fmt: skip

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from planner.catalog.entries import run_ms
+from planner.catalog.affinity import with_affinity
 from planner.catalog.model import Catalog
+from planner.catalog.reuse import Neighbours, ReuseProfile
 from replay.bench.papers.names import JOINT, STEADY
 from replay.simulation import session
 from replay.simulation.results.figures import figures_of
@@ -18,7 +19,8 @@ from replay.traces import Trace
 from schemas.messages import Plan
 from streams.catalogs import measured
 
-REUSE = "+reuse"  # behind a catalog's name: its reuse levels stand in for its variants
+REUSE = "+reuse"  # behind a catalog's name: every request finds a stored image
+AFFINITY = "+affinity"  # before that: what a prompt loses on a fast level depends on its class
 Parameters = tuple[tuple[str, float], ...]
 
 
@@ -115,23 +117,18 @@ def setup_of(cell: Cell) -> Setup:
 
 @lru_cache(maxsize=32)
 def catalog_of(name: str) -> Catalog:
-    """A catalog that ships; with REUSE behind its name, as `with_reuse` makes it."""
-    return with_reuse(measured(name.removesuffix(REUSE))) if name.endswith(REUSE) else measured(name)
+    """A catalog that ships; with REUSE or AFFINITY behind its name, as `with_reuse` and `with_affinity` make it."""
+    if name.endswith(REUSE):
+        return with_reuse(catalog_of(name.removesuffix(REUSE)))
+    if name.endswith(AFFINITY):
+        return with_affinity(measured(name.removesuffix(AFFINITY)))
+    return measured(name)
 
 
 def with_reuse(catalog: Catalog) -> Catalog:
-    """Reuse levels as variants of one model that changes between them in no time, each request finding a picture.
-
-    A stand-in: plans with reuse levels proper are refused until workers keep pictures to start from.
-    """
-    base = catalog.level(next(iter(catalog.reuse)))
-    variants = {base.name: dataclasses.replace(base, load_ms=0.0)}
-    for start in catalog.reuse[base.name]:
-        latency = {1: start.cost_share * run_ms(base, 1)}
-        name = f"{base.name}-k{start.k}"
-        variants[name] = dataclasses.replace(base, name=name, latency_ms=latency, load_ms=0.0, quality=start.quality)
-    name = catalog.name + REUSE
-    return dataclasses.replace(catalog, name=name, variants=variants, cascades=(), class_cuts={}, reuse={})
+    """Let every request find a stored image that is near enough for any level, in no time, as ARGUS 4.2 takes it."""
+    profile = ReuseProfile(neighbours=(Neighbours(1.0, 1.0),))
+    return dataclasses.replace(catalog, name=catalog.name + REUSE, reuse_profile=profile)
 
 
 def with_parameters(cell: Cell, parameters: Mapping[str, float]) -> Cell:

@@ -76,6 +76,7 @@ def _setup(facts: Facts, policy: str) -> Setup:
         parameters=dict(planner.parameters),
         period_ms=float(planner.period_ms),
         forecast=planner.forecast,
+        hysteresis=planner.hysteresis,
         learns=True,
         drops=facts.drops,
         sheds=planner.load_shedding,

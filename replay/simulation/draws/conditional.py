@@ -5,6 +5,16 @@ import numpy as np
 from planner.catalog.bands import CascadeTable
 
 
+def with_correlation(ranks: np.ndarray, others: np.ndarray, dice: np.ndarray, correlation: float) -> np.ndarray:
+    """Return ranks in [0, 1) whose rank correlation with `others`, uniform in [0, 1], is `correlation` in [-1, 1].
+
+    A share |correlation| of them, by dice in [0, 1), takes the other's rank, or what is left of 1; so that all stay
+    uniform.
+    """
+    shared = others if correlation > 0 else 1 - others
+    return np.where(dice < abs(correlation), np.minimum(shared, np.nextafter(1.0, 0.0)), ranks)
+
+
 def inverse(table: CascadeTable, band: int, ranks: np.ndarray) -> np.ndarray:
     """The confidences at these ranks in [0, 1), so that a share f(t) of all lies below any t."""
     return np.asarray(np.interp(ranks, table.deferred[band], table.thresholds))

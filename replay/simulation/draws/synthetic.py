@@ -1,7 +1,8 @@
 """Draws the hardness, confidence and quality of simulated requests from the catalog's curves, by band.
 
 Hardness is uniform, as it is a quantile. An image's confidence is the deferral curve's inverse at the request's own
-number, so that a share f(t) of them lies below t; quality is what the profile measured at that confidence.
+number, so that a share f(t) of them lies below t; quality is what the profile measured at that confidence. Where a
+catalog says that confidence goes with hardness, that number is the prompt's hardness for so many of the requests.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from planner.catalog.bands import bounds_of, cascade_table, level_quality
 from planner.catalog.model import Catalog, Pair
 from replay.simulation.draws.chance import uniform
 from replay.simulation.draws.classes import sample_classes
-from replay.simulation.draws.conditional import at_confidence, inverse
+from replay.simulation.draws.conditional import at_confidence, inverse, with_correlation
 from replay.simulation.job import Draws
 
 HARDNESS = "hardness"  # the salt of its numbers
@@ -80,8 +81,20 @@ class SyntheticChunk:
 
     def _confidence(self, level: str, discriminator: str) -> np.ndarray:
         pair = self._source.pair_of(level, discriminator) or Pair(level, level, discriminator)
-        table, own = self._source.table(pair), self._source.numbers(level, self._first, self._count)
+        table, own = self._source.table(pair), self._ranks(level, discriminator)
         return self._by_band(lambda band, mine: inverse(table, band, own[mine]))
+
+    def _ranks(self, level: str, discriminator: str) -> np.ndarray:
+        """Float64 [count] in [0, 1): the rank of each request's image by its confidence.
+
+        Where bands of hardness were measured, theirs are the curves, and nothing is left to a correlation.
+        """
+        own, catalog = self._source.numbers(level, self._first, self._count), self._source.catalog
+        known = catalog.discriminators.get(discriminator)
+        if known is None or not known.hardness_correlation or catalog.measured is not None:
+            return own
+        dice = self._source.numbers(f"hardness of {level}", self._first, self._count)
+        return with_correlation(own, np.array(self.hardness), dice, known.hardness_correlation)
 
     def quality(self, level: str, step: int) -> list[float] | None:
         """Quality of a level's image; None: unknown, or on a scale that is no mean over images."""
@@ -100,7 +113,7 @@ class SyntheticChunk:
         if pair is None:
             return np.asarray(np.array(means, dtype=np.float64)[self._band])
         table = self._source.table(pair._replace(refine_from_step=step if level == pair.heavy else 0))
-        own = self._source.numbers(pair.light, self._first, self._count)
+        own = self._ranks(pair.light, pair.discriminator)
         whole = np.array(means, dtype=np.float64)
         return self._by_band(lambda band, mine: at_confidence(table, band, level, own[mine], whole[band]))
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from planner.catalog.model import Catalog
+from planner.control.propose import ALWAYS
 from planner.serving.admission.quotas import Quota
 from replay.load.record.folder import RunFolder
 from replay.load.record.request_records import observed
@@ -71,7 +72,8 @@ def setup_of(report: Mapping[str, Any], catalog: Catalog, hops: HopLatencies, un
     pairs = itertools.zip_longest(figures["changes"], took_ms[: len(figures["changes"])])
     plans = [PlanningTime(1000 * change["at_s"], took) for change, took in pairs]
     warm_up_ms = min(MOST_WARM_UP_MS, max(LEAST_WARM_UP_MS, -plans[0].at_ms if plans else 0.0))
-    timing = {"group_beat_ms": described["timing"]["session_ms"] // BEATS_ONCE, **described["timing"]}
+    timing = {"group_beat_ms": described["timing"]["session_ms"] // BEATS_ONCE}
+    timing |= {name: ms for name, ms in described["timing"].items() if ms is not None}  # None: without limit
     timing |= {"hops": hops, "look_ms": TICK_MS, "warm_up_ms": warm_up_ms}
     return Setup(
         catalog=catalog,
@@ -82,6 +84,7 @@ def setup_of(report: Mapping[str, Any], catalog: Catalog, hops: HopLatencies, un
         parameters=described["parameters"][policy],
         period_ms=1000 * described["period_s"],
         forecast=described["forecast"],
+        hysteresis=described.get("hysteresis", ALWAYS),  # earlier runs asked of every move what it gains
         learns=described["learns"],
         drops=described["drops"],
         sheds=described["sheds"],

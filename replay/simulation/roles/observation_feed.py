@@ -8,11 +8,13 @@ from typing import TypeVar
 import numpy as np
 
 from planner.control.planning import PlanRequest
+from planner.control.proposal import terms_of
 from planner.control.shedding import ORDINARY
 from planner.observation.arrivals import Prompts
 from planner.observation.builder import ObservationBuilder
 from planner.observation.observation import COUNTS_S, PROMPTS, Observation
 from planner.observation.workers import ReceivedHeartbeat
+from planner.policies import named
 from planner.reuse.steps import Reuse
 from planner.serving.decisions import QUOTA
 from planner.serving.ending.outcomes import as_score
@@ -129,19 +131,26 @@ class ObservationFeed:
             setup.catalog,
             TraceArrivals(agenda, setup, tally, arrivals_ms, is_batch),
             slo_ms=setup.slo_ms,
-            forecast=setup.forecast,
-            period_ms=setup.period_ms,
         )
-        self._results, self._learns = self._builder.results, setup.learns
+        self._results, self._learns = self._builder.results, setup.learns or terms_of(named(setup.policy)).learns
         arrivals = self._builder.arrivals
         self.on_sampled, self.before, self.on_classified = arrivals.on_sampled, arrivals.before, arrivals.on_classified
         self._scores: defaultdict[int, list[tuple[str, float]]] = defaultdict(list)  # of open requests: level and score
+        self._runs: defaultdict[int, list[tuple[str, int, int, int]]] = defaultdict(list)  # what `RunTimes.add` takes
         tally.on_result = self.on_result
 
     def on_scored(self, job: Job, confidence: float) -> None:
         """Keep the confidence of a judged image, which the planner learns when its request has ended."""
         if self._learns:
             self._scores[job.number].append((job.level, as_score(confidence)))
+
+    def on_generated(self, call: Sequence[Job], call_ms: float) -> None:
+        """Keep the run time of each job of a call, which the planner learns when its request has ended."""
+        if self._learns:
+            images = sum(job.images for job in call)
+            for job in call:
+                if job.how is None and job.images == 1 and job.reuse is None:
+                    self._runs[job.number].append((job.level, images, job.step, round(call_ms)))
 
     def on_result(self, job: Job, status: Status, code: str) -> None:
         """A request has ended; `code`: why it was rejected."""
@@ -151,6 +160,9 @@ class ObservationFeed:
             self._builder.arrivals.take_back(job)
         if job.reuse is not None and job.share:
             self._add_reuse(job)
+        if self._runs:
+            for run in self._runs.pop(job.number, ()):
+                self._builder.run_times.add(*run)
         if self._scores:
             for level, confidence in self._scores.pop(job.number, ()):
                 results.add_score(level, job.draws.hardness[job.row], confidence)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from planner.control.planning import Order, PlannerLogic, PlanRequest
 from planner.control.propose import Rules
 from planner.control.validity import check
+from planner.observation.forecast import horizon_of
 from planner.observation.workers import ReceivedHeartbeat
 from planner.policies import named
 from replay.simulation.draws.delays import Delay
@@ -29,7 +30,13 @@ def logic_of(setup: Setup) -> PlannerLogic:
         Order(setup.policy, setup.parameters),
         period_ms=NEVER_MS if setup.looks else int(setup.period_ms),
         silent_ms=int(setup.timing.silent_ms),
-        rules=Rules(sheds=setup.sheds, dispatch=setup.dispatch),
+        rules=Rules(
+            sheds=setup.sheds,
+            dispatch=setup.dispatch,
+            forecast=setup.forecast,
+            horizon_s=horizon_of(setup.period_ms),
+            hysteresis=setup.hysteresis,
+        ),
         check=check,
     )
 

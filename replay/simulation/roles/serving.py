@@ -25,6 +25,7 @@ class Serving:
     """Takes what lies before a worker and generates it; `on_images` and `on_window_end` are called."""
 
     on_images: Callable[[list[Job]], None]
+    on_generated: Callable[[list[Job], float], None]  # the jobs of a call, and the ms that it took
     on_window_end: Callable[[Worker], None]
 
     def __init__(
@@ -146,6 +147,7 @@ class Serving:
         if not worker.is_up:
             return
         worker.busy_ms += worker.call_ms
+        self.on_generated(worker.call, worker.call_ms)
         if self.lookups.is_used:
             self.lookups.on_generated(worker)
         if self._store.is_there:

@@ -43,7 +43,7 @@ def missed(source: str) -> float:
 
 def test_everything_that_is_seen_is_in_one_observation() -> None:
     fleet = StubFleet().receive(a_heartbeat(partitions=(owned(0, 9, 100),)), NOW_MS)
-    sources = opened(fleet, forecast="last")
+    sources = opened(fleet)
     for n in range(60):
         sources.on_classified(
             a_record(a_classified(a_request(request_id=f"r-{n}"), received_ms=NOW_MS - 500 * n, hardness=0.55))
@@ -53,19 +53,12 @@ def test_everything_that_is_seen_is_in_one_observation() -> None:
     for _ in range(100):
         sources.on_result(a_record(result_of(outcome)))
     seen = observed(sources, fleet)
-    assert (seen.now_ms, seen.slo_ms, seen.demand_rps, seen.forecast_rps) == (NOW_MS, 2500.0, 2.0, 2.0)
+    assert (seen.now_ms, seen.slo_ms, seen.demand_rps, seen.forecast_rps) == (NOW_MS, 2500.0, 2.0, None)
     assert (len(seen.counts), seen.hardness[5], seen.classes) == (60, pytest.approx(0.775), {"models": {"light": 1.0}})
     assert [worker.worker_id for worker in seen.workers] == ["w-1"]
     assert seen.queues == (Queue("light", 5.0, 0.0),)
     assert [(each.level, each.images) for each in seen.deferral] == [("light", 100)]
     assert (seen.served.requests, seen.served.in_time) == (100, 1.0)
-
-
-@pytest.mark.parametrize("forecast", ["last", "ewma", "trend"])
-def test_each_forecast_may_be_chosen(forecast: str) -> None:
-    seen = observed(opened(StubFleet(), forecast=forecast), StubFleet())
-    assert seen.forecast_rps is not None
-    assert seen.forecast_rps >= 0
 
 
 def test_a_fleet_that_nobody_hears_of_is_counted_each_time_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -17,9 +17,10 @@ from planner.control.planning import (
     PlannerLogic,
     PolicyTimeout,
 )
-from planner.control.proposal import PlanProposal, Policy
-from planner.control.propose import Rules
+from planner.control.proposal import PlanProposal, Policy, PolicyOnTerms, terms_of
+from planner.control.propose import ALWAYS, NEVER, Rules
 from planner.control.validity import check
+from planner.observation.forecast import ewma, trend
 from planner.observation.observation import Observation
 from planner.observation.workers import ReceivedHeartbeat
 from planner.policies import named
@@ -27,6 +28,9 @@ from schemas.messages import Pin, Plan
 from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_plan, a_reuse_plan, a_worker, an_observation
 
 PERIOD_MS = 5000
+RISING = (10,) * 50 + tuple(range(0, 100, 10))
+AS_IN_THE_PAPER = named("random-split")
+ON_NO_TERMS: Policy = lambda *about: named("random-split")(*about)  # noqa: E731
 
 
 @dataclasses.dataclass
@@ -171,7 +175,7 @@ def test_a_move_that_does_not_pay_is_not_made(monkeypatch: pytest.MonkeyPatch) -
     before = in_force(seen)
     asked: list[float] = []
     monkeypatch.setattr(planning, "should_switch", lambda change: bool(asked.append(change.away_s)))
-    decision = decided(Order("random-split", {"heavy_share": 1.0}), seen, before)
+    decision = decided(Order("random-split", {"heavy_share": 1.0}), seen, before, Rules(hysteresis=ALWAYS))
     assert (decision.plan, decision.fallbacks) == (None, (NO_GAIN,))
     assert asked == [pytest.approx(0.07)], "20 ms to drain light and 50 to load"
 
@@ -190,7 +194,54 @@ def test_nobody_asks_what_a_change_costs_that_must_be(monkeypatch: pytest.Monkey
         seen = serving(w_1="light", w_2="heavy", w_3="")
     else:
         order = Order("random-split", {"heavy_share": 0.4})
-    assert decided(order, seen, before).plan is not None
+    assert decided(order, seen, before, Rules(hysteresis=ALWAYS)).plan is not None
+
+
+@pytest.mark.parametrize(
+    ("policy", "hysteresis", "asks"),
+    [
+        (AS_IN_THE_PAPER, "policy", False), (AS_IN_THE_PAPER, ALWAYS, True), (AS_IN_THE_PAPER, NEVER, False),
+        (ON_NO_TERMS, "policy", True), (ON_NO_TERMS, NEVER, False),
+    ],
+)  # fmt: skip
+def test_what_a_change_costs_is_asked_where_the_policy_or_the_rules_say_so(
+    monkeypatch: pytest.MonkeyPatch, policy: Policy, hysteresis: str, asks: bool
+) -> None:
+    """As published no policy of the papers weighs its moves."""
+    seen = serving(w_1="light", w_2="heavy")
+    before, asked = in_force(seen), list[float]()
+    monkeypatch.setattr(planning, "should_switch", lambda change: bool(asked.append(change.away_s)))
+    decision = decided(
+        Order("random-split", {"heavy_share": 1.0}), seen, before, Rules(hysteresis=hysteresis),
+        policies=lambda _name: policy,
+    )  # fmt: skip
+    assert (bool(asked), decision.plan is None) == (asks, asks)
+
+
+@pytest.mark.parametrize(
+    ("policy", "forecast", "expected"),
+    [
+        (AS_IN_THE_PAPER, "policy", ewma(RISING)), (AS_IN_THE_PAPER, "last", 90.0),
+        (ON_NO_TERMS, "policy", trend(RISING, 10).burst_rps), (ON_NO_TERMS, "ewma", ewma(RISING)),
+    ],
+)  # fmt: skip
+def test_a_policy_plans_for_its_own_forecast_unless_the_rules_name_another(
+    policy: Policy, forecast: str, expected: float
+) -> None:
+    shown: list[float] = []
+
+    def watched(*about: Any) -> PlanProposal:
+        shown.append(about[0].planning_rps)
+        return policy(*about)
+
+    probe = PolicyOnTerms(watched, terms_of(policy))
+    seen = dataclasses.replace(serving(w_1="light", w_2="heavy"), counts=RISING)
+    rules = Rules(forecast=forecast, horizon_s=10)
+    decided(Order("random-split"), seen, None, rules, policies=lambda _name: probe)
+    assert shown == [pytest.approx(expected)]
+    known = dataclasses.replace(seen, forecast_rps=3.0)
+    decided(Order("random-split"), known, None, rules, policies=lambda _name: probe)
+    assert shown[1:] == [3.0], "who asks what would be planned for a demand is answered for that one"
 
 
 def test_a_change_that_pays_is_made() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.observation.forecast import EWMA_ALPHA, HORIZON_S, ewma, expected_rps, outlook, trend
+from planner.observation.forecast import EWMA_ALPHA, HORIZON_S, by_window, ewma, expected_rps, outlook, trend
 from schemas.errors import Unknown
 from tests.paths import SHARED
 
@@ -129,3 +129,13 @@ def test_an_outlook_follows_a_rise_and_draws_on_no_fall() -> None:
 
 def test_an_outlook_is_of_what_came_until_then() -> None:
     assert outlook([5] * 20 + [90] * 5, 5)[:20] == pytest.approx(outlook([5] * 20, 5))
+
+
+def test_an_ewma_by_window_smooths_rates_of_whole_planning_periods() -> None:
+    """Source: Proteus's code. A single minute of a minute's periods is its mean."""
+    counts = [7] * 2 + [2] * 5 + [4] * 5
+    assert by_window(counts, 5) == pytest.approx((0.68 * 2 + 4) / 1.68)
+    assert by_window(list(range(60)), 60) == pytest.approx(29.5)
+    assert by_window([3, 5], 60) == 4
+    assert by_window([], 5) == 0
+    assert expected_rps("window", counts, 5) == by_window(counts, 5)

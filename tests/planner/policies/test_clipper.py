@@ -23,8 +23,10 @@ def sizes(n: int, slo_ms: float, served: Served = SOMETHING, **parameters: float
     return found
 
 
-def test_it_grows_by_one_and_backs_off_by_a_tenth_where_a_batch_takes_over_half_the_slo() -> None:
-    assert sizes(24, slo_ms=4000.0) == [*range(2, 22), 18, 19, 20, 21]
+def test_it_grows_by_one_and_backs_off_by_a_tenth_where_a_batch_takes_over_what_it_may() -> None:
+    """As published a batch may take the whole SLO; less leaves the rest for waiting."""
+    assert sizes(24, slo_ms=2000.0) == sizes(24, slo_ms=4000.0, objective=0.5)
+    assert sizes(24, slo_ms=2000.0) == [*range(2, 22), 18, 19, 20, 21]
 
 
 def test_how_much_of_the_slo_a_batch_may_take_is_a_parameter() -> None:

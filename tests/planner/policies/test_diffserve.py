@@ -117,3 +117,13 @@ def test_refining_leaves_room_for_a_higher_threshold() -> None:
     assert over.cascades[0].refine_from_step == 20
     assert over.cascades[0].threshold == 1
     assert drafted(seen(4, 60.0), catalog, paint_over_step=0).cascades[0].threshold == pytest.approx(0.5)
+
+
+def test_f_of_t_is_that_of_what_was_served_unless_it_is_told_not_to_learn() -> None:
+    """Source: DiffServe 3.3, "updated during model serving"."""
+    curve = tuple(DeferralPoint(t / 10, min(1.0, t / 5)) for t in range(11))  # twice what the profile has
+    late = (ObservedDeferral("light", "look", (0.0, 1.0), (curve,), images=1000),)
+    profiled = drafted(seen(8, demand_rps=120.0))
+    learned, ignored = (drafted(seen(8, demand_rps=120.0, deferral=late), learns=n) for n in (1, 0))
+    assert ignored == profiled
+    assert learned.cascades[0].threshold < profiled.cascades[0].threshold

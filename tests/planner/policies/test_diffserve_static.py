@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from planner.catalog.curves import CascadeCurves, SharePoint
 from planner.catalog.entries import DeferralPoint
 from planner.catalog.model import Pair
+from planner.observation.observation import Queue
 from planner.policies import named
 from planner.policies.diffserve_static import balance, carry
 from tests.builders import a_catalog, a_discriminator, an_observation
@@ -42,6 +43,19 @@ def test_diffserve_static_does_not_follow_the_demand() -> None:
     assert quiet == dataclasses.replace(busy, expected=quiet.expected)
 
 
+def test_as_published_it_is_what_diffserve_plans_for_the_peak_held_whatever_comes() -> None:
+    """A threshold that is given is another plan: the switch of what is ours."""
+    busy = dataclasses.replace(an_observation(8, demand_rps=90.0), queues=(Queue("light", 50.0, 10.0),))
+    for seen in (an_observation(8, demand_rps=1.0), busy):
+        fixed = named("diffserve-static")(seen, a_catalog(), {}, {"peak_rps": 60})
+        best = named("diffserve")(an_observation(8, demand_rps=60.0), a_catalog(), {}, {})
+        assert (fixed.cascades, fixed.batch, fixed.allocation) == (best.cascades, best.batch, best.allocation)
+        given = named("diffserve-static")(seen, a_catalog(), {}, {"peak_rps": 60, "threshold": 0.3})
+        assert given.cascades[0].threshold == 0.3
+        assert fixed.cascades[0].threshold > 0.3
+        assert fixed.reason.startswith("fixed at the peak: ")
+
+
 @pytest.mark.parametrize(
     ("peak_rps", "n_workers", "threshold"),
     [(10, 4, 0.3), (40, 3, 2 / 8.4), (100, 4, 1 / 21), (500, 4, 0.0)],
@@ -49,7 +63,7 @@ def test_diffserve_static_does_not_follow_the_demand() -> None:
 def test_a_peak_that_does_not_fit_lowers_the_threshold_along_the_curve(
     peak_rps: float, n_workers: int, threshold: float
 ) -> None:
-    draft = drafted("diffserve-static", n_workers, peak_rps=peak_rps)
+    draft = drafted("diffserve-static", n_workers, peak_rps=peak_rps, threshold=0.3)
     assert draft.cascades[0].threshold == pytest.approx(threshold)
     assert ("does not fit" in draft.reason) == (threshold < 0.3)
 

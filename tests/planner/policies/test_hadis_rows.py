@@ -33,13 +33,16 @@ def test_a_harder_mix_of_prompts_raises_what_heavy_is_charged_for() -> None:
     assert counts(hard)[1] > counts(usual)[1]
 
 
-def test_the_deferral_seen_of_late_replaces_the_row_s() -> None:
+def test_the_deferral_seen_of_late_replaces_the_row_s_where_it_may_learn() -> None:
+    """As published its table is the sole input."""
     twice = tuple(DeferralPoint(t / 10, min(1.0, t / 5)) for t in range(11))
     late = (ObservedDeferral("light", "look", (0.0, 1.0), (twice,), images=1000),)
     row = (ROWS[1],)
-    draft = drafted(seen(8, deferral=late), a_table_catalog(pair_rows=row))
+    draft, published = (drafted(seen(8, deferral=late), a_table_catalog(pair_rows=row), learns=n) for n in (1, 0))
     assert draft.expected
     assert draft.expected.heavy_share == pytest.approx(1.0)
+    assert published.expected
+    assert published.expected.heavy_share == pytest.approx(0.5)
 
 
 def test_the_share_above_a_hardness_divides_a_bin_evenly() -> None:
@@ -64,11 +67,11 @@ def test_the_deferral_seen_counts_for_the_prompts_that_are_drafts_alone() -> Non
     measured = Measured(bounds=(0.0, 0.5, 1.0), quality={}, cascades={key: bands})
     row = (ROWS[3]._replace(hardness=0.5, threshold=0.5),)
     late = (ObservedDeferral("light", "look", (0.0, 0.5, 1.0), (easy, hard), images=1000),)
-    drafted_ = drafted(seen(8, deferral=late), a_table_catalog(pair_rows=row, measured=measured))
+    drafted_ = drafted(seen(8, deferral=late), a_table_catalog(pair_rows=row, measured=measured), learns=1)
     assert drafted_.expected
     assert drafted_.expected.heavy_share == pytest.approx(0.3 + 0.7 * 0.1)
     harder = (row[0]._replace(hardness=0.75),)  # a third of the drafts is of the hard half
-    mixed = drafted(seen(8, deferral=late), a_table_catalog(pair_rows=harder, measured=measured))
+    mixed = drafted(seen(8, deferral=late), a_table_catalog(pair_rows=harder, measured=measured), learns=1)
     assert mixed.expected
     assert mixed.expected.heavy_share == pytest.approx(0.3 + 0.7 * (2 * 0.1 + 0.9) / 3)
 

@@ -98,3 +98,18 @@ def test_what_nobody_measured_is_not_reused_and_the_reason_says_so(
     assert (draft.strategy, draft.reuse) == ("models", None)
     assert draft.routes[0].levels == {"heavy": 1.0}
     assert reason in draft.reason
+
+
+def test_shifted_floors_let_more_images_begin_further_along_or_fewer() -> None:
+    catalog = a_reuse_ladder(reuse_profile=HALF_REPEAT)
+    lower, own, higher = (drafted(catalog, floors=1, shift=shift) for shift in (-0.2, 0.0, 0.3))
+    assert own.reuse is not None
+    assert [floor.similarity for floor in own.reuse.floors] == [floor.similarity for floor in NIRVANA_FLOORS]
+    assert lower.reuse is not None
+    assert [floor.similarity for floor in lower.reuse.floors] == pytest.approx([0.45, 0.55, 0.65, 0.7, 0.75])
+    assert higher.reuse is not None
+    assert [floor.similarity for floor in higher.reuse.floors] == pytest.approx([0.95])
+    loads = [draft.expected.utilization for draft in (lower, own, higher) if draft.expected]
+    assert loads == sorted(loads)
+    assert loads[0] < loads[-1]
+    assert "NIRVANA's floors, shifted by -0.2" in lower.reason

@@ -37,13 +37,15 @@ def test_a_worker_with_a_queue_takes_a_faster_variant_than_its_idle_neighbour() 
         a_worker("w-3", remaining_ms=9e9),
     )
     seen = an_observation(workers=workers, demand_rps=12)
-    draft = plan(seen, a_ladder(), {}, {"overprovision": 1})
+    draft = plan(seen, a_ladder(), {}, {"overprovision": 1, "drain_s": 10})
     assert draft.allocation == {"w-1": "heavy", "w-2": "middle", "w-3": "light"}
+    alike = plan(seen, a_ladder(), {}, {"overprovision": 1})
+    assert set(alike.allocation.values()) == {"heavy"}, "as published only the workload counts"
 
 
 def test_every_worker_gets_an_even_share_whatever_it_can_carry() -> None:
     workers = tuple(a_worker(f"w-{i}", remaining_ms=9e9 if i else 0.0) for i in range(4))
-    draft = plan(an_observation(workers=workers, demand_rps=8), a_ladder(), {}, {})
+    draft = plan(an_observation(workers=workers, demand_rps=8), a_ladder(), {}, {"drain_s": 10})
     assert Counter(draft.allocation.values()) == {"light": 3, "heavy": 1}
     assert draft.routes[0].levels == {"heavy": 0.25, "light": 0.75}
 

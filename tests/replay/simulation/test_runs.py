@@ -68,6 +68,13 @@ def test_beyond_the_backlog_that_is_admitted_requests_are_shed() -> None:
     assert worst_ms < 2000 + 2 * 200 + 100
 
 
+def test_nobody_is_refused_for_the_backlog_unless_the_timing_has_a_limit() -> None:
+    """The papers' systems admit everything, and drop what is late."""
+    run = ran(a_setup(policy="clipper-heavy", parameters=ONE, drops=False), arrivals(60, 1200))
+    assert run.tally.ends[Status.REJECTED] == 0
+    assert run.tally.ends[Status.COMPLETED] == 1200
+
+
 def test_a_share_f_of_t_is_generated_again_and_over_the_draft_it_costs_less() -> None:
     parameters = {"threshold": 0.4}
     blank = ran(a_setup(policy="diffserve-static", parameters=parameters, drops=False), arrivals(8, 4000))

@@ -2,11 +2,12 @@
 
 import pytest
 
-from planner.catalog.entries import run_ms
-from replay.bench.papers.cells import REUSE, Cell, catalog_of, run, setup_of, with_parameters
+from planner.policies import POLICIES
+from replay.bench.papers.cells import AFFINITY, REUSE, Cell, catalog_of, run, setup_of, with_parameters
 from replay.bench.papers.crew import Crew
 from replay.bench.papers.names import ARGUS, DIFFSERVE, JOINT, LIGHT, STEADY
 from schemas.errors import PochadeError, Unknown
+from tests.builders import an_observation
 
 CELL = Cell(catalog="diffserve-sdturbo", trace="constant-5", policy=LIGHT, slo_s=5, workers=4)
 
@@ -29,12 +30,14 @@ def test_an_unknown_catalog_is_told_from_another_process_too() -> None:
         crew.run([Cell(catalog="no-such", trace="constant-5", policy=LIGHT, slo_s=5)])
 
 
-def test_reuse_levels_stand_in_as_variants_of_one_model_that_change_in_no_time() -> None:
-    whole, stand_in = catalog_of("argus-a100"), catalog_of("argus-a100" + REUSE)
-    base, *starts = stand_in.variants.values()
-    assert base.name == whole.best().name
-    assert [run_ms(v, 1) for v in starts] == pytest.approx([4200 * (50 - k) / 50 for k in (5, 10, 15, 20, 25)])
-    assert {v.load_ms for v in stand_in.variants.values()} == {0}
+@pytest.mark.parametrize("name", ["argus-a100", "argus-a100" + AFFINITY])
+def test_with_reuse_argus_begins_images_from_stored_ones_whichever_it_finds(name: str) -> None:
+    seen = an_observation(8, demand_rps=2.5)
+    without, cached = (POLICIES[ARGUS](seen, catalog_of(name + suffix), {}, {}) for suffix in ("", REUSE))
+    assert (without.strategy, cached.strategy) == ("models", "reuse")
+    assert cached.reuse is not None
+    assert set(cached.reuse.hits.values()) == {1.0}
+    assert set(cached.allocation.values()) == {catalog_of(name).best().name}
 
 
 def test_plans_of_ours_do_not_depend_on_how_busy_the_machine_is() -> None:

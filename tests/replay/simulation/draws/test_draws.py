@@ -7,6 +7,7 @@ import pytest
 
 from planner.catalog.entries import deferred_share, highest_threshold
 from planner.catalog.measured import CascadeBands, Measured
+from planner.catalog.validate import InvalidCatalog
 from replay.simulation.draws.chance import uniform
 from replay.simulation.draws.synthetic import SyntheticOutcomes
 from tests.builders import a_catalog, a_discriminator
@@ -95,3 +96,18 @@ def test_hardness_that_is_known_counts_and_the_rest_is_drawn() -> None:
     assert given.hardness == [0.9, drawn.hardness[1], 0.1, drawn.hardness[3]]
     assert SyntheticOutcomes(a_catalog(), 3, known)(2, 2).hardness == given.hardness[2:]
     assert given.confidence("light", "look") == drawn.confidence("light", "look")
+
+
+@pytest.mark.parametrize("correlation", [-0.4, -0.03, 0.0, 0.6])
+def test_confidence_goes_with_hardness_as_far_as_the_catalog_says_and_f_of_t_stays(correlation: float) -> None:
+    look = a_discriminator(hardness_correlation=correlation)  # f(t) = t
+    draws = SyntheticOutcomes(a_catalog(discriminators={"look": look}), seed=4)(0, MANY)
+    confidences, hardness = np.array(draws.confidence("light", "look")), np.array(draws.hardness)
+    assert np.corrcoef(confidences, hardness)[0, 1] == pytest.approx(correlation, abs=0.03)
+    for threshold in (0.1, 0.5, 0.9):
+        assert (confidences < threshold).mean() == pytest.approx(threshold, abs=0.015)
+
+
+def test_a_correlation_beyond_one_is_refused() -> None:
+    with pytest.raises(InvalidCatalog, match="hardness_correlation must be in"):
+        a_discriminator(hardness_correlation=-1.2)

@@ -31,7 +31,7 @@ def test_a_judged_mixture_is_worth_what_its_curve_says_and_an_unjudged_one_the_m
 
 
 def test_a_run_tells_apart_what_went_straight_to_heavy_and_what_was_generated_again() -> None:
-    setup = a_setup(catalog=HADIS, policy="hadis", workers=16, slo_ms=60_000)
+    setup = a_setup(catalog=HADIS, policy="hadis", workers=16, slo_ms=60_000, forecast="trend", hysteresis="always")
     tally = ran(setup, np.arange(0, 300_000, 400.0)).tally
     total = sum((counts for span in tally.spans for counts in span.values()), Counter[Answer]())
     heavies = [level for level, is_again in total if is_again]

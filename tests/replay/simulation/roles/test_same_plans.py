@@ -42,7 +42,9 @@ PATIENT_S = 60.0  # a busy machine shall not cut what only one of two planners w
 PERIOD_MS, SLO_MS = 5000, 1200.0
 QUICK = ("random-split", "clipper-heavy", "clipper-light", "diffserve-static", "diffserve", "hadis", "proteus", "argus")
 FAILING = "failing"
-SETTINGS: dict[tuple[str, bool], Settings] = {}
+FORECASTS = ("policy", "policy", "last", "ewma", "trend")
+HYSTERESES = ("policy", "policy", "always", "never")
+SETTINGS: dict[tuple[str, bool, str, str], Settings] = {}
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class Arrival:
     ends_ms: int
     end: str  # COMPLETED, or the code of its rejection
     confidence: float
+    run_ms: int
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,8 @@ class Situation:
 
     policy: str
     sheds: bool
+    forecast: str
+    hysteresis: str
     moments: list[tuple[int, list[Beat]]]
     arrivals: list[Arrival]
 
@@ -107,8 +112,20 @@ def a_situation(seed: int) -> Situation:
         level, ends_ms = dice.choice(["light", "heavy"]), now_ms + dice.randint(100, 3000)
         end = dice.choice(["COMPLETED"] * 4 + [dice.choice([OVERLOADED, SHED, UNHONOURED]), QUOTA])
         tier = dice.choice(["standard", "batch"])
-        arrivals.append(Arrival(now_ms, dice.random(), {"models": level}, tier, ends_ms, end, round(dice.random(), 3)))
-    return Situation(policy, dice.random() < 0.5, moments, arrivals)
+        arrivals.append(
+            Arrival(
+                now_ms,
+                dice.random(),
+                {"models": level},
+                tier,
+                ends_ms,
+                end,
+                round(dice.random(), 3),
+                dice.choice([5, 20, 300]),
+            )
+        )
+    sheds, forecast, hysteresis = dice.random() < 0.5, dice.choice(FORECASTS), dice.choice(HYSTERESES)
+    return Situation(policy, sheds, forecast, hysteresis, moments, arrivals)
 
 
 def parameters_of(policy: str) -> dict[str, float]:
@@ -120,10 +137,11 @@ class LivePlanner:
     """The live loop on stubs."""
 
     def __init__(self, situation: Situation, logic: PlannerLogic | None = None) -> None:
-        key = situation.policy, situation.sheds
+        key = situation.policy, situation.sheds, situation.forecast, situation.hysteresis
         if key not in SETTINGS:
             planner = {
-                "policy": key[0], "sheds": key[1], "period_ms": PERIOD_MS, "slo_s": SLO_MS / 1000,
+                "policy": key[0], "sheds": key[1], "forecast": key[2], "hysteresis": key[3],
+                "period_ms": PERIOD_MS, "slo_s": SLO_MS / 1000,
                 "solver_timeout_s": PATIENT_S, "parameters": parameters_of(key[0]),
             }  # fmt: skip
             SETTINGS[key] = load({"planner": planner})
@@ -147,7 +165,9 @@ class LivePlanner:
         outcome = rejected(request, reason="", by="router", now_ms=arrival.ends_ms, code=arrival.end)
         if arrival.end == "COMPLETED":
             level = arrival.classes["models"]
-            image = an_image(a_job(a_classified(request, hardness=arrival.hardness), level=level, variant=level))
+            job = a_job(a_classified(request, hardness=arrival.hardness), level=level, variant=level)
+            ran = {"started_ms": arrival.at_ms, "generated_ms": arrival.at_ms + arrival.run_ms, "batch": 1}
+            image = an_image(job, **ran)
             how: dict[str, Any] = {"reason": "", "by": "discriminator", "policy": "p", "now_ms": arrival.ends_ms}
             outcome = completed(image, arrival.confidence, 0.3, **how)
         self.loop.sources.on_result(a_record(result_of(outcome)))
@@ -197,7 +217,8 @@ class SimulatedPlanner:
         catalog, arrivals = a_catalog(), situation.arrivals
         setup = Setup(
             catalog=catalog, policy=situation.policy, workers=4, slo_ms=SLO_MS, period_ms=PERIOD_MS, learns=True,
-            sheds=situation.sheds, parameters=parameters_of(situation.policy),
+            sheds=situation.sheds, forecast=situation.forecast, hysteresis=situation.hysteresis,
+            parameters=parameters_of(situation.policy),
         )  # fmt: skip
         self.agenda, times_ms = EventQueue(NOW_MS - 10_000), np.array([a.at_ms for a in arrivals], dtype=np.float64)
         self.tally = RunMetrics(SLO_MS, Timeline(np.zeros(1)))
@@ -226,6 +247,7 @@ class SimulatedPlanner:
         job, self.agenda.now_ms = self.jobs[number], arrival.ends_ms
         if arrival.end == "COMPLETED":
             job.level = arrival.classes["models"]
+            self.senses.on_generated([job], float(arrival.run_ms))
             self.senses.on_scored(job, arrival.confidence)
             self.tally.on_result(job, Status.COMPLETED, "")
         else:
@@ -318,10 +340,17 @@ class Exchanged(PlannerLogic):
 def test_two_checks_exchanged_in_the_logic_change_both_planners() -> None:
     """A worker that joins must be planned with; nothing is gained by it."""
     beats = [Beat(f"w-{n}", variant, "ready", 0) for n, variant in enumerate(["light", "heavy", ""])]
-    situation = Situation("random-split", False, [(NOW_MS, beats[:2]), (NOW_MS + 400, beats)], [])
+    situation = Situation("random-split", False, "policy", "always", [(NOW_MS, beats[:2]), (NOW_MS + 400, beats)], [])
     for kind, versions in ((PlannerLogic, [1, 2]), (Exchanged, [1, 1])):
         for planner in (LivePlanner, SimulatedPlanner):
             order = Order(situation.policy)
-            logic = kind(a_catalog(), named, order, period_ms=PERIOD_MS, silent_ms=3000, rules=Rules(sheds=False))
+            logic = kind(
+                a_catalog(),
+                named,
+                order,
+                period_ms=PERIOD_MS,
+                silent_ms=3000,
+                rules=Rules(sheds=False, hysteresis="always"),
+            )
             plans = happened(planner(situation, logic), situation)
             assert [plan.version for plan in plans if plan] == versions, (kind, planner)

@@ -1,0 +1,51 @@
+"""Run times as served: what is learned of them, and what a policy plans with."""
+
+import pytest
+
+from planner.observation.run_times import MIN_JOBS, RunTimes, SeenRunTime, as_served
+from planner.policies import named
+from tests.builders import a_catalog, an_observation
+
+
+def seen_after(*runs: tuple[str, int, int, float]) -> tuple[SeenRunTime, ...]:
+    times = RunTimes(a_catalog())
+    for run in runs * MIN_JOBS:
+        times.add(*run)
+    return times.seen()
+
+
+def test_a_factor_is_of_the_profile_at_the_job_s_own_batch_and_step() -> None:
+    """Heavy takes 200 ms alone, 240 in pairs, and from step 10 of 25 three fifths of it."""
+    runs = (("heavy", 1, 0, 250.0), ("heavy", 2, 0, 300.0), ("heavy", 1, 10, 150.0))
+    assert seen_after(*runs) == (SeenRunTime("heavy", pytest.approx(1.25), 3 * MIN_JOBS),)
+
+
+def test_few_jobs_prove_nothing_and_a_straggler_moves_little() -> None:
+    times = RunTimes(a_catalog())
+    for _ in range(MIN_JOBS - 1):
+        times.add("light", 1, 0, 24.0)
+    assert times.seen() == ()
+    times.add("light", 1, 0, 90_000.0)
+    assert times.seen() == (SeenRunTime("light", pytest.approx(1.2), MIN_JOBS),)
+    times.add("gone", 1, 0, 5.0)
+    times.clear()
+    assert times.seen() == ()
+
+
+def test_the_catalog_is_as_served_where_that_is_not_as_profiled() -> None:
+    catalog = a_catalog()
+    assert as_served(catalog, (SeenRunTime("heavy", 1.01, 99),)) is catalog
+    slow = as_served(catalog, (SeenRunTime("heavy", 1.5, 99),))
+    assert slow.level("heavy").latency_ms == {1: 300.0, 2: 360.0, 4: 600.0}
+    assert slow.level("light") == catalog.level("light")
+
+
+@pytest.mark.parametrize(("profiles", "follows"), [(1, True), (0, False)])
+def test_diffserve_plans_with_the_run_times_that_were_served_unless_told_not_to(profiles: int, follows: bool) -> None:
+    """Source: DiffServe 3.1."""
+    right, slow = (
+        an_observation(8, demand_rps=50.0, run_times=run_times) for run_times in ((), (SeenRunTime("heavy", 1.6, 99),))
+    )
+    before, after = (named("diffserve")(seen, a_catalog(), {}, {"profiles": profiles}) for seen in (right, slow))
+    assert (after.cascades[0].threshold < before.cascades[0].threshold) == follows
+    assert (after == before) != follows
