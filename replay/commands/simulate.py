@@ -98,6 +98,19 @@ DISPATCHES = click.Choice(["least-work", "random", "pull", "round-robin"])
     help="Take requests from the prompts recorded in the profile, instead of drawing them at random.",
 )
 @click.option(
+    "--truth",
+    multiple=True,
+    metavar="ASPECT=NUMBER",
+    help="What is true and policies do not know: time.VARIANT, choice, confidence, monotone, class.STRATEGY.LEVEL "
+    "(replay/simulation/README.md); may be repeated.",
+)
+@click.option(
+    "--truth-catalog",
+    "true_catalog",
+    metavar="NAME",
+    help="Catalog, or its file, that outcomes are drawn and judged by, while policies plan with --catalog.",
+)
+@click.option(
     "--learn/--no-learn",
     "learns",
     default=False,

@@ -41,7 +41,7 @@ def simulate(setup: Setup, trace: Trace, seeds: int, on_progress: Callable[[int]
     knows = setup.prompts is None and not np.isnan(trace.hardness).all()
     wishes, runs = requested_overrides(trace, setup.catalog, setup.quotas), []
     for seed in range(setup.seed, setup.seed + seeds):
-        source = SyntheticOutcomes(setup.catalog, seed, trace.hardness) if knows else None
+        source = SyntheticOutcomes(setup.true_catalog, seed, trace.hardness) if knows else None
         own = dataclasses.replace(setup, seed=seed)
         runs.append(Simulation(own, trace.arrival_ms, source, wishes=wishes).run(on_progress))
     return runs
@@ -68,7 +68,7 @@ def fluid_bound(setup: Setup, arrivals_ms: np.ndarray) -> dict[str, Any] | None:
 
     The mean over requests, or on a scale that is no mean (FID) over the intervals, as the figures are.
     """
-    catalog = setup.catalog
+    catalog = setup.true_catalog
     if any(variant.quality is None for variant in catalog.variants.values()):
         return None
     fluid = fluid_of(catalog, Observation(now_ms=0, demand_rps=0.0, slo_ms=setup.slo_ms))
@@ -103,6 +103,7 @@ def report_of(trace: Trace, runs: Mapping[str, Sequence[Ran]]) -> dict[str, Any]
         "setup": {
             "catalog": first.catalog.name,
             "scale": first.catalog.scale,
+            **({"truth": first.true_catalog.name} if first.truth is not None else {}),
             "workers": first.workers,
             "slo_s": first.slo_ms / 1000,
             "period_s": first.period_ms / 1000,

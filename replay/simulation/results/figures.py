@@ -33,7 +33,9 @@ def figures_of(ran: Ran) -> Figures:
     quality = _mean(tally.quality_sum, tally.quality_count)
     in_time = _mean(tally.quality_sum_in_time, tally.quality_count_in_time)
     if tally.quality_count == 0:
-        quality, in_time = (spans_quality(spans, catalog) for spans in (tally.spans, tally.spans_in_time))
+        quality, in_time = (
+            spans_quality(spans, ran.setup.true_catalog) for spans in (tally.spans, tally.spans_in_time)
+        )
     return {
         "requests": tally.requests,
         "completed": completed,
