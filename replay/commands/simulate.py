@@ -70,6 +70,12 @@ DISPATCHES = click.Choice(["least-work", "random", "pull", "round-robin"])
     show_default=True,
     help="Number of runs of each policy, each with another random seed.",
 )
+@click.option(
+    "--redraw-arrivals/--recorded-arrivals",
+    "redraws",
+    default=False,
+    help="Draw the arrivals of each run anew, as a Poisson process at the trace's rates (default: the recorded ones).",
+)
 @seed_option("the first run; run k uses seed + k, counted from 0")
 @click.option(
     "--failures",

@@ -47,6 +47,7 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
         drops=asked["drops"],
         sheds=asked["sheds"],
         prompts=prompts,
+        redraws=asked["redraws"],
         timing=timing_of(settings, loads=asked["loads"]),
         quotas=quotas_of(settings),
     )

@@ -20,6 +20,7 @@ from replay.simulation.run import Ran, Simulation
 from replay.simulation.setup import Setup
 from replay.simulation.times import CallTimes, LevelTimes
 from replay.traces import Trace
+from replay.traces.transforms import redrawn
 from schemas.errors import Unknown
 from schemas.messages import Status
 
@@ -38,13 +39,20 @@ def with_overprovision(setup: Setup, factor: float) -> Setup:
 
 def simulate(setup: Setup, trace: Trace, seeds: int, on_progress: Callable[[int], object]) -> list[Ran]:
     """Return a policy's runs, one per seed from the setup's on. Known hardness counts, the rest is drawn."""
-    knows = setup.prompts is None and not np.isnan(trace.hardness).all()
-    wishes, runs = requested_overrides(trace, setup.catalog, setup.quotas), []
+    knows, runs = setup.prompts is None and not np.isnan(trace.hardness).all(), []
+    wishes = None if setup.redraws else requested_overrides(trace, setup.catalog, setup.quotas)
     for seed in range(setup.seed, setup.seed + seeds):
-        source = SyntheticOutcomes(setup.true_catalog, seed, trace.hardness) if knows else None
-        own = dataclasses.replace(setup, seed=seed)
-        runs.append(Simulation(own, trace.arrival_ms, source, wishes=wishes).run(on_progress))
+        own, arrived = dataclasses.replace(setup, seed=seed), arrivals_of(setup, trace, seed)
+        if setup.redraws:
+            wishes = requested_overrides(arrived, setup.catalog, setup.quotas)
+        source = SyntheticOutcomes(setup.true_catalog, seed, arrived.hardness) if knows else None
+        runs.append(Simulation(own, arrived.arrival_ms, source, wishes=wishes).run(on_progress))
     return runs
+
+
+def arrivals_of(setup: Setup, trace: Trace, seed: int) -> Trace:
+    """Return what arrives in the run of a seed."""
+    return redrawn(trace, seed) if setup.redraws else trace
 
 
 def baseline_of(ran: Ran) -> Setup | None:
@@ -114,6 +122,7 @@ def report_of(trace: Trace, runs: Mapping[str, Sequence[Ran]]) -> dict[str, Any]
             "dispatch": first.dispatch or "as planned",
             "drops": first.drops,
             "sheds": first.sheds,
+            "arrivals": "redrawn" if first.redraws else "recorded",
             "seeds": len(next(iter(runs.values()))),
             "first_seed": first.seed,
             "outages": [dataclasses.asdict(outage) for outage in first.outages],
@@ -123,6 +132,6 @@ def report_of(trace: Trace, runs: Mapping[str, Sequence[Ran]]) -> dict[str, Any]
         },
         **demand(ran),
         "baseline": BASELINE,
-        "fluid_bound": fluid_bound(first, trace.arrival_ms),
+        "fluid_bound": fluid_bound(first, arrivals_of(first, trace, first.seed).arrival_ms),
         "policies": {policy: entry(policy_runs) for policy, policy_runs in runs.items()},
     }

@@ -68,6 +68,7 @@ class Setup:
     )
     prompts: PromptTable | None = None  # requests are prompts of this table; None: drawn from the catalog's curves
     is_cold: bool = False  # it begins at rest, as a live run does, not in the midst of traffic
+    redraws: bool = False  # each seed has arrivals of its own at the trace's rates; False: the recorded ones
     outages: tuple[Outage, ...] = ()
     looks: tuple[PlanningTime, ...] = ()  # at which the planner's periods end, where that is known; (): as they come
     before_ms: tuple[int, ...] = ()  # arrivals of other requests that it saw before 0, of a run that begins at rest

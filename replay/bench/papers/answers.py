@@ -9,8 +9,9 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from replay.bench.papers.cells import Cell, Found
+from replay.bench.papers.cells import Cell, Found, setup_of
 from replay.bench.papers.crew import Run
+from replay.simulation.session import fluid_bound
 from replay.traces import Trace
 
 
@@ -51,7 +52,7 @@ class Asking:
     """What a question may use."""
 
     run: Run
-    trace: Callable[[str], Trace]
+    trace: Callable[..., Trace]  # name, and the seed of another draw of its arrivals -> the trace
     scale: Scale
 
 
@@ -85,6 +86,13 @@ def over_seeds(run: Run, cells: Mapping[str, Cell], seeds: int) -> dict[str, Mea
     spread = [dataclasses.replace(cell, seed=seed) for cell in cells.values() for seed in range(seeds)]
     found = run(spread)
     return {name: Mean(found[at * seeds : (at + 1) * seeds]) for at, name in enumerate(cells)}
+
+
+def bound_fid(asking: Asking, cell: Cell) -> float:
+    """Mean over the arrivals of the first seeds of the FID that no plan can beat; nan: it is not known."""
+    arrivals = [asking.trace(cell.trace, seed).arrival_ms for seed in range(asking.scale.few)]
+    bounds = [fluid_bound(setup_of(cell), each) for each in arrivals]
+    return statistics.fmean(bound["fid"] if bound else math.nan for bound in bounds)
 
 
 def percent(share: float, digits: int = 1) -> str:

@@ -37,6 +37,7 @@ class Cell:
     loads: bool = True  # changing variant takes the time that loading takes
     dispatch: str = ""
     outages: tuple[Outage, ...] = ()
+    redraws: bool = True  # each seed has arrivals of its own, at the trace's rates; False: the same for all
 
 
 class Course(NamedTuple):

@@ -6,10 +6,9 @@ from collections import Counter
 
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
-from replay.bench.papers.answers import Answer, Asking, Mean, Table, less, number, over_seeds, percent
-from replay.bench.papers.cells import Cell, Course, catalog_of, setup_of, with_parameters
+from replay.bench.papers.answers import Answer, Asking, Mean, Table, bound_fid, less, number, over_seeds, percent
+from replay.bench.papers.cells import Cell, Course, catalog_of, with_parameters
 from replay.bench.papers.names import DIFFSERVE, HADIS, HEAVY, JOINT, LIGHT, PROTEUS
-from replay.simulation.session import fluid_bound
 
 BASE = Cell(catalog="hadis-l40s", trace="azure-1to8", policy=HADIS, slo_s=60)
 COMPARED = (LIGHT, HEAVY, PROTEUS, DIFFSERVE, HADIS, JOINT)
@@ -114,9 +113,7 @@ def _compared(asking: Asking, ends: dict[str, Mean]) -> tuple[Table, float]:
                 paper = VIOLATIONS.get(policy, "-")
                 rows.append((trace, policy, number(mean.fid), percent(mean.violations, 2), paper,
                              percent(mean.of("utilization"), 0)))  # fmt: skip
-        bound = fluid_bound(setup_of(cell), asking.trace(trace).arrival_ms)
-        if bound:
-            rows.append((trace, "fluid bound", number(bound["fid"]), "0", "-", "-"))
+        rows.append((trace, "fluid bound", number(bound_fid(asking, cell)), "0", "-", "-"))
     columns = ("trace", "policy", "FID", "violations", "paper's violations", "busy")
     table = Table(title="Azure's traces (4.2, Fig. 5)", columns=columns, rows=tuple(rows))
     return table, less(ends[f"azure-1to8/{HADIS}"].fid, ends[f"azure-1to8/{DIFFSERVE}"].fid)

@@ -6,12 +6,11 @@ from itertools import groupby
 import numpy as np
 
 from planner.policies import POLICIES
-from replay.bench.papers.answers import Answer, Asking, Mean, Table, number, over_seeds, percent
-from replay.bench.papers.arrivals import PUBLISHED
-from replay.bench.papers.cells import Cell, setup_of
+from replay.bench.papers.answers import Answer, Asking, Mean, Table, bound_fid, number, over_seeds, percent
+from replay.bench.papers.arrivals import PAPERS
+from replay.bench.papers.cells import Cell
 from replay.bench.papers.frontier import LEVELS, Compared, Setting, best_at, cells, compared, settings
 from replay.bench.papers.names import HADIS, JOINT
-from replay.simulation.session import fluid_bound
 
 CATALOG, SLO_S = "diffserve-sdturbo", 5.0
 SLACK = 0.05  # FID that the best other may be ahead by. Ours
@@ -47,7 +46,7 @@ def ask(asking: Asking) -> Answer:
 
 def _compared(asking: Asking) -> dict[str, list[Compared]]:
     scale = asking.scale
-    traces = PUBLISHED[:2] if scale.is_quick else PUBLISHED
+    traces = PAPERS[:2] if scale.is_quick else PAPERS
     every = {trace: settings(_peak_rps(asking, trace), is_quick=scale.is_quick) for trace in traces}
     screened = _sweep(asking, every, min(SCREENED, scale.seeds))
     chosen = {trace: _chosen(_of(screened, trace)) for trace in traces}
@@ -87,11 +86,10 @@ def _peak_rps(asking: Asking, trace: str) -> float:
 def _bounds(asking: Asking) -> list[tuple[str, str, float, float, float, float]]:
     """(trace, policy, share of FID above the bound, violations, FID, bound's) on HADIS's catalog."""
     rows = []
-    for trace in PUBLISHED[:1] if asking.scale.is_quick else PUBLISHED[:2]:
+    for trace in PAPERS[:1] if asking.scale.is_quick else PAPERS[:2]:
         asked = {p: Cell(catalog="hadis-l40s", trace=trace, policy=p, slo_s=60) for p in (JOINT, HADIS)}
         found = over_seeds(asking.run, asked, asking.scale.few)
-        bound = fluid_bound(setup_of(asked[JOINT]), asking.trace(trace).arrival_ms)
-        least = bound["fid"] if bound else float("nan")
+        least = bound_fid(asking, asked[JOINT])
         rows += [(trace, p, mean.fid / least - 1, mean.violations, mean.fid, least) for p, mean in found.items()]
     return rows
 

@@ -17,6 +17,7 @@ MADE = {
     "date": "2026-11-22",
     "machine": "2 cores",
     "traces": "made",
+    "arrivals": "redrawn for each seed",
     "minutes": "1.0",
     "cpu_minutes": "2.0",
     "runs": 3,
@@ -26,8 +27,8 @@ MADE = {
 FULL = Scale(seeds=3, few=2)
 
 
-def trace(name: str) -> Trace:
-    return open_trace(name, None, 200)
+def trace(name: str, redraw: int | None = None) -> Trace:
+    return open_trace(name, None, 200, redraw)
 
 
 def asked(name: str, of: object = None, scale: Scale = FULL) -> Answer:
