@@ -74,7 +74,7 @@ def baseline_of(ran: Ran) -> Setup | None:
 def fluid_bound(setup: Setup, arrivals_ms: np.ndarray) -> dict[str, Any] | None:
     """Return the bound that no plan can beat on the trace, by planning interval; None without quality of levels.
 
-    The mean over requests, or on a scale that is no mean (FID) over the intervals, as the figures are.
+    The mean over requests, on a scale that is no mean over images (FID) of the intervals' qualities.
     """
     catalog = setup.true_catalog
     if any(variant.quality is None for variant in catalog.variants.values()):
@@ -85,8 +85,7 @@ def fluid_bound(setup: Setup, arrivals_ms: np.ndarray) -> dict[str, Any] | None:
     counts = np.bincount((arrivals_ms // setup.period_ms).astype(np.int64))
     served = np.array([fluid.at(1000 * count / setup.period_ms, setup.workers) for count in counts.tolist() if count])
     answered = counts[counts > 0] * served[:, 2]
-    weights = np.ones(len(served)) if catalog.scale == "fid" else answered
-    quality, least = float(np.average(served[:, 0], weights=weights)), float(answered.sum() / counts.sum())
+    quality, least = float(np.average(served[:, 0], weights=answered)), float(answered.sum() / counts.sum())
     note = f"demand known, {setup.workers} workers without queues or switches, every {setup.period_ms / 1000:g} s"
     return {
         "quality": round(quality, 6),
