@@ -9,9 +9,9 @@ from functools import partial
 import numpy as np
 
 from planner.catalog.model import Catalog
-from planner.serving.outcomes import as_score
 from planner.observation.workers import GONE
 from planner.serving.decisions import QUOTA
+from planner.serving.outcomes import as_score
 from replay.load.clock import TraceClock
 from replay.load.record.history import History
 from replay.load.record.request_records import RequestRecord, observed
