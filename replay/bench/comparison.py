@@ -7,7 +7,7 @@ Both sides have the same seeds, so that arrivals and draws are the same in each 
     behind      the same, the second side is
     undecided   else: more redraws are needed to tell
 
-The interval is Student's t at LEVEL, wider than 95 %, because differences of violations and FID are skewed: on simulated
+The interval is Student's t at LEVEL, wider than 95 %, as differences of violations and FID are skewed: on simulated
 draws with the skewness of a gamma distribution of shape 2 it covers the mean in 94 % of cases at 10 pairs, where the
 interval at 95 % covers it in 92. Chance is corrected by Holm's step-down procedure (1979) at the level 1 - LEVEL.
 """
