@@ -7,7 +7,7 @@ import dataclasses
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from replay.bench.papers.cells import Cell, Found, setup_of
 from replay.bench.papers.crew import Run
@@ -33,6 +33,9 @@ class Answer:
     verdict: str
     tables: tuple[Table, ...]
     numbers: Mapping[str, float | bool | None]  # that the verdict rests on
+    facts: Mapping[str, str] = field(
+        default_factory=dict
+    )  # of the setup and of the tables, that the page's prose states
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +43,7 @@ class Scale:
     """How much is asked. `few` seeds where chance decides little, `seeds` where an interval is wanted."""
 
     seeds: int = 10
-    few: int = 2
+    few: int = 5
     is_quick: bool = False  # so little that figures mean nothing: that all questions can be asked
 
 
@@ -79,6 +82,11 @@ class Mean:
     def fid(self) -> float:
         """Where quality is one."""
         return -self.of("quality")
+
+    @property
+    def fid_run(self) -> float:
+        """FID of all answers of a run together, as the papers judge."""
+        return -self.of("quality_run")
 
 
 def over_seeds(run: Run, cells: Mapping[str, Cell], seeds: int) -> dict[str, Mean]:

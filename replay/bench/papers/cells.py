@@ -53,7 +53,7 @@ class Found(NamedTuple):
     """What a run came to. Shares of 1; latencies in seconds."""
 
     violations: float
-    quality: float
+    quality: float  # windows of 20 s, blind mixtures at their lower bound
     quality_in_slo: float
     heavy_share: float
     by_level: dict[str, int]
@@ -66,6 +66,9 @@ class Found(NamedTuple):
     planned: list[tuple[float, int]]  # second of each plan, and how many workers it has
     course: Course
     cpu_s: float  # of the run, its solver included
+    quality_run: float = float("nan")  # of all answers together, as the papers judge
+    quality_optimistic: float = float("nan")  # the same two with blind mixtures at their upper bound
+    quality_run_optimistic: float = float("nan")
 
     @property
     def fid(self) -> float:
@@ -94,6 +97,9 @@ def run(cell: Cell, trace: Trace) -> Found:
         planned=[(plan.created_ms / 1000, len(plan.allocation)) for plan in ran.plans],
         course=_course(ran),
         cpu_s=_cpu_s() - began,
+        quality_run=_number(figures["quality_run"]),
+        quality_optimistic=_number(figures["quality_optimistic"]),
+        quality_run_optimistic=_number(figures["quality_run_optimistic"]),
     )
 
 
