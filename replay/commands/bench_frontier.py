@@ -60,6 +60,14 @@ def _several(name: str, help: str) -> "Callable[[F], F]":
 @click.option("--policy", "policies", multiple=True, metavar="NAME", help="Run only this policy; may be repeated.")
 @click.option("--redraws", type=click.IntRange(1, 1000), help="Number of redraws of the arrivals (default: 10).")
 @click.option(
+    "--seed",
+    "first_seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Seed of the first redraw; redraw k uses seed + k, counted from 0.",
+)
+@click.option(
     "--commands",
     "shows_commands",
     is_flag=True,
@@ -73,11 +81,15 @@ def _several(name: str, help: str) -> "Callable[[F], F]":
 @click.option(
     "--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="Number of processes that simulate."
 )
+@click.option("--page", type=FILE, help="Markdown file to write the comparisons to.")
 @output_option("Output format: tables, or one JSON document.", "table", "json")
+@click.pass_context
 def frontier(
-    published: pathlib.Path | None, out: pathlib.Path, is_tuning: bool, settings: pathlib.Path | None,
-    catalogs: tuple[str, ...], traces: tuple[str, ...], truths: tuple[str, ...], policies: tuple[str, ...],
-    redraws: int | None, shows_commands: bool, quick: bool, jobs: int, output: str,
+    context: click.Context, /, published: pathlib.Path | None, out: pathlib.Path, is_tuning: bool,
+    settings: pathlib.Path | None, catalogs: tuple[str, ...], traces: tuple[str, ...], truths: tuple[str, ...],
+    policies: tuple[str, ...],
+    redraws: int | None, first_seed: int, shows_commands: bool, quick: bool, jobs: int, page: pathlib.Path | None,
+    output: str,
 ) -> None:  # fmt: skip
     """Compare joint with the best other policy at equal violations, on a grid of catalogs, traces and truths.
 
@@ -88,15 +100,18 @@ def frontier(
     Examples:
       pochade bench frontier --quick
       pochade bench frontier --traces FOLDER --tune
-      pochade bench frontier --traces FOLDER --catalog hadis-l40s --truth catalog
+      pochade bench frontier --traces FOLDER --catalog hadis-l40s --truth catalog --page FRONTIER.md
       pochade bench frontier --commands --catalog tiny --trace azure-1to8 --policy joint
     """
     from replay.bench.frontier.grid import REDRAWS
     from replay.bench.frontier.plan import QUICK_REDRAWS, QUICK_REQUESTS, Part
     from replay.bench.frontier.run import TraceFiles
+    from replay.reports.provenance import describe_run
 
     count = redraws or (QUICK_REDRAWS if quick else REDRAWS)
-    part = Part(catalogs=catalogs, traces=traces, truths=truths, policies=policies, redraws=count)
+    part = Part(
+        catalogs=catalogs, traces=traces, truths=truths, policies=policies, redraws=count, first_seed=first_seed
+    )
     cells = _cells(part, settings, is_tuning=is_tuning, quick=quick)
     if not cells:
         raise click.UsageError("no cell of the grid is left: ask for less")
@@ -108,7 +123,9 @@ def frontier(
     if is_tuning:
         _write_settings(results, out)
     else:
-        _show(results, output, made={"redraws": count, "quick": quick, "cells": len(results)})
+        cpu_hours = sum(figures["cpu_s"] for _, figures in results) / 3600
+        made = {"redraws": count, "quick": quick, "cells": len(results), "cpu_hours": round(cpu_hours, 3)}
+        _show(results, output, page, made | {"command": describe_run(context)["command"]})
 
 
 def _names(cells: "list[GridCell]") -> list[str]:
@@ -159,17 +176,20 @@ def _write_settings(results: "list[tuple[GridCell, dict[str, float]]]", out: pat
     click.echo(f"{count} settings of {len(chosen)} catalogs, chosen from {len(results)} runs: {file}")
 
 
-def _show(results: "list[tuple[GridCell, dict[str, float]]]", output: str, made: dict[str, Any]) -> None:
-    from replay.bench.frontier.tables import compare, lines_of, record, summary
+def _show(
+    results: "list[tuple[GridCell, dict[str, float]]]", output: str, page: pathlib.Path | None, made: dict[str, Any]
+) -> None:
+    from replay.bench.frontier.tables import compare, lines_of, page_of, record, summary
     from streams.catalogs import measured
     from streams.commands import listing
 
     scales = {catalog: measured(catalog).scale for catalog in {cell.catalog for cell, _ in results}}
     rows = compare(results, scales)
+    if page is not None:
+        page.write_text(page_of(rows, made), encoding="utf-8")
     if output == "json":
-        cpu_s = round(sum(figures["cpu_s"] for _, figures in results), 1)
         click.echo(json.dumps(
-            {"bench": "frontier", **made, "cpu_s": cpu_s, "summary": summary(rows), "comparisons": record(rows)}
+            {"bench": "frontier", **made, "summary": summary(rows), "comparisons": record(rows)}
         ))  # fmt: skip
         return
     if made["quick"]:

@@ -38,6 +38,7 @@ class Part:
     truths: Sequence[str] = ()
     policies: Sequence[str] = ()
     redraws: int = REDRAWS
+    first_seed: int = 0  # of the redraws that are judged
 
     def __post_init__(self) -> None:
         for kind, given, known in (
@@ -57,12 +58,16 @@ class Part:
 
 def judged_cells(part: Part, chosen: Mapping[str, Sequence[Setting]]) -> list[GridCell]:
     """Return the cells that are judged: every chosen setting. Raises PochadeError: a catalog has no chosen settings."""
-    cells = []
+    cells, seeds = [], range(part.first_seed, part.first_seed + part.redraws)
+    if seeds.stop > FIRST_TUNING_SEED:
+        raise PochadeError(
+            f"seeds from {FIRST_TUNING_SEED} on are those that settings are chosen on: got {seeds.stop - 1}"
+        )
     for catalog in part.of(part.catalogs, [fleet.catalog for fleet in FLEETS]):
         if not chosen.get(catalog):
             raise PochadeError(f"no settings were chosen for the catalog {catalog}: choose some with --tune")
         settings = [s for s in chosen[catalog] if not part.policies or s.policy in part.policies]
-        cells += _spread(catalog, part, settings, TRACES, part.of(part.truths, TRUTHS), range(part.redraws))
+        cells += _spread(catalog, part, settings, TRACES, part.of(part.truths, TRUTHS), seeds)
     return cells
 
 

@@ -25,6 +25,7 @@ from replay.bench.comparison import (
 from replay.bench.frontier.cells import Figures
 from replay.bench.frontier.grid import LEVELS, GridCell, Setting
 from replay.bench.papers.names import JOINT
+from replay.bench.papers.page import row as markdown_row
 
 JUDGES: Final = ("quality", "quality_optimistic", "quality_run", "quality_run_optimistic")
 JUDGE_WORDS: Final = {
@@ -194,6 +195,28 @@ def _side(setting: Setting | None, violations: float) -> str:
         f"{name} {value:g}" for name, value in setting.parameters if name not in ("time_limit_s", "peak_rps")
     )
     return f"{setting.policy} ({words + '; ' if words else ''}{violations:.2%})"
+
+
+def page_of(rows: Sequence[Row], made: Mapping[str, Any]) -> str:
+    """Return the comparisons as a part of a page, in Markdown. `made`: command, cells, redraws, cpu_hours."""
+    parts = [
+        "## joint on the grid",
+        f"Made by `{made['command']}`: {made['cells']} runs, {made['redraws']} redraws of each, "
+        f"{made['cpu_hours']:.1f} hours of processor time. ahead, even, behind and undecided are by one rule for "
+        "both sides (replay/bench/comparison.py); quality ahead is of joint, in FID or in the share of facts.",
+        _markdown("Verdicts by truth and judge", summary(rows)),
+    ]
+    for truth, judge in dict.fromkeys((row.truth, row.judge) for row in rows):
+        lines = lines_of([row for row in rows if (row.truth, row.judge) == (truth, judge)])
+        own = [{name: value for name, value in line.items() if name not in ("truth", "judge")} for line in lines]
+        parts.append(_markdown(f"Truth: {truth}; {JUDGE_WORDS[judge]}", own))
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown(title: str, lines: Sequence[Mapping[str, Any]]) -> str:
+    columns = list(lines[0])
+    head = [f"*{title}*", "", markdown_row(columns), "|" + "---|" * len(columns)]
+    return "\n".join([*head, *(markdown_row([str(line[name]) for name in columns]) for line in lines)])
 
 
 def record(rows: Sequence[Row]) -> list[dict[str, Any]]:

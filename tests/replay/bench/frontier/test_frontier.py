@@ -89,6 +89,8 @@ def test_settings_are_chosen_on_tuning_traces_and_on_redraws_that_are_not_judged
     assert {cell.trace for cell in judged} == set(TRACES) == set(TUNING) | set(HELD_OUT)
     assert len(judged) == len(FLEETS) * 6 * 3 * 10
     assert not {cell.seed for cell in judged} & {cell.seed for cell in cells}
+    with pytest.raises(PochadeError, match="chosen on"):
+        judged_cells(Part(first_seed=FIRST_TUNING_SEED - 5), {})
 
 
 def test_the_best_setting_within_each_level_is_chosen_and_else_the_one_with_the_fewest_violations(
@@ -183,7 +185,8 @@ def test_a_quick_run_ends_with_tables_and_as_json(tmp_path: pathlib.Path) -> Non
     shown = frontier(*asked)
     assert shown.exit_code == 0, shown.output
     assert "the figures mean nothing" in shown.output
-    found = json.loads(frontier(*asked, "-o", "json").stdout)
+    found = json.loads(frontier(*asked, "-o", "json", "--page", str(tmp_path / "page.md")).stdout)
+    assert "*Truth: slow; the whole run, blind mixtures at their lower bound*" in (tmp_path / "page.md").read_text()
     assert (found["bench"], found["cells"], found["redraws"]) == ("frontier", 4, 2)
     assert {row["judge"] for row in found["comparisons"]} == set(JUDGES)
 
