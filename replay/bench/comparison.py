@@ -9,7 +9,8 @@ Both sides have the same seeds, so that arrivals and draws are the same in each 
 
 The interval is Student's t at LEVEL, wider than 95 %, as differences of violations and FID are skewed: on simulated
 draws with the skewness of a gamma distribution of shape 2 it covers the mean in 94 % of cases at 10 pairs, where the
-interval at 95 % covers it in 92. Chance is corrected by Holm's step-down procedure (1979) at the level 1 - LEVEL.
+interval at 95 % covers it in 92; on 69 redraws of azure-1to8 on hadis-l40s (hadis against diffserve), resampled, in 95
+to 97 %. Chance is corrected by Holm's step-down procedure (1979) at the level 1 - LEVEL.
 """
 
 import math
