@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -158,6 +159,7 @@ def _run(
     from replay.bench.frontier.run import run_cells
 
     with _bar() as on_cell, ResultStore(out, digest_of(files.limit, published)) as store:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # its processes end with it, as by Ctrl-C
         try:
             found = run_cells(cells, files, store, jobs, on_cell)
         except KeyboardInterrupt:

@@ -40,10 +40,10 @@ LEVELS: Final = (0.01, 0.02, 0.05)  # violations at which policies are compared
 REDRAWS: Final = 10
 TUNING_REDRAWS: Final = 3
 FIRST_TUNING_SEED: Final = 1000  # so that no redraw that settings are chosen on is judged
-BUDGET: Final = 8  # settings of each policy that are swept
-FACTORS: Final = (0.8, 1.05, 1.4, 2.0)  # over-provisioning
-MANY_FACTORS: Final = (0.7, 0.8, 0.9, 1.05, 1.2, 1.4, 1.7, 2.0)
-OF_PEAK: Final = (0.7, 0.8, 0.9, 1.05)  # of the true peak, which diffserve-static is told
+BUDGET: Final = 10  # settings of each policy that are swept
+FACTORS: Final = (0.5, 0.65, 0.8, 1.05, 1.4)  # over-provisioning
+MANY_FACTORS: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 1.05, 1.2, 1.4, 1.7, 2.0)
+OF_PEAK: Final = (0.6, 0.7, 0.8, 0.9, 1.05)  # of the true peak, which diffserve-static is told
 TRACES: Final = (*TUNING, *HELD_OUT)
 TRUTHS: Final = ("catalog", "slow", "curve")
 LEFT_OUT: Final = (NIRVANA,)  # generates all on one level where nothing is reused
@@ -156,9 +156,9 @@ def _swept(policy: str, peak: float) -> list[Parameters]:
         given = round(peak, 3)
         return [(("batch", b), ("overprovision", f), ("peak_rps", given)) for f in OF_PEAK for b in (1.0, 4.0)]
     if policy == RANDOM:
-        return [(("batch", b), ("heavy_share", share)) for share in (0.05, 0.1, 0.2, 0.3) for b in (1.0, 4.0)]
+        return [(("batch", b), ("heavy_share", share)) for share in (0.05, 0.1, 0.15, 0.2, 0.3) for b in (1.0, 4.0)]
     if policy in (LIGHT, HEAVY):
-        return [(), *((("batch", batch),) for batch in (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0))]
+        return [(), *((("batch", batch),) for batch in (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0, 16.0))]
     assert policy in (ARGUS, PAC), f"no sweep of {policy}"
     return [(("overprovision", factor),) for factor in MANY_FACTORS]
 

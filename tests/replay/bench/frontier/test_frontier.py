@@ -3,8 +3,13 @@
 import json
 import pathlib
 import shlex
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
 
+import psutil
 import pytest
 from click.testing import CliRunner, Result
 
@@ -16,6 +21,7 @@ from replay.bench.frontier.grid import (
     BUDGET,
     FIRST_TUNING_SEED,
     FLEETS,
+    LEVELS,
     TRACES,
     TRUTHS,
     GridCell,
@@ -104,6 +110,16 @@ def test_the_best_setting_within_each_level_is_chosen_and_else_the_one_with_the_
     assert chosen == {"diffserve-sdturbo": [safe, bold, late]}
     tuning.write(chosen, tmp_path / "settings.toml")
     assert tuning.read(tmp_path / "settings.toml") == chosen
+
+
+def test_the_settings_that_ship_are_of_every_catalog_and_policy() -> None:
+    chosen = tuning.read()
+    assert chosen.keys() == {fleet.catalog for fleet in FLEETS}
+    for catalog, settings in chosen.items():
+        assert {setting.policy for setting in settings} == set(policies_of())
+        peak = peak_rps(measured(catalog), fleet_of(catalog).workers)
+        assert set(settings) <= {setting for policy in policies_of() for setting in swept(policy, peak)}
+        assert all(sum(s.policy == policy for s in settings) <= len(LEVELS) for policy in policies_of())
 
 
 def test_the_printed_command_gives_the_figures_of_the_cell(tmp_path: pathlib.Path) -> None:
@@ -211,3 +227,28 @@ def test_a_cell_s_command_says_all_that_it_differs_in() -> None:
         "t.csv --scale 1.5 --catalog diffserve-sdturbo --workers 16 --slo 5 --period 5 --policy joint "
         "--parameter joint.overprovision=1.05 --truth time.sd15=1.2 --redraw-arrivals --seed 7"
     )
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_command_with_its_processes_and_says_what_is_kept(
+    tmp_path: pathlib.Path, sign: signal.Signals
+) -> None:
+    asked = ["bench", "frontier", "--quick", "--out", str(tmp_path), "--jobs", "1", "--trace", "azure-1to8"]
+    ending = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from streams.cli import main; main()"
+    )
+    child = subprocess.Popen([sys.executable, "-c", ending, *asked], stderr=subprocess.PIPE, text=True)
+    try:
+        until_s = time.monotonic() + 60
+        while not (tmp_path / "results.jsonl").is_file() or not (tmp_path / "results.jsonl").stat().st_size:
+            assert time.monotonic() < until_s
+            assert child.poll() is None
+            time.sleep(0.05)
+        children = psutil.Process(child.pid).children(recursive=True)
+        child.send_signal(sign)
+        _, said = child.communicate(timeout=60)
+    finally:
+        child.kill()
+    assert child.returncode == 130
+    assert "cells are kept in" in said
+    assert not psutil.wait_procs(children, timeout=30)[1]
