@@ -12,7 +12,13 @@ Mixing adds to the mean of the levels by the product of their shares, as it does
 486 settings with both router and discriminator that foretells FID to .05 (root mean square) from the columns with one
 of them; the discriminator's curve at the whole heavy share to .19, the mean of the two parts to .64. Where a setting
 was measured, what is missing is added, falling to nothing at its neighbours. Where no random split was measured
-(DiffServe) the parts count apart: pessimistic, as mixtures do better than their parts, and the same for every policy.
+(DiffServe) what they are worth is known between two bounds. The pessimistic one lets the parts count apart, as mixtures
+do better than their parts; the optimistic one lets a coin choose as well as the discriminator, by its curve.
+
+A draft that a discriminator rejected and that is kept, because the next level would be too late, is no choice of the
+discriminator. Whether there was time did not depend on the draft, so that the answers are a mixture: of answers with
+all rejected drafts generated again, and of light's alone. The pessimistic bound is the mean of these two; by the
+optimistic one the discriminator chose the fewer drafts that were generated again.
 
 The levels of a strategy, and what a prompt loses on a faster one than its class: `levels_of`, `degradations`. Source:
 ARGUS 3.2, 4.2, 4.3.
@@ -51,18 +57,24 @@ def cascade_quality(catalog: Catalog, pair: Pair, heavy_share: float) -> float |
     return _mean(catalog, {pair.light: 1 - heavy_share, pair.heavy: heavy_share})
 
 
-def random_quality(catalog: Catalog, kept: Mapping[str, float]) -> float | None:
+def random_quality(catalog: Catalog, kept: Mapping[str, float], *, is_optimistic: bool = False) -> float | None:
     """Quality when each level answers a share of the requests, whatever the prompt; shares sum to 1.
 
     The mean of the levels and what mixing each two of them adds. Where nobody measured a random split of two, mixing
-    them adds nothing: for FID that is pessimistic, because mixtures do better than their ends (SOURCES.md 3.8).
+    them adds nothing: for FID that is pessimistic, because mixtures do better than their ends (SOURCES.md 3.8). The
+    optimistic bound lets it add what the choice of the discriminator does.
     """
     mean = _mean(catalog, kept)
-    return None if mean is None else mean + math.fsum(mixing_gains(catalog, kept).values())
+    gains = mixing_gains(catalog, kept, is_optimistic=is_optimistic)
+    return None if mean is None else mean + math.fsum(gains.values())
 
 
-def mixing_gains(catalog: Catalog, kept: Mapping[str, float]) -> dict[tuple[str, str], float]:
+def mixing_gains(
+    catalog: Catalog, kept: Mapping[str, float], *, is_optimistic: bool = False
+) -> dict[tuple[str, str], float]:
     """(light, heavy) -> what mixing these two by chance adds to the mean of all levels, where it was measured.
+
+    With `is_optimistic` what the discriminator's choice adds stands in where no random split was measured.
 
     By the square of their part of the requests: exact for two levels, and for more where what mixing gains goes with
     the product of their shares, as it does in FID's distance of means.
@@ -70,8 +82,9 @@ def mixing_gains(catalog: Catalog, kept: Mapping[str, float]) -> dict[tuple[str,
     gains = {}
     for key, curves in catalog.curves.items():
         both = kept.get(key.light, 0.0) + kept.get(key.heavy, 0.0)
-        if curves.random and both > 0:
-            gains[key.light, key.heavy] = both**2 * curve_gain(curves.random, kept.get(key.heavy, 0.0) / both)
+        curve = curves.random or (curves.judged if is_optimistic else ())
+        if curve and both > 0:
+            gains[key.light, key.heavy] = both**2 * curve_gain(curve, kept.get(key.heavy, 0.0) / both)
     return gains
 
 
@@ -90,62 +103,89 @@ class Judged(NamedTuple):
     """The answers that one discriminator chose, as shares of a mixture; not both 0."""
 
     pair: Pair
-    kept: float
+    kept: float  # good enough
     again: float  # generated again by heavy
+    rejected: float = 0.0  # not good enough, but kept, as heavy would be too late
 
     @property
     def share(self) -> float:
         """The part's share of the mixture."""
-        return self.kept + self.again
+        return self.kept + self.again + self.rejected
 
     @property
     def deferred(self) -> float:
         """Share of its drafts that were generated again."""
         return self.again / self.share
 
+    @property
+    def rejection(self) -> float:
+        """Share of its drafts that the discriminator rejected, whether there was time to generate them again or not."""
+        return (self.again + self.rejected) / self.share
 
-def mixture_quality(catalog: Catalog, by_chance: Mapping[str, float], judged: Sequence[Judged]) -> float | None:
+
+def mixture_quality(
+    catalog: Catalog, by_chance: Mapping[str, float], judged: Sequence[Judged], *, is_optimistic: bool = False
+) -> float | None:
     """Return the quality of answers, of which some shares are drawn by chance and others a discriminator's choice.
 
-    Shares sum to 1. None where the quality of one of the levels is unknown.
+    Shares sum to 1. None where the quality of one of the levels is unknown. Where it is known between two bounds only
+    the lower one, with `is_optimistic` the upper one.
     """
-    quality = _by_rule(catalog, by_chance, judged)
+    quality = _by_rule(catalog, by_chance, judged, is_optimistic)
     return None if quality is None else quality + math.fsum(_measured(catalog, by_chance, part) for part in judged)
 
 
-def _by_rule(catalog: Catalog, by_chance: Mapping[str, float], judged: Sequence[Judged]) -> float | None:
-    parts = [(part.share, cascade_quality(catalog, part.pair, part.deferred)) for part in judged]
+def _chosen_quality(catalog: Catalog, part: Judged, is_optimistic: bool) -> float | None:
+    """Quality of a part: by the discriminator's curve, or between light's alone and it where drafts had to do."""
+    if part.rejected <= 0 or is_optimistic:
+        return cascade_quality(catalog, part.pair, part.deferred)
+    ends = [cascade_quality(catalog, part.pair, share) for share in (0.0, part.rejection)]
+    along = part.deferred / part.rejection
+    return None if ends[0] is None or ends[1] is None else (1 - along) * ends[0] + along * ends[1]
+
+
+def _choice_gain(catalog: Catalog, part: Judged, is_optimistic: bool) -> float:
+    """Return what the discriminator's choice adds to the mean of the part's levels."""
+    curve = catalog.curves.get(part.pair.key, NO_CURVES).judged
+    if part.rejected <= 0 or is_optimistic:
+        return curve_gain(curve, part.deferred)
+    return part.deferred / part.rejection * curve_gain(curve, part.rejection)
+
+
+def _by_rule(
+    catalog: Catalog, by_chance: Mapping[str, float], judged: Sequence[Judged], is_optimistic: bool = False
+) -> float | None:
+    parts = [(part.share, _chosen_quality(catalog, part, is_optimistic)) for part in judged]
     rest = math.fsum(by_chance.values())
     if rest > 0:
-        parts.append((rest, random_quality(catalog, {level: share / rest for level, share in by_chance.items()})))
+        own = {level: share / rest for level, share in by_chance.items()}
+        parts.append((rest, random_quality(catalog, own, is_optimistic=is_optimistic)))
     known = [(share, quality) for share, quality in parts if quality is not None]
     if len(known) < len(parts):
         return None
     apart = math.fsum(share * quality for share, quality in known)
-    return max(apart, _together(catalog, by_chance, judged)) if len(parts) > 1 else apart
+    return max(apart, _together(catalog, by_chance, judged, is_optimistic)) if len(parts) > 1 else apart
 
 
-def _together(catalog: Catalog, by_chance: Mapping[str, float], judged: Sequence[Judged]) -> float:
+def _together(catalog: Catalog, by_chance: Mapping[str, float], judged: Sequence[Judged], is_optimistic: bool) -> float:
     shares = defaultdict[str, float](float, by_chance)
     for part in judged:
-        shares[part.pair.light] += part.kept
+        shares[part.pair.light] += part.kept + part.rejected
         shares[part.pair.heavy] += part.again
-    mixed = random_quality(catalog, shares)
+    mixed = random_quality(catalog, shares, is_optimistic=is_optimistic)
     if mixed is None:  # of a pair with a curve whose levels nobody judged alone
         return -math.inf
-    gains = mixing_gains(catalog, shares)
-    return mixed + math.fsum(_by_choice(catalog, part, shares, gains) for part in judged)
+    gains = mixing_gains(catalog, shares, is_optimistic=is_optimistic)
+    by_choice = [part.share**2 * _choice_gain(catalog, part, is_optimistic) for part in judged]
+    return mixed + math.fsum(by_choice) - math.fsum(_chance_gain(part, shares, gains) for part in judged)
 
 
-def _by_choice(
-    catalog: Catalog, part: Judged, shares: Mapping[str, float], gains: Mapping[tuple[str, str], float]
-) -> float:
-    """Return the gain of the discriminator within its part, over a draw by chance."""
+def _chance_gain(part: Judged, shares: Mapping[str, float], gains: Mapping[tuple[str, str], float]) -> float:
+    """Return what a draw by chance would add within a part, which its discriminator's choice stands in for."""
     light, heavy = part.pair.light, part.pair.heavy
-    by_choice = curve_gain(catalog.curves.get(part.pair.key, NO_CURVES).judged, part.deferred)
     both = shares[light] * shares[heavy]
-    by_chance = gains.get((light, heavy), 0.0) * part.kept * part.again / both if both > 0 else 0.0
-    return part.share**2 * by_choice - by_chance
+    drafts = part.kept + part.rejected
+    return gains.get((light, heavy), 0.0) * drafts * part.again / both if both > 0 else 0.0
 
 
 def _measured(catalog: Catalog, by_chance: Mapping[str, float], part: Judged) -> float:

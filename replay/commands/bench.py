@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replay.commands.bench_crowd import crowd
+from replay.commands.bench_frontier import frontier
 from replay.commands.bench_papers import papers
 from replay.commands.bench_reuse import reuse
 from replay.commands.measuring import OUTPUT, measure
@@ -46,11 +47,13 @@ def bench() -> None:
       pochade bench crowd flood
       pochade bench planner --policy joint
       pochade bench papers --traces FOLDER --page RESULTS.md
+      pochade bench frontier --traces FOLDER
       pochade bench reuse --requests 1200
     """
 
 
 bench.add_command(crowd)
+bench.add_command(frontier)
 bench.add_command(papers)
 bench.add_command(reuse)
 

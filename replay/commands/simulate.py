@@ -70,6 +70,12 @@ DISPATCHES = click.Choice(["least-work", "random", "pull", "round-robin"])
     show_default=True,
     help="Number of runs of each policy, each with another random seed.",
 )
+@click.option(
+    "--redraw-arrivals/--recorded-arrivals",
+    "redraws",
+    default=False,
+    help="Draw the arrivals of each run anew, as a Poisson process at the trace's rates (default: the recorded ones).",
+)
 @seed_option("the first run; run k uses seed + k, counted from 0")
 @click.option(
     "--failures",
@@ -99,6 +105,19 @@ DISPATCHES = click.Choice(["least-work", "random", "pull", "round-robin"])
     "is_recorded",
     is_flag=True,
     help="Take requests from the prompts recorded in the profile, instead of drawing them at random.",
+)
+@click.option(
+    "--truth",
+    multiple=True,
+    metavar="ASPECT=NUMBER",
+    help="What is true and policies do not know: time.VARIANT, choice, confidence, monotone, class.STRATEGY.LEVEL "
+    "(replay/simulation/README.md); may be repeated.",
+)
+@click.option(
+    "--truth-catalog",
+    "true_catalog",
+    metavar="NAME",
+    help="Catalog, or its file, that outcomes are drawn and judged by, while policies plan with --catalog.",
 )
 @click.option(
     "--learn/--no-learn",

@@ -41,8 +41,33 @@ METRICS = (
     Metric("quality", "quality", QUALITY, HIGHER, "mean quality of all answers, on the catalog's scale"),
     Metric("quality_in_slo", "quality in the SLO", QUALITY, HIGHER, "mean quality of the answers within the SLO"),
     Metric("fid", "FID", QUALITY, LOWER, "quality as the distance that it stands for, on catalogs that are judged so"),
+    Metric("quality_optimistic", "quality, upper bound", QUALITY, HIGHER, "quality if a coin chose as a discriminator"),
+    Metric("fid_optimistic", "FID, optimistic", QUALITY, LOWER, "FID if a coin chose as well as a discriminator"),
+    Metric("quality_run", "quality of the run", QUALITY, HIGHER, "quality of all answers of the run judged together"),
+    Metric("fid_run", "FID of the run", QUALITY, LOWER, "FID of all answers of the run judged together"),
+    Metric(
+        "quality_run_optimistic",
+        "quality of the run, upper bound",
+        QUALITY,
+        HIGHER,
+        "quality of the run's answers together if a coin chose as a discriminator",
+    ),
+    Metric(
+        "fid_run_optimistic",
+        "FID of the run, optimistic",
+        QUALITY,
+        LOWER,
+        "FID of the run's answers together if a coin chose as well as a discriminator",
+    ),
     Metric("heavy_share", "heavy share", SHARE, NEITHER, "answers that the catalog's best level generated"),
     Metric("escalated", "generated again", COUNT, NEITHER, "images that a discriminator sent on to a better level"),
+    Metric(
+        "rejected",
+        "rejected drafts",
+        COUNT,
+        LOWER,
+        "answers that a discriminator had rejected, kept as there was no time for a better level",
+    ),
     Metric("retried", "retried", COUNT, NEITHER, "jobs that a dead worker had in flight"),
     Metric("latency_s.mean", "mean latency", SECONDS, LOWER, "mean time from arrival to answer"),
     Metric("latency_s.p50", "p50", SECONDS, LOWER, "time within which half of the answers came"),
@@ -66,6 +91,11 @@ def metric(key: str) -> Metric:
     return OF[key]
 
 
+def is_fid(key: str) -> bool:
+    """Whether a figure is a FID."""
+    return key == FID or key.startswith(f"{FID}_")
+
+
 def flat(figures: Mapping[str, Any]) -> dict[str, float | None]:
     """A run's or a mean's figures by their keys with dots; what is none of METRICS is left out."""
     found: dict[str, float | None] = {}
@@ -83,7 +113,7 @@ def possible(key: str, scale: str) -> tuple[float, float]:
     unit = metric(key).unit
     if unit == SHARE or (unit == QUALITY and scale == "facts"):
         return 0.0, 1.0
-    return (-math.inf if unit == QUALITY and key != FID else 0.0), math.inf
+    return (-math.inf if unit == QUALITY and not is_fid(key) else 0.0), math.inf
 
 
 def format_value(key: str, value: float | None) -> str:
@@ -101,7 +131,7 @@ def _format_known(metric: Metric, value: float) -> str:
     if metric.unit == SHARE:
         return f"{100 * value:.{2 if metric.key == RATE else 1}f} %"
     if metric.unit == QUALITY:
-        return f"{value:.2f}" if metric.key == FID or abs(value) >= 10 else f"{value:.4f}"
+        return f"{value:.2f}" if is_fid(metric.key) or abs(value) >= 10 else f"{value:.4f}"
     if metric.unit == SECONDS:
         return f"{value:.2f}"
     return f"{value:,.0f}" if value == round(value) or abs(value) >= 1000 else f"{value:,.1f}"

@@ -11,8 +11,9 @@ from replay.simulation.clockwork import quotas_of, timing_of
 from replay.simulation.failures import read_failures
 from replay.simulation.session import with_overprovision
 from replay.simulation.setup import Setup, without_backlog_limits
+from replay.simulation.truth import Truth, check_fits
 from schemas.errors import PochadeError
-from streams.catalogs import recorded_prompts
+from streams.catalogs import measured, recorded_prompts
 from streams.settings import Settings
 
 
@@ -28,12 +29,16 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
         raise PochadeError("--policy names none: give one, or several with commas")
     for name in names:
         named(name)
+    truth = true_catalog(catalog, asked["true_catalog"], asked["truth"], asked["published"] or settings.published)
+    if truth is not None and asked["is_recorded"]:
+        raise PochadeError("--recorded takes outcomes as they were recorded: leave --truth and --truth-catalog out")
     prompts = recorded_prompts(asked["catalog"] or settings.catalog) if asked["is_recorded"] else None
     timing = timing_of(settings, loads=asked["loads"])
     if not asked["sheds"] and not settings.tenants:  # tenants' rights are shares of the backlog that is admitted
         timing = without_backlog_limits(timing)
     common = Setup(
         catalog=catalog,
+        truth=truth,
         policy=names[0],
         workers=asked["workers"],
         slo_ms=1000 * asked["slo"],
@@ -46,6 +51,7 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
         drops=asked["drops"],
         sheds=asked["sheds"],
         prompts=prompts,
+        redraws=asked["redraws"],
         timing=timing,
         quotas=quotas_of(settings),
     )
@@ -57,6 +63,18 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
     ]
     factor = asked["overprovision"]
     return [with_overprovision(setup, factor) for setup in setups] if factor else setups
+
+
+def true_catalog(catalog: Catalog, name: str | None, aspects: Sequence[str], published: str = "") -> Catalog | None:
+    """Return the catalog that is true instead: of this name or file, and with these aspects; None: neither is given.
+
+    Raises Unknown, PochadeError.
+    """
+    if not name and not aspects:
+        return None
+    true = Truth.parse(aspects).of(measured(name, published) if name else catalog)
+    check_fits(catalog, true)
+    return true
 
 
 def _parameters(given: Sequence[str], policy: str, policies: Sequence[str]) -> dict[str, float]:

@@ -35,7 +35,7 @@ class Job:
 
     __slots__ = (
         "arrived_ms", "attempt", "change", "deadline_ms", "deaths", "draft", "draws", "expected_ms", "how",
-        "is_under_way", "level", "number", "order", "partition", "request_id", "reuse", "row",
+        "is_rejected", "is_under_way", "level", "number", "order", "partition", "request_id", "reuse", "row",
         "share", "step", "variant",
     )  # fmt: skip
 
@@ -64,6 +64,7 @@ class Job:
         self.deaths: int | None = None  # owners that died with the record alone in hand; None: none died with it at all
         self.partition = -1
         self.order = 0  # among all jobs sent
+        self.is_rejected = False  # its image is kept though it is not good enough
         self.draft: tuple[str, int] | None = None  # level and step of the image that was rejected
 
     @property

@@ -76,8 +76,8 @@ class Ran:
 
 def _source(setup: Setup) -> Source:
     if setup.prompts is None:
-        return SyntheticOutcomes(setup.catalog, setup.seed)
-    return Recorded(setup.catalog, setup.prompts, setup.seed)
+        return SyntheticOutcomes(setup.true_catalog, setup.seed)
+    return Recorded(setup.true_catalog, setup.prompts, setup.seed)
 
 
 class Simulation:
@@ -102,6 +102,7 @@ class Simulation:
         self._store = store = ObjectStore(agenda)
         self._lookups = Lookups(agenda, board, catalog, setup.seed)
         serving = Serving(agenda, board, catalog, timing, times, self.tally, store, self._lookups, setup.seed)
+        serving.true_times = CallTimes(setup.true_catalog)
         self._fleet = Fleet(agenda, board, catalog, timing, pulse, serving, self.tally, setup.seed)
         rights = Rights(setup.quotas) if self.tally.tenants else None
         limits = BacklogLimits(timing.interactive_backlog_ms, timing.most_backlog_ms)

@@ -21,6 +21,7 @@ from replay.simulation.run import Ran, Simulation
 from replay.simulation.setup import Setup, Timing
 from replay.simulation.times import CallTimes, LevelTimes
 from replay.traces import Trace
+from replay.traces.transforms import redrawn
 from schemas.errors import Unknown
 from schemas.messages import Status
 
@@ -39,12 +40,14 @@ def with_overprovision(setup: Setup, factor: float) -> Setup:
 
 def simulate(setup: Setup, trace: Trace, seeds: int, on_progress: Callable[[int], object]) -> list[Ran]:
     """Return a policy's runs, one per seed from the setup's on. Known hardness counts, the rest is drawn."""
-    knows = setup.prompts is None and not np.isnan(trace.hardness).all()
-    wishes, runs = requested_overrides(trace, setup.catalog, setup.quotas), []
+    knows, runs = setup.prompts is None and not np.isnan(trace.hardness).all(), []
+    wishes = None if setup.redraws else requested_overrides(trace, setup.catalog, setup.quotas)
     for seed in range(setup.seed, setup.seed + seeds):
-        source = SyntheticOutcomes(setup.catalog, seed, trace.hardness) if knows else None
-        own = dataclasses.replace(setup, seed=seed)
-        runs.append(Simulation(own, trace.arrival_ms, source, wishes=wishes).run(on_progress))
+        own, arrived = dataclasses.replace(setup, seed=seed), arrivals_of(setup, trace, seed)
+        if setup.redraws:
+            wishes = requested_overrides(arrived, setup.catalog, setup.quotas)
+        source = SyntheticOutcomes(setup.true_catalog, seed, arrived.hardness) if knows else None
+        runs.append(Simulation(own, arrived.arrival_ms, source, wishes=wishes).run(on_progress))
     return runs
 
 
@@ -52,6 +55,11 @@ def _timing(timing: Timing) -> dict[str, Any]:
     """The times for a report; None: a backlog that has no limit."""
     times = {name: ms for name, ms in dataclasses.asdict(timing).items() if name != "hops"}
     return {name: None if ms == ANY_BACKLOG_MS else ms for name, ms in times.items()}
+
+
+def arrivals_of(setup: Setup, trace: Trace, seed: int) -> Trace:
+    """Return what arrives in the run of a seed."""
+    return redrawn(trace, seed) if setup.redraws else trace
 
 
 def baseline_of(ran: Ran) -> Setup | None:
@@ -73,9 +81,9 @@ def baseline_of(ran: Ran) -> Setup | None:
 def fluid_bound(setup: Setup, arrivals_ms: np.ndarray) -> dict[str, Any] | None:
     """Return the bound that no plan can beat on the trace, by planning interval; None without quality of levels.
 
-    The mean over requests, or on a scale that is no mean (FID) over the intervals, as the figures are.
+    The mean over requests, on a scale that is no mean over images (FID) of the intervals' qualities.
     """
-    catalog = setup.catalog
+    catalog = setup.true_catalog
     if any(variant.quality is None for variant in catalog.variants.values()):
         return None
     fluid = fluid_of(catalog, Observation(now_ms=0, demand_rps=0.0, slo_ms=setup.slo_ms))
@@ -84,8 +92,7 @@ def fluid_bound(setup: Setup, arrivals_ms: np.ndarray) -> dict[str, Any] | None:
     counts = np.bincount((arrivals_ms // setup.period_ms).astype(np.int64))
     served = np.array([fluid.at(1000 * count / setup.period_ms, setup.workers) for count in counts.tolist() if count])
     answered = counts[counts > 0] * served[:, 2]
-    weights = np.ones(len(served)) if catalog.scale == "fid" else answered
-    quality, least = float(np.average(served[:, 0], weights=weights)), float(answered.sum() / counts.sum())
+    quality, least = float(np.average(served[:, 0], weights=answered)), float(answered.sum() / counts.sum())
     note = f"demand known, {setup.workers} workers without queues or switches, every {setup.period_ms / 1000:g} s"
     return {
         "quality": round(quality, 6),
@@ -110,6 +117,7 @@ def report_of(trace: Trace, runs: Mapping[str, Sequence[Ran]]) -> dict[str, Any]
         "setup": {
             "catalog": first.catalog.name,
             "scale": first.catalog.scale,
+            **({"truth": first.true_catalog.name} if first.truth is not None else {}),
             "workers": first.workers,
             "slo_s": first.slo_ms / 1000,
             "period_s": first.period_ms / 1000,
@@ -121,6 +129,7 @@ def report_of(trace: Trace, runs: Mapping[str, Sequence[Ran]]) -> dict[str, Any]
             "dispatch": first.dispatch or "as planned",
             "drops": first.drops,
             "sheds": first.sheds,
+            "arrivals": "redrawn" if first.redraws else "recorded",
             "seeds": len(next(iter(runs.values()))),
             "first_seed": first.seed,
             "outages": [dataclasses.asdict(outage) for outage in first.outages],
@@ -130,6 +139,6 @@ def report_of(trace: Trace, runs: Mapping[str, Sequence[Ran]]) -> dict[str, Any]
         },
         **demand(ran),
         "baseline": BASELINE,
-        "fluid_bound": fluid_bound(first, trace.arrival_ms),
+        "fluid_bound": fluid_bound(first, arrivals_of(first, trace, first.seed).arrival_ms),
         "policies": {policy: entry(policy_runs) for policy, policy_runs in runs.items()},
     }

@@ -61,7 +61,8 @@ class PlanningTime(NamedTuple):
 class Setup:
     """The setup of one simulated deployment under one policy."""
 
-    catalog: Catalog
+    catalog: Catalog  # that policies, routers and workers decide with
+    truth: Catalog | None = None  # that outcomes are drawn, timed and judged by (truth.py); None: the catalog
     policy: str
     workers: int
     slo_ms: float
@@ -78,11 +79,17 @@ class Setup:
     )
     prompts: PromptTable | None = None  # requests are prompts of this table; None: drawn from the catalog's curves
     is_cold: bool = False  # it begins at rest, as a live run does, not in the midst of traffic
+    redraws: bool = False  # each seed has arrivals of its own at the trace's rates; False: the recorded ones
     outages: tuple[Outage, ...] = ()
     looks: tuple[PlanningTime, ...] = ()  # at which the planner's periods end, where that is known; (): as they come
     before_ms: tuple[int, ...] = ()  # arrivals of other requests that it saw before 0, of a run that begins at rest
     quotas: dict[str, Quota] = field(default_factory=dict)  # of tenants, by name
     timing: Timing = Timing()
+
+    @property
+    def true_catalog(self) -> Catalog:
+        """The catalog that outcomes are drawn, timed and judged by."""
+        return self.catalog if self.truth is None else self.truth
 
     def worker_ids(self) -> list[str]:
         """Return the ids of the fleet's workers, in order."""

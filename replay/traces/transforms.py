@@ -1,4 +1,4 @@
-"""Transforms of traces: faster, scaled, repeated, limited. They are pure: draws depend on the request and the seed."""
+"""Transforms of traces: faster, scaled, repeated, limited, redrawn. They are pure: draws depend on request and seed."""
 
 import dataclasses
 import math
@@ -10,6 +10,9 @@ from replay.simulation.draws.chance import uniform
 from replay.traces.trace import MAX_REQUESTS, MAX_SPAN_MS, InvalidTrace, Trace
 
 NEIGHBOURS: Final = 10  # requests before and after, among which a copy comes
+RATE_S: Final = 5.0  # over which a recorded rate is counted: shorter than bursts and plans
+MAX_RATE_S: Final = 60.0
+FEWEST: Final = 20  # requests in such a time, on average: the count of fewer is chance more than rate
 
 
 def sped(trace: Trace, factor: float) -> Trace:
@@ -59,6 +62,39 @@ def limited(trace: Trace, most: int) -> Trace:
     """Return the first `most` requests. Raises InvalidTrace."""
     _require(most >= 1, f"--limit must be 1 or more: got {most}")
     return trace if most >= len(trace) else trace.take(np.arange(most))
+
+
+def rate_interval_s(trace: Trace) -> float:
+    """Return over how many seconds the rates of a trace are counted: RATE_S, doubled while there are few requests."""
+    width_s, rate_rps = RATE_S, 1000 * len(trace) / max(trace.span_ms, 1.0)
+    while rate_rps * width_s < FEWEST and 2 * width_s <= MAX_RATE_S:
+        width_s *= 2
+    return width_s
+
+
+def redrawn(trace: Trace, seed: int) -> Trace:
+    """Another trace that could have come: a Poisson process at the recorded rates, as `rate_interval_s` counts them.
+
+    In each interval as many requests as a Poisson number of the recorded count, at times drawn evenly; each asks for
+    what a recorded one of the interval asks for. A seed that draws none at all gets the recorded trace's first request.
+    """
+    width_ms = 1000 * rate_interval_s(trace)
+    end_ms = float(trace.arrival_ms[-1])
+    places = (trace.arrival_ms // width_ms).astype(np.int64)
+    counts = np.bincount(places)
+    widths = np.full(len(counts), width_ms)
+    if end_ms > 0:
+        widths[-1] = max(end_ms - (len(counts) - 1) * width_ms, 1.0)  # the last interval ends with the trace
+    dice = np.random.default_rng([seed, len(trace)])
+    numbers = dice.poisson(counts)
+    if not numbers.any():
+        return limited(trace, 1)
+    own = np.repeat(np.arange(len(counts)), numbers)
+    arrival_ms = own * width_ms + dice.random(len(own)) * widths[own]
+    first = np.cumsum(counts) - counts
+    rows = first[own] + np.floor(dice.random(len(own)) * counts[own]).astype(np.int64)
+    order = np.argsort(arrival_ms, kind="stable")
+    return trace.take(rows[order], arrival_ms[order])
 
 
 def _require(is_fit: bool, message: str) -> None:

@@ -105,6 +105,7 @@ class Keep(NamedTuple):
 
     threshold: float | None  # None: not scored
     why: str | Callable[[], str]
+    is_rejected: bool = False  # it is not good enough: the next level would be too late
 
     @property
     def reason(self) -> str:
@@ -179,7 +180,7 @@ class EscalationLogic:
         scored.next_ms = scored.wait_ms(refinement.variant) + refinement.run_ms + scoring_ms
         if can_meet(deadline_ms, scored.now_ms + scored.next_ms):
             return None
-        return Keep(asked.cascade.threshold, scored.is_late)
+        return Keep(asked.cascade.threshold, scored.is_late, is_rejected=True)
 
     def escalate(self, scored: Scored) -> Escalate:
         """The request goes on to the next level of its cascade."""

@@ -7,10 +7,11 @@ import dataclasses
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from replay.bench.papers.cells import Cell, Found
+from replay.bench.papers.cells import Cell, Found, setup_of
 from replay.bench.papers.crew import Run
+from replay.simulation.session import fluid_bound
 from replay.traces import Trace
 
 
@@ -32,6 +33,9 @@ class Answer:
     verdict: str
     tables: tuple[Table, ...]
     numbers: Mapping[str, float | bool | None]  # that the verdict rests on
+    facts: Mapping[str, str] = field(
+        default_factory=dict
+    )  # of the setup and of the tables, that the page's prose states
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +43,7 @@ class Scale:
     """How much is asked. `few` seeds where chance decides little, `seeds` where an interval is wanted."""
 
     seeds: int = 10
-    few: int = 2
+    few: int = 5
     is_quick: bool = False  # so little that figures mean nothing: that all questions can be asked
 
 
@@ -51,7 +55,7 @@ class Asking:
     """What a question may use."""
 
     run: Run
-    trace: Callable[[str], Trace]
+    trace: Callable[..., Trace]  # name, and the seed of another draw of its arrivals -> the trace
     scale: Scale
 
 
@@ -79,12 +83,24 @@ class Mean:
         """Where quality is one."""
         return -self.of("quality")
 
+    @property
+    def fid_run(self) -> float:
+        """FID of all answers of a run together, as the papers judge."""
+        return -self.of("quality_run")
+
 
 def over_seeds(run: Run, cells: Mapping[str, Cell], seeds: int) -> dict[str, Mean]:
     """Each cell with the seeds 0, 1 ...: all run side by side."""
     spread = [dataclasses.replace(cell, seed=seed) for cell in cells.values() for seed in range(seeds)]
     found = run(spread)
     return {name: Mean(found[at * seeds : (at + 1) * seeds]) for at, name in enumerate(cells)}
+
+
+def bound_fid(asking: Asking, cell: Cell) -> float:
+    """Mean over the arrivals of the first seeds of the FID that no plan can beat; nan: it is not known."""
+    arrivals = [asking.trace(cell.trace, seed).arrival_ms for seed in range(asking.scale.few)]
+    bounds = [fluid_bound(setup_of(cell), each) for each in arrivals]
+    return statistics.fmean(bound["fid"] if bound else math.nan for bound in bounds)
 
 
 def percent(share: float, digits: int = 1) -> str:

@@ -4,6 +4,8 @@ Source of the shapes generated here: the published traces, as planner/policies/S
 one number an hour, scaled, an hour made a second; Twitter's are a swell, and bursts at seven times the calm.
 """
 
+import csv
+import gzip
 import pathlib
 from collections.abc import Callable
 from typing import Final
@@ -13,8 +15,8 @@ import numpy as np
 from replay.traces import Trace, read
 from replay.traces.rates import EXPONENTIAL, POISSON, within
 from replay.traces.shapes import Shape, shaped
-from replay.traces.trace import of_arrivals
-from replay.traces.transforms import limited
+from replay.traces.trace import InvalidTrace, of_arrivals
+from replay.traces.transforms import limited, redrawn
 from schemas.errors import Unknown
 
 SEED: Final = 7  # of every made trace
@@ -26,36 +28,90 @@ AZURE = {
     "azure-4to32": ("azure_functions_4to32qps.csv", 4.0, 32.0),
 }
 TWITTER = {"twitter-normal": "twitter_2018_normal.csv", "twitter-bursty": "twitter_2018_bursty.csv"}
-PUBLISHED: Final = (*AZURE, *TWITTER)
+GENAI, GENAI_FILE = "genai2026", "qps.csv.gz"  # in the folder, or in the folder `genai2026` beside it
+ROW_S, ROW_RUN_S = 57.0, 0.25  # a row of its file, and how long it takes here: a day in 6 minutes
+GENAI_RATES = (4.0, 32.0)  # a second, that its lowest and highest row are scaled to, as Azure's are
+PAPERS: Final = (*AZURE, *TWITTER)  # of the papers
+PUBLISHED: Final = (*PAPERS, GENAI)
+TUNING: Final = ("azure-1to8", "twitter-normal", GENAI)  # on which constants and settings are chosen
+HELD_OUT: Final = ("azure-1to28", "azure-4to32", "twitter-bursty")  # which nothing is chosen on
 CONSTANT, STEADY = "constant-", "steady-"  # and a rate a second, for 10 to 30 minutes; a minute, for 80 minutes
 
 
-def open_trace(name: str, folder: pathlib.Path | None, limit: int | None) -> Trace:
-    """The trace of this name; `limit`: its first requests only. Raises Unknown, and InvalidTrace of a file."""
-    trace = _opened(name, folder)
+def open_trace(name: str, folder: pathlib.Path | None, limit: int | None, redraw: int | None = None) -> Trace:
+    """The trace of this name; `limit`: its first requests only. Raises Unknown, and InvalidTrace of a file.
+
+    `redraw`: the number of another draw of its arrivals: of a published one at the recorded rates, of a made one at the
+    rates that it is made of. None: the arrivals that are always the same.
+    """
+    if name in PUBLISHED:
+        trace = _limited(_published(name, folder), limit)
+        return trace if redraw is None else redrawn(trace, redraw)
+    return _limited(_opened(name, folder, SEED if redraw is None else SEED + 1 + redraw), limit)
+
+
+def _limited(trace: Trace, limit: int | None) -> Trace:
     return trace if limit is None else limited(trace, limit)
 
 
-def _opened(name: str, folder: pathlib.Path | None) -> Trace:
-    if name in PUBLISHED:
-        return _published(name, folder)
+def _opened(name: str, folder: pathlib.Path | None, seed: int) -> Trace:
     if name.startswith(CONSTANT):
         rate = float(name.removeprefix(CONSTANT))
-        return _made(name, np.full(600 if rate >= 2 else 1800, rate), 1.0, POISSON)
+        return _made(name, np.full(600 if rate >= 2 else 1800, rate), 1.0, POISSON, seed)
     if name.startswith(STEADY):
-        return _made(name, np.full(80, float(name.removeprefix(STEADY)) / MINUTE_S), MINUTE_S, POISSON)
+        return _made(name, np.full(80, float(name.removeprefix(STEADY)) / MINUTE_S), MINUTE_S, POISSON, seed)
     if name not in MADE:
         raise Unknown("trace", name, (*PUBLISHED, *MADE))
-    return MADE[name](folder)
+    return MADE[name](folder, seed)
 
 
 def _published(name: str, folder: pathlib.Path | None) -> Trace:
+    if name == GENAI:
+        return _made(name, _day(folder), ROW_RUN_S, POISSON)
     if folder is not None:
         return read(folder / (AZURE[name][0] if name in AZURE else TWITTER[name]))
     if name in AZURE:
         _, low, high = AZURE[name]
         return _made(name, _hours(low, high), 1.0, EXPONENTIAL)
     return _made(name, _tweets(is_bursty=name == "twitter-bursty"), 1.0, EXPONENTIAL)
+
+
+def _day(folder: pathlib.Path | None) -> np.ndarray:
+    """Requests a second, row by row of a day of a production service, scaled; made of the same shape without a folder.
+
+    Source: Alibaba, cluster-trace-v2026-GenAI, qps.csv: the rate of API requests about once a minute, with gaps, which
+    are filled along a straight line.
+    """
+    if folder is None:
+        at = np.arange(1409) / 1409
+        swell = 0.55 + 0.35 * np.sin(2 * np.pi * (at - 0.05)) - 0.2 * np.cos(4 * np.pi * at)
+        found = np.clip(swell + np.random.default_rng(SEED).normal(0, 0.12, len(at)), 0.02, None)
+    else:
+        found = _read_day(genai_file(folder))
+    low, high = GENAI_RATES
+    return np.asarray(low + (high - low) * (found - found.min()) / (found.max() - found.min()))
+
+
+def genai_file(folder: pathlib.Path) -> pathlib.Path:
+    """Return where the file of request rates lies. Raises InvalidTrace where it does not."""
+    places = (folder / GENAI_FILE, folder.parent / GENAI / GENAI_FILE)
+    for place in places:
+        if place.is_file():
+            return place
+    raise InvalidTrace(f"no request rates of {GENAI}: neither {places[0]} nor {places[1]} is there")
+
+
+def _read_day(file: pathlib.Path) -> np.ndarray:
+    with gzip.open(file, "rt", encoding="utf-8", newline="") as lines:
+        rows = [
+            (float(row["timestamp_anon"]), float(row["value"]))
+            for row in csv.DictReader(lines)
+            if row["request_type"] == "API Requests"
+        ]
+    if len(rows) < 2:
+        raise InvalidTrace(f"{file} has {len(rows)} rows of API requests: expected two or more")
+    at_s, rates = np.array(sorted(rows)).T
+    return np.asarray(np.interp(np.arange(at_s[0], at_s[-1] + 1, ROW_S), at_s, rates))
 
 
 def _hours(low: float, high: float) -> np.ndarray:
@@ -75,12 +131,12 @@ def _tweets(*, is_bursty: bool) -> np.ndarray:
     return np.asarray(35 + 215 * np.exp(-(((at - 90) / 30) ** 2)) + 65 * np.exp(-(((at - 245) / 22) ** 2)))
 
 
-def _made(name: str, counts: np.ndarray, interval_s: float, spacing: str) -> Trace:
-    told = f"made: {len(counts)} intervals of {interval_s:g} s, {spacing}, seed {SEED}"
-    return of_arrivals(within(counts * interval_s, interval_s, spacing, SEED), name, told)
+def _made(name: str, rates: np.ndarray, interval_s: float, spacing: str, seed: int = SEED) -> Trace:
+    told = f"made: {len(rates)} intervals of {interval_s:g} s, {spacing}, seed {seed}"
+    return of_arrivals(within(rates * interval_s, interval_s, spacing, seed), name, told)
 
 
-def _by_minutes(folder: pathlib.Path | None, source: str, low: float, high: float) -> Trace:
+def _by_minutes(folder: pathlib.Path | None, source: str, low: float, high: float, seed: int) -> Trace:
     """The shape of a Twitter trace, ten of its seconds made five minutes, between two rates a minute.
 
     ARGUS 5.1 scales its traces to the cluster; Fig. 16 shows 100 to about 500 a minute where ours carries 220.
@@ -88,18 +144,18 @@ def _by_minutes(folder: pathlib.Path | None, source: str, low: float, high: floa
     arrivals = _published(source, folder).arrival_ms
     counts = np.bincount((arrivals // 10_000).astype(np.int64))[:-1].astype(np.float64)
     rates = low + (high - low) * (counts - counts.min()) / (counts.max() - counts.min())
-    return _made(f"{source}-minutes", rates / MINUTE_S, 5 * MINUTE_S, POISSON)
+    return _made(f"{source}-minutes", rates / MINUTE_S, 5 * MINUTE_S, POISSON, seed)
 
 
-def _shape(shape: Shape) -> Callable[[pathlib.Path | None], Trace]:
-    return lambda _folder: shaped(shape, POISSON, SEED)
+def _shape(shape: Shape) -> Callable[[pathlib.Path | None, int], Trace]:
+    return lambda _folder, seed: shaped(shape, POISSON, seed)
 
 
 LOW, HIGH = 40.0, 200.0  # a minute: from the paper's least to nine tenths of what eight workers carry
-MADE: Final[dict[str, Callable[[pathlib.Path | None], Trace]]] = {
+MADE: Final[dict[str, Callable[[pathlib.Path | None, int], Trace]]] = {
     "steps": _shape(Shape(name="steps", rates_rps=(1.0, 3.0, 8.0, 4.0, 1.0), seconds=1500)),
     "phases": _shape(Shape(name="phases", seconds=2400)),
     "ramp": _shape(Shape(name="ramp", seconds=3600)),
     "bursts": _shape(Shape(name="burst", rates_rps=(LOW / 60, HIGH / 60), seconds=3600, every_s=600)),
-    "twitter-minutes": lambda folder: _by_minutes(folder, "twitter-normal", LOW, HIGH),
+    "twitter-minutes": lambda folder, seed: _by_minutes(folder, "twitter-normal", LOW, HIGH, seed),
 }

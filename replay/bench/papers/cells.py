@@ -39,6 +39,7 @@ class Cell:
     loads: bool = True  # changing variant takes the time that loading takes
     dispatch: str = ""
     outages: tuple[Outage, ...] = ()
+    redraws: bool = True  # each seed has arrivals of its own, at the trace's rates; False: the same for all
 
 
 class Course(NamedTuple):
@@ -54,7 +55,7 @@ class Found(NamedTuple):
     """What a run came to. Shares of 1; latencies in seconds."""
 
     violations: float
-    quality: float
+    quality: float  # windows of 20 s, blind mixtures at their lower bound
     quality_in_slo: float
     heavy_share: float
     by_level: dict[str, int]
@@ -67,6 +68,9 @@ class Found(NamedTuple):
     planned: list[tuple[float, int]]  # second of each plan, and how many workers it has
     course: Course
     cpu_s: float  # of the run, its solver included
+    quality_run: float = float("nan")  # of all answers together, as the papers judge
+    quality_optimistic: float = float("nan")  # the same two with blind mixtures at their upper bound
+    quality_run_optimistic: float = float("nan")
 
     @property
     def fid(self) -> float:
@@ -95,6 +99,9 @@ def run(cell: Cell, trace: Trace) -> Found:
         planned=[(plan.created_ms / 1000, len(plan.allocation)) for plan in ran.plans],
         course=_course(ran),
         cpu_s=_cpu_s() - began,
+        quality_run=_number(figures["quality_run"]),
+        quality_optimistic=_number(figures["quality_optimistic"]),
+        quality_run_optimistic=_number(figures["quality_run_optimistic"]),
     )
 
 

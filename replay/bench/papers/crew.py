@@ -1,5 +1,6 @@
 """Runs cells in several processes; a cell asked for twice runs once."""
 
+import dataclasses
 import multiprocessing
 import os
 import pathlib
@@ -22,9 +23,16 @@ class Crew:
     """A context: processes that end with it. `on_run` is told of each cell: how many are asked for, how many done."""
 
     def __init__(
-        self, jobs: int, folder: pathlib.Path | None, limit: int | None, on_run: Callable[[int, int], object]
+        self,
+        jobs: int,
+        folder: pathlib.Path | None,
+        limit: int | None,
+        on_run: Callable[[int, int], object],
+        *,
+        is_recorded: bool = False,
     ) -> None:
-        self._folder, self._limit, self._on_run = folder, limit, on_run
+        """`is_recorded`: all seeds have the same arrivals, as they were recorded or made once."""
+        self._folder, self._limit, self._on_run, self._is_recorded = folder, limit, on_run, is_recorded
         self._known: dict[Cell, Found] = {}
         self._asked = 0
         self._pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_alone)
@@ -49,6 +57,8 @@ class Crew:
 
     def run(self, cells: Sequence[Cell]) -> list[Found]:
         """What each cell came to. Raises what a run raised."""
+        if self._is_recorded:
+            cells = [dataclasses.replace(cell, redraws=False) for cell in cells]
         new = [cell for cell in dict.fromkeys(cells) if cell not in self._known]
         self._asked += len(new)
         futures = [self._pool.submit(_run, cell, self._folder, self._limit) for cell in new]
@@ -57,9 +67,9 @@ class Crew:
             self._on_run(self._asked, self.runs)
         return [self._known[cell] for cell in cells]
 
-    def trace(self, name: str) -> Trace:
-        """The trace that cells of this name run on."""
-        return open_trace(name, self._folder, self._limit)
+    def trace(self, name: str, redraw: int | None = None) -> Trace:
+        """The trace of this name, or the other draw of its arrivals that cells of the seed `redraw` run on."""
+        return open_trace(name, self._folder, self._limit, None if self._is_recorded else redraw)
 
 
 def _alone() -> None:
@@ -70,11 +80,11 @@ def _alone() -> None:
 
 def _run(cell: Cell, folder: pathlib.Path | None, limit: int | None) -> Found:
     try:
-        return run(cell, _trace(cell.trace, folder, limit))
+        return run(cell, _trace(cell.trace, folder, limit, cell.seed if cell.redraws else None))
     except PochadeError as error:  # some of them cannot be pickled: what they say can
         raise PochadeError(str(error)) from None
 
 
 @lru_cache(maxsize=32)
-def _trace(name: str, folder: pathlib.Path | None, limit: int | None) -> Trace:
-    return open_trace(name, folder, limit)
+def _trace(name: str, folder: pathlib.Path | None, limit: int | None, redraw: int | None) -> Trace:
+    return open_trace(name, folder, limit, redraw)

@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from replay.bench.comparison import AHEAD, BEHIND, UNDECIDED, PairedDifference, paired, verdicts
 from replay.bench.papers.answers import Mean
 from replay.bench.papers.cells import Cell, with_parameters
 from replay.bench.papers.names import (
@@ -22,7 +23,6 @@ from replay.bench.papers.names import (
     RANDOM,
     STATIC,
 )  # fmt: skip
-from replay.reports.intervals import Difference, difference
 
 LEVELS = (0.005, 0.01, 0.02, 0.05)  # of violations
 FACTORS = (0.7, 0.8, 0.9, 1.05, 1.3, 1.8, 3.0, 6.0)  # bursts of seven times the calm need the last ones
@@ -62,41 +62,64 @@ def cells(base: Cell, chosen: Sequence[Setting]) -> dict[Setting, Cell]:
     return {s: with_parameters(dataclasses.replace(base, policy=s.policy), dict(s.parameters)) for s in chosen}
 
 
-def best_at(level: float, found: Mapping[Setting, Mean], policies: Sequence[str]) -> Setting | None:
+def best_at(
+    level: float, found: Mapping[Setting, Mean], policies: Sequence[str], figure: str = "quality"
+) -> Setting | None:
     """The setting of these policies with the best quality and at most so many violations; None: none has so few."""
     within = [s for s, mean in found.items() if s.policy in policies and mean.violations <= level]
-    return max(within, key=lambda s: found[s].of("quality")) if within else None
+    return max(within, key=lambda s: found[s].of(figure)) if within else None
 
 
 class Compared(NamedTuple):
     """At one level of violations."""
 
+    trace: str
     level: float
     ours: Setting | None
     our_mean: Mean | None
     other: Setting | None
     other_mean: Mean | None
-    ahead: Difference | None  # of quality, ours above the other's; None: one of them has too many violations
-    is_met: bool  # at least the other's less the slack
+    ahead: PairedDifference | None  # of quality, ours above the other's; None: one of them has too many violations
+    verdict: str = ""
 
     @property
     def is_better(self) -> bool:
-        """Beyond chance, or alone."""
-        if self.ours is None:
-            return False
-        return self.ahead is None or (self.ahead.interval is not None and self.ahead.interval[0] > 0)
+        """Beyond chance, or alone within the violations."""
+        return self.verdict == AHEAD
+
+    @property
+    def is_behind(self) -> bool:
+        """Beyond chance, or not within the violations where another is."""
+        return self.verdict == BEHIND
 
 
 def compared(
-    level: float, found: Mapping[Setting, Mean], slack: float, our: Sequence[str], others: Sequence[str]
+    trace: str,
+    level: float,
+    found: Mapping[Setting, Mean],
+    our: Sequence[str],
+    others: Sequence[str],
+    figure: str = "quality",
 ) -> Compared:
-    """The best of ours and of the others at a level, seed by seed."""
-    ours, other = best_at(level, found, our), best_at(level, found, others)
-    if ours is None or other is None:
-        means = (found[s] if s else None for s in (ours, other))
-        our_mean, other_mean = means
-        return Compared(level, ours, our_mean, other, other_mean, None, ours is not None or other is None)
-    before, after = found[other].each("quality"), found[ours].each("quality")
-    seeds = range(len(after))
-    ahead = difference(before, after, seeds, seeds)
-    return Compared(level, ours, found[ours], other, found[other], ahead, ahead.mean >= -slack)
+    """The best of ours and of the others at a level, seed by seed. The verdict is `decided` with those of its table."""
+    ours, other = best_at(level, found, our, figure), best_at(level, found, others, figure)
+    our_mean, other_mean = (found[s] if s else None for s in (ours, other))
+    if our_mean is None or other_mean is None:
+        return Compared(trace, level, ours, our_mean, other, other_mean, None)
+    ahead = paired(our_mean.each(figure), other_mean.each(figure))
+    return Compared(trace, level, ours, our_mean, other, other_mean, ahead)
+
+
+def decided(rows: Sequence[Compared], margin: float) -> list[Compared]:
+    """Give all rows of a table their verdicts; settings that meet at several levels of a trace are one comparison."""
+    pairs = {(row.trace, row.ours, row.other): row.ahead for row in rows if row.ahead is not None}
+    words = dict(zip(pairs, verdicts(list(pairs.values()), margin), strict=True))
+    return [row._replace(verdict=_verdict(row, words)) for row in rows]
+
+
+def _verdict(row: Compared, words: Mapping[tuple[str, Setting | None, Setting | None], str]) -> str:
+    if row.ahead is not None:
+        return words[row.trace, row.ours, row.other]
+    if row.ours is not None:
+        return AHEAD
+    return UNDECIDED if row.other is None else BEHIND

@@ -6,10 +6,10 @@ from collections import Counter
 
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
-from replay.bench.papers.answers import Answer, Asking, Mean, Table, less, number, over_seeds, percent
-from replay.bench.papers.cells import Cell, Course, catalog_of, setup_of, with_parameters
+from replay.bench.papers.answers import Answer, Asking, Mean, Table, bound_fid, less, number, over_seeds, percent
+from replay.bench.papers.cells import Cell, Course, catalog_of, with_parameters
+from replay.bench.papers.claims import FID, Claim, claims_table, counted, in_a_word, judge
 from replay.bench.papers.names import DIFFSERVE, HADIS, HEAVY, JOINT, LIGHT, PROTEUS
-from replay.simulation.session import fluid_bound
 
 BASE = Cell(catalog="hadis-l40s", trace="azure-1to8", policy=HADIS, slo_s=60)
 COMPARED = (LIGHT, HEAVY, PROTEUS, DIFFSERVE, HADIS, JOINT)
@@ -35,18 +35,39 @@ def ask(asking: Asking) -> Answer:
     heaviest = [_heavy_of(sides[f"rate/{rate:g}"]) for rate in _rates(asking)]
     falls = all(catalog_of(BASE.catalog).level(a).quality >= catalog_of(BASE.catalog).level(b).quality  # type: ignore[operator]
                 for a, b in itertools.pairwise(heaviest))  # fmt: skip
-    ahead = less(ends[f"azure-1to8/{HADIS}"].fid, ends[f"azure-1to8/{PROTEUS}"].fid)
-    holds = falls and rise >= RISE and ahead > 0
+    judged = judge(_claims(ends))
+    ahead = less(ends[f"azure-1to8/{HADIS}"].fid_run, ends[f"azure-1to8/{PROTEUS}"].fid_run)
     return Answer(
         name=__name__.rpartition(".")[2],
         title="HADIS: pairs by demand, SLOs, easy and hard phases",
-        verdict=f"{'Held' if holds else 'Held in part'}: the pair gets lighter as demand grows "
-        f"({'yes' if falls else 'no'}); at constant demand the slow models' share rises by {100 * rise:.0f} points "
-        f"within 2 minutes of hard prompts (asked: {100 * RISE:.0f}); on azure-1to8 its FID is {percent(gain)} below "
-        f"that of DiffServe's fixed pair and {percent(ahead)} below Proteus's (paper: 7 to 23 %).",
-        tables=(pairs, compared, slos, phases, ablations),
+        verdict=f"{in_a_word(judged, falls, rise >= RISE)}: {counted(judged)}. The pair gets lighter as demand grows: "
+        f"{'yes' if falls else 'no'}; at constant demand the slow models' share rises by {100 * rise:.0f} points "
+        f"within {NEAR_S / 60:.0f} minutes of hard prompts (asked: {100 * RISE:.0f}); on azure-1to8 its FID is "
+        f"{percent(gain)} below DiffServe's fixed pair's and {percent(ahead)} below Proteus's (paper: 7 to 23 %).",
+        tables=(claims_table(judged), pairs, compared, slos, phases, ablations),
         numbers={"heavy_share_rise": round(rise, 4), "pair_falls": falls, "fid_below_cascade_share": round(gain, 4)},
+        facts={
+            "catalog": BASE.catalog,
+            "workers": str(BASE.workers),
+            "slo": f"{BASE.slo_s:g}",
+            "period": f"{BASE.period_s:g}",
+            "loads": _loads(),
+            "seeds": str(few),
+        },
     )
+
+
+def _loads() -> str:
+    times = [variant.load_ms / 1000 for variant in catalog_of(BASE.catalog).variants.values()]
+    return f"{min(times):.0f} to {max(times):.0f}"
+
+
+def _claims(ends: dict[str, Mean]) -> list[Claim]:
+    ours, cascade, proteus = (ends[f"azure-1to8/{policy}"] for policy in (HADIS, DIFFSERVE, PROTEUS))
+    return [
+        Claim("HADIS's FID is below that of DiffServe's fixed pair", "7 to 23 % (4.2)", ours, cascade, FID),
+        Claim("its FID is below Proteus's", "7 to 23 % (4.2)", ours, proteus, FID),
+    ]
 
 
 def _rates(asking: Asking) -> tuple[float, ...]:
@@ -114,12 +135,10 @@ def _compared(asking: Asking, ends: dict[str, Mean]) -> tuple[Table, float]:
                 paper = VIOLATIONS.get(policy, "-")
                 rows.append((trace, policy, number(mean.fid), percent(mean.violations, 2), paper,
                              percent(mean.of("utilization"), 0)))  # fmt: skip
-        bound = fluid_bound(setup_of(cell), asking.trace(trace).arrival_ms)
-        if bound:
-            rows.append((trace, "fluid bound", number(bound["fid"]), "0", "-", "-"))
+        rows.append((trace, "fluid bound", number(bound_fid(asking, cell)), "0", "-", "-"))
     columns = ("trace", "policy", "FID", "violations", "paper's violations", "busy")
     table = Table(title="Azure's traces (4.2, Fig. 5)", columns=columns, rows=tuple(rows))
-    return table, less(ends[f"azure-1to8/{HADIS}"].fid, ends[f"azure-1to8/{DIFFSERVE}"].fid)
+    return table, less(ends[f"azure-1to8/{HADIS}"].fid_run, ends[f"azure-1to8/{DIFFSERVE}"].fid_run)
 
 
 def _slos(sides: dict[str, Mean]) -> Table:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from replay.bench.papers.answers import Answer, Asking, Mean, Table, number, over_seeds, percent
 from replay.bench.papers.cells import Cell
+from replay.bench.papers.claims import P99, VIOLATIONS, Claim, claims_table, counted, in_a_word, judge
 from replay.bench.papers.names import DIFFSERVE, HEAVY
 
 DISPATCHES = ("pull", "least-work", "round-robin", "random")  # the papers' and OctoAI's; "pull" is its answer
@@ -26,18 +27,35 @@ def ask(asking: Asking) -> Answer:
     busy, cascade = list(bases)[1], list(bases)[2]
     p99 = {how: rows[busy, how].of("p99_s") for how in DISPATCHES}
     lost = {how: rows[cascade, how].violations for how in DISPATCHES}
-    holds = p99[PULL] < p99[CHANCE] and lost[PULL] <= lost[CHANCE]
+    judged = judge(_claims(rows, busy, cascade))
     return Answer(
         name=__name__.rpartition(".")[2],
         title="OctoAI: push against pull",
-        verdict=f"{'Held' if holds else 'Not held'}: at 90 % load pulling has a p99 of {p99[PULL]:.1f} s where a "
-        f"random push has {p99[CHANCE]:.1f} s; in the cascade it violates {percent(lost[PULL], 2)}, round robin "
-        f"{percent(lost[ROBIN], 2)}, random {percent(lost[CHANCE], 2)}. But pushing to the least work is as good "
-        f"({p99[LEAST]:.1f} s, {percent(lost[LEAST], 2)}): what counts is knowing who is free, not who asks.",
-        tables=(_table(rows),),
+        verdict=f"{in_a_word(judged)}: {counted(judged)}. At {LOADS[1]:.0%} load pulling has a p99 of "
+        f"{p99[PULL]:.1f} s where a random push has {p99[CHANCE]:.1f} s and a push to the least work "
+        f"{p99[LEAST]:.1f} s; in the cascade pulling violates {percent(lost[PULL], 2)}, least work "
+        f"{percent(lost[LEAST], 2)}, round robin {percent(lost[ROBIN], 2)}, random {percent(lost[CHANCE], 2)}.",
+        tables=(claims_table(judged), _table(rows)),
         numbers={f"p99_s_{how}": round(value, 3) for how, value in p99.items()}
         | {f"violations_{how}": round(value, 5) for how, value in lost.items()},
+        facts={
+            "workers": str(WORKERS),
+            "picture": f"{PICTURE_S:g}",
+            "seeds": str(asking.scale.few),
+            "cascade": f"{DIFFSERVE} on {bases[cascade].workers} workers, {bases[cascade].trace}",
+        },
     )
+
+
+def _claims(rows: Rows, busy: str, cascade: str) -> list[Claim]:
+    said = 'push adds latency, "especially at p-90 and above"'
+    return [
+        Claim("pulling has a shorter p99 than a random push", said, rows[busy, PULL], rows[busy, CHANCE], P99),
+        Claim("pulling has a shorter p99 than round robin", said, rows[busy, PULL], rows[busy, ROBIN], P99),
+        Claim("pulling has a shorter p99 than least work", "-", rows[busy, PULL], rows[busy, LEAST], P99),
+        Claim("in a cascade pulling violates less than a random push", "-", rows[cascade, PULL],
+              rows[cascade, CHANCE], VIOLATIONS),
+    ]  # fmt: skip
 
 
 def _bases() -> dict[str, Cell]:

@@ -11,6 +11,7 @@ import numpy as np
 from planner.catalog.model import Catalog
 from planner.observation.workers import GONE
 from planner.serving.decisions import QUOTA
+from planner.serving.ending.outcomes import as_score
 from replay.load.clock import TraceClock
 from replay.load.record.history import History
 from replay.load.record.request_records import RequestRecord, observed
@@ -90,6 +91,8 @@ def _count(tally: RunMetrics, result: Result, boards: Mapping[int, PlanState], j
         tally.ended(result.status, job)
         return
     tally.escalated += job.draft is not None
+    is_judged = result.confidence is not None and result.threshold is not None
+    job.is_rejected = is_judged and as_score(result.confidence) < (result.threshold or 0.0)
     board = boards.get(result.plan_version or 0)
     judges = board.judges(job.level) if board else None
     tally.completed(job, job.level, job.step, judges, job.arrived_ms + (result.latency_ms or 0))

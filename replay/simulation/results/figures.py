@@ -4,9 +4,10 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from planner.catalog.model import Catalog
 from planner.catalog.quality import fid_of
 from replay.reports.intervals import interval
-from replay.simulation.results.mixtures import spans_quality
+from replay.simulation.results.mixtures import run_quality, spans_quality
 from replay.simulation.results.planned import planned_of
 from replay.simulation.results.run_metrics import PartMetrics, RunMetrics
 from replay.simulation.run import Ran
@@ -14,6 +15,8 @@ from schemas.messages import Status
 
 RANKS = (50, 95, 99)
 PLANNED = "planned"  # of the first seed
+QUALITIES = ("quality", "quality_optimistic", "quality_run", "quality_run_optimistic")
+IN_SLO = "quality_in_slo"
 
 Figures = dict[str, Any]
 """name -> number, None where there is nothing to report, or a mapping of such."""
@@ -23,17 +26,16 @@ def figures_of(ran: Ran) -> Figures:
     """Compute the figures of a run. Times in seconds; shares of 1.
 
     violations   requests that were late, shed, expired, failed, or open when the run was given up
-    quality      of the answers: their mean, or on a scale that is no mean (FID) as `mixtures.py` says
+    quality      of the answers: their mean, or on a scale that is no mean (FID) as `mixtures.py` says: over stretches
+                 of 20 s, and as `quality_run` of all answers together; `optimistic`: the upper one of two bounds
+    rejected     answers that a discriminator had rejected, and that had to do for lack of time
     heavy_share  answers of the catalog's best level, by answers
     utilization  time workers generated, by time they were alive
     cost         worker seconds from the start to the last end, the dead not counted
     """
     tally, catalog = ran.tally, ran.setup.catalog
     completed, best = tally.ends[Status.COMPLETED], catalog.best().name
-    quality = _mean(tally.quality_sum, tally.quality_count)
-    in_time = _mean(tally.quality_sum_in_time, tally.quality_count_in_time)
-    if tally.quality_count == 0:
-        quality, in_time = (spans_quality(spans, catalog) for spans in (tally.spans, tally.spans_in_time))
+    qualities = qualities_of(tally, ran.setup.true_catalog)
     return {
         "requests": tally.requests,
         "completed": completed,
@@ -44,12 +46,12 @@ def figures_of(ran: Ran) -> Figures:
         "expired": tally.ends[Status.EXPIRED],
         "failed": tally.ends[Status.FAILED],
         "open": tally.open,
-        "quality": _rounded(quality),
-        "quality_in_slo": _rounded(in_time),
-        "fid": _rounded(fid_of(catalog, quality)),
+        **qualities,
+        **{name.replace("quality", "fid"): fid_of(catalog, qualities[name]) for name in QUALITIES},
         "heavy_share": _mean(tally.levels[best], completed),
         "by_level": dict(sorted(tally.levels.items())),
         "escalated": tally.escalated,
+        "rejected": tally.rejected,
         "retried": tally.retried,
         "latency_s": {"mean": _seconds(tally.latencies.mean())}
         | {f"p{rank}": _seconds(tally.latencies.quantile(rank / 100)) for rank in RANKS},
@@ -63,6 +65,25 @@ def figures_of(ran: Ran) -> Figures:
         **({"stores": ran.stores} if ran.stores else {}),
         **({"reuse": ran.reuse} if ran.reuse else {}),
     }
+
+
+def qualities_of(tally: RunMetrics, catalog: Catalog) -> dict[str, float | None]:
+    """Every quality of a run by its name; on a scale of single images both windows and both bounds are the mean."""
+    if tally.quality_count:
+        mean, in_time = (
+            _mean(tally.quality_sum, tally.quality_count),
+            _mean(tally.quality_sum_in_time, tally.quality_count_in_time),
+        )
+        return dict.fromkeys(QUALITIES, mean) | {IN_SLO: in_time}
+    spans = tally.spans
+    values = (
+        spans_quality(spans, catalog),
+        spans_quality(spans, catalog, is_optimistic=True),
+        run_quality(spans, catalog),
+        run_quality(spans, catalog, is_optimistic=True),
+    )
+    found = dict(zip(QUALITIES, values, strict=True)) | {IN_SLO: spans_quality(tally.spans_in_time, catalog)}
+    return {name: _rounded(value) for name, value in found.items()}
 
 
 def by_part(tally: RunMetrics) -> Figures:

@@ -1,24 +1,44 @@
 """Computes the quality of a run's answers on a scale that is no mean over images, as FID is.
 
-Assumed, of every policy alike: the answers of a stretch of 20 s are judged together as one mixture, and a run is the
-mean over its stretches, however full, as in planner/policies/SOURCES.md 5. So no policy makes up for a bad stretch by
-mixing it with another. What one mixture is worth, and why that is fair to all, is said in `planner/catalog/quality.py`.
+Two windows. The papers judge all answers of a run together (`run_quality`). `spans_quality` judges those of each 20 s
+together, as in planner/policies/SOURCES.md 5, and takes the mean over answers: no policy makes up for a bad stretch by
+mixing it with another. Over a whole run the share that a discriminator deferred is the run's own, as if one threshold
+had held throughout: what varies within a run counts for nothing.
+
+What one mixture is worth lies between two bounds where it was not measured: `planner/catalog/quality.py`.
 """
 
-import statistics
 from collections import Counter
 from collections.abc import Sequence
 
 from planner.catalog.model import Catalog, Pair
 from planner.catalog.quality import Judged, mixture_quality
-from replay.simulation.results.run_metrics import Span
+from replay.simulation.results.run_metrics import AGAIN, KEPT, REJECTED, Span
 
 
-def spans_quality(spans: Sequence[Span], catalog: Catalog) -> float | None:
-    """Mean over spans of what each is worth; None where a level's quality is unknown, or of none."""
-    qualities = [span_quality(span, catalog) for span in spans]
-    known = [quality for quality in qualities if quality is not None]
-    return statistics.fmean(known) if known and len(known) == len(qualities) else None
+def spans_quality(spans: Sequence[Span], catalog: Catalog, *, is_optimistic: bool = False) -> float | None:
+    """Mean over answers of what each span's are worth together; None where a level's quality is unknown, or of none."""
+    total, answered = 0.0, 0
+    for span in spans:
+        quality, count = span_quality(span, catalog, is_optimistic=is_optimistic), answers_of(span)
+        if quality is None:
+            return None
+        total, answered = total + count * quality, answered + count
+    return total / answered if answered else None
+
+
+def run_quality(spans: Sequence[Span], catalog: Catalog, *, is_optimistic: bool = False) -> float | None:
+    """Quality of all answers of a run together; None where a level's quality is unknown, or of none."""
+    whole: Span = {}
+    for span in spans:
+        for judges, answers in span.items():
+            whole.setdefault(judges, Counter()).update(answers)
+    return span_quality(whole, catalog, is_optimistic=is_optimistic) if whole else None
+
+
+def answers_of(span: Span) -> int:
+    """Return how many answers a span has."""
+    return sum(answers.total() for answers in span.values())
 
 
 def heavy_share(span: Span, best: str) -> float:
@@ -27,17 +47,18 @@ def heavy_share(span: Span, best: str) -> float:
     return sum(count for level, count in counts if level == best) / sum(count for _, count in counts)
 
 
-def span_quality(span: Span, catalog: Catalog) -> float | None:
+def span_quality(span: Span, catalog: Catalog, *, is_optimistic: bool = False) -> float | None:
     """Return the quality of one stretch's answers together; None where a level's quality is unknown."""
-    total = sum(sum(answers.values()) for answers in span.values())
+    total = answers_of(span)
     by_chance: Counter[str] = Counter()
     judged = []
     for judges, answers in span.items():
-        chosen = ((judges[0], False), (judges[1], True)) if judges else ()
+        chosen = ((judges[0], KEPT), (judges[1], AGAIN), (judges[0], REJECTED)) if judges else ()
         for answer, count in answers.items():
             if answer not in chosen:
                 by_chance[answer[0]] += count
         if judges:
-            kept, again = (answers.get(answer, 0) / total for answer in chosen)
-            judged += [Judged(Pair(*judges), kept, again)] if kept + again > 0 else []
-    return mixture_quality(catalog, {level: count / total for level, count in by_chance.items() if count}, judged)
+            kept, again, rejected = (answers.get(answer, 0) / total for answer in chosen)
+            judged += [Judged(Pair(*judges), kept, again, rejected)] if kept + again + rejected > 0 else []
+    shares = {level: count / total for level, count in by_chance.items() if count}
+    return mixture_quality(catalog, shares, judged, is_optimistic=is_optimistic)

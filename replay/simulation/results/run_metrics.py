@@ -16,7 +16,13 @@ SPAN_MS = 20_000  # over which the mixture of levels is judged as one. As in SOU
 
 NO_PARTS: Mapping[str, int] = {}
 Judges = tuple[str, str, str] | None  # light, heavy, discriminator of the cascade that chose them; None: nobody chose
-Answer = tuple[str, bool]  # level, and whether it generated a rejected draft again
+KEPT, AGAIN, REJECTED = "kept", "again", "rejected"
+Answer = tuple[str, str]
+"""Level, and how its image became the answer.
+
+KEPT: it was good enough, or nobody judged it. AGAIN: it generated a rejected draft again. REJECTED: it was not good
+enough, and kept because the next level would be too late.
+"""
 Span = dict[Judges, Counter[Answer]]  # by what chose them, the answers of a stretch of time
 
 
@@ -89,6 +95,7 @@ class RunMetrics:
         self.late = 0
         self.levels: Counter[str] = Counter()  # of the images that were answers
         self.escalated = 0  # generated again
+        self.rejected = 0  # answers that were drafts not good enough, as there was no time for better
         self.retried = 0  # jobs that a dead worker had in hand
         self.under_way = self.under_way_violations = 0  # requests that arrived while the fleet changed its strategy
         self.latencies = Latencies()
@@ -139,7 +146,12 @@ class RunMetrics:
         if now_ms >= self._span_ends_ms:
             self.end_span()
             self._span_ends_ms = (now_ms // SPAN_MS + 1) * SPAN_MS
-        answer = level, job.draft is not None and level == job.level
+        how = KEPT
+        if job.draft is not None and level == job.level:
+            how = AGAIN
+        elif job.draft is not None or job.is_rejected:
+            how, self.rejected = REJECTED, self.rejected + 1
+        answer = level, how
         if judges not in self._span:
             self._span[judges] = Counter()
         self._span[judges][answer] += 1

@@ -26,7 +26,7 @@ def series_of(ran: Ran) -> Series:
     timeline, catalog = ran.timeline, ran.setup.catalog
     series = of_requests(timeline, catalog) | of_plans(ran.plans, timeline) | of_fleet(ran.lives, timeline)
     if np.isnan(series["quality"]).all():  # a scale that is no mean over images
-        qualities = [span_quality(span, catalog) for span in ran.tally.spans]
+        qualities = [span_quality(span, ran.setup.true_catalog) for span in ran.tally.spans]
         heavy = [heavy_share(span, catalog.best().name) for span in ran.tally.spans]
         for name, values in (("quality", qualities), ("heavy_share", heavy)):  # of the same answers
             series[name] = of_spans(list(zip(ran.tally.span_ends_ms, values, strict=True)), timeline)

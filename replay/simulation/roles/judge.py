@@ -78,6 +78,7 @@ class Judge(Sender):
         if isinstance(decision, Escalate):
             self._escalate(job, asked, decision)
         else:
+            job.is_rejected = decision.is_rejected
             self._complete(job)
 
     def _wait_ms(self, variant: str) -> float:

@@ -34,6 +34,7 @@ class Serving:
     ) -> None:  # fmt: skip
         self._agenda, self._board, self._catalog, self._timing = agenda, board, catalog, timing
         self._times, self._tally, self._store, self.lookups = times, tally, store, lookups
+        self.true_times = times  # that calls take; `times` are those that workers expect
         hops = timing.hops
         self._late = Delay(agenda, hops.paint, hops.slot_ms, seed, "paint")
         self._late_of = {name: Delay(agenda, own, hops.slot_ms, seed, "paint") for name, own in hops.paint_of.items()}
@@ -140,7 +141,7 @@ class Serving:
     def _begin_call(self, worker: Worker) -> None:
         worker.call = call = worker.calls.popleft()
         late = self._late_of.get(worker.variant, self._late)
-        worker.call_ms = self._times.of_call(call) + sum([late.next_ms() * job.images for job in call])
+        worker.call_ms = self.true_times.of_call(call) + sum([late.next_ms() * job.images for job in call])
         self._agenda.at(self._agenda.now_ms + worker.call_ms, self._on_generated, worker)
 
     def _on_generated(self, worker: Worker) -> None:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from replay.load.record.outcome import outcome
 from replay.load.record.request_records import request_records
-from replay.reports.metrics import METRICS, OF, format_value, signed
+from replay.reports.metrics import METRICS, OF, format_value, is_fid, signed
 from replay.traces import poisson
 from schemas.errors import Unknown
 from streams.cli import main
@@ -104,7 +104,7 @@ def test_every_figure_of_a_policy_is_a_metric_and_each_metric_is_there(report: d
     for figures in report["policies"].values():
         flat = {key for key in keys_of(figures) if key.split(".")[0].split("[")[0] not in apart}
         assert flat == OF.keys()
-        assert figures["by_seed"].keys() == {key for key in OF if key != "fid"}
+        assert figures["by_seed"].keys() == {key for key in OF if not is_fid(key)}
         assert all(len(values) == 2 for values in figures["by_seed"].values())
 
 

@@ -166,3 +166,14 @@ def test_nobody_to_serve_leaves_requests_open_and_they_count_as_violations() -> 
 def test_cost_counts_the_workers_that_were_alive() -> None:
     figures = figures_of(ran(a_setup(policy="clipper-light", workers=3), np.array([0.0, 10_000.0])))
     assert figures["cost_worker_s"] == pytest.approx(3 * 11, abs=4)
+
+
+def test_each_seed_has_arrivals_of_its_own_only_where_they_are_redrawn() -> None:
+    trace, setup = timed(arrivals(8.0, 600)), a_setup()
+    drawn = simulate(dataclasses.replace(setup, redraws=True), trace, 2, lambda _new: None)
+    recorded = simulate(setup, trace, 2, lambda _new: None)
+    assert len({run.tally.requests for run in recorded}) == 1
+    assert recorded[0].timeline.arrived.tolist() == recorded[1].timeline.arrived.tolist()
+    assert drawn[0].timeline.arrived.tolist() != drawn[1].timeline.arrived.tolist()
+    alone = simulate(dataclasses.replace(setup, redraws=True, seed=setup.seed + 1), trace, 1, lambda _new: None)
+    assert figures_of(alone[0]) == figures_of(drawn[1])

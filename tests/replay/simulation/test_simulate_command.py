@@ -62,6 +62,9 @@ def test_over_provisioning_goes_to_the_policies_that_know_it(trace: pathlib.Path
         (["--parameter", "argus.batch=2"], "of a policy that is not simulated"),
         (["--parameter", "random-split.batsh=2"], "unknown parameter 'batsh'"),
         (["--slo", "0"], "0.0 is not in the range x>0"),
+        (["--truth", "luck=1"], "unknown aspect of truth 'luck'"),
+        (["--truth-catalog", "hadis-l40s"], "lacks variants that plans name"),
+        (["--truth", "choice=0.5", "--recorded"], "leave --truth and --truth-catalog out"),
     ],
 )
 def test_what_cannot_be_simulated_is_reported(trace: pathlib.Path, options: list[str], fault: str) -> None:
@@ -86,6 +89,15 @@ def test_a_bad_trace_is_reported_with_its_file_and_line(trace: pathlib.Path, tex
     assert reported.exit_code == 1
     assert f"{trace.name}" in reported.output.replace("\n", "")
     assert fault in reported.output.replace("\n", "")
+
+
+def test_a_truth_changes_what_happens_and_is_named_in_the_report(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    asked = ["--catalog", "diffserve-sdturbo", "--truth", "time.sd-turbo=5", "--truth-catalog", "diffserve-sdturbo"]
+    reported = simulated(trace, *asked, "--report", str(tmp_path))
+    assert reported.exit_code == 0, reported.output
+    found = json.loads((tmp_path / "report.json").read_text())
+    assert found["policies"]["clipper-light"]["latency_s"]["p50"] >= 0.5  # 0.1 s is profiled
+    assert found["setup"]["truth"] == "diffserve-sdturbo, but time.sd-turbo=5"
 
 
 def test_the_full_published_files_of_a_folder_are_simulated_with(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:

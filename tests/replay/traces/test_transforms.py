@@ -7,7 +7,7 @@ import pytest
 
 from replay.traces import Asked, InvalidTrace, Trace, poisson
 from replay.traces.trace import of_arrivals
-from replay.traces.transforms import limited, looped, scaled, sped
+from replay.traces.transforms import limited, looped, rate_interval_s, redrawn, scaled, sped
 from tests.replay.traces.files import arrivals, jsonl, read_in
 
 WAVE_S = 50  # of the rate
@@ -108,3 +108,38 @@ def test_what_would_be_too_much_or_nothing_is_refused() -> None:
         limited(trace, 0)
     with pytest.raises(InvalidTrace, match="--loop must be 1 or more: got 0"):
         looped(trace, 0)
+
+
+def test_redrawn_arrivals_are_a_poisson_process_at_the_recorded_rates() -> None:
+    trace = a_wave()
+    drawn = np.array([counts(redrawn(trace, seed), 5) for seed in range(200)])
+    recorded = counts(trace, 5)
+    assert drawn.mean(axis=0) == pytest.approx(recorded, abs=4 * (recorded.max() / 200) ** 0.5 + 1)
+    busy = recorded > 20
+    assert np.mean(drawn.var(axis=0)[busy] / recorded[busy]) == pytest.approx(1, abs=0.05)
+    gaps = np.diff(redrawn(timed_evenly(5000), 1).arrival_ms)
+    assert gaps.std() / gaps.mean() == pytest.approx(1, abs=0.05)
+
+
+def timed_evenly(n: int) -> Trace:
+    return of_arrivals(50.0 * np.arange(n), "even", "even")
+
+
+def test_a_seed_draws_the_same_arrivals_again_and_another_seed_others() -> None:
+    trace = a_wave(500)
+    assert redrawn(trace, 1).arrival_ms.tolist() == redrawn(trace, 1).arrival_ms.tolist()
+    assert redrawn(trace, 1).arrival_ms.tolist() != redrawn(trace, 2).arrival_ms.tolist()
+
+
+def test_redrawn_requests_ask_for_what_was_asked_at_their_time(tmp_path: pathlib.Path) -> None:
+    lines = [{"arrival_ms": 40 * at, "slack_ms": 100 if at < 500 else 900} for at in range(1000)]
+    drawn = redrawn(read_in(tmp_path, jsonl(*lines), Asked()), 4)
+    assert set(drawn.slack_ms[drawn.arrival_ms < 20_000].tolist()) == {100}
+    assert set(drawn.slack_ms[drawn.arrival_ms >= 20_000].tolist()) == {900}
+
+
+def test_rates_of_few_requests_are_counted_over_a_longer_time() -> None:
+    assert rate_interval_s(timed_evenly(1000)) == 5
+    assert rate_interval_s(of_arrivals(1000.0 * np.arange(100), "slow", "slow")) == 20
+    assert rate_interval_s(of_arrivals(60_000.0 * np.arange(100), "slower", "slower")) == 40
+    assert len(redrawn(of_arrivals([5.0], "one", "one"), 1)) == 1

@@ -23,6 +23,9 @@ def found(violations: float = 0.0, quality: float = -17.0, **changed: object) ->
         "planned": [(0.0, 8), (1203.0, 4)],
         "course": course,
         "cpu_s": 0.5,
+        "quality_run": quality,
+        "quality_optimistic": quality,
+        "quality_run_optimistic": quality,
     }
     return Found(**(figures | changed))  # type: ignore[arg-type]
 

@@ -1,5 +1,7 @@
 """One run of a question, and several in processes of their own."""
 
+import dataclasses
+
 import pytest
 
 from planner.policies import POLICIES
@@ -17,7 +19,7 @@ def test_equal_cells_come_to_the_same_and_one_asked_for_twice_runs_once() -> Non
     with Crew(1, None, 40, lambda asked, done: told.append((asked, done))) as crew:
         first, again = crew.run([CELL, CELL])
         [later] = crew.run([CELL])
-        here = run(CELL, crew.trace(CELL.trace))
+        here = run(CELL, crew.trace(CELL.trace, CELL.seed))
     assert first == again == later
     assert first._replace(cpu_s=0) == here._replace(cpu_s=0)
     assert (crew.runs, told) == (1, [(1, 1)])
@@ -60,3 +62,11 @@ def test_a_run_tells_the_pair_that_was_planned() -> None:
         assert all(" > " not in pair for pair in run(plain, crew.trace("constant-5")).pairs)
     with pytest.raises(Unknown):
         run(with_parameters(cascade, {"nonsense": 1}), crew.trace("constant-5"))
+
+
+def test_each_seed_of_a_cell_has_arrivals_of_its_own_unless_the_recorded_ones_are_asked_for() -> None:
+    cells = [dataclasses.replace(CELL, trace="azure-1to8", seed=seed) for seed in (0, 1)]
+    with Crew(1, None, 200, lambda *_: None) as crew:
+        assert len({tuple(found.course.arrived) for found in crew.run(cells)}) == 2
+    with Crew(1, None, 200, lambda *_: None, is_recorded=True) as crew:
+        assert len({tuple(found.course.arrived) for found in crew.run(cells)}) == 1

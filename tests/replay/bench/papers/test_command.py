@@ -10,11 +10,14 @@ from replay.bench.papers.answers import Answer, Asking, Table
 from replay.commands.bench import bench
 from streams.settings import Settings
 
+NAMES = ("catalog", "workers", "slo", "period", "load", "seeds", "margin", "wanted", "traces")
+FACTS = dict.fromkeys(NAMES, "1")  # that the first question's prose states
+
 
 def answer(_asking: Asking) -> Answer:
     table = Table(title="Runs", columns=("a", "b"), rows=(("1", "2"),))
     name = next(iter(questions.QUESTIONS))
-    return Answer(name=name, title="A question", verdict="Held: yes", tables=(table,), numbers={"a": 1.0})
+    return Answer(name=name, title="A question", verdict="Held: yes", tables=(table,), numbers={"a": 1.0}, facts=FACTS)
 
 
 @pytest.fixture(autouse=True)

@@ -37,6 +37,12 @@ def test_a_live_run_is_counted_as_a_simulated_one() -> None:
     assert abs(figures["latency_s"]["p99"] - 0.3) < 0.001
 
 
+def test_a_live_draft_that_had_to_do_counts_as_rejected() -> None:
+    late = answered("a", confidence=0.3)
+    figures = figures_of(course(a_history({0: late, 1: answered("b")}, CREATED, (judging_plan(),))))
+    assert figures["rejected"] == 1
+
+
 def test_workers_count_from_their_heartbeats() -> None:
     beats = (
         (NOW_MS - 500, a_heartbeat(partitions=(owned(0, remaining_ms=600),))),

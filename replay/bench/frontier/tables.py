@@ -1,0 +1,248 @@
+"""Compares ours with the best other policy, cell by cell, by the rule of `replay/bench/comparison.py`.
+
+At a level of violations a policy counts with the best of its chosen settings that has at most so many, by the mean over
+redraws. The best other is the one of the best mean quality, which chance helps to be best: against ours, never for it.
+"""
+
+import dataclasses
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from replay.bench.comparison import (
+    AHEAD,
+    BEHIND,
+    EVEN,
+    UNDECIDED,
+    PairedDifference,
+    in_words,
+    margin_of,
+    paired,
+    verdicts,
+)  # fmt: skip
+from replay.bench.frontier.cells import Figures
+from replay.bench.frontier.grid import LEVELS, GridCell, Setting
+from replay.bench.papers.names import JOINT
+from replay.bench.papers.page import row as markdown_row
+
+JUDGES: Final = ("quality", "quality_optimistic", "quality_run", "quality_run_optimistic")
+JUDGE_WORDS: Final = {
+    "quality": "windows of 20 s, blind mixtures at their lower bound",
+    "quality_optimistic": "windows of 20 s, blind mixtures at their upper bound",
+    "quality_run": "the whole run, blind mixtures at their lower bound",
+    "quality_run_optimistic": "the whole run, blind mixtures at their upper bound",
+}
+ALONE, NONE = "ahead: alone within", "no policy within"
+BEATEN = "behind: not within"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One comparison."""
+
+    catalog: str
+    trace: str
+    truth: str
+    judge: str
+    level: float
+    ours: Setting | None  # None: none of our settings has so few violations
+    our_violations: float
+    our_quality: float
+    other: Setting | None
+    other_violations: float
+    other_quality: float
+    difference: PairedDifference | None  # ours above the other's; None: one of them is not within
+    margin: float
+    verdict: str = ""
+
+
+Runs = Mapping[Setting, Sequence[Figures]]
+
+
+def compare(results: Iterable[tuple[GridCell, Figures]], scales: Mapping[str, str]) -> list[Row]:
+    """Return all comparisons with their verdicts; Holm's correction is over those of one truth and judge.
+
+    `scales`: catalog -> its scale of quality.
+    """
+    runs: defaultdict[tuple[str, str, str], defaultdict[Setting, list[tuple[int, Figures]]]]
+    runs = defaultdict(lambda: defaultdict(list))
+    for cell, figures in results:
+        runs[cell.catalog, cell.trace, cell.truth][cell.setting].append((cell.seed, figures))
+    tables: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
+    for (catalog, trace, truth), found in runs.items():
+        ordered = {s: [figures for _, figures in sorted(own, key=lambda run: run[0])] for s, own in found.items()}
+        for judge in JUDGES:
+            margin = margin_of(scales[catalog])
+            rows = [_row(ordered, judge, level, (catalog, trace, truth), margin) for level in LEVELS]
+            tables[truth, judge] += rows
+    return [row for rows in tables.values() for row in _decided(rows)]
+
+
+def _row(runs: Runs, judge: str, level: float, place: tuple[str, str, str], margin: float) -> Row:
+    catalog, trace, truth = place
+    ours = _best(runs, judge, level, is_ours=True)
+    other = _best(runs, judge, level, is_ours=False)
+    difference = None
+    if ours is not None and other is not None:
+        difference = paired([run[judge] for run in runs[ours]], [run[judge] for run in runs[other]])
+    return Row(
+        catalog=catalog,
+        trace=trace,
+        truth=truth,
+        judge=judge,
+        level=level,
+        ours=ours,
+        our_violations=_mean(runs, ours, "violation_rate"),
+        our_quality=_mean(runs, ours, judge),
+        other=other,
+        other_violations=_mean(runs, other, "violation_rate"),
+        other_quality=_mean(runs, other, judge),
+        difference=difference,
+        margin=margin,
+    )
+
+
+def _best(runs: Runs, judge: str, level: float, *, is_ours: bool) -> Setting | None:
+    within = [
+        setting
+        for setting in runs
+        if (setting.policy == JOINT) is is_ours and _mean(runs, setting, "violation_rate") <= level
+    ]
+    return max(within, key=lambda s: _mean(runs, s, judge)) if within else None
+
+
+def _mean(runs: Runs, setting: Setting | None, name: str) -> float:
+    if setting is None:
+        return float("nan")
+    return statistics.fmean(run.get(name, float("nan")) for run in runs[setting])
+
+
+def _decided(rows: Sequence[Row]) -> list[Row]:
+    """Give each row its verdict; a pair of settings that is compared at several levels is one comparison."""
+    pairs = {_pair(row): (row.difference, row.margin) for row in rows if row.difference is not None}
+    words = verdicts([difference for difference, _ in pairs.values()], [margin for _, margin in pairs.values()])
+    found = dict(zip(pairs, words, strict=True))
+    return [dataclasses.replace(row, verdict=_alone(row) or found[_pair(row)]) for row in rows]
+
+
+def _pair(row: Row) -> tuple[str, str, Setting | None, Setting | None]:
+    return row.catalog, row.trace, row.ours, row.other
+
+
+def _alone(row: Row) -> str:
+    if row.difference is not None:
+        return ""
+    if row.ours is not None:
+        return ALONE
+    return NONE if row.other is None else BEATEN
+
+
+def summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return, by truth and judge, how often which verdict was given, and the worst that ours was behind."""
+    found = []
+    for truth, judge in dict.fromkeys((row.truth, row.judge) for row in rows):
+        own = [row for row in rows if (row.truth, row.judge) == (truth, judge)]
+        counts = Counter(row.verdict for row in own)
+        known = [row for row in own if row.difference is not None]
+        worst = min(known, key=lambda row: row.difference.mean / row.margin, default=None)  # type: ignore[union-attr]
+        found.append(
+            {
+                "truth": truth,
+                "judge": judge,
+                "comparisons": len(own),
+                "ahead": counts[AHEAD] + counts[ALONE],
+                "even": counts[EVEN],
+                "behind": counts[BEHIND] + counts[BEATEN],
+                "undecided": counts[UNDECIDED] + counts[NONE],
+                "worst": "-" if worst is None else f"{_place(worst)}: {_difference(worst)}",
+            }
+        )
+    return found
+
+
+def _place(row: Row) -> str:
+    return f"{row.catalog}, {row.trace}, up to {row.level:.0%}"
+
+
+def _difference(row: Row) -> str:
+    return "-" if row.difference is None else in_words(row.difference, 2 if row.margin >= 0.01 else 4)
+
+
+def lines_of(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return the comparisons as rows of a printed table."""
+    return [
+        {
+            "truth": row.truth,
+            "judge": row.judge,
+            "catalog": row.catalog,
+            "trace": row.trace,
+            "violations up to": f"{row.level:.0%}",
+            "ours": _side(row.ours, row.our_violations),
+            "best other": _side(row.other, row.other_violations),
+            "quality ahead": _difference(row),
+            "verdict": row.verdict,
+        }
+        for row in rows
+    ]
+
+
+def _side(setting: Setting | None, violations: float) -> str:
+    if setting is None:
+        return "none"
+    words = ", ".join(
+        f"{name} {value:g}" for name, value in setting.parameters if name not in ("time_limit_s", "peak_rps")
+    )
+    return f"{setting.policy} ({words + '; ' if words else ''}{violations:.2%})"
+
+
+def page_of(rows: Sequence[Row], made: Mapping[str, Any]) -> str:
+    """Return the comparisons as a part of a page, in Markdown. `made`: command, cells, redraws, cpu_hours."""
+    parts = [
+        "## joint on the grid",
+        f"Made by `{made['command']}`: {made['cells']} runs, {made['redraws']} redraws of each, "
+        f"{made['cpu_hours']:.1f} hours of processor time. ahead, even, behind and undecided are by one rule for "
+        "both sides (replay/bench/comparison.py); quality ahead is of joint, in FID or in the share of facts.",
+        _markdown("Verdicts by truth and judge", summary(rows)),
+    ]
+    for truth, judge in dict.fromkeys((row.truth, row.judge) for row in rows):
+        lines = lines_of([row for row in rows if (row.truth, row.judge) == (truth, judge)])
+        own = [{name: value for name, value in line.items() if name not in ("truth", "judge")} for line in lines]
+        parts.append(_markdown(f"Truth: {truth}; {JUDGE_WORDS[judge]}", own))
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown(title: str, lines: Sequence[Mapping[str, Any]]) -> str:
+    columns = list(lines[0])
+    head = [f"*{title}*", "", markdown_row(columns), "|" + "---|" * len(columns)]
+    return "\n".join([*head, *(markdown_row([str(line[name]) for name in columns]) for line in lines)])
+
+
+def record(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return the comparisons as numbers, for JSON; what is unknown is null."""
+    return [
+        {
+            "catalog": row.catalog,
+            "trace": row.trace,
+            "truth": row.truth,
+            "judge": row.judge,
+            "level": row.level,
+            "ours": _told(row.ours, row.our_violations, row.our_quality),
+            "other": _told(row.other, row.other_violations, row.other_quality),
+            "ahead": None if row.difference is None else {
+                "mean": row.difference.mean, "low": row.difference.low, "high": row.difference.high,
+                "p": row.difference.p, "pairs": row.difference.pairs,
+            },
+            "margin": row.margin,
+            "verdict": row.verdict,
+        }
+        for row in rows
+    ]  # fmt: skip
+
+
+def _told(setting: Setting | None, violations: float, quality: float) -> dict[str, Any] | None:
+    if setting is None:
+        return None
+    parameters = dict(setting.parameters)
+    return {"policy": setting.policy, "parameters": parameters, "violations": violations, "quality": quality}
