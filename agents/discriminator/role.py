@@ -18,7 +18,6 @@ from planner.serving.backoff import MAX_RETRY_S, RETRY_S
 from planner.serving.escalation import Escalate, EscalationLogic, Keep, Score
 from planner.serving.outcomes import completed, failed, step_of
 from planner.serving.placement import Placement
-from planner.serving.worker_loads import shortest_ms
 from schemas import topics
 from schemas.messages import GenerateRequest, ImageGenerated, Plan, Stage
 from schemas.record import Delivered, Incoming, Outgoing
@@ -78,7 +77,7 @@ class Discriminator:
         sizes = [(each.width, each.height) for each in (image.image, *image.more)]
 
         def wait_ms(variant: str) -> float:
-            return shortest_ms(self._fleet.loads(variant, at_ms))
+            return self._fleet.wait_ms(variant, at_ms)
 
         return self._logic.decide(asked, image.job.classified.request, sizes, confidence, wait_ms, at_ms)
 
