@@ -13,6 +13,7 @@ from planner.serving.routing import BacklogLimits, RoutingLogic
 from planner.serving.tenants import Rights
 from replay.simulation.draws.delays import Delay
 from replay.simulation.draws.recorded import Recorded
+from replay.simulation.draws.run_times import RunTimes
 from replay.simulation.draws.synthetic import SyntheticOutcomes
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Draws, Job
@@ -101,8 +102,12 @@ class Simulation:
         self._pulse = pulse = Heartbeats(agenda, timing, times)
         self._store = store = ObjectStore(agenda)
         self._lookups = Lookups(agenda, board, catalog, setup.seed)
-        serving = Serving(agenda, board, catalog, timing, times, self.tally, store, self._lookups, setup.seed)
-        self._fleet = Fleet(agenda, board, catalog, timing, pulse, serving, self.tally, setup.seed)
+        run_times = RunTimes(setup.variation, setup.seed)
+        serving = Serving(
+            agenda, board, catalog, timing, times, self.tally, store, self._lookups, setup.seed, run_times
+        )
+        self._fleet = Fleet(agenda, board, catalog, timing, pulse, serving, self.tally, setup.seed, run_times=run_times)
+        self._fleet.speeds = {name: setup.variation.speed_of(n) for n, name in enumerate(setup.worker_ids())}
         rights = Rights(setup.quotas) if self.tally.tenants else None
         limits = BacklogLimits(timing.interactive_backlog_ms, timing.most_backlog_ms)
         routing = RoutingLogic(catalog, limits, rights)

@@ -14,6 +14,7 @@ from planner.policies import BASELINE, named
 from replay.reports.assembly import demand, entry
 from replay.reports.files import VERSION
 from replay.simulation.draws.classes import origin_of
+from replay.simulation.draws.hop_latencies import NO_LATENCIES
 from replay.simulation.draws.synthetic import SyntheticOutcomes
 from replay.simulation.overrides import requested_overrides
 from replay.simulation.run import Ran, Simulation
@@ -116,6 +117,8 @@ def report_of(trace: Trace, runs: Mapping[str, Sequence[Ran]]) -> dict[str, Any]
             "seeds": len(next(iter(runs.values()))),
             "first_seed": first.seed,
             "outages": [dataclasses.asdict(outage) for outage in first.outages],
+            "hops": first.timing.hops != NO_LATENCIES,
+            "variation": first.variation.as_table(),
             "timing": {name: ms for name, ms in dataclasses.asdict(first.timing).items() if name != "hops"},
             "quotas": {tenant: dataclasses.asdict(quota) for tenant, quota in first.quotas.items()},
             "parameters": {run.setup.policy: run.setup.parameters for run in every},

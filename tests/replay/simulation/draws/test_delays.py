@@ -7,7 +7,7 @@ from replay.simulation.event_queue import EventQueue
 from replay.simulation.results.figures import figures_of
 from replay.simulation.run import Simulation
 from replay.simulation.setup import Timing
-from tests.replay.simulation.runs import SERVICE_MS, a_setup, one_level
+from tests.replay.simulation.runs import SERVICE_MS, a_setup, down, one_level
 
 APART = np.arange(0.0, 50_000.0, 500.0)  # nobody waits
 
@@ -58,3 +58,26 @@ def test_a_worker_that_rests_between_calls_serves_less() -> None:
         p95.append(figures_of(Simulation(setup, busy).run())["latency_s"]["p95"])
     assert p95[0] < 0.03
     assert p95[1] > 1
+
+
+def test_times_of_a_slower_machine_are_longer_by_its_ratio_rank_by_rank() -> None:
+    hops = of_kinds(
+        {"arrive": whole([(0.0, 10.0), (0.0, 20.0)]), "paint": whole([(0.0, -4.0)])}, {"light": always(8.0)}
+    )
+    then, now = tuple(np.full(51, 2.0)), tuple(np.linspace(2.0, 6.0, 51))
+    scaled = hops.scaled(then, now)
+    assert scaled.arrive[0][0] == 10.0
+    assert scaled.arrive[0][25] == pytest.approx(15 * 2.0)
+    assert scaled.arrive[0][50] == pytest.approx(20 * now[47] / 2), "the highest ranks are of few pieces of work"
+    assert scaled.paint[0][25] == -4.0, "a call that is faster than its profile stays so"
+    assert scaled.paint_of["light"][0][25] == 16.0
+    assert hops.scaled(then, then) == hops
+
+
+def test_nothing_ends_twice_when_a_worker_dies_between_its_images_and_the_next_call() -> None:
+    timing = Timing(hops=of_kinds({"rest": always(400.0), "judge": always(100.0)}))
+    outages = (down(5, "w-0"), down(7, "w-1"))
+    setup = a_setup(catalog=one_level(), policy="clipper-light", timing=timing, outages=outages, drops=False)
+    tally = Simulation(setup, np.arange(0.0, 20_000.0, 100.0)).run().tally
+    assert tally.retried > 0
+    assert (tally.requests, tally.open, tally.ends.total()) == (200, 0, 200)
