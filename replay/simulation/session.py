@@ -15,6 +15,7 @@ from replay.reports.assembly import demand, entry
 from replay.reports.files import VERSION
 from replay.simulation.draws.classes import origin_of
 from replay.simulation.draws.hop_latencies import NO_LATENCIES
+from replay.simulation.draws.repeats import repeats_of
 from replay.simulation.draws.synthetic import SyntheticOutcomes
 from replay.simulation.overrides import requested_overrides
 from replay.simulation.run import Ran, Simulation
@@ -41,10 +42,11 @@ def simulate(setup: Setup, trace: Trace, seeds: int, on_progress: Callable[[int]
     """Return a policy's runs, one per seed from the setup's on. Known hardness counts, the rest is drawn."""
     knows = setup.prompts is None and not np.isnan(trace.hardness).all()
     wishes, runs = requested_overrides(trace, setup.catalog, setup.quotas), []
+    repeats = repeats_of(trace)
     for seed in range(setup.seed, setup.seed + seeds):
-        source = SyntheticOutcomes(setup.catalog, seed, trace.hardness) if knows else None
+        source = SyntheticOutcomes(setup.catalog, seed, trace.hardness, repeats) if knows else None
         own = dataclasses.replace(setup, seed=seed)
-        runs.append(Simulation(own, trace.arrival_ms, source, wishes=wishes).run(on_progress))
+        runs.append(Simulation(own, trace.arrival_ms, source, wishes=wishes, repeats=repeats).run(on_progress))
     return runs
 
 
