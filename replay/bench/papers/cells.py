@@ -11,9 +11,11 @@ from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
 from replay.bench.papers.names import JOINT, STEADY
 from replay.simulation import session
+from replay.simulation.draws.hop_latencies import NO_LATENCIES
 from replay.simulation.results.figures import figures_of
 from replay.simulation.run import Ran
 from replay.simulation.setup import Outage, Setup, Timing
+from replay.simulation.shipped_hops import shipped_hops
 from replay.traces import Trace
 from schemas.messages import Plan
 from streams.catalogs import measured
@@ -37,6 +39,7 @@ class Cell:
     loads: bool = True  # changing variant takes the time that loading takes
     dispatch: str = ""
     outages: tuple[Outage, ...] = ()
+    hops: bool = True  # what lies between processes takes the time that a live run took; False: none, as in the papers
 
 
 class Course(NamedTuple):
@@ -109,7 +112,7 @@ def setup_of(cell: Cell) -> Setup:
         period_ms=1000 * cell.period_s,
         dispatch=cell.dispatch,
         outages=cell.outages,
-        timing=Timing(loads=cell.loads),
+        timing=Timing(loads=cell.loads, hops=shipped_hops() if cell.hops else NO_LATENCIES),
     )
 
 

@@ -5,6 +5,7 @@ import os
 import pathlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import lru_cache
 from types import TracebackType
 from typing import Self
@@ -22,8 +23,11 @@ class Crew:
     """A context: processes that end with it. `on_run` is told of each cell: how many are asked for, how many done."""
 
     def __init__(
-        self, jobs: int, folder: pathlib.Path | None, limit: int | None, on_run: Callable[[int, int], object]
-    ) -> None:
+        self, jobs: int, folder: pathlib.Path | None, limit: int | None, on_run: Callable[[int, int], object],
+        *, has_hops: bool = True,
+    ) -> None:  # fmt: skip
+        """`has_hops`: False: cells run without the time between processes, as the papers' simulations do."""
+        self._has_hops = has_hops
         self._folder, self._limit, self._on_run = folder, limit, on_run
         self._known: dict[Cell, Found] = {}
         self._asked = 0
@@ -49,6 +53,8 @@ class Crew:
 
     def run(self, cells: Sequence[Cell]) -> list[Found]:
         """What each cell came to. Raises what a run raised."""
+        if not self._has_hops:
+            cells = [replace(cell, hops=False) for cell in cells]
         new = [cell for cell in dict.fromkeys(cells) if cell not in self._known]
         self._asked += len(new)
         futures = [self._pool.submit(_run, cell, self._folder, self._limit) for cell in new]

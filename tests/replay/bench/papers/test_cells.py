@@ -57,3 +57,11 @@ def test_a_run_tells_the_pair_that_was_planned() -> None:
         assert all(" > " not in pair for pair in run(plain, crew.trace("constant-5")).pairs)
     with pytest.raises(Unknown):
         run(with_parameters(cascade, {"nonsense": 1}), crew.trace("constant-5"))
+
+
+def test_cells_take_the_time_between_processes_unless_the_crew_leaves_it_out() -> None:
+    with Crew(1, None, 40, lambda *_: None) as crew:
+        [live] = crew.run([CELL])
+    with Crew(1, None, 40, lambda *_: None, has_hops=False) as crew:
+        [ideal] = crew.run([CELL])
+    assert ideal.p50_s < live.p50_s
