@@ -24,7 +24,7 @@ class LiveOptions:
     slo_s: float | None
     drops: bool  # the SLO is the deadline of requests that have none
     report: pathlib.Path | None
-    probe_s: float = 0.0  # of the machine's speed, before the first request
+    probes: bool = False  # the machine's speed, during the run
 
 
 def deployment_of(settings: Settings, options: LiveOptions) -> Settings:

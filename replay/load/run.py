@@ -15,11 +15,10 @@ from replay.load.record.history import AHEAD_MS, Published, read_history, read_p
 from replay.load.record.outcome import Facts, outcome
 from replay.load.record.request_records import request_records
 from replay.load.record.request_records import write as write_seen
-from replay.load.speed import probe
+from replay.load.speed import SpeedProbe
 from replay.local.hosting import LocalDeployment, epoch_ms, follow, open_client
 from replay.local.readiness import GeneratedCounter
 from replay.reports.progress import ProgressReporter, RunState
-from replay.simulation.draws.hop_latencies import Quantiles
 from replay.traces.trace import Trace
 from replay.traces.writing import write
 from schemas.topics import IMAGES
@@ -59,8 +58,9 @@ class LiveRun:
             workers = self._options.serves or len(require(self.settings))
             before = read_published(self.settings, self.ids)
             driver = self._driver(before, stack)
-            speed_ms = self._probe()
+            probe = stack.enter_context(SpeedProbe()) if self._options.probes else None
             self._drive(driver, stack)
+            speed_ms = probe.stop() if probe else ()
             self._teller.phase("reading everything again")
             history = read_history(self.settings, self.ids)
         facts = Facts(
@@ -78,11 +78,6 @@ class LiveRun:
         seen = request_records(history, self.ids.all)
         write_seen(seen, self.folder / SEEN_NAME)
         return outcome(facts, self._trace, self.ids, history, seen)
-
-    def _probe(self) -> Quantiles:
-        if self._options.probe_s:
-            self._teller.phase("measuring the machine's speed")
-        return probe(self._options.probe_s)
 
     def _driver(self, before: Published, stack: ExitStack) -> Driver:
         deadline_ms = self._slo_ms if self._options.drops else None

@@ -1,47 +1,70 @@
-"""A probe of the machine's speed: how long a piece of work takes that goes to another process and back.
+"""A probe of the machine's speed during a run: how long a piece of work takes that goes to another process and back.
 
 What lies between the processes of a pipeline is work of this kind, a little CPU time and a wake-up on either side, so
-that times measured on a busy machine may be scaled to a quiet one's, and back.
+that times measured on a busy machine may be scaled to a quiet one's, and back. A machine is as fast as it is during the
+run, beside all that runs then: a probe before it says little.
 """
 
-import hashlib
+import json
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+from types import TracebackType
+from typing import Self
 
 import numpy as np
 
 from replay.simulation.draws.hop_latencies import RANKS, Quantiles
 
-PAUSE_S = 0.02  # between two pieces, so that the probe itself keeps a core busy for a small part of the time
-BLOCK = bytes(1 << 20)
-ECHO = """
-import hashlib, sys
+PAUSE_S = 0.1  # between two pieces: the probe takes 2 to 3 % of a core
+PROBE = """
+import hashlib, json, os, select, sys, time
 block = bytes(1 << 20)
-while sys.stdin.buffer.read(1):
+asked, ask = os.pipe()
+answers, answer = os.pipe()
+if os.fork() == 0:
+    os.close(ask)
+    while os.read(asked, 1):
+        hashlib.sha256(block).digest()
+        os.write(answer, b".")
+    os._exit(0)
+os.close(asked)
+os.close(answer)
+found = []
+while not select.select([0], [], [], float(sys.argv[1]))[0]:  # readable: whoever asked has closed it, or is dead
+    began = time.perf_counter()
     hashlib.sha256(block).digest()
-    sys.stdout.buffer.write(b".")
-    sys.stdout.buffer.flush()
+    os.write(ask, b".")
+    os.read(answers, 1)
+    found.append(1000 * (time.perf_counter() - began))
+os.close(ask)
+os.wait()
+print(json.dumps(found))
 """
 
 
-def probe(seconds: float, clock: Callable[[], float] = time.perf_counter) -> Quantiles:
-    """Return the ms of a piece of work at `RANKS`, measured for so many seconds; () of none."""
-    if seconds <= 0:
-        return ()
-    found: list[float] = []
-    until = clock() + seconds
-    with subprocess.Popen([sys.executable, "-ISc", ECHO], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert child.stdin is not None
-        assert child.stdout is not None
-        while clock() < until or len(found) < 2:
-            began = clock()
-            hashlib.sha256(BLOCK).digest()
-            child.stdin.write(b".")
-            child.stdin.flush()
-            child.stdout.read(1)
-            found.append(1000 * (clock() - began))
-            time.sleep(PAUSE_S)
-        child.stdin.close()  # it ends
-    return tuple(np.quantile(found[1:], RANKS).round(3).tolist())  # the first waits for the child's start
+class SpeedProbe:
+    """A context: a process that measures until `stop`, or until the context or this process ends."""
+
+    def __init__(self, pause_s: float = PAUSE_S) -> None:
+        """`pause_s`: between two pieces of work."""
+        self._pause_s = pause_s
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        command = [sys.executable, "-ISc", PROBE, str(self._pause_s)]
+        self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> Quantiles:
+        """Return the ms of a piece of work at `RANKS`; () where none was measured, or it had stopped before."""
+        child, self._child = self._child, None
+        if child is None:
+            return ()
+        written, _ = child.communicate()
+        found: list[float] = json.loads(written or "[]")
+        return tuple(np.quantile(found, RANKS).round(3).tolist()) if found else ()

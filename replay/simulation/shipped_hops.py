@@ -5,6 +5,7 @@ that belongs to a model and a machine.
 """
 
 import json
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -13,6 +14,26 @@ from schemas.errors import PochadeError
 from streams.shipped import INFRA
 
 FILE = INFRA / "hops.json"
+
+
+SHIPPED = ("arrive", "fetch", "rest", "judge", "plan")  # but for what belongs to a model
+
+
+def file_of(report: Mapping[str, Any], machine: str) -> str:
+    """Return the text of a hops.json with the times of a live run. `machine`: what it ran on, for people.
+
+    Raises KeyError: the report is not of a live run.
+    """
+    live, setup, made = report["live"], report["setup"], report["made"]
+    (policy,) = report["policies"]
+    found = {
+        "command": made["command"], "machine": machine, "policy": policy, "workers": setup["workers"],
+        "requests": report["trace"]["requests"], "seconds": report["trace"]["seconds"], "speed_ms": live["speed_ms"],
+        "hops": {kind: live["hops"][kind][0] for kind in SHIPPED if live["hops"][kind]},
+    }  # fmt: skip
+    lines = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in found.items() if key != "hops"]
+    hops = ",\n".join(f"  {json.dumps(kind)}: {json.dumps(values)}" for kind, values in found["hops"].items())
+    return "{\n" + ",\n".join([*lines, f' "hops": {{\n{hops}\n }}']) + "\n}\n"
 
 
 @lru_cache(maxsize=1)

@@ -11,7 +11,6 @@ import numpy as np
 RANKS = np.linspace(0, 1, 51)  # at which a distribution is kept
 SLOT_MS = 2000.0  # a stretch of time
 MAX_SLOTS = 60
-MAX_SCALED = 0.95  # the highest rank that has a ratio of its own when a distribution is scaled
 FEWEST = 8  # samples of a stretch; where there are fewer, the nearest in time: a machine's pace drifts
 
 Quantiles = tuple[float, ...]
@@ -35,25 +34,14 @@ class HopLatencies:
     judge: Slots = ()  # generated -> ended or routed again, the discriminator's own latency not counted
     plan: Slots = ()  # the planner has looked -> its plan is written
 
-    def scaled(self, then_ms: Quantiles, now_ms: Quantiles) -> "HopLatencies":
-        """Return the latencies on a machine that is as fast now as `now_ms` says, where it was as fast as `then_ms`.
-
-        Both are quantiles at RANKS of one piece of work. Times are scaled rank by rank, those below 0 (a call faster
-        than its profile) not at all. Ranks above MAX_SCALED, of few pieces, have the ratio there.
-        """
-        ratios = np.divide(now_ms, then_ms)
-        ratios[MAX_SCALED < RANKS] = ratios[MAX_SCALED >= RANKS][-1]
+    def scaled(self, factor: float) -> "HopLatencies":
+        """Return the latencies of a machine that takes so many times longer; what is below 0 stays."""
 
         def of(slots: Slots) -> Slots:
-            return tuple(_scaled(np.array(slot), ratios) for slot in slots)
+            return tuple(tuple(round(ms * factor, 2) if ms > 0 else ms for ms in slot) for slot in slots)
 
         kinds = {kind: of(getattr(self, kind)) for kind in KINDS}
         return of_kinds(kinds, {name: of(own) for name, own in self.paint_of.items()}, self.slot_ms)
-
-
-def _scaled(slot: np.ndarray, ratios: np.ndarray) -> Quantiles:
-    values: list[float] = np.maximum.accumulate(np.where(slot > 0, slot * ratios, slot)).round(2).tolist()
-    return tuple(values)
 
 
 NO_LATENCIES = HopLatencies()
@@ -66,6 +54,12 @@ def of_kinds(
 ) -> HopLatencies:
     """Build hop latencies from distributions by name; a hop without one takes no time."""
     return HopLatencies(slot_ms=width_ms, paint_of=paint_of, **{kind: kinds.get(kind, ()) for kind in KINDS})
+
+
+def speed_ratio(then_ms: Quantiles, now_ms: Quantiles) -> float:
+    """Return how many times longer a piece of work takes now, by medians; both are quantiles of its times at RANKS."""
+    middle = len(RANKS) // 2
+    return now_ms[middle] / then_ms[middle]
 
 
 def slot_ms(span_ms: float) -> float:

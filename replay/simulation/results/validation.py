@@ -17,7 +17,7 @@ from planner.catalog.model import Catalog
 from planner.serving.quotas import Quota
 from replay.load.record.folder import RunFolder
 from replay.load.record.request_records import observed
-from replay.simulation.draws.hop_latencies import KINDS, HopLatencies, Slots, of_kinds
+from replay.simulation.draws.hop_latencies import KINDS, HopLatencies, Slots, of_kinds, speed_ratio
 from replay.simulation.draws.planning_times import TICK_MS, planning_times
 from replay.simulation.overrides import requested_overrides
 from replay.simulation.results.figures import Figures, figures_of
@@ -139,7 +139,7 @@ def measured_elsewhere(there: Mapping[str, Any], here: Mapping[str, Any]) -> Hop
     """
     then_ms, now_ms = (tuple(report["live"].get("speed_ms", ())) for report in (there, here))
     hops = hop_latencies(there)
-    return hops.scaled(then_ms, now_ms) if then_ms and now_ms else hops
+    return hops.scaled(speed_ratio(then_ms, now_ms)) if then_ms and now_ms else hops
 
 
 def _slots(described: Sequence[Sequence[float]]) -> Slots:

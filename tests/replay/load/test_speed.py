@@ -1,15 +1,22 @@
-from itertools import count
+import itertools
 
-from replay.load.speed import probe
+from replay.load.speed import SpeedProbe
 from replay.simulation.draws.hop_latencies import RANKS
 
 
-def test_the_probe_says_how_long_a_piece_of_work_takes_by_rank() -> None:
-    ticks = count()
-    found = probe(20.0, clock=lambda: next(ticks))  # each look at the clock is a second later
-    assert len(found) == len(RANKS)
-    assert set(found) == {1000.0}
+def test_the_probe_measures_until_it_is_stopped_and_leaves_no_process() -> None:
+    with SpeedProbe(pause_s=0.0) as probe:
+        child = probe._child
+        assert child is not None
+        assert child.stdout is not None
+        found = probe.stop()
+        assert probe.stop() == ()
+    assert child.returncode == 0
+    assert found == () or (len(found) == len(RANKS) and all(a <= b for a, b in itertools.pairwise(found)))
 
 
-def test_a_probe_of_no_time_is_not_made() -> None:
-    assert probe(0) == ()
+def test_a_probe_that_nobody_stops_ends_with_its_context() -> None:
+    with SpeedProbe() as probe:
+        child = probe._child
+    assert child is not None
+    assert child.returncode == 0
