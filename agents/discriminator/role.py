@@ -15,7 +15,6 @@ from agents.router.dispatcher import Dispatcher
 from agents.runtime.records import event_record, outcome_record, refused
 from agents.runtime.views import EndedView, FleetView, PlanView
 from planner.serving.backoff import MAX_RETRY_S, RETRY_S
-from planner.serving.dispatch.worker_loads import shortest_ms
 from planner.serving.ending.outcomes import completed, failed, step_of
 from planner.serving.routing.escalation import Escalate, EscalationLogic, Keep, Score
 from planner.serving.routing.placement import Placement
@@ -78,7 +77,7 @@ class Discriminator:
         sizes = [(each.width, each.height) for each in (image.image, *image.more)]
 
         def wait_ms(variant: str) -> float:
-            return shortest_ms(self._fleet.loads(variant, at_ms))
+            return self._fleet.wait_ms(variant, at_ms)
 
         return self._logic.decide(asked, image.job.classified.request, sizes, confidence, wait_ms, at_ms)
 

@@ -2,14 +2,13 @@
 
 import asyncio
 from collections.abc import Iterable
-from functools import cached_property
 
 from agents.runtime.records import job_record
 from agents.runtime.views import FleetView
 from planner.catalog.entries import reuse_share
 from planner.catalog.model import Catalog
 from planner.serving.dispatch.dispatch import Retry, WorkerChoice
-from planner.serving.dispatch.worker_loads import Load, Sent, shortest_ms
+from planner.serving.dispatch.worker_loads import Load, Sent
 from planner.serving.routing.placement import Placement
 from schemas import ids
 from schemas.messages import ClassifiedRequest, GenerateJob, Plan, Stage
@@ -22,25 +21,20 @@ NOWHERE = -1  # an offset that every heartbeat has counted
 
 
 class FleetLoads:
-    """Workers of each variant at one moment, with their queues. The fleet is asked once, on first use."""
+    """The loads of the workers at one moment, for the decisions on one request."""
 
     def __init__(self, fleet: FleetView, variants: Iterable[str], at_ms: int) -> None:
         self._fleet = fleet
         self._variants = variants
         self._at_ms = at_ms
 
-    @cached_property
-    def by_variant(self) -> dict[str, list[Load]]:
-        """variant -> the workers that take its new jobs."""
-        return self._fleet.all_loads(self._variants, self._at_ms)
-
     def wait_ms(self, variant: str) -> float:
         """Time until the least loaded worker of a variant is free; infinite where nobody serves it."""
-        return shortest_ms(self.by_variant[variant])
+        return self._fleet.wait_ms(variant, self._at_ms)
 
     def serving(self) -> int:
         """Number of workers that take new jobs, of all variants."""
-        return sum(len(loads) for loads in self.by_variant.values())
+        return self._fleet.serving(self._variants, self._at_ms)
 
 
 class Dispatcher:
@@ -68,15 +62,12 @@ class Dispatcher:
         cause: Headers,
         path: tuple[Stage, ...] = (),
         attempt: int = 1,
-        loads: FleetLoads | None = None,
     ) -> Outgoing:
         """The record of the placement's job, for the worker that the plan's dispatch names.
 
-        `attempt`: number of owners that the job will have met, the next one included. `loads`: those that the placement
-        was decided by. Raises RecordTooLarge.
+        `attempt`: number of owners that the job will have met, the next one included. Raises RecordTooLarge.
         """
-        known = loads.by_variant[placement.variant] if loads is not None else None
-        load = await self._worker(plan, placement.variant, classified.request.request_id, known)
+        load = await self._worker(plan, placement.variant, classified.request.request_id)
         share = reuse_share(placement.level, self._catalog.level(placement.variant))
         job = GenerateJob(
             job_id=ids.job_id(classified.request.request_id, len(path), placement.level),
@@ -108,19 +99,19 @@ class Dispatcher:
         if sent is not None:
             self._fleet.acknowledged(sent, NOWHERE)
 
-    async def _worker(self, plan: Plan, variant: str, request_id: str, known: list[Load] | None) -> Load | None:
+    async def _worker(self, plan: Plan, variant: str, request_id: str) -> Load | None:
         """Choose the worker of a job; None when nobody serves the variant, so that the job waits on its topic."""
-        loads = self._fleet.loads(variant, now_ms()) if known is None else known
         while True:
-            free_at_ms = [load.remaining_ms for load in loads]
-            place = self._choice.choose(plan, variant, request_id, free_at_ms, 0.0)
-            if place is None:
+            chosen = self._choose(plan, variant, request_id, now_ms())
+            if chosen is None:
                 metrics.FALLBACKS.labels(self._role, "no-owner").inc()
-                return None
-            if not isinstance(place, Retry):
-                return loads[place]
-            await asyncio.sleep(place.after_ms / 1000)
-            loads = self._fleet.loads(variant, now_ms())
+            if not isinstance(chosen, Retry):
+                return chosen
+            await asyncio.sleep(chosen.after_ms / 1000)
+
+    def _choose(self, plan: Plan, variant: str, request_id: str, at_ms: int) -> Load | Retry | None:
+        choose = self._choice.choose
+        return self._fleet.choose(variant, at_ms, lambda free: choose(plan, variant, request_id, free, at_ms))
 
     def _record(self, job: GenerateJob, load: Load | None, run_ms: float, cause: Headers) -> Outgoing:
         record = job_record(job, load.partition if load else None, cause, self._role, now_ms())

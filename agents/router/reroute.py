@@ -110,7 +110,7 @@ class Rerouting:
             outcome = turned_away(decision, classified, by=ROLE, policy=plan.policy, now_ms=at_ms)
             return Answer(outcome.status.lower(), (outcome_record(outcome, headers, at_ms),))
         attempt = max(taken.attempt, job.attempt)
-        sent = await self._dispatcher.send(plan, classified, decision, cause=headers, attempt=attempt, loads=loads)
+        sent = await self._dispatcher.send(plan, classified, decision, cause=headers, attempt=attempt)
         detail = {"from": job.level, "to": decision.level, "reason": f"nobody serves {job.variant} any more"}
         note = event_record(classified.request.request_id, "rerouted", ROLE, now_ms(), **detail)
         return Answer(f"to {decision.level}", (sent, note))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from agents.router.dispatcher import Dispatcher, FleetLoads
+from agents.router.dispatcher import Dispatcher
 from agents.runtime.records import outcome_record, refused
 from agents.runtime.views import PlanView
 from planner.serving.decisions import ENDED, SHED, Ignored, Rejection
@@ -42,7 +42,7 @@ class Router:
         decision = self._logic.route(classified, plan, loads, at_ms)
         match decision:
             case Placement():
-                return [await self._job(plan, classified, decision, loads, record.headers)]
+                return [await self._job(plan, classified, decision, record.headers)]
             case Rejection():
                 if decision.code == SHED:
                     metrics.SHED.labels(classified.request.tier).inc()
@@ -52,13 +52,11 @@ class Router:
                 (metrics.DEAD_WORK.labels(self.role) if decision is ENDED else metrics.REPEATED).inc()
                 return []
 
-    async def _job(
-        self, plan: Plan, classified: ClassifiedRequest, placement: Placement, loads: FleetLoads, cause: Headers
-    ) -> Outgoing:
+    async def _job(self, plan: Plan, classified: ClassifiedRequest, placement: Placement, cause: Headers) -> Outgoing:
         if placement.fallback:
             metrics.FALLBACKS.labels(self.role, placement.fallback).inc()
         try:
-            return await self._dispatcher.send(plan, classified, placement, cause=cause, loads=loads)
+            return await self._dispatcher.send(plan, classified, placement, cause=cause)
         except BaseException:  # cancelled, or too large: it has no job
             self._logic.abandon(classified.request.request_id)
             raise

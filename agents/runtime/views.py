@@ -13,6 +13,8 @@ from planner.catalog.model import Catalog
 from planner.control.validity import check_live, is_newer
 from planner.observation.workers import ReceivedHeartbeat
 from planner.serving.admission.admission import MAX_ID
+from planner.serving.dispatch.dispatch import Retry
+from planner.serving.dispatch.free_times import FreeTimes
 from planner.serving.dispatch.worker_loads import Load, LoadView, Sent
 from schemas import topics
 from schemas.errors import InvalidPlan, InvalidRecord, UnknownSchema
@@ -27,8 +29,6 @@ FORGET_MS = 600_000  # a worker unheard of for longer leaves the view
 MAX_ENDED = 500_000  # ids kept, about 60 MB; older ends are caught by the ledger
 
 log = logging.getLogger(__name__)
-
-Loads = dict[str, list[Load]]  # variant -> its live workers
 
 
 class PlanView:
@@ -142,13 +142,28 @@ class FleetView:
             self._loads.on_heartbeat(heartbeat, record.timestamp_ms)
 
     def loads(self, variant: str, at_ms: int) -> list[Load]:
-        """The live workers of a variant with the work before them."""
-        return self.all_loads((variant,), at_ms)[variant]
-
-    def all_loads(self, variants: Iterable[str], at_ms: int) -> Loads:
-        """Loads of the workers of several variants at one moment."""
+        """The live workers of a variant with the work before them. O(workers)."""
         with self._lock:
-            return {variant: self._loads.loads(variant, at_ms, self._silent_ms) for variant in variants}
+            return self._loads.loads(variant, at_ms, self._silent_ms)
+
+    def wait_ms(self, variant: str, at_ms: int) -> float:
+        """Time until the least loaded worker of a variant is free; infinite where nobody serves it."""
+        with self._lock:
+            return self._loads.pool(variant, at_ms, self._silent_ms).wait_ms(at_ms)
+
+    def serving(self, variants: Iterable[str], at_ms: int) -> int:
+        """Number of workers that take new jobs of these variants."""
+        with self._lock:
+            return sum(len(self._loads.pool(variant, at_ms, self._silent_ms).free) for variant in variants)
+
+    def choose(
+        self, variant: str, at_ms: int, choice: Callable[[FreeTimes], int | Retry | None]
+    ) -> Load | Retry | None:
+        """Return the worker of a variant whose place `choice` names, or what else it decides."""
+        with self._lock:
+            pool = self._loads.pool(variant, at_ms, self._silent_ms)
+            place = choice(pool.free)
+            return pool.load(place, at_ms) if isinstance(place, int) else place
 
     def sent(self, variant: str, partition: int, run_ms: float, at_ms: int) -> Sent:
         """Remember a job of our own until a heartbeat has counted it."""

@@ -15,12 +15,13 @@ from planner.catalog.entries import fastest_good, shares_below, variant_of
 from planner.catalog.measured import CascadeBands, CascadeKey, Measured, Shares, Start
 from planner.catalog.model import Catalog
 from planner.catalog.options import fault
-from planner.catalog.profile import CascadeProfile, Profile
+from planner.catalog.profile import CascadeProfile, LevelProfile, Profile
 from planner.catalog.prompt_table import PromptTable
 from planner.catalog.quality import STRATEGIES
 from planner.catalog.reuse import ReuseProfile
 
 PRIOR = 10  # prompts
+QUARTILES = 1.349  # standard deviations between the quartiles of a normal distribution
 GRID = tuple(at / 100 for at in range(101))  # thresholds at which a cascade is tabulated
 
 
@@ -37,6 +38,7 @@ def with_profile(catalog: Catalog, profile: Profile, prompts: PromptTable | None
         quality=_qualities(profile),
         cascades={key: _bands(profile, cascade, prompts) for key, cascade in keyed.items() if key in offered},
         classes={s: _by_class(catalog, s, prompts) for s in STRATEGIES} if prompts else {},
+        run_cv={name: _run_cv(level) for name, level in profile.levels.items() if level.spread_ms},
         predicted={s: _predicted(prompts, s, profile.bands) for s in prompts.strategies} if prompts else {},
     )
     reuse = {name: starts for name, starts in profile.reuse.items() if name in catalog.variants}
@@ -47,6 +49,14 @@ def with_profile(catalog: Catalog, profile: Profile, prompts: PromptTable | None
         pair_rows=catalog.pair_rows or _swept(catalog, profile),
         reuse_profile=catalog.reuse_profile or _reuse_profile(catalog, profile, reuse),
     )
+
+
+def _run_cv(level: LevelProfile) -> dict[int, float]:
+    return {
+        size: ms / QUARTILES / level.latency_ms[size]
+        for size, ms in level.spread_ms.items()
+        if size in level.latency_ms
+    }
 
 
 def _reuse_profile(catalog: Catalog, profile: Profile, reuse: Mapping[str, tuple[Start, ...]]) -> ReuseProfile | None:

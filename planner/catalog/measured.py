@@ -46,5 +46,7 @@ class Measured:
     quality: dict[str, Shares]  # level -> by band; "heavy~k4" is a level too
     cascades: dict[CascadeKey, CascadeBands] = field(default_factory=dict)
     classes: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)  # strategy -> class -> level -> mean
+    run_cv: dict[str, dict[int, float]] = field(default_factory=dict)
+    """level -> images in a call -> coefficient of variation of its run time, as its quartiles say of a normal one."""
     predicted: dict[str, tuple[dict[str, float], ...]] = field(default_factory=dict)
     """strategy -> by band, class -> share of the band's prompts of which the catalog's classifier predicts it."""

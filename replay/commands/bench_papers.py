@@ -62,12 +62,18 @@ class QuestionOption(NamesOption):
     is_flag=True,
     help="Run all seeds on the same arrivals, instead of drawing them anew for each at the traces' rates.",
 )
+@click.option(
+    "--hops/--no-hops",
+    "has_hops",
+    default=True,
+    help="Let requests take the time between processes that a live run took; without it none, as in the papers.",
+)
 @click.option("--page", type=FILE, help="Markdown file to write the page to, instead of the terminal.")
 @output_option("Output format: a Markdown page, or one JSON document.", "page", "json")
 @click.pass_context
 def papers(
     context: click.Context, /, names: tuple[str, ...], folder: pathlib.Path | None, quick: bool, jobs: int,
-    is_recorded: bool, page: pathlib.Path | None, output: str,
+    is_recorded: bool, has_hops: bool, page: pathlib.Path | None, output: str,
 ) -> None:  # fmt: skip
     """Repeat the papers' comparisons in simulation: a verdict with numbers, the paper's figures beside ours.
 
@@ -86,7 +92,7 @@ def papers(
 
     began_s = time.monotonic()
     limit, scale = (QUICK_REQUESTS, QUICK) if quick else (None, Scale())
-    with _bar() as on_run, Crew(jobs, folder, limit, on_run, is_recorded=is_recorded) as crew:
+    with _bar() as on_run, Crew(jobs, folder, limit, on_run, is_recorded=is_recorded, has_hops=has_hops) as crew:
         answers = ask(names, Asking(run=crew.run, trace=crew.trace, scale=scale))
         run_facts = {"runs": crew.runs, "cpu_minutes": f"{crew.cpu_s / 60:.1f}", "jobs": jobs}
     run_facts |= {"arrivals": "as recorded, the same for all seeds" if is_recorded else "redrawn for each seed"}

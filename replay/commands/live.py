@@ -61,6 +61,13 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for nump
     help="Take the latency target as the deadline of requests that have none.",
 )
 @click.option(
+    "--speed-probe",
+    "probes",
+    is_flag=True,
+    help="Measure the machine's speed during the run, so that `pochade simulate --validate` can scale times between "
+    "processes to it; takes 2 to 3 % of a core.",
+)
+@click.option(
     "--report", type=FOLDER, help="Folder to write report.json and report.html to (default: HOME/replay/NAME)."
 )
 @click.pass_context

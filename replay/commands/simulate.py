@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replay.commands import sweep, validate
+from replay.commands import deviations, sweep, validate
 from replay.commands.options import POSITIVE, seed_option
 from replay.commands.trace_options import TraceGiven, report_overridden, report_skipped, trace_options, with_options
 from streams.as_typed import RepeatableCommand
@@ -133,7 +133,7 @@ DISPATCHES = click.Choice(["least-work", "random", "pull", "round-robin"])
     f"(default: in reports of up to {MAX_FOR_BASELINE:,} requests).",
 )
 @click.option("--report", type=FOLDER, help="Folder to write report.json and report.html to.")
-@with_options(sweep.OPTIONS + validate.OPTIONS)
+@with_options(deviations.OPTIONS + sweep.OPTIONS + validate.OPTIONS)
 @click.pass_context
 def simulate(
     context: click.Context, /, given: TraceGiven, report: pathlib.Path | None, has_baseline: bool | None, **asked: Any
@@ -141,8 +141,8 @@ def simulate(
     """Simulate policies on a trace of requests, with the functions that decide in the live pipeline.
 
     TRACE is a file of arrivals, counts or requests, plain or gzip (`pochade replay --help`). Confidences, hardness and
-    quality are drawn from the catalog's profile. The planner's own solving time is not simulated. The same seed gives
-    the same report.
+    quality are drawn from the catalog's profile, run times around those that it measured, and times between processes
+    (the planner's solving among them) as a live run took. The same seed gives the same report.
     """
     from replay.simulation.asked import setups_of
     from replay.simulation.failures import unheeded
@@ -206,6 +206,7 @@ def _show(found: dict[str, Any], runs: "dict[str, list[Ran]]") -> None:
     from rich.console import Console
 
     from replay.simulation.results.tables import (
+        describe_assumptions,
         describe_bound,
         describe_parts,
         describe_reuse,
@@ -226,6 +227,7 @@ def _show(found: dict[str, Any], runs: "dict[str, list[Ran]]") -> None:
             console.print(describe_stores(policy, row["stores"]), highlight=False, soft_wrap=True)
         if "reuse" in row:
             console.print(describe_reuse(policy, row["reuse"]), highlight=False, soft_wrap=True)
+    console.print(describe_assumptions(found["setup"]), highlight=False, soft_wrap=True)
     if found["fluid_bound"]:
         console.print(describe_bound(found["fluid_bound"]), highlight=False, soft_wrap=True)
 

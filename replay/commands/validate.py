@@ -27,7 +27,8 @@ OPTIONS = (
         "--measured",
         type=FOLDER,
         metavar="RUN",
-        help="Folder of another run whose times between processes --validate uses (default: those of RUN itself).",
+        help="Folder of a live run whose times between processes are used (default: those that ship; for --validate "
+        "those of RUN itself). Another run's are scaled to RUN's machine where both ran with --speed-probe.",
     ),
     click.option(
         "--within",
@@ -48,13 +49,19 @@ def show(path: pathlib.Path, measured: pathlib.Path | None, catalog: str | None,
     from rich.console import Console
 
     from replay.load.record.folder import read_run
-    from replay.simulation.results.validation import TIMES, compare_figures, hop_latencies, simulated
+    from replay.simulation.results.validation import (
+        TIMES,
+        compare_figures,
+        hop_latencies,
+        measured_elsewhere,
+        simulated,
+    )
     from streams import catalogs
 
     run = read_run(path)
     hops = hop_latencies(run.report, by_time=True)
     if measured:  # but for the planner's times, which are given as its looks are: other policies solve other problems
-        hops = replace(hop_latencies(read_run(measured).report), plan=hops.plan)
+        hops = replace(measured_elsewhere(read_run(measured).report, run.report), plan=hops.plan)
     setup, console = run.report["setup"], Console()
     policy, live = next(iter(run.report["policies"].items()))
     try:

@@ -24,6 +24,7 @@ class LiveOptions:
     slo_s: float | None
     drops: bool  # the SLO is the deadline of requests that have none
     report: pathlib.Path | None
+    probes: bool = False  # the machine's speed, during the run
 
 
 def deployment_of(settings: Settings, options: LiveOptions) -> Settings:

@@ -15,6 +15,7 @@ from replay.load.record.history import AHEAD_MS, Published, read_history, read_p
 from replay.load.record.outcome import Facts, outcome
 from replay.load.record.request_records import request_records
 from replay.load.record.request_records import write as write_seen
+from replay.load.speed import SpeedProbe
 from replay.local.hosting import LocalDeployment, epoch_ms, follow, open_client
 from replay.local.readiness import GeneratedCounter
 from replay.reports.progress import ProgressReporter, RunState
@@ -57,7 +58,9 @@ class LiveRun:
             workers = self._options.serves or len(require(self.settings))
             before = read_published(self.settings, self.ids)
             driver = self._driver(before, stack)
+            probe = stack.enter_context(SpeedProbe()) if self._options.probes else None
             self._drive(driver, stack)
+            speed_ms = probe.stop() if probe else ()
             self._teller.phase("reading everything again")
             history = read_history(self.settings, self.ids)
         facts = Facts(
@@ -70,6 +73,7 @@ class LiveRun:
             before=len(before.created_ms),
             lateness_ms=driver.lateness_ms,
             refused=driver.total - len(driver.accepted()) - len(before.created_ms),
+            speed_ms=speed_ms,
         )
         seen = request_records(history, self.ids.all)
         write_seen(seen, self.folder / SEEN_NAME)

@@ -7,10 +7,15 @@ from typing import Any
 
 from planner.catalog.model import Catalog
 from planner.policies import named
+from replay.load.record.folder import read_run
 from replay.simulation.clockwork import quotas_of, timing_of
+from replay.simulation.draws.hop_latencies import NO_LATENCIES, HopLatencies
+from replay.simulation.draws.run_times import ASKED, IN_HOPS, Variation, measured_variation
 from replay.simulation.failures import read_failures
+from replay.simulation.results.validation import hop_latencies
 from replay.simulation.session import with_overprovision
-from replay.simulation.setup import Setup, without_backlog_limits
+from replay.simulation.setup import Residency, Setup, without_backlog_limits
+from replay.simulation.shipped_hops import shipped_hops
 from replay.simulation.truth import Truth, check_fits
 from schemas.errors import PochadeError
 from streams.catalogs import measured, recorded_prompts
@@ -32,8 +37,9 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
     truth = true_catalog(catalog, asked["true_catalog"], asked["truth"], asked["published"] or settings.published)
     if truth is not None and asked["is_recorded"]:
         raise PochadeError("--recorded takes outcomes as they were recorded: leave --truth and --truth-catalog out")
+    hops = _hops(asked)
     prompts = recorded_prompts(asked["catalog"] or settings.catalog) if asked["is_recorded"] else None
-    timing = timing_of(settings, loads=asked["loads"])
+    timing = timing_of(settings, loads=asked["loads"], hops=hops, residency=_residency(asked, catalog))
     if not asked["sheds"] and not settings.tenants:  # tenants' rights are shares of the backlog that is admitted
         timing = without_backlog_limits(timing)
     common = Setup(
@@ -53,6 +59,7 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
         prompts=prompts,
         redraws=asked["redraws"],
         timing=timing,
+        variation=_variation(asked, catalog, hops),
         quotas=quotas_of(settings),
     )
     if asked["failures"]:
@@ -75,6 +82,41 @@ def true_catalog(catalog: Catalog, name: str | None, aspects: Sequence[str], pub
     true = Truth.parse(aspects).of(measured(name, published) if name else catalog)
     check_fits(catalog, true)
     return true
+
+
+def _hops(asked: Mapping[str, Any]) -> HopLatencies:
+    if not asked["has_hops"]:
+        return NO_LATENCIES
+    return hop_latencies(read_run(asked["measured"]).report) if asked["measured"] else shipped_hops()
+
+
+def _residency(asked: Mapping[str, Any], catalog: Catalog) -> Residency:
+    preloaded = tuple(name for given in asked["preloaded"] for name in given.split(",") if name)
+    for name in preloaded:
+        catalog.level(name)
+    least = max(len(preloaded), 2 if asked["beside_factor"] else 1)
+    return Residency(
+        models=asked["resident"] or least, preloaded=preloaded, beside_factor=asked["beside_factor"] or 0.0
+    )
+
+
+def _variation(asked: Mapping[str, Any], catalog: Catalog, hops: HopLatencies) -> Variation:
+    """Return how times vary: as measured, unless the options say otherwise."""
+    measured = measured_variation(catalog)
+    spread, origin = measured.run_cv, measured.origin
+    if asked["run_cv"] is not None:
+        spread, origin = {name: {1: asked["run_cv"]} for name in catalog.variants}, ASKED
+    elif hops.paint or hops.paint_of:
+        spread, origin = {}, IN_HOPS
+    share, factor = asked["stragglers"] or (0.0, 1.0)
+    return Variation(
+        run_cv=spread,
+        origin=origin,
+        straggler_share=share,
+        straggler_factor=factor,
+        load_cv=asked["load_cv"],
+        speeds=asked["speeds"] or (),
+    )
 
 
 def _parameters(given: Sequence[str], policy: str, policies: Sequence[str]) -> dict[str, float]:

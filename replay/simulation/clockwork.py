@@ -2,12 +2,21 @@
 
 from planner.serving.admission.quotas import Quota
 from planner.serving.routing.routing import backlog_limits
-from replay.simulation.setup import Timing
+from replay.simulation.draws.hop_latencies import NO_LATENCIES, HopLatencies
+from replay.simulation.setup import Residency, Timing
 from streams.kafka.groups.group_terms import group_beat_ms
 from streams.settings import Settings
 
+ONE_MODEL = Residency()
 
-def timing_of(settings: Settings, *, loads: bool = True) -> Timing:
+
+def timing_of(
+    settings: Settings,
+    *,
+    loads: bool = True,
+    hops: HopLatencies = NO_LATENCIES,
+    residency: Residency = ONE_MODEL,
+) -> Timing:
     """Timing of a deployment with these settings; without `loads` a worker changes variant in no time."""
     asked = settings.admission
     limits = backlog_limits(asked.max_backlog_s, asked.interactive_headroom)
@@ -22,6 +31,8 @@ def timing_of(settings: Settings, *, loads: bool = True) -> Timing:
         max_attempts=settings.worker.max_attempts,
         job_limit_ms=1000 * settings.worker.job_timeout_s,
         loads=loads,
+        residency=residency,
+        hops=hops,
     )
 
 

@@ -13,6 +13,8 @@ from planner.serving.routing.reroute import OrphanRouting
 from planner.serving.routing.routing import BacklogLimits, RoutingLogic
 from replay.simulation.draws.delays import Delay
 from replay.simulation.draws.recorded import Recorded
+from replay.simulation.draws.repeats import Repeats
+from replay.simulation.draws.run_times import RunTimes
 from replay.simulation.draws.synthetic import SyntheticOutcomes
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Draws, Job
@@ -74,10 +76,10 @@ class Ran:
         return self.tally.timeline
 
 
-def _source(setup: Setup) -> Source:
+def _source(setup: Setup, repeats: Repeats | None) -> Source:
     if setup.prompts is None:
-        return SyntheticOutcomes(setup.true_catalog, setup.seed)
-    return Recorded(setup.true_catalog, setup.prompts, setup.seed)
+        return SyntheticOutcomes(setup.true_catalog, setup.seed, repeats=repeats)
+    return Recorded(setup.true_catalog, setup.prompts, setup.seed, repeats)
 
 
 class Simulation:
@@ -91,19 +93,27 @@ class Simulation:
         ids: Sequence[str] = (),
         wishes: RequestedOverrides | None = None,
         escalation: EscalationLogic | None = None,
+        repeats: Repeats | None = None,
     ) -> None:
-        """`ids`: of the requests, where they are known; routes draw by them. `escalation`: in place of its logic."""
+        """`ids`: of the requests, where they are known; routes draw by them. `escalation`: in place of its logic.
+
+        `repeats`: of their prompts, where these are known.
+        """
         self._setup, self._arrivals_ms, self._ids, self._wishes = setup, arrivals_ms, ids, wishes
-        self._source = source or _source(setup)
+        self._source = source or _source(setup, repeats)
         timing, catalog = setup.timing, setup.catalog
         agenda, board = EventQueue(-timing.warm_up_ms), PlanState(catalog)
         times, self.tally = CallTimes(catalog), metrics_for(wishes, setup.slo_ms, arrivals_ms)
         self._pulse = pulse = Heartbeats(agenda, timing, times)
         self._store = store = ObjectStore(agenda)
-        self._lookups = Lookups(agenda, board, catalog, setup.seed)
-        serving = Serving(agenda, board, catalog, timing, times, self.tally, store, self._lookups, setup.seed)
+        self._lookups = Lookups(agenda, board, catalog, setup.seed, repeats)
+        run_times = RunTimes(setup.variation, setup.seed)
+        serving = Serving(
+            agenda, board, catalog, timing, times, self.tally, store, self._lookups, setup.seed, run_times
+        )
         serving.true_times = CallTimes(setup.true_catalog)
-        self._fleet = Fleet(agenda, board, catalog, timing, pulse, serving, self.tally, setup.seed)
+        self._fleet = Fleet(agenda, board, catalog, timing, pulse, serving, self.tally, setup.seed, run_times=run_times)
+        self._fleet.speeds = {name: setup.variation.speed_of(n) for n, name in enumerate(setup.worker_ids())}
         rights = Rights(setup.quotas) if self.tally.tenants else None
         limits = BacklogLimits(timing.interactive_backlog_ms, timing.most_backlog_ms)
         routing = RoutingLogic(catalog, limits, rights)

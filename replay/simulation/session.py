@@ -15,6 +15,8 @@ from planner.serving.routing.routing import ANY_BACKLOG_MS
 from replay.reports.assembly import demand, entry
 from replay.reports.files import VERSION
 from replay.simulation.draws.classes import origin_of
+from replay.simulation.draws.hop_latencies import NO_LATENCIES
+from replay.simulation.draws.repeats import repeats_of
 from replay.simulation.draws.synthetic import SyntheticOutcomes
 from replay.simulation.overrides import requested_overrides
 from replay.simulation.run import Ran, Simulation
@@ -46,8 +48,9 @@ def simulate(setup: Setup, trace: Trace, seeds: int, on_progress: Callable[[int]
         own, arrived = dataclasses.replace(setup, seed=seed), arrivals_of(setup, trace, seed)
         if setup.redraws:
             wishes = requested_overrides(arrived, setup.catalog, setup.quotas)
-        source = SyntheticOutcomes(setup.true_catalog, seed, arrived.hardness) if knows else None
-        runs.append(Simulation(own, arrived.arrival_ms, source, wishes=wishes).run(on_progress))
+        repeats = repeats_of(arrived)
+        source = SyntheticOutcomes(setup.true_catalog, seed, arrived.hardness, repeats) if knows else None
+        runs.append(Simulation(own, arrived.arrival_ms, source, wishes=wishes, repeats=repeats).run(on_progress))
     return runs
 
 
@@ -133,6 +136,8 @@ def report_of(trace: Trace, runs: Mapping[str, Sequence[Ran]]) -> dict[str, Any]
             "seeds": len(next(iter(runs.values()))),
             "first_seed": first.seed,
             "outages": [dataclasses.asdict(outage) for outage in first.outages],
+            "hops": first.timing.hops != NO_LATENCIES,
+            "variation": first.variation.as_table(),
             "timing": _timing(first.timing),
             "quotas": {tenant: dataclasses.asdict(quota) for tenant, quota in first.quotas.items()},
             "parameters": {run.setup.policy: run.setup.parameters for run in every},

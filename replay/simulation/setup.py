@@ -9,6 +9,22 @@ from planner.control.propose import BY_POLICY
 from planner.serving.admission.quotas import Quota
 from planner.serving.routing.routing import ANY_BACKLOG_MS, NO_LIMITS
 from replay.simulation.draws.hop_latencies import NO_LATENCIES, HopLatencies
+from replay.simulation.draws.run_times import NO_VARIATION, Variation
+from schemas.errors import PochadeError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Residency:
+    """The models that a worker holds beside the one it serves; live workers hold one, and loading blocks them."""
+
+    models: int = 1  # that fit; what was served longest ago makes room
+    preloaded: tuple[str, ...] = ()  # variants that every worker's process holds when it starts
+    beside_factor: float = 0.0  # by which calls take longer while a model loads beside serving; 0: loading blocks
+
+    def __post_init__(self) -> None:
+        room = max(len(self.preloaded), 2 if self.beside_factor else 1)
+        if self.models < room:
+            raise PochadeError(f"a worker must hold {room} models for what is preloaded or loads beside: {self.models}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +47,7 @@ class Timing:
     max_attempts: int = 3  # owners a job may kill
     job_limit_ms: float = 600_000  # a window of work that takes longer ends its process; a simulated one never does
     loads: bool = True  # False: a worker changes variant in no time
+    residency: Residency = Residency()
     hops: HopLatencies = NO_LATENCIES  # what it takes beside generation
     look_ms: float = 1000  # how often the planner looks whether a plan is due; live 205, which costs more than it shows
     warm_up_ms: float = 1000  # before 0, for the first plan and heartbeats: a run begins with workers that are ready
@@ -85,6 +102,7 @@ class Setup:
     before_ms: tuple[int, ...] = ()  # arrivals of other requests that it saw before 0, of a run that begins at rest
     quotas: dict[str, Quota] = field(default_factory=dict)  # of tenants, by name
     timing: Timing = Timing()
+    variation: Variation = NO_VARIATION  # of run and load times, and between workers
 
     @property
     def true_catalog(self) -> Catalog:

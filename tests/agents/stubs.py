@@ -10,6 +10,8 @@ from PIL import Image
 from agents.engines import Generated, GenerationTask
 from planner.catalog.options import ResolvedOptions
 from planner.observation.workers import ReceivedHeartbeat
+from planner.serving.dispatch.dispatch import Retry
+from planner.serving.dispatch.free_times import FreeTimes
 from planner.serving.dispatch.worker_loads import Load, LoadView, Sent
 from schemas.avro import Message
 from schemas.messages import Heartbeat, Pin, Plan
@@ -64,8 +66,18 @@ class StubFleet:
     def loads(self, variant: str, at_ms: int) -> list[Load]:
         return self._loads.loads(variant, at_ms, SILENT_MS)
 
-    def all_loads(self, variants: Iterable[str], at_ms: int) -> dict[str, list[Load]]:
-        return {variant: self.loads(variant, at_ms) for variant in variants}
+    def wait_ms(self, variant: str, at_ms: int) -> float:
+        return self._loads.pool(variant, at_ms, SILENT_MS).wait_ms(at_ms)
+
+    def serving(self, variants: Iterable[str], at_ms: int) -> int:
+        return sum(len(self.loads(variant, at_ms)) for variant in variants)
+
+    def choose(
+        self, variant: str, at_ms: int, choice: Callable[[FreeTimes], int | Retry | None]
+    ) -> Load | Retry | None:
+        pool = self._loads.pool(variant, at_ms, SILENT_MS)
+        place = choice(pool.free)
+        return pool.load(place, at_ms) if isinstance(place, int) else place
 
     def sent(self, variant: str, partition: int, run_ms: float, at_ms: int) -> Sent:
         return self._loads.on_sent(variant, partition, None, run_ms, at_ms)

@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable
 from typing import NamedTuple
 from unittest import mock
 
@@ -20,7 +19,6 @@ from planner.control.shedding import shares_by_tier
 from planner.serving.admission.admission import is_admitted
 from planner.serving.admission.quotas import Quota, take_tokens
 from planner.serving.admission.tenants import OPEN_MS
-from planner.serving.dispatch.worker_loads import Load
 from planner.serving.routing.routing import RoutingLogic, backlog_limits
 from schemas.messages import Admission, GenerateJob, GenerateOptions, Outcome, Route, Status
 from schemas.record import Incoming
@@ -180,15 +178,15 @@ class AdmissionMachine(RuleBasedStateMachine):
     def a_request_is_cancelled_while_it_is_decided_on(self, data: st.DataObject) -> None:
         """Its result is read before it is open: it must not stay open for ever."""
         name = data.draw(st.sampled_from(sorted(self.records.keys() - self.open.keys() - self.ended)))
-        all_loads = self.fleet.all_loads
+        wait_ms = self.fleet.wait_ms
 
-        def ends_meanwhile(variants: Iterable[str], at_ms: int) -> dict[str, list[Load]]:
+        def ends_meanwhile(variant: str, at_ms: int) -> float:
             self.ended.add(name)
             self.tenants.ended(name)
-            return all_loads(variants, at_ms)
+            return wait_ms(variant, at_ms)
 
         with (
-            mock.patch.object(self.fleet, "all_loads", ends_meanwhile),
+            mock.patch.object(self.fleet, "wait_ms", ends_meanwhile),
             mock.patch.object(role, "now_ms", return_value=self.now_ms),
         ):
             written = asyncio.run(self.router.on_record(self.records[name]))

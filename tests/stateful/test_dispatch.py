@@ -10,11 +10,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from planner.observation.workers import GONE, SERVING
 from planner.serving.dispatch.dispatch import KINDS, ahead_ms, pick
-from planner.serving.dispatch.worker_loads import UNACKNOWLEDGED_MS, LoadView, Sent, shortest_ms
+from planner.serving.dispatch.worker_loads import UNACKNOWLEDGED_MS, LoadView, Sent
 from schemas.messages import Heartbeat
 from tests.agents.stubs import SILENT_MS
 from tests.builders import NOW_MS, a_heartbeat, owned
-from tests.planner.serving.workers import choose
+from tests.planner.serving.workers import choose, shortest_ms
 from tests.stateful.depth import depth
 
 VARIANTS = ("light", "heavy")
@@ -128,7 +128,7 @@ class DispatchMachine(RuleBasedStateMachine):
         loads, self.number = self.view.loads(variant, self.now_ms, SILENT_MS), self.number + 1
         chosen = choose(kind, loads, f"r-{self.number}", self.number, size, batch)
         pool = self.view.pool(variant, self.now_ms, SILENT_MS)
-        at = pick(kind, pool.free_at_ms, self.now_ms, f"r-{self.number}", self.number, ahead_ms(size, batch))
+        at = pick(kind, pool.free, self.now_ms, f"r-{self.number}", self.number, ahead_ms(size, batch))
         if chosen is None:
             assert at is None
             assert not loads or kind == "pull"

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
+from planner.serving.dispatch.free_times import FreeTimes
 from schemas.errors import Unknown
 from schemas.ids import draw
 from schemas.messages import Plan
@@ -29,21 +30,19 @@ class WorkerChoice:
         self._sent: Counter[str] = Counter()  # jobs by variant
         self._ahead_ms: dict[tuple[str, int], float] = {}
 
-    def choose(
-        self, plan: Plan, variant: str, request_id: str, free_at_ms: Sequence[float], now_ms: float
-    ) -> int | Retry | None:
-        """The place in `free_at_ms` of the worker that gets the job; None: the variant has no worker.
+    def choose(self, plan: Plan, variant: str, request_id: str, free: FreeTimes, now_ms: float) -> int | Retry | None:
+        """The place in `free` of the worker that gets the job; None: the variant has no worker.
 
-        `free_at_ms`: when each worker of the variant has done all that it has, on the clock of `now_ms`.
+        `free`: when each worker of the variant has done all that it has, on the clock of `now_ms`.
         """
-        if not free_at_ms:
+        if not len(free):
             return None
         batch = plan.batch.get(variant, 1)
         ahead = self._ahead_ms.get((variant, batch))
         if ahead is None:
             ahead = self._ahead_ms[variant, batch] = ahead_ms(run_ms(self._catalog.level(variant), 1), batch)
-        place = pick(plan.dispatch, free_at_ms, now_ms, request_id, self._sent[variant], ahead)
-        return Retry(RETRY_MS, min(free_at_ms) - now_ms - ahead) if place is None else place
+        place = pick(plan.dispatch, free, now_ms, request_id, self._sent[variant], ahead)
+        return Retry(RETRY_MS, free.first_ms() - now_ms - ahead) if place is None else place
 
     def on_sent(self, variant: str) -> None:
         """A job was sent to the worker that was chosen."""
@@ -60,54 +59,47 @@ def ahead_ms(image_ms: float, most: int) -> float:
 
 
 def pick(
-    kind: str, free_at_ms: Sequence[float], now_ms: float, request_id: str, sent_before: int, most_ahead_ms: float = 0.0
+    kind: str, free: FreeTimes, now_ms: float, request_id: str, sent_before: int, most_ahead_ms: float = 0.0
 ) -> int | None:
-    """The worker for a job by its place in `free_at_ms`; None: there is none, or (pull) none can take it yet.
+    """The worker for a job by its place in `free`; None: there is none, or (pull) none can take it yet.
 
-    `free_at_ms` is on the clock of `now_ms`; `sent_before` counts the sender's jobs to this variant. `most_ahead_ms`:
-    work that may wait before a worker whose jobs are pulled, `ahead_ms`. Raises Unknown for a
-    kind that is not in KINDS. Source of least-work: ARGUS 4.4, Eq. 3, with running work counted.
+    `free` is on the clock of `now_ms`; `sent_before` counts the sender's jobs to this variant. `most_ahead_ms`: work
+    that may wait before a worker whose jobs are pulled, `ahead_ms`. least-work and pull look at the idle workers, or at
+    those that tie for being free first, and at no other. Raises Unknown for a kind that is not in KINDS. Source of
+    least-work: ARGUS 4.4, Eq. 3, with running work counted.
     """
     rule = KINDS.get(kind)
     if rule is None:
         raise Unknown("dispatch", kind, KINDS)
-    return rule(free_at_ms, now_ms, request_id, sent_before, most_ahead_ms) if free_at_ms else None
+    return rule(free, now_ms, request_id, sent_before, most_ahead_ms) if len(free) else None
 
 
 def _shortest_queue(
-    free_at_ms: Sequence[float], now_ms: float, request_id: str, sent_before: int, most_ahead_ms: float
+    free: FreeTimes, now_ms: float, request_id: str, sent_before: int, most_ahead_ms: float
 ) -> int | None:
     del sent_before, most_ahead_ms
-    first = max(now_ms, min(free_at_ms))
-    return _any_of([at for at, free_ms in enumerate(free_at_ms) if free_ms <= first], request_id)
+    return _any_of(free.idle(now_ms) or free.first(), request_id)
 
 
-def _round_robin(
-    free_at_ms: Sequence[float], now_ms: float, request_id: str, sent_before: int, most_ahead_ms: float
-) -> int | None:
+def _round_robin(free: FreeTimes, now_ms: float, request_id: str, sent_before: int, most_ahead_ms: float) -> int | None:
     del now_ms, request_id, most_ahead_ms
-    return sent_before % len(free_at_ms)
+    return sent_before % len(free)
 
 
-def _random(
-    free_at_ms: Sequence[float], now_ms: float, request_id: str, sent_before: int, most_ahead_ms: float
-) -> int | None:
+def _random(free: FreeTimes, now_ms: float, request_id: str, sent_before: int, most_ahead_ms: float) -> int | None:
     del now_ms, sent_before, most_ahead_ms
-    return _any_of(range(len(free_at_ms)), request_id)
+    return _any_of(range(len(free)), request_id)
 
 
-def _pull(
-    free_at_ms: Sequence[float], now_ms: float, request_id: str, sent_before: int, most_ahead_ms: float
-) -> int | None:
+def _pull(free: FreeTimes, now_ms: float, request_id: str, sent_before: int, most_ahead_ms: float) -> int | None:
     """An idle worker, else the first to be idle of those whose next call is not full."""
     del sent_before
-    idle = [at for at, free_ms in enumerate(free_at_ms) if free_ms <= now_ms]
+    idle = free.idle(now_ms)
     if idle:
         return _any_of(idle, request_id)
-    first = min(free_at_ms)
-    if first - now_ms >= most_ahead_ms:
+    if free.first_ms() - now_ms >= most_ahead_ms:
         return None
-    return _any_of([at for at, free_ms in enumerate(free_at_ms) if free_ms <= first], request_id)
+    return _any_of(free.first(), request_id)
 
 
 def _any_of(places: Sequence[int], request_id: str) -> int | None:
@@ -117,7 +109,7 @@ def _any_of(places: Sequence[int], request_id: str) -> int | None:
     return places[int(draw(request_id, SALT) * len(places))]
 
 
-KINDS: dict[str, Callable[[Sequence[float], float, str, int, float], int | None]] = {
+KINDS: dict[str, Callable[[FreeTimes, float, str, int, float], int | None]] = {
     "least-work": _shortest_queue,
     "pull": _pull,
     "random": _random,

@@ -5,11 +5,12 @@ Dispatch asks the `WorkerPool` of a variant: the workers that take its new jobs,
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from planner.observation.workers import GONE, SERVING
+from planner.serving.dispatch.free_times import FreeTimes
 from schemas.messages import Heartbeat
 
 FORGET_MS = 600_000  # a worker without a heartbeat for longer leaves the view
@@ -26,11 +27,6 @@ class Load(NamedTuple):
     worker_id: str
     partition: int  # of the variant's job topic
     remaining_ms: float
-
-
-def shortest_ms(loads: Iterable[Load]) -> float:
-    """The wait until the least loaded worker is free; infinite where there is none."""
-    return min((load.remaining_ms for load in loads), default=math.inf)
 
 
 @dataclass(slots=True)
@@ -62,7 +58,7 @@ class LoadedWorker:
         """Set its backlog at a moment. The worker works it off at one ms a ms from then on."""
         self.backlog_ms, self.at_ms = backlog_ms, at_ms
         if self.pool is not None:
-            self.pool.free_at_ms[self.place] = at_ms + backlog_ms
+            self.pool.free.set(self.place, at_ms + backlog_ms)
 
     def remaining_ms(self, now_ms: float) -> float:
         """Backlog that is left; a clock that jumps back adds nothing."""
@@ -76,21 +72,26 @@ class WorkerPool:
     until_ms: float  # nobody in it is silent before
     silent_ms: float
     workers: list[LoadedWorker]
-    free_at_ms: list[float] = field(default_factory=list)
+    free: FreeTimes = field(init=False)
 
     def __post_init__(self) -> None:
         for place, worker in enumerate(self.workers):
             worker.pool, worker.place = self, place
-            self.free_at_ms.append(worker.at_ms + worker.backlog_ms)
+        self.free = FreeTimes(worker.at_ms + worker.backlog_ms for worker in self.workers)
 
     def next_partition(self, place: int) -> int:
         """Return the next partition to write to, to reach the worker at a place."""
         worker = self.workers[place]
         return worker.partitions[worker.next_turn % len(worker.partitions)]
 
+    def load(self, place: int, now_ms: float) -> Load:
+        """Return the worker at a place as a sender sees it."""
+        worker = self.workers[place]
+        return Load(worker.worker_id, self.next_partition(place), worker.remaining_ms(now_ms))
+
     def wait_ms(self, now_ms: float) -> float:
         """Time until the least loaded worker is free; infinite where there is none."""
-        return max(0.0, min(self.free_at_ms) - now_ms) if self.free_at_ms else math.inf
+        return self.free.wait_ms(now_ms)
 
     def invalidate(self) -> None:
         """Detach the workers, which keep its times up to date no more."""
@@ -165,10 +166,7 @@ class LoadView:
     def loads(self, variant: str, now_ms: float, silent_ms: float) -> list[Load]:
         """The workers that take new jobs of a variant: serving, owning a partition, not silent. O(workers)."""
         pool = self.pool(variant, now_ms, silent_ms)
-        return [
-            Load(worker.worker_id, pool.next_partition(place), worker.remaining_ms(now_ms))
-            for place, worker in enumerate(pool.workers)
-        ]
+        return [pool.load(place, now_ms) for place in range(len(pool.workers))]
 
     def pool(self, variant: str, now_ms: float, silent_ms: float) -> WorkerPool:
         """Return the workers that take new jobs of a variant. O(1) while the workers do not change, else O(workers)."""

@@ -12,9 +12,11 @@ from planner.catalog.model import Catalog
 from planner.catalog.reuse import Neighbours, ReuseProfile
 from replay.bench.papers.names import JOINT, STEADY
 from replay.simulation import session
+from replay.simulation.draws.hop_latencies import NO_LATENCIES
 from replay.simulation.results.figures import figures_of
 from replay.simulation.run import Ran
 from replay.simulation.setup import Outage, Setup, Timing
+from replay.simulation.shipped_hops import shipped_hops
 from replay.traces import Trace
 from schemas.messages import Plan
 from streams.catalogs import measured
@@ -40,6 +42,7 @@ class Cell:
     dispatch: str = ""
     outages: tuple[Outage, ...] = ()
     redraws: bool = True  # each seed has arrivals of its own, at the trace's rates; False: the same for all
+    hops: bool = True  # what lies between processes takes the time that a live run took; False: none, as in the papers
 
 
 class Course(NamedTuple):
@@ -118,7 +121,7 @@ def setup_of(cell: Cell) -> Setup:
         period_ms=1000 * cell.period_s,
         dispatch=cell.dispatch,
         outages=cell.outages,
-        timing=Timing(loads=cell.loads),
+        timing=Timing(loads=cell.loads, hops=shipped_hops() if cell.hops else NO_LATENCIES),
     )
 
 

@@ -30,9 +30,14 @@ class Crew:
         on_run: Callable[[int, int], object],
         *,
         is_recorded: bool = False,
+        has_hops: bool = True,
     ) -> None:
-        """`is_recorded`: all seeds have the same arrivals, as they were recorded or made once."""
-        self._folder, self._limit, self._on_run, self._is_recorded = folder, limit, on_run, is_recorded
+        """`is_recorded`: all seeds have the same arrivals, as they were recorded or made once.
+
+        `has_hops`: False: cells run without the time between processes, as the papers' simulations do.
+        """
+        self._folder, self._limit, self._on_run = folder, limit, on_run
+        self._is_recorded, self._has_hops = is_recorded, has_hops
         self._known: dict[Cell, Found] = {}
         self._asked = 0
         self._pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_alone)
@@ -59,6 +64,8 @@ class Crew:
         """What each cell came to. Raises what a run raised."""
         if self._is_recorded:
             cells = [dataclasses.replace(cell, redraws=False) for cell in cells]
+        if not self._has_hops:
+            cells = [dataclasses.replace(cell, hops=False) for cell in cells]
         new = [cell for cell in dict.fromkeys(cells) if cell not in self._known]
         self._asked += len(new)
         futures = [self._pool.submit(_run, cell, self._folder, self._limit) for cell in new]

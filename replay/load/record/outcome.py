@@ -15,6 +15,7 @@ from replay.load.record.course import ran_of
 from replay.load.record.history import History
 from replay.load.record.request_records import OPEN, RequestRecord
 from replay.simulation.clockwork import quotas_of, timing_of
+from replay.simulation.draws.hop_latencies import Quantiles
 from replay.simulation.session import report_of
 from replay.simulation.setup import Setup
 from replay.traces.trace import Trace
@@ -35,6 +36,7 @@ class Facts:
     before: int  # requests that earlier sessions of the run published
     lateness_ms: Sequence[float]  # of this session's
     refused: int  # submissions that the broker did not take
+    speed_ms: Quantiles = ()  # of the machine, by `replay.load.speed.probe`; (): not probed
 
 
 def outcome(facts: Facts, trace: Trace, ids: Ids, history: History, seen: Sequence[RequestRecord]) -> dict[str, Any]:
@@ -61,6 +63,7 @@ def outcome(facts: Facts, trace: Trace, ids: Ids, history: History, seen: Sequen
             "came_before_s": [round(clock(at_ms) / 1000, 3) for at_ms in history.before_ms],
             "hops": asdict(hop_latencies.whole_run(found)),
             "hops_by_time": asdict(hop_latencies.by_time(found, clock, trace.span_ms)),
+            "speed_ms": list(facts.speed_ms),
             "ids": ids.start,
         },
     }

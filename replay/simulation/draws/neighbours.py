@@ -6,6 +6,7 @@ How prompts repeat is a probability by similarity, drawn for each request by its
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import NormalDist
 from typing import Final, NamedTuple
 
@@ -14,11 +15,13 @@ import numpy as np
 from planner.catalog.reuse import Neighbours, ReuseProfile
 from planner.reuse.guard import Verdict
 from replay.simulation.draws.chance import uniform
+from replay.simulation.draws.repeats import Repeats
 
 CHUNK: Final = 8192  # requests drawn at once
 TIMES: Final = 4096  # lookup times, after which they come again
 SPREAD: Final = NormalDist().inv_cdf(0.95)  # standard deviations from the median to the 95th percentile
 NOBODY: Final = -1
+EXACT: Final = 0.9999  # similarity from which on a neighbour has the same prompt
 
 
 class DrawnNeighbour(NamedTuple):
@@ -31,14 +34,19 @@ class DrawnNeighbour(NamedTuple):
 class NeighbourDraws:
     """The neighbour of each request by its number; a function of seed and request, whatever else is drawn."""
 
-    def __init__(self, rows: Sequence[Neighbours], seed: int) -> None:
-        self._rows, self._seed = rows, seed
+    def __init__(self, rows: Sequence[Neighbours], seed: int, repeats: Repeats | None = None) -> None:
+        """`repeats`: of the trace. Where it is known, who repeats a prompt finds that, and nobody else does."""
+        if repeats is not None:
+            rows = _without_exact(rows)
+        self._rows, self._seed, self._repeats = rows, seed, repeats
         self._bounds = np.cumsum([row.share for row in rows])
         self._verdicts = [_table(row) for row in rows]
         self._first, self._drawn = NOBODY, list[DrawnNeighbour | None]()
 
     def at(self, number: int) -> DrawnNeighbour | None:
         """Return the neighbour of a request; None: none is stored."""
+        if self._repeats is not None and self._repeats.is_repeated(number):
+            return DrawnNeighbour(1.0, Verdict.EQUAL.value)
         first = number - number % CHUNK
         if first != self._first:
             self._first, self._drawn = first, self._chunk(first)
@@ -54,6 +62,14 @@ class NeighbourDraws:
             return None
         verdict = next((name for name, until in self._verdicts[place] if rank < until), self._verdicts[place][-1][0])
         return DrawnNeighbour(self._rows[place].similarity, verdict)
+
+
+def _without_exact(rows: Sequence[Neighbours]) -> list[Neighbours]:
+    """The rows of other prompts, with the shares that they have among themselves."""
+    others = [row for row in rows if row.similarity < EXACT]
+    left, whole = sum(row.share for row in others), sum(row.share for row in rows)
+    exact = whole - left
+    return [replace(row, share=row.share / (1 - exact)) for row in others] if left else []
 
 
 def lookup_times_ms(profile: ReuseProfile, seed: int) -> list[float]:

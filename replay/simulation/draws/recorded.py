@@ -7,8 +7,9 @@ import numpy as np
 
 from planner.catalog.model import Catalog
 from planner.catalog.prompt_table import PromptTable
-from replay.simulation.draws.chance import uniform
+from replay.simulation.draws.chance import uniform_of
 from replay.simulation.draws.classes import with_labels
+from replay.simulation.draws.repeats import Repeats
 from replay.simulation.draws.synthetic import SyntheticChunk, SyntheticOutcomes
 from replay.simulation.job import Draws
 
@@ -16,12 +17,14 @@ from replay.simulation.job import Draws
 class Recorded:
     """`source(first, count)` makes the draws of a stretch of requests."""
 
-    def __init__(self, catalog: Catalog, prompts: PromptTable, seed: int) -> None:
+    def __init__(self, catalog: Catalog, prompts: PromptTable, seed: int, repeats: Repeats | None = None) -> None:
         self.catalog, self.prompts, self.seed = catalog, prompts, seed
-        self._drawn = SyntheticOutcomes(catalog, seed)
+        self._drawn, self._repeats = SyntheticOutcomes(catalog, seed, repeats=repeats), repeats
 
     def __call__(self, first: int, count: int) -> Draws:
-        rows = uniform(self.seed, "prompt", first, count) * len(self.prompts.prompts)
+        numbers = np.arange(first, first + count)
+        whose = numbers if self._repeats is None else self._repeats.prompt[numbers]
+        rows = uniform_of(self.seed, "prompt", whose) * len(self.prompts.prompts)
         return RecordedChunk(self, rows.astype(np.int64), self._drawn.chunk(first, count))
 
     def changed_by(self, level: str, step: int) -> float:

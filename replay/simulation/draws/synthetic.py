@@ -12,20 +12,24 @@ import numpy as np
 
 from planner.catalog.bands import bounds_of, cascade_table, level_quality
 from planner.catalog.model import Catalog, Pair
-from replay.simulation.draws.chance import uniform
+from replay.simulation.draws.chance import uniform, uniform_of
 from replay.simulation.draws.classes import sample_classes
 from replay.simulation.draws.conditional import at_confidence, inverse, with_correlation
+from replay.simulation.draws.repeats import Repeats
 from replay.simulation.job import Draws
 
 HARDNESS = "hardness"  # the salt of its numbers
+CLASS = "class/"  # before a strategy's name, that of its classes'
 
 
 class SyntheticOutcomes:
     """`source(first, count)` makes the draws of a stretch of requests."""
 
-    def __init__(self, catalog: Catalog, seed: int, hardness: np.ndarray | None = None) -> None:
-        """`hardness`: float64, one per request, where it is known; nan: drawn."""
-        self.catalog, self.seed, self._known = catalog, seed, hardness
+    def __init__(
+        self, catalog: Catalog, seed: int, hardness: np.ndarray | None = None, repeats: Repeats | None = None
+    ) -> None:
+        """`hardness`: float64, one per request, where it is known; nan: drawn. `repeats`: None: no prompt is known."""
+        self.catalog, self.seed, self._known, self._repeats = catalog, seed, hardness, repeats
         self.table = lru_cache(lambda pair: cascade_table(catalog, pair))
 
     def __call__(self, first: int, count: int) -> Draws:
@@ -33,7 +37,12 @@ class SyntheticOutcomes:
 
     def numbers(self, salt: str, first: int, count: int) -> np.ndarray:
         """Float64 [count] in [0, 1): hardness, or of a level the rank of each request's image by confidence."""
-        drawn = uniform(self.seed, salt, first, count)
+        if self._repeats is None:
+            drawn = uniform(self.seed, salt, first, count)
+        else:
+            is_of_prompt = salt == HARDNESS or salt.startswith(CLASS)
+            whose = self._repeats.prompt if is_of_prompt else self._repeats.image
+            drawn = uniform_of(self.seed, salt, whose[first : first + count])
         if salt != HARDNESS or self._known is None:
             return drawn
         known = self._known[first : first + count]
@@ -69,7 +78,7 @@ class SyntheticChunk:
         self._confidences: dict[tuple[str, str], list[float]] = {}
         self._qualities: dict[tuple[str, int], list[float] | None] = {}
         self.classes = sample_classes(
-            source.catalog, hardness, lambda strategy: source.numbers(f"class/{strategy}", first, count)
+            source.catalog, hardness, lambda strategy: source.numbers(f"{CLASS}{strategy}", first, count)
         )
 
     def confidence(self, level: str, discriminator: str) -> list[float]:

@@ -75,6 +75,21 @@ def describe_reuse(policy: str, reuse: Mapping[str, Any]) -> str:
     return words
 
 
+def describe_assumptions(setup: Mapping[str, Any]) -> str:
+    """Describe what was measured, asked for or assumed of times and classes."""
+    varies = setup["variation"]
+    spread = [cv for by_size in varies["run_cv"].values() for cv in by_size.values()]
+    range_of_cv = f" (variation {min(spread):.0%} to {max(spread):.0%})" if spread else ""
+    phrases = [
+        "between processes as a live run took" if setup["hops"] else "nothing between processes",
+        f"spread of run times {varies['origin']}{range_of_cv}",
+        "stragglers " + (f"{varies['straggler_share']:.1%}" if varies["straggler_share"] else "none"),
+        "spread of load times " + (f"{varies['load_cv']:.0%}" if varies["load_cv"] else "none"),
+        *(f"classes of {strategy} {origin}" for strategy, origin in setup["classes"].items()),
+    ]
+    return f"assumed: {'; '.join(phrases)}"
+
+
 def describe_bound(bound: Mapping[str, Any]) -> str:
     """Describe the bound that no plan can beat."""
     judged = f"FID {bound['fid']:.2f}" if bound["fid"] is not None else f"quality {bound['quality']:.4f}"

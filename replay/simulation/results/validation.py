@@ -18,12 +18,12 @@ from planner.control.propose import ALWAYS
 from planner.serving.admission.quotas import Quota
 from replay.load.record.folder import RunFolder
 from replay.load.record.request_records import observed
-from replay.simulation.draws.hop_latencies import KINDS, HopLatencies, Slots, of_kinds
+from replay.simulation.draws.hop_latencies import KINDS, HopLatencies, Slots, of_kinds, speed_ratio
 from replay.simulation.draws.planning_times import TICK_MS, planning_times
 from replay.simulation.overrides import requested_overrides
 from replay.simulation.results.figures import Figures, figures_of
 from replay.simulation.run import Simulation
-from replay.simulation.setup import PlanningTime, Setup, Timing
+from replay.simulation.setup import PlanningTime, Residency, Setup, Timing
 from schemas.errors import PochadeError
 
 LATENCY, VIOLATIONS, SHARES = 0.10, 0.03, 0.02  # relative, and of shares, by which live and simulated may differ. Ours
@@ -74,6 +74,7 @@ def setup_of(report: Mapping[str, Any], catalog: Catalog, hops: HopLatencies, un
     warm_up_ms = min(MOST_WARM_UP_MS, max(LEAST_WARM_UP_MS, -plans[0].at_ms if plans else 0.0))
     timing = {"group_beat_ms": described["timing"]["session_ms"] // BEATS_ONCE}
     timing |= {name: ms for name, ms in described["timing"].items() if ms is not None}  # None: without limit
+    timing["residency"] = _residency(timing.get("residency", {}))
     timing |= {"hops": hops, "look_ms": TICK_MS, "warm_up_ms": warm_up_ms}
     return Setup(
         catalog=catalog,
@@ -94,6 +95,10 @@ def setup_of(report: Mapping[str, Any], catalog: Catalog, hops: HopLatencies, un
         quotas={tenant: Quota(**quota) for tenant, quota in described.get("quotas", {}).items()},
         timing=Timing(**timing),
     )
+
+
+def _residency(described: Mapping[str, Any]) -> Residency:
+    return Residency(**{**described, "preloaded": tuple(described.get("preloaded", ()))})
 
 
 def compare_figures(live: Figures, simulated: Sequence[Figures], scale: float = 1.0) -> list[ComparedFigure]:
@@ -128,6 +133,16 @@ def hop_latencies(report: Mapping[str, Any], *, by_time: bool = False) -> HopLat
         raise PochadeError("the run's report has no times between processes: replay it again with this release")
     paint_of = {variant: _slots(own) for variant, own in measured.get("paint_of", {}).items()}
     return of_kinds({kind: _slots(measured.get(kind, ())) for kind in KINDS}, paint_of, measured["slot_ms"])
+
+
+def measured_elsewhere(there: Mapping[str, Any], here: Mapping[str, Any]) -> HopLatencies:
+    """Read the hop latencies of the run of one report, scaled to the speed of the machine in another's.
+
+    As they are where one of the runs did not measure the machine's speed.
+    """
+    then_ms, now_ms = (tuple(report["live"].get("speed_ms", ())) for report in (there, here))
+    hops = hop_latencies(there)
+    return hops.scaled(speed_ratio(then_ms, now_ms)) if then_ms and now_ms else hops
 
 
 def _slots(described: Sequence[Sequence[float]]) -> Slots:

@@ -71,7 +71,7 @@ class BatchClassifier:
         return [
             Occupation(free_at_ms - now_ms, self._times[variant, 1, 0])
             for variant in self._variants
-            for free_at_ms in self._view.pool(variant, now_ms, self._silent_ms).free_at_ms
+            for free_at_ms in self._view.pool(variant, now_ms, self._silent_ms).free
         ]
 
     def _on_end(self, job: Job) -> None:

@@ -8,6 +8,7 @@ from planner.control.allocation import may_leave
 from planner.observation.workers import live_workers
 from planner.serving.dispatch.worker import POLL_MS, SETTLE_MS, WorkerLogic, is_stable
 from replay.simulation.draws.delays import Delay
+from replay.simulation.draws.run_times import NO_VARIATION, RunTimes
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.results.run_metrics import RunMetrics
@@ -34,8 +35,11 @@ class Fleet:
         tally: RunMetrics,
         seed: int = 0,
         logic_of: Callable[[Variant], WorkerLogic] = WorkerLogic,
+        run_times: RunTimes | None = None,
     ) -> None:
         """`logic_of`: what decides while a worker serves a variant."""
+        self._run_times = run_times or RunTimes(NO_VARIATION, seed)
+        self.speeds: dict[str, float] = {}  # of workers by id, where they are not as fast as profiled
         self._logic_of = logic_of
         self._agenda, self._board, self._catalog, self._timing = agenda, board, catalog, timing
         self._pulse, self._serving, self._tally = pulse, serving, tally
@@ -50,6 +54,8 @@ class Fleet:
     def start(self, worker_id: str) -> None:
         """Start a worker's process."""
         worker = Worker(worker_id, self._agenda.now_ms)
+        worker.speed = self.speeds.get(worker_id, 1.0)
+        worker.resident = list(self._timing.residency.preloaded)
         self._workers[worker_id] = worker
         self.all.append(worker)
         self._pulse.start(worker)
@@ -103,6 +109,9 @@ class Fleet:
         """Follow the plan, and take one window of work."""
         wanted = self._board.plan.allocation.get(worker.id, worker.variant)
         moves = wanted != worker.variant
+        if moves and self._timing.residency.beside_factor and self._timing.loads and wanted not in worker.resident:
+            self._load_beside(worker, wanted)
+            moves = False
         if moves and self._may_leave_now(worker, is_empty=not (worker.member and worker.member.waiting)):
             self._leave(worker)
             self._load(worker, wanted)
@@ -131,17 +140,40 @@ class Fleet:
         self._serve(worker)
         self._pulse.now(worker)
 
+    def _load_beside(self, worker: Worker, variant: str) -> None:
+        """Begin to load a variant's model while the worker goes on serving; one model at a time."""
+        if not worker.loads_beside:
+            worker.loads_beside = variant
+            self._agenda.at(self._agenda.now_ms + self._load_ms(variant), self._on_loaded, worker)
+
+    def _on_loaded(self, worker: Worker) -> None:
+        if worker.is_up:
+            self._hold(worker, worker.loads_beside)
+            worker.loads_beside = ""
+            self._recheck(worker)
+
+    def _load_ms(self, variant: str) -> float:
+        return self._catalog.level(variant).load_ms * self._run_times.load_factor()
+
+    def _hold(self, worker: Worker, variant: str) -> None:
+        """Let the worker hold a model, in place of the one that it served longest ago if there is no room."""
+        others = [name for name in worker.resident if name not in (variant, worker.variant)]
+        own = [worker.variant] if worker.variant in worker.resident and worker.variant != variant else []
+        worker.resident = [*others, *own, variant][-self._timing.residency.models :]
+
     def _load(self, worker: Worker, variant: str, is_first: bool = False) -> None:
-        """Load a variant from nothing. The fleet's first load is before the run, which begins warm."""
+        """Load a variant, unless the worker holds it. The fleet's first load is before the run, which begins warm."""
         self.switches += worker.variant != ""
+        is_resident = variant in worker.resident
         worker.variant, worker.state = variant, "loading"
+        self._hold(worker, variant)
         worker.logic = self._logic_of(self._catalog.level(variant))
         if is_first or not self._timing.loads:
             self._join(worker)
             return
         self._pulse.now(worker)
         answered_ms = 0.0 if self._timing.group_beat_ms else self._timing.rebalance_ms  # else `Regrouping` waits for it
-        ready_ms = self._catalog.level(variant).load_ms + answered_ms
+        ready_ms = answered_ms + (0.0 if is_resident else self._load_ms(variant))
         self._agenda.at(self._agenda.now_ms + ready_ms, self._join, worker)
 
     def _join(self, worker: Worker) -> None:

@@ -22,6 +22,7 @@ from planner.reuse.planning import comparison_of, neighbours_of
 from planner.reuse.steps import Decision, FullRun, Reuse
 from planner.reuse.terms import Terms, terms_of
 from replay.simulation.draws.neighbours import NeighbourDraws, lookup_times_ms
+from replay.simulation.draws.repeats import Repeats
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.results.reuse_metrics import ReuseMetrics
@@ -68,8 +69,10 @@ class Looked(NamedTuple):
 class Lookups:
     """The lookups of all workers."""
 
-    def __init__(self, agenda: EventQueue, board: PlanState, catalog: Catalog, seed: int) -> None:
-        self._agenda, self._board, self._catalog, self._seed = agenda, board, catalog, seed
+    def __init__(
+        self, agenda: EventQueue, board: PlanState, catalog: Catalog, seed: int, repeats: Repeats | None = None
+    ) -> None:
+        self._agenda, self._board, self._catalog, self._seed, self._repeats = agenda, board, catalog, seed, repeats
         self._profile = catalog.reuse_profile or ReuseProfile()
         self.store, self.metrics = VectorStore(agenda, self._profile, seed), ReuseMetrics()
         self._read: tuple[Plan | None, Terms | None] = (None, None)  # the last plan, and what it says
@@ -152,7 +155,7 @@ class Lookups:
     def _chosen(self, job: Job, asked: LookupJob, terms: Terms) -> Decision:
         """Decide by the neighbour that was drawn: a row of the job's own tenant, model and size."""
         if terms.key not in self._drawn:
-            self._drawn[terms.key] = NeighbourDraws(neighbours_of(self._profile, terms.key), self._seed)
+            self._drawn[terms.key] = NeighbourDraws(neighbours_of(self._profile, terms.key), self._seed, self._repeats)
         drawn = self._drawn[terms.key].at(job.number)
         is_a = {"tenant": job.tenant, "model": job.variant, "width": 0, "height": 0, "dimension": 0}
         found = [] if drawn is None else [

@@ -40,7 +40,7 @@ class FleetLoads:
 
     def serving(self) -> int:
         """Number of workers that take new jobs, of all variants."""
-        return sum([len(self.pool(variant).free_at_ms) for variant in self._variants])
+        return sum([len(self.pool(variant).free) for variant in self._variants])
 
 
 class Sender:
@@ -82,7 +82,7 @@ class Sender:
         """Send it to a worker of its variant, or where one may come; False: none is idle, and the plan says to wait."""
         variant, now_ms = job.variant, self._agenda.now_ms
         pool, group = self._loads.pool(variant), self._fleet.group(variant)
-        place = self._choice.choose(self._board.plan, variant, job.request_id, pool.free_at_ms, now_ms)
+        place = self._choice.choose(self._board.plan, variant, job.request_id, pool.free, now_ms)
         if place is None:
             partition = int(draw(job.request_id, NO_OWNER) * len(group.ends))
         elif isinstance(place, Retry):

@@ -9,6 +9,7 @@ from planner.serving.backoff import DRAFT_S
 from planner.serving.dispatch.worker import group_by_call, has_killed_enough, idle_state, jobs_at_once, working_state
 from planner.serving.ending.outcomes import is_overdue, late_status
 from replay.simulation.draws.delays import Delay
+from replay.simulation.draws.run_times import NO_VARIATION, RunTimes
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.results.run_metrics import RunMetrics
@@ -31,10 +32,12 @@ class Serving:
     def __init__(
         self, agenda: EventQueue, board: PlanState, catalog: Catalog, timing: Timing, times: CallTimes,
         tally: RunMetrics, store: ObjectStore, lookups: Lookups, seed: int = 0,
+        run_times: RunTimes | None = None,
     ) -> None:  # fmt: skip
         self._agenda, self._board, self._catalog, self._timing = agenda, board, catalog, timing
         self._times, self._tally, self._store, self.lookups = times, tally, store, lookups
         self.true_times = times  # that calls take; `times` are those that workers expect
+        self._run_times = run_times or RunTimes(NO_VARIATION, seed)
         hops = timing.hops
         self._late = Delay(agenda, hops.paint, hops.slot_ms, seed, "paint")
         self._late_of = {name: Delay(agenda, own, hops.slot_ms, seed, "paint") for name, own in hops.paint_of.items()}
@@ -141,7 +144,12 @@ class Serving:
     def _begin_call(self, worker: Worker) -> None:
         worker.call = call = worker.calls.popleft()
         late = self._late_of.get(worker.variant, self._late)
-        worker.call_ms = self.true_times.of_call(call) + sum([late.next_ms() * job.images for job in call])
+        own_ms, run_times = self.true_times.of_call(call) / worker.speed, self._run_times
+        if worker.loads_beside:
+            own_ms *= self._timing.residency.beside_factor
+        if run_times.varies:
+            own_ms *= run_times.call_factor(worker.variant, sum([job.images for job in call]))
+        worker.call_ms = max(0.0, own_ms + sum([late.next_ms() * job.images for job in call]))
         self._agenda.at(self._agenda.now_ms + worker.call_ms, self._on_generated, worker)
 
     def _on_generated(self, worker: Worker) -> None:
@@ -160,6 +168,7 @@ class Serving:
     def _on_stored(self, worker: Worker) -> None:
         """The store has the images."""
         if worker.is_up:
+            worker.done = worker.call
             self.on_images(worker.call)
             self._rest.put_off(self._go_on, worker)
 

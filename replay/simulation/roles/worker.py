@@ -13,16 +13,19 @@ class Worker:
     """The state of a worker, as in `agents/worker/role.py`. A process that comes back is a new one with an equal id."""
 
     __slots__ = (
-        "batches", "beat_is_due", "beaten_ms", "busy_ms", "call", "call_ms", "calls", "heard_partitions",
+        "batches", "beat_is_due", "beaten_ms", "busy_ms", "call", "call_ms", "calls", "done", "heard_partitions",
         "heard_remaining_ms", "heard_reuse", "heard_state", "heard_variant", "id", "in_hand_ms", "is_absolved",
-        "is_probing", "is_up", "logic", "lookups", "member", "since_ms", "started_ms", "state", "stopped_ms", "variant",
-        "window",
+        "is_probing", "is_up", "loads_beside", "logic", "lookups", "member", "resident",
+        "since_ms", "speed", "started_ms", "state", "stopped_ms", "variant", "window",
     )  # fmt: skip
 
     def __init__(self, worker_id: str, now_ms: float) -> None:
         self.id, self.is_up = worker_id, True
+        self.speed = 1.0  # of its calls; 1: as profiled
         self.state = "starting"  # as in Heartbeat
         self.variant = ""  # that it serves or loads
+        self.resident: list[str] = []  # variants whose models it holds, the one served last at the end
+        self.loads_beside = ""  # a variant whose model it loads while it serves
         self.member: Member | None = None  # of the variant's group; None: none yet
         self.window: list[Job] = []  # taken at once
         self.is_absolved = False  # the window waited for the store: should the worker die, that counts against no job
@@ -30,6 +33,7 @@ class Worker:
         self.calls: deque[list[Job]] = deque()  # of the batch in progress: jobs that share a call
         self.call: list[Job] = []  # being generated
         self.call_ms = 0.0  # that it takes
+        self.done: list[Job] = []  # the last call whose images are on their way
         self.in_hand_ms = 0.0  # what was taken will take, as it thinks itself
         self.since_ms = 0.0
         self.logic: WorkerLogic | None = None  # of its variant
@@ -44,9 +48,9 @@ class Worker:
         self.busy_ms = 0.0
 
     def in_hand(self) -> list[Job]:
-        """Jobs taken and not finished."""
+        """Jobs taken and not finished; live, what is done once more after its image was sent has no effect."""
         waiting = [job for batch in (*self.calls, *self.batches) for job in batch]
-        return [*self.call, *waiting]
+        return [*(self.call if self.call is not self.done else ()), *waiting]
 
     def suspects(self) -> list[Job]:
         """Jobs in hand of a worker that has died; a job that was alone counts one death more."""

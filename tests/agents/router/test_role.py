@@ -1,7 +1,6 @@
 """The router obeys the plan, drops dead requests, expires what cannot be in time, and keeps the tenants' rights."""
 
 import asyncio
-from collections.abc import Iterable
 
 import pytest
 
@@ -9,7 +8,6 @@ from agents.router.dispatcher import Dispatcher
 from agents.router.role import Router
 from agents.router.tenants import Tenants
 from planner.serving.admission.quotas import Quota
-from planner.serving.dispatch.worker_loads import Load
 from planner.serving.requests import Work
 from planner.serving.routing.routing import RoutingLogic, backlog_limits
 from schemas.messages import Admission as Shed
@@ -89,14 +87,14 @@ def test_what_never_got_its_job_is_decided_on_again(fleet: StubFleet, monkeypatc
 def test_what_ends_while_it_is_decided_on_is_not_open(fleet: StubFleet, monkeypatch: pytest.MonkeyPatch) -> None:
     ended, tenants = {"another"}, Tenants({})
     router = a_router(fleet, StubPlans(a_plan()), ended, tenants)
-    all_loads = fleet.all_loads
+    wait_ms = fleet.wait_ms
 
-    def ends_meanwhile(variants: Iterable[str], at_ms: int) -> dict[str, list[Load]]:
+    def ends_meanwhile(variant: str, at_ms: int) -> float:
         ended.add("r-1")
         tenants.ended("r-1")
-        return all_loads(variants, at_ms)
+        return wait_ms(variant, at_ms)
 
-    monkeypatch.setattr(fleet, "all_loads", ends_meanwhile)
+    monkeypatch.setattr(fleet, "wait_ms", ends_meanwhile)
     assert asyncio.run(router.on_record(a_record(a_classified()))) == []
     assert not tenants.is_open("r-1", now_ms())
 

@@ -27,6 +27,16 @@ def a_level(quality_by_band: tuple[float | None, ...]) -> LevelProfile:
     )  # fmt: skip
 
 
+def test_run_times_vary_as_the_quartiles_say_and_not_where_nobody_measured_them() -> None:
+    profile = a_profile()
+    light = dataclasses.replace(profile.levels["light"], latency_ms={1: 10.0, 4: 30.0}, spread_ms={1: 1.349, 4: 6.0})
+    measured = with_profile(
+        a_catalog(), dataclasses.replace(profile, levels=profile.levels | {"light": light})
+    ).measured
+    assert measured is not None
+    assert measured.run_cv == {"light": {1: pytest.approx(0.1), 4: pytest.approx(0.148, abs=0.001)}}
+
+
 def a_profile(discriminator: str = "look") -> Profile:
     flat = (DeferralPoint(0.0, 0.0), DeferralPoint(0.5, 0.5), DeferralPoint(1.0, 1.0))
     cascade = CascadeProfile(

@@ -1,10 +1,13 @@
 """Workers as a test puts them: how long each variant's are busy, and which of several gets a job."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from planner.serving.dispatch.dispatch import ahead_ms, pick
+from planner.serving.dispatch.dispatch import SALT, ahead_ms, pick
+from planner.serving.dispatch.free_times import FreeTimes
 from planner.serving.dispatch.worker_loads import Load
+from schemas.ids import draw
 
 
 class FixedLoads(NamedTuple):
@@ -20,10 +23,32 @@ class FixedLoads(NamedTuple):
         return self.workers
 
 
+def shortest_ms(loads: Iterable[Load]) -> float:
+    """The wait until the least loaded worker is free; infinite where there is none."""
+    return min((load.remaining_ms for load in loads), default=math.inf)
+
+
+def plain_pick(
+    kind: str, free_at_ms: Sequence[float], now_ms: float, request_id: str, sent_before: int, most_ahead_ms: float
+) -> int | None:
+    """`pick` by its definition: a look at every worker."""
+    if not free_at_ms:
+        return None
+    if kind == "round-robin":
+        return sent_before % len(free_at_ms)
+    first_ms = max(now_ms, min(free_at_ms))
+    places = [at for at, free_ms in enumerate(free_at_ms) if free_ms <= first_ms]
+    if kind == "random":
+        places = list(range(len(free_at_ms)))
+    elif kind == "pull" and now_ms < first_ms and first_ms - now_ms >= most_ahead_ms:
+        return None
+    return places[int(draw(request_id, SALT) * len(places))]
+
+
 def choose(
     kind: str, loads: Sequence[Load], request_id: str, sent_before: int, run_ms: float, batch: int = 1
 ) -> Load | None:
     """The worker that `pick` names, where an image takes `run_ms` and `batch` share a call."""
     remaining_ms = [load.remaining_ms for load in loads]
-    place = pick(kind, remaining_ms, 0.0, request_id, sent_before, ahead_ms(run_ms, batch))
+    place = pick(kind, FreeTimes(remaining_ms), 0.0, request_id, sent_before, ahead_ms(run_ms, batch))
     return None if place is None else loads[place]

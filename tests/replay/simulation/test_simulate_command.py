@@ -6,6 +6,7 @@ import pathlib
 import pytest
 from click.testing import CliRunner, Result
 
+from replay.simulation.shipped_hops import shipped_hops
 from replay.traces import COLUMN, poisson
 from streams.cli import main
 from tests.paths import PUBLISHED
@@ -158,3 +159,50 @@ def test_without_a_latency_target_the_catalogs_is_taken(trace: pathlib.Path, tmp
     done = CliRunner().invoke(main, [*words, "--report", str(tmp_path / "out")])
     assert done.exit_code == 0, done.output
     assert json.loads((tmp_path / "out" / "report.json").read_text())["setup"]["slo_s"] == 2
+
+
+def p50_of(trace: pathlib.Path, tmp_path: pathlib.Path, *options: str) -> float:
+    folder = tmp_path / "-".join(options).replace("/", "_")
+    reported = simulated(trace, "--report", str(folder), *options)
+    assert reported.exit_code == 0, reported.output
+    report = json.loads((folder / "report.json").read_text())
+    return float(report["policies"]["clipper-light"]["latency_s"]["p50"])
+
+
+def test_requests_take_the_time_between_processes_unless_that_is_left_out(
+    trace: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    hops = shipped_hops()
+    between_ms = sum(slot[0][25] for slot in (hops.arrive, hops.fetch, hops.judge))  # medians
+    added_ms = 1000 * (p50_of(trace, tmp_path, "--hops") - p50_of(trace, tmp_path, "--no-hops"))
+    assert 0.5 * between_ms < added_ms < 2 * between_ms  # of a cascade: some requests pass twice
+    assert "nothing between processes" in simulated(trace, "--no-hops").output
+
+
+def test_what_a_run_assumes_is_printed_and_reported(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    options = ["--run-cv", "0.2", "--stragglers", "0.01:5", "--load-cv", "0.88", "--speeds", "1,0.5"]
+    reported = simulated(trace, "--report", str(tmp_path), *options)
+    assert reported.exit_code == 0, reported.output
+    assert "spread of run times asked for (variation 20% to 20%); stragglers 1.0%" in reported.output
+    assert "classes of models cut from hardness" in reported.output
+    setup = json.loads((tmp_path / "report.json").read_text())["setup"]
+    assert setup["hops"]
+    assert setup["variation"]["speeds"] == [1.0, 0.5]
+    assert "not measured: none" in simulated(trace).output
+
+
+def test_workers_hold_as_many_models_as_are_preloaded(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    reported = simulated(trace, "--preload", "light,heavy", "--load-beside", "1.3", "--report", str(tmp_path))
+    assert reported.exit_code == 0, reported.output
+    timing = json.loads((tmp_path / "report.json").read_text())["setup"]["timing"]
+    assert timing["residency"] == {"models": 2, "preloaded": ["light", "heavy"], "beside_factor": 1.3}
+    assert "must hold 2 models" in simulated(trace, "--preload", "light,heavy", "--resident", "1").output
+
+
+@pytest.mark.parametrize(
+    "option", [("--stragglers", "0.5"), ("--stragglers", "2:3"), ("--speeds", "1,x"), ("--speeds", "0")]
+)
+def test_a_deviation_that_cannot_be_is_refused(trace: pathlib.Path, option: tuple[str, str]) -> None:
+    refused = simulated(trace, *option)
+    assert refused.exit_code == 2
+    assert "write " in refused.output

@@ -126,7 +126,19 @@ def test_quotas_come_from_the_settings_and_refusals_are_reported(tmp_path: pathl
     path = tmp_path / "trace.jsonl"
     asked = [{"arrival_ms": 10 * n, "prompt": "a", "tenant": ("acme", "other")[n % 2]} for n in range(100)]
     path.write_text("\n".join(map(json.dumps, asked)))
-    words = ["simulate", str(path), "--policy", "clipper-light", "--workers", "4", "--catalog", "profile", "--slo", "2"]
+    words = [
+        "simulate",
+        str(path),
+        "--policy",
+        "clipper-light",
+        "--workers",
+        "4",
+        "--catalog",
+        "profile",
+        "--slo",
+        "2",
+        "--no-hops",
+    ]
     quota = ["--set", "tenants.acme.rate_rps=1", "--set", "tenants.acme.burst=3"]
     ran = CliRunner().invoke(main, [*quota, *words])
     assert ran.exit_code == 0, ran.output

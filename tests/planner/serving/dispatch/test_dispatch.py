@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.serving.dispatch.dispatch import KINDS, RETRY_MS, Retry, WorkerChoice
+from planner.serving.dispatch.free_times import FreeTimes
 from planner.serving.dispatch.worker_loads import Load
 from schemas.errors import Unknown
 from tests.builders import a_catalog, a_plan
@@ -68,16 +69,20 @@ def test_a_sender_takes_turns_by_what_it_has_sent_to_the_variant() -> None:
     choice, plan = WorkerChoice(a_catalog()), a_plan(dispatch="round-robin")
     turns = []
     for _ in range(3):
-        turns.append(choice.choose(plan, "light", "r", [0.0, 0.0], 0.0))
+        turns.append(choice.choose(plan, "light", "r", FreeTimes([0.0, 0.0]), 0.0))
         choice.on_sent("light")
     assert turns == [0, 1, 0]
-    assert choice.choose(plan, "heavy", "r", [0.0, 0.0], 0.0) == 0
-    assert choice.choose(plan, "light", "r", [], 0.0) is None
+    assert choice.choose(plan, "heavy", "r", FreeTimes([0.0, 0.0]), 0.0) == 0
+    assert choice.choose(plan, "light", "r", FreeTimes(), 0.0) is None
 
 
 def test_a_pulled_job_that_no_worker_can_take_is_asked_about_again() -> None:
     choice = WorkerChoice(a_catalog())
-    assert choice.choose(a_plan(dispatch="pull"), "light", "r", [170.0, 160.0], 100.0) == Retry(RETRY_MS, 60.0)
+    assert choice.choose(a_plan(dispatch="pull"), "light", "r", FreeTimes([170.0, 160.0]), 100.0) == Retry(
+        RETRY_MS, 60.0
+    )
     four = a_plan(dispatch="pull", batch={"light": 4})
-    assert choice.choose(four, "light", "r", [190.0, 200.0], 100.0) == Retry(RETRY_MS, 10.0), "a call of 80 ms waits"
-    assert choice.choose(four, "light", "r", [179.0, 200.0], 100.0) == 0
+    assert choice.choose(four, "light", "r", FreeTimes([190.0, 200.0]), 100.0) == Retry(RETRY_MS, 10.0), (
+        "a call of 80 ms waits"
+    )
+    assert choice.choose(four, "light", "r", FreeTimes([179.0, 200.0]), 100.0) == 0

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.serving.dispatch.dispatch import KINDS, pick
-from planner.serving.dispatch.worker_loads import FORGET_MS, MAX_SENDS, UNACKNOWLEDGED_MS, Load, LoadView, shortest_ms
+from planner.serving.dispatch.worker_loads import FORGET_MS, MAX_SENDS, UNACKNOWLEDGED_MS, Load, LoadView
 from tests.builders import NOW_MS, a_heartbeat, owned
-from tests.planner.serving.workers import choose
+from tests.planner.serving.workers import choose, shortest_ms
 
 SILENT_MS = 3000
 STATES = st.sampled_from(["ready", "painting", "draining", "loading", "stopped"])
@@ -168,7 +168,7 @@ def test_a_lineup_that_is_kept_says_what_a_fresh_look_at_the_workers_says(steps:
         else:
             kept.on_sent("light", who, ms, float(ms), now_ms)
         pool = kept.pool("light", now_ms, SILENT_MS)
-        reported = {worker.worker_id: free_ms for worker, free_ms in zip(pool.workers, pool.free_at_ms, strict=True)}
+        reported = {worker.worker_id: free_ms for worker, free_ms in zip(pool.workers, pool.free, strict=True)}
         serving = {
             worker.worker_id: worker
             for worker in kept._workers.values()
@@ -176,9 +176,9 @@ def test_a_lineup_that_is_kept_says_what_a_fresh_look_at_the_workers_says(steps:
         }
         assert reported.keys() == serving.keys()
         loads = kept.loads("light", now_ms, SILENT_MS)
-        assert [load.remaining_ms for load in loads] == [max(0.0, free_ms - now_ms) for free_ms in pool.free_at_ms]
+        assert [load.remaining_ms for load in loads] == [max(0.0, free_ms - now_ms) for free_ms in pool.free]
         assert pool.wait_ms(now_ms) == shortest_ms(loads)
-        place = pick(kind, pool.free_at_ms, now_ms, f"r-{number}", number)
+        place = pick(kind, pool.free, now_ms, f"r-{number}", number)
         assert choose(kind, loads, f"r-{number}", number, 20) == (None if place is None else loads[place])
 
 

@@ -70,3 +70,11 @@ def test_each_seed_of_a_cell_has_arrivals_of_its_own_unless_the_recorded_ones_ar
         assert len({tuple(found.course.arrived) for found in crew.run(cells)}) == 2
     with Crew(1, None, 200, lambda *_: None, is_recorded=True) as crew:
         assert len({tuple(found.course.arrived) for found in crew.run(cells)}) == 1
+
+
+def test_cells_take_the_time_between_processes_unless_the_crew_leaves_it_out() -> None:
+    with Crew(1, None, 40, lambda *_: None) as crew:
+        [live] = crew.run([CELL])
+    with Crew(1, None, 40, lambda *_: None, has_hops=False) as crew:
+        [ideal] = crew.run([CELL])
+    assert ideal.p50_s < live.p50_s

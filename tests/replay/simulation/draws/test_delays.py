@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 
 from replay.simulation.draws.delays import Delay
-from replay.simulation.draws.hop_latencies import HopLatencies, Slots, of_kinds, whole
+from replay.simulation.draws.hop_latencies import HopLatencies, Slots, of_kinds, speed_ratio, whole
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.results.figures import figures_of
 from replay.simulation.run import Simulation
 from replay.simulation.setup import Timing
-from tests.replay.simulation.runs import SERVICE_MS, a_setup, one_level
+from tests.replay.simulation.runs import SERVICE_MS, a_setup, down, one_level
 
 APART = np.arange(0.0, 50_000.0, 500.0)  # nobody waits
 
@@ -58,3 +58,25 @@ def test_a_worker_that_rests_between_calls_serves_less() -> None:
         p95.append(figures_of(Simulation(setup, busy).run())["latency_s"]["p95"])
     assert p95[0] < 0.03
     assert p95[1] > 1
+
+
+def test_times_of_a_slower_machine_are_longer_by_its_ratio() -> None:
+    hops = of_kinds(
+        {"arrive": whole([(0.0, 10.0), (0.0, 20.0)]), "paint": whole([(0.0, -4.0)])}, {"light": always(8.0)}
+    )
+    rarely = (*[3.0] * 30, *[500.0] * 21)  # medians count, not what rare moments take
+    scaled = hops.scaled(speed_ratio((2.0,) * 51, rarely))
+    assert (scaled.arrive[0][0], scaled.arrive[0][50]) == (15.0, 30.0)
+    assert scaled.paint[0][25] == -4.0, "a call that is faster than its profile stays so"
+    assert scaled.paint_of["light"][0][25] == 12.0
+    assert hops.scaled(1.0) == hops
+
+
+def test_nothing_ends_twice_when_a_worker_dies_between_its_images_and_the_next_call() -> None:
+    timing = Timing(hops=of_kinds({"rest": always(400.0), "judge": always(100.0)}))
+    outages = tuple(down(5.1, f"w-{number}") for number in range(3))
+    setup = a_setup(catalog=one_level(), policy="clipper-light", timing=timing, outages=outages, drops=False)
+    simulation, ended = Simulation(setup, np.arange(0.0, 20_000.0, 250.0)), list[int]()
+    simulation.tally.on_result = lambda job, _status, _code: ended.append(job.number)
+    simulation.run()
+    assert sorted(ended) == list(range(80))

@@ -9,7 +9,14 @@ from replay.load.record.folder import RunFolder
 from replay.load.record.request_records import RequestRecord
 from replay.simulation.draws.hop_latencies import NO_LATENCIES, HopLatencies, whole
 from replay.simulation.results.figures import Figures, figures_of
-from replay.simulation.results.validation import TIMES, compare_figures, hop_latencies, setup_of, simulated
+from replay.simulation.results.validation import (
+    TIMES,
+    compare_figures,
+    hop_latencies,
+    measured_elsewhere,
+    setup_of,
+    simulated,
+)
 from replay.simulation.run import Simulation
 from replay.simulation.session import report_of
 from replay.simulation.setup import PlanningTime, Setup, Timing
@@ -131,3 +138,9 @@ def test_a_run_whose_catalog_was_a_file_asks_for_the_file(
     monkeypatch.setattr("replay.load.record.folder.read_run", lambda _: replace(run, report=report))
     with pytest.raises(PochadeError, match=r"was a file, mine\.toml: add --catalog FILE"):
         validate.show(tmp_path, None, None, "", 0.1)
+
+
+def test_another_run_s_times_are_scaled_to_the_speed_of_this_run_s_machine() -> None:
+    there = {"live": {"hops": asdict(SLOW), "speed_ms": [1.0] * 51}}
+    assert measured_elsewhere(there, {"live": {"speed_ms": [3.0] * 51}}).rest[0][0] == 30.0
+    assert measured_elsewhere(there, {"live": {"speed_ms": []}}) == SLOW

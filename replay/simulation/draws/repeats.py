@@ -1,0 +1,35 @@
+"""Requests that repeat a prompt, or a prompt with its noise seed: a prompt is as hard again, an image as good."""
+
+import numpy as np
+
+from replay.traces.trace import NONE, Trace
+
+
+class Repeats:
+    """Of each request of a trace, the first one with its prompt, and the first with its prompt and noise seed.
+
+    A request without a noise seed of its own has an image of its own: seeds follow from ids.
+    """
+
+    def __init__(self, prompt: np.ndarray, seed: np.ndarray) -> None:
+        """`prompt`, `seed`: int64 [n], NONE where none is known."""
+        numbers = np.arange(len(prompt))
+        self.prompt = np.where(prompt == NONE, numbers, _first(prompt))  # int64 [n]
+        pairs = np.unique(np.stack([self.prompt, seed]), axis=1, return_inverse=True)[1].reshape(-1)
+        self.image = np.where((prompt == NONE) | (seed == NONE), numbers, _first(pairs))  # int64 [n]
+
+    def is_repeated(self, number: int) -> bool:
+        """Whether the prompt of a request came before."""
+        return bool(self.prompt[number] != number)
+
+
+def repeats_of(trace: Trace) -> Repeats | None:
+    """Return the repeats of a trace; None where no prompt is known to come twice."""
+    known = trace.prompt[trace.prompt != NONE]
+    return Repeats(trace.prompt, trace.seed) if len(np.unique(known)) < len(known) else None
+
+
+def _first(values: np.ndarray) -> np.ndarray:
+    """Int64 [n]: the place at which each value stands first."""
+    _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    return np.asarray(first[inverse])

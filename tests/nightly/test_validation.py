@@ -1,0 +1,122 @@
+"""Six live runs that nothing was corrected by, held against their simulations with the times of a seventh run.
+
+Workers of the engine `profile` sleep as long as they should, so that what is validated is the pipeline and its
+decisions. The seventh run goes first: what lies between processes is measured there and scaled to the machine's speed
+during each other run. p50 and p95 are to be within 10 % in five of the six.
+"""
+
+import itertools
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import pytest
+
+from replay.load.record.folder import RunFolder, read_run
+from replay.simulation.results.validation import (
+    ComparedFigure,
+    compare_figures,
+    hop_latencies,
+    measured_elsewhere,
+    simulated,
+)
+from replay.simulation.shipped_hops import file_of
+from replay.traces.shapes import Shape, shaped
+from replay.traces.writing import write
+from streams.catalogs import measured
+
+pytestmark = pytest.mark.integration
+POCHADE = "from streams.cli import main; main(prog_name='pochade')"
+SPAN_S = float(os.environ.get("TEST_VALIDATION_SPAN_S", "60"))
+WANTED = 5
+OUT = os.environ.get("TEST_VALIDATION_OUT", "")  # a folder that the runs are left in, with validation.json
+CATALOG = "profile"
+
+
+class Case(NamedTuple):
+    """A live run: what it is there for, its demand, its workers, its policy."""
+
+    name: str
+    rates_rps: tuple[float, ...]  # one after the other, each for an equal time
+    workers: int
+    policy: str
+    seed: int
+
+
+REFERENCE = Case("reference", (8.0,), 3, "joint", 1)
+CASES = (
+    Case("another hour", (3.0, 6.0, 10.0, 5.0), 3, "joint", 2),
+    Case("a higher rate", (13.0,), 3, "diffserve-static", 3),
+    Case("a lower rate", (4.0,), 3, "joint", 4),
+    Case("bursts", (4.0, 12.0, 4.0, 12.0), 3, "diffserve-static", 5),
+    Case("8 workers", (20.0,), 8, "joint", 6),
+    Case("8 workers, another policy", (20.0,), 8, "diffserve-static", 7),
+)
+
+
+def served(case: Case, home: pathlib.Path, folder: pathlib.Path) -> RunFolder:
+    """Run a case live. Its folder stays."""
+    name, folder = case.name.replace(",", "").replace(" ", "-"), folder / case.name
+    folder.mkdir(parents=True)
+    trace = folder / "arrivals.jsonl.gz"
+    write(shaped(Shape(name="steps", rates_rps=case.rates_rps, seconds=SPAN_S), "poisson", case.seed), trace)
+    words = ["--home", str(home), "replay", "run", str(trace), "--name", name, "--serve", str(case.workers)]
+    words += ["--engine", "profile", "--catalog", CATALOG, "--slo", "2", "--policy", case.policy]
+    words += ["--speed-probe", "--report", str(folder)]
+    done = subprocess.run([sys.executable, "-c", POCHADE, *words], capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return read_run(folder)
+
+
+def compared(run: RunFolder, reference: RunFolder, *, is_scaled: bool) -> list[ComparedFigure]:
+    """The run beside its simulation with the reference's times between processes."""
+    there = reference.report if is_scaled else {"live": {**reference.report["live"], "speed_ms": []}}
+    own = hop_latencies(run.report, by_time=True)
+    hops = replace(measured_elsewhere(there, run.report), plan=own.plan)  # its planner's looks are given, too
+    live = next(iter(run.report["policies"].values()))
+    return compare_figures(live, simulated(run, measured(CATALOG), hops))
+
+
+def speed(run: RunFolder) -> float:
+    """Median of the probe's piece of work, in ms."""
+    probed: list[float] = run.report["live"]["speed_ms"]
+    return probed[len(probed) // 2]
+
+
+def test_latencies_of_runs_that_nothing_was_corrected_by_are_within_10_percent(
+    new_home: Callable[[], pathlib.Path], tmp_path: pathlib.Path
+) -> None:
+    home, folder = new_home(), pathlib.Path(OUT) if OUT else tmp_path / "runs"
+    load = [os.getloadavg()[0]]
+    reference = served(REFERENCE, home, folder)
+    (folder / "hops.json").write_text(file_of(reference.report, f"{os.cpu_count()} cores, load average {load[0]:.1f}"))
+    rows, agreed = [], 0
+    for case in CASES:
+        run = served(case, home, folder)
+        load.append(os.getloadavg()[0])
+        scaled, plain = (compared(run, reference, is_scaled=each) for each in (True, False))
+        latencies = [figure for figure in scaled if figure.name.endswith("latency")]
+        agreed += all(figure.is_within for figure in latencies)
+        figures = {figure.name: figure._asdict() for figure in scaled}
+        unscaled = {figure.name: figure.apart for figure in plain if figure.name.endswith("latency")}
+        rows.append({"case": case._asdict(), "speed_ms": speed(run), "figures": figures, "unscaled": unscaled})
+        print(line_of(case, scaled, plain, speed(run)))
+    found = {"reference_speed_ms": speed(reference), "load_average": load, "agreed": agreed, "rows": rows}
+    (folder / "validation.json").write_text(json.dumps(found, indent=1))
+    print(f"{agreed} of {len(CASES)} within 10 %; reference {speed(reference):.2f} ms; load average {load}")
+    assert agreed >= WANTED
+
+
+def line_of(case: Case, scaled: Sequence[ComparedFigure], plain: Sequence[ComparedFigure], speed_ms: float) -> str:
+    """A row of the table in Markdown: live, simulated, how far apart, and the same without scaling."""
+    pairs = zip(scaled, plain, strict=True)
+    parts = [
+        f"{a.live:.3f} / {a.simulated:.3f} s, {a.apart:+.1%} ({b.apart:+.1%})" for a, b in itertools.islice(pairs, 2)
+    ]
+    shares = max((abs(figure.apart) for figure in scaled if figure.name.startswith("share")), default=0.0)
+    return f"| {case.name} | {case.workers} | {case.policy} | {speed_ms:.2f} | {' | '.join(parts)} | {shares:.1%} |"
