@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 from rich.progress import track
 
-from agents.lab.evaluation.painting.painting import Order, Painted, joined, paint_into
-from agents.lab.evaluation.painting.sweeps import nearest
+from agents.lab.evaluation.generation.orders import GeneratedImages, Order, generate_into, joined
+from agents.lab.evaluation.generation.sweeps import nearest
 from agents.lab.family import CATALOG, folder_of
 from agents.lab.training.classifiers import calibration
 from agents.lab.training.classifiers.calibration import Calibration
@@ -40,25 +40,25 @@ def complete(work: Path, models: Path, levels: Sequence[str]) -> None:
     variants = {name: _local(CATALOG.level(name), models) for name in levels}
     for name, variant in variants.items():
         if name not in known:
-            _write(folder, name, variant, _painted(folder, name, _order(variant)))
+            _write(folder, name, variant, _generated(folder, name, _order(variant)))
     best = max(variants.values(), key=lambda variant: run_ms(variant, 1))
     if best.steps > 1 and (models / "scorer").exists() and not any("~" in name for name in known):
-        _paint_reuse(folder, models, best)
+        _generate_reuse(folder, models, best)
 
 
-def _paint_reuse(folder: Path, models: Path, variant: Variant) -> None:
+def _generate_reuse(folder: Path, models: Path, variant: Variant) -> None:
     """Begin with the picture of the most similar of the last STORED prompts, as its cached latent would, with noise."""
     whole = _order(variant)
     stored = len(whole.prompts) - min(scaled(STORED), len(whole.prompts) // 2)
-    pictures = _painted(folder, variant.name, whole).pictures()[stored:]
+    images = _generated(folder, variant.name, whole).images()[stored:]
     scorer = Scorer.load(models / "scorer")
     embedded = scorer.embed_prompts(whole.prompts)
     reusing = min(stored, scaled(REUSING))
-    drafts = pictures[nearest(embedded[:reusing], embedded[stored:])]
+    drafts = images[nearest(embedded[:reusing], embedded[stored:])]
     asked = replace(whole, prompts=whole.prompts[:reusing], seeds=whole.seeds[:reusing])
     for step in sorted({max(1, round(share * variant.steps)) for share in REUSED}):
         name = f"{variant.name}~k{step}"
-        _write(folder, name, variant, _painted(folder, name, replace(asked, begin=step, drafts=drafts)), begin=step)
+        _write(folder, name, variant, _generated(folder, name, replace(asked, begin=step, drafts=drafts)), begin=step)
 
 
 def _order(variant: Variant) -> Order:
@@ -70,7 +70,7 @@ def _order(variant: Variant) -> Order:
     return Order(variant=variant, prompts=prompts, seeds=tuple(range(SEED, SEED + count)))
 
 
-def _painted(folder: Path, name: str, order: Order) -> Painted:
+def _generated(folder: Path, name: str, order: Order) -> GeneratedImages:
     """In parts, each kept under <folder>/pictures; those that are there stay."""
     kept = folder / "pictures"
     kept.mkdir(parents=True, exist_ok=True)
@@ -78,14 +78,14 @@ def _painted(folder: Path, name: str, order: Order) -> Painted:
     for number, part in enumerate(track(list(order.split(_PART)), description=f"{name}: painting")):
         file = kept / f"{name}-{number:03}-{part.digest()}.npz"
         if not file.exists():
-            paint_into(part, file)
-        parts.append(Painted.load(file))
+            generate_into(part, file)
+        parts.append(GeneratedImages.load(file))
     return joined(parts)
 
 
-def _write(folder: Path, name: str, variant: Variant, painted: Painted, begin: int = 0) -> None:
-    prompts = _order(variant).prompts[: len(painted.quality)]
-    table = Calibration(prompts, (name,), painted.quality[:, None], painted.facts[:, None])
+def _write(folder: Path, name: str, variant: Variant, generated: GeneratedImages, begin: int = 0) -> None:
+    prompts = _order(variant).prompts[: len(generated.quality)]
+    table = Calibration(prompts, (name,), generated.quality[:, None], generated.facts[:, None])
     calibration.write(folder / f"{name}.npz", table, [run_ms(variant, 1) * (1 - begin / variant.steps)])
 
 
