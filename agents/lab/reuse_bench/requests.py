@@ -7,7 +7,7 @@ import numpy as np
 
 from agents.lab.evaluation.generation.sweeps import SeededPrompts
 from agents.lab.profiling.reuse.stream import draw_requests
-from agents.lab.world.junk import asked
+from agents.lab.world.free_form import asked
 from agents.lab.world.stream import STANDARD
 from agents.reuse.world_facts import find_caption
 

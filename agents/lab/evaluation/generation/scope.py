@@ -9,7 +9,7 @@ from agents.engines import EngineFailed, model_source
 from agents.lab.evaluation.generation.pool import work_ms
 from agents.lab.evaluation.generation.quality import style_of
 from agents.lab.evaluation.generation.sweeps import SeededPrompts, steps_to_try
-from agents.lab.world import junk
+from agents.lab.world import free_form
 from agents.lab.world.stream import STANDARD, Stream
 from agents.world.layout import SIZE
 from planner.catalog.entries import Variant, run_ms
@@ -90,7 +90,7 @@ def stream_of_draws(seed: int, kind: str) -> list[int]:
 def fresh(seed: int, kind: str, count: int, stream: Stream = STANDARD) -> SeededPrompts:
     """Prompts of a stream with seeds of noise; the first ones are the same whatever the count."""
     rng = np.random.default_rng(stream_of_draws(seed, kind))
-    drawn = [(*junk.asked(rng, stream), int(rng.integers(2**31))) for _ in range(count)]
+    drawn = [(*free_form.asked(rng, stream), int(rng.integers(2**31))) for _ in range(count)]
     return SeededPrompts(
         prompts=tuple(prompt for prompt, _, _ in drawn),
         seeds=tuple(noise for _, _, noise in drawn),

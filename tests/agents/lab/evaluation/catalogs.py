@@ -56,7 +56,7 @@ load_ms = 1
 quality = 1.0
 
 # draws
-[discriminators.look]
+[discriminators.prompt_aware]
 engine = "profile"
 folder = ""
 threshold = 0.3
