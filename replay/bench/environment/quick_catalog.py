@@ -21,7 +21,7 @@ def _variant(name: str, generate_ms: float) -> str:
 
 
 _REST = """
-[discriminators.prompt_aware]
+[discriminators.look]
 engine = "profile"
 folder = ""
 threshold = 0.0

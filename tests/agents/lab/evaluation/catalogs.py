@@ -56,7 +56,7 @@ load_ms = 1
 quality = 1.0
 
 # draws
-[discriminators.prompt_aware]
+[discriminators.look]
 engine = "profile"
 folder = ""
 threshold = 0.3
