@@ -16,7 +16,7 @@ from streams.commands.options import FILE_IN, FOLDER
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from agents.lab.evaluation.painting.evaluation import Study
+    from agents.lab.evaluation.generation.evaluation import Study
 
 RESAMPLES, QUICK_RESAMPLES = 1000, 100  # behind every interval
 
@@ -85,9 +85,9 @@ def evaluate(
     import time
 
     from agents.lab.evaluation import reproduction
-    from agents.lab.evaluation.painting.evaluation import Examination
-    from agents.lab.evaluation.painting.scope import relocated, scope
-    from agents.lab.evaluation.painting.workshop import Workshop
+    from agents.lab.evaluation.generation.evaluation import EvaluationRun
+    from agents.lab.evaluation.generation.pool import GenerationPool
+    from agents.lab.evaluation.generation.scope import relocated, scope
     from agents.lab.profiling.machine import usual_jobs
     from streams import catalogs
 
@@ -97,8 +97,8 @@ def evaluate(
     reference = reproduction.read(against) if against else None  # a wrong file is reported before an hour of generating
     catalog = relocated(catalogs.load(name), models)
     wanted = scope(catalog, models, seed, count, is_quick=quick, threads=threads, stream=stream)
-    workshop = Workshop(report / ".cache", jobs=jobs or usual_jobs(), threads=threads)
-    study = Examination(wanted, workshop).run()
+    pool = GenerationPool(report / ".cache", jobs=jobs or usual_jobs(), threads=threads)
+    study = EvaluationRun(wanted, pool).run()
     resamples = QUICK_RESAMPLES if quick else RESAMPLES
     summary = _save(study, report, resamples, json.loads(notes.read_text()) if notes else {})
     _save_run(study, report, time.monotonic() - begun)

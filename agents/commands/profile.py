@@ -18,7 +18,7 @@ from streams.commands.options import FILE_IN, FOLDER
 from streams.shipped import INFRA
 
 if TYPE_CHECKING:
-    from agents.lab.evaluation.painting.sweeps import Asked
+    from agents.lab.evaluation.generation.sweeps import SeededPrompts
     from agents.lab.profiling.run import Found, Wanted
     from planner.catalog.model import Catalog
     from planner.catalog.profile import Profile
@@ -128,7 +128,7 @@ def profile(
     if context.invoked_subcommand is not None:
         return
     obj: LazySettings = context.obj
-    from agents.lab.evaluation.painting.scope import relocated
+    from agents.lab.evaluation.generation.scope import relocated
     from agents.lab.profiling.cascade_table import Choice
     from agents.lab.profiling.machine import usual_jobs
     from agents.lab.profiling.run import Wanted, run
@@ -154,7 +154,7 @@ def profile(
         models=models,
         seed=seed,
         scorer=scorer,
-        is_painting=not no_quality,
+        is_generating=not no_quality,
         threads=threads,
         budget_s=budget,
     )
@@ -194,11 +194,11 @@ def _batches(text: str) -> tuple[int, ...]:
     return tuple(sorted(sizes | {1}))
 
 
-def _asked(file: pathlib.Path | None, seed: int, count: int, stream: str) -> "Asked":
+def _asked(file: pathlib.Path | None, seed: int, count: int, stream: str) -> "SeededPrompts":
     """Prompts with seeds: of a stream of the tiny world, or the first lines of a file."""
     from dataclasses import replace
 
-    from agents.lab.evaluation.painting.scope import fresh
+    from agents.lab.evaluation.generation.scope import fresh
     from agents.lab.world.stream import STREAMS
     from schemas.errors import PochadeError
 
@@ -221,7 +221,7 @@ def _save(wanted: "Wanted", found: "Found", folder: pathlib.Path, named: str) ->
     if _has_caching(file):
         click.echo("its caching was measured before, and is left out: repeat `pochade profile --reuse`", err=True)
     file.write_text(render(measured, provenance(), found.missing))
-    if found.painted:
+    if found.generated:
         save_table(wanted, found, folder / f"{named}-quality.npz")
     return measured
 

@@ -87,9 +87,9 @@ def swept(
 
     Raises PochadeError where there are no measurements to sweep.
     """
-    from agents.lab.evaluation.painting.workshop import progress_bar
+    from agents.lab.evaluation.generation.pool import progress_bar
     from agents.lab.profiling.cascade_sweep import sweep
-    from agents.lab.profiling.cascade_table import offered, remarks, table_of, with_table
+    from agents.lab.profiling.cascade_table import of_catalog_cascades, remarks, table_of, with_table
     from agents.lab.profiling.machine import provenance
     from schemas.errors import PochadeError
     from streams.catalogs import read_profile
@@ -102,7 +102,7 @@ def swept(
         task = bar.add_task("sweeping", total=None)
         seen = sweep(catalog, profile, prompts, lambda pair: bar.update(task, description=f"sweeping {pair}"))
         bar.update(task, description="choosing rows")
-        mine = offered(seen, catalog)
+        mine = of_catalog_cascades(seen, catalog)
         if not mine.settings:
             raise PochadeError(
                 f"nothing to sweep in {file}: it has no cascade whose drafts were judged and whose levels are both"

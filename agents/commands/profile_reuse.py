@@ -60,7 +60,7 @@ def profile_reuse(
 
     `levels`: names; none: all that can be measured. `kept`: the folder of finished parts. Raises PochadeError.
     """
-    from agents.lab.evaluation.painting.workshop import Workshop
+    from agents.lab.evaluation.generation.pool import GenerationPool
     from agents.lab.profiling.machine import provenance
     from agents.lab.profiling.reuse.file import with_caching
     from agents.lab.profiling.reuse.study import Judges, Wanted, levels_to_measure, measure
@@ -78,7 +78,7 @@ def profile_reuse(
         stream=STREAMS[stream], tolerance=tolerance, threads=threads,
     )  # fmt: skip
     judges = Judges(Scorer.load(models / "scorer"), FactReader().compare)
-    found = measure(wanted, Workshop(kept, jobs=jobs, threads=threads), judges, provenance())
+    found = measure(wanted, GenerationPool(kept, jobs=jobs, threads=threads), judges, provenance())
     target.file.parent.mkdir(parents=True, exist_ok=True)
     target.file.write_text(with_caching(target.text, found, target.file.name))
     if target.table:
@@ -105,8 +105,8 @@ def _report(found: "dict[str, CachingMeasurement]") -> None:
 
 
 def _draw(level: str, profile: "CachingMeasurement", beside: pathlib.Path) -> pathlib.Path:
-    from agents.lab.profiling.reuse.plot import drawn
+    from agents.lab.profiling.reuse.plot import svg_plot
 
     file = beside.with_name(f"{beside.stem}-{level}-reuse.svg")
-    file.write_text(drawn(level, profile))
+    file.write_text(svg_plot(level, profile))
     return file

@@ -92,16 +92,16 @@ def train(
 ) -> None:
     from rich.console import Console
 
-    from agents.lab.training.board import Board
-    from agents.lab.training.crew import Places
     from agents.lab.training.ledger import Ledger
+    from agents.lab.training.progress import ProgressDisplay
+    from agents.lab.training.runner import Resources
     from agents.lab.training.session import run
     from streams.shipped import MODELS
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     at_once = processes or min(SIDE_BY_SIDE, cores)
-    places = Places(processes=at_once, threads=max(1, cores // at_once), device=device)
+    resources = Resources(processes=at_once, threads=max(1, cores // at_once), device=device)
     folders = Folders(work=work, models=models or (MODELS if scale == 1 else work / "models"))
-    with Board(Console(), scale) as board:
-        run(target, Ledger(folders, seed, scale), places, board, again=again)
+    with ProgressDisplay(Console(), scale) as display:
+        run(target, Ledger(folders, seed, scale), resources, display, again=again)
     click.echo(f"{target}: trained; models are in {folders.models}, parts and logs in {folders.work}")

@@ -19,7 +19,7 @@ from agents.reuse.phrases import Action, All, Described, Element, Link, NounPhra
 from agents.reuse.words import Kind, Word
 from planner.reuse.facts import ONE, SOME, PromptFacts, Relation, Thing
 
-_CARRIED: Final = frozenset({"with", "hold"})
+_HOLDING: Final = frozenset({"with", "hold"})
 _CONTAINING: Final = frozenset({"in", "on", "at", "from", "through", "across", "along", "of", "down", "up", "made"})
 
 
@@ -214,7 +214,7 @@ class Relater:
         self._pending = (subjects, name.removesuffix("without") or "without", name == "without")
 
     def _subjects(self, name: str) -> tuple[int, ...]:
-        """Who a relation is of; nobody yet at the beginning of a prompt."""
+        """The subjects of a relation; none yet at the beginning of a prompt."""
         if self._last is None:
             return ()
         if self._of_all:
@@ -237,7 +237,7 @@ class Relater:
         return bool(node.lacks or node.place) or any(relation.subject == at for relation in self._relations)
 
     def _owner(self, at: int) -> int:
-        """Who wears it, if it is worn; what it is a part of."""
+        """The wearer of a thing that is worn, or what the thing is a part of."""
         node = self._nodes[at]
         while node.subject is not None and (
             node.by == "of" or (node.by == "with" and node.phrase.noun in lexicon.WORN)
@@ -246,7 +246,7 @@ class Relater:
         return at
 
     def _actor(self, at: int) -> int:
-        """Who does what follows: what is worn, stands still or is a place does nothing."""
+        """The actor of the action that follows: nothing that is worn, stands still or is a place acts."""
         at = self._owner(at)
         node = self._nodes[at]
         while node.subject is not None and (
@@ -334,7 +334,7 @@ class Relater:
         self.praise |= phrase.praise
         phrase = self._without_times(phrase)
         known = self._known(phrase)
-        if known is not None and not self._passive and self._meet_again(at, phrase, known):
+        if known is not None and not self._passive and self._relate_known(at, phrase, known):
             return
         if self._passive:
             subjects, self._passive = self._passive, ()
@@ -360,7 +360,7 @@ class Relater:
                 self._relate((node,), "of", owner)
                 self._last = node
                 return
-            if name == "in" and phrase.noun in ("hand", "arm") and phrase.is_owned and self._is_held(subjects):
+            if name == "in" and phrase.noun in ("hand", "arm") and phrase.is_owned and self._are_in_hand(subjects):
                 return
             if is_negated and phrase.is_negated:
                 self.doubts.add("negation")
@@ -430,8 +430,8 @@ class Relater:
             seen.add(at)
         return at
 
-    def _meet_again(self, at: int, phrase: NounPhrase, known: int) -> bool:
-        """Relate what is known already; False where this is no place for it."""
+    def _relate_known(self, at: int, phrase: NounPhrase, known: int) -> bool:
+        """Relate a thing that is known already; False where no relation to it can begin."""
         if self._pending is not None:
             subjects, name, is_negated = self._pending
             if is_negated or known in subjects or not subjects:
@@ -453,14 +453,14 @@ class Relater:
         self._is_clause_start = False
         return True
 
-    def _is_held(self, things: tuple[int, ...]) -> bool:
-        """Whether things are held by the one whose hand it is, and if so, say so: "with a sword in his hand"."""
-        if not all(self._nodes[each].by in _CARRIED for each in things):
+    def _are_in_hand(self, things: tuple[int, ...]) -> bool:
+        """Whether things are in their owner's hand ("with a sword in his hand"); if so, the relation becomes "hold"."""
+        if not all(self._nodes[each].by in _HOLDING for each in things):
             return False
         for at in things:
             self._nodes[at].by = "hold"
             self._relations = [
-                each._replace(name="hold") if each.object == at and each.name in _CARRIED else each
+                each._replace(name="hold") if each.object == at and each.name in _HOLDING else each
                 for each in self._relations
             ]
         return bool(things)
@@ -649,7 +649,7 @@ class Relater:
         if len(self._roots) != 1 or setting.subjects != (self._roots[0],):
             return False
         later = self._relations[setting.relations :]
-        return all(each.subject == self._roots[0] and each.name in _CARRIED for each in later)
+        return all(each.subject == self._roots[0] and each.name in _HOLDING for each in later)
 
 
 def _with_lists(elements: list[Element]) -> list[Element]:

@@ -434,7 +434,7 @@ def _without_beginning(words: list[Word], styles: set[str]) -> list[Word]:
 _STYLE_WORDS: Final = (
     lexicon.MEDIA | lexicon.BESIDE_MEDIA | lexicon.PRAISE | lexicon.MEDIUM_TRAITS | {"portrait", "close-up"}
 )
-_MADE: Final = lexicon.MEDIA | lexicon.PRAISE | lexicon.MEDIUM_TRAITS | {"portrait", "close-up"}
+_MEDIUM_WORDS: Final = lexicon.MEDIA | lexicon.PRAISE | lexicon.MEDIUM_TRAITS | {"portrait", "close-up"}
 _OBJECTS_TOO: Final = frozenset(
     {"pencil", "lens", "film", "canvas", "ink", "poster", "light", "lights", "crayon", "charcoal"}
 )
@@ -451,7 +451,7 @@ def _is_style(clause: Sequence[Word]) -> bool:
         return True
     if spelled[0] in ("a", "an", "one", "the") and spelled[-1] in _OBJECTS_TOO:
         return False
-    return all(word in _STYLE_WORDS for word in spelled) and any(word in _MADE for word in spelled)
+    return all(word in _STYLE_WORDS for word in spelled) and any(word in _MEDIUM_WORDS for word in spelled)
 
 
 def _is_beside_style(clause: Sequence[Word]) -> bool:
@@ -479,7 +479,7 @@ def _without_ending(clause: list[Word], styles: set[str]) -> list[Word]:
             raw in ("in", "by", "on", "as")
             and clause[at].kind in (Kind.PREPOSITION, Kind.NEUTRAL)
             and _is_style(clause[at:])
-            and (raw == "by" or set(_spelled(clause[at:])) & (_MADE - _NOT_ENDING))
+            and (raw == "by" or set(_spelled(clause[at:])) & (_MEDIUM_WORDS - _NOT_ENDING))
         ):
             if raw == "by" and (clause[at - 1].kind is Kind.VERB or clause[at - 1].raw.endswith("ed")):
                 continue

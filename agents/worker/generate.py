@@ -250,7 +250,7 @@ class Generator:
         if pictures is None:
             metrics.DEAD_WORK.labels(ROLE).inc(len(wanted))
             return []
-        painted = GenerationTimes(started, now_ms(), len(wanted))
+        times = GenerationTimes(started, now_ms(), len(wanted))
         rest = iter(zip(pictures.images, pictures.latents, strict=True))
         shares = [list(islice(rest, each.how.n)) for each in wanted]
         alive = [(each, own) for each, own in zip(wanted, shares, strict=True) if not self._is_dead(each.job)]
@@ -259,7 +259,7 @@ class Generator:
         for each in wanted:
             if self._reuse is not None and each.decision is not None:
                 self._reuse.count(each.decision)
-        return [record for each, own in alive for record in self._store(each, own, painted)]
+        return [record for each, own in alive for record in self._store(each, own, times)]
 
     def _started(self, wanted: Wanted, at_ms: int) -> Outgoing:
         job, how = wanted.job, wanted.how
@@ -274,15 +274,15 @@ class Generator:
         return job.classified.request.request_id in self._ended
 
     def _store(
-        self, wanted: Wanted, made: Sequence[tuple[Image, Latent | None]], painted: GenerationTimes
+        self, wanted: Wanted, made: Sequence[tuple[Image, Latent | None]], times: GenerationTimes
     ) -> list[Outgoing]:
         taken, job, decision = wanted.taken, wanted.job, wanted.decision
         first, *more = [self._pictures.keep(job.job_id, picture) for picture, _ in made]
         latent = made[0][1] if self._stores_latent(wanted) else None
         tenant = job.classified.request.tenant
         image = ImageGenerated(
-            job=job, image=first, worker_id=self._worker_id, batch=painted.batch, attempt=wanted.attempt,
-            started_ms=painted.started_ms, generated_ms=painted.generated_ms, stored_ms=now_ms(), more=tuple(more),
+            job=job, image=first, worker_id=self._worker_id, batch=times.batch, attempt=wanted.attempt,
+            started_ms=times.started_ms, generated_ms=times.generated_ms, stored_ms=now_ms(), more=tuple(more),
             refine_from_step=wanted.how.refine_from_step if wanted.latent is None else 0,
             reuse=None if decision is None else described(decision, wanted.how.steps),
             latent=None if latent is None else self._pictures.keep_latent(latent_name(tenant, job.job_id), latent),

@@ -31,7 +31,7 @@ class WorkerState:
     state: str = "starting"
     variant: Variant | None = None
     plan_version: int = 0
-    painted: int = 0
+    generated: int = 0
     detail: str = ""
     in_hand_ms: float = 0.0  # what the jobs taken will take
     logic: WorkerLogic | None = None  # of the variant that is served; None: none yet
@@ -89,7 +89,7 @@ class Heart:
         variant = me.variant.name if me.variant else ""
         heartbeat = Heartbeat(
             worker_id=me.worker_id, state=state, variant=variant, plan_version=me.plan_version, sent_ms=now_ms(),
-            partitions=self._partitions(), generated=me.painted, detail=me.detail,
+            partitions=self._partitions(), generated=me.generated, detail=me.detail,
             reuse=me.reuse.health() if me.reuse is not None else None,
         )  # fmt: skip
         self._producer.send(

@@ -44,15 +44,15 @@ class WorkerImages:
         with self._waits():
             time.sleep(seconds)
 
-    def keep(self, name: str, picture: Image.Image) -> ImageRef:
+    def keep(self, name: str, image: Image.Image) -> ImageRef:
         """Store an image as PNG. An outage of the store is waited out in place, however long; the watchdog bounds each
         try."""
-        data = _png(picture)
+        data = _png(image)
         put = tenacity.retry(retry=tenacity.retry_if_exception_type(StoreUnavailable), wait=BACKOFF, sleep=self._sleep)(
             self._store.put
         )
         return ImageRef(
-            uri=put(name, data), sha256=hashlib.sha256(data).hexdigest(), width=picture.width, height=picture.height,
+            uri=put(name, data), sha256=hashlib.sha256(data).hexdigest(), width=image.width, height=image.height,
             bytes=len(data),
         )  # fmt: skip
 
@@ -96,16 +96,16 @@ class WorkerImages:
 
 def _opened(uri: str, data: bytes, size: tuple[int, int]) -> Image.Image:
     try:
-        with Image.open(io.BytesIO(data)) as picture:
-            if picture.size != size:
-                told = "{} x {} px, not {} x {}".format(*picture.size, *size)
+        with Image.open(io.BytesIO(data)) as image:
+            if image.size != size:
+                told = "{} x {} px, not {} x {}".format(*image.size, *size)
                 raise NoDraft("size", f"{uri} has {told}")
-            return picture.convert("RGB")
+            return image.convert("RGB")
     except (OSError, SyntaxError, ValueError) as error:  # what PIL raises for bytes that are not an image
         raise NoDraft("broken", f"{uri} does not decode: {error}") from error
 
 
-def _png(picture: Image.Image) -> bytes:
+def _png(image: Image.Image) -> bytes:
     out = io.BytesIO()
-    picture.save(out, "PNG")
+    image.save(out, "PNG")
     return out.getvalue()

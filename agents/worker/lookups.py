@@ -124,14 +124,14 @@ class Lookups:
             _Asked(each, lookup) for each, lookup in zip(sought, firsts, strict=True) if isinstance(lookup, Lookup)
         ]
         if asked and space is not None:
-            self._look_up(asked, terms, space, began_ms)
+            self._search_all(asked, terms, space, began_ms)
         answers = iter(asked)
         return [
             Begun(first) if isinstance(first, FullRun) else Begun((each := next(answers)).decision, each.latent)
             for first in firsts
         ]
 
-    def _look_up(self, asked: Sequence[_Asked], terms: Terms, space: LatentSpace, began_ms: float) -> None:
+    def _search_all(self, asked: Sequence[_Asked], terms: Terms, space: LatentSpace, began_ms: float) -> None:
         try:
             vectors = self._key.embed([each.sought.job.prompt for each in asked]).tolist()
         except Exception:  # whatever a model raises: no store is to blame

@@ -129,7 +129,7 @@ class Worker:
         source = JobSource(self._settings, variant.name)
         logic = self._logic_of(variant)
         self._me.source, self._me.logic = source, logic
-        painter = Generator(
+        generator = Generator(
             self._me.worker_id, engine, variant, self._store, self._ended, self._settings.worker.max_attempts,
             note=self._producer.send, judged_ms=self._judged_ms, waits=self._waits, logic=logic,
             reuse=self._me.reuse,
@@ -138,14 +138,14 @@ class Worker:
             self._become("ready", variant)
             while not stopping.is_set():
                 with self._turns:
-                    is_over = self._serve_once(variant, source, painter)
+                    is_over = self._serve_once(variant, source, generator)
                 if is_over:
                     break
         finally:
             self._me.source, self._me.logic = None, None
             source.close()
 
-    def _serve_once(self, variant: Variant, source: JobSource, painter: Generator) -> bool:
+    def _serve_once(self, variant: Variant, source: JobSource, generator: Generator) -> bool:
         """Do one window of work; return True when the plan wants another variant here and this one may be left."""
         wanted = self._wanted()
         moves = wanted is not None and wanted.name != variant.name
@@ -153,26 +153,26 @@ class Worker:
             return True
         plan = self._plans.plan
         most = plan.batch.get(variant.name, 1) if plan else 1
-        taken = source.take(painter.logic.max_jobs(most), POLL_MS / 1000)
+        taken = source.take(generator.logic.max_jobs(most), POLL_MS / 1000)
         self._trouble = ""  # the group answered
         if not taken:
             return moves and self._is_stable() and source.is_empty()  # the last one leaves an empty topic
-        batches, self._me.in_hand_ms = painter.logic.begin(taken, most)
+        batches, self._me.in_hand_ms = generator.logic.begin(taken, most)
         self._me.state = worker.working_state(moves)
         self._me.watchdog.begin()
         self._heart.beat_now()
         try:
-            self._generate(taken, batches, source, painter)
+            self._generate(taken, batches, source, generator)
         finally:
             self._me.watchdog.end()
         self._me.in_hand_ms, self._me.state = 0.0, worker.idle_state(moves)
-        self._me.painted += len(taken)
-        painter.logic.end()
+        self._me.generated += len(taken)
+        generator.logic.end()
         self._heart.beat_now()
         return False
 
     def _generate(
-        self, window: Sequence[Taken], batches: Sequence[Sequence[Taken]], source: JobSource, painter: Generator
+        self, window: Sequence[Taken], batches: Sequence[Sequence[Taken]], source: JobSource, generator: Generator
     ) -> None:
         """Generate each batch in a call, while images of the one before are sent; commit when all is acknowledged."""
         source.begin(window)
@@ -181,7 +181,7 @@ class Worker:
         try:
             for batch in batches:
                 with log_context.serving(*(taken.record for taken in batch), plan_version=self._me.plan_version):
-                    on_their_way += [(record, self._producer.send(record)) for record in painter.answer(batch)]
+                    on_their_way += [(record, self._producer.send(record)) for record in generator.answer(batch)]
             for record, future in on_their_way:
                 self._deliver(record, future)
         except Exception:  # a client's trouble: what a job is to blame for, the worker has answered

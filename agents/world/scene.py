@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SceneObject:
-    """One thing in the picture."""
+    """One thing in the image."""
 
     shape: str  # a key of words.SHAPES
     colour: str  # a key of words.COLOURS
@@ -19,7 +19,7 @@ class Scene:
     """What a caption states."""
 
     objects: tuple[SceneObject, ...]  # in the order the caption names them
-    background: str | None  # a key of words.BACKGROUNDS; None: not stated, painted plain
+    background: str | None  # a key of words.BACKGROUNDS; None: not stated, a plain one
     caption: str
     absent: str | None = None  # a shape that must not be seen
 

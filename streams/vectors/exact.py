@@ -41,7 +41,7 @@ from streams.vectors.port import (
 from streams.vectors.row_text import as_row, as_text
 
 POLL_S = 0.01
-LINES_BETWEEN_LOOKS = 64  # at the clock, while a file is read
+LINES_BETWEEN_CLOCK_CHECKS = 64  # at the clock, while a file is read
 DEAD_LINES = 1000  # that a file may have, beside as many as there are rows
 
 NO_SCOPE = -2
@@ -133,7 +133,7 @@ class ExactVectorStore:
             self._table = None
         for number, line in enumerate(file.new_lines(), 1):
             self._apply(line)
-            if number % LINES_BETWEEN_LOOKS == 0 and time.monotonic() > until_s:
+            if number % LINES_BETWEEN_CLOCK_CHECKS == 0 and time.monotonic() > until_s:
                 raise VectorsUnavailable(f"{file.path} has more new rows than can be read in time: later calls go on")
 
     def _write(self, lines: Sequence[Line]) -> None:

@@ -1,4 +1,4 @@
-"""What painting an evaluation's prompts has shown: plain arrays, from which everything else here is computed.
+"""What the images of an evaluation's prompts have shown: plain arrays, from which everything else here is computed.
 
 n prompts throughout; a prompt has the same row everywhere. Scores and benefits are higher where light is good enough.
 """
@@ -19,11 +19,11 @@ RESERVED = ORACLE, RANDOM, HYBRID = "oracle", "random", "hybrid"  # rankers that
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Level:
-    """One level's pictures of all prompts."""
+    """One level's images of all prompts."""
 
     quality: np.ndarray  # [n] 1 where all facts that the prompt states hold, else 0
     facts: np.ndarray  # [n] share of those facts that hold, 0..1
-    cost_ms: float  # of one picture at batch size 1
+    cost_ms: float  # of one image at batch size 1
     features: np.ndarray | None = None  # [n, d] the scorer's, for FID
     missed: np.ndarray | None = None  # bool [n, kinds of world.facts.KINDS]
 
@@ -46,7 +46,7 @@ class Classifier:
 class Judged:
     """A discriminator's scores."""
 
-    light: np.ndarray  # [n] of the light level's pictures
+    light: np.ndarray  # [n] of the light level's images
     heavy: np.ndarray | None = None  # [n] of the heavy level's
 
 
@@ -64,18 +64,18 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sweep:
-    """The heavy model started at step K from a picture or a latent, for several K; m of the n prompts."""
+    """The heavy model started at step K from an image or a latent, for several K; m of the n prompts."""
 
     rows: np.ndarray  # [m] int, which prompts
     k: np.ndarray  # [p] int, rising
-    cost_share: np.ndarray  # [p] of painting blank with the same model; a draft that was painted anyway is not counted
+    cost_share: np.ndarray  # [p] of generating from noise with the same model; the draft's own cost is not counted
     quality: np.ndarray  # [p, m]
     facts: np.ndarray  # [p, m] share of the facts that hold
-    blank_quality: np.ndarray  # [m] the same model and noise, painted from step 0
+    blank_quality: np.ndarray  # [m] the same model and noise, generated from step 0
     blank_facts: np.ndarray  # [m]
 
     def where(self, prompts: np.ndarray) -> "Sweep":
-        """The same of the prompts for which bool [n] holds."""
+        """The part of this sweep over the prompts for which bool [n] holds."""
         keep = prompts[self.rows]
         return Sweep(
             rows=self.rows[keep],
@@ -90,7 +90,7 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Evaluation:
-    """Everything painted and scored. Raises PochadeError where shapes, ranges or names do not fit together."""
+    """Everything generated and scored. Raises PochadeError where shapes, ranges or names do not fit together."""
 
     prompts: tuple[str, ...]
     seed: int
@@ -103,7 +103,7 @@ class Evaluation:
     paint_over: Mapping[str, Sweep] = field(
         default_factory=dict
     )  # variant -> sweep, over the main pair; as shipped first
-    chosen_k: int | None = None  # for paint-over, chosen on other prompts
+    chosen_k: int | None = None  # for refinement, chosen on other prompts
     reuse: Mapping[str, Sweep] = field(default_factory=dict)  # variant -> sweep over the nearest stored prompt
     stream: str = "standard"  # a key of world.stream.STREAMS
 
@@ -127,8 +127,8 @@ class Evaluation:
             self._check_pair(name, pair)
         for name, sweep in (*self.paint_over.items(), *self.reuse.items()):
             self._check_sweep(name, sweep)
-        if self.chosen_k is not None and (not self.paint_over or self.chosen_k not in self.shipped_paint_over.k):
-            raise PochadeError(f"chosen_k must be one of the painted steps: got {self.chosen_k}")
+        if self.chosen_k is not None and (not self.paint_over or self.chosen_k not in self.shipped_refinement.k):
+            raise PochadeError(f"chosen_k must be one of the swept steps: got {self.chosen_k}")
 
     @property
     def main(self) -> Pair:
@@ -136,8 +136,8 @@ class Evaluation:
         return next(iter(self.pairs.values()))
 
     @property
-    def shipped_paint_over(self) -> Sweep:
-        """The way of painting over that cascades use."""
+    def shipped_refinement(self) -> Sweep:
+        """The sweep of the refinement that cascades use."""
         return next(iter(self.paint_over.values()))
 
     def _check_classifier(self, name: str, classifier: Classifier) -> None:

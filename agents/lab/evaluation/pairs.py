@@ -49,7 +49,7 @@ def figures(evaluation: Evaluation, pair: Pair, how: Resampling) -> dict[str, An
 
 
 def _in_facts(evaluation: Evaluation, pair: Pair, how: Resampling) -> dict[str, Any]:
-    """The rankers again, where a picture counts for the share of its facts that hold."""
+    """The rankers again, where an image counts for the share of its facts that hold."""
     found = merits(evaluation, pair, how, by_facts=True)
     return {
         "random_quality_at_half": found.curve(RANDOM)[HALF].value,
@@ -77,7 +77,7 @@ def _curve(found: Merits, name: str) -> dict[str, list[float]]:
 
 
 def _hybrid(found: Merits, pair: Pair) -> dict[str, Any]:
-    """Whom it is made of, and how it compares with the better of them."""
+    """The hybrid's two rankers, and how it compares with the better of them."""
     chosen = (pair.hybrid.prompt, pair.hybrid.image)
     better = max(chosen, key=lambda name: np.nan_to_num(found.recovery(name).value, nan=-np.inf))
     return {
@@ -90,7 +90,7 @@ def _hybrid(found: Merits, pair: Pair) -> dict[str, Any]:
 
 
 def _judged(evaluation: Evaluation, pair: Pair, name: str, judged: Judged) -> dict[str, Any]:
-    """How well the scores tell right pictures from wrong ones, and whether they mean what they say."""
+    """How well the scores tell right images from wrong ones, and whether they mean what they say."""
     right = evaluation.levels[pair.light].is_right
     out: dict[str, Any] = {"auc_right_light": auc(judged.light, right), "auc_right_heavy": None}
     if judged.heavy is not None:

@@ -21,7 +21,7 @@ from schemas.errors import PochadeError
 
 # prompts; by simulation, equal samples of which .93 are all right are told to differ in 10 % of cases where one has 48
 # prompts, in 44 % where it has 12
-FEW = 200
+MIN_PROMPTS = 200
 
 About = tuple[str, str]  # a figure's name, and what it is of: another pair's, or another K's, is another figure
 
@@ -96,7 +96,7 @@ class _Sizes(NamedTuple):
     """On how many prompts the figures of an evaluation rest."""
 
     prompts: int
-    swept: int  # painted over
+    swept: int  # refined
 
 
 def _sizes(summary: Mapping[str, Any]) -> _Sizes:
@@ -114,13 +114,17 @@ def doubts(reference: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
     """What a reader of the comparison should know: why figures are missing or intervals are not what they say."""
     told = []
     if reference.get("seed") == here.get("seed"):
-        told.append("both painted the same prompts: figures differ by less than their intervals say; take another seed")
+        told.append(
+            "both generated the same prompts: figures differ by less than their intervals say; take another seed"
+        )
     asked, here_asked = reference.get("stream"), here.get("stream")
     if asked != here_asked:
         told.append(f"the prompts are of two streams, {asked} and {here_asked}: that alone makes figures differ")
     fewest = min(reference.get("prompts", 0), here.get("prompts", 0))
-    if fewest < FEW:
-        told.append(f"of {fewest} prompts intervals are too narrow, and more figures differ by chance: take {FEW}")
+    if fewest < MIN_PROMPTS:
+        told.append(
+            f"of {fewest} prompts intervals are too narrow, and more figures differ by chance: take {MIN_PROMPTS}"
+        )
     odd = dict(_figures(reference)).keys() ^ dict(_figures(here)).keys()
     if names := sorted({name for name, _ in odd}):
         told.append(f"not compared, as only one has them or they are of something else: {', '.join(names)}")

@@ -1,4 +1,4 @@
-"""An evaluation on disk, so that its report can be drawn again without painting.
+"""An evaluation on disk, so that its report can be rendered again without generating images.
 
 A folder with `observations.json`, the tree with everything that is not an array, and `observations.npz`, the arrays
 under the names by which the tree refers to them.

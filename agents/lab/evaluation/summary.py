@@ -72,11 +72,11 @@ def summarise(evaluation: Evaluation, how: Resampling, notes: Mapping[str, str] 
 
 
 def _sweeps(evaluation: Evaluation, kind: str, how: Resampling) -> dict[str, Any]:
-    """Each variant's rows, and for painting over also those of the drafts that had a fact wrong."""
+    """Each variant's rows, and for refinement also those of the drafts that had a fact wrong."""
     named = dict(evaluation.paint_over if kind == "paint_over" else evaluation.reuse)
     if kind == "paint_over" and named:
         wrong = ~evaluation.levels[evaluation.main.light].is_right
-        named["bad drafts only"] = evaluation.shipped_paint_over.where(wrong)
+        named["bad drafts only"] = evaluation.shipped_refinement.where(wrong)
     return {
         name: {"blank": sweeps.blank(sweep, how), "points": sweeps.points(sweep, evaluation.hardness, how)}
         for name, sweep in named.items()
@@ -84,7 +84,7 @@ def _sweeps(evaluation: Evaluation, kind: str, how: Resampling) -> dict[str, Any
 
 
 def _shipped(variants: dict[str, Any]) -> list[dict[str, Any]]:
-    """The rows of the first variant; none where nothing was painted."""
+    """The rows of the first variant; none where nothing was generated."""
     rows: list[dict[str, Any]] = next(iter(variants.values()))["points"] if variants else []
     return rows
 

@@ -15,8 +15,8 @@ from agents.lab.evaluation.statistics.intervals import proportion
 from agents.lab.evaluation.statistics.levels import best_shares, cost_ratio, dominated
 from schemas.errors import Unknown
 
-PAINT_OVER_LOSS = 0.03
-LIGHT_LEAST, LIGHT_MOST = 0.40, 0.60  # so that there is something to win, and light still worth asking
+MAX_REFINEMENT_LOSS = 0.03
+LIGHT_MIN, LIGHT_MAX = 0.40, 0.60  # so that there is something to win, and light still worth asking
 MIDDLE_ABOVE_LIGHT, HEAVY_ABOVE_MIDDLE, HEAVY = 0.15, 0.05, 0.86
 CLASS_SHARE = 0.60  # of prompts with one best choice: above it, a classifier that says nothing else is hard to beat
 GAIN_LOW = 0.02  # of quality above blind choice at equal cost
@@ -33,18 +33,18 @@ class Verdict:
     got: float | None
     met: bool
     ci: tuple[float, float] | None = None
-    why: str | None = None  # why a number was not reached, in the words of who tried
+    why: str | None = None  # why a number was not reached, in the words of those who tried
 
 
 def verdicts(
     evaluation: Evaluation, pairs: Sequence[Mapping[str, Any]], paint_over: list[dict[str, Any]]
 ) -> list[Verdict]:
-    """From the pairs' parts of evaluate.json (`pairs.figures`), the main one first, and the shipped paint-over's rows.
+    """From the pairs' parts of evaluate.json (`pairs.figures`), the main one first, and the shipped refinement's rows.
 
     A second pair has the same heavy level, and a light one that stands between the two of the main pair.
     """
     main, strong = pairs[0], pairs[1] if len(pairs) > 1 else None
-    return [*_levels(evaluation, main, strong), *_rankers(main), *_paint_over(paint_over, evaluation.chosen_k)]
+    return [*_levels(evaluation, main, strong), *_rankers(main), *_refinement_verdicts(paint_over, evaluation.chosen_k)]
 
 
 def explained(found: Iterable[Verdict], notes: Mapping[str, str]) -> list[Verdict]:
@@ -82,8 +82,8 @@ def _levels(evaluation: Evaluation, main: Mapping[str, Any], strong: Mapping[str
     return [
         _verdict(
             f"{names['light']}: quality",
-            f"{LIGHT_LEAST:.2f} to {LIGHT_MOST:.2f}", light, "value", "ci",
-            lambda got: LIGHT_LEAST <= got <= LIGHT_MOST,
+            f"{LIGHT_MIN:.2f} to {LIGHT_MAX:.2f}", light, "value", "ci",
+            lambda got: LIGHT_MIN <= got <= LIGHT_MAX,
         ),
         *_middle(strong, light["value"]),
         _at_least(f"{names['heavy']}: quality", HEAVY, heavy),
@@ -96,7 +96,7 @@ def _levels(evaluation: Evaluation, main: Mapping[str, Any], strong: Mapping[str
 
 
 def _middle(strong: Mapping[str, Any] | None, light: float) -> list[Verdict]:
-    """Of the strong light level, which stands between the two of the main pair; none where the catalog has none."""
+    """Verdicts on the strong light level, between the two of the main pair; none where the catalog has none."""
     if strong is None:
         return []
     names = strong["pair"]
@@ -136,11 +136,15 @@ def _gain(kind: str, ranker: Mapping[str, Any]) -> Verdict:
     )  # fmt: skip
 
 
-def _paint_over(rows: list[dict[str, Any]], chosen_k: int | None) -> list[Verdict]:
+def _refinement_verdicts(rows: list[dict[str, Any]], chosen_k: int | None) -> list[Verdict]:
     row: Mapping[str, Any] = next((row for row in rows if row["k"] == chosen_k), {})
     return [
         _at_least(
-            "paint over at the chosen K: quality above blank", -PAINT_OVER_LOSS, row, "above_blank", "above_blank_ci"
+            "paint over at the chosen K: quality above blank",
+            -MAX_REFINEMENT_LOSS,
+            row,
+            "above_blank",
+            "above_blank_ci",
         ),
         _at_most("paint over at the chosen K: share of the work", WORK_SHARE, row, "cost_share"),
     ]

@@ -1,7 +1,7 @@
 """Every setting of a pair's router, discriminator and start step, and what each makes of the measured prompts.
 
 A setting: prompts from a hardness theta on go straight to heavy; of the others' drafts those with a confidence below
-tau are painted again, from step K of heavy over the draft. Source: HADIS 3.2, offline sweep; steps are ours.
+tau are generated again, from step K of heavy over the draft. Source: HADIS 3.2, offline sweep; steps are ours.
 """
 
 import itertools
@@ -17,7 +17,7 @@ from planner.catalog.profile import Profile
 from planner.catalog.prompt_table import PromptTable
 
 HARDNESS = tuple(at / 20 for at in range(21))
-DEFERRED = tuple(at / 20 for at in range(21))  # shares of light's pictures below the thresholds that are tried
+DEFERRED = tuple(at / 20 for at in range(21))  # shares of light's images below the thresholds that are tried
 
 
 class Setting(NamedTuple):
@@ -28,26 +28,26 @@ class Setting(NamedTuple):
     threshold: float  # tau
     straight: float  # r, share of requests
     deferred: float  # d, share of the drafts
-    cost_ms: float  # expected painting and judging time of a request, batch 1
+    cost_ms: float  # expected generating and judging time of a request, batch 1
     path_ms: float  # of the longest way that a request can take
     prompts: int  # of the smallest of its parts
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Grounds:
-    """The measured prompts that both levels of a pair painted and whose drafts were judged."""
+    """The measured prompts that both levels of a pair generated and whose drafts were judged."""
 
     bands: np.ndarray  # int [n], of hardness
     widths: np.ndarray  # [b] of the bands: their share of the reference prompts, 0 where none lies in a band here
     hardness: np.ndarray  # [n]
     confidence: np.ndarray  # [n]
     light: np.ndarray  # [n] quality
-    heavy: np.ndarray  # [n] on a blank
-    change: dict[int, np.ndarray]  # K -> [n] what beginning there adds; nan where it was not painted
+    heavy: np.ndarray  # [n] from noise
+    change: dict[int, np.ndarray]  # K -> [n] what beginning there adds; nan where it was not generated
 
 
 def is_judged(pair: Pair, prompts: PromptTable) -> bool:
-    """Whether a discriminator's confidences in `pair.light`'s pictures and both levels' qualities were measured."""
+    """Whether a discriminator's confidences in `pair.light`'s images and both levels' qualities were measured."""
     return _judged(pair) in _columns(prompts) and {pair.light, pair.heavy} <= set(prompts.levels)
 
 
@@ -60,7 +60,9 @@ def known(pair: Pair, prompts: PromptTable) -> np.ndarray:
 def grounds(pair: Pair, profile: Profile, prompts: PromptTable, rows: np.ndarray) -> Grounds:
     """What the prompts of bool [n] show of a pair that `is_judged`."""
     light, heavy = prompts.of(pair.light), prompts.of(pair.heavy)
-    is_first = prompts.judged[0] == f"{_judged(pair)} > {pair.heavy}"  # of whose heavy level the steps were painted
+    is_first = (
+        prompts.judged[0] == f"{_judged(pair)} > {pair.heavy}"
+    )  # only the first pair's heavy level has start steps
     change = {int(k): np.full(len(light), np.nan) for k in prompts.over_k} if is_first else {}
     for at, one in enumerate(change.values()):
         one[prompts.over_rows] = prompts.over_quality[:, at] - heavy[prompts.over_rows]
@@ -90,7 +92,7 @@ def settings(pair: Pair, catalog: Catalog, found: Grounds) -> Iterator[tuple[Set
     """Each setting with its values [n]: what each prompt adds to the quality of all answers.
 
     A prompt counts for its band, a band for its width. What a start step changes rests on the prompts that it was
-    painted for, and is added to what a blank gives: the same prompts on both differ far less than other prompts would.
+    generated for, and is added to the value from noise: the same prompts on both differ far less than others would.
     """
     weight = _weights(found, np.ones(len(found.bands), bool))
     thresholds = sorted({0.0, 1.0, *np.quantile(found.confidence, DEFERRED[1:-1]).round(4).tolist()})
@@ -102,16 +104,16 @@ def settings(pair: Pair, catalog: Catalog, found: Grounds) -> Iterator[tuple[Set
         values = weight * np.where(straight | again, found.heavy, found.light)
         for step in _steps(found, again):
             change = found.change[step] if step else np.zeros(len(again))
-            painted = ~np.isnan(change)
-            added = _weights(found, painted) * np.where(again & painted, np.nan_to_num(change), 0)
+            generated = ~np.isnan(change)
+            added = _weights(found, generated) * np.where(again & generated, np.nan_to_num(change), 0)
             shares = float(weight @ straight), float(weight @ again)
-            parts = [straight, again & painted, ~(straight | again)]
+            parts = [straight, again & generated, ~(straight | again)]
             way = pair._replace(refine_from_step=step)
             yield _setting(way, catalog, (hardness, threshold), shares, parts), values + added
 
 
 def _steps(found: Grounds, again: np.ndarray) -> Sequence[int]:
-    """A blank, and each step that was painted in every band there is."""
+    """Steps to begin at: 0, which is noise, and each step that was generated in every band there is."""
     bands = set(found.bands.tolist())
     known = [k for k, one in found.change.items() if set(found.bands[~np.isnan(one)].tolist()) == bands]
     return [0, *known] if again.any() else [0]

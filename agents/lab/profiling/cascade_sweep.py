@@ -22,10 +22,10 @@ class Sweep:
 
     settings: tuple[Setting, ...]
     values: np.ndarray  # [settings, n]: what each prompt adds to the quality of all answers
-    strata: np.ndarray  # int [n]: 2 x band, and 1 more where start steps were painted
+    strata: np.ndarray  # int [n]: 2 x band, and 1 more where start steps were generated
     widths: np.ndarray  # [b] of the bands
     pruned: dict[str, str]  # level -> the rule that leaves it out
-    unjudged: tuple[Pair, ...]  # not swept, as nobody judged the pictures
+    unjudged: tuple[Pair, ...]  # not swept, as nobody judged the images
 
     @property
     def quality(self) -> np.ndarray:
@@ -38,7 +38,7 @@ class Sweep:
         return tuple(float(q / w) if w > 0 else None for q, w in zip(sums, self.widths, strict=True))
 
     def of(self, chosen: Sequence[int]) -> "Sweep":
-        """The same with some of the settings."""
+        """This sweep with the settings of these rows only."""
         picked = tuple(self.settings[at] for at in chosen)
         return Sweep(picked, self.values[list(chosen)], self.strata, self.widths, self.pruned, self.unjudged)
 
@@ -46,7 +46,7 @@ class Sweep:
 def sweep(catalog: Catalog, profile: Profile, prompts: PromptTable, tell: Callable[[str], object]) -> Sweep:
     """Every setting of every pair of levels, quicker to slower, that no rule of HADIS 3.2 drops.
 
-    `tell` is told each pair as its turn comes.
+    `tell` is called with each pair as its turn comes.
     """
     dropped = pruned(
         Candidate(name, run_ms(catalog.level(name), 1), level.quality)
@@ -107,7 +107,7 @@ def optimism(seen: Sweep, sure: float, seed: int) -> float | None:
 
 
 def intervals(seen: Sweep, how: Resampling) -> list[Estimate]:
-    """Of each setting's quality: the prompts are drawn again, bands keep their widths."""
+    """Intervals of each setting's quality, by resampling prompts within bands of fixed widths."""
     if not len(seen.settings):
         return []
     bands = seen.strata // 2
@@ -154,7 +154,7 @@ def _half(strata: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _only(seen: Sweep, prompts: np.ndarray) -> Sweep:
-    """The same on some of the prompts, bool [n], which stand for their strata."""
+    """The sweep on some of the prompts, bool [n], reweighted to stand for their strata."""
     counts, left = np.bincount(seen.strata), np.bincount(seen.strata[prompts], minlength=int(seen.strata.max()) + 1)
     scale = np.divide(counts, left, out=np.zeros(len(counts)), where=left > 0)[seen.strata[prompts]]
     values = seen.values[:, prompts] * scale

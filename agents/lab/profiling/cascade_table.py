@@ -14,7 +14,7 @@ from schemas.wire_names import field_name
 from streams.parsing.profile import parse
 
 SURE = 1.0  # standard errors by which a row must be better than any cheaper one
-FEW = 30  # prompts
+MIN_PROMPTS = 30
 
 
 class Choice(NamedTuple):
@@ -24,8 +24,8 @@ class Choice(NamedTuple):
     resampling: Resampling = Resampling(seed=1)
 
 
-def offered(seen: Sweep, catalog: Catalog) -> Sweep:
-    """The settings of the cascades that the catalog offers."""
+def of_catalog_cascades(seen: Sweep, catalog: Catalog) -> Sweep:
+    """The settings of the catalog's own cascades."""
     pairs = {(pair.light, pair.heavy) for pair in catalog.cascades}
     return seen.of([at for at, s in enumerate(seen.settings) if (s.pair.light, s.pair.heavy) in pairs])
 
@@ -65,13 +65,13 @@ def with_table(text: str, table: SweptTable, file: str) -> str:
 def remarks(seen: Sweep, catalog: Catalog, table: SweptTable) -> list[str]:
     """What to know before trusting it: lines for people."""
     told = [f"{level} is left out of all pairs: {rule} (HADIS 3.2)" for level, rule in seen.pruned.items()]
-    told += [f"{p.light} then {p.heavy} is not swept: nobody judged {p.light}'s pictures" for p in seen.unjudged]
-    few = [at + 1 for at, row in enumerate(table.rows) if row.prompts < FEW]
+    told += [f"{p.light} then {p.heavy} is not swept: nobody judged {p.light}'s images" for p in seen.unjudged]
+    few = [at + 1 for at, row in enumerate(table.rows) if row.prompts < MIN_PROMPTS]
     if few:
-        told.append(f"rows {_listed(few)} rest on fewer than {FEW} prompts in one of their parts")
+        told.append(f"rows {_listed(few)} rest on fewer than {MIN_PROMPTS} prompts in one of their parts")
     if table.optimism is not None:
         told.append(f"rows chosen so on half of the prompts are worth {table.optimism:.4f} less on the other half")
-    mine = offered(seen, catalog).settings
+    mine = of_catalog_cascades(seen, catalog).settings
     others = {s.pair._replace(refine_from_step=0) for s in best_of(seen, table.sure)} - {
         s.pair._replace(refine_from_step=0) for s in mine
     }

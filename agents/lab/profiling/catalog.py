@@ -30,7 +30,7 @@ def snippet(profile: Profile) -> str:
 
 
 def updated(text: str, profile: Profile) -> str:
-    """The catalog's text with the measured fields replaced, and the steps chosen for the cascades that paint over.
+    """The catalog's text with the measured fields replaced, and the steps chosen for the cascades that refine.
 
     Raises PochadeError for a level or discriminator that the text has no table for.
     """

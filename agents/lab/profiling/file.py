@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from agents.lab.evaluation.generation.orders import GeneratedImages
 from agents.lab.evaluation.observations import Sweep
-from agents.lab.evaluation.painting.painting import Painted
 from agents.lab.profiling.classes import class_arrays
 from agents.lab.profiling.rounds import Measured
 from agents.lab.profiling.run import CascadeFound, Found, Wanted
@@ -28,10 +28,11 @@ def profile_of(wanted: Wanted, found: Found) -> Profile:
     return Profile(
         catalog=wanted.catalog.name,
         seed=wanted.seed,
-        prompts=len(wanted.asked.prompts) if wanted.is_painting else 0,
+        prompts=len(wanted.asked.prompts) if wanted.is_generating else 0,
         bands=BANDS,
         levels={
-            name: _level(measured, found.painted.get(name), found.hardness) for name, measured in found.measured.items()
+            name: _level(measured, found.generated.get(name), found.hardness)
+            for name, measured in found.measured.items()
         },
         cascades=tuple(_cascade(cascade, found.hardness) for cascade in found.cascades),
         reuse={level: _starts(swept, found.hardness) for level, swept in found.reuse.items()},
@@ -47,7 +48,7 @@ def render(profile: Profile, provenance: Mapping[str, Any], notes: Sequence[str]
 
 
 def save_table(wanted: Wanted, found: Found, file: Path) -> None:
-    """Write what every judged level made of each prompt, for `planner.catalog.prompt_table`."""
+    """Write the quality of every judged level on each prompt, for `planner.catalog.prompt_table`."""
     n, nothing = len(wanted.asked.prompts), np.full(len(wanted.asked.prompts), np.nan)
     swept = next((c.sweep for c in found.cascades if c.sweep is not None), None)
     quality, facts, cost_ms = _levels(found, n)
@@ -78,10 +79,10 @@ def write_table(arrays: Mapping[str, np.ndarray], file: Path) -> None:
 
 
 def _levels(found: Found, n: int) -> tuple[list[np.ndarray], list[np.ndarray], dict[str, float]]:
-    """Quality and share of facts [n] of each level, and level -> ms; reuse levels are nan where none was painted."""
-    quality = [painted.quality for painted in found.painted.values()]
-    facts = [painted.facts for painted in found.painted.values()]
-    cost_ms = {name: found.measured[name].calls[1].ms for name in found.painted}
+    """Quality and share of facts [n] of each level, and level -> ms; reuse levels are nan where none was generated."""
+    quality = [generated.quality for generated in found.generated.values()]
+    facts = [generated.facts for generated in found.generated.values()]
+    cost_ms = {name: found.measured[name].calls[1].ms for name in found.generated}
     for level, swept in found.reuse.items():
         for k, share, some_quality, some_facts in zip(
             swept.k, swept.cost_share, swept.quality, swept.facts, strict=True
@@ -94,7 +95,7 @@ def _levels(found: Found, n: int) -> tuple[list[np.ndarray], list[np.ndarray], d
 
 
 def deferral(confidence: np.ndarray) -> tuple[DeferralPoint, ...]:
-    """f(t) at 21 thresholds: the share of pictures with a confidence [n] below t; at 1 all. Empty for no picture."""
+    """f(t) at 21 thresholds: the share of images with a confidence [n] below t; at 1 all. Empty for no image."""
     known = confidence[~np.isnan(confidence)]
     if not len(known):
         return ()
@@ -104,8 +105,8 @@ def deferral(confidence: np.ndarray) -> tuple[DeferralPoint, ...]:
     )
 
 
-def _level(measured: Measured, painted: Painted | None, hardness: np.ndarray) -> LevelProfile:
-    is_judged = painted is not None and not np.isnan(painted.quality).all()
+def _level(measured: Measured, generated: GeneratedImages | None, hardness: np.ndarray) -> LevelProfile:
+    is_judged = generated is not None and not np.isnan(generated.quality).all()
     return LevelProfile(
         latency_ms={batch: round(call.ms, 2) for batch, call in measured.calls.items()},
         spread_ms={batch: round(call.high_ms - call.low_ms, 2) for batch, call in measured.calls.items()},
@@ -114,9 +115,9 @@ def _level(measured: Measured, painted: Painted | None, hardness: np.ndarray) ->
         cold_load_ms=round(measured.cold_load_ms, 1),
         memory_bytes=measured.memory_bytes,
         cuda_bytes=measured.cuda_bytes,
-        quality=round(float(np.nanmean(painted.quality)), 4) if painted is not None and is_judged else None,
-        quality_by_band=_by_band(painted.quality, hardness) if painted is not None and is_judged else (),
-        facts=_mean(painted.facts) if painted is not None else None,
+        quality=round(float(np.nanmean(generated.quality)), 4) if generated is not None and is_judged else None,
+        quality_by_band=_by_band(generated.quality, hardness) if generated is not None and is_judged else (),
+        facts=_mean(generated.facts) if generated is not None else None,
     )
 
 

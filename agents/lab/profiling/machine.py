@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Any
 
 _VERSIONS = ("pochade", "torch", "diffusers", "transformers", "numpy")
-_MOST_JOBS = 4  # beyond it two models' memory a process costs more than the time is worth
+_MAX_JOBS = 4  # beyond it two models' memory a process costs more than the time is worth
 
 
 def usual_jobs() -> int:
-    """Processes that paint: as many as cores on a CPU, up to four; one on CUDA."""
+    """Number of generating processes: as many as cores on a CPU, up to four; one on CUDA."""
     import torch
 
-    return 1 if torch.cuda.is_available() else max(1, min(_MOST_JOBS, os.cpu_count() or 1))
+    return 1 if torch.cuda.is_available() else max(1, min(_MAX_JOBS, os.cpu_count() or 1))
 
 
 def provenance() -> dict[str, Any]:
     """When, where and by which command something was measured."""
-    torch = sys.modules.get("torch")  # where nothing was painted with it, it is not loaded for its name
+    torch = sys.modules.get("torch")  # not imported only to name the device
     device = torch.cuda.get_device_name() if torch and torch.cuda.is_available() else ""
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -1,8 +1,8 @@
-"""How long a variant takes to load and to paint, and what memory it needs, measured in a process of its own.
+"""How long a variant takes to load and to generate images, and what memory it needs, measured in a process of its own.
 
 Which clock counts: "cpu" is this process's own time, and does not notice what else the machine does; it stands for the
-time on an idle core only where one thread paints. Everywhere else (CUDA, several threads, an engine that waits) it is
-"wall".
+time on an idle core only where one thread generates. Everywhere else (CUDA, several threads, an engine that waits) it
+is "wall".
 
 Speeds of a machine drift within minutes, by half and more where others share it. So levels are timed in turns, a few
 calls each, and a figure is the median over all turns: a slow minute falls upon every level, and their ratios hold.
@@ -23,7 +23,7 @@ import psutil
 from rich.progress import track
 
 from agents.engines import ENGINES, open_engine
-from agents.lab.evaluation.painting.painting import Order, paint_call
+from agents.lab.evaluation.generation.orders import Order, generate_images
 from planner.catalog.entries import Variant
 from schemas.errors import PochadeError
 
@@ -60,7 +60,7 @@ class Round:
     memory_bytes: int  # peak of the process above what it held with the libraries loaded
     cuda_bytes: int  # peak that torch allocated; 0 without CUDA
     calls: dict[int, list[Sample]]  # batch size -> calls
-    failed: dict[int, str]  # batch size -> why it could not be painted: memory
+    failed: dict[int, str]  # batch size -> why it could not be generated: memory
 
 
 def measure(variant: Variant, batches: Sequence[int], threads: int, budget_s: float) -> Round:
@@ -68,7 +68,7 @@ def measure(variant: Variant, batches: Sequence[int], threads: int, budget_s: fl
 
     Raises:
         EngineFailed: the variant cannot be loaded.
-        PochadeError: not even one picture could be painted.
+        PochadeError: not even one image could be generated.
     """
     begun = time.perf_counter()
     importlib.import_module(ENGINES[variant.engine])
@@ -83,12 +83,12 @@ def measure(variant: Variant, batches: Sequence[int], threads: int, budget_s: fl
     calls, failed = dict[int, list[Sample]](), dict[int, str]()
     for batch in sorted(batches):
         try:
-            calls[batch] = list(samples(partial(paint_call, engine, usual_order(variant, batch)), budget_s))
+            calls[batch] = list(samples(partial(generate_images, engine, usual_order(variant, batch)), budget_s))
         except RuntimeError as error:  # torch's word for no memory, and larger batches need more
             failed[batch] = str(error).splitlines()[0]
             break
     if not calls:
-        raise PochadeError(f"level {variant.name!r} paints no picture here: {failed}")
+        raise PochadeError(f"level {variant.name!r} generates no image here: {failed}")
     return Round(
         cold_load_ms=cold_load_ms,
         load_ms=load_ms,
@@ -100,7 +100,7 @@ def measure(variant: Variant, batches: Sequence[int], threads: int, budget_s: fl
 
 
 def usual_order(variant: Variant, batch: int) -> Order:
-    """`batch` pictures on a blank, painted for their time alone."""
+    """An order of `batch` images from noise, generated only to time it."""
     return Order(variant=variant, prompts=("a red heart above a blue star",) * batch, seeds=tuple(range(batch)))
 
 

@@ -8,8 +8,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from agents.lab.evaluation.painting.painting import Order
-from agents.lab.evaluation.painting.workshop import progress_bar
+from agents.lab.evaluation.generation.orders import Order
+from agents.lab.evaluation.generation.pool import progress_bar
 from agents.lab.profiling.profiling import REPEATS, WARM_UP, Round, Sample, Timing, clock_of, measure, timing
 from planner.catalog.entries import Variant, run_ms
 
@@ -26,7 +26,7 @@ class Measured:
     memory_bytes: int
     cuda_bytes: int
     calls: dict[int, Timing]  # batch size -> one call
-    failed: dict[int, str]  # batch size -> why it could not be painted: memory
+    failed: dict[int, str]  # batch size -> why it could not be generated: memory
 
 
 def time_levels(
@@ -71,7 +71,7 @@ def together(rounds: Sequence[Round], clock: str) -> Measured:
 
 
 def _expected_ms(variant: Variant, batches: Sequence[int], budget_s: float) -> float:
-    """Of one round."""
+    """Predicted ms of one round of calls and loads."""
     calls = (WARM_UP + REPEATS) * sum(run_ms(variant, batch) for batch in batches)
     return min(calls, 1000 * budget_s * len(batches) / ROUNDS) + 2 * variant.load_ms + 5000
 

@@ -7,12 +7,20 @@ from pathlib import Path
 import numpy as np
 
 from agents.engines import CannotRefine
+from agents.lab.evaluation.generation.orders import GeneratedImages, Order
+from agents.lab.evaluation.generation.pool import GenerationPool, work_ms
+from agents.lab.evaluation.generation.quality import CLIP
+from agents.lab.evaluation.generation.rankers import Rankers, find, per_prompt_ms
+from agents.lab.evaluation.generation.sweeps import (
+    SeededPrompts,
+    nearest,
+    order,
+    refinement_orders,
+    step_shares,
+    steps_to_try,
+    sweep,
+)
 from agents.lab.evaluation.observations import Sweep
-from agents.lab.evaluation.painting.painting import Order, Painted
-from agents.lab.evaluation.painting.quality import CLIP
-from agents.lab.evaluation.painting.rankers import Rankers, find, per_prompt_ms
-from agents.lab.evaluation.painting.sweeps import Asked, nearest, order, over_orders, step_shares, steps_to_try, sweep
-from agents.lab.evaluation.painting.workshop import Workshop, work_ms
 from agents.lab.evaluation.statistics.intervals import Resampling
 from agents.lab.evaluation.statistics.sweeps import choose_k
 from agents.lab.profiling.classes import classes_by_strategy
@@ -21,7 +29,7 @@ from agents.world.layout import SIZE
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog, Pair
 
-SWEPT = 300  # prompts that are painted from every step
+SWEPT = 300  # prompts that are generated from every step
 NEAREST = "nearest stored prompt"
 
 
@@ -31,17 +39,17 @@ class Wanted:
 
     catalog: Catalog
     levels: tuple[str, ...]
-    asked: Asked  # calibration prompts
+    asked: SeededPrompts  # calibration prompts
     batches: tuple[int, ...]
     models: Path  # where the scorer lies
     seed: int
-    scorer: str = ""  # a CLIP for pictures whose facts cannot be read; "": they are not judged
-    is_painting: bool = True  # False: times and memory only
+    scorer: str = ""  # a CLIP for images whose facts cannot be read; "": they are not judged
+    is_generating: bool = True  # False: times and memory only
     threads: int = 1
     budget_s: float = 60.0  # for the repeats of one batch size
 
     def judge_of(self, variant: Variant) -> str:
-        """Who judges its pictures; "": nobody."""
+        """What judges the variant's images, as in quality.judge; "": nothing does."""
         if self.scorer:
             return CLIP + self.scorer
         return "facts" if (variant.width, variant.height) == (SIZE, SIZE) else ""
@@ -52,7 +60,7 @@ class CascadeFound:
     """One cascade on the calibration prompts."""
 
     pair: Pair
-    confidence: np.ndarray | None  # [n] in light's pictures
+    confidence: np.ndarray | None  # [n] in light's images
     confidence_ms: float
     sweep: Sweep | None
     chosen_k: int
@@ -63,7 +71,7 @@ class Found:
     """Everything measured."""
 
     measured: dict[str, Measured]
-    painted: dict[str, Painted]  # level -> its pictures of the calibration prompts, where somebody judges them
+    generated: dict[str, GeneratedImages]  # level -> its images of the calibration prompts, where they are judged
     cascades: tuple[CascadeFound, ...]
     reuse: dict[str, Sweep]
     hardness: np.ndarray  # [n]
@@ -75,19 +83,21 @@ def run(wanted: Wanted, folder: Path, jobs: int) -> Found:
     """Measure what is not measured yet. Raises EngineFailed where a level cannot be loaded."""
     variants = [wanted.catalog.level(name) for name in wanted.levels]
     measured = time_levels(variants, wanted.batches, folder, threads=wanted.threads, budget_s=wanted.budget_s)
-    if not wanted.is_painting:
-        return Found(measured=measured, painted={}, cascades=(), reuse={}, hardness=np.zeros(0), missing=())
-    study = _Study(wanted, Workshop(folder, jobs=jobs, threads=wanted.threads), find(wanted.catalog, wanted.models))
+    if not wanted.is_generating:
+        return Found(measured=measured, generated={}, cascades=(), reuse={}, hardness=np.zeros(0), missing=())
+    study = _Study(
+        wanted, GenerationPool(folder, jobs=jobs, threads=wanted.threads), find(wanted.catalog, wanted.models)
+    )
     return study.found(measured)
 
 
 class _Study:
-    """What levels and cascades make of the calibration prompts, under way."""
+    """The generation and judging of the calibration prompts by levels and cascades."""
 
-    def __init__(self, wanted: Wanted, workshop: Workshop, rankers: Rankers) -> None:
-        self._wanted, self._workshop, self._rankers = wanted, workshop, rankers
+    def __init__(self, wanted: Wanted, pool: GenerationPool, rankers: Rankers) -> None:
+        self._wanted, self._pool, self._rankers = wanted, pool, rankers
         self._pairs = [pair for pair in wanted.catalog.cascades if {pair.light, pair.heavy} <= set(wanted.levels)]
-        self._painted: dict[str, Painted] = {}
+        self._generated: dict[str, GeneratedImages] = {}
         self._shares: dict[str, dict[int, float]] = {}  # of those levels that are swept
         judged = rankers.judged(wanted.asked.prompts)
         self._hardness, self._classes = np.array([each.hardness for each in judged]), classes_by_strategy(judged)
@@ -99,10 +109,10 @@ class _Study:
         looked_at = [p.light for p in self._pairs if wanted.catalog.discriminator(p.discriminator).engine != "profile"]
         orders = {name: self._order(variants[name], wanted.asked) for name in (*judged, *looked_at)}
         later_ms = sum(_sweep_ms(variants[pair.heavy], wanted) for pair in self._pairs if pair.heavy in judged)
-        self._painted = self._workshop.paint(orders, later_ms)
+        self._generated = self._pool.generate(orders, later_ms)
         return Found(
             measured=measured,
-            painted={name: self._painted[name] for name in judged},
+            generated={name: self._generated[name] for name in judged},
             cascades=tuple(self._cascade(pair) for pair in self._pairs),
             reuse=self._reuse(self._pairs[0].heavy) if self._pairs else {},
             hardness=self._hardness,
@@ -110,24 +120,24 @@ class _Study:
             classes=self._classes,
         )
 
-    def _order(self, variant: Variant, asked: Asked) -> Order:
+    def _order(self, variant: Variant, asked: SeededPrompts) -> Order:
         return order(variant, asked, judged_by=self._wanted.judge_of(variant), threads=self._wanted.threads)
 
     def _cascade(self, pair: Pair) -> CascadeFound:
-        if pair.light not in self._painted:
-            self._rankers.missing.append(f"cascade from {pair.light}: nobody judges its pictures")
+        if pair.light not in self._generated:
+            self._rankers.missing.append(f"cascade from {pair.light}: nobody judges its images")
             return CascadeFound(pair=pair, confidence=None, confidence_ms=0.0, sweep=None, chosen_k=0)
-        pictures, prompts = self._painted[pair.light].pictures(), self._wanted.asked.prompts
+        images, prompts = self._generated[pair.light].images(), self._wanted.asked.prompts
         confidence, ms = None, 0.0
         if judge := self._rankers.discriminators.get(pair.discriminator):
-            confidence = self._rankers.confidences(pair.discriminator, list(pictures), prompts)
-            ms = per_prompt_ms(lambda text: judge([pictures[0]], [text]), prompts) if confidence is not None else 0.0
-        swept = self._swept(f"over {pair.light}", pair.heavy, pictures, self._rows(pair.heavy), is_fresh=True)
+            confidence = self._rankers.confidences(pair.discriminator, list(images), prompts)
+            ms = per_prompt_ms(lambda text: judge([images[0]], [text]), prompts) if confidence is not None else 0.0
+        swept = self._swept(f"over {pair.light}", pair.heavy, images, self._rows(pair.heavy), is_fresh=True)
         chosen = choose_k(swept, self._hardness, Resampling(seed=self._wanted.seed)) if swept is not None else None
         return CascadeFound(pair=pair, confidence=confidence, confidence_ms=ms, sweep=swept, chosen_k=chosen or 0)
 
     def _reuse(self, level: str) -> dict[str, Sweep]:
-        """The level begun from its picture of the nearest of the prompts that are not swept themselves."""
+        """Sweeps of the level begun from its image of the nearest prompt that is not swept itself."""
         rows = self._rows(level)
         others = np.setdiff1d(np.arange(len(self._wanted.asked.prompts)), rows)
         if self._rankers.scorer is None or not len(rows) or not len(others):
@@ -135,25 +145,25 @@ class _Study:
         embedded = self._rankers.scorer.embed_prompts(self._wanted.asked.prompts)
         stored = np.arange(len(embedded))
         stored[rows] = others[nearest(embedded[rows], embedded[others])]
-        swept = self._swept(NEAREST, level, self._painted[level].pictures()[stored], rows, is_fresh=False)
+        swept = self._swept(NEAREST, level, self._generated[level].images()[stored], rows, is_fresh=False)
         return {} if swept is None else {level: swept}
 
     def _rows(self, level: str) -> np.ndarray:
-        """int [m]: the prompts to be swept, the first that the level's pictures are judged on."""
-        if level not in self._painted:
+        """int [m]: the prompts to be swept, the first that the level's images are judged on."""
+        if level not in self._generated:
             return np.zeros(0, int)
-        return np.flatnonzero(~np.isnan(self._painted[level].quality))[: _swept_count(self._wanted)]
+        return np.flatnonzero(~np.isnan(self._generated[level].quality))[: _swept_count(self._wanted)]
 
-    def _swept(self, name: str, level: str, pictures: np.ndarray, rows: np.ndarray, *, is_fresh: bool) -> Sweep | None:
-        """Begun with pictures [n, h, w, 3]; None, and told, where that cannot be done or nobody could judge it."""
+    def _swept(self, name: str, level: str, images: np.ndarray, rows: np.ndarray, *, is_fresh: bool) -> Sweep | None:
+        """A sweep begun with images [n, h, w, 3]; None, with a line in `missing`, where it cannot be run or judged."""
         variant, asked = self._wanted.catalog.level(level), self._wanted.asked.at(rows)
         steps = steps_to_try(variant.steps)
-        if not len(rows) or not steps or pictures.shape[1:3] != (variant.height, variant.width):
+        if not len(rows) or not steps or images.shape[1:3] != (variant.height, variant.width):
             self._rankers.missing.append(f"{level} {name}: it has one step, another size, or nobody judges it")
             return None
         blank = self._order(variant, asked.with_fresh_noise() if is_fresh else asked)
         try:
-            found = self._workshop.paint({name: blank, **over_orders(name, blank, pictures[rows], steps)})
+            found = self._pool.generate({name: blank, **refinement_orders(name, blank, images[rows], steps)})
             if level not in self._shares:
                 self._shares[level] = step_shares(
                     variant, steps, threads=self._wanted.threads, budget_s=self._wanted.budget_s

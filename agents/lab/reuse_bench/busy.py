@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from multiprocessing.synchronize import Event
 from typing import Final
 
-from agents.lab.evaluation.painting.painting import opened, paint_call
+from agents.lab.evaluation.generation.orders import generate_images, opened
 from agents.lab.profiling.profiling import usual_order
 from planner.catalog.entries import Variant
 from schemas.errors import PochadeError
@@ -52,4 +52,4 @@ def generate_until(variant: Variant, begun: Event, ends: Event, parent: int) -> 
     engine, order = opened(variant, 1), usual_order(variant, 1)
     begun.set()
     while not ends.is_set() and os.getppid() == parent:
-        paint_call(engine, order)
+        generate_images(engine, order)

@@ -51,11 +51,11 @@ def other_tenants_lookups(
                     counts["hits"] += isinstance(decision, Reuse)
                     counts["unanswered"] += is_unanswered(decision)
                     advance(1)
-    return told(took, seed) | counts
+    return timing_leak(took, seed) | counts
 
 
-def told(took: np.ndarray, seed: int) -> dict[str, Any]:
-    """Return what times [pairs, 2] in ms tell of which lookup of a pair was of a stored prompt, the first column."""
+def timing_leak(took: np.ndarray, seed: int) -> dict[str, Any]:
+    """Return how well times [pairs, 2] in ms tell which lookup of a pair was of a stored prompt, the first column."""
     is_stored = np.tile([True, False], len(took))
 
     def statistic(rows: np.ndarray) -> np.ndarray:

@@ -5,9 +5,9 @@ from typing import Final
 
 import numpy as np
 
-from agents.lab.evaluation.painting.sweeps import Asked
+from agents.lab.evaluation.generation.sweeps import SeededPrompts
 from agents.lab.profiling.reuse.stream import draw_requests
-from agents.lab.world.junk import asked
+from agents.lab.world.free_form import asked
 from agents.lab.world.stream import STANDARD
 from agents.reuse.world_facts import find_caption
 
@@ -15,17 +15,17 @@ STORED, TIMED, COSTS, NOISE, OTHERS = range(5)  # draws of one seed that have no
 _BENCH: Final = 24  # keeps these draws apart from those of training, evaluation and profiles
 
 
-def repeating(seed: int, count: int) -> Asked:
+def repeating(seed: int, count: int) -> SeededPrompts:
     """Draw `count` requests in the order of time, some of which repeat or edit earlier ones."""
     return draw_requests(seed, count, STANDARD).asked
 
 
-def from_lines(prompts: Sequence[str], seed: int, count: int) -> Asked:
+def from_lines(prompts: Sequence[str], seed: int, count: int) -> SeededPrompts:
     """Return the first `count` prompts of a file. Those in which no caption of the world is found are not judged."""
     noise = np.random.default_rng([seed, _BENCH, NOISE])
     chosen = tuple(prompts[:count])
     found = [find_caption(prompt) for prompt in chosen]
-    return Asked(
+    return SeededPrompts(
         prompts=chosen,
         seeds=tuple(int(noise.integers(2**31)) for _ in chosen),
         captions=tuple(each.scene.caption if each else prompt for each, prompt in zip(found, chosen, strict=True)),

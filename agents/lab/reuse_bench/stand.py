@@ -134,8 +134,8 @@ class Stand:
         self._results += 1
         self._writer.write([record], self.terms)
 
-    def picture(self, image: ImageGenerated) -> np.ndarray:
-        """An image from the store: uint8 [h, w, 3]."""
+    def read_image(self, image: ImageGenerated) -> np.ndarray:
+        """Return an image from the store: uint8 [h, w, 3]."""
         with Image.open(io.BytesIO(self._place.store.get(image.image.uri))) as opened:
             return np.asarray(opened.convert("RGB"))
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from agents.lab.evaluation.painting.painting import batch_of
-from agents.lab.evaluation.painting.quality import judge
-from agents.lab.evaluation.painting.sweeps import Asked
+from agents.lab.evaluation.generation.orders import batch_of
+from agents.lab.evaluation.generation.quality import judge
+from agents.lab.evaluation.generation.sweeps import SeededPrompts
 from agents.lab.profiling.reuse.observed import Marks
 from agents.lab.reuse_bench.route import Route
 from agents.lab.reuse_bench.served import Served, misses_of
@@ -18,7 +18,7 @@ Advance = Callable[[int], object]
 """Told of so many images more that are done."""
 
 
-def serve_stream(place: Place, route: Route, asked: Asked, advance: Advance) -> Served:
+def serve_stream(place: Place, route: Route, asked: SeededPrompts, advance: Advance) -> Served:
     """Serve the requests in their order, every image entering the index before the next one is looked up.
 
     Raises PochadeError: a request failed, or a store is away.
@@ -34,7 +34,7 @@ def serve_stream(place: Place, route: Route, asked: Asked, advance: Advance) -> 
             assert image.reuse is not None, "the plan in force asks for reuse"
             reuse.append(image.reuse)
             if image.reuse.step:
-                begun[at] = stand.picture(image)
+                begun[at] = stand.read_image(image)
             stand.index(image)
             advance(1)
     rows = list(begun)
@@ -70,21 +70,21 @@ def _generated(
     place: Place, route: Route, captions: Sequence[str], requests: Sequence[Request], advance: Advance
 ) -> Marks:
     """What the images of requests are worth that begin from noise."""
-    pictures = list[np.ndarray]()
+    from_noise = list[np.ndarray]()
     with Stand(place, route, reuses=False) as stand:
         for images in in_batches(stand, requests, batch_of(route.variant)):
-            pictures += [_from_noise(stand, image) for image in images]
+            from_noise += [_from_noise(stand, image) for image in images]
             advance(len(images))
-    return _marks(route.variant, captions, pictures)
+    return _marks(route.variant, captions, from_noise)
 
 
 def _from_noise(stand: Stand, image: ImageGenerated) -> np.ndarray:
     assert image.reuse is None, "the plan in force asks for no reuse"
-    return stand.picture(image)
+    return stand.read_image(image)
 
 
-def _marks(variant: Variant, captions: Sequence[str], pictures: Sequence[np.ndarray]) -> Marks:
-    if not pictures:
+def _marks(variant: Variant, captions: Sequence[str], images: Sequence[np.ndarray]) -> Marks:
+    if not images:
         return Marks(np.zeros(0), np.zeros(0))
-    judged = judge("facts", variant, captions, np.stack(pictures))
+    judged = judge("facts", variant, captions, np.stack(images))
     return Marks(judged.quality, judged.facts)

@@ -1,1 +1,1 @@
-"""One module a step of training, each with `train(work, models, seed)`; `plan` lists them, `crew` runs them."""
+"""One module a step of training, each with `train(work, models, seed)`; `plan` lists them, `runner` runs them."""

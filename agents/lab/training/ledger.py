@@ -17,7 +17,7 @@ class Ledger:
 
     folders: Folders
     seed: int  # added to the seed of each step, a thousand at a time
-    scale: float  # share of the steps and pictures to train for
+    scale: float  # share of the steps and images to train for
 
     def seed_of(self, step: Step) -> int:
         return step.seed + 1000 * self.seed

@@ -45,7 +45,7 @@ def mixed_precision() -> torch.autocast:
 
 
 def set_scale(scale: float) -> None:
-    """From now on train for this share of all steps and pictures: a quick look at whether everything runs."""
+    """From now on train for this share of all steps and images: a quick look at whether everything runs."""
     global _scale
     if not 0 < scale <= 1:
         raise ValueError(f"scale must be above 0 and at most 1: got {scale}")
@@ -53,7 +53,7 @@ def set_scale(scale: float) -> None:
 
 
 def scaled(count: int, least: int = 2) -> int:
-    """How many of `count` pictures, prompts or repeats this process should take; the loop scales its steps itself."""
+    """How many of `count` images, prompts or repeats this process should take; the loop scales its steps itself."""
     return max(min(count, least), round(count * _scale))
 
 

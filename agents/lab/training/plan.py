@@ -36,7 +36,7 @@ class Step:
 
 
 _TEXT: Final = ("work/tokenizer", "work/text_encoder")
-_ENCODED: Final = ("work/vae", *_TEXT)  # what pictures and prompts are turned into numbers by
+_ENCODED: Final = ("work/vae", *_TEXT)  # what images and prompts are turned into numbers by
 _UNETS: Final = ("work/unet_XS", "work/unet_light", "work/unet_L", "work/unet_heavy")
 _LEVELS: Final = ("models/light", "models/middle", "models/heavy")
 

@@ -1,4 +1,4 @@
-"""One call of `pochade train`: what the target takes, the shipped parts, the crew, and the model cards at the end."""
+"""One call of `pochade train`: what the target takes, the shipped parts, the runner, and the model cards at the end."""
 
 import contextlib
 import fcntl
@@ -9,10 +9,10 @@ from types import FrameType
 from typing import Protocol
 
 from agents.lab.training.cards import cards
-from agents.lab.training.crew import Crew, Places, Watcher
 from agents.lab.training.ledger import Ledger
 from agents.lab.training.plan import steps_of
 from agents.lab.training.recipe import copy_parts, recipe
+from agents.lab.training.runner import Resources, Runner, Watcher
 from schemas.errors import PochadeError
 from streams.shipped import MODELS
 
@@ -28,7 +28,7 @@ class Stopped(PochadeError):
     """Broken off by a signal."""
 
 
-def run(target: str, ledger: Ledger, places: Places, reporter: Reporter, *, again: bool) -> None:
+def run(target: str, ledger: Ledger, resources: Resources, reporter: Reporter, *, again: bool) -> None:
     """Train a target, and write the notes and cards of what it made.
 
     Raises:
@@ -42,8 +42,8 @@ def run(target: str, ledger: Ledger, places: Places, reporter: Reporter, *, agai
         copy_parts(needed.copies, folders, reporter.say)
         own = frozenset(step.name for step in steps_of(target)) if again else frozenset()
         try:
-            with Crew(ledger, places, reporter) as crew:
-                crew.run(needed.steps, own)
+            with Runner(ledger, resources, reporter) as runner:
+                runner.run(needed.steps, own)
         except KeyboardInterrupt:
             raise Stopped("stopped; the same command goes on from the last checkpoints") from None
         cards.collect_notes(folders.work, folders.models)

@@ -1,7 +1,7 @@
-"""The fact checker: which of the facts a caption states hold in a picture.
+"""The fact checker: which of the facts a caption states hold in an image.
 
-It reads the picture by analysis: nearest background, then for each layout the sprites that explain the pixels best,
-then the things found are matched to the things stated. About 5 ms a picture.
+It reads the image by analysis: nearest background, then for each layout the sprites that explain the pixels best,
+then the things found are matched to the things stated. About 5 ms an image.
 """
 
 import math
@@ -46,18 +46,18 @@ class FactReport:
         return sum(fact.holds for fact in self.facts) / len(self.facts) if self.facts else math.nan
 
 
-def check(caption: str, picture: np.ndarray, style: Style = POSTER) -> FactReport:
-    """Facts of `caption` in `picture`, uint8 [48, 48, 3], drawn in a style.
+def check(caption: str, image: np.ndarray, style: Style = POSTER) -> FactReport:
+    """Facts of `caption` in `image`, uint8 [48, 48, 3], drawn in a style.
 
-    Shape, colour, size and place of a thing are judged on one and the same thing in the picture, so a red star and a
+    Shape, colour, size and place of a thing are judged on one and the same thing in the image, so a red star and a
     blue heart do not pass for a blue star and a red heart.
     """
     scene = parse(caption)
-    return FactReport(()) if scene is None else compare(scene, read(picture, style))
+    return FactReport(()) if scene is None else compare(scene, read(image, style))
 
 
 def compare(scene: Scene, reading: Reading) -> FactReport:
-    """Facts of a scene in what a picture was read to show."""
+    """Facts of a scene in what an image was read to show."""
     facts: list[Fact] = []
     matched = _match(scene.objects, reading.found)
     for number, (stated, found) in enumerate(zip(scene.objects, matched, strict=True), start=1):
@@ -72,7 +72,7 @@ def compare(scene: Scene, reading: Reading) -> FactReport:
 
 
 def misses(scene: Scene, reading: Reading) -> frozenset[str]:
-    """Which kinds of fact of a scene fail in what a picture was read to show.
+    """Which kinds of fact of a scene fail in what an image was read to show.
 
     count: a thing is missing, or something else is there too. shape, colour: of the things that are there, one has
     another. binding: all stated shapes and colours are there, but not on the same things. size: a thing has another.

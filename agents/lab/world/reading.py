@@ -1,4 +1,4 @@
-"""Read a picture of the tiny world back: its background, and which sprite of which colour stands where."""
+"""Read an image of the tiny world back: its background, and which sprite of which colour stands where."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +16,7 @@ _SEARCH: Final = 2  # px around a slot: one more than the renderer's jitter
 _ALIKE: Final = 0.74  # least overlap (soft intersection over union) of a sprite with the pixels it explains
 _VISIBLE: Final = 40.0  # colour distance (0..442) from which a pixel is not background
 _NOISE: Final = 0.15  # share of a thing's contrast under which a difference is noise
-_JUNK: Final = 24  # px, beyond the found sprites, that may differ from the background
+_MAX_UNEXPLAINED: Final = 24  # px, beyond the found sprites, that may differ from the background
 _BACKGROUND_TOLERANCE: Final = 40.0  # colour distance of a typical empty pixel
 _COLOUR_TOLERANCE: Final = 100.0
 _SHAPES: Final = tuple(SHAPES)
@@ -25,7 +25,7 @@ _BACKGROUNDS: Final = tuple(BACKGROUND_RGB)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A thing seen in a picture; an unclear shape or colour is None."""
+    """A thing seen in an image; an unclear shape or colour is None."""
 
     slot: str
     size: str  # a key of words.SIZES; "": the usual size of its slot
@@ -36,7 +36,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a picture shows."""
+    """What an image shows."""
 
     background: str | None  # "plain" for the grey of no stated background; None if it is none of the known ones
     found: tuple[Found, ...]
@@ -56,11 +56,11 @@ class _Fit:
     contrast: float
 
 
-def read(picture: np.ndarray, style: Style = POSTER) -> Reading:
-    """Read a uint8 [48, 48, 3] picture drawn in a style."""
-    if picture.shape != (SIZE, SIZE, 3):
-        raise ValueError(f"a picture of the tiny world is {SIZE} x {SIZE} x 3: got {picture.shape}")
-    pixels = picture.astype(np.float32)
+def read(image: np.ndarray, style: Style = POSTER) -> Reading:
+    """Read a uint8 [48, 48, 3] image drawn in a style."""
+    if image.shape != (SIZE, SIZE, 3):
+        raise ValueError(f"a picture of the tiny world is {SIZE} x {SIZE} x 3: got {image.shape}")
+    pixels = image.astype(np.float32)
     name, empty = _nearest_background(pixels, style)
     distance = np.sqrt(((pixels - empty) ** 2).sum(-1))
     fits = {slot: _fit(distance, slot) for slot in SLOTS}
@@ -70,7 +70,7 @@ def read(picture: np.ndarray, style: Style = POSTER) -> Reading:
     rest = distance > 1.5 * _VISIBLE
     for _, fit in seen:
         rest[_window(fit.top, fit.left, fit.size, 1)] &= ~_grown(fit.shape, fit.size)[_inside(fit)]
-    return Reading(name, found, int(rest.sum()) <= _JUNK)
+    return Reading(name, found, int(rest.sum()) <= _MAX_UNEXPLAINED)
 
 
 def _nearest_background(pixels: np.ndarray, style: Style) -> tuple[str | None, np.ndarray]:
@@ -134,7 +134,7 @@ def _cover(distance: np.ndarray, contrast: float | np.ndarray) -> np.ndarray:
 
 
 def _explained(distance: np.ndarray, fits: list[_Fit]) -> float:
-    """How well the sprites of a layout cover what is visible: soft intersection over union of the whole picture."""
+    """How well the sprites of a layout cover what is visible: soft intersection over union of the whole image."""
     scale = np.full((SIZE, SIZE), 4 * _VISIBLE, np.float32)
     for fit in fits:  # a pink thing on grey stands out less than a black one beside it
         scale[_window(fit.top, fit.left, fit.size, 1)] = max(fit.contrast, _VISIBLE)
@@ -172,7 +172,7 @@ def _window(top: int, left: int, size: int, margin: int) -> tuple[slice, slice]:
 
 
 def _inside(fit: _Fit) -> tuple[slice, slice]:
-    """The part of a sprite with 1 px margin that lies on the picture."""
+    """The part of a sprite with 1 px margin that lies on the image."""
     y0, x0, full = fit.top - 1, fit.left - 1, fit.size + 2
     return (
         slice(max(0, -y0), full - max(0, y0 + full - SIZE)),

@@ -1,4 +1,4 @@
-"""Scene -> picture: flat sprites on a softly graded background, jittered by a pixel, in one of the styles."""
+"""Scene -> image: flat sprites on a softly graded background, jittered by a pixel, in one of the styles."""
 
 from functools import cache
 from typing import Final
@@ -20,14 +20,14 @@ def background(name: str | None, style: str = POSTER.name) -> np.ndarray:
     """float32 [48, 48, 3] in 0..255; None is the plain grey of a caption that states no background."""
     top, bottom, band = STYLES[style].ground_tones[name or "plain"]
     ramp = np.linspace(0, 1, SIZE, dtype=np.float32)[:, None, None]
-    picture = np.broadcast_to(top + (bottom - top) * ramp, (SIZE, SIZE, 3)).copy()
-    picture[SIZE - BAND :] = band
-    picture.setflags(write=False)
-    return picture
+    image = np.broadcast_to(top + (bottom - top) * ramp, (SIZE, SIZE, 3)).copy()
+    image[SIZE - BAND :] = band
+    image.setflags(write=False)
+    return image
 
 
 @cache
-def painted(shape: str, colour: str, size: int, style: str = POSTER.name) -> tuple[np.ndarray, np.ndarray]:
+def sprite_pixels(shape: str, colour: str, size: int, style: str = POSTER.name) -> tuple[np.ndarray, np.ndarray]:
     """(alpha [n, n, 1], pixels [n, n, 3] in 0..255) of one sprite; details are a darker tone of its colour."""
     how, masks = STYLES[style], sprite(shape, size)
     flat = how.colours[colour] * (1 - how.stripes * (np.arange(size) % 2))[:, None, None].astype(np.float32)
@@ -52,27 +52,27 @@ def _edge(alpha: np.ndarray) -> np.ndarray:
 
 def render(scene: Scene, rng: np.random.Generator, style: Style = POSTER) -> np.ndarray:
     """uint8 [48, 48, 3]; the scene decides everything but the jitter of each thing, and a colour it leaves open."""
-    picture = background(scene.background, style.name).copy()
+    image = background(scene.background, style.name).copy()
     offsets = rng.integers(-JITTER, JITTER + 1, (len(scene.objects), 2))
     for thing, (down, right) in zip(scene.objects, offsets, strict=True):
         size = sides(thing.slot)[thing.size]
         y, x = CENTRES[thing.slot]
         top, left = y - size // 2 + down, x - size // 2 + right
-        alpha, pixels = painted(thing.shape, _colour(thing, rng), size, style.name)
-        patch = picture[top : top + size, left : left + size]
+        alpha, pixels = sprite_pixels(thing.shape, _colour(thing, rng), size, style.name)
+        patch = image[top : top + size, left : left + size]
         patch += alpha * (pixels - patch)
-    return np.asarray(picture.round(), np.uint8)
+    return np.asarray(image.round(), np.uint8)
 
 
 def silhouettes(scene: Scene) -> np.ndarray:
     """uint8 [48, 48, 3]: where things stand, white on black, without jitter: what the ControlNet is guided by."""
-    picture = np.zeros((SIZE, SIZE), np.float32)
+    image = np.zeros((SIZE, SIZE), np.float32)
     for thing in scene.objects:
         size = sides(thing.slot)[thing.size]
         y, x = CENTRES[thing.slot]
-        patch = picture[y - size // 2 : y - size // 2 + size, x - size // 2 : x - size // 2 + size]
+        patch = image[y - size // 2 : y - size // 2 + size, x - size // 2 : x - size // 2 + size]
         np.maximum(patch, sprite(thing.shape, size).alpha, out=patch)
-    return np.repeat((picture * 255).round().astype(np.uint8)[..., None], 3, -1)
+    return np.repeat((image * 255).round().astype(np.uint8)[..., None], 3, -1)
 
 
 def _colour(thing: SceneObject, rng: np.random.Generator) -> str:

@@ -11,7 +11,7 @@ from typing import Final
 import click
 import numpy as np
 
-from agents.lab.world.junk import asked
+from agents.lab.world.free_form import asked
 from agents.lab.world.stream import STANDARD, Stream
 from agents.world.captions import parse, plural
 from agents.world.scene import Scene
@@ -121,7 +121,7 @@ def _with_articles(caption: str) -> str:
 
 @click.command()
 @click.option("--count", default=1000, show_default=True, help="Number of prompts.")
-@click.option("--seed", default=1, show_default=True, help="Random seed.")
+@click.option("--seed", default=1, show_default=True, help="Random seed of the prompts.")
 def main(count: int, seed: int) -> None:
     """Write prompts that repeat and are edited as people's are, one a line, in the order of the requests."""
     for each in requests(np.random.default_rng(seed), count, DIFFUSIONDB):

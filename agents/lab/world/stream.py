@@ -19,7 +19,7 @@ class Stream:
     background: float  # share of scenes that state one
     shape_zipf: float  # a shape's frequency falls with its rank to this power; 0: all alike
     colour_zipf: float  # as shape_zipf, for colours
-    junk: float  # share of prompts with words around the caption that mean nothing here (`junk.mixed`)
+    junk: float  # share of prompts with words around the caption that mean nothing here (`free_form.mixed`)
     binding: float = 1.0  # weight of a pattern, once for every noun phrase after the first
     counts: float = 1.0  # weight of "3": equal things
     lists: float = 1.0  # weight of "1, 1 and 1": things in reading order

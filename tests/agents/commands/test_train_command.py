@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agents.lab.training import session
-from agents.lab.training.crew import Places
 from agents.lab.training.ledger import Ledger
 from agents.lab.training.plan import TARGETS, Folders
+from agents.lab.training.runner import Resources
 from schemas.errors import PochadeError
 from streams import cli
 from streams.shipped import MODELS
@@ -27,8 +27,8 @@ POCHADE = str(Path(sys.executable).with_name("pochade"))
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
     made: list[Call] = []
 
-    def run(target: str, ledger: Ledger, places: Places, _reporter: session.Reporter, *, again: bool) -> None:
-        made.append({"target": target, "ledger": ledger, "places": places, "again": again})
+    def run(target: str, ledger: Ledger, resources: Resources, _reporter: session.Reporter, *, again: bool) -> None:
+        made.append({"target": target, "ledger": ledger, "places": resources, "again": again})
 
     monkeypatch.setattr(session, "run", run)
     return made
@@ -87,7 +87,7 @@ class Silent:
     def ended(self, step: Any, minutes: float) -> None: ...
 
 
-ONE = Places(processes=1, threads=1, device="cpu")
+ONE = Resources(processes=1, threads=1, device="cpu")
 
 
 def ledger_in(folder: Path) -> Ledger:

@@ -11,7 +11,7 @@ from huggingface_hub import ModelCard
 
 from agents.classifier.judges import open_judge
 from agents.lab.family import CATALOG, FOLDER, VARIANTS, folder_of
-from agents.lab.painter import Painter
+from agents.lab.generator import ImageGenerator
 from agents.lab.world import facts, scenes
 from agents.world.layout import MAX_OBJECTS, SIZE
 
@@ -20,10 +20,10 @@ LIGHT, HEAVY = CATALOG.pair()[:2]
 
 
 @cache
-def painter(name: str) -> Painter:
+def generator(name: str) -> ImageGenerator:
     if name not in NAMES:
         pytest.skip(f"{folder_of(VARIANTS[name])} is not there: run `pochade train family`")
-    return Painter.of(VARIANTS[name])
+    return ImageGenerator.of(VARIANTS[name])
 
 
 def fresh(objects: tuple[int, ...], count: int) -> list[str]:
@@ -34,7 +34,7 @@ def fresh(objects: tuple[int, ...], count: int) -> list[str]:
 
 def right(name: str, captions: list[str]) -> np.ndarray:
     """Whether the picture of each has all facts right."""
-    pictures = painter(name).paint(captions, range(len(captions)))
+    pictures = generator(name).generate(captions, range(len(captions)))
     return np.array([facts.check(c, p).all_hold for c, p in zip(captions, pictures, strict=True)])
 
 
@@ -46,21 +46,21 @@ def test_every_level_of_the_catalog_has_its_folder_and_the_size_of_the_world() -
 
 def test_a_painter_of_a_variant_paints_with_its_steps_and_guidance() -> None:
     for name in (LIGHT, HEAVY):
-        assert (painter(name).steps, painter(name).guidance) == (VARIANTS[name].steps, VARIANTS[name].guidance)
+        assert (generator(name).steps, generator(name).guidance) == (VARIANTS[name].steps, VARIANTS[name].guidance)
 
 
 @pytest.mark.parametrize("name", [LIGHT, HEAVY])
 def test_the_same_seed_paints_the_same_picture_alone_and_in_a_batch(name: str) -> None:
-    alone = painter(name).paint(["a red heart above a blue star"], [7])[0].astype(int)
-    again = painter(name).paint(["a red heart above a blue star"], [7])[0].astype(int)
-    batch = painter(name).paint(["a green tree", "a red heart above a blue star"], [8, 7])[1].astype(int)
+    alone = generator(name).generate(["a red heart above a blue star"], [7])[0].astype(int)
+    again = generator(name).generate(["a red heart above a blue star"], [7])[0].astype(int)
+    batch = generator(name).generate(["a green tree", "a red heart above a blue star"], [8, 7])[1].astype(int)
     assert (alone == again).all()
     assert np.abs(alone - batch).max() <= 2  # rounding of the last bit differs with the batch
 
 
 @pytest.mark.parametrize("name", [LIGHT, HEAVY])
 def test_another_seed_paints_another_picture(name: str) -> None:
-    one, other = painter(name).paint(["portrait of a woman, oil on canvas"] * 2, [1, 2])
+    one, other = generator(name).generate(["portrait of a woman, oil on canvas"] * 2, [1, 2])
     assert (one != other).any()
 
 
@@ -85,7 +85,7 @@ def test_light_is_good_at_single_objects() -> None:
 @pytest.mark.parametrize("name", [LIGHT, HEAVY])
 @pytest.mark.parametrize("prompt", ["", "❤️ Übermut, 日本語", "word " * 200])
 def test_any_text_gives_a_picture(name: str, prompt: str) -> None:
-    picture = painter(name).paint([prompt], [1])[0]
+    picture = generator(name).generate([prompt], [1])[0]
     assert picture.shape == (SIZE, SIZE, 3)
     assert picture.std() > 0
 

@@ -11,7 +11,7 @@ import pytest
 
 from agents.lab.evaluation.statistics.ranking import auc
 from agents.lab.family import VARIANTS
-from agents.lab.painter import Painter
+from agents.lab.generator import ImageGenerator
 from agents.lab.world import facts, renderer
 from agents.models.discriminator import KINDS, Discriminator
 from schemas.errors import PochadeError, Unknown
@@ -100,10 +100,10 @@ def shipped(name: str) -> Discriminator:
 
 
 @cache
-def light() -> Painter:
+def light() -> ImageGenerator:
     if not (MODELS / "light").is_dir():
         pytest.skip("infra/models/light is not there: train it with `pochade train family`")
-    return Painter.of(VARIANTS["light"])
+    return ImageGenerator.of(VARIANTS["light"])
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -124,7 +124,7 @@ def test_the_right_image_scores_above_the_same_image_with_another_prompt() -> No
 
 def test_it_tells_right_light_images_from_wrong_ones() -> None:
     judge, captions = shipped("look"), [scene.caption for scene in some_scenes(300, 32)]
-    images = light().paint(captions, range(300))
+    images = light().generate(captions, range(300))
     held = np.array([facts.check(c, p).all_hold for c, p in zip(captions, images, strict=True)])
     scores = np.array(judge.score(list(images), captions))
     assert ((scores >= 0) & (scores <= 1)).all()
@@ -133,7 +133,7 @@ def test_it_tells_right_light_images_from_wrong_ones() -> None:
 
 
 def test_confidence_varies_among_free_form_prompts() -> None:
-    judge, images = shipped("look"), light().paint(FREE_FORM, range(len(FREE_FORM)))
+    judge, images = shipped("look"), light().generate(FREE_FORM, range(len(FREE_FORM)))
     scores = judge.score(list(images), FREE_FORM)
     assert all(0 < score < 1 for score in scores)
     assert max(scores) - min(scores) > 0.05

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.lab.evaluation.statistics.ranking import auc
-from agents.lab.world import junk, scenes
+from agents.lab.world import free_form, scenes
 from agents.models.predictor import Predictor, QualityHead
 from schemas.errors import PochadeError
 from tests.agents.lab.training.predictors import a_predictor_folder, a_text_side
@@ -86,7 +86,7 @@ def test_it_loads_neither_diffusers_nor_transformers_nor_spacy(tmp_path: Path) -
 def test_the_shipped_one_tells_captions_from_other_prompts() -> None:
     rng = np.random.default_rng(71)
     captions = [scenes.sample(rng).caption for _ in range(200)]
-    others = [junk.sentence(rng) for _ in range(200)]
+    others = [free_form.sentence(rng) for _ in range(200)]
     inside = Predictor.load(SHIPPED).predict([*captions, *others]).inside
     assert auc(inside, np.arange(400) < 200) > 0.98
     assert (inside[:200] > 0.5).mean() > 0.95

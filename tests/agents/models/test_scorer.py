@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from agents.lab.training.discriminators import retrieval
-from agents.lab.training.discriminators.near_misses import reworded, settled
+from agents.lab.training.discriminators.hard_negatives import reworded, with_colours_decided
 from agents.lab.training.discriminators.retrieval import measure, shared_share
 from agents.lab.world import renderer, scenes
 from agents.models.saved import save
@@ -85,7 +85,7 @@ def test_the_shipped_one_finds_an_image_among_192_and_sees_a_changed_fact() -> N
 def test_the_shipped_one_scores_an_image_above_the_same_with_a_fact_changed_in_the_prompt() -> None:
     rng = np.random.default_rng(8)
     stated = [scenes.sample(rng) for _ in range(100)]
-    shown = [settled(rng, scene) for scene in stated]
+    shown = [with_colours_decided(rng, scene) for scene in stated]
     images = [renderer.render(scene, rng) for scene in shown]
     right = shipped().score(images, [scene.caption for scene in stated])
     wrong = shipped().score(images, [reworded(rng, s.caption, seen) for s, seen in zip(stated, shown, strict=True)])

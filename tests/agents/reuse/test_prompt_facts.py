@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agents.classifier.tagger import PromptTagger, Tagged
-from agents.lab.world import junk, scenes
+from agents.lab.world import free_form, scenes
 from agents.lab.world.stream import STANDARD
 from agents.reuse.prompt_facts import FactReader
 from planner.reuse.facts import Relation, Thing
@@ -293,7 +293,7 @@ def test_what_was_cut_off_or_not_read_never_passes_for_equal(reader: FactReader)
 
 def test_hardly_a_word_of_real_prompts_is_lost(reader: FactReader) -> None:
     rng = np.random.default_rng(7)
-    prompts = [junk.sentence(rng) for _ in range(200)]
+    prompts = [free_form.sentence(rng) for _ in range(200)]
     assert sum("lost" in reader.words(prompt).doubts for prompt in prompts) <= 6
 
 
@@ -333,7 +333,7 @@ def test_a_caption_amid_other_words_keeps_its_facts(reader: FactReader) -> None:
     rng = np.random.default_rng(6)
     for _ in range(40):
         scene = scenes.sample(rng)
-        prompt = f"{scene.caption}, {junk.sentence(rng)}"
+        prompt = f"{scene.caption}, {free_form.sentence(rng)}"
         assert reader.compare(prompt, prompt.upper()).verdict is Verdict.EQUAL
         other = replace(scene, caption=scenes.sample(rng).caption).caption
         if other != scene.caption:

@@ -1,4 +1,4 @@
-"""Whether a confidence means what it says: of pictures at 0.8, are four in five right?"""
+"""Whether a confidence means what it says: of images at 0.8, are four in five right?"""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bin:
-    """The pictures whose confidence lies in one tenth of 0..1."""
+    """The images whose confidence lies in one tenth of 0..1."""
 
     confidence: float  # their mean
     right: float  # the share that is

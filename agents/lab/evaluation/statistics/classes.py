@@ -17,7 +17,7 @@ class Regret:
 
     quality_lost: float  # over prompts sent to a worse level than the best choice, 0..1
     ms_wasted: float  # over prompts sent to a slower level than the best choice
-    quality: float  # of the pictures the predictions choose
+    quality: float  # of the images the predictions choose
     best_quality: float  # of those of the best choice
     cost_ms: float
     best_cost_ms: float
@@ -36,7 +36,7 @@ def confusion(best: np.ndarray, predicted: np.ndarray, levels: int) -> np.ndarra
 
 
 def regret(quality: np.ndarray, cost_ms: np.ndarray, predicted: np.ndarray, tolerance: float = TOLERANCE) -> Regret:
-    """Of predicted classes, int [n], rows of quality [levels, n] and cost_ms [levels]."""
+    """The regret of predicted classes, int [n]: rows of quality [levels, n] and cost_ms [levels]."""
     best = best_choice(quality, cost_ms, tolerance)
     at = np.arange(len(predicted))
     chosen, wanted = quality[predicted, at], quality[best, at]

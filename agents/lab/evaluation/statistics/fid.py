@@ -3,9 +3,9 @@
 Source: Heusel et al. 2017; the figure of DiffServe 5 and HADIS 5. We differ in the features, so that values compare
 only with each other.
 
-Small samples: the estimate is biased upwards, in the order of d^2/n for d features and n pictures, and differently for
+Small samples: the estimate is biased upwards, in the order of d^2/n for d features and n images, and differently for
 each model (Chong and Forsyth 2020). Compare only sets of equal size, and read each beside `floor`, which two sets of
-true renderings reach. A bootstrap repeats pictures and so adds the same bias again: its spread is reported, not its
+true renderings reach. A bootstrap repeats images and so adds the same bias again: its spread is reported, not its
 location.
 """
 
@@ -25,7 +25,7 @@ def frechet_distance(features: np.ndarray, other: np.ndarray) -> float:
     if features.ndim != 2 or other.ndim != 2 or features.shape[1] != other.shape[1]:
         raise PochadeError(f"features must be [n, d] of one d: got {features.shape} and {other.shape}")
     if min(len(features), len(other)) < 2:
-        raise PochadeError(f"a covariance needs two pictures or more: got {len(features)} and {len(other)}")
+        raise PochadeError(f"a covariance needs two images or more: got {len(features)} and {len(other)}")
     (mean, root), (other_mean, other_root) = _moments(features), _moments(other)
     spread = (root**2).sum() + (other_root**2).sum() - 2 * np.linalg.norm(root @ other_root.T, "nuc")
     return max(float(((mean - other_mean) ** 2).sum() + spread), 0.0)
@@ -38,7 +38,7 @@ def _moments(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def standard_error(features: np.ndarray, other: np.ndarray, how: Resampling) -> float:
-    """Spread of the distance over resampled pictures, both sets resampled; see the module for why no interval."""
+    """Spread of the distance over resampled images, both sets resampled; see the module for why no interval."""
 
     def distance(rows: np.ndarray, other_rows: np.ndarray) -> float:
         return frechet_distance(features[rows], other[other_rows])

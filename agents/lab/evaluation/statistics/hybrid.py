@@ -13,7 +13,7 @@ from schemas.errors import PochadeError
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Hybrid:
-    """Whom to believe, and the scores by which theirs become ranks: those of the calibration prompts.
+    """The two chosen rankers, and their scores on the calibration prompts, by which other scores become ranks.
 
     A rank is thus a function of one score alone, as in serving, where the other prompts are not known.
     """

@@ -91,7 +91,7 @@ def resampled(
 
 
 def mean(values: np.ndarray, how: Resampling) -> Estimate:
-    """Of values [n], with a bootstrap interval; a set of equal values gives an interval of no width."""
+    """Mean of values [n], with a bootstrap interval; a set of equal values gives an interval of no width."""
     if len(values) < 2:
         return Estimate(float(values.mean()), math.nan, math.nan) if len(values) else NOTHING
     values = np.asarray(values, float)
@@ -103,7 +103,7 @@ def mean(values: np.ndarray, how: Resampling) -> Estimate:
 
 
 def proportion(held: np.ndarray) -> Estimate:
-    """Of bool [n], with Wilson's interval, which keeps its width at 0 and 1 where a bootstrap has none."""
+    """Share of bool [n] that holds, with Wilson's interval, which has a width at 0 and 1 where a bootstrap has none."""
     if not len(held):
         return NOTHING
     result = stats.binomtest(int(held.sum()), len(held))
@@ -112,7 +112,7 @@ def proportion(held: np.ndarray) -> Estimate:
 
 
 def paired_difference(held: np.ndarray, other: np.ndarray) -> Estimate:
-    """Of the shares that hold of bool [n] and of bool [n] on the same prompts: the first less the second.
+    """Difference of the shares that hold of two bool [n] on the same prompts: the first less the second.
 
     Tango's score interval, which keeps its width where the two agree on every prompt; a bootstrap has none there, and
     would call thirty images without a loss a proof. Source: Tango 1998, "Equivalence test and confidence interval for

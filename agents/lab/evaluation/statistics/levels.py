@@ -62,7 +62,7 @@ def _distance(level: Level, true: np.ndarray | None, how: Resampling) -> dict[st
 
 
 def _misses(level: Level) -> dict[str, Any]:
-    """Kind -> the share of all prompts whose picture misses a fact of it; nothing where that was not looked at."""
+    """Kind -> the share of all prompts whose image misses a fact of it; nothing where that was not looked at."""
     if level.missed is None:
         return {}
     return {"misses": {kind: proportion(level.missed[:, at]).fields("value", "ci") for at, kind in enumerate(KINDS)}}

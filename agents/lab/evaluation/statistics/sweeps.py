@@ -8,7 +8,7 @@ from agents.lab.evaluation.observations import Sweep
 from agents.lab.evaluation.statistics.intervals import Resampling, mean, proportion
 from agents.lab.evaluation.statistics.levels import quarters
 
-TOLERANCE = 0.03  # of quality, that a start from a picture may lose against painting blank
+TOLERANCE = 0.03  # of quality, that a start from an image may lose against generating from noise
 OF_A_QUARTER = 1.5  # tolerances that the prompts of one quarter of hardness may lose on average: they are few
 
 
@@ -29,7 +29,7 @@ def points(sweep: Sweep, hardness: np.ndarray, how: Resampling) -> list[dict[str
 
 
 def blank(sweep: Sweep, how: Resampling) -> dict[str, Any]:
-    """The same prompts painted blank: what the rows of `points` are held against."""
+    """Quality and facts of the swept prompts generated from noise: what the rows of `points` are compared with."""
     return {
         **proportion(sweep.blank_quality == 1).fields("quality"),
         **mean(sweep.blank_facts, how).fields("facts"),
@@ -41,9 +41,9 @@ def choose_k(sweep: Sweep, hardness: np.ndarray, how: Resampling, tolerance: flo
     """The largest K up to which every K is shown to lose at most `tolerance`, of a sweep over calibration prompts.
 
     A K passes if the interval of (quality - blank) lies above -tolerance, and no quarter of the prompts by `hardness`
-    [n] loses more than one and a half of that on average: most drafts that are painted over are of the hardest. They
+    [n] loses more than one and a half of that on average: most drafts that are refined are of the hardest. They
     are tested from the smallest upwards until the first fails, so that the confidence holds for the K returned. None:
-    paint blank.
+    generate from noise.
     """
     quarter = quarters(hardness)[sweep.rows]
     chosen = None

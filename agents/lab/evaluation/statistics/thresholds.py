@@ -1,10 +1,10 @@
-"""A discriminator's threshold with a promise: of the pictures it keeps, at most a share alpha is wrong.
+"""A discriminator's threshold with a promise: of the images it keeps, at most a share alpha is wrong.
 
 Source: Learn then Test, Angelopoulos et al. 2021 (arXiv 2110.01052), with fixed-sequence testing in its fallback form
-(Wiens and Dmitrienko 2005). Each candidate threshold t is a hypothesis "of pictures with a score of t or more, over
+(Wiens and Dmitrienko 2005). Each candidate threshold t is a hypothesis "of images with a score of t or more, over
 alpha are wrong", tested exactly (Clopper and Pearson 1934), from the highest down. The error delta is spent in equal
 parts at a few starts along the way; what is spent passes on to the next candidate while tests reject, and is lost where
-one does not. One start alone would mostly lose all of it at once: few pictures score that high, so nothing can be shown
+one does not. One start alone would mostly lose all of it at once: few images score that high, so nothing can be shown
 of them.
 """
 
@@ -26,7 +26,7 @@ class Threshold:
     value: float
     alpha: float
     delta: float
-    kept: int  # calibration pictures with a score of `value` or more
+    kept: int  # calibration images with a score of `value` or more
     kept_share: float  # of the calibration set
     wrong_share: float  # of those kept
     bound: float  # the upper end for it at the level of the test that accepted this threshold; at most alpha
@@ -46,15 +46,15 @@ def keep_threshold(
     candidates: np.ndarray = CANDIDATES,
     starts: int = STARTS,
 ) -> Threshold | None:
-    """The lowest threshold that keeps the promise; None if these pictures do not show it for any.
+    """The lowest threshold that keeps the promise; None if these images do not show it for any.
 
-    scores float [n] and right bool [n] are of calibration pictures: drawn like those to be judged, and used neither to
+    scores float [n] and right bool [n] are of calibration images: drawn like those to be judged, and used neither to
     train the discriminator nor to choose `candidates` [m], which fall. Raises PochadeError for values out of range.
     """
     if not 0 < alpha < 1 or not 0 < delta < 1:
         raise PochadeError(f"alpha and delta must lie between 0 and 1: got {alpha} and {delta}")
     if len(scores) != len(right):
-        raise PochadeError(f"scores and right must be of the same pictures: got {len(scores)} and {len(right)}")
+        raise PochadeError(f"scores and right must be of the same images: got {len(scores)} and {len(right)}")
     if not 1 <= starts <= len(candidates) or (np.diff(candidates) >= 0).any():
         raise PochadeError(
             f"candidates must fall, and be at least as many as starts: got {len(candidates)} and {starts}"

@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from agents.lab.evaluation.painting.painting import Order, Painted, StoredLatents
-from agents.lab.evaluation.painting.sweeps import Asked, order, steps_to_try
-from agents.lab.evaluation.painting.workshop import work_ms
+from agents.lab.evaluation.generation.orders import GeneratedImages, Order, StoredLatents
+from agents.lab.evaluation.generation.pool import work_ms
+from agents.lab.evaluation.generation.sweeps import SeededPrompts, order, steps_to_try
 from agents.lab.profiling.reuse import diversity
 from agents.lab.profiling.reuse.observed import Marks, Neighbours, Observed
 from planner.catalog.entries import Variant
@@ -33,7 +33,7 @@ class Images:
     """The images of one level that are to be generated."""
 
     variant: Variant
-    asked: Asked
+    asked: SeededPrompts
     vectors: np.ndarray  # [n, d] of the prompts
     neighbours: Neighbours
     seed: int
@@ -124,7 +124,7 @@ class Images:
             nearest = latents.at(np.repeat([sources[at][0] for at in rows], count))
             yield varied(diversity.NEIGHBOUR, step), replace(noise, begin=step, latents=nearest)
 
-    def _order(self, asked: Asked, variant: Variant | None = None) -> Order:
+    def _order(self, asked: SeededPrompts, variant: Variant | None = None) -> Order:
         return order(variant or self.variant, asked, threads=self.threads)
 
     def _shortened(self, step: int) -> Variant:
@@ -133,7 +133,9 @@ class Images:
         times = {batch: ms * left / self.variant.steps for batch, ms in self.variant.latency_ms.items()}
         return replace(self.variant, steps=left, latency_ms=times)
 
-    def observed(self, noise: Painted, generated: Mapping[Key, Painted], limits: GuardShares | None = None) -> Observed:
+    def observed(
+        self, noise: GeneratedImages, generated: Mapping[Key, GeneratedImages], limits: GuardShares | None = None
+    ) -> Observed:
         """What came of the requests' images; with `limits` those of `allowed` too."""
 
         def marks(begun: str, rows: np.ndarray) -> dict[int, Marks]:
@@ -162,7 +164,7 @@ def varied(begun: str, step: int = 0) -> Key:
     return Key(f"varied {begun}", step)
 
 
-def _marks(images: Painted) -> Marks:
+def _marks(images: GeneratedImages) -> Marks:
     return Marks(images.quality, images.facts)
 
 

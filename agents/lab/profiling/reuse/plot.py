@@ -34,7 +34,7 @@ def plot(level: str, found: CachingMeasurement) -> Figure:
     return figure
 
 
-def drawn(level: str, found: CachingMeasurement) -> str:
+def svg_plot(level: str, found: CachingMeasurement) -> str:
     """Return the plot as SVG."""
     return svg(plot(level, found))
 

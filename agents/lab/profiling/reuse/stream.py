@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agents.lab.evaluation.painting.scope import stream_of_draws
-from agents.lab.evaluation.painting.sweeps import Asked
+from agents.lab.evaluation.generation.scope import stream_of_draws
+from agents.lab.evaluation.generation.sweeps import SeededPrompts
 from agents.lab.profiling.reuse.observed import Neighbours
 from agents.lab.world.sessions import DIFFUSIONDB, requests
 from agents.lab.world.stream import Stream
@@ -19,7 +19,7 @@ Compare = Callable[[str, str], Comparison]
 class Requests(NamedTuple):
     """Requests in the order of time."""
 
-    asked: Asked  # prompts, the seed of each image's noise, and the captions that prompts state
+    asked: SeededPrompts  # prompts, the seed of each image's noise, and the captions that prompts state
     scenes: tuple[Scene, ...]
 
 
@@ -30,7 +30,7 @@ def draw_requests(seed: int, count: int, stream: Stream) -> Requests:
     """
     words, noise = (np.random.default_rng([*stream_of_draws(seed, "reuse"), part]) for part in range(2))
     drawn = requests(words, count, DIFFUSIONDB, stream)
-    asked = Asked(
+    asked = SeededPrompts(
         prompts=tuple(each.prompt for each in drawn),
         seeds=tuple(int(noise.integers(2**31)) for _ in range(count)),
         captions=tuple(each.scene.caption for each in drawn),

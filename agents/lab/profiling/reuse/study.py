@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from agents.lab.evaluation.painting.painting import Painted
-from agents.lab.evaluation.painting.quality import style_of
-from agents.lab.evaluation.painting.workshop import Workshop, progress_bar
+from agents.lab.evaluation.generation.orders import GeneratedImages
+from agents.lab.evaluation.generation.pool import GenerationPool, progress_bar
+from agents.lab.evaluation.generation.quality import style_of
 from agents.lab.evaluation.statistics.intervals import Resampling
 from agents.lab.profiling.reuse import tables
 from agents.lab.profiling.reuse.diversity import IMAGES, NEIGHBOUR, NEIGHBOURS, diversity
@@ -76,7 +76,7 @@ def _fault(variant: Variant) -> str:
 
 
 def measure(
-    wanted: Wanted, workshop: Workshop, judges: Judges, about: Mapping[str, str]
+    wanted: Wanted, pool: GenerationPool, judges: Judges, about: Mapping[str, str]
 ) -> dict[str, CachingMeasurement]:
     """Measure every level on the same requests. `about`: `created` and `command`.
 
@@ -94,7 +94,7 @@ def measure(
             variant=wanted.catalog.level(level), asked=drawn.asked, vectors=vectors, neighbours=neighbours,
             seed=wanted.seed, threads=wanted.threads,
         )  # fmt: skip
-        found[level] = _Study(wanted, images, drawn.scenes, judges).profile(workshop, about)
+        found[level] = _Study(wanted, images, drawn.scenes, judges).profile(pool, about)
     return found
 
 
@@ -105,17 +105,17 @@ class _Study:
         self._wanted, self._images, self._scenes, self._judges = wanted, images, scenes, judges
         self._how = Resampling(seed=wanted.seed)
 
-    def profile(self, workshop: Workshop, about: Mapping[str, str]) -> CachingMeasurement:
+    def profile(self, pool: GenerationPool, about: Mapping[str, str]) -> CachingMeasurement:
         """Generate what is not generated yet, and judge it."""
         images = self._images
         named = images.name(Key(NOISE))
-        noise = workshop.paint({named: images.from_noise()}, images.later_ms)[named]
+        noise = pool.generate({named: images.from_noise()}, images.later_ms)[named]
         later = images.later(noise.latents())
-        done = workshop.paint({images.name(key): order for key, order in later.items()})
+        done = pool.generate({images.name(key): order for key, order in later.items()})
         generated = {key: done[images.name(key)] for key in later}
         limits = guard_limits(images.observed(noise, generated), self._wanted.tolerance)
         allowed = images.allowed(noise.latents(), limits)
-        done = workshop.paint({images.name(key): order for key, order in allowed.items()})
+        done = pool.generate({images.name(key): order for key, order in allowed.items()})
         generated |= {key: done[images.name(key)] for key in allowed}
         seen = images.observed(noise, generated, limits)
         leak, varied = self._leaks(seen, noise, generated), self._diversity(seen, generated)
@@ -159,7 +159,9 @@ class _Study:
             diversity=varied,
         )
 
-    def _leaks(self, seen: Observed, noise: Painted, generated: Mapping[Key, Painted]) -> tuple[Leak, ...]:
+    def _leaks(
+        self, seen: Observed, noise: GeneratedImages, generated: Mapping[Key, GeneratedImages]
+    ) -> tuple[Leak, ...]:
         near = seen.neighbours
         found: tuple[Leak, ...] = ()
         for begun, rows, sources in (
@@ -169,8 +171,8 @@ class _Study:
             stated = [inherited(self._scenes[own], self._scenes[sources[own]]) for own in rows]
             chosen = [at for at, each in enumerate(stated) if each.kinds()][:LEAK_PAIRS]
             if chosen:
-                from_noise = noise.pictures()[rows[chosen]]
-                begun_at = {step: generated[Key(begun, step)].pictures()[chosen] for step in seen.starts}
+                from_noise = noise.images()[rows[chosen]]
+                begun_at = {step: generated[Key(begun, step)].images()[chosen] for step in seen.starts}
                 found += self._leaks_of(begun, [stated[at] for at in chosen], {0: from_noise, **begun_at})
         return found
 
@@ -184,12 +186,12 @@ class _Study:
                 bar.advance(task, len(some))
         return leaks(begun, stated, readings)
 
-    def _diversity(self, seen: Observed, generated: Mapping[Key, Painted]) -> tuple[Diversity, ...]:
+    def _diversity(self, seen: Observed, generated: Mapping[Key, GeneratedImages]) -> tuple[Diversity, ...]:
         found: list[Diversity] = []
         for begun in (FROM_NOISE, NEIGHBOURS, NEIGHBOUR):
             for step in (0, *seen.starts):
                 if (key := varied(begun, step)) in generated:
-                    features = self._judges.scorer.features(list(generated[key].pictures()))
+                    features = self._judges.scorer.features(list(generated[key].images()))
                     by_prompt = features.reshape(-1, IMAGES, features.shape[1])
                     found.append(diversity(begun, seen.share(step), by_prompt, self._how))
         return tuple(found)

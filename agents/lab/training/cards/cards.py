@@ -123,7 +123,7 @@ def _measured(subject: Subject, sources: Sources) -> Iterator[str]:
 
 
 def _is_of(measured: str, subject: Subject) -> bool:
-    """Whether a level is painted with the subject's folder; any other part is measured under its own name."""
+    """Whether a level is generated with the subject's folder; any other part is measured under its own name."""
     if subject.kind is not KINDS["pipeline"]:
         return measured == subject.name
     return measured in VARIANTS and folder_of(VARIANTS[measured]).name == subject.name

@@ -1,10 +1,10 @@
-"""What levels make of prompts, one by one: what classifiers are trained on.
+"""The quality of each level on each prompt: what classifiers are trained on.
 
-An .npz file holds prompts, str [n]; levels, str [k]; quality, float [n, k], 1 where all facts of a prompt hold, else 0,
-nan where it was not painted or cannot be judged; facts, float [n, k], the share of them that hold, nan where they were
-not looked at; and cost_ms, float [k], of one picture. One
-that reuses past pictures is called as "heavy~k4". `write` makes such files, and `pochade profile` NAME-quality.npz,
-whose costs are in NAME.json. Without costs, levels are the fastest first.
+An .npz file holds prompts, str [n]; levels, str [k]; quality, float [n, k], 1 where all facts of a prompt hold, else
+0, nan where it was not generated or cannot be judged; facts, float [n, k], the share of them that hold, nan where
+they were not read; and cost_ms, float [k], of one image. A level that reuses past images is named "heavy~k4". `write`
+makes such files, and `pochade profile` NAME-quality.npz, whose costs are in NAME.json. Without costs, levels are the
+fastest first.
 """
 
 import zlib

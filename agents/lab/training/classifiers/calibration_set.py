@@ -1,4 +1,4 @@
-"""Paint what is missing of the calibration set: every level, and the best one begun from similar past pictures."""
+"""Generates the images that the calibration set lacks: every level, and the best one begun from similar past images."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 from rich.progress import track
 
-from agents.lab.evaluation.painting.painting import Order, Painted, joined, paint_into
-from agents.lab.evaluation.painting.sweeps import nearest
+from agents.lab.evaluation.generation.orders import GeneratedImages, Order, generate_into, joined
+from agents.lab.evaluation.generation.sweeps import nearest
 from agents.lab.family import CATALOG, folder_of
 from agents.lab.training.classifiers import calibration
 from agents.lab.training.classifiers.calibration import Calibration
@@ -20,19 +20,19 @@ from agents.models.scorer import Scorer
 from planner.catalog.entries import Variant, run_ms
 
 SEED: Final = 50_000_000  # of the prompts and, plus a prompt's number, of its noise
-WORK: Final = 48_000  # denoiser calls a level is given, which decides how many prompts it paints
-FEWEST, MOST = 1500, 8000
+WORK: Final = 48_000  # denoiser calls a level is given, which decides how many prompts it generates
+MIN_PROMPTS, MAX_PROMPTS = 1500, 8000
 _EASY_EVERY: Final = 4  # prompts, of which one is of the easy stream and the others are of the standard one
-STORED: Final = 500  # of the best level's pictures: what reuse may begin with
+STORED: Final = 500  # of the best level's images: what reuse may begin with
 REUSING: Final = 1200  # prompts, at most, that begin with one of them
 REUSED: Final = (0.25, 0.5, 0.75)  # of the best level's steps that reuse leaves out
-_PART: Final = 250  # pictures a file, so that painting goes on where it stopped
+_PART: Final = 250  # images a file, so that an interrupted generation resumes
 
 
 def complete(work: Path, models: Path, levels: Sequence[str]) -> None:
-    """Paint those of `levels` that no file in <work>/calibration knows, into LEVEL.npz; then the reuse levels.
+    """Generate those of `levels` that no file in <work>/calibration knows, into LEVEL.npz; then the reuse levels.
 
-    The dearer a level, the fewer prompts it paints; the first prompts are the same for all. Reuse needs
+    The dearer a level, the fewer prompts it generates; the first prompts are the same for all. Reuse needs
     <models>/scorer, which tells what is similar, as it does for the vector store; without it there is none.
     """
     folder = work / "calibration"
@@ -40,52 +40,52 @@ def complete(work: Path, models: Path, levels: Sequence[str]) -> None:
     variants = {name: _local(CATALOG.level(name), models) for name in levels}
     for name, variant in variants.items():
         if name not in known:
-            _write(folder, name, variant, _painted(folder, name, _order(variant)))
+            _write(folder, name, variant, _generated(folder, name, _order(variant)))
     best = max(variants.values(), key=lambda variant: run_ms(variant, 1))
     if best.steps > 1 and (models / "scorer").exists() and not any("~" in name for name in known):
-        _paint_reuse(folder, models, best)
+        _generate_reuse(folder, models, best)
 
 
-def _paint_reuse(folder: Path, models: Path, variant: Variant) -> None:
-    """Begin with the picture of the most similar of the last STORED prompts, as its cached latent would, with noise."""
+def _generate_reuse(folder: Path, models: Path, variant: Variant) -> None:
+    """Begin with the image of the most similar of the last STORED prompts, as its cached latent would, with noise."""
     whole = _order(variant)
     stored = len(whole.prompts) - min(scaled(STORED), len(whole.prompts) // 2)
-    pictures = _painted(folder, variant.name, whole).pictures()[stored:]
+    images = _generated(folder, variant.name, whole).images()[stored:]
     scorer = Scorer.load(models / "scorer")
     embedded = scorer.embed_prompts(whole.prompts)
     reusing = min(stored, scaled(REUSING))
-    drafts = pictures[nearest(embedded[:reusing], embedded[stored:])]
+    drafts = images[nearest(embedded[:reusing], embedded[stored:])]
     asked = replace(whole, prompts=whole.prompts[:reusing], seeds=whole.seeds[:reusing])
     for step in sorted({max(1, round(share * variant.steps)) for share in REUSED}):
         name = f"{variant.name}~k{step}"
-        _write(folder, name, variant, _painted(folder, name, replace(asked, begin=step, drafts=drafts)), begin=step)
+        _write(folder, name, variant, _generated(folder, name, replace(asked, begin=step, drafts=drafts)), begin=step)
 
 
 def _order(variant: Variant) -> Order:
     """The first prompts of the calibration set, as many as this variant is given."""
     calls = variant.steps * (2 if variant.guidance > 1 else 1)
-    rng, count = np.random.default_rng(SEED), scaled(int(np.clip(WORK // calls, FEWEST, MOST)), 16)
+    rng, count = np.random.default_rng(SEED), scaled(int(np.clip(WORK // calls, MIN_PROMPTS, MAX_PROMPTS)), 16)
     streams = (EASY if number % _EASY_EVERY == 0 else STANDARD for number in range(count))
     prompts = tuple(scenes.sample(rng, stream=stream).caption for stream in streams)
     return Order(variant=variant, prompts=prompts, seeds=tuple(range(SEED, SEED + count)))
 
 
-def _painted(folder: Path, name: str, order: Order) -> Painted:
-    """In parts, each kept under <folder>/pictures; those that are there stay."""
+def _generated(folder: Path, name: str, order: Order) -> GeneratedImages:
+    """The order's images, generated in parts of one file each under <folder>/pictures; existing files are reused."""
     kept = folder / "pictures"
     kept.mkdir(parents=True, exist_ok=True)
     parts = []
     for number, part in enumerate(track(list(order.split(_PART)), description=f"{name}: painting")):
         file = kept / f"{name}-{number:03}-{part.digest()}.npz"
         if not file.exists():
-            paint_into(part, file)
-        parts.append(Painted.load(file))
+            generate_into(part, file)
+        parts.append(GeneratedImages.load(file))
     return joined(parts)
 
 
-def _write(folder: Path, name: str, variant: Variant, painted: Painted, begin: int = 0) -> None:
-    prompts = _order(variant).prompts[: len(painted.quality)]
-    table = Calibration(prompts, (name,), painted.quality[:, None], painted.facts[:, None])
+def _write(folder: Path, name: str, variant: Variant, generated: GeneratedImages, begin: int = 0) -> None:
+    prompts = _order(variant).prompts[: len(generated.quality)]
+    table = Calibration(prompts, (name,), generated.quality[:, None], generated.facts[:, None])
     calibration.write(folder / f"{name}.npz", table, [run_ms(variant, 1) * (1 - begin / variant.steps)])
 
 

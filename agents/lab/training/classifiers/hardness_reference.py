@@ -15,7 +15,7 @@ import numpy as np
 
 import planner.serving.hardness
 from agents.classifier.features import FeatureExtractor
-from agents.lab.world import junk, scenes
+from agents.lab.world import free_form, scenes
 from agents.lab.world.stream import EASY, STANDARD, Stream
 from planner.serving.hardness import DEFAULT_WEIGHTS, RULES, Reference, build_reference, raw_score
 
@@ -25,16 +25,16 @@ DESCRIPTION: Final = f"{COUNT} prompts of seed {SEED}: captions, one in six amid
 
 
 def reference_prompts(stream: Stream) -> list[str]:
-    """The same every time, as long as the world's words and the stream are."""
+    """The reference prompts, which only the world's words and the stream decide."""
     rng = np.random.default_rng(SEED)
     return [_prompt(rng, number % 6, stream) for number in range(COUNT)]
 
 
 def _prompt(rng: np.random.Generator, kind: int, stream: Stream) -> str:
     if kind == 0:
-        return junk.sentence(rng)
+        return free_form.sentence(rng)
     caption = scenes.sample(rng, stream=stream).caption
-    return junk.mixed(rng, caption) if kind == 1 else caption
+    return free_form.mixed(rng, caption) if kind == 1 else caption
 
 
 def rules_reference(

@@ -1,6 +1,6 @@
 """Train the quality predictors, one a strategy, and the rules beside them, on what every level made of prompts.
 
-Source: ARGUS 4.1 (a classifier for each strategy, taught on painted prompts). We differ: it predicts qualities, from
+Source: ARGUS 4.1 (a classifier for each strategy, taught on generated prompts). We differ: it predicts qualities, from
 which the class follows, so that levels can be left out or compared without training again; and it stands on the
 family's frozen text encoder instead of BERT.
 """
@@ -18,13 +18,13 @@ from agents.lab.training.classifiers import calibration, calibration_set, predic
 from agents.lab.training.classifiers.calibration import Calibration
 from agents.lab.training.discriminators.frozen_text import caption_reader, prompt_encoder, tokenizer_file
 from agents.lab.training.loop import Loop, Stateful, descend, device, rate, scaled, set_rate
-from agents.lab.world import junk
+from agents.lab.world import free_form
 from agents.models.predictor import Logits, QualityHead, Read, TextSide
 
 STEPS: Final = 600
 BATCH: Final = 128
 OUTSIDE: Final = 2000  # prompts that state nothing
-_AMID_JUNK: Final = 0.15  # of a batch
+_AMID_FREE_WORDS: Final = 0.15  # of a batch
 _FREE: Final = 0.15
 _RATE: Final = 2e-3
 _DECAY: Final = 0.1
@@ -33,7 +33,7 @@ _DECAY: Final = 0.1
 def train(work: Path, models: Path, seed: int) -> None:
     """Write <models>/classifiers/{models,reuse} and <models>/rules; a strategy of fewer than two levels has none.
 
-    The calibration set lies in <work>/calibration; what is not there of the levels that may be a class is painted.
+    The calibration set lies in <work>/calibration; what is not there of the levels that may be a class is generated.
     """
     calibration_set.complete(work, models, levels=sorted(CATALOG.classes("models")))
     data = calibration.read(work / "calibration")
@@ -54,8 +54,8 @@ def learn(work: Path, folder: Path, strategy: str, data: Calibration, seed: int)
     taught, outside = _known(data, ~data.held_out()), np.random.default_rng(seed)
     free = [_free(outside) for _ in range(scaled(OUTSIDE))]
     amid = [
-        junk.mixed(outside, prompt) for prompt in taught.prompts
-    ]  # the same facts; a level paints them hardly worse
+        free_form.mixed(outside, prompt) for prompt in taught.prompts
+    ]  # the same facts; a level generates them hardly worse
     read = _read(text, [*taught.prompts, *amid, *free])
     optimizer = torch.optim.AdamW(head.parameters(), lr=_RATE, weight_decay=_DECAY)
     mean = EMAModel(head.parameters(), decay=0.99, foreach=True)
@@ -66,7 +66,7 @@ def learn(work: Path, folder: Path, strategy: str, data: Calibration, seed: int)
         torch.manual_seed(seed * 1_000_003 + index)  # dropout too is the same after a resumption
         rng, n = np.random.default_rng([seed, index]), len(taught.prompts)
         rows = rng.integers(0, n, BATCH - round(_FREE * BATCH))
-        seen = np.where(rng.random(len(rows)) < _AMID_JUNK, n + rows, rows)
+        seen = np.where(rng.random(len(rows)) < _AMID_FREE_WORDS, n + rows, rows)
         others = rng.integers(2 * n, 2 * n + len(free), BATCH - len(rows))
         said = head(Read(*(part[np.concatenate([seen, others])] for part in read)))
         set_rate(optimizer, _RATE, rate(index, STEPS))
@@ -87,7 +87,7 @@ def _read(text: TextSide, prompts: list[str]) -> Read:
 
 
 def _free(rng: np.random.Generator) -> str:
-    return junk.sentence(rng) if rng.random() < 0.6 else junk.hinted(rng)[0]
+    return free_form.sentence(rng) if rng.random() < 0.6 else free_form.hinted(rng)[0]
 
 
 class _Taught(NamedTuple):

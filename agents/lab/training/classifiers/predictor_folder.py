@@ -74,7 +74,7 @@ def figures(predictor: Predictor, data: Calibration) -> dict[str, Any]:
 
 
 def _classes(quality: np.ndarray, said: np.ndarray) -> dict[str, Any]:
-    """Against the best choice on one painting of each prompt, which is itself noisy; levels are the fastest first."""
+    """Against the best choice on one image of each prompt, which is itself noisy; levels are the fastest first."""
     rank = np.arange(quality.shape[1], dtype=float)
     best, predicted = best_choice(quality.T, rank), best_choice(said.T, rank)
     lost = regret(quality.T, rank, predicted)
@@ -91,7 +91,7 @@ def _classes(quality: np.ndarray, said: np.ndarray) -> dict[str, Any]:
 
 
 def milliseconds(predictor: Predictor, prompts: list[str]) -> float:
-    """Of the CPU for one prompt, the median, with one thread for torch."""
+    """Median CPU time in ms for one prompt, with one thread for torch."""
     took = []
     with one_thread():
         for prompt in prompts:

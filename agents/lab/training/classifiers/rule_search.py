@@ -43,7 +43,7 @@ def search(normal: np.ndarray, light: np.ndarray, heavy: np.ndarray, seed: int) 
 
 
 def merits(hardness: np.ndarray, light: np.ndarray, heavy: np.ndarray) -> dict[str, float]:
-    """Of scores [n] that rise with hardness: AUC of "light is worse", recovery at half heavy, and over all shares."""
+    """AUC of "light is worse" by scores [n] that rise with hardness; recovery at half heavy, and over all shares."""
     return {
         "auc": round(auc(-hardness, light >= heavy), 4),
         "recovery_at_half": round(recovery(-hardness, light, heavy, 0.5), 4),

@@ -20,8 +20,8 @@ from planner.serving.hardness import RULES, hardness
 def train(work: Path, models: Path, seed: int, calibration: Calibration) -> None:
     """Write <models>/rules/reference.json, weights and quantiles, and the report to <work>/rules.json.
 
-    Only prompts that both levels of the main pair painted count. If <models>/classifiers/models is trained, the report
-    holds the learned one beside it.
+    Only prompts with images of both levels of the main pair count. If <models>/classifiers/models is trained, the
+        report holds the learned one beside it.
     """
     pair = calibration.pair()
     known = calibration.of(pair).complete()

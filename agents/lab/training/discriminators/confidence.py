@@ -1,6 +1,6 @@
-"""Turns what an examiner sees into a confidence, chooses thresholds, and says how good both are, on held-out pictures.
+"""Turns a discriminator's logits into a confidence, chooses thresholds, and says how good both are, on held-out images.
 
-The pictures are those of the light variant for captions of the standard stream, in three parts so that none is used
+The images are those of the light variant for captions of the standard stream, in three parts so that none is used
 twice: the first fits the confidence, the second sets the thresholds, the third is for the figures.
 """
 
@@ -21,15 +21,15 @@ from agents.lab.training.discriminators.judged import Judged
 from agents.models.discriminator import Discriminator, ImageCheck
 from agents.models.saved import save
 
-ESCALATED: Final = 0.5  # share of light pictures of the standard stream that the recommended threshold sends on
-ALPHA: Final = 0.1  # most that may be wrong of the pictures kept by the threshold with a promise ...
+ESCALATED: Final = 0.5  # share of light images of the standard stream that the recommended threshold sends on
+ALPHA: Final = 0.1  # most that may be wrong of the images kept by the threshold with a promise ...
 DELTA: Final = 0.05  # ... but for this risk
-LEAST_SCALE: Final = 0.02  # a higher logit is never a lower confidence, even where the two have nothing to do
+MIN_SCALE: Final = 0.02  # a higher logit is never a lower confidence, even where the two have nothing to do
 _BATCH: Final = 256
 
 
 class Trained(ImageCheck, Protocol):
-    """An examiner that can be kept."""
+    """A discriminator's network that can be saved."""
 
     def parts(self) -> Mapping[str, nn.Module]: ...
     def config(self) -> dict[str, Any]: ...
@@ -38,9 +38,9 @@ class Trained(ImageCheck, Protocol):
 def calibrate(logits: torch.Tensor, right: torch.Tensor) -> tuple[float, float]:
     """Scale and shift under which logits [n] are honest probabilities of `right` [n], 0..1 (Platt 1999)."""
     scale, shift = _fit(logits, right)
-    if scale >= LEAST_SCALE:
+    if scale >= MIN_SCALE:
         return scale, shift
-    return LEAST_SCALE, _fit(torch.zeros_like(logits), right, logits * LEAST_SCALE)[1]
+    return MIN_SCALE, _fit(torch.zeros_like(logits), right, logits * MIN_SCALE)[1]
 
 
 def _fit(logits: torch.Tensor, right: torch.Tensor, offset: torch.Tensor | float = 0.0) -> tuple[float, float]:
@@ -58,8 +58,8 @@ def _fit(logits: torch.Tensor, right: torch.Tensor, offset: torch.Tensor | float
     return scale, shift
 
 
-def seen(examiner: ImageCheck, judged: Judged) -> torch.Tensor:
-    """Logits [n] of all pictures."""
+def logits_of(examiner: ImageCheck, judged: Judged) -> torch.Tensor:
+    """Logits [n] of all judged images."""
     rows = range(0, len(judged.prompts), _BATCH)
     prompts = [str(prompt) for prompt in judged.prompts]
     return torch.cat(
@@ -70,7 +70,7 @@ def seen(examiner: ImageCheck, judged: Judged) -> torch.Tensor:
 def finish(folder: Path, name: str, kind: str, examiner: Trained, kept: Judged) -> dict[str, Any]:
     """Calibrate, choose thresholds, measure; write the folder, and return the config written."""
     captioned = kept.captioned()
-    logits, right = seen(examiner, captioned), captioned.right > 0.5
+    logits, right = logits_of(examiner, captioned), captioned.right > 0.5
     fit, choose, test = np.array_split(np.arange(len(right)), 3)
     scale, shift = calibrate(logits[fit], torch.from_numpy(right[fit]).float())
     config: dict[str, Any] = {"name": name, "kind": kind, **examiner.config(), "scale": scale, "shift": shift}
@@ -86,13 +86,15 @@ def finish(folder: Path, name: str, kind: str, examiner: Trained, kept: Judged) 
     }
     free_form = Judged(*(column[kept.objects == 0] for column in kept))
     if len(free_form.prompts):
-        config["held_out"]["auc_free_form"] = round(auc(seen(examiner, free_form).numpy(), free_form.right > 0.5), 4)
+        config["held_out"]["auc_free_form"] = round(
+            auc(logits_of(examiner, free_form).numpy(), free_form.right > 0.5), 4
+        )
     save(folder, config, examiner.parts())
     return config
 
 
 def _bound(promise: Threshold | None) -> dict[str, Any] | None:
-    """As config.json has it: None if these pictures showed no threshold that keeps the promise."""
+    """As config.json has it: None if these images showed no threshold that keeps the promise."""
     if promise is None:
         return None
     fields = asdict(promise)
@@ -112,7 +114,7 @@ def figures(confidence: np.ndarray, right: np.ndarray) -> dict[str, Any]:
 
 
 def deferral(confidence: np.ndarray, points: int = 21) -> list[dict[str, float]]:
-    """f(t), the share of pictures with a confidence below t, at evenly spread shares; thresholds rise."""
+    """f(t), the share of images with a confidence below t, at evenly spread shares; thresholds rise."""
     ordered = np.sort(confidence)
     thresholds = np.unique(np.quantile(confidence, np.linspace(0, 1, points)[1:-1], method="lower"))
     below = np.searchsorted(ordered, thresholds) / len(ordered)

@@ -1,19 +1,19 @@
-"""Train all discriminators on pictures of the light and heavy variants, and calibrate them on held-out light ones."""
+"""Train all discriminators on images of the light and heavy variants, and calibrate them on held-out light ones."""
 
 import json
 from pathlib import Path
 from typing import Final
 
-from agents.lab.training.discriminators import judged, look, realness
+from agents.lab.training.discriminators import judged, prompt_aware, realness
 from agents.lab.training.discriminators.confidence import Trained, finish
 from agents.lab.training.discriminators.frozen_text import tokenizer_file
 from agents.models.prompt_encoder import copy_tokenizer
 from agents.models.scorer import Scorer
 
-LIGHT: Final = 10_240  # pictures to learn from
+LIGHT: Final = 10_240  # images to learn from
 HEAVY: Final = 2048
 EASY_SHARE: Final = 0.25  # of those: images of one or two things are to be judged, too
-HELD_OUT: Final = 4608  # light pictures for confidence, thresholds and figures
+HELD_OUT: Final = 4608  # light images for confidence, thresholds and figures
 # prompts and noise of the three sets, the same whatever the training seed, and apart from those of evaluations
 _KEPT_SEED, _LIGHT_SEED, _HEAVY_SEED = 7_000_000, 8_000_000, 9_000_000
 
@@ -26,7 +26,7 @@ def train(work: Path, models: Path, seed: int) -> None:
     kept = judged.by_variant(work, models, "light", _KEPT_SEED, HELD_OUT)
     light = judged.by_variant(work, models, "light", _LIGHT_SEED, LIGHT, EASY_SHARE)
     heavy = judged.by_variant(work, models, "heavy", _HEAVY_SEED, HEAVY, EASY_SHARE)
-    sketches, paintings = light.captioned().pictures, heavy.captioned().pictures
+    light_images, heavy_images = light.captioned().pictures, heavy.captioned().pictures
     both = judged.Judged.joined([light, heavy])
     generated = both.captioned().pictures
 
@@ -38,11 +38,11 @@ def train(work: Path, models: Path, seed: int) -> None:
         # beside the note of its training: the model cards are made from both
         (work / f"discriminator_{name}_held_out.json").write_text(json.dumps(figures, indent=2) + "\n")
 
-    keep("look", "look", look.train(work, both, seed))
+    keep("look", "look", prompt_aware.train(work, both, seed))
     copy_tokenizer(tokenizer_file(work), models / "discriminators" / "look")
-    fake, painted = realness.drawn_from(generated), realness.drawn_from(paintings)
-    keep("real", "real", realness.train_real(work, "real", realness.renderings, fake, seed))
-    sketched = realness.drawn_from(sketches)
-    keep("real-heavy", "real", realness.train_real(work, "real-heavy", painted, sketched, seed))
+    generated_source, heavy_source = realness.images_from(generated), realness.images_from(heavy_images)
+    keep("real", "real", realness.train_real(work, "real", realness.renderings, generated_source, seed))
+    light_source = realness.images_from(light_images)
+    keep("real-heavy", "real", realness.train_real(work, "real-heavy", heavy_source, light_source, seed))
     scorer = Scorer.load(models / "scorer")
     keep("embedding", "embedding", realness.train_embedding(work, scorer, generated, seed))

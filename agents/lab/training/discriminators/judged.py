@@ -1,4 +1,4 @@
-"""Pictures painted for fresh prompts, with the label the discriminators are to predict; kept in the work folder."""
+"""Images generated for fresh prompts, with the label the discriminators are to predict; kept in the work folder."""
 
 import zlib
 from collections.abc import Sequence
@@ -9,24 +9,24 @@ import numpy as np
 from rich.progress import track
 
 from agents.lab.family import VARIANTS, folder_of
-from agents.lab.painter import Painter
+from agents.lab.generator import ImageGenerator
 from agents.lab.training.loop import scaled
-from agents.lab.world import facts, junk, scenes
+from agents.lab.world import facts, free_form, scenes
 from agents.lab.world.reading import read
 from agents.lab.world.stream import EASY, STANDARD
 
-CHUNK: Final = 256  # pictures a file; a run that was broken off loses no more
+CHUNK: Final = 256  # images a file; a run that was broken off loses no more
 _BATCH: Final = 32
 
 
-class Paints(Protocol):
-    """What paints: `agents.lab.painter.Painter`."""
+class PromptGenerator(Protocol):
+    """What generates images of prompts: `agents.lab.generator.ImageGenerator`, or a fake."""
 
-    def paint(self, prompts: Sequence[str], seeds: Sequence[int]) -> np.ndarray: ...
+    def generate(self, prompts: Sequence[str], seeds: Sequence[int]) -> np.ndarray: ...
 
 
 class Judged(NamedTuple):
-    """Prompts with painted pictures; `right` is what to predict, `objects` is 0 outside the grammar."""
+    """Prompts with generated images; `right` is what to predict, `objects` is 0 outside the grammar."""
 
     prompts: np.ndarray  # str [n]
     pictures: np.ndarray  # uint8 [n, 48, 48, 3]
@@ -38,7 +38,7 @@ class Judged(NamedTuple):
         return cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
     def captioned(self) -> "Judged":
-        """Those inside the grammar."""
+        """The rows whose prompts are inside the grammar."""
         return Judged(*(column[self.objects > 0] for column in self))
 
 
@@ -65,9 +65,9 @@ def prompt_for(rng: np.random.Generator, easy: float) -> tuple[str, scenes.Scene
     """
     kind = rng.random()
     if kind < 0.08:
-        return junk.hinted(rng)
-    prompt, scene = junk.asked(rng, EASY if rng.random() < easy else STANDARD)
-    return (junk.sentence(rng), scene, frozenset()) if kind < 0.13 else (prompt, scene, None)
+        return free_form.hinted(rng)
+    prompt, scene = free_form.asked(rng, EASY if rng.random() < easy else STANDARD)
+    return (free_form.sentence(rng), scene, frozenset()) if kind < 0.13 else (prompt, scene, None)
 
 
 def label(prompted: tuple[str, scenes.Scene, frozenset[str] | None], picture: np.ndarray) -> float:
@@ -78,14 +78,16 @@ def label(prompted: tuple[str, scenes.Scene, frozenset[str] | None], picture: np
     return clarity(picture, scene, named)
 
 
-def paint(painter: Paints, seed: int, chunk: int, easy: float = 0.0) -> Judged:
-    """Paint and label the prompts of one chunk, which `seed`, its number and `easy` alone decide."""
+def generate_chunk(generator: PromptGenerator, seed: int, chunk: int, easy: float = 0.0) -> Judged:
+    """Generate and label the prompts of one chunk, which `seed`, `chunk` and `easy` alone decide."""
     rng = np.random.default_rng([seed, chunk])
     drawn = [prompt_for(rng, easy) for _ in range(CHUNK)]
     prompts, first = [prompt for prompt, _, _ in drawn], seed + chunk * CHUNK
     pictures = np.concatenate(
         [
-            painter.paint(prompts[at : at + _BATCH], range(first + at, first + at + len(prompts[at : at + _BATCH])))
+            generator.generate(
+                prompts[at : at + _BATCH], range(first + at, first + at + len(prompts[at : at + _BATCH]))
+            )
             for at in range(0, CHUNK, _BATCH)
         ]
     )
@@ -94,30 +96,30 @@ def paint(painter: Paints, seed: int, chunk: int, easy: float = 0.0) -> Judged:
     return Judged(np.array(prompts), pictures, right, objects)
 
 
-def cached(folder: Path, painter: Paints, seed: int, count: int, easy: float = 0.0) -> Judged:
-    """At least `count` judged pictures, in whole chunks that `folder` keeps as <seed>-<chunk>.npz for the next run."""
+def cached(folder: Path, generator: PromptGenerator, seed: int, count: int, easy: float = 0.0) -> Judged:
+    """At least `count` judged images, in whole chunks that `folder` keeps as <seed>-<chunk>.npz for the next run."""
     folder.mkdir(parents=True, exist_ok=True)
     title = f"judging {count} pictures for {folder.name}"
     return Judged.joined(
-        [_chunk(folder, painter, seed, chunk, easy) for chunk in track(range(-(-count // CHUNK)), description=title)]
+        [_chunk(folder, generator, seed, chunk, easy) for chunk in track(range(-(-count // CHUNK)), description=title)]
     )
 
 
-def _chunk(folder: Path, painter: Paints, seed: int, chunk: int, easy: float) -> Judged:
+def _chunk(folder: Path, generator: PromptGenerator, seed: int, chunk: int, easy: float) -> Judged:
     path = folder / f"{seed}-{chunk:03d}.npz"
     if not path.exists():
         partial = path.with_suffix(".partial")
         with partial.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **paint(painter, seed, chunk, easy)._asdict())
+            np.savez_compressed(file, allow_pickle=False, **generate_chunk(generator, seed, chunk, easy)._asdict())
         partial.rename(path)
     with np.load(path, allow_pickle=False) as kept:
         return Judged(*(kept[name] for name in Judged._fields))
 
 
 def by_variant(work: Path, models: Path, name: str, seed: int, count: int, easy: float = 0.0) -> Judged:
-    """`count` pictures or more by a variant of the family, a share of `easy` of them for prompts of the easy stream.
+    """`count` images or more by a variant of the family, a share of `easy` of them for prompts of the easy stream.
 
-    They are painted anew if its weights, its setting or the streams have changed. On a smaller scale of training,
+    They are generated anew if its weights, its setting or the streams have changed. On a smaller scale of training,
     fewer.
     """
     variant = VARIANTS[name]
@@ -125,4 +127,4 @@ def by_variant(work: Path, models: Path, name: str, seed: int, count: int, easy:
     streams = repr((STANDARD, EASY, easy)).encode()
     mark = f"{zlib.crc32(b''.join((streams, *(file.read_bytes() for file in weights)))):08x}"
     folder = work / "judged" / f"{name}-{variant.steps}-{variant.guidance:g}-{mark}"
-    return cached(folder, Painter.of(variant, models), seed, scaled(count), easy)
+    return cached(folder, ImageGenerator.of(variant, models), seed, scaled(count), easy)

@@ -1,4 +1,4 @@
-"""Train discriminators that see the picture only, on real against generated pictures."""
+"""Train discriminators that see the image only, on real against generated images."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from agents.lab.training.generators.pictures import to_tensor
+from agents.lab.training.generators.networks.scene_batches import to_tensor
 from agents.lab.training.loop import Loop, Stateful, descend, device, rate, scaled, set_rate
 from agents.lab.world import renderer, scenes
 from agents.models.judges.embedding import Embedding, Head
@@ -20,32 +20,32 @@ STEPS: Final = 600  # of the EfficientNet
 HEAD_STEPS: Final = 800  # of the head on embeddings
 BATCH: Final = 96
 HEAD_BATCH: Final = 256
-RENDERINGS: Final = 8000  # true pictures for the head
+RENDERINGS: Final = 8000  # true images for the head
 _RATE = 2e-3
 _SHIFT = 2  # px
 
-Source = Callable[[np.random.Generator, int], np.ndarray]  # so many pictures, uint8 [n, 48, 48, 3]
+Source = Callable[[np.random.Generator, int], np.ndarray]  # so many images, uint8 [n, 48, 48, 3]
 
 
 def renderings(rng: np.random.Generator, count: int) -> np.ndarray:
-    """True pictures of the natural mix, uint8 [n, 48, 48, 3]."""
+    """True images of the natural mix, uint8 [n, 48, 48, 3]."""
     return np.stack([renderer.render(scenes.sample(rng), rng) for _ in range(count)])
 
 
-def drawn_from(pictures: np.ndarray) -> Source:
-    """Any of these pictures."""
-    return lambda rng, count: pictures[rng.integers(0, len(pictures), count)]
+def images_from(images: np.ndarray) -> Source:
+    """A source that draws from these images with repetition."""
+    return lambda rng, count: images[rng.integers(0, len(images), count)]
 
 
 def _moved(rng: np.random.Generator, picture: np.ndarray) -> np.ndarray:
-    """By up to two pixels: painted pictures are few, and come back often."""
+    """The image shifted by up to two pixels: generated images are few, and come back often."""
     padded = np.pad(picture, ((_SHIFT, _SHIFT), (_SHIFT, _SHIFT), (0, 0)), mode="edge")
     top, left = rng.integers(0, 2 * _SHIFT + 1, 2)
     return padded[top : top + picture.shape[0], left : left + picture.shape[1]]
 
 
 def train_real(work: Path, name: str, real: Source, generated: Source, seed: int, steps: int = STEPS) -> Real:
-    """An EfficientNet for real against generated pictures; resumable."""
+    """An EfficientNet for real against generated images; resumable."""
     torch.manual_seed(seed)
     where = device()
     network = EfficientNet().to(where)
@@ -60,7 +60,7 @@ def train_real(work: Path, name: str, real: Source, generated: Source, seed: int
 
 
 def train_embedding(work: Path, scorer: Scorer, generated: np.ndarray, seed: int, steps: int = HEAD_STEPS) -> Embedding:
-    """A head on the scorer's frozen picture embedding, for renderings against generated pictures [n, 48, 48, 3]."""
+    """A head on the scorer's frozen image embedding, for renderings against generated images [n, 48, 48, 3]."""
     torch.manual_seed(seed)
     where = device()
     head = Head().to(where)

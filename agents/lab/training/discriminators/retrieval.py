@@ -5,21 +5,21 @@ from typing import Final
 import numpy as np
 from scipy import stats
 
-from agents.lab.training.discriminators.near_misses import holds, reworded, settled
-from agents.lab.world import junk, renderer, scenes
+from agents.lab.training.discriminators.hard_negatives import holds, reworded, with_colours_decided
+from agents.lab.world import free_form, renderer, scenes
 from agents.lab.world.styles import POSTER, STYLES
 from agents.models.scorer import Scorer
 
-AMONG: Final = 192  # prompts that a picture's own is to be found among
+AMONG: Final = 192  # prompts that an image's own is to be found among
 _BATCHES: Final = 5
 
 
 def measure(scorer: Scorer, seed: int) -> dict[str, float]:
     """Shares and correlations by name:
 
-    `retrieved`: a picture's own prompt is the nearest of 192, and the other way round, on average;
-    `retrieved_true`: the nearest prompt is true of the picture (several prompts may be);
-    `retrieved_styled`: as the first, for pictures in any style;
+    `retrieved`: an image's own prompt is the nearest of 192, and the other way round, on average;
+    `retrieved_true`: the nearest prompt is true of the image (several prompts may be);
+    `retrieved_styled`: as the first, for images in any style;
     `right_over_wrong`: the prompt is nearer than the same with a fact changed;
     `alike`: rank correlation of the likeness of two prompts with the share of things, slot by slot, that both ask for;
     `free_form_alike`: a sentence is nearer to itself amid two words more than to any of 191 others.
@@ -31,7 +31,7 @@ def measure(scorer: Scorer, seed: int) -> dict[str, float]:
 
 def _one_batch(scorer: Scorer, rng: np.random.Generator) -> dict[str, float]:
     stated = [scenes.sample(rng) for _ in range(AMONG)]
-    shown = [settled(rng, scene) for scene in stated]
+    shown = [with_colours_decided(rng, scene) for scene in stated]
     captions = [scene.caption for scene in stated]
     own = np.arange(AMONG)
     prompts = scorer.embed_prompts(captions)
@@ -44,7 +44,7 @@ def _one_batch(scorer: Scorer, rng: np.random.Generator) -> dict[str, float]:
     likeness = pictures @ prompts.T
     nearest = likeness.argmax(1)
     true = [holds(stated[near], seen) for near, seen in zip(nearest, shown, strict=True)]
-    sentences = [junk.sentence(rng) for _ in range(AMONG)]
+    sentences = [free_form.sentence(rng) for _ in range(AMONG)]
     longer = scorer.embed_prompts([f"{sentence}, digital art" for sentence in sentences])
     free = scorer.embed_prompts(sentences) @ longer.T
     return {

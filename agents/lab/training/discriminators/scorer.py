@@ -1,4 +1,4 @@
-"""Train the scorer: pictures and prompts of one scene together, all others apart, also those wrong in one fact only."""
+"""Train the scorer: images and prompts of one scene together, all others apart, also those wrong in one fact only."""
 
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -9,11 +9,11 @@ from torch import nn
 from torch.nn import functional
 
 from agents.lab.training.discriminators.frozen_text import prompt_encoder, tokenizer_file
-from agents.lab.training.discriminators.near_misses import holds, reworded, settled, what_stands_where
+from agents.lab.training.discriminators.hard_negatives import holds, reworded, what_stands_where, with_colours_decided
 from agents.lab.training.discriminators.retrieval import measure
-from agents.lab.training.generators.pictures import to_tensor
+from agents.lab.training.generators.networks.scene_batches import to_tensor
 from agents.lab.training.loop import Loop, Stateful, descend, device, mixed_precision, rate, set_rate
-from agents.lab.world import junk, renderer, scenes
+from agents.lab.world import free_form, renderer, scenes
 from agents.lab.world.styles import POSTER, STYLES, Style
 from agents.models.prompt_encoder import PromptEncoder, copy_tokenizer
 from agents.models.saved import save
@@ -29,18 +29,18 @@ _STYLES: Final = tuple(STYLES.values())
 
 
 class Batch(NamedTuple):
-    """Scenes with their pictures and prompts, and free-form sentences told in two ways."""
+    """Scenes with their images and prompts, and free-form sentences told in two ways."""
 
     pictures: np.ndarray  # uint8 [n, 48, 48, 3]
     prompts: list[str]
-    wrong: list[str]  # [n] prompts that are just not true of the picture
-    also_true: np.ndarray  # bool [n, n]: prompt j is true of picture i too, though i is not j
+    wrong: list[str]  # [n] prompts that are just not true of the image
+    also_true: np.ndarray  # bool [n, n]: prompt j is true of image i too, though i is not j
     sentences: list[str]
     retold: list[str]
 
 
 def style_for(rng: np.random.Generator) -> Style:
-    """Poster in six of ten pictures, else any style."""
+    """Poster in six of ten images, else any style."""
     return POSTER if rng.random() < 0.6 else _STYLES[int(rng.integers(len(_STYLES)))]
 
 
@@ -49,7 +49,7 @@ def batch(rng: np.random.Generator, count: int, sentences: int = SENTENCES) -> B
     drawn = [_prompted(rng) for _ in range(count)]
     stated, shown = [scene for scene, _, _, _ in drawn], [scene for _, scene, _, _ in drawn]
     pictures = np.stack([renderer.render(scene, rng, style_for(rng)) for scene in shown])
-    free = [junk.sentence(rng) for _ in range(sentences)]
+    free = [free_form.sentence(rng) for _ in range(sentences)]
     prompts, wrong = [prompt for _, _, prompt, _ in drawn], [changed for _, _, _, changed in drawn]
     return Batch(pictures, prompts, wrong, also_true(stated, shown), free, [retell(rng, text) for text in free])
 
@@ -58,14 +58,14 @@ def _prompted(rng: np.random.Generator) -> tuple[scenes.Scene, scenes.Scene, str
     """(stated scene, shown scene, prompt, wrong prompt)."""
     kind = rng.random()
     if kind < 0.1:
-        prompt, scene, _ = junk.hinted(rng)
+        prompt, scene, _ = free_form.hinted(rng)
         return scene, scene, prompt, scenes.sample(rng).caption
     scene = scenes.sample(rng)
-    shown = settled(rng, scene)
+    shown = with_colours_decided(rng, scene)
     wrong = reworded(rng, scene.caption, shown)
     if kind < 0.25:
         noise = int(rng.integers(1 << 32))  # the same junk around both, so that it tells nothing
-        prompt, wrong = (junk.mixed(np.random.default_rng(noise), text) for text in (scene.caption, wrong))
+        prompt, wrong = (free_form.mixed(np.random.default_rng(noise), text) for text in (scene.caption, wrong))
         return scene, shown, prompt, wrong
     return scene, shown, scene.caption, wrong
 
@@ -83,7 +83,7 @@ def also_true(stated: list[scenes.Scene], shown: list[scenes.Scene]) -> np.ndarr
 
 
 def retell(rng: np.random.Generator, sentence: str) -> str:
-    """The same clauses in another order, some words left out."""
+    """A sentence's clauses in another order, with some words left out."""
     clauses = sentence.split(", ")
     words = [
         " ".join(word for word in clauses[i].split() if rng.random() < 0.85) for i in rng.permutation(len(clauses))

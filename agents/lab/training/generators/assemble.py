@@ -10,7 +10,7 @@ from diffusers.models.autoencoders.autoencoder_tiny import AutoencoderTiny
 from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
 from transformers import CLIPTextModel, CLIPTokenizer
 
-from agents.lab.training.generators.networks import autoencoder_of, build_scheduler
+from agents.lab.training.generators.networks.architectures import autoencoder_of, build_scheduler
 
 # Folder -> its UNet in the work folder. Adapters and the ControlNet are for `poster` and written by their own training.
 FOLDERS: Final[dict[str, str]] = {

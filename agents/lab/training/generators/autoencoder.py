@@ -1,4 +1,4 @@
-"""Train the autoencoder: 48 x 48 x 3 pictures to 12 x 12 x 8 latents and back."""
+"""Train the autoencoder: 48 x 48 x 3 images to 12 x 12 x 8 latents and back."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +9,7 @@ import torch
 from diffusers.models.autoencoders.autoencoder_tiny import AutoencoderTiny
 from torch import nn
 
-from agents.lab.training.generators import pictures
+from agents.lab.training.generators.networks import scene_batches
 from agents.lab.training.loop import Loop, descend, device, mixed_precision, rate, scaled, set_rate
 from agents.lab.world import facts, renderer
 
@@ -37,7 +37,7 @@ def restoring_loss(
 ) -> torch.Tensor:
     """How far the crops of training step `index` are from what the decoder makes of their noised latents."""
     where = device()
-    drawn = pictures.crops(np.random.default_rng([seed, index]), BATCH)
+    drawn = scene_batches.crops(np.random.default_rng([seed, index]), BATCH)
     target, weight = (part.to(where, memory_format=torch.channels_last) for part in drawn)
     with mixed_precision():
         latents = encode(target)
@@ -77,12 +77,12 @@ def finish(loop: Loop, model: AutoencoderTiny, seed: int, folder: Path) -> None:
 
 @torch.inference_mode()
 def round_trip(model: AutoencoderTiny, seed: int, count: int = 500, noise: float = 0.0) -> float:
-    """Share of pictures of which every fact survives encoding and decoding."""
+    """Share of images of which every fact survives encoding and decoding."""
     rng = np.random.default_rng(seed)
-    drawn = pictures.drawn(rng, scaled(count, least=8))
-    batch = pictures.to_tensor(np.stack([renderer.render(scene, rng) for scene in drawn])).to(device())
+    drawn = scene_batches.sample_scenes(rng, scaled(count, least=8))
+    batch = scene_batches.to_tensor(np.stack([renderer.render(scene, rng) for scene in drawn])).to(device())
     latents = model.encode(batch).latents
-    out = pictures.to_pictures(model.decode(latents + noise * torch.randn_like(latents)).sample)
+    out = scene_batches.to_images(model.decode(latents + noise * torch.randn_like(latents)).sample)
     return float(np.mean([facts.check(s.caption, p).all_hold for s, p in zip(drawn, out, strict=True)]))
 
 

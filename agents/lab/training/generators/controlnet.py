@@ -1,4 +1,4 @@
-"""A ControlNet for the base poster: it paints the things a prompt names where, and as large as, their outlines say."""
+"""A ControlNet for the base poster: outlines say where, and how large, the things of a prompt are generated."""
 
 import re
 from pathlib import Path
@@ -9,9 +9,9 @@ import torch
 from diffusers.models.controlnets.controlnet import ControlNetModel
 from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
 
-from agents.lab.training.generators import networks, pictures, sampling
 from agents.lab.training.generators.assemble import tidy
-from agents.lab.training.generators.diffusion import (
+from agents.lab.training.generators.networks import architectures, sampling, scene_batches
+from agents.lab.training.generators.networks.diffusion import (
     BASE,
     Course,
     Denoiser,
@@ -63,9 +63,9 @@ def guided(unet: UNet2DConditionModel, net: ControlNetModel, outlines: torch.Ten
 
 
 def outlines_of(scenes: tuple[Scene, ...]) -> torch.Tensor:
-    """float [n, 3, 48, 48] in 0..1, as the pipeline prepares a picture of silhouettes."""
+    """float [n, 3, 48, 48] in 0..1, as the pipeline prepares an image of silhouettes."""
     drawn = np.stack([renderer.silhouettes(scene) for scene in scenes])
-    return (pictures.to_tensor(drawn) + 1).to(device()) / 2
+    return (scene_batches.to_tensor(drawn) + 1).to(device()) / 2
 
 
 def _prompted(rng: np.random.Generator) -> Prompted:
@@ -77,11 +77,11 @@ def train(work: Path, models: Path, seed: int) -> None:
     """Train the ControlNet on the frozen `BASE` into <models>/controlnet."""
     torch.manual_seed(seed)
     where = device()
-    frozen = networks.load_frozen(work, where)
+    frozen = architectures.load_frozen(work, where)
     unet = UNet2DConditionModel.from_pretrained(work / BASE).to(where).requires_grad_(False)
     net = build(unet).to(where)
     for network in (unet, net):
-        network.set_attn_processor(networks.ExactAttention())
+        network.set_attn_processor(architectures.ExactAttention())
     course = Course(name="controlnet", work=work, seed=seed, steps=STEPS, rate=_RATE, warm_up=50)
 
     def loss(index: int) -> torch.Tensor:
@@ -98,7 +98,7 @@ def train(work: Path, models: Path, seed: int) -> None:
 
 
 def placed(
-    unet: UNet2DConditionModel, net: ControlNetModel, frozen: networks.Frozen, seed: int, *, is_led: bool
+    unet: UNet2DConditionModel, net: ControlNetModel, frozen: architectures.Frozen, seed: int, *, is_led: bool
 ) -> float:
     """Share of facts of shape and place that hold, for fresh prompts that do not state the place their scene has."""
     rng = np.random.default_rng([seed, sampling.FRESH])
@@ -107,15 +107,17 @@ def placed(
     for at in range(0, count, sampling.BATCH):
         scenes = tuple(_with_a_place(rng) for _ in range(min(sampling.BATCH, count - at)))
         denoise = guided(unet, net, outlines_of(scenes)) if is_led else sampling.plain(unet)
-        painted = sampling.paint(denoise, frozen, [without_places(scene.caption) for scene in scenes], seed + at)
-        for scene, picture in zip(scenes, painted, strict=True):
-            report = facts.compare(scene, read(picture))
+        generated = sampling.generate_images(
+            denoise, frozen, [without_places(scene.caption) for scene in scenes], seed + at
+        )
+        for scene, image in zip(scenes, generated, strict=True):
+            report = facts.compare(scene, read(image))
             held += [fact.holds for fact in report.facts if re.search(r" is an? | stands at ", fact.name)]
     return float(np.mean(held))
 
 
 def _with_a_place(rng: np.random.Generator) -> Scene:
     while True:
-        scene = pictures.drawn(rng, 1)[0]
+        scene = scene_batches.sample_scenes(rng, 1)[0]
         if without_places(scene.caption) != scene.caption:
             return scene

@@ -31,8 +31,8 @@ def refine(name: str, model: AutoencoderTiny, work: Path, seed: int, *, steps: i
     loop = Loop(name=name, folder=work, steps=steps, batch=BATCH, parts=parts)
 
     @torch.no_grad()
-    def encode(pictures: torch.Tensor) -> torch.Tensor:
-        latents: torch.Tensor = model.encoder(pictures).float()
+    def encode(images: torch.Tensor) -> torch.Tensor:
+        latents: torch.Tensor = model.encoder(images).float()
         return latents
 
     def step(index: int) -> torch.Tensor:

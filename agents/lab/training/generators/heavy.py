@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
 
-from agents.lab.training.generators import networks, sampling
-from agents.lab.training.generators.diffusion import Course, batch_of, fit, usual, v_loss
+from agents.lab.training.generators.networks import architectures, sampling
+from agents.lab.training.generators.networks.diffusion import Course, batch_of, fit, usual, v_loss
 from agents.lab.training.loop import device
 from agents.lab.world import scenes
 from agents.lab.world.scenes import Scene
@@ -28,9 +28,9 @@ _HARD: Final = replace(STANDARD, unlike=0.1, grounds=(("night", 2.0),))
 
 def train(work: Path, models: Path, seed: int) -> None:  # noqa: ARG001 - `assemble` ships it
     """Train XL further into <work>/unet_heavy."""
-    frozen = networks.load_frozen(work, device())
+    frozen = architectures.load_frozen(work, device())
     unet = UNet2DConditionModel.from_pretrained(work / FORERUNNER).to(device())
-    unet.set_attn_processor(networks.ExactAttention())
+    unet.set_attn_processor(architectures.ExactAttention())
     denoise = sampling.plain(unet)
     course = Course(name=NAME, work=work, seed=seed, steps=STEPS, rate=_RATE, warm_up=50)
     loop = fit(course, unet, lambda index: v_loss(denoise, batch_of(index, course, frozen, draw=hard), index, seed))

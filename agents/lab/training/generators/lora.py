@@ -9,8 +9,8 @@ from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
 from peft import LoraConfig
 from peft.utils import get_peft_model_state_dict
 
-from agents.lab.training.generators import networks, sampling
-from agents.lab.training.generators.diffusion import BASE, Course, batch_of, fit, only, v_loss
+from agents.lab.training.generators.networks import architectures, sampling
+from agents.lab.training.generators.networks.diffusion import BASE, Course, batch_of, fit, only, v_loss
 from agents.lab.training.loop import device
 from agents.lab.world.styles import ADAPTERS, Style
 
@@ -37,9 +37,9 @@ def train_one(work: Path, models: Path, style: Style, seed: int) -> None:
     """Train the adapter of a style; notes the facts it keeps against what the bare UNet reaches in poster."""
     torch.manual_seed(seed)  # the adapter's first matrices are random
     where = device()
-    frozen = networks.load_frozen(work, where)
+    frozen = architectures.load_frozen(work, where)
     unet = UNet2DConditionModel.from_pretrained(work / BASE).to(where)
-    unet.set_attn_processor(networks.ExactAttention())
+    unet.set_attn_processor(architectures.ExactAttention())
     denoise = sampling.plain(unet)
     bare = sampling.quality(denoise, frozen, seed)
     unet.requires_grad_(False)

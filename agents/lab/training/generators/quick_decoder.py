@@ -20,7 +20,7 @@ def train(work: Path, models: Path, seed: int) -> None:  # noqa: ARG001 - it shi
 
 
 def pruned(full: AutoencoderTiny, blocks: tuple[int, ...]) -> AutoencoderTiny:
-    """The same encoder, and the decoder with the first so many of its blocks at each resolution, coarsest first.
+    """The autoencoder with only the first `blocks` of its decoder at each resolution, coarsest first.
 
     Raises ValueError if it has fewer than that.
     """
@@ -29,12 +29,12 @@ def pruned(full: AutoencoderTiny, blocks: tuple[int, ...]) -> AutoencoderTiny:
         raise ValueError(f"a decoder with {had} blocks cannot keep {blocks} of them")
     quick: AutoencoderTiny = AutoencoderTiny.from_config({**full.config, "num_decoder_blocks": blocks})
     quick.encoder.load_state_dict(full.encoder.state_dict())
-    for mine, theirs in zip(quick.decoder.layers, _kept(full.decoder.layers, blocks), strict=True):
+    for mine, theirs in zip(quick.decoder.layers, _first_blocks(full.decoder.layers, blocks), strict=True):
         mine.load_state_dict(theirs.state_dict())
     return quick
 
 
-def _kept(layers: nn.Sequential, blocks: tuple[int, ...]) -> list[nn.Module]:
+def _first_blocks(layers: nn.Sequential, blocks: tuple[int, ...]) -> list[nn.Module]:
     """Convolutions and upsamplings, and of each resolution's blocks the first."""
     kept: list[nn.Module] = []
     level = seen = 0

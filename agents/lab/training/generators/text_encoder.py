@@ -9,9 +9,9 @@ from safetensors.torch import save_file
 from torch.nn import functional
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
 
-from agents.lab.training.generators import tokenizer
+from agents.lab.training.generators.networks import tokenizer
 from agents.lab.training.loop import Loop, descend, device, mixed_precision, rate, scaled, set_rate
-from agents.lab.world import junk, scenes
+from agents.lab.world import free_form, scenes
 from agents.models.caption_reader import (
     BACKGROUND_LABELS,
     COLOUR_LABELS,
@@ -83,9 +83,9 @@ def example(rng: np.random.Generator) -> tuple[str, np.ndarray]:
     kind = rng.random()
     if kind < 0.8:
         scene = scenes.sample(rng, int(rng.integers(1, MAX_OBJECTS + 1)))
-        return (junk.mixed(rng, scene.caption) if kind < 0.18 else scene.caption), labels(scene)
+        return (free_form.mixed(rng, scene.caption) if kind < 0.18 else scene.caption), labels(scene)
     if kind < 0.93:
-        prompt, scene, named = junk.hinted(rng)
+        prompt, scene, named = free_form.hinted(rng)
         out = labels(scene)
         if "shape" not in named:
             out[SHAPE][0] = _IGNORED
@@ -94,7 +94,7 @@ def example(rng: np.random.Generator) -> tuple[str, np.ndarray]:
         if "background" not in named:
             out[BACKGROUND] = _IGNORED
         return prompt, out
-    return junk.sentence(rng), labels(None)
+    return free_form.sentence(rng), labels(None)
 
 
 def reading_loss(asked: Asked, target: torch.Tensor) -> torch.Tensor:

@@ -11,10 +11,10 @@ from click.testing import CliRunner
 from agents.commands.evaluate import evaluate
 from agents.engines import EngineFailed, check_models
 from agents.lab.evaluation import storage
-from agents.lab.evaluation.painting import rankers
-from agents.lab.evaluation.painting import scope as painting_scope
-from agents.lab.evaluation.painting.samples import of_levels, sheet
-from agents.lab.evaluation.painting.scope import fresh, levels, pairs, relocated, scope
+from agents.lab.evaluation.generation import rankers
+from agents.lab.evaluation.generation import scope as prompt_scope
+from agents.lab.evaluation.generation.samples import of_levels, sheet
+from agents.lab.evaluation.generation.scope import fresh, levels, pairs, relocated, scope
 from agents.lab.evaluation.summary import schema
 from agents.lab.world.stream import EASY
 from agents.world.captions import parse
@@ -22,7 +22,7 @@ from agents.world.layout import SIZE
 from schemas.errors import PochadeError
 from streams.cli import LazySettings
 from streams.parsing.catalog import parse as parse_catalog
-from tests.agents.lab.evaluation.painted import CATALOG, StubRules, a_catalog_file, a_small_catalog, no_rules_to_load
+from tests.agents.lab.evaluation.catalogs import CATALOG, StubRules, a_catalog_file, a_small_catalog, no_rules_to_load
 
 __all__ = ["no_rules_to_load"]  # a fixture
 
@@ -99,7 +99,7 @@ def test_a_harder_stream_is_evaluated_by_the_captions_in_its_prompts(tmp_path: p
 
 
 def test_sets_of_prompts_differ_by_seed_and_by_what_they_are_for() -> None:
-    drawn = {(seed, kind): fresh(seed, kind, 50) for seed in (1, 2) for kind in painting_scope.KINDS}
+    drawn = {(seed, kind): fresh(seed, kind, 50) for seed in (1, 2) for kind in prompt_scope.KINDS}
     assert len({asked.prompts for asked in drawn.values()}) == len(drawn)
     assert fresh(1, "test", 10) == drawn[1, "test"].first(10)
     easy = fresh(1, "test", 50, EASY)
@@ -113,12 +113,12 @@ def test_a_level_that_cannot_be_judged_is_told_unless_the_main_pair_needs_it() -
     narrow = large.replace("width = 64", "width = 48", 1)  # light is as it was
     found = levels(parse_catalog(narrow, "small"), missing)
     assert set(found) == {"light", "heavy"}
-    assert missing == ["level large: it paints 64 x 48 px, facts are read in 48 x 48"]
+    assert missing == ["level large: it generates 64 x 48 px, facts are read in 48 x 48"]
     with pytest.raises(PochadeError, match="level 'light' of the main pair cannot be evaluated"):
         levels(parse_catalog(large.replace("paint_over_step = 2\n", ""), "small"), [])
 
 
-def test_the_step_that_the_cascade_uses_is_always_among_those_painted(tmp_path: pathlib.Path) -> None:
+def test_the_step_that_the_cascade_uses_is_always_among_those_generated(tmp_path: pathlib.Path) -> None:
     text = CATALOG.replace("steps = 4", "steps = 50").replace("paint_over_step = 2", "paint_over_step = 30")
     steps = scope(parse_catalog(text, "small"), tmp_path, 1, 100).sweep_steps
     assert 30 in steps
@@ -154,7 +154,7 @@ def test_a_broken_model_is_missing_and_no_crash(tmp_path: pathlib.Path) -> None:
         assert word in told
 
 
-def test_a_sheet_shows_every_picture_enlarged() -> None:
+def test_a_sheet_shows_every_image_enlarged() -> None:
     rows = [np.full((3, SIZE, SIZE, 3), shade, np.uint8) for shade in (0, 90)]
     image = sheet(rows)
     assert image.size == (2 * (3 * (SIZE + 2) + 2), 2 * (2 * (SIZE + 2) + 2))

@@ -27,7 +27,7 @@ def with_pair(**changes: object) -> Evaluation:
 
 
 def with_sweep(**changes: object) -> Evaluation:
-    return replace(WHOLE, paint_over={"own noise": replace(WHOLE.shipped_paint_over, **changes)})
+    return replace(WHOLE, paint_over={"own noise": replace(WHOLE.shipped_refinement, **changes)})
 
 
 REFUSED: dict[str, Callable[[], Evaluation]] = {
@@ -53,7 +53,7 @@ REFUSED: dict[str, Callable[[], Evaluation]] = {
         },
     ),
     r"steps of own noise must rise": lambda: with_sweep(k=np.array([0, 5, 10, 20, 40, 30])),
-    r"chosen_k must be one of the painted steps: got 7": lambda: replace(WHOLE, chosen_k=7),
+    r"chosen_k must be one of the swept steps: got 7": lambda: replace(WHOLE, chosen_k=7),
     r"four prompts or more and a pair: got 40 and 0": lambda: replace(WHOLE, pairs={}),
 }
 

@@ -169,7 +169,7 @@ def test_a_note_stands_beside_its_verdict_and_a_note_on_nothing_is_refused() -> 
 
 
 def test_bad_drafts_are_those_with_a_fact_wrong() -> None:
-    rows = WHOLE.shipped_paint_over.rows
+    rows = WHOLE.shipped_refinement.rows
     wrong = int((~WHOLE.levels["tiny"].is_right[rows]).sum())
     assert summary()["paint_over_variants"]["bad drafts only"]["blank"]["prompts"] == wrong
 

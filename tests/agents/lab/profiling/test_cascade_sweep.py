@@ -11,7 +11,7 @@ import pytest
 from agents.lab.evaluation.statistics.intervals import Resampling
 from agents.lab.profiling.cascade_settings import grounds, known, settings
 from agents.lab.profiling.cascade_sweep import Sweep, front, intervals, optimism, sweep
-from agents.lab.profiling.cascade_table import FEW, Choice, offered, remarks, table_of, with_table
+from agents.lab.profiling.cascade_table import MIN_PROMPTS, Choice, of_catalog_cascades, remarks, table_of, with_table
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog, Pair
 from planner.catalog.profile import Profile
@@ -85,7 +85,7 @@ def test_all_straight_is_heavy_s_own_and_costs_heavy_s_time() -> None:
     assert (seen.settings[direct].cost_ms, seen.settings[direct].straight) == (200, 1)
 
 
-def test_a_setting_s_time_is_light_judging_and_what_heavy_still_paints() -> None:
+def test_a_setting_s_time_is_light_judging_and_what_heavy_still_generates() -> None:
     catalog = a_catalog_of_three()
     for setting in swept(catalog=catalog).settings[::37]:
         heavy_ms = run_ms(catalog.level(setting.pair.heavy), 1)
@@ -108,7 +108,7 @@ def test_a_higher_threshold_of_the_discriminator_defers_more_and_of_the_router_s
             assert other.straight <= setting.straight
 
 
-def test_what_a_start_step_changes_rests_on_the_prompts_it_was_painted_for() -> None:
+def test_what_a_start_step_changes_rests_on_the_prompts_it_was_generated_for() -> None:
     prompts, pair = some_prompts(), Pair("light", "heavy", "look")
     rows = known(pair, prompts)
     seen = list(settings(pair, a_catalog_of_three(), grounds(pair, a_profile(), prompts, rows)))
@@ -175,7 +175,7 @@ def test_intervals_hold_the_value_and_narrow_with_more_prompts() -> None:
 
 def test_the_table_holds_only_offered_pairs_and_reads_back_from_the_profile() -> None:
     catalog, seen = a_catalog_of_three(), swept()
-    table = table_of(offered(seen, catalog), catalog, QUICK, ABOUT)
+    table = table_of(of_catalog_cascades(seen, catalog), catalog, QUICK, ABOUT)
     assert {(row.row.light, row.row.heavy) for row in table.rows} == {("light", "heavy")}
     assert all(row.low <= row.row.quality <= row.high for row in table.rows)
     text = with_table(json.dumps(a_profile_file()), table, "test.json")
@@ -187,12 +187,12 @@ def test_the_table_holds_only_offered_pairs_and_reads_back_from_the_profile() ->
 
 def test_what_to_know_of_a_table_is_said() -> None:
     catalog, seen = a_catalog_of_three(), swept()
-    table = table_of(offered(seen, catalog), catalog, QUICK, ABOUT)
+    table = table_of(of_catalog_cascades(seen, catalog), catalog, QUICK, ABOUT)
     told = "\n".join(remarks(seen, catalog, table))
-    assert "middle then heavy is not swept: nobody judged middle's pictures" in told
+    assert "middle then heavy is not swept: nobody judged middle's images" in told
     assert "light then middle would have rows too, but the catalog offers no such cascade" in told
     assert "less on the other half" in told
-    few = [at for at, row in enumerate(table.rows, 1) if row.prompts < FEW]
+    few = [at for at, row in enumerate(table.rows, 1) if row.prompts < MIN_PROMPTS]
     assert (f"rows {', '.join(map(str, few))} rest on fewer than 30" in told) == bool(few)
 
 
@@ -203,7 +203,7 @@ def test_a_level_that_a_rule_drops_is_in_no_pair_and_is_named() -> None:
     catalog = a_catalog_of_three()
     seen = sweep(catalog, profile, some_prompts(), lambda _: None)
     assert {s.pair.heavy for s in seen.settings} == {"heavy"}
-    table = table_of(offered(seen, catalog), catalog, QUICK, ABOUT)
+    table = table_of(of_catalog_cascades(seen, catalog), catalog, QUICK, ABOUT)
     assert "middle is left out of all pairs: dominated (HADIS 3.2)" in remarks(seen, catalog, table)
 
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from agents.commands.profile import profile
 from agents.engines import open_engine
-from agents.lab.evaluation.painting.painting import Order, paint_call
+from agents.lab.evaluation.generation.orders import Order, generate_images
 from agents.lab.profiling import profiling
 from agents.lab.profiling import rounds as profiling_rounds
 from agents.lab.profiling.catalog import snippet, updated
@@ -24,7 +24,7 @@ from schemas.errors import PochadeError
 from streams.cli import LazySettings
 from streams.parsing.catalog import parse as parse_catalog
 from streams.parsing.profile import parse
-from tests.agents.lab.evaluation.painted import CATALOG, a_catalog_file, a_level, dearer_is_better, no_rules_to_load
+from tests.agents.lab.evaluation.catalogs import CATALOG, a_catalog_file, a_level, dearer_is_better, no_rules_to_load
 from tests.streams.parsing.test_profile import LEVEL, a_profile_file, parsed
 
 __all__ = ["dearer_is_better", "no_rules_to_load"]  # fixtures
@@ -54,7 +54,7 @@ def run_profile(folder: pathlib.Path, *options: str) -> str:
 
 def test_a_call_is_timed_by_the_clock_that_counts() -> None:
     level = a_level(latency_ms={1: 30.0})
-    call = partial(paint_call, open_engine("profile", level, 1), usual_order(level, 1))
+    call = partial(generate_images, open_engine("profile", level, 1), usual_order(level, 1))
     taken = list(samples(call, budget_s=600))
     wall, cpu = (timing(taken, clock) for clock in ("wall", "cpu"))
     assert wall.ms == wall.wall_ms == cpu.wall_ms >= 30
@@ -97,7 +97,7 @@ def test_a_figure_is_the_median_over_the_calls_of_all_rounds() -> None:
     slow = [Sample(2 * cpu, 2 * wall) for cpu, wall in CALLS]
     rounds = [a_round(memory_bytes=9), a_round(calls={1: slow, 2: slow}, load_ms=200.0), a_round(calls={1: CALLS})]
     found = together(rounds, "cpu")
-    assert set(found.calls) == {1}, "a size that one round could not paint has no time"
+    assert set(found.calls) == {1}, "a size that one round could not generate has no time"
     assert (found.calls[1].ms, found.calls[1].wall_ms, found.calls[1].repeats) == (5.0, 7.0, 9)
     assert (found.load_ms, found.memory_bytes) == (90.0, 1000)
     assert found.failed == {8: "out of memory"}
@@ -112,7 +112,7 @@ def test_a_figure_is_the_median_over_the_calls_of_all_rounds() -> None:
         ("profile", "", 1, "wall"),
     ],
 )
-def test_cpu_time_counts_where_one_thread_of_a_cpu_paints(
+def test_cpu_time_counts_where_one_thread_of_a_cpu_generates(
     engine: str, device: str, threads: int, clock: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(profiling, "_is_on_cuda", lambda variant: variant.loading.device == "cuda")  # needs torch
@@ -125,11 +125,11 @@ def test_a_batch_that_finds_no_memory_is_told_and_smaller_ones_are_kept(monkeypa
         if len(order.prompts) >= 4:
             raise RuntimeError("out of memory\nof 16 GiB")
 
-    monkeypatch.setattr(profiling, "paint_call", no_memory_for_four)
+    monkeypatch.setattr(profiling, "generate_images", no_memory_for_four)
     found = profiling.measure(a_level(), [8, 1, 2, 4], 1, 1)
     assert set(found.calls) == {1, 2}
     assert found.failed == {4: "out of memory"}
-    with pytest.raises(PochadeError, match="paints no picture here"):
+    with pytest.raises(PochadeError, match="generates no image here"):
         profiling.measure(a_level(), [4], 1, 1)
 
 

@@ -29,7 +29,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
 def test_a_process_generates_until_it_is_told_to_end(ends: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
     generating, begun = Generating(ends), threading.Event()
-    monkeypatch.setattr(busy, "paint_call", generating)
+    monkeypatch.setattr(busy, "generate_images", generating)
     busy.generate_until(a_variant(), begun, ends, os.getppid())  # type: ignore[arg-type]
     assert begun.is_set()
     assert generating.images == 3
@@ -37,7 +37,7 @@ def test_a_process_generates_until_it_is_told_to_end(ends: threading.Event, monk
 
 def test_a_process_whose_parent_is_gone_ends_by_itself(ends: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
     generating = Generating(ends)
-    monkeypatch.setattr(busy, "paint_call", generating)
+    monkeypatch.setattr(busy, "generate_images", generating)
     busy.generate_until(a_variant(), threading.Event(), ends, parent=-1)  # type: ignore[arg-type]
     assert generating.images == 0
 

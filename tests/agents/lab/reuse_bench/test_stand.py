@@ -10,7 +10,7 @@ import pytest
 
 import agents.worker.reuse
 from agents.engines import Generated
-from agents.lab.evaluation.painting.sweeps import Asked
+from agents.lab.evaluation.generation.sweeps import SeededPrompts
 from agents.lab.reuse_bench import filling, requests
 from agents.lab.reuse_bench.cost import cost_without_repeats
 from agents.lab.reuse_bench.retrieval import percentiles, retrieval, timed
@@ -58,8 +58,8 @@ def filled(place: Place, prompts: list[str]) -> Iterator[None]:
     yield
 
 
-def asked(*prompts: str) -> Asked:
-    return Asked(prompts=prompts, seeds=tuple(range(len(prompts))))
+def asked(*prompts: str) -> SeededPrompts:
+    return SeededPrompts(prompts=prompts, seeds=tuple(range(len(prompts))))
 
 
 def test_a_prompt_that_comes_again_begins_from_the_latent_that_the_index_writer_let_in(place: Place) -> None:

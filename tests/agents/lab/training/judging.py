@@ -83,13 +83,13 @@ def judged_by(right: np.ndarray, seed: int = 0) -> Judged:
     )
 
 
-class FakePainter:
+class FakeGenerator:
     """Renders what a prompt states, every third time somewhere else; grey for prompts outside the grammar."""
 
     def __init__(self) -> None:
         self.calls = 0
 
-    def paint(self, prompts: Sequence[str], seeds: Sequence[int]) -> np.ndarray:
+    def generate(self, prompts: Sequence[str], seeds: Sequence[int]) -> np.ndarray:
         self.calls += 1
         return np.stack([self._one(prompt, seed) for prompt, seed in zip(prompts, seeds, strict=True)])
 

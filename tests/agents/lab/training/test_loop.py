@@ -11,8 +11,8 @@ import torch
 from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
 
 from agents.lab.training import loop
-from agents.lab.training.generators import networks, sampling
-from agents.lab.training.generators.diffusion import Batch, Course, fit, v_loss
+from agents.lab.training.generators.networks import architectures, sampling
+from agents.lab.training.generators.networks.diffusion import Batch, Course, fit, v_loss
 
 STEPS: Final = 20
 BROKEN_AT: Final = 10
@@ -28,15 +28,15 @@ class Killed(Exception):
 
 def a_unet(seed: int) -> UNet2DConditionModel:
     torch.manual_seed(seed)
-    unet = networks.build_unet("XS").to(memory_format=torch.channels_last)
-    unet.set_attn_processor(networks.ExactAttention())
+    unet = architectures.build_unet("XS").to(memory_format=torch.channels_last)
+    unet.set_attn_processor(architectures.ExactAttention())
     return unet
 
 
 def a_loss(unet: UNet2DConditionModel, index: int) -> torch.Tensor:
     """Of a batch drawn from (seed, index), blurred by noise that nobody has seeded for this step."""
     drawn = torch.Generator().manual_seed(SEED * 1000 + index)
-    latents, states = torch.randn(2, *networks.LATENT, generator=drawn), torch.randn(2, 48, 128, generator=drawn)
+    latents, states = torch.randn(2, *architectures.LATENT, generator=drawn), torch.randn(2, 48, 128, generator=drawn)
     return v_loss(sampling.plain(unet), Batch(latents + 0.1 * torch.randn_like(latents), states, ()), index, SEED)
 
 

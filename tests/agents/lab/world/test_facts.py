@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from agents.lab.training.discriminators import near_misses
+from agents.lab.training.discriminators import hard_negatives
 from agents.lab.world import facts, renderer, scenes
 from agents.world.layout import PATTERNS
 from agents.world.words import BACKGROUNDS
@@ -154,6 +154,6 @@ def test_a_kind_is_missed_exactly_where_a_fact_does_not_hold() -> None:
     rng = np.random.default_rng(9)
     drawn = [scenes.sample(rng, objects) for objects in PATTERNS for _ in range(25)]
     for at, scene in enumerate(drawn):
-        for shown in (scene, near_misses.near_miss(rng, scene), drawn[at - 1]):
+        for shown in (scene, hard_negatives.near_miss(rng, scene), drawn[at - 1]):
             report = facts.check(scene.caption, renderer.render(shown, rng))
             assert report.all_hold == (not report.misses), (scene.caption, shown, report)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.lab.world import junk, scenes
+from agents.lab.world import free_form, scenes
 from agents.lab.world.stream import ALONE, EASY, STANDARD, STREAMS, Stream, kind_of
 from agents.world import captions
 from agents.world.layout import PATTERNS
@@ -51,13 +51,13 @@ def test_standard_prompts_ask_for_more_and_rarer_things_amid_other_words() -> No
 
 def test_a_stream_without_junk_asks_what_is_sampled() -> None:
     one, other = np.random.default_rng(4), np.random.default_rng(4)
-    asked = [junk.asked(one, EASY) for _ in range(50)]
+    asked = [free_form.asked(one, EASY) for _ in range(50)]
     assert asked == [(scene.caption, scene) for scene in (scenes.sample(other) for _ in range(50))]
 
 
 def test_junk_stands_around_the_caption_in_its_share_of_prompts() -> None:
     rng = np.random.default_rng(5)
-    asked = [junk.asked(rng, replace(EASY, junk=0.4)) for _ in range(1000)]
+    asked = [free_form.asked(rng, replace(EASY, junk=0.4)) for _ in range(1000)]
     assert np.mean([prompt != scene.caption for prompt, scene in asked]) == pytest.approx(0.4, abs=0.05)
     assert all(scene.caption.lower() in prompt.lower() for prompt, scene in asked)
 

@@ -19,7 +19,7 @@ GRID = Grid(title="Easy <prompts>", image=Image.new("RGB", (48, 48), "red"), alt
 
 
 class Page(HTMLParser):
-    """Its pictures, and the headings in order."""
+    """Its images, and the headings in order."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ def test_the_page_needs_nothing_from_outside() -> None:
     assert all((image["src"] or "").startswith("data:") for image in Page(page()).images)
 
 
-def test_every_picture_is_described_and_every_plot_is_svg() -> None:
+def test_every_image_is_described_and_every_plot_is_svg() -> None:
     images = Page(page()).images
     assert all(len(image["alt"] or "") > 5 for image in images)
     plots = [image["src"] or "" for image in images if "svg+xml" in (image["src"] or "")]

@@ -14,7 +14,7 @@ def test_honest_confidences_have_almost_no_error_and_boastful_ones_have() -> Non
     assert calibration.expected_error(np.sqrt(honest), right) > 0.1
 
 
-def test_bins_hold_every_picture_once_and_the_ends_too() -> None:
+def test_bins_hold_every_image_once_and_the_ends_too() -> None:
     bins = calibration.reliability(np.array([0.0, 0.05, 0.95, 1.0]), np.array([False, False, True, True]))
     assert [(b.count, b.right) for b in bins] == [(2, 0), (2, 1)]
     assert bins[1].confidence == pytest.approx(0.975)

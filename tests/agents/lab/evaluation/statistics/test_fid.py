@@ -40,7 +40,7 @@ def test_it_agrees_with_the_textbook_formula_and_has_no_direction() -> None:
     assert fid.frechet_distance(other, one) == pytest.approx(textbook)
 
 
-def test_fewer_pictures_than_features_are_no_trouble() -> None:
+def test_fewer_images_than_features_are_no_trouble() -> None:
     assert np.isfinite(fid.frechet_distance(features(5, 1, 32), features(4, 2, 32)))
 
 
@@ -49,7 +49,7 @@ def test_small_samples_of_one_distribution_look_further_apart_than_large_ones() 
     assert fid.floor(every[:200]) > 3 * fid.floor(every)
 
 
-def test_the_spread_shrinks_with_more_pictures() -> None:
+def test_the_spread_shrinks_with_more_images() -> None:
     how = Resampling(seed=1, resamples=40)
     one, other = np.random.default_rng(7).normal(0, 1, (2, 3000, 4)) + np.array([0, 1])[:, None, None]
     assert fid.standard_error(one, other, how) < 0.5 * fid.standard_error(one[:200], other[:200], how)

@@ -27,7 +27,7 @@ def test_a_level_is_dominated_by_one_that_is_no_dearer_and_no_worse() -> None:
     assert dominated(levels) == {"s8": "l4"}
 
 
-def test_equal_cost_and_a_better_picture_dominates_but_a_twin_does_not() -> None:
+def test_equal_cost_and_a_better_image_dominates_but_a_twin_does_not() -> None:
     assert dominated({"a": a_level(0.8, 10), "b": a_level(0.9, 10)}) == {"a": "b"}
     assert dominated({"a": a_level(0.8, 10), "b": a_level(0.8, 10)}) == {}
 

@@ -38,7 +38,7 @@ def test_the_search_ends_at_the_first_step_that_fails() -> None:
     assert choose_k(a_sweep(0.0, 0.2, 0.0), RISING, HOW) == 10
 
 
-def test_where_even_the_first_step_fails_one_paints_blank() -> None:
+def test_where_even_the_first_step_fails_one_generates_from_noise() -> None:
     assert choose_k(a_sweep(0.1, 0.0), RISING, HOW) is None
 
 

@@ -14,7 +14,7 @@ SETS = st.integers(20, 300).flatmap(lambda n: st.tuples(arrays(float, n, element
 
 
 def a_set(rng: np.random.Generator, count: int = 800) -> tuple[np.ndarray, np.ndarray]:
-    """Pictures whose confidence s is right with probability s."""
+    """Images whose confidence s is right with probability s."""
     scores = rng.random(count)
     return scores, rng.random(count) < scores
 
@@ -78,7 +78,7 @@ def test_the_bound_is_clopper_and_pearsons(wrong: int, kept: int) -> None:
     assert upper_bound(wrong, kept, 0.05) == pytest.approx(exact)
 
 
-def test_nothing_is_known_of_no_pictures() -> None:
+def test_nothing_is_known_of_no_images() -> None:
     assert upper_bound(0, 0, 0.05) == 1
 
 
@@ -90,6 +90,6 @@ def test_settings_out_of_range_are_refused(wrong: dict[str, object]) -> None:
         keep_threshold(np.zeros(5), np.ones(5, bool), **({"alpha": 0.1} | wrong))  # type: ignore[arg-type]
 
 
-def test_scores_and_truths_of_different_pictures_are_refused() -> None:
-    with pytest.raises(PochadeError, match="same pictures"):
+def test_scores_and_truths_of_different_images_are_refused() -> None:
+    with pytest.raises(PochadeError, match="same images"):
         keep_threshold(np.zeros(5), np.ones(4, bool), alpha=0.1)

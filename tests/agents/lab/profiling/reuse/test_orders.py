@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agents.lab.evaluation.painting.sweeps import Asked
+from agents.lab.evaluation.generation.sweeps import SeededPrompts
 from agents.lab.profiling.reuse import orders
 from agents.lab.profiling.reuse.orders import Images
 from planner.reuse.terms import Difference, GuardShares
@@ -19,7 +19,8 @@ def images(monkeypatch: pytest.MonkeyPatch) -> Images:
     monkeypatch.setattr(orders, "DETAILED", 2)
     near = an_observed([0.9] * 5, lambda _k, at: at > 0, [COLOUR, COLOUR, EQUAL, COUNT, COLOUR]).neighbours
     return Images(
-        variant=a_catalog().level("heavy"), asked=Asked(prompts=("a",) * 6, seeds=tuple(range(6)), captions=("a",) * 6),
+        variant=a_catalog().level("heavy"),
+        asked=SeededPrompts(prompts=("a",) * 6, seeds=tuple(range(6)), captions=("a",) * 6),
         vectors=np.eye(6), neighbours=near, seed=1,
     )  # fmt: skip
 

@@ -8,8 +8,8 @@ from click.testing import CliRunner
 
 from agents.commands.profile import _has_caching, profile
 from agents.commands.profile_reuse import target_of
-from agents.lab.evaluation.painting import workshop
-from agents.lab.evaluation.painting.painting import Order, paint_into
+from agents.lab.evaluation.generation import pool
+from agents.lab.evaluation.generation.orders import Order, generate_into
 from agents.lab.profiling.reuse.file import with_caching
 from agents.lab.profiling.reuse.study import levels_to_measure
 from agents.reuse import prompt_facts
@@ -21,7 +21,7 @@ from streams.cli import LazySettings
 from streams.parsing.catalog import parse as parse_catalog
 from streams.parsing.profile import parse
 from streams.shipped import MODELS
-from tests.agents.lab.evaluation.painted import CATALOG, a_catalog_file, dearer_is_better
+from tests.agents.lab.evaluation.catalogs import CATALOG, a_catalog_file, dearer_is_better
 from tests.agents.lab.profiling.reuse.seen import EQUAL, differing
 from tests.planner.catalog.test_caching import a_measurement
 from tests.streams.parsing.test_profile import a_profile_file
@@ -63,9 +63,9 @@ def test_caching_is_measured_into_the_profile_and_goes_on_where_it_was(
 
     def counting(part: Order, file: pathlib.Path) -> None:
         generated.append(part)
-        paint_into(part, file)
+        generate_into(part, file)
 
-    monkeypatch.setattr(workshop, "paint_into", counting)
+    monkeypatch.setattr(pool, "generate_into", counting)
     monkeypatch.setattr(prompt_facts, "FactReader", StubReader)
     monkeypatch.setattr("agents.lab.profiling.reuse.floors.MIN_PAIRS", 2)
     file = with_levels(tmp_path)

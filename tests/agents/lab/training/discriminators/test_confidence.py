@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from agents.lab.training.discriminators.confidence import ALPHA, LEAST_SCALE, calibrate, deferral, figures, finish
+from agents.lab.training.discriminators.confidence import ALPHA, MIN_SCALE, calibrate, deferral, figures, finish
 from agents.lab.training.discriminators.judged import Judged
 from tests.agents.lab.training.judging import judged_by
 
@@ -54,7 +54,7 @@ def test_a_higher_logit_never_becomes_a_lower_confidence() -> None:
     logits = torch.from_numpy(rng.normal(0, 1, 4000)).float()
     right = (torch.rand(4000, generator=torch.Generator().manual_seed(1)) < torch.sigmoid(1 - logits)).float()
     scale, shift = calibrate(logits, right)
-    assert scale == LEAST_SCALE
+    assert scale == MIN_SCALE
     assert float(torch.sigmoid(logits * scale + shift).mean()) == pytest.approx(float(right.mean()), abs=0.01)
 
 

@@ -9,7 +9,7 @@ import pytest
 from agents.lab.training.discriminators import judged
 from agents.lab.training.discriminators.judged import CHUNK, cached
 from agents.lab.world import facts
-from tests.agents.lab.training.judging import FakePainter
+from tests.agents.lab.training.judging import FakeGenerator
 
 
 @pytest.fixture(autouse=True)
@@ -17,17 +17,17 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judged, "CHUNK", 40)
 
 
-class Stops(FakePainter):
+class Stops(FakeGenerator):
     """Is broken off in its fourth call."""
 
-    def paint(self, prompts: Sequence[str], seeds: Sequence[int]) -> np.ndarray:
+    def generate(self, prompts: Sequence[str], seeds: Sequence[int]) -> np.ndarray:
         if self.calls == 3:
             raise KeyboardInterrupt
-        return super().paint(prompts, seeds)
+        return super().generate(prompts, seeds)
 
 
 def test_labels_are_what_the_fact_checker_says_and_graded_outside_the_grammar(tmp_path: Path) -> None:
-    found = cached(tmp_path, FakePainter(), 7, 80)
+    found = cached(tmp_path, FakeGenerator(), 7, 80)
     assert len(found.prompts) == len(found.pictures) == 80
     captioned = found.captioned()
     assert 0.7 * 80 < len(captioned.prompts) < 80
@@ -40,26 +40,26 @@ def test_labels_are_what_the_fact_checker_says_and_graded_outside_the_grammar(tm
 
 
 def test_a_run_that_was_broken_off_paints_only_what_is_missing(tmp_path: Path) -> None:
-    whole = cached(tmp_path / "whole", FakePainter(), 7, 120)
+    whole = cached(tmp_path / "whole", FakeGenerator(), 7, 120)
     with pytest.raises(KeyboardInterrupt):
         cached(tmp_path / "parts", Stops(), 7, 120)
-    painter = FakePainter()
-    again = cached(tmp_path / "parts", painter, 7, 120)
-    assert painter.calls == 4  # the first of three chunks was there, of two calls each
+    generator = FakeGenerator()
+    again = cached(tmp_path / "parts", generator, 7, 120)
+    assert generator.calls == 4  # the first of three chunks was there, of two calls each
     for mine, theirs in zip(again, whole, strict=True):
         assert (mine == theirs).all()
 
 
 def test_more_pictures_of_the_same_seed_begin_with_the_same(tmp_path: Path) -> None:
-    few, many = cached(tmp_path, FakePainter(), 7, 40), cached(tmp_path, FakePainter(), 7, 80)
+    few, many = cached(tmp_path, FakeGenerator(), 7, 40), cached(tmp_path, FakeGenerator(), 7, 80)
     assert (many.prompts[:40] == few.prompts).all()
     assert (many.prompts[40:] != few.prompts).any()
 
 
 @pytest.mark.parametrize("part", ["unet", "vae"])
 def test_other_weights_are_painted_anew(part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    painter, models = FakePainter(), tmp_path / "models"
-    monkeypatch.setattr("agents.lab.training.discriminators.judged.Painter.of", lambda *_: painter)
+    generator, models = FakeGenerator(), tmp_path / "models"
+    monkeypatch.setattr("agents.lab.training.discriminators.judged.ImageGenerator.of", lambda *_: generator)
     for name in ("unet", "vae"):
         (models / "light" / name).mkdir(parents=True)
         (models / "light" / name / "diffusion_pytorch_model.safetensors").write_text(name)
@@ -67,7 +67,7 @@ def test_other_weights_are_painted_anew(part: str, tmp_path: Path, monkeypatch: 
     for weights in (part, part, "others"):
         (models / "light" / part / "diffusion_pytorch_model.safetensors").write_text(weights)
         judged.by_variant(tmp_path, models, "light", 7, 40)
-        painted.append(painter.calls)
+        painted.append(generator.calls)
     assert painted[0] == painted[1] < painted[2]
 
 

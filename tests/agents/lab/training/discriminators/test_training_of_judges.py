@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from agents.lab.training.discriminators import look, realness, scorer
+from agents.lab.training.discriminators import prompt_aware, realness, scorer
 from agents.lab.world import renderer
 from agents.models.scorer import WIDTH
 from agents.world.scene import Scene
@@ -24,7 +24,7 @@ def test_an_efficientnet_learns_to_tell_blurred_pictures_from_sharp_ones(
 ) -> None:
     monkeypatch.setattr(realness, "BATCH", 24)
     fake, true = blurred(64), some_pictures(64, 6)
-    trained = realness.train_real(tmp_path, "toy", realness.renderings, realness.drawn_from(fake), seed=1, steps=80)
+    trained = realness.train_real(tmp_path, "toy", realness.renderings, realness.images_from(fake), seed=1, steps=80)
     real, generated = trained.logits(true, [""] * 64), trained.logits(list(fake), [""] * 64)
     assert (real > generated.median()).float().mean() > 0.8
 
@@ -36,7 +36,7 @@ def test_a_finished_training_is_not_run_again(tmp_path: Path) -> None:
         drawn.append(count)
         return realness.renderings(rng, count)
 
-    fake = realness.drawn_from(blurred(8))
+    fake = realness.images_from(blurred(8))
     first = realness.train_real(tmp_path, "toy", counted, fake, seed=1, steps=2)
     assert len(drawn) == 3
     again = realness.train_real(tmp_path, "toy", counted, fake, seed=1, steps=2)
@@ -58,15 +58,15 @@ def test_a_head_learns_on_embeddings_without_touching_the_tower(
 
 
 def test_renderings_for_the_judge_agree_with_their_prompt_two_times_in_three() -> None:
-    drawn = look.rendered(np.random.default_rng(1), 300)
+    drawn = prompt_aware.rendered(np.random.default_rng(1), 300)
     assert drawn.pictures.shape == (300, 48, 48, 3)
     assert drawn.shown.shape == (300, 59)
     assert drawn.right.mean() == pytest.approx(2 / 3, abs=0.08)
 
 
 def test_a_batch_for_the_scorer_knows_which_other_prompts_are_true_too() -> None:
-    settled = [scene for scene in some_scenes(40, 3, 2) if not any(thing.is_unlike for thing in scene.objects)]
-    scene, other = settled[:2]
+    definite = [scene for scene in some_scenes(40, 3, 2) if not any(thing.is_unlike for thing in scene.objects)]
+    scene, other = definite[:2]
     again = Scene(objects=scene.objects[::-1], background=scene.background, caption="", absent=scene.absent)
     also = scorer.also_true([scene, other, again], [scene, other, again])
     assert also.tolist() == [[False, False, True], [False, False, False], [True, False, False]]

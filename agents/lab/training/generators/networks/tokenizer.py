@@ -10,8 +10,8 @@ from transformers import CLIPTokenizer
 
 from agents.lab.training.loop import scaled
 from agents.lab.world import scenes
+from agents.lab.world.free_form import sentence
 from agents.lab.world.free_words import FREE_WORDS
-from agents.lab.world.junk import sentence
 from agents.world.words import STYLES
 
 LENGTH = 48  # tokens a prompt is cut to

@@ -1,4 +1,4 @@
-"""What an evaluation paints: levels, pairs, and prompts that nobody was trained on."""
+"""What an evaluation generates: levels, pairs, and prompts that no model was trained on."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from agents.engines import EngineFailed, model_source
-from agents.lab.evaluation.painting.quality import style_of
-from agents.lab.evaluation.painting.sweeps import Asked, steps_to_try
-from agents.lab.evaluation.painting.workshop import work_ms
-from agents.lab.world import junk
+from agents.lab.evaluation.generation.pool import work_ms
+from agents.lab.evaluation.generation.quality import style_of
+from agents.lab.evaluation.generation.sweeps import SeededPrompts, steps_to_try
+from agents.lab.world import free_form
 from agents.lab.world.stream import STANDARD, Stream
 from agents.world.layout import SIZE
 from planner.catalog.entries import Variant, run_ms
@@ -22,15 +22,15 @@ KINDS = ("test", "calibration", "stored", "profile", "reuse")  # sets of prompts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """How much of what is painted."""
+    """The number of prompts of each kind, the steps to begin at, and the time for timing."""
 
     catalog: Catalog
     models: Path  # where classifiers, discriminators and the scorer lie
     seed: int
-    count: int  # prompts that figures are told of
+    count: int  # prompts that figures are reported for
     calibration: int  # others, on which the hybrid and thresholds are chosen
-    swept: int  # the first so many of `count` are painted from every step
-    stored: int  # others, whose pictures are there for reuse
+    swept: int  # the first so many of `count` are generated from every step
+    stored: int  # others, whose images are there for reuse
     steps: int = 7  # of the heavy level, to begin at
     timing_s: float = 60.0  # of the levels in turns, and of the steps, until so much is spent
     threads: int = 1
@@ -54,7 +54,7 @@ def scope(
     catalog: Catalog, models: Path, seed: int, count: int, *, is_quick: bool = False, threads: int = 1,
     stream: str = "standard",
 ) -> Scope:  # fmt: skip
-    """The usual shares; `is_quick` looks whether all works rather than how well."""
+    """The usual shares; `is_quick` checks that everything works rather than how well."""
     if is_quick:
         count = min(count, 48)
         return Scope(
@@ -69,7 +69,7 @@ def scope(
 
 
 def relocated(catalog: Catalog, models: Path) -> Catalog:
-    """The same catalog with everything that it names below models/ looked for in another folder."""
+    """The catalog with every model path below models/ moved to another folder."""
 
     def moved(folder: str) -> str:
         return str(models.resolve() / folder.removeprefix("models/")) if folder.startswith("models/") else folder
@@ -87,11 +87,11 @@ def stream_of_draws(seed: int, kind: str) -> list[int]:
     return [seed, _STREAM, KINDS.index(kind)]
 
 
-def fresh(seed: int, kind: str, count: int, stream: Stream = STANDARD) -> Asked:
+def fresh(seed: int, kind: str, count: int, stream: Stream = STANDARD) -> SeededPrompts:
     """Prompts of a stream with seeds of noise; the first ones are the same whatever the count."""
     rng = np.random.default_rng(stream_of_draws(seed, kind))
-    drawn = [(*junk.asked(rng, stream), int(rng.integers(2**31))) for _ in range(count)]
-    return Asked(
+    drawn = [(*free_form.asked(rng, stream), int(rng.integers(2**31))) for _ in range(count)]
+    return SeededPrompts(
         prompts=tuple(prompt for prompt, _, _ in drawn),
         seeds=tuple(noise for _, _, noise in drawn),
         captions=tuple(scene.caption for _, scene, _ in drawn),
@@ -99,7 +99,7 @@ def fresh(seed: int, kind: str, count: int, stream: Stream = STANDARD) -> Asked:
 
 
 def levels(catalog: Catalog, missing: list[str]) -> dict[str, Variant]:
-    """The catalog's variants that can be judged here; who cannot is told in `missing`.
+    """The catalog's variants that can be judged here; `missing` gets a line for each that cannot.
 
     Raises PochadeError where that is one of the main pair.
     """
@@ -117,7 +117,7 @@ def levels(catalog: Catalog, missing: list[str]) -> dict[str, Variant]:
 
 def _fault(variant: Variant) -> str:
     if (variant.width, variant.height) != (SIZE, SIZE):
-        return f"it paints {variant.width} x {variant.height} px, facts are read in {SIZE} x {SIZE}"
+        return f"it generates {variant.width} x {variant.height} px, facts are read in {SIZE} x {SIZE}"
     try:
         model_source(variant.model)
     except EngineFailed as error:

@@ -1,21 +1,21 @@
-"""What every ranker says of the painted prompts, and the hybrid and thresholds chosen on the calibration prompts."""
+"""Scores of every ranker on the test prompts and images; the hybrid and thresholds by the calibration prompts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from agents.lab.evaluation.generation.orders import GeneratedImages
+from agents.lab.evaluation.generation.rankers import RANDOM_SCORES, RULES, Rankers, per_prompt_ms, random_scores
 from agents.lab.evaluation.observations import Classifier, Judged, Pair
-from agents.lab.evaluation.painting.painting import Painted
-from agents.lab.evaluation.painting.rankers import DRAWN, RULES, Rankers, drawn, per_prompt_ms
 from agents.lab.evaluation.statistics.classes import best_choice
 from agents.lab.evaluation.statistics.hybrid import choose_hybrid
 from agents.lab.evaluation.statistics.thresholds import Threshold, keep_threshold
 
-ALPHA = 0.1  # of the pictures that a threshold keeps, at most so many are wrong
-_CHUNK = 128  # pictures judged at once
+ALPHA = 0.1  # of the images that a threshold keeps, at most so many are wrong
+_CHUNK = 128  # images judged at once
 
-Seen = tuple[tuple[str, ...], Mapping[str, Painted]]  # prompts, and what each level made of them
+GeneratedSet = tuple[tuple[str, ...], Mapping[str, GeneratedImages]]  # prompts, and what each level made of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -28,7 +28,11 @@ class Ranked:
 
 
 def rank(
-    rankers: Rankers, pairs: Mapping[str, tuple[str, str]], costs: Mapping[str, float], test: Seen, calibration: Seen
+    rankers: Rankers,
+    pairs: Mapping[str, tuple[str, str]],
+    costs: Mapping[str, float],
+    test: GeneratedSet,
+    calibration: GeneratedSet,
 ) -> Ranked:
     """Everybody on both sets of prompts; `pairs` are name -> (light, heavy), `costs` level -> ms."""
     by_rules = tuple(
@@ -44,7 +48,7 @@ def rank(
         ms = per_prompt_ms(lambda prompt, p=predictor: p.predict([prompt]), test[0])  # type: ignore[misc]
         if len(known) < len(predictor.levels):
             others = sorted(set(predictor.levels) - set(known))
-            rankers.missing.append(f"classes of classifier {name}: {', '.join(others)} are not painted here")
+            rankers.missing.append(f"classes of classifier {name}: {', '.join(others)} are not generated here")
             classifiers[name] = Classifier(ms=ms)
             continue
         best = best_choice(predicted[name][0].T, np.array([costs[level] for level in known]))
@@ -57,7 +61,8 @@ def rank(
 
 
 def _pair(
-    rankers: Rankers, light: str, heavy: str, test: Seen, calibration: Seen, by_rules: tuple[np.ndarray, ...],
+    rankers: Rankers, light: str, heavy: str, test: GeneratedSet, calibration: GeneratedSet,
+    by_rules: tuple[np.ndarray, ...],
     predicted: Mapping[str, tuple[np.ndarray, np.ndarray]],
 ) -> Pair:  # fmt: skip
     judged, held_out = dict[str, Judged](), dict[str, np.ndarray]()
@@ -66,7 +71,7 @@ def _pair(
         if all(score is not None for score in scores):
             judged[name], held_out[name] = Judged(light=scores[0], heavy=scores[1]), scores[2]  # type: ignore[arg-type,assignment]
     if not judged:
-        rankers.discriminators[DRAWN] = drawn
+        rankers.discriminators[RANDOM_SCORES] = random_scores
         return _pair(rankers, light, heavy, test, calibration, by_rules, predicted)
     benefits, learned = {RULES: -by_rules[0]}, dict[str, np.ndarray]()
     for name, predictor in rankers.predictors.items():
@@ -75,9 +80,11 @@ def _pair(
             benefits[name], learned[name] = (made[:, at[0]] - made[:, at[1]] for made in predicted[name])
         else:
             rankers.missing.append(f"classifier {name} between {light} and {heavy}: it knows {predictor.levels}")
-    seen = calibration[1]
-    hybrid = choose_hybrid(learned or {RULES: -by_rules[1]}, held_out, seen[light].quality, seen[heavy].quality)
-    right = seen[light].quality == 1
+    generated = calibration[1]
+    hybrid = choose_hybrid(
+        learned or {RULES: -by_rules[1]}, held_out, generated[light].quality, generated[heavy].quality
+    )
+    right = generated[light].quality == 1
     thresholds = {name: keep_threshold(scores, right, alpha=ALPHA) for name, scores in held_out.items()}
     return Pair(
         light=light, heavy=heavy, discriminators=judged, benefits=benefits, hybrid=hybrid,
@@ -85,11 +92,11 @@ def _pair(
     )  # fmt: skip
 
 
-def _scores(rankers: Rankers, name: str, seen: Seen, level: str) -> np.ndarray | None:
-    prompts, pictures = seen[0], seen[1][level].pictures()
+def _scores(rankers: Rankers, name: str, generated: GeneratedSet, level: str) -> np.ndarray | None:
+    prompts, images = generated[0], generated[1][level].images()
     parts = []
     for start in range(0, len(prompts), _CHUNK):
-        part = rankers.confidences(name, list(pictures[start : start + _CHUNK]), prompts[start : start + _CHUNK])
+        part = rankers.confidences(name, list(images[start : start + _CHUNK]), prompts[start : start + _CHUNK])
         if part is None:
             return None
         parts.append(part)

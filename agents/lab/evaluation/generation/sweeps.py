@@ -6,19 +6,19 @@ from functools import partial
 
 import numpy as np
 
+from agents.lab.evaluation.generation.orders import GeneratedImages, Order, batch_of, generate_images, opened
 from agents.lab.evaluation.observations import Sweep
-from agents.lab.evaluation.painting.painting import Order, Painted, batch_of, opened, paint_call
 from agents.lab.profiling.profiling import clock_of, in_turns, times_of, usual_order
 from planner.catalog.entries import Variant
 from schemas.ids import refinement_seed
 
 STAGE = 1  # of the escalated job: the one after the draft's
-_TIMED = 4  # pictures of a call, where one call may paint so many
+_TIMED = 4  # images of a call, where one call may generate so many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """Prompts with the seed of each one's picture, and what they state where they say more than that."""
+class SeededPrompts:
+    """Prompts with the seed of each one's image, and what they state where they say more than that."""
 
     prompts: tuple[str, ...]
     seeds: tuple[int, ...]
@@ -29,20 +29,20 @@ class Asked:
         """The caption that stands in each prompt."""
         return self.captions or self.prompts
 
-    def first(self, count: int) -> "Asked":
+    def first(self, count: int) -> "SeededPrompts":
         """The first so many."""
-        return Asked(prompts=self.prompts[:count], seeds=self.seeds[:count], captions=self.captions[:count])
+        return SeededPrompts(prompts=self.prompts[:count], seeds=self.seeds[:count], captions=self.captions[:count])
 
-    def at(self, rows: np.ndarray) -> "Asked":
+    def at(self, rows: np.ndarray) -> "SeededPrompts":
         """Some of them, int [m]."""
-        return Asked(
+        return SeededPrompts(
             prompts=tuple(self.prompts[r] for r in rows),
             seeds=tuple(self.seeds[r] for r in rows),
             captions=tuple(self.captions[r] for r in rows) if self.captions else (),
         )
 
-    def with_fresh_noise(self) -> "Asked":
-        """The seeds with which a worker paints over a draft of the same request."""
+    def with_fresh_noise(self) -> "SeededPrompts":
+        """The seeds with which a worker refines a draft of the same request."""
         return replace(self, seeds=tuple(refinement_seed(seed, STAGE) for seed in self.seeds))
 
 
@@ -51,20 +51,20 @@ def steps_to_try(steps: int, count: int = 7) -> tuple[int, ...]:
     return tuple(sorted({round(k) for k in np.linspace(1, steps - 1, count)})) if steps > 1 else ()
 
 
-def order(variant: Variant, asked: Asked, *, judged_by: str = "facts", threads: int = 1) -> Order:
-    """The prompts, painted on a blank."""
+def order(variant: Variant, asked: SeededPrompts, *, judged_by: str = "facts", threads: int = 1) -> Order:
+    """An order to generate the prompts from noise."""
     return Order(
         variant=variant, prompts=asked.prompts, seeds=asked.seeds, captions=asked.captions, judged_by=judged_by,
         threads=threads,
     )  # fmt: skip
 
 
-def over_orders(name: str, blank: Order, pictures: np.ndarray, steps: Sequence[int]) -> dict[str, Order]:
-    """The same order begun with `pictures`, uint8 [n, h, w, 3], at each of the steps, by `at(name, k)`."""
+def refinement_orders(name: str, blank: Order, images: np.ndarray, steps: Sequence[int]) -> dict[str, Order]:
+    """The order `blank` begun with `images`, uint8 [n, h, w, 3], at each of the steps; keys are `at(name, k)`."""
     return {
         at(name, k): Order(
             variant=blank.variant, prompts=blank.prompts, seeds=blank.seeds, captions=blank.captions,
-            judged_by=blank.judged_by, begin=k, drafts=pictures, threads=blank.threads,
+            judged_by=blank.judged_by, begin=k, drafts=images, threads=blank.threads,
         )
         for k in steps
     }  # fmt: skip
@@ -76,13 +76,17 @@ def at(name: str, k: int) -> str:
 
 
 def sweep(
-    name: str, steps: Mapping[int, float], painted: Mapping[str, Painted], blank: Painted, rows: np.ndarray
+    name: str,
+    steps: Mapping[int, float],
+    generated: Mapping[str, GeneratedImages],
+    blank: GeneratedImages,
+    rows: np.ndarray,
 ) -> Sweep:
-    """What came of `over_orders`, against the blank's rows; `rows` int [m] are the prompts' in the whole evaluation.
+    """A sweep of `refinement_orders`, against the blank's rows; `rows` int [m] are the prompts' in the evaluation.
 
     `steps` are those begun at, rising, with what each costs (`step_shares`).
     """
-    started = [painted[at(name, k)] for k in steps]
+    started = [generated[at(name, k)] for k in steps]
     return Sweep(
         rows=rows,
         k=np.array(list(steps), int),
@@ -95,19 +99,19 @@ def sweep(
 
 
 def step_shares(variant: Variant, steps: Sequence[int], *, threads: int, budget_s: float) -> dict[int, float]:
-    """Step -> the time of a call begun there with drafts, as a share of one on a blank; all timed in turns.
+    """Step -> the time of a call begun there with drafts, as a share of one from noise; all timed in turns.
 
-    Measured, not counted: encoding a draft and decoding the picture take their time wherever a call begins.
+    Measured, not counted: encoding a draft and decoding the image take their time wherever a call begins.
 
     Raises:
         EngineFailed: the variant cannot be loaded.
-        CannotPaintOver: the model cannot begin with pictures.
+        CannotRefine: the model cannot begin with images.
     """
     n = min(_TIMED, batch_of(variant))
     blank = usual_order(variant, n)
-    orders = over_orders("over", blank, np.zeros((n, variant.height, variant.width, 3), np.uint8), steps)
+    orders = refinement_orders("over", blank, np.zeros((n, variant.height, variant.width, 3), np.uint8), steps)
     engine = opened(variant, threads)
-    calls = {name: partial(paint_call, engine, each) for name, each in {"blank": blank, **orders}.items()}
+    calls = {name: partial(generate_images, engine, each) for name, each in {"blank": blank, **orders}.items()}
     taken, clock = in_turns(calls, budget_s, f"steps of {variant.name}"), clock_of(variant, threads)
     return {k: times_of(taken[at("over", k)], taken["blank"], clock) for k in steps}
 

@@ -1,6 +1,7 @@
-"""Orders for pictures, painted through the engine port that workers use, and judged where that can be done.
+"""Orders for images, generated through the engine port that workers use, and judged where that can be done.
 
-One order paints any number of pictures alike; `split` cuts it into parts that are painted, kept and resumed one by one.
+One order is for any number of images with the same setting; `split` cuts it into parts that are generated, stored and
+resumed one by one.
 """
 
 import hashlib
@@ -12,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from agents.engines import Engine, EngineFailed, Generated, GenerationTask, model_source, open_engine
-from agents.lab.evaluation.painting.quality import judge
+from agents.lab.evaluation.generation.quality import judge
 from agents.lab.world.facts import KINDS
 from planner.catalog.entries import Variant
 from planner.catalog.options import resolve_options
@@ -20,24 +21,24 @@ from schemas.errors import PochadeError
 from schemas.messages import GenerateOptions
 from streams.store.latents import Latent
 
-BATCH, BATCH_PIXELS = 16, 512 * 512  # a call: pictures, and pixels in all, at most
+BATCH, BATCH_PIXELS = 16, 512 * 512  # a call: images, and pixels in all, at most
 
 
 def batch_of(variant: Variant) -> int:
-    """Pictures a call: quick on a laptop, and in the memory of the card that takes one large picture."""
+    """Images a call: quick on a laptop, and in the memory of the card that takes one large image."""
     return max(1, min(BATCH, BATCH_PIXELS // (variant.width * variant.height)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Order:
-    """n pictures to be painted alike."""
+    """n images to be generated with the same setting."""
 
     variant: Variant
     prompts: tuple[str, ...]
     seeds: tuple[int, ...]  # of the noise
     captions: tuple[str, ...] = ()  # what each prompt states, where it says more than that; none: the prompts
-    judged_by: str = "facts"  # see painting_quality.judge; "": by nobody
-    begin: int = 0  # of the variant's steps, where it begins with `drafts` or `latents`; 0: on a blank
+    judged_by: str = "facts"  # as in quality.judge; "": not judged
+    begin: int = 0  # of the variant's steps, where it begins with `drafts` or `latents`; 0: from noise
     drafts: np.ndarray | None = None  # uint8 [n, h, w, 3], where begin > 0
     latents: "StoredLatents | None" = None  # n of them, where begin > 0 and there are no drafts
     keeps_latents: bool = False  # whether the latents of the images are kept beside them
@@ -53,11 +54,11 @@ class Order:
 
     @property
     def batch(self) -> int:
-        """Pictures a call."""
+        """Images a call."""
         return batch_of(self.variant)
 
     def split(self, size: int) -> Iterator["Order"]:
-        """The same in parts of at most `size` pictures."""
+        """This order in parts of at most `size` images."""
         for at in range(0, len(self.prompts), size):
             part = slice(at, at + size)
             yield replace(
@@ -70,7 +71,7 @@ class Order:
             )
 
     def digest(self) -> str:
-        """The same for two orders whose pictures are the same: also changed by other weights under the same name."""
+        """A key of what decides the images, the weights' files included: orders of equal images have equal digests."""
         apart = ("variant", "drafts", "latents", "keeps_latents")
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in apart}
         drafts = b"" if self.drafts is None else self.drafts.tobytes()
@@ -79,9 +80,16 @@ class Order:
         if self.keeps_latents:
             drafts += b" with latents"
         variant = replace(self.variant, quality=None)
-        if variant.engine != "profile":  # which goes by the times; elsewhere they are no part of a picture
+        if variant.engine != "profile":  # which goes by the times; elsewhere they are no part of an image
             variant = replace(variant, latency_ms={1: 1.0}, load_ms=0.0)
-        described = (Painted.__slots__, plain, KINDS, variant, _weights(self.variant), hashlib.sha256(drafts).digest())
+        described = (
+            GeneratedImages.__slots__,
+            plain,
+            KINDS,
+            variant,
+            _weights(self.variant),
+            hashlib.sha256(drafts).digest(),
+        )
         return hashlib.sha256(repr(described).encode()).hexdigest()[:20]
 
 
@@ -98,15 +106,15 @@ class StoredLatents:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Painted:
-    """What came of n pictures; the pictures themselves stay in their files until they are asked for."""
+class GeneratedImages:
+    """The quality of n generated images; the images themselves stay in their files until they are read."""
 
     quality: np.ndarray  # [n] 0..1; nan: not judged
     facts: np.ndarray  # [n] share of the stated facts that hold; nan where not judged by facts
     missed: np.ndarray  # bool [n, kinds of facts.KINDS]
     files: tuple[Path, ...]
 
-    def pictures(self) -> np.ndarray:
+    def images(self) -> np.ndarray:
         """uint8 [n, h, w, 3], read now."""
         return np.concatenate([_member(file, "pictures") for file in self.files])
 
@@ -116,15 +124,15 @@ class Painted:
         return StoredLatents(values=values, autoencoder=str(_member(self.files[0], "autoencoder")))
 
     @classmethod
-    def load(cls, file: Path) -> "Painted":
+    def load(cls, file: Path) -> "GeneratedImages":
         """One part. Raises OSError, ValueError, KeyError for a file that is none."""
         with np.load(file, allow_pickle=False) as kept:
             return cls(quality=kept["quality"], facts=kept["facts"], missed=kept["missed"], files=(file,))
 
 
-def joined(parts: Sequence[Painted]) -> Painted:
+def joined(parts: Sequence[GeneratedImages]) -> GeneratedImages:
     """Parts in a row as one."""
-    return Painted(
+    return GeneratedImages(
         quality=np.concatenate([part.quality for part in parts]),
         facts=np.concatenate([part.facts for part in parts]),
         missed=np.concatenate([part.missed for part in parts]),
@@ -132,28 +140,28 @@ def joined(parts: Sequence[Painted]) -> Painted:
     )
 
 
-def paint_into(order: Order, file: Path) -> None:
-    """Paint and judge an order, and keep it; a file of that name is whole or not there.
+def generate_into(order: Order, file: Path) -> None:
+    """Generate an order's images, judge them and write all that to `file`, which is whole or not there.
 
     Raises:
         EngineFailed: the variant cannot be loaded.
-        CannotRefine: it begins with pictures or latents, and the model cannot.
+        CannotRefine: it begins with images or latents, and the model cannot.
         PochadeError: latents are to be kept, and the model gives none.
     """
     engine = opened(order.variant, order.threads)
     calls = [generate_call(engine, call) for call in order.split(order.batch)]
-    pictures = np.stack([picture for call in calls for picture in _pictures(call)])
-    marks = judge(order.judged_by, order.variant, order.captions or order.prompts, pictures)
-    kept = _kept_latents(order, [latent for call in calls for latent in call.latents]) if order.keeps_latents else {}
+    images = np.stack([image for call in calls for image in _image_arrays(call)])
+    marks = judge(order.judged_by, order.variant, order.captions or order.prompts, images)
+    kept = _latent_arrays(order, [latent for call in calls for latent in call.latents]) if order.keeps_latents else {}
     partial = file.with_suffix(".partial")
     with partial.open("wb") as out:
-        np.savez_compressed(out, allow_pickle=False, pictures=pictures, **marks._asdict(), **kept)
+        np.savez_compressed(out, allow_pickle=False, pictures=images, **marks._asdict(), **kept)
     partial.replace(file)
 
 
-def paint_call(engine: Engine, order: Order) -> list[np.ndarray]:
+def generate_images(engine: Engine, order: Order) -> list[np.ndarray]:
     """One call of an engine: uint8 [h, w, 3] each."""
-    return _pictures(generate_call(engine, order))
+    return _image_arrays(generate_call(engine, order))
 
 
 def generate_call(engine: Engine, order: Order) -> Generated:
@@ -164,7 +172,7 @@ def generate_call(engine: Engine, order: Order) -> Generated:
     ]
     how = resolve_options(GenerateOptions(), order.variant, order.begin)._replace(n=len(tasks))
     generated = engine.generate(tasks, how, lambda: False, wants_latents=order.keeps_latents)
-    assert generated is not None, "nobody stops an evaluation's pictures"
+    assert generated is not None, "nobody stops an evaluation's images"
     return generated
 
 
@@ -175,12 +183,12 @@ def _starts(order: Order) -> Sequence[Image.Image | Latent | None]:
     return [None] * len(order.prompts) if order.drafts is None else [Image.fromarray(d) for d in order.drafts]
 
 
-def _pictures(generated: Generated) -> list[np.ndarray]:
+def _image_arrays(generated: Generated) -> list[np.ndarray]:
     return [np.asarray(image.convert("RGB")) for image in generated.images]
 
 
-def _kept_latents(order: Order, latents: Sequence[Latent | None]) -> dict[str, np.ndarray]:
-    """The arrays that `Painted.latents` reads."""
+def _latent_arrays(order: Order, latents: Sequence[Latent | None]) -> dict[str, np.ndarray]:
+    """The arrays that `GeneratedImages.latents` reads."""
     given = [latent for latent in latents if latent is not None]
     if len(given) < len(latents):
         lacking = f"{len(latents) - len(given)} of {len(latents)} images"
@@ -197,7 +205,7 @@ def opened(variant: Variant, threads: int) -> Engine:
     if key not in _open:
         _open.clear()  # before the next one is loaded: two may not fit
         engine = open_engine(variant.engine, variant, threads)
-        paint_call(engine, Order(variant=variant, prompts=("a red heart",), seeds=(0,)))
+        generate_images(engine, Order(variant=variant, prompts=("a red heart",), seeds=(0,)))
         _open[key] = engine
     return _open[key]
 

@@ -1,7 +1,7 @@
-"""Paints fresh prompts with every level, has them ranked by everybody, and starts the heavy level from pictures.
+"""Generates images of fresh prompts with every level, applies every ranker, and starts the heavy level from images.
 
-Nothing is chosen on the prompts that figures are told of: the hybrid and the thresholds come from other fresh prompts,
-the classifiers' and discriminators' training ended before, and the step of the cascade stands in the catalog.
+Nothing is chosen on the prompts that figures are reported for: the hybrid and the thresholds come from other fresh
+prompts, the classifiers' and discriminators' training ended before, and the step of the cascade stands in the catalog.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,16 +12,16 @@ from itertools import chain
 import numpy as np
 
 from agents.engines import CannotRefine
+from agents.lab.evaluation.generation import scope as prompt_scope
+from agents.lab.evaluation.generation.orders import GeneratedImages, generate_images, opened
+from agents.lab.evaluation.generation.pool import GenerationPool, work_ms
+from agents.lab.evaluation.generation.quality import style_of
+from agents.lab.evaluation.generation.rankers import Rankers, find
+from agents.lab.evaluation.generation.ranking import Ranked, rank
+from agents.lab.evaluation.generation.samples import of_failures, of_levels, of_steps
+from agents.lab.evaluation.generation.scope import Scope, fresh
+from agents.lab.evaluation.generation.sweeps import at, nearest, order, refinement_orders, step_shares, sweep
 from agents.lab.evaluation.observations import Evaluation, Level, Sweep
-from agents.lab.evaluation.painting import scope as painting_scope
-from agents.lab.evaluation.painting.painting import Painted, opened, paint_call
-from agents.lab.evaluation.painting.quality import style_of
-from agents.lab.evaluation.painting.rankers import Rankers, find
-from agents.lab.evaluation.painting.ranking import Ranked, rank
-from agents.lab.evaluation.painting.samples import of_failures, of_levels, of_steps
-from agents.lab.evaluation.painting.scope import Scope, fresh
-from agents.lab.evaluation.painting.sweeps import at, nearest, order, over_orders, step_shares, sweep
-from agents.lab.evaluation.painting.workshop import Workshop, work_ms
 from agents.lab.evaluation.report.report import Grid
 from agents.lab.profiling.profiling import clock_of, in_turns, timing, usual_order
 from agents.lab.world import renderer
@@ -31,29 +31,29 @@ from agents.world.captions import parse
 from planner.catalog.entries import Variant
 
 FRESH, SAME, NEAREST = "fresh noise", "the draft's own noise", "nearest stored prompt"
-_SHOWN = 12  # pictures of a row
+_SHOWN = 12  # images of a row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Study:
-    """An evaluation with pictures to show, and what could not be looked at."""
+    """An evaluation with images to show, and what could not be evaluated."""
 
     evaluation: Evaluation
     grids: tuple[Grid, ...]
     missing: tuple[str, ...]
 
 
-class Examination:
+class EvaluationRun:
     """One evaluation under way."""
 
-    def __init__(self, scope: Scope, workshop: Workshop) -> None:
-        """Finds everybody first. Raises PochadeError where the main pair cannot be evaluated."""
-        self._scope, self._workshop = scope, workshop
+    def __init__(self, scope: Scope, pool: GenerationPool) -> None:
+        """Finds all rankers first. Raises PochadeError where the main pair cannot be evaluated."""
+        self._scope, self._pool = scope, pool
         self._rankers: Rankers = find(scope.catalog, scope.models)
         self._missing = self._rankers.missing
         self._missing += self._rankers.absent()
-        self._levels = painting_scope.levels(scope.catalog, self._missing)
-        self._pairs = painting_scope.pairs(scope.catalog, self._levels, self._missing)
+        self._levels = prompt_scope.levels(scope.catalog, self._missing)
+        self._pairs = prompt_scope.pairs(scope.catalog, self._levels, self._missing)
         stream = STREAMS[scope.stream]
         self._asked = fresh(scope.seed, "test", scope.count, stream)
         self._calibration = fresh(scope.seed, "calibration", scope.calibration, stream)
@@ -64,15 +64,15 @@ class Examination:
         self._costs: dict[str, float] = {}
 
     def run(self) -> Study:
-        """Paint what is not painted yet, and look at all of it."""
-        painted = self._paint_levels()
-        sweeps, reuse, over = self._sweeps(painted)
+        """Generate the images that the pool lacks, and evaluate all of them."""
+        generated = self._generate_levels()
+        sweeps, reuse, over = self._sweeps(generated)
         scenes = [scene for caption in self._asked.stated if (scene := parse(caption))]
         rng = np.random.default_rng([self._scope.seed, 6])
         true = np.stack([renderer.render(scene, rng) for scene in scenes])
         objects = np.array([len(scene.objects) for scene in scenes])
         self._costs = self._measured_costs()
-        ranked = self._ranked(painted)
+        ranked = self._ranked(generated)
         scorer = self._rankers.scorer
         chosen = self._scope.catalog.pair().refine_from_step
         evaluation = Evaluation(
@@ -81,7 +81,7 @@ class Examination:
             seed=self._scope.seed,
             hardness=ranked.hardness,
             objects=objects,
-            levels={name: self._level(variant, painted[name]) for name, variant in self._levels.items()},
+            levels={name: self._level(variant, generated[name]) for name, variant in self._levels.items()},
             classifiers=ranked.classifiers,
             pairs=ranked.pairs,
             true_features=None if scorer is None else np.asarray(scorer.features(list(true)), float),
@@ -89,11 +89,11 @@ class Examination:
             chosen_k=chosen if sweeps and chosen in self._scope.sweep_steps else None,
             reuse=reuse,
         )
-        grids = self._grids(objects, painted, over, true)
+        grids = self._grids(objects, generated, over, true)
         return Study(evaluation=evaluation, grids=grids, missing=tuple(dict.fromkeys(self._missing)))
 
-    def _paint_levels(self) -> dict[str, Painted]:
-        """Level -> test pictures; "calibration, LEVEL"; and the heavy level's that are stored for reuse."""
+    def _generate_levels(self) -> dict[str, GeneratedImages]:
+        """Level -> test images; "calibration, LEVEL"; and the heavy level's that are stored for reuse."""
         threads, in_pairs = self._scope.threads, {name for pair in self._pairs.values() for name in pair}
         orders = {name: order(variant, self._asked, threads=threads) for name, variant in self._levels.items()}
         orders |= {
@@ -103,31 +103,35 @@ class Examination:
             orders["stored"] = order(self._heavy, self._stored, threads=threads)
         sweeps = 2 + len(self._strong) + ("stored" in orders)
         swept_ms = work_ms(self._heavy, self._scope.swept) + self._scope.sweep_ms * sweeps
-        return self._workshop.paint(orders, later_ms=swept_ms)
+        return self._pool.generate(orders, later_ms=swept_ms)
 
     def _sweeps(
-        self, painted: Mapping[str, Painted]
+        self, generated: Mapping[str, GeneratedImages]
     ) -> tuple[dict[str, Sweep], dict[str, Sweep], dict[int, np.ndarray]]:
-        """Painting over, reuse, and the pictures painted over with fresh noise by step."""
+        """Sweeps of refinement and of reuse by name, and step -> the drafts refined with fresh noise from there."""
         steps, rows = self._scope.sweep_steps, np.arange(self._scope.swept)
         if not steps:
-            self._missing.append(f"painting over and reuse: {self._heavy.name} has one step")
+            self._missing.append(f"refinement and reuse: {self._heavy.name} has one step")
             return {}, {}, {}
         same = order(self._heavy, self._asked.first(len(rows)), threads=self._scope.threads)
         other = order(self._heavy, self._asked.first(len(rows)).with_fresh_noise(), threads=self._scope.threads)
-        drafts = painted[self._light].pictures()[rows]
-        orders = {FRESH: other, **over_orders(FRESH, other, drafts, steps), **over_orders(SAME, same, drafts, steps)}
+        drafts = generated[self._light].images()[rows]
+        orders = {
+            FRESH: other,
+            **refinement_orders(FRESH, other, drafts, steps),
+            **refinement_orders(SAME, same, drafts, steps),
+        }
         for strong in self._strong:
-            orders |= over_orders(_over(strong), other, painted[strong].pictures()[rows], steps)
-        if (neighbours := self._neighbours(painted)) is not None:
-            orders |= over_orders(NEAREST, same, neighbours, steps)
+            orders |= refinement_orders(_over(strong), other, generated[strong].images()[rows], steps)
+        if (neighbours := self._neighbours(generated)) is not None:
+            orders |= refinement_orders(NEAREST, same, neighbours, steps)
         try:
-            found = self._workshop.paint(orders)
+            found = self._pool.generate(orders)
             shares = step_shares(self._heavy, steps, threads=self._scope.threads, budget_s=self._scope.timing_s)
         except CannotRefine as error:
-            self._missing.append(f"painting over and reuse: {error}")
+            self._missing.append(f"refinement and reuse: {error}")
             return {}, {}, {}
-        blank = painted[self._heavy.name]
+        blank = generated[self._heavy.name]
         over = {
             FRESH: sweep(FRESH, shares, found, found[FRESH], rows),
             SAME: sweep(SAME, shares, found, blank, rows),
@@ -135,41 +139,41 @@ class Examination:
         for name in map(_over, self._strong):
             over[name] = sweep(name, shares, found, found[FRESH], rows)
         reuse = {NEAREST: sweep(NEAREST, shares, found, blank, rows)} if neighbours is not None else {}
-        return over, reuse, {k: found[at(FRESH, k)].pictures() for k in steps}
+        return over, reuse, {k: found[at(FRESH, k)].images() for k in steps}
 
-    def _neighbours(self, painted: Mapping[str, Painted]) -> np.ndarray | None:
-        """For each swept prompt the stored picture of the prompt most like it; None without the scorer."""
+    def _neighbours(self, generated: Mapping[str, GeneratedImages]) -> np.ndarray | None:
+        """For each swept prompt the stored image of the prompt most like it; None without the scorer."""
         scorer = self._rankers.scorer
         if scorer is None:
             self._missing.append("reuse of neighbours: it needs the scorer to tell which prompts are alike")
             return None
         asked = scorer.embed_prompts(self._asked.prompts[: self._scope.swept])
-        return np.asarray(painted["stored"].pictures()[nearest(asked, scorer.embed_prompts(self._stored.prompts))])
+        return np.asarray(generated["stored"].images()[nearest(asked, scorer.embed_prompts(self._stored.prompts))])
 
-    def _ranked(self, painted: Mapping[str, Painted]) -> Ranked:
-        def seen(prefix: str) -> dict[str, Painted]:
-            return {name: painted[prefix + name] for name in self._levels if prefix + name in painted}
+    def _ranked(self, generated: Mapping[str, GeneratedImages]) -> Ranked:
+        def with_prefix(prefix: str) -> dict[str, GeneratedImages]:
+            return {name: generated[prefix + name] for name in self._levels if prefix + name in generated}
 
         return rank(
-            self._rankers, self._pairs, self._costs, (self._asked.prompts, seen("")),
-            (self._calibration.prompts, seen("calibration, ")),
+            self._rankers, self._pairs, self._costs, (self._asked.prompts, with_prefix("")),
+            (self._calibration.prompts, with_prefix("calibration, ")),
         )  # fmt: skip
 
-    def _level(self, variant: Variant, painted: Painted) -> Level:
+    def _level(self, variant: Variant, generated: GeneratedImages) -> Level:
         scorer = self._rankers.scorer if style_of(variant) is POSTER else None  # true renderings are the poster's
         return Level(
-            quality=painted.quality,
-            facts=painted.facts,
-            missed=painted.missed,
+            quality=generated.quality,
+            facts=generated.facts,
+            missed=generated.missed,
             cost_ms=self._costs[variant.name],
-            features=None if scorer is None else np.asarray(scorer.features(list(painted.pictures())), float),
+            features=None if scorer is None else np.asarray(scorer.features(list(generated.images())), float),
         )
 
     def _measured_costs(self) -> dict[str, float]:
-        """Level -> ms of one picture. Holds all levels loaded: those of this world are small."""
+        """Level -> ms of one image. Holds all levels loaded: those of this world are small."""
         threads, levels = self._scope.threads, self._levels
         calls = {
-            name: partial(paint_call, opened(variant, threads), usual_order(variant, 1))
+            name: partial(generate_images, opened(variant, threads), usual_order(variant, 1))
             for name, variant in levels.items()
         }
         taken = in_turns(calls, self._scope.timing_s, "levels")
@@ -179,17 +183,21 @@ class Examination:
         }
 
     def _grids(
-        self, objects: np.ndarray, painted: Mapping[str, Painted], over: Mapping[int, np.ndarray], true: np.ndarray
+        self,
+        objects: np.ndarray,
+        generated: Mapping[str, GeneratedImages],
+        over: Mapping[int, np.ndarray],
+        true: np.ndarray,
     ) -> tuple[Grid, ...]:
         prompts: Sequence[str] = self._asked.prompts
-        pictures = {name: painted[name].pictures() for name in self._levels}
-        grids = [of_levels(prompts, objects, pictures)]
-        wrong = np.flatnonzero(painted[self._light].quality[: self._scope.swept] < 1)[:_SHOWN]
+        images = {name: generated[name].images() for name in self._levels}
+        grids = [of_levels(prompts, objects, images)]
+        wrong = np.flatnonzero(generated[self._light].quality[: self._scope.swept] < 1)[:_SHOWN]
         if over and len(wrong):
-            grids.append(of_steps(prompts, wrong, pictures[self._light], over, pictures[self._heavy.name]))
-        failed = np.flatnonzero(painted[self._heavy.name].quality < 1)[:_SHOWN]
+            grids.append(of_steps(prompts, wrong, images[self._light], over, images[self._heavy.name]))
+        failed = np.flatnonzero(generated[self._heavy.name].quality < 1)[:_SHOWN]
         if len(failed):
-            grids.append(of_failures(prompts, self._heavy.name, failed, pictures[self._heavy.name], true))
+            grids.append(of_failures(prompts, self._heavy.name, failed, images[self._heavy.name], true))
         return tuple(grids)
 
 

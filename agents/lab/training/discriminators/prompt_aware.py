@@ -1,4 +1,4 @@
-"""Train the discriminator that knows the prompt, on painted pictures labelled by the fact checker and on renderings."""
+"""Train the discriminator that knows the prompt, on generated images labelled by the fact checker and on renderings."""
 
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -8,19 +8,19 @@ import torch
 from torch.nn import functional
 
 from agents.lab.training.discriminators.frozen_text import caption_reader, prompt_encoder
+from agents.lab.training.discriminators.hard_negatives import near_miss, with_colours_decided
 from agents.lab.training.discriminators.judged import Judged
-from agents.lab.training.discriminators.near_misses import near_miss, settled
-from agents.lab.training.generators.pictures import to_tensor
+from agents.lab.training.generators.networks.scene_batches import to_tensor
 from agents.lab.training.generators.text_encoder import BACKGROUND, COLOUR, SHAPE, SIZE, labels
 from agents.lab.training.loop import Loop, Stateful, descend, device, mixed_precision, rate, set_rate
-from agents.lab.world import junk, renderer
+from agents.lab.world import free_form, renderer
 from agents.lab.world.stream import EASY, STANDARD
 from agents.models.judges.prompt_aware import SHOWN, Judge, PromptAware
 
 STEPS: Final = 1600
-BATCH: Final = 128  # half renderings, half painted
+BATCH: Final = 128  # half renderings, half generated
 _RATE = 1.5e-3
-_SWAPPED = 0.12  # of painted pictures get another prompt, for which they are wrong
+_SWAPPED = 0.12  # of generated images get another prompt, for which they are wrong
 _NONE_WEIGHT = 0.15  # most slots are empty
 
 
@@ -37,15 +37,15 @@ def rendered(rng: np.random.Generator, count: int) -> Rendered:
     """Two in three agree with their prompt; the others are wrong in one fact."""
     prompts, shown, right = [], [], rng.random(count) < 2 / 3
     for agrees in right:
-        prompt, scene = junk.asked(rng, EASY if rng.random() < 0.5 else STANDARD)
+        prompt, scene = free_form.asked(rng, EASY if rng.random() < 0.5 else STANDARD)
         prompts.append(prompt)
-        shown.append(settled(rng, scene) if agrees else near_miss(rng, scene))
+        shown.append(with_colours_decided(rng, scene) if agrees else near_miss(rng, scene))
     pictures = np.stack([renderer.render(scene, rng) for scene in shown])
     return Rendered(prompts, pictures, right, np.stack([labels(scene) for scene in shown]))
 
 
 def showing_loss(judge: Judge, seen: torch.Tensor, shown: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy of what the pictures show [n, 59] against what was seen [n, 20, 96]."""
+    """Cross-entropy of what the images show [n, 59] against what was seen [n, 20, 96]."""
     loss = functional.cross_entropy(judge.background(seen[:, -1]), shown[:, BACKGROUND])
     for name, columns in (("shape", SHAPE), ("colour", COLOUR), ("size", SIZE)):
         weight = torch.ones(SHOWN[name], device=seen.device)
@@ -55,16 +55,16 @@ def showing_loss(judge: Judge, seen: torch.Tensor, shown: torch.Tensor) -> torch
     return loss
 
 
-def train(work: Path, painted: Judged, seed: int, steps: int = STEPS) -> PromptAware:
-    """Train on these painted pictures and on fresh renderings; resumable."""
+def train(work: Path, generated: Judged, seed: int, steps: int = STEPS) -> PromptAware:
+    """Train on these generated images and on fresh renderings; resumable."""
     torch.manual_seed(seed)
     where = device()
-    look = PromptAware(prompt_encoder(work).to(where), caption_reader(work).to(where), Judge().to(where))
-    judge = look.judge.train()
+    model = PromptAware(prompt_encoder(work).to(where), caption_reader(work).to(where), Judge().to(where))
+    judge = model.judge.train()
     optimizer = torch.optim.AdamW(judge.parameters(), lr=_RATE, weight_decay=0.02)
     parts: dict[str, Stateful] = {"judge": judge, "optimizer": optimizer}
     loop = Loop(name="discriminator_look", folder=work, steps=steps, batch=BATCH, parts=parts)
-    texts = [str(prompt) for prompt in painted.prompts]
+    texts = [str(prompt) for prompt in generated.prompts]
 
     def step(index: int) -> torch.Tensor:
         rng = np.random.default_rng([seed, index])
@@ -72,10 +72,10 @@ def train(work: Path, painted: Judged, seed: int, steps: int = STEPS) -> PromptA
         chosen = rng.integers(0, len(texts), BATCH - BATCH // 2)
         swapped = rng.random(len(chosen)) < _SWAPPED
         partner = np.where(swapped, rng.integers(0, len(texts), len(chosen)), chosen)
-        target = np.concatenate([drawn.right, painted.right[chosen] * (partner == chosen)])
-        pictures = to_tensor(np.concatenate([drawn.pictures, painted.pictures[partner]])).contiguous().to(where)
+        target = np.concatenate([drawn.right, generated.right[chosen] * (partner == chosen)])
+        pictures = to_tensor(np.concatenate([drawn.pictures, generated.pictures[partner]])).contiguous().to(where)
         with mixed_precision():
-            asked = look.asked([*drawn.prompts, *(texts[i] for i in chosen)])
+            asked = model.asked([*drawn.prompts, *(texts[i] for i in chosen)])
             seen = judge.picture(pictures)
         seen = seen.float()
         logits = judge(seen, *(part.float() for part in asked))
@@ -86,6 +86,6 @@ def train(work: Path, painted: Judged, seed: int, steps: int = STEPS) -> PromptA
 
     loop.run(step)
     loop.note(seed=seed, pictures=len(texts), parameters=loop.size(judge))
-    for module in (look.encoder, look.reader, judge):
+    for module in (model.encoder, model.reader, judge):
         module.cpu().eval()
-    return look
+    return model

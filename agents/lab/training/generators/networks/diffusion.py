@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from diffusers.training_utils import EMAModel
 
-from agents.lab.training.generators import networks, pictures
+from agents.lab.training.generators.networks import architectures, scene_batches
 from agents.lab.training.loop import Loop, descend, device, mixed_precision, rate, set_rate
-from agents.lab.world import junk, renderer
+from agents.lab.world import free_form, renderer
 from agents.lab.world.styles import POSTER, Style
 from agents.world.scene import Scene
 
-Prompted: TypeAlias = tuple[str, Scene]  # what is asked for, and the scene whose picture answers it
+Prompted: TypeAlias = tuple[str, Scene]  # what is asked for, and the scene whose image answers it
 Draw: TypeAlias = Callable[[np.random.Generator], Scene]
 # (mixed latents [n, 8, 12, 12], times int64 [n] or [], token states [n, 48, 128]) -> predicted v [n, 8, 12, 12]
 Denoiser: TypeAlias = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
@@ -29,7 +29,7 @@ _LEAN: Final = 1.4  # how much the drawn times lean to high noise, where few-ste
 class Batch(NamedTuple):
     """A batch to learn from."""
 
-    latents: torch.Tensor  # float [n, 8, 12, 12], of the scenes' pictures
+    latents: torch.Tensor  # float [n, 8, 12, 12], of the scenes' images
     states: torch.Tensor  # float [n, 48, 128], token states of the prompts
     scenes: tuple[Scene, ...]
 
@@ -41,32 +41,34 @@ def prompt_and_scene(rng: np.random.Generator, draw: Draw) -> Prompted:
     if kind < 0.10:
         return "", scene
     if kind < 0.13:
-        return junk.sentence(rng), scene
+        return free_form.sentence(rng), scene
     if kind < 0.20:
-        prompt, hinted, _ = junk.hinted(rng)
+        prompt, hinted, _ = free_form.hinted(rng)
         return prompt, hinted
-    return (junk.mixed(rng, scene.caption) if kind < 0.28 else scene.caption), scene
+    return (free_form.mixed(rng, scene.caption) if kind < 0.28 else scene.caption), scene
 
 
 def encoded(
-    rng: np.random.Generator, frozen: networks.Frozen, prompted: Sequence[Prompted], style: Style = POSTER
+    rng: np.random.Generator, frozen: architectures.Frozen, prompted: Sequence[Prompted], style: Style = POSTER
 ) -> Batch:
-    """Prompts with the latents of fresh pictures of their scenes, drawn in a style."""
+    """Prompts with the latents of fresh images of their scenes, drawn in a style."""
     prompts, drawn = zip(*prompted, strict=True)
     rendered = np.stack([renderer.render(scene, rng, style) for scene in drawn])
     where = device()
     with torch.no_grad(), mixed_precision():
-        latents = frozen.vae.encode(pictures.to_tensor(rendered).to(where)).latents
-        states = networks.embed(frozen, list(prompts), where)
+        latents = frozen.vae.encode(scene_batches.to_tensor(rendered).to(where)).latents
+        states = architectures.embed(frozen, list(prompts), where)
     return Batch(latents.float(), states.float(), drawn)
 
 
 def usual(rng: np.random.Generator) -> Scene:
     """A scene with the words of the easy stream and more things than it has."""
-    return pictures.drawn(rng, 1)[0]
+    return scene_batches.sample_scenes(rng, 1)[0]
 
 
-def batch_of(index: int, course: "Course", frozen: networks.Frozen, style: Style = POSTER, draw: Draw = usual) -> Batch:
+def batch_of(
+    index: int, course: "Course", frozen: architectures.Frozen, style: Style = POSTER, draw: Draw = usual
+) -> Batch:
     """The batch of training step `index`, of scenes by `draw`: a function of (seed, index) alone."""
     rng = np.random.default_rng([course.seed, index])
     return encoded(rng, frozen, [prompt_and_scene(rng, draw) for _ in range(course.batch)], style)
@@ -83,13 +85,13 @@ def noise(index: int, batch: int, seed: int) -> torch.Tensor:
     """float [n, 8, 12, 12], standard normal: the noise of training step `index`."""
     where = device()
     generator = torch.Generator(where).manual_seed(seed * 1_000_003 + index)
-    return torch.randn((batch, *networks.LATENT), generator=generator, device=where)
+    return torch.randn((batch, *architectures.LATENT), generator=generator, device=where)
 
 
 @cache
 def _signal() -> torch.Tensor:
     """float [1000]: share of the variance that is still signal at each time."""
-    return torch.as_tensor(networks.build_scheduler().alphas_cumprod).to(device())
+    return torch.as_tensor(architectures.build_scheduler().alphas_cumprod).to(device())
 
 
 def v_loss(denoise: Denoiser, batch: Batch, index: int, seed: int, at: int | None = None) -> torch.Tensor:

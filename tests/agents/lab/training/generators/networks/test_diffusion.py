@@ -18,20 +18,18 @@ from agents.lab.training.generators import (
     autoencoder,
     bases,
     controlnet,
-    diffusion,
     light,
     lora,
-    networks,
     quick_decoder,
-    sampling,
     text_encoder,
 )
+from agents.lab.training.generators.networks import architectures, diffusion, sampling
 from agents.lab.world import scenes
 from agents.lab.world.styles import ADAPTERS, BASES
 from agents.world.words import SHAPES
 
-SIGNAL = networks.build_scheduler().alphas_cumprod
-GOAL = torch.linspace(-1, 1, 8 * 12 * 12).view(1, *networks.LATENT)
+SIGNAL = architectures.build_scheduler().alphas_cumprod
+GOAL = torch.linspace(-1, 1, 8 * 12 * 12).view(1, *architectures.LATENT)
 
 
 def knowing(clean: torch.Tensor) -> diffusion.Denoiser:
@@ -50,7 +48,7 @@ def batch(clean: torch.Tensor) -> diffusion.Batch:
 
 
 def test_a_network_that_knows_the_picture_has_no_loss_and_an_idle_one_has() -> None:
-    clean = torch.randn(16, *networks.LATENT, generator=torch.Generator().manual_seed(1))
+    clean = torch.randn(16, *architectures.LATENT, generator=torch.Generator().manual_seed(1))
     assert diffusion.v_loss(knowing(clean), batch(clean), index=3, seed=1) < 1e-4
     assert diffusion.v_loss(lambda mixed, *_: 0 * mixed, batch(clean), index=3, seed=1) > 0.8
 
@@ -69,7 +67,7 @@ def test_a_loss_at_one_time_asks_the_network_about_that_time_only() -> None:
 
 @pytest.mark.parametrize("steps", [1, 4])
 def test_sampling_ends_where_the_network_points(steps: int) -> None:
-    noise, states = torch.randn(2, *networks.LATENT), torch.zeros(2, 48, 128)
+    noise, states = torch.randn(2, *architectures.LATENT), torch.zeros(2, 48, 128)
     reached = sampling.sample(knowing(GOAL), noise, states, states[:1], steps, guidance=1.0)
     assert torch.allclose(reached, GOAL.expand(2, -1, -1, -1), atol=1e-3)
 
@@ -79,7 +77,7 @@ def test_guidance_goes_beyond_what_the_prompt_alone_says() -> None:
         return -GOAL * states[:, :1, :1, None]  # 0 without a prompt; at pure noise v is minus the clean latent
 
     states = torch.ones(2, 48, 128)
-    reached = sampling.sample(denoise, torch.randn(2, *networks.LATENT), states, 0 * states[:1], 1, guidance=2.0)
+    reached = sampling.sample(denoise, torch.randn(2, *architectures.LATENT), states, 0 * states[:1], 1, guidance=2.0)
     assert torch.allclose(reached, 2 * GOAL.expand(2, -1, -1, -1), atol=1e-5)
 
 
@@ -124,7 +122,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text_encoder.build(words).half().save_pretrained(folder / "text_encoder")
     autoencoder.build().half().save_pretrained(folder / "vae")
     for name in ("XS", "L"):
-        networks.build_unet("XS").half().save_pretrained(folder / f"unet_{name}")
+        architectures.build_unet("XS").half().save_pretrained(folder / f"unet_{name}")
     return folder
 
 
@@ -140,7 +138,7 @@ def noted(work: Path, name: str) -> dict[str, object]:
 
 
 def test_the_same_step_draws_the_same_batch_and_another_step_another(work: Path) -> None:
-    frozen = networks.load_frozen(work, torch.device("cpu"))
+    frozen = architectures.load_frozen(work, torch.device("cpu"))
     course = diffusion.Course(name="x", work=work, seed=1, steps=1, rate=1e-3, batch=4)
     one, again, other = (diffusion.batch_of(index, course, frozen) for index in (0, 0, 1))
     assert one.latents.equal(again.latents)
@@ -190,7 +188,7 @@ def test_light_keeps_what_is_left_of_the_small_network_and_learns_one_step(work:
 
 def test_the_family_is_written_as_folders_that_diffusers_loads_and_paints_with(work: Path, tmp_path: Path) -> None:
     for unet in assemble.FOLDERS.values():
-        networks.build_unet("XS").half().save_pretrained(work / unet)
+        architectures.build_unet("XS").half().save_pretrained(work / unet)
     quick_decoder.pruned(autoencoder.build(), (1, 0, 0)).half().save_pretrained(work / "vae_quick")
     assemble.family(work, tmp_path)
     for name in assemble.FOLDERS:

@@ -1,4 +1,4 @@
-"""Orders: painted in parts through the engine port, kept, resumed, and judged where that can be done."""
+"""Orders: generated in parts through the engine port, kept, resumed, and judged where that can be done."""
 
 import pathlib
 from dataclasses import replace
@@ -6,18 +6,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agents.lab.evaluation.painting import workshop
-from agents.lab.evaluation.painting.painting import Order, Painted, StoredLatents, batch_of, paint_into
-from agents.lab.evaluation.painting.quality import judge, style_of
-from agents.lab.evaluation.painting.sweeps import Asked, nearest, order, over_orders, step_shares, steps_to_try, sweep
-from agents.lab.evaluation.painting.workshop import Workshop
+from agents.lab.evaluation.generation import pool
+from agents.lab.evaluation.generation.orders import GeneratedImages, Order, StoredLatents, batch_of, generate_into
+from agents.lab.evaluation.generation.pool import GenerationPool
+from agents.lab.evaluation.generation.quality import judge, style_of
+from agents.lab.evaluation.generation.sweeps import (
+    SeededPrompts,
+    nearest,
+    order,
+    refinement_orders,
+    step_shares,
+    steps_to_try,
+    sweep,
+)
 from agents.lab.profiling import profiling
 from agents.lab.world import renderer, scenes
 from agents.lab.world.styles import BASES, POSTER
 from agents.world.layout import SIZE
 from schemas.errors import PochadeError
 from schemas.ids import refinement_seed
-from tests.agents.lab.evaluation.painted import a_level, an_order
+from tests.agents.lab.evaluation.catalogs import a_level, an_order
 
 
 def test_an_order_is_cut_into_parts_that_together_are_the_order() -> None:
@@ -41,17 +49,17 @@ def test_an_order_is_cut_into_parts_that_together_are_the_order() -> None:
         an_order(keeps_latents=True),
     ],
 )
-def test_orders_of_other_pictures_have_another_digest(other: Order) -> None:
+def test_orders_of_other_images_have_another_digest(other: Order) -> None:
     assert other.digest() != an_order().digest() == an_order().digest()
 
 
 def test_latents_are_kept_beside_the_images_and_another_order_begins_with_them(tmp_path: pathlib.Path) -> None:
-    first = Workshop(tmp_path).paint({"from noise": an_order(20, keeps_latents=True)})["from noise"]
+    first = GenerationPool(tmp_path).generate({"from noise": an_order(20, keeps_latents=True)})["from noise"]
     stored = first.latents()
     assert stored.values.shape == (20, 1, SIZE // 8, SIZE // 8)
     again = an_order(20, begin=2, latents=stored.at(np.arange(20)[::-1]))
     assert [part.latents.values.shape[0] for part in again.split(16) if part.latents] == [16, 4]
-    assert Workshop(tmp_path).paint({"again": again})["again"].pictures().shape == (20, SIZE, SIZE, 3)
+    assert GenerationPool(tmp_path).generate({"again": again})["again"].images().shape == (20, SIZE, SIZE, 3)
 
 
 def test_an_image_without_a_latent_is_refused_where_latents_are_to_be_kept(
@@ -59,9 +67,9 @@ def test_an_image_without_a_latent_is_refused_where_latents_are_to_be_kept(
 ) -> None:
     monkeypatch.setattr("agents.engines.profile._latent", lambda *_: None)
     with pytest.raises(PochadeError, match="gives no latent of 3 of 3 images"):
-        paint_into(an_order(keeps_latents=True), tmp_path / "part.npz")
-    paint_into(an_order(), tmp_path / "part.npz")
-    assert Painted.load(tmp_path / "part.npz").quality.shape == (3,)
+        generate_into(an_order(keeps_latents=True), tmp_path / "part.npz")
+    generate_into(an_order(), tmp_path / "part.npz")
+    assert GeneratedImages.load(tmp_path / "part.npz").quality.shape == (3,)
 
 
 def test_other_weights_under_the_same_name_give_another_digest(tmp_path: pathlib.Path) -> None:
@@ -73,40 +81,40 @@ def test_other_weights_under_the_same_name_give_another_digest(tmp_path: pathlib
     assert asked.digest() != before
 
 
-def test_what_a_model_was_measured_to_take_is_no_part_of_its_pictures() -> None:
+def test_what_a_model_was_measured_to_take_is_no_part_of_its_images() -> None:
     slow, quick = (a_level(engine="diffusers", model="x/y", latency_ms={1: ms}, quality=ms / 9) for ms in (9.0, 1.0))
     assert an_order(variant=slow).digest() == an_order(variant=quick).digest()
 
 
-def test_large_pictures_are_painted_one_a_call() -> None:
+def test_large_images_are_generated_one_a_call() -> None:
     sizes = {size: batch_of(a_level(width=size, height=size)) for size in (48, 256, 1024)}
     assert sizes == {48: 16, 256: 4, 1024: 1}
 
 
-def test_every_picture_is_painted_once_however_often_it_is_asked_for(
+def test_every_image_is_generated_once_however_often_it_is_asked_for(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    painted: list[int] = []
+    generated: list[int] = []
 
     def counting(part: Order, file: pathlib.Path) -> None:
-        painted.append(len(part.prompts))
-        paint_into(part, file)
+        generated.append(len(part.prompts))
+        generate_into(part, file)
 
-    monkeypatch.setattr(workshop, "paint_into", counting)
-    monkeypatch.setattr(workshop, "_PART", 16)
+    monkeypatch.setattr(pool, "generate_into", counting)
+    monkeypatch.setattr(pool, "_PART", 16)
     asked = {"level": an_order(20)}
-    first = Workshop(tmp_path).paint(asked)["level"]
-    again = Workshop(tmp_path).paint(asked)["level"]
-    assert painted == [16, 4]
-    assert first.pictures().shape == (20, SIZE, SIZE, 3)
-    assert (first.pictures() == again.pictures()).all()
-    assert len({picture.tobytes() for picture in first.pictures()}) == 20
+    first = GenerationPool(tmp_path).generate(asked)["level"]
+    again = GenerationPool(tmp_path).generate(asked)["level"]
+    assert generated == [16, 4]
+    assert first.images().shape == (20, SIZE, SIZE, 3)
+    assert (first.images() == again.images()).all()
+    assert len({image.tobytes() for image in first.images()}) == 20
 
 
-def test_after_an_interruption_only_what_is_missing_is_painted(
+def test_after_an_interruption_only_what_is_missing_is_generated(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workshop, "_PART", 16)
+    monkeypatch.setattr(pool, "_PART", 16)
     asked = {"level": an_order(40)}
     begun: list[Order] = []
 
@@ -114,16 +122,16 @@ def test_after_an_interruption_only_what_is_missing_is_painted(
         begun.append(part)
         if len(begun) == 2:
             raise KeyboardInterrupt
-        paint_into(part, file)
+        generate_into(part, file)
 
-    monkeypatch.setattr(workshop, "paint_into", interrupted)
+    monkeypatch.setattr(pool, "generate_into", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        Workshop(tmp_path).paint(asked)
-    Workshop(tmp_path).paint(asked)
+        GenerationPool(tmp_path).generate(asked)
+    GenerationPool(tmp_path).generate(asked)
     assert [part.seeds[0] for part in begun] == [0, 16, 16, 32]
 
 
-def test_facts_are_told_of_pictures_of_the_world_and_of_nothing_else() -> None:
+def test_facts_are_told_of_images_of_the_world_and_of_nothing_else() -> None:
     rng = np.random.default_rng(3)
     scene = scenes.sample(rng, 2)
     true = renderer.render(scene, rng)[None]
@@ -131,19 +139,21 @@ def test_facts_are_told_of_pictures_of_the_world_and_of_nothing_else() -> None:
     assert marks.quality.tolist() == [1.0]
     assert marks.facts.tolist() == [1.0]
     assert not marks.missed.any()
-    for prompt, pictures in (("an old lighthouse", true), (scene.caption, true.repeat(2, 1).repeat(2, 2))):
-        marks = judge("facts", a_level(), [prompt], pictures)
+    for prompt, images in (("an old lighthouse", true), (scene.caption, true.repeat(2, 1).repeat(2, 2))):
+        marks = judge("facts", a_level(), [prompt], images)
         assert np.isnan(marks.quality[0])
         assert np.isnan(marks.facts[0])
     assert np.isnan(judge("", a_level(), [scene.caption], true)[0][0])
 
 
-def test_a_picture_is_judged_by_the_caption_in_its_prompt(tmp_path: pathlib.Path) -> None:
+def test_an_image_is_judged_by_the_caption_in_its_prompt(tmp_path: pathlib.Path) -> None:
     prompts = ("a red heart, dragon city", "misty blue star")
-    asked = Asked(prompts=prompts, seeds=(1, 2), captions=("a red heart", "a blue star"))
+    asked = SeededPrompts(prompts=prompts, seeds=(1, 2), captions=("a red heart", "a blue star"))
     level = order(a_level(), asked)
-    over = over_orders("over", level, np.zeros((2, SIZE, SIZE, 3), np.uint8), (1,))
-    found = Workshop(tmp_path).paint({"level": level, "bare": order(a_level(), replace(asked, captions=())), **over})
+    over = refinement_orders("over", level, np.zeros((2, SIZE, SIZE, 3), np.uint8), (1,))
+    found = GenerationPool(tmp_path).generate(
+        {"level": level, "bare": order(a_level(), replace(asked, captions=())), **over}
+    )
     assert np.isnan(found["bare"].quality).all()
     for name in ("level", "over, from step 1"):
         assert np.isfinite(found[name].quality).all()
@@ -157,8 +167,8 @@ def test_a_model_in_a_style_is_judged_in_that_style() -> None:
     chalk = a_level(engine="diffusers", model="models/chalk")
     assert style_of(chalk) is BASES["chalk"]
     assert style_of(a_level(engine="diffusers", model="models/heavy")) is POSTER
-    picture = renderer.render(scene, rng, BASES["chalk"])[None]
-    assert judge("facts", chalk, [scene.caption], picture)[1].tolist() == [1.0]
+    image = renderer.render(scene, rng, BASES["chalk"])[None]
+    assert judge("facts", chalk, [scene.caption], image)[1].tolist() == [1.0]
 
 
 @pytest.mark.parametrize(("steps", "tried"), [(1, ()), (2, (1,)), (8, (1, 2, 3, 4, 5, 6, 7)), (50, 7)])
@@ -176,19 +186,19 @@ def test_a_call_costs_less_the_later_it_begins(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_sweep_begins_with_the_drafts(tmp_path: pathlib.Path) -> None:
     level = a_level()
-    asked = Asked(prompts=("a red heart", "a blue star"), seeds=(1, 2))
+    asked = SeededPrompts(prompts=("a red heart", "a blue star"), seeds=(1, 2))
     blank = order(level, asked)
     drafts = np.zeros((2, SIZE, SIZE, 3), np.uint8)
-    orders = {"blank": blank, **over_orders("over", blank, drafts, [1, 3])}
-    painted = Workshop(tmp_path).paint(orders)
-    found = sweep("over", {1: 0.8, 3: 0.3}, painted, painted["blank"], np.arange(2))
+    orders = {"blank": blank, **refinement_orders("over", blank, drafts, [1, 3])}
+    generated = GenerationPool(tmp_path).generate(orders)
+    found = sweep("over", {1: 0.8, 3: 0.3}, generated, generated["blank"], np.arange(2))
     assert (found.k.tolist(), found.cost_share.tolist()) == ([1, 3], [0.8, 0.3])
-    over, begun_blank = (painted[name].pictures() for name in ("over, from step 1", "blank"))
-    assert (over != begun_blank).any(), "the card says that it was painted over a draft"
+    over, begun_blank = (generated[name].images() for name in ("over, from step 1", "blank"))
+    assert (over != begun_blank).any(), "the card says that a draft was refined"
 
 
-def test_painting_over_takes_the_noise_that_a_worker_would_take() -> None:
-    asked = Asked(prompts=("a",), seeds=(5,))
+def test_refinement_takes_the_noise_that_a_worker_would_take() -> None:
+    asked = SeededPrompts(prompts=("a",), seeds=(5,))
     assert asked.with_fresh_noise().seeds != asked.seeds
     assert asked.with_fresh_noise().seeds == (refinement_seed(5, 1),)
 
@@ -198,9 +208,9 @@ def test_the_nearest_neighbour_is_the_most_similar_one() -> None:
     assert nearest(np.array([[0.6, 0.8], [0.8, 0.6]]), stored).tolist() == [1, 0]
 
 
-def test_the_two_processes_of_a_workshop_paint_what_one_would(tmp_path: pathlib.Path) -> None:
+def test_the_two_processes_of_a_pool_generate_what_one_would(tmp_path: pathlib.Path) -> None:
     asked = {"level": an_order(70)}
-    alone = Workshop(tmp_path / "1").paint(asked)["level"]
-    together = Workshop(tmp_path / "2", jobs=2).paint(asked)["level"]
+    alone = GenerationPool(tmp_path / "1").generate(asked)["level"]
+    together = GenerationPool(tmp_path / "2", jobs=2).generate(asked)["level"]
     assert len(together.files) == 2
-    assert (alone.pictures() == together.pictures()).all()
+    assert (alone.images() == together.images()).all()

@@ -13,8 +13,8 @@ from agents.lab.training.plan import Step
 _LINE = 60  # characters of a log line that are shown
 
 
-class Board(AbstractContextManager["Board"]):
-    """A `crew.Watcher`; without a terminal it prints only what began and ended."""
+class ProgressDisplay(AbstractContextManager["ProgressDisplay"]):
+    """A `runner.Watcher`; without a terminal it prints only what began and ended."""
 
     def __init__(self, console: Console, scale: float = 1.0) -> None:
         """`scale` is the share of the training that is done, for the minutes that are announced."""
@@ -24,7 +24,7 @@ class Board(AbstractContextManager["Board"]):
         self._bars = Progress(*columns, line, console=console, disable=not console.is_terminal)
         self._tasks: dict[str, TaskID] = {}
 
-    def __enter__(self) -> "Board":
+    def __enter__(self) -> "ProgressDisplay":
         self._bars.start()
         return self
 

@@ -1,4 +1,4 @@
-"""Paint with networks that are not a pipeline yet, and count the facts that hold: the figures of a training."""
+"""Generates images with networks that are not a pipeline yet, and counts facts that hold: the training figures."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -7,24 +7,24 @@ import numpy as np
 import torch
 from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
 
-from agents.lab.training.generators import networks, pictures
-from agents.lab.training.generators.diffusion import Denoiser
+from agents.lab.training.generators.networks import architectures, scene_batches
+from agents.lab.training.generators.networks.diffusion import Denoiser
 from agents.lab.training.loop import device, mixed_precision, scaled
 from agents.lab.world import facts, scenes
 from agents.lab.world.styles import POSTER, Style
 
 STEPS: Final = 8  # how the small UNet is sampled for its figures
 GUIDANCE: Final = 2.0
-COUNT: Final = 192  # pictures a figure is counted on
+COUNT: Final = 192  # images a figure is counted on
 FRESH: Final = 1_000_000  # beside a training's seed, so that its figures are of captions it did not draw
-BATCH: Final = 32  # pictures painted at once
+BATCH: Final = 32  # images generated at once
 
 
 class Quality(NamedTuple):
-    """Of fresh captions of the natural mix."""
+    """How many facts hold in images of fresh captions of the natural mix."""
 
     facts: float  # mean share of facts that hold
-    all_facts: float  # share of pictures of which every fact holds
+    all_facts: float  # share of images of which every fact holds
 
 
 def plain(unet: UNet2DConditionModel) -> Denoiser:
@@ -50,7 +50,7 @@ def sample(
 
     With guidance the denoiser sees 2n rows: n without a prompt, then n with it.
     """
-    scheduler = networks.build_scheduler()
+    scheduler = architectures.build_scheduler()
     scheduler.set_timesteps(steps)
     both = torch.cat([empty.expand_as(states), states])
     at = noise
@@ -65,9 +65,9 @@ def sample(
     return at
 
 
-def paint(
+def generate_images(
     denoise: Denoiser,
-    frozen: networks.Frozen,
+    frozen: architectures.Frozen,
     prompts: Sequence[str],
     seed: int,
     steps: int = STEPS,
@@ -76,22 +76,22 @@ def paint(
     """uint8 [n, 48, 48, 3], one batch: the same seed starts from the same noise."""
     where = device()
     generator = torch.Generator(where).manual_seed(seed)
-    noise = torch.randn((len(prompts), *networks.LATENT), generator=generator, device=where)
-    empty, states = networks.embed(frozen, [""], where), networks.embed(frozen, list(prompts), where)
+    noise = torch.randn((len(prompts), *architectures.LATENT), generator=generator, device=where)
+    empty, states = architectures.embed(frozen, [""], where), architectures.embed(frozen, list(prompts), where)
     latents = sample(denoise, noise, states, empty, steps, guidance)
     with torch.no_grad():
-        return pictures.to_pictures(frozen.vae.decode(latents).sample)
+        return scene_batches.to_images(frozen.vae.decode(latents).sample)
 
 
 def quality(
     denoise: Denoiser,
-    frozen: networks.Frozen,
+    frozen: architectures.Frozen,
     seed: int,
     style: Style = POSTER,
     steps: int = STEPS,
     guidance: float = GUIDANCE,
 ) -> Quality:
-    """How much of what fresh captions state holds in the pictures, read in a style.
+    """How much of what fresh captions state holds in the images, read in a style.
 
     The same seed means the same captions and the same noise, so that two networks can be compared.
     """
@@ -100,6 +100,6 @@ def quality(
     reports = []
     for at in range(0, len(captions), BATCH):
         asked = captions[at : at + BATCH]
-        painted = paint(denoise, frozen, asked, seed + at, steps, guidance)
-        reports += [facts.check(c, picture, style) for c, picture in zip(asked, painted, strict=True)]
+        generated = generate_images(denoise, frozen, asked, seed + at, steps, guidance)
+        reports += [facts.check(c, image, style) for c, image in zip(asked, generated, strict=True)]
     return Quality(float(np.mean([r.share for r in reports])), float(np.mean([r.all_hold for r in reports])))

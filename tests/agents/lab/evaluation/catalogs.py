@@ -1,4 +1,4 @@
-"""Builders for what paints and times: levels that draw cards at once, and a catalog of three of them."""
+"""Builders for tests that generate and time: levels that draw cards at once, and a catalog of three of them."""
 
 import pathlib
 import zlib
@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from agents.classifier.judges import Judgement
-from agents.lab.evaluation.painting import painting, quality, rankers
-from agents.lab.evaluation.painting.painting import Order
-from agents.lab.evaluation.painting.quality import Marks
+from agents.lab.evaluation.generation import orders, quality, rankers
+from agents.lab.evaluation.generation.orders import Order
+from agents.lab.evaluation.generation.quality import Marks
 from agents.world.layout import SIZE
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
@@ -106,13 +106,13 @@ def no_rules_to_load(monkeypatch: pytest.MonkeyPatch) -> None:
 def dearer_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
     """All facts hold on every card of heavy and, cheaper by cheaper, on every second and every fourth caption."""
 
-    def judge(by: str, variant: Variant, captions: Sequence[str], pictures: np.ndarray) -> Marks:
-        marks = quality.judge(by, variant, captions, pictures)
+    def judge(by: str, variant: Variant, captions: Sequence[str], images: np.ndarray) -> Marks:
+        marks = quality.judge(by, variant, captions, images)
         every = {"heavy": 1, "middle": 2, "light": 4}[variant.name]
         holds = np.array([zlib.crc32(caption.encode()) % every == 0 for caption in captions], float)
         return marks._replace(quality=np.where(np.isnan(marks.quality), np.nan, holds))
 
-    monkeypatch.setattr(painting, "judge", judge)
+    monkeypatch.setattr(orders, "judge", judge)
 
 
 def a_catalog_file(folder: pathlib.Path) -> pathlib.Path:

@@ -1,4 +1,4 @@
-"""Pictures and captions that are wrong in one fact: the hardest kind of wrong."""
+"""Images and captions that are wrong in one fact: the hardest kind of wrong."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -19,8 +19,8 @@ _OPPOSITES: Final = (("left", "right"), ("top", "bottom"), ("above", "below"))
 _TURNED: Final = {"L": "T", "R": "B", "T": "L", "B": "R"}
 
 
-def settled(rng: np.random.Generator, scene: scenes.Scene) -> scenes.Scene:
-    """The scene with every colour that its caption leaves open decided, as a picture of it must."""
+def with_colours_decided(rng: np.random.Generator, scene: scenes.Scene) -> scenes.Scene:
+    """The scene with every colour that its caption leaves open decided, as an image of it must."""
     things = tuple(
         replace(thing, colour=_other(rng, COLOURS, thing.colour), is_unlike=False) if thing.is_unlike else thing
         for thing in scene.objects
@@ -29,7 +29,7 @@ def settled(rng: np.random.Generator, scene: scenes.Scene) -> scenes.Scene:
 
 
 def holds(stated: scenes.Scene, shown: scenes.Scene) -> bool:
-    """Whether a flawless picture of a settled scene has all stated facts right, by the rules of the fact checker."""
+    """Whether a flawless image of a scene with decided colours has all stated facts right for the fact checker."""
     if what_stands_where(stated) != what_stands_where(shown):
         return False  # only to be quick
     found = tuple(Found(thing.slot, thing.size, thing.shape, thing.colour, 1.0) for thing in shown.objects)
@@ -37,13 +37,13 @@ def holds(stated: scenes.Scene, shown: scenes.Scene) -> bool:
 
 
 def what_stands_where(scene: scenes.Scene) -> frozenset[tuple[str, str]]:
-    """Slots and shapes: where these differ, no picture of one scene shows the other."""
+    """Slots and shapes: where these differ, no image of one scene shows the other."""
     return frozenset((thing.slot, thing.shape) for thing in scene.objects)
 
 
 def near_miss(rng: np.random.Generator, scene: scenes.Scene) -> scenes.Scene:
     """A settled scene of which the caption of `scene` is just not true."""
-    shown = settled(rng, scene)
+    shown = with_colours_decided(rng, scene)
     for _ in range(_TRIES):
         kind = _KINDS[int(np.searchsorted(_UP_TO, rng.random()))]
         missed = kind(rng, shown)

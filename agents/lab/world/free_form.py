@@ -27,7 +27,7 @@ def sentence(rng: np.random.Generator) -> str:
 
 
 def mixed(rng: np.random.Generator, caption: str) -> str:
-    """A caption amid junk: before it, after it, or both; sometimes in capitals."""
+    """A caption amid free words: before it, after it, or both; sometimes in capitals."""
     where = rng.random()
     if where < 0.6:
         caption = f"{caption}, {sentence(rng)}"
@@ -39,9 +39,9 @@ def mixed(rng: np.random.Generator, caption: str) -> str:
 
 
 def asked(rng: np.random.Generator, stream: Stream) -> tuple[str, Scene]:
-    """A prompt of a stream, and the scene of the caption that stands in it, amid junk or alone."""
+    """A prompt of a stream, and the scene of the caption that stands in it, amid free words or alone."""
     scene = sample(rng, stream=stream)
-    if stream.junk and rng.random() < stream.junk:  # a stream without junk draws what `sample` draws
+    if stream.junk and rng.random() < stream.junk:  # a stream without free words draws what `sample` draws
         return mixed(rng, scene.caption), scene
     return scene.caption, scene
 

@@ -1,4 +1,4 @@
-"""Paints orders in parts: by several processes, kept in a folder, with a bar that knows the time left."""
+"""Generates the images of orders in parts: by several processes, stored in a folder, with a bar of the time left."""
 
 import multiprocessing
 from collections.abc import Iterator, Mapping
@@ -10,13 +10,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from agents.lab.evaluation.painting.painting import Order, Painted, batch_of, joined, paint_into
+from agents.lab.evaluation.generation.orders import GeneratedImages, Order, batch_of, generate_into, joined
 from planner.catalog.entries import Variant, run_ms
 from schemas.errors import PochadeError
 
-_PART = 64  # pictures in one part at most: what an interruption loses
+_PART = 64  # images in one part at most: what an interruption loses
 _PART_BYTES = 64 << 20
-_JUDGE_MS = 15.0  # a picture
+_JUDGE_MS = 15.0  # an image
 
 
 def progress_bar() -> Progress:
@@ -28,7 +28,7 @@ def progress_bar() -> Progress:
 
 
 def work_ms(variant: Variant, count: int, begin: int = 0) -> float:
-    """Predicted ms of one process for so many pictures and their judging."""
+    """Predicted ms of one process for so many images and their judging."""
     batch = batch_of(variant)
     return count * (run_ms(variant, batch, begin) / batch + _JUDGE_MS)
 
@@ -44,18 +44,18 @@ class _Part:
         return work_ms(self.order.variant, len(self.order.prompts), self.order.begin)
 
 
-class Workshop:
-    """A folder of painted parts, and how many processes add to it. A part is painted once, whoever asks for it."""
+class GenerationPool:
+    """A folder of generated parts, and the processes that add to it. A part is generated once, whoever asks for it."""
 
     def __init__(self, folder: Path, *, jobs: int = 1, threads: int = 1) -> None:
         self._folder, self._jobs, self.threads = folder, jobs, threads
         self._done_ms = 0.0
 
-    def paint(self, orders: Mapping[str, Order], later_ms: float = 0.0) -> dict[str, Painted]:
+    def generate(self, orders: Mapping[str, Order], later_ms: float = 0.0) -> dict[str, GeneratedImages]:
         """Every order, by its name. `later_ms` of `work_ms` will be asked for after this, which the bar counts in.
 
         Raises:
-            EngineFailed, CannotRefine: as `painting.paint_into`; what was painted before is kept.
+            EngineFailed, CannotRefine: as `orders.generate_into`; what was generated before stays.
             PochadeError: a process died.
         """
         parts = [self._part(name, part) for name, order in orders.items() for part in _split(order)]
@@ -65,32 +65,38 @@ class Workshop:
         kept_ms = asked_ms - sum(part.work_ms for part in todo)
         with progress_bar() as bar:
             total = self._done_ms + asked_ms + later_ms
-            task = bar.add_task("painting", total=total)
+            task = bar.add_task("generating", total=total)
             bar.advance(task, self._done_ms + kept_ms)
-            for part in self._painted(todo):
-                bar.update(task, description=f"painted {part.name}", advance=part.work_ms)
+            for part in self._generated(todo):
+                bar.update(task, description=f"generated {part.name}", advance=part.work_ms)
         self._done_ms += asked_ms
-        return {name: joined([Painted.load(part.file) for part in parts if part.name == name]) for name in orders}
+        return {
+            name: joined([GeneratedImages.load(part.file) for part in parts if part.name == name]) for name in orders
+        }
 
     def _part(self, name: str, order: Order) -> _Part:
         words = "".join(c if c.isalnum() else "-" for c in name)
         return _Part(name, order, self._folder / f"{words}-{order.digest()}.npz")
 
-    def _painted(self, todo: list[_Part]) -> Iterator[_Part]:
+    def _generated(self, todo: list[_Part]) -> Iterator[_Part]:
         """Each part when it is done."""
         if self._jobs == 1 or len(todo) < 2:
             for part in todo:
-                paint_into(part.order, part.file)
+                generate_into(part.order, part.file)
                 yield part
             return
         with ProcessPoolExecutor(self._jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-            begun: dict[Future[None], _Part] = {pool.submit(paint_into, part.order, part.file): part for part in todo}
+            begun: dict[Future[None], _Part] = {
+                pool.submit(generate_into, part.order, part.file): part for part in todo
+            }
             try:
                 for future in as_completed(begun):
                     future.result()
                     yield begun[future]
             except BrokenProcessPool as error:
-                raise PochadeError("a process that painted died, maybe of too little memory: try --jobs 1") from error
+                raise PochadeError(
+                    "a process that generates images died, maybe of too little memory: try --jobs 1"
+                ) from error
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise

@@ -1,4 +1,4 @@
-"""Run steps side by side, each in its own process: what may begin begins, the longest chain first."""
+"""Runs training steps in parallel, each in its own process: those whose inputs are there, the longest chain first."""
 
 import os
 import re
@@ -19,7 +19,7 @@ from agents.lab.training.schedule import ahead_minutes, before
 from schemas.errors import PochadeError
 from streams.processes import end_all
 
-_PATIENCE_S: Final = 10.0  # that a stopped process has to end
+_STOP_TIMEOUT_S: Final = 10.0  # for a stopped process to exit
 _TAIL: Final = 4096  # bytes of a log that are read for its last line
 _COUNT: Final = re.compile(r"\b(\d+)/(\d+)\b")  # "unet_XS 120/4000 loss 0.2": how far a step is
 
@@ -29,8 +29,8 @@ class StepFailed(PochadeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
-    """On how many processes, threads each, and which device."""
+class Resources:
+    """The number of processes, of threads in each, and the device."""
 
     processes: int
     threads: int
@@ -38,27 +38,27 @@ class Places:
 
 
 class Watcher(Protocol):
-    """Is told how training goes."""
+    """Receives the progress of a training."""
 
     def skipped(self, step: Step) -> None:
-        """It was finished before."""
+        """Called for a step that was finished before."""
 
     def began(self, step: Step, log: Path) -> None:
-        """Its process runs."""
+        """Called when a step's process has started."""
 
     def goes_on(self, step: Step, done: int, total: int, line: str) -> None:
-        """How far it is (total 0: unknown), and the last line of its log."""
+        """Called with a step's progress (total 0: unknown) and the last line of its log."""
 
     def ended(self, step: Step, minutes: float) -> None:
-        """Its artefacts are there."""
+        """Called when a step has ended and its artefacts are there."""
 
 
-def step_command(step: Step, ledger: Ledger, places: Places) -> list[str]:
-    """The process of a step."""
+def step_command(step: Step, ledger: Ledger, resources: Resources) -> list[str]:
+    """The command line of a step's process."""
     folders = ledger.folders
     command = [sys.executable, "-m", "agents.lab.training.step", step.name, "--tied"]
     command += ["--work", str(folders.work), "--models", str(folders.models), "--seed", str(ledger.seed)]
-    return [*command, "--scale", str(ledger.scale), "--device", places.device, "--threads", str(places.threads)]
+    return [*command, "--scale", str(ledger.scale), "--device", resources.device, "--threads", str(resources.threads)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +76,20 @@ class Running:
 
 
 @dataclass
-class Crew(AbstractContextManager["Crew"]):
+class Runner(AbstractContextManager["Runner"]):
     """Runs steps; leaving it stops whatever still runs, which goes on from its checkpoint the next time."""
 
     ledger: Ledger
-    places: Places
+    resources: Resources
     watcher: Watcher
-    command: Callable[[Step, Ledger, Places], list[str]] = step_command
+    command: Callable[[Step, Ledger, Resources], list[str]] = step_command
     poll_s: float = 0.5
     running: dict[str, Running] = field(default_factory=dict)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        end_all([running.process for running in self.running.values()], _PATIENCE_S)
+        end_all([running.process for running in self.running.values()], _STOP_TIMEOUT_S)
 
     def run(self, steps: Sequence[Step], again: frozenset[str]) -> None:
         """Run what is not finished of `steps`; those named in `again` in any case.
@@ -104,7 +104,7 @@ class Crew(AbstractContextManager["Crew"]):
         waiting: list[str] = []
         while order.is_active():
             waiting += order.get_ready()
-            if waiting and len(self.running) < self.places.processes:
+            if waiting and len(self.running) < self.resources.processes:
                 step = known[max(waiting, key=lambda name: urgency[name])]
                 waiting.remove(step.name)
                 if step.name not in again and self.ledger.is_finished(step):
@@ -121,10 +121,10 @@ class Crew(AbstractContextManager["Crew"]):
             self.ledger.forget(step)
         log = self.ledger.folders.work / "logs" / f"{step.name}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        settings = {"OMP_NUM_THREADS": str(self.places.threads), "TOKENIZERS_PARALLELISM": "false"}
+        settings = {"OMP_NUM_THREADS": str(self.resources.threads), "TOKENIZERS_PARALLELISM": "false"}
         with log.open("ab") as out:
             process = subprocess.Popen(
-                self.command(step, self.ledger, self.places),
+                self.command(step, self.ledger, self.resources),
                 stdin=subprocess.PIPE,  # never written to: its end tells the step that nobody waits for it any more
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -135,7 +135,7 @@ class Crew(AbstractContextManager["Crew"]):
         self.watcher.began(step, log)
 
     def _collect(self) -> list[str]:
-        """Report on what runs; the names of those that ended."""
+        """Report the progress of running steps; return the names of those that ended."""
         ended = []
         for name, running in list(self.running.items()):
             code, line = running.process.poll(), last_line(running.log)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agents.lab.training.discriminators.near_misses import holds, near_miss, reworded, settled
+from agents.lab.training.discriminators.hard_negatives import holds, near_miss, reworded, with_colours_decided
 from agents.lab.world import facts, renderer
 from agents.world import captions
 from tests.agents.lab.training.judging import some_scenes
@@ -14,7 +14,7 @@ SCENES = some_scenes(120, 9)
 def test_a_settled_scene_is_one_that_its_caption_describes() -> None:
     rng = np.random.default_rng(1)
     for scene in SCENES:
-        shown = settled(rng, scene)
+        shown = with_colours_decided(rng, scene)
         assert holds(scene, shown)
         assert not any(thing.is_unlike for thing in shown.objects)
 
@@ -34,7 +34,7 @@ def test_a_near_miss_is_wrong_and_only_just(objects: int) -> None:
 def test_a_reworded_caption_is_inside_the_grammar_and_not_true() -> None:
     rng = np.random.default_rng(3)
     for scene in SCENES:
-        shown = settled(rng, scene)
+        shown = with_colours_decided(rng, scene)
         stated = captions.parse(reworded(rng, scene.caption, shown))
         assert stated is not None
         assert not holds(stated, shown)
@@ -42,7 +42,7 @@ def test_a_reworded_caption_is_inside_the_grammar_and_not_true() -> None:
 
 def test_a_reworded_caption_mostly_keeps_its_other_words() -> None:
     rng = np.random.default_rng(4)
-    changed = [reworded(rng, scene.caption, settled(rng, scene)) for scene in SCENES]
+    changed = [reworded(rng, scene.caption, with_colours_decided(rng, scene)) for scene in SCENES]
     kept = [
         len(set(scene.caption.split()) & set(text.split())) / len(set(scene.caption.split()))
         for scene, text in zip(SCENES, changed, strict=True)

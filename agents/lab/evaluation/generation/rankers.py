@@ -1,4 +1,4 @@
-"""Who ranks pictures and prompts: the discriminators, classifiers and scorer that are found; who is missing is told.
+"""The rankers of images and prompts: the discriminators, classifiers and scorer that are found, and which are missing.
 
 Looked for: the catalog's discriminators; MODELS/discriminators/NAME; MODELS/classifiers/NAME;
 MODELS/scorer; and HADIS's rules, as searched for this family (MODELS/rules) or as they come.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # torch: only where something learned is found
 
 _TIMED = 64  # prompts, one by one
 RULES = "rules"
-DRAWN = "drawn"  # looks at nothing; stands in where no discriminator is found, so that there is a report
+RANDOM_SCORES = "drawn"  # a discriminator that ignores the image; used where none is found, so that there is a report
 
 Scores = Callable[[Sequence[np.ndarray], Sequence[str]], Sequence[float]]
 _BROKEN = (PochadeError, OSError, ValueError, KeyError, RuntimeError, TypeError)  # what loading an old model may raise
@@ -56,10 +56,10 @@ class Rankers:
         """[n] in 0..1, as the product has it."""
         return np.array([each.hardness for each in self.judged(prompts)])
 
-    def confidences(self, name: str, pictures: Sequence[np.ndarray], prompts: Sequence[str]) -> np.ndarray | None:
-        """[n] by one discriminator; None, and told, where it cannot look at such pictures."""
+    def confidences(self, name: str, images: Sequence[np.ndarray], prompts: Sequence[str]) -> np.ndarray | None:
+        """[n] by one discriminator; None, with a line in `missing`, where it cannot read such images."""
         try:
-            return np.array(self.discriminators[name](pictures, prompts), float)
+            return np.array(self.discriminators[name](images, prompts), float)
         except _BROKEN as error:
             self.missing.append(f"discriminator {name}: {_first_line(error)}")
             return None
@@ -71,7 +71,7 @@ def find(catalog: Catalog, models: Path) -> Rankers:
     discriminators: dict[str, Scores] = {}
     for name, folder in _discriminators(catalog, models):
         try:
-            discriminators[name] = drawn if folder is None else _discriminator(folder)
+            discriminators[name] = random_scores if folder is None else _discriminator(folder)
         except _BROKEN as error:
             missing.append(f"discriminator {name}: {_first_line(error)}")
     predictors = {}
@@ -102,14 +102,14 @@ def per_prompt_ms(call: Callable[[str], object], prompts: Sequence[str]) -> floa
 
 def _discriminators(catalog: Catalog, models: Path) -> Iterator[tuple[str, Path | None]]:
     """Name and folder, each folder once; None for the engine that draws."""
-    seen = set()
+    known = set()
     for entry in catalog.discriminators.values():
         folder = Path(model_source(entry.folder)) if _is_there(entry.folder) else Path(entry.folder)
-        seen.add(folder.resolve())
+        known.add(folder.resolve())
         yield entry.name, None if entry.engine == "profile" else folder
     taken = set(catalog.discriminators)
     for folder in _folders(models / "discriminators"):
-        if (folder / "config.json").exists() and folder.resolve() not in seen:
+        if (folder / "config.json").exists() and folder.resolve() not in known:
             yield folder.name if folder.name not in taken else f"{folder.name} of {models.name}", folder
 
 
@@ -165,9 +165,9 @@ def _scorer(models: Path, missing: list[str]) -> "Scorer | None":
         return None
 
 
-def drawn(pictures: Sequence[np.ndarray], prompts: Sequence[str]) -> list[float]:
-    """A uniform number of the prompt and the picture, which is not looked at."""
-    return [draw(f"{prompt}/{picture.sum()}", "confidence") for picture, prompt in zip(pictures, prompts, strict=True)]
+def random_scores(images: Sequence[np.ndarray], prompts: Sequence[str]) -> list[float]:
+    """Uniform scores in 0..1 from a hash of the prompt and the image: a baseline that knows nothing of quality."""
+    return [draw(f"{prompt}/{image.sum()}", "confidence") for image, prompt in zip(images, prompts, strict=True)]
 
 
 def _first_line(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Paint prompts with a pipeline folder: what training, evaluation and tests use."""
+"""Generates images of prompts with a pipeline folder, for training, evaluation and tests."""
 
 import time
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ from agents.world.layout import SIZE
 from planner.catalog.entries import Variant
 
 
-class Painter:
-    """A loaded pipeline; the same seed paints the same picture, alone or in a batch."""
+class ImageGenerator:
+    """A loaded pipeline; the same seed generates the same image, alone or in a batch."""
 
     def __init__(self, folder: Path, steps: int, guidance: float) -> None:
         """Load a folder, on CUDA where there is one; `guidance` 1.0 is without."""
@@ -27,11 +27,11 @@ class Painter:
 
     @classmethod
     def of(cls, variant: Variant, models: Path = FOLDER) -> Self:
-        """The painter of a catalog's variant, from its folder below `models`."""
+        """The generator of a catalog's variant, from its folder below `models`."""
         return cls(folder_of(variant, models), variant.steps, variant.guidance)
 
-    def paint(self, prompts: Sequence[str], seeds: Sequence[int]) -> np.ndarray:
-        """uint8 [n, 48, 48, 3], one picture for each prompt and seed."""
+    def generate(self, prompts: Sequence[str], seeds: Sequence[int]) -> np.ndarray:
+        """uint8 [n, 48, 48, 3], one image for each prompt and seed."""
         generators = [torch.Generator("cpu").manual_seed(seed) for seed in seeds]
         with torch.inference_mode():
             out = self._pipeline(
