@@ -214,9 +214,10 @@ class PlannerLogic:
         return PlanDecision(fallbacks=(NO_GAIN,), reason=f"a change is not worth its cost: {proposal.reason}")
 
     def _must_change(self, proposal: PlanProposal, order: Order, seen: Observation, before: Plan) -> bool:
-        """Whether nobody asks what the change costs: it was ordered, it moves nobody, or something forces it."""
+        """Whether nobody asks what the change costs: it was ordered, it moves nobody, the policy has weighed it, or
+        something forces it."""
         is_ordered = order.back_to is not None or order.policy != before.policy
-        return is_ordered or not only_moves(proposal, seen, before)
+        return is_ordered or proposal.weighs_moves or not only_moves(proposal, seen, before)
 
     def _should_switch(self, proposal: PlanProposal, seen: Observation, before: Plan) -> bool:
         return should_switch(change_of(before, proposal, seen, self._catalog, HOLD_S))

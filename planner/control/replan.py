@@ -1,7 +1,8 @@
 """Decides whether a plan is due before the period is over, and whether a change of plan is worth its cost.
 
-A policy's new proposal must be worth its change (`is_worth_switching`): what it gains while it holds must pay for the
-workers that are away, (drain + load) x the demand at risk. That holds for every policy, live and simulated.
+A policy's new proposal must be worth its change (`should_switch`): what it gains while it holds must pay for the
+workers that are away, (drain + load) x the demand at risk. That holds for every policy that has not weighed its moves
+itself, live and simulated.
 """
 
 import json
