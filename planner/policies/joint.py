@@ -113,7 +113,8 @@ def _best(model: Model, own: PlanProposal, settings: Mapping[str, float]) -> tup
     found = {name: Valued(plan, model.worth(plan)) for name, plan in _candidates(model, own, bool(settings["rules"]))}
     ranked = sorted(found, key=lambda name: -found[name].worth.value)
     best = ranked[0], found[ranked[0]], 0
-    for name in ranked[: int(settings["improve"])]:
+    apart = {_decided(found[name].plan): name for name in reversed(ranked)}  # of equal plans the first
+    for name in [name for name in ranked if apart[_decided(found[name].plan)] == name][: int(settings["improve"])]:
         valued, steps = improved(model, found[name])
         if valued.worth.value > best[1].worth.value:
             best = name, valued, steps
@@ -130,15 +131,22 @@ def _candidates(model: Model, own: PlanProposal, uses_rules: bool) -> Iterator[t
             batch=force.batch, dispatch=force.dispatch, reuse=force.reuse, reason=force.reason,
         )  # fmt: skip
     yield OWN, own
+    has_classes = bool(seen.classes.get("models")) and bool(catalog.classes("models"))
     for name, rule in RULES.items() if uses_rules else ():
-        if name in NEEDS_CASCADE and not catalog.cascades:
-            continue
+        if (name in NEEDS_CASCADE and not catalog.cascades) or (name == "argus" and not has_classes):
+            continue  # without classes argus is pac
         try:
             plan = rule(seen, catalog, {}, {})
         except PochadeError:  # a rule that this catalog has nothing for
             continue
         if plan.strategy == "models" and _is_served(plan):
             yield name, replace(plan, reuse=own.reuse)
+
+
+def _decided(plan: PlanProposal) -> str:
+    """What a plan decides, so that equal plans are known."""
+    counts = sorted(Counter(plan.allocation.values()).items())
+    return repr((plan.routes, plan.cascades, counts, sorted((v, plan.batch.get(v, 1)) for v, _ in counts)))
 
 
 def _is_served(plan: PlanProposal) -> bool:

@@ -155,7 +155,7 @@ class Model:
         value = (
             quality / prices.unit - prices.late * late - prices.busy * busy - prices.debt * debt - prices.away * away
         )
-        return Worth(late, quality, busy, utilization, self._best_share(flows, lost, cascades), value)
+        return Worth(late, quality, busy, utilization, self._best_share(flows, lost, moved, cascades), value)
 
     def _stranded(
         self, flows: Mapping[str, Flow], crews: Mapping[str, Crew], plan: PlanProposal
@@ -174,13 +174,18 @@ class Model:
         return late / max(1.0, self.outlook.mean_rps * self.prices.hold_s), owed
 
     def _best_share(
-        self, flows: Mapping[str, Flow], lost: Mapping[str, float], cascades: Mapping[str, Cascade]
+        self,
+        flows: Mapping[str, Flow],
+        lost: Mapping[str, float],
+        moved: Mapping[str, tuple[float, str]],
+        cascades: Mapping[str, Cascade],
     ) -> float:
         name = self.catalog.best().name
         flow = flows.get(name)
         if flow is None or name in cascades:
             return 0.0
-        return min(1.0, flow.first + flow.again * (1 - lost.get(name, 0.0)))
+        stay = 1 - moved.get(name, (0.0, ""))[0]
+        return min(1.0, flow.first * stay + flow.again * (1 - lost.get(name, 0.0)))
 
     def _wait_s(self, name: str, flows: Mapping[str, Flow], crews: Mapping[str, Crew], plan: PlanProposal) -> float:
         """How long a variant's drafts wait before they are generated, at the mean demand."""
