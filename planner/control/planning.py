@@ -229,10 +229,10 @@ class PlannerLogic:
     def _must_change(self, proposal: PlanProposal, order: Order, seen: Observation, before: Plan) -> bool:
         """Whether nobody asks what the change costs: it was ordered, it moves nobody, or something forces it.
 
-        Nor where the policy itself does not: what its paper has no rule for is not weighed for it.
+        Nor where the policy has weighed it, or does not: what its paper has no rule for is not weighed for it.
         """
         is_ordered = order.back_to is not None or order.policy != before.policy
-        is_free = not must_pay(self._terms(order), self._rules)
+        is_free = proposal.weighs_moves or not must_pay(self._terms(order), self._rules)
         return is_ordered or is_free or not only_moves(proposal, seen, before)
 
     def _should_switch(self, proposal: PlanProposal, seen: Observation, before: Plan) -> bool:

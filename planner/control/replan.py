@@ -2,7 +2,8 @@
 
 A new proposal must be worth its change (`should_switch`): what it gains while it holds must pay for the workers that
 are away, (drain + load) x the demand at risk. That holds for policies that ask for it (`PolicyTerms` in `proposal.py`),
-live and simulated. Those of the papers do not, as no paper weighs moves; `planner.hysteresis` says otherwise.
+live and simulated, unless they have weighed their moves themselves, as `joint` does. Those of the papers do not ask, as
+no paper weighs moves; `planner.hysteresis` says otherwise.
 """
 
 import json

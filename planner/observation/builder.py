@@ -63,5 +63,6 @@ class ObservationBuilder(Generic[Log]):
             deferral=deferral,
             served=self.results.served(now_ms),
             reuse=self.reuse.seen(heartbeats, [worker.worker_id for worker in workers]),
+            in_force=plan,
             ignored=sum(seen.ignored for seen in deferral),
         )

@@ -13,6 +13,7 @@ from planner.observation.reuse import SeenReuse
 from planner.observation.run_times import SeenRunTime
 from planner.observation.workers import WorkerView
 from schemas.errors import PochadeError
+from schemas.messages import Plan
 
 BINS = 10  # of the hardness histogram, equally wide
 PRIOR = 20  # prompts of every hardness that are taken for seen
@@ -68,6 +69,7 @@ class Observation:
     deferral: tuple[ObservedDeferral, ...] = ()  # of levels whose images were scored; else the catalog's holds
     served: Served = NOTHING_SERVED
     reuse: SeenReuse | None = None  # lookups of stored latents; None: nobody has looked any up
+    in_force: Plan | None = None  # the plan that those who serve obey now; None: there is none
     ignored: int = 0  # records of the window whose numbers were none, such as a NaN confidence
 
     def __post_init__(self) -> None:

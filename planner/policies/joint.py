@@ -1,44 +1,66 @@
-"""`joint`: who goes where first, what is generated again from which step, workers and batches: one optimisation. Ours.
+"""`joint`: the best of what every paper's rule, one optimisation of everything, and small changes to either would plan.
 
-Every policy of the papers is this with something fixed (SOURCES.md 7). Fewest requests unserved, then measured
-quality, then worker-seconds, then moves, as one weighted sum (`planner.solvers.joint.problem.Score`). Then the
-cheapest that is good enough: among plans whose quality is within the catalog's `indifference` of that one, one with
-less work. Workers stand by for what demand has jumped to of late, quality is planned for the demand of now
-(`planner.solvers.joint.standby`).
+Ours. Who goes where first, what is generated again from which step, workers and batches. Candidates are the plan in
+force, the optimum of one program (SOURCES.md 7) and the plans of the papers' rules for this very observation; all are
+valued by one model of queues, quality and moves (`planner.solvers.joint.value`), the best few are improved in it, and
+the best is taken. So by that model `joint` is never worse than a rule that it contains.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from planner.catalog.bands import bounds_of
+from planner.catalog.entries import variant_of
 from planner.catalog.model import Catalog
-from planner.control.proposal import Parameter, PlanProposal, validate_parameters
-from planner.control.replan import HOLD_S
+from planner.control.allocation import describe_counts
+from planner.control.format import counted
+from planner.control.proposal import Parameter, PlanProposal, Policy, validate_parameters
+from planner.control.replan import HOLD_S, LATE
 from planner.observation.observation import Observation
+from planner.policies import argus, clipper_heavy, clipper_light, diffserve, hadis, pac, proteus
 from planner.solvers.joint.build import problem_of
+from planner.solvers.joint.demand import outlook_of
+from planner.solvers.joint.improve import Valued, improved
+from planner.solvers.joint.problem import Problem, Solution
 from planner.solvers.joint.reading import draft_of
 from planner.solvers.joint.reuse import ReuseChoice, reuse_of
-from planner.solvers.joint.rises import memory_of, remembered, rise_in
+from planner.solvers.joint.rises import jumps_of, memory_of, remembered, rise_in
 from planner.solvers.joint.solve import solve
-from planner.solvers.joint.standby import standbys, with_standby, without_standby
-from schemas.messages import Route
+from planner.solvers.joint.value import Model, Outlook, Prices
+from schemas.errors import PochadeError
+from schemas.messages import Expected
 
 PARAMETERS = {
-    # Of the demand planned for. Above 1.05, DiffServe's (3.3), of first images alone; below 1 nobody stands by.
-    "overprovision": Parameter(1.05, 0.01, 100),
-    # Of requests without a draft, whose wait must fit the SLO at the demand planned for: a forecast's .9 quantile times
-    # 1.05. At the mean demand, about .84 of that, 2 to 7 % wait longer (Erlang C, 2 to 8 servers); 10 to 30 % at .5.
+    "overprovision": Parameter(1.0, 0.01, 100),  # of the demand: its uncertainty is in the model, so none is needed
+    # Of requests without a draft, whose wait must fit the SLO in the program; the model of value has no such number.
     "percentile": Parameter(0.9, 0, 0.999),
-    "variability": Parameter(0.7, 0, 100),  # of arrivals and run times, in Allen-Cunneen: 1 is M/M/k, .5 M/D/k
+    "variability": Parameter(0.6, 0, 100),  # of arrivals and run times, in Allen-Cunneen: 1 is M/M/k, .5 M/D/k
     "hop_ms": Parameter(0, 0, 1e6),  # between two stages: topics and stores
     "hold_s": Parameter(HOLD_S, 0.1, 1e6),  # how long a plan is expected to hold: what a move must pay in
+    "away": Parameter(1.0, 0, 1e6),  # all workers' time on their way to other variants, in units of quality
+    "backlog_s": Parameter(48, 0.1, 1e6),  # the longest wait that routers let requests in to
     "remember_s": Parameter(600, 0, 1e6),  # what demand has jumped to, to stand ready for it; 0: it is not
-    "recover_s": Parameter(30, 0.1, 1e6),  # in which the jobs waiting now should be worked off
-    "indifference": Parameter(-1, -1, 1e6),  # quality that less work may cost; below 0: the catalog's
+    "late": Parameter(LATE, 0, 1e6),  # what a request costs that is not in time, in units of quality
     "reuse": Parameter(1, 0, 1, is_whole=True),  # from stored latents: 0 never, 1 where the profile shows gain
-    "time_limit_s": Parameter(1, 0.01, 600),  # of each of at most two programs of a small problem
+    "rules": Parameter(1, 0, 1, is_whole=True),  # whether the papers' plans are candidates
+    "improve": Parameter(3, 0, 100, is_whole=True),  # candidates that are improved
+    "time_limit_s": Parameter(1, 0.01, 600),  # of the program of a small problem
 }
+
+RULES: Final[dict[str, Policy]] = {
+    "clipper-light": clipper_light.plan,
+    "clipper-heavy": clipper_heavy.plan,
+    "proteus": proteus.plan,
+    "diffserve": diffserve.plan,
+    "hadis": hadis.plan,
+    "pac": pac.plan,
+    "argus": argus.plan,
+}
+NEEDS_CASCADE: Final = frozenset({"diffserve", "hadis"})
+FEW: Final = 0.01  # of the requests late: with more a plan is not feasible
+KEPT, OWN = "the plan in force", "the program"
 
 
 def plan(
@@ -47,23 +69,133 @@ def plan(
     """Return the best plan found. Parameters: PARAMETERS."""
     settings = validate_parameters(parameters, PARAMETERS)
     reuse = reuse_of(observation, catalog, memory) if settings["reuse"] else ReuseChoice()
-    problem, now_ms = problem_of(observation, catalog, settings, reuse.levels), observation.now_ms
-    rise = rise_in(observation.counts, now_ms, min(problem.switch_s, default=0.0), problem.slo_s)
-    rises = remembered(memory, settings["remember_s"], rise, now_ms)
-    wider = with_standby(problem, standbys(problem, rises, observation, settings))
-    found = without_standby(solve(wider, settings["time_limit_s"]), problem)
-    draft = draft_of(problem, found, bounds_of(catalog), observation, catalog)
-    return replace(  # the plan in force is in the workers' homes
-        draft,
-        memory=memory_of(rises) | dict(reuse.memory),
-        reuse=reuse.plan,
-        reason=draft.reason + _describe(reuse, draft.routes),
+    outlook = outlook_of(observation, settings["overprovision"])
+    problem = problem_of(observation, catalog, settings, reuse.levels)
+    away_s, now_ms = min(problem.switch_s, default=0.0), observation.now_ms
+    rises = remembered(
+        memory, settings["remember_s"], rise_in(observation.counts, now_ms, away_s, problem.slo_s), now_ms
+    )
+    outlook = outlook._replace(jumps=jumps_of(rises, outlook.mean_rps, away_s, settings["remember_s"]))
+    notes = memory_of(rises) | dict(reuse.memory)
+    found = solve(problem, settings["time_limit_s"])
+    own = replace(draft_of(problem, found, bounds_of(catalog), observation, catalog), reuse=reuse.plan)
+    if not observation.workers or not problem.options:
+        return replace(own, memory=notes, reason=own.reason + _describe_reuse(reuse, own))
+    model = model_of(observation, catalog, settings, outlook, problem)
+    name, best, steps = _best(model, own, settings)
+    cascades = tuple(cascade for cascade in best.plan.cascades if cascade.threshold > 0)
+    chosen = replace(best.plan, cascades=cascades, memory=notes, weighs_moves=True)
+    return replace(
+        chosen,
+        expected=_expected(model, best),
+        reason=", ".join(_told(best, name, steps) + _troubles(problem, found, observation))
+        + _describe_reuse(reuse, chosen),
+        is_feasible=best.worth.late < FEW and observation.slo_ms / 1000 in (0.0, problem.slo_s),
     )
 
 
-def _describe(reuse: ReuseChoice, routes: Sequence[Route]) -> str:
+def model_of(
+    seen: Observation, catalog: Catalog, settings: Mapping[str, float], outlook: Outlook, problem: Problem
+) -> Model:
+    """The model that all candidates are valued by. `settings`: PARAMETERS by name."""
+    prices = Prices(
+        problem.unit,
+        late=settings["late"],
+        away=settings["away"],
+        hold_s=settings["hold_s"],
+        variability=settings["variability"],
+    )
+    return Model(catalog, seen, outlook, prices, problem.slo_s, settings["hop_ms"] / 1000, settings["backlog_s"])
+
+
+def _best(model: Model, own: PlanProposal, settings: Mapping[str, float]) -> tuple[str, Valued, int]:
+    """The name of the best candidate, what became of it, and in how many steps."""
+    found = {name: Valued(plan, model.worth(plan)) for name, plan in _candidates(model, own, bool(settings["rules"]))}
+    ranked = sorted(found, key=lambda name: -found[name].worth.value)
+    best = ranked[0], found[ranked[0]], 0
+    apart = {_decided(found[name].plan): name for name in reversed(ranked)}  # of equal plans the first
+    for name in [name for name in ranked if apart[_decided(found[name].plan)] == name][: int(settings["improve"])]:
+        valued, steps = improved(model, found[name])
+        if valued.worth.value > best[1].worth.value:
+            best = name, valued, steps
+    return best
+
+
+def _candidates(model: Model, own: PlanProposal, uses_rules: bool) -> Iterator[tuple[str, PlanProposal]]:
+    seen, catalog = model.seen, model.catalog
+    force = seen.in_force
+    here = {worker.worker_id: worker.home for worker in seen.workers}
+    if force is not None and force.allocation == here and _is_known(force.batch, catalog):
+        yield KEPT, replace(
+            own, strategy=force.strategy, routes=force.routes, cascades=force.cascades, allocation=force.allocation,
+            batch=force.batch, dispatch=force.dispatch, reuse=force.reuse, reason=force.reason,
+        )  # fmt: skip
+    yield OWN, own
+    has_classes = bool(seen.classes.get("models")) and bool(catalog.classes("models"))
+    for name, rule in RULES.items() if uses_rules else ():
+        if (name in NEEDS_CASCADE and not catalog.cascades) or (name == "argus" and not has_classes):
+            continue  # without classes argus is pac
+        try:
+            plan = rule(seen, catalog, {}, {})
+        except PochadeError:  # a rule that this catalog has nothing for
+            continue
+        if plan.strategy == "models" and _is_served(plan):
+            yield name, replace(plan, reuse=own.reuse)
+
+
+def _decided(plan: PlanProposal) -> str:
+    """What a plan decides, so that equal plans are known."""
+    counts = sorted(Counter(plan.allocation.values()).items())
+    return repr((plan.routes, plan.cascades, counts, sorted((v, plan.batch.get(v, 1)) for v, _ in counts)))
+
+
+def _is_served(plan: PlanProposal) -> bool:
+    """Whether all levels that a plan sends requests to have a worker."""
+    used = {level for route in plan.routes for level, share in route.levels.items() if share > 0}
+    used |= {cascade.next_level for cascade in plan.cascades if cascade.threshold > 0}
+    return {variant_of(level) for level in used} <= set(plan.allocation.values())
+
+
+def _is_known(batch: Mapping[str, int], catalog: Catalog) -> bool:
+    return batch.keys() <= catalog.variants.keys()
+
+
+def _expected(model: Model, best: Valued) -> Expected:
+    worth = best.worth
+    return Expected(
+        demand_rps=model.outlook.mean_rps,
+        utilization=worth.utilization,
+        heavy_share=worth.best_share,
+        quality=worth.quality,
+    )
+
+
+def _told(best: Valued, name: str, steps: int) -> list[str]:
+    counts = Counter(best.plan.allocation.values())
+    told = [describe_counts(dict(sorted(counts.items())))]
+    told += [f"{c.level} below {c.threshold:.3g} again on {c.next_level}{_over(c.refine_from_step)}"
+             for c in best.plan.cascades if c.threshold > 0]  # fmt: skip
+    told.append(f"as {name} has it" + (f", better by {counted(steps, 'change')}" if steps else ""))
+    if best.worth.late >= FEW / 10:
+        told.append(f"{best.worth.late:.1%} expected late")
+    return told
+
+
+def _troubles(problem: Problem, found: Solution, seen: Observation) -> list[str]:
+    """What the program lacked, and what of the SLO no plan can meet."""
+    troubles = [found.trouble] if found.trouble else []
+    if 0 < seen.slo_ms / 1000 < problem.slo_s:
+        troubles.append(f"no level paints within {seen.slo_ms / 1000:g} s, so this is for {problem.slo_s:g} s")
+    return troubles
+
+
+def _over(step: int) -> str:
+    return f" from step {step}" if step else ""
+
+
+def _describe_reuse(reuse: ReuseChoice, plan: PlanProposal) -> str:
     """Say which levels begin from stored latents, or why none does; "" where the catalog has no profile of reuse."""
-    used = {level for route in routes for level, share in route.levels.items() if share > 0}
+    used = {level for route in plan.routes for level, share in route.levels.items() if share > 0}
     begun = sorted(used & {level.name for level in reuse.levels})
     if begun:
         return f", from stored latents where they are near: {', '.join(begun)}"

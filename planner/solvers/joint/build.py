@@ -11,7 +11,7 @@ from planner.catalog.model import Catalog
 from planner.catalog.quality import Level
 from planner.observation.observation import Observation
 from planner.solvers.joint.capacity import Room, again, modes
-from planner.solvers.joint.demand import demand_of
+from planner.solvers.joint.demand import outlook_of
 from planner.solvers.joint.offers import Offers, offers_of
 from planner.solvers.joint.problem import Mode, Problem
 from planner.solvers.queueing import WaitTable, wait_table
@@ -21,9 +21,12 @@ SLO_RUNS = 3  # times the slowest level's run time, where no SLO is given. Sourc
 
 
 def problem_of(
-    seen: Observation, catalog: Catalog, settings: Mapping[str, float], reuse: Sequence[Level] = ()
+    seen: Observation,
+    catalog: Catalog,
+    settings: Mapping[str, float],
+    reuse: Sequence[Level] = (),
 ) -> Problem:
-    """The problem. `settings`: the parameters of `joint` by name; `reuse`: reuse levels to serve with too."""
+    """The problem at the mean demand. `settings`: parameters of `joint`; `reuse`: reuse levels to serve with too."""
     found = offers_of(catalog, seen, settings["hop_ms"] / 1000, reuse)
     variants = list(catalog.variants.values())
     slo_s, workers = _slo_s(seen, variants), len(seen.workers)
@@ -45,13 +48,12 @@ def problem_of(
             _modes(tuple(run_s.items()), tuple(first_s), tuple(second_s), workers, *waits)
             for run_s, first_s, second_s in zip(times, firsts, seconds, strict=True)
         ),
-        demand_rps=demand_of(seen, slo_s, settings),
+        demand_rps=outlook_of(seen, settings["overprovision"]).mean_rps,
         slo_s=slo_s,
         workers=workers,
         before=tuple(homes.count(name) for name in found.levels),
         switch_s=tuple(v.load_ms / 1000 + drain_s for v in variants),
         hold_s=settings["hold_s"],
-        indifference=catalog.indifference if settings["indifference"] < 0 else settings["indifference"],
     )
 
 

@@ -1,33 +1,33 @@
-"""The demand that a joint plan is for: the forecast, or a surge it has not caught up with; and what waits already."""
+"""The demand that a joint plan is for: its mean, what is not known of it, and a surge beyond any forecast."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from statistics import NormalDist
 
 import numpy as np
 
+from planner.observation.forecast import HORIZON_S, QUANTILE, trend
 from planner.observation.observation import Observation
+from planner.solvers.joint.value import Outlook
 
 RECENT_S = (1, 2, 3)  # the last seconds that may tell a surge
 SURE = 4.0  # standard deviations above the mean before: by chance once in some ten thousand plans
 FEWEST_S = 10  # seconds before, to tell from what is usual
-FULL = 1.05  # over-provisioning up to which there is room for all of the work. Source: DiffServe 3.3, lambda
 IDLE_RPS = 1 / 60  # that is planned for where none come: without demand every plan would be as good
-PATIENCE = 0.5  # of the SLO: jobs that wait for less of it are no backlog
 
 
-def demand_of(seen: Observation, slo_s: float, settings: Mapping[str, float]) -> float:
-    """Requests a second to make room for. `settings`: overprovision, and recover_s to work off what waits in.
+def outlook_of(seen: Observation, factor: float = 1.0) -> Outlook:
+    """Mean and deviation of the demand until the next plan, times a factor.
 
-    Over-provisioning beyond FULL is for first pictures alone: `planner.solvers.joint.standby`.
+    The mean is that of a damped trend over the counts, or of a surge; the deviation how far such forecasts missed of
+    late, without the noise of arrivals, which is the queues' own. Without counts the observation's forecast is taken.
     """
-    now_rps = expected_rps(seen)
-    backlog = sum(queue.waiting for queue in seen.queues) - PATIENCE * slo_s * now_rps
-    wanted_rps = min(settings["overprovision"], FULL) * now_rps + max(0.0, backlog) / settings["recover_s"]
-    return max(IDLE_RPS, wanted_rps)
-
-
-def expected_rps(seen: Observation) -> float:
-    """Requests a second until the next plan."""
-    return max(seen.planning_rps, surge_rps(seen.counts))
+    if len(seen.counts) < FEWEST_S:
+        return Outlook(max(IDLE_RPS, factor * seen.planning_rps))
+    found = trend(seen.counts, HORIZON_S)
+    miss_rps = (found.burst_rps - found.mean_rps) / NormalDist().inv_cdf(QUANTILE)
+    own = found.mean_rps / HORIZON_S
+    mean_rps = max(found.mean_rps, surge_rps(seen.counts))
+    return Outlook(max(IDLE_RPS, factor * mean_rps), factor * float(np.sqrt(max(0.0, miss_rps**2 - own))))
 
 
 def surge_rps(counts: Sequence[int]) -> float:

@@ -79,7 +79,9 @@ class Problem:
     switch_s: tuple[float, ...]  # per variant: seconds that a worker is away before it serves it
     hold_s: float = HOLD_S  # how long a plan is expected to hold
     indifference: float = 0.0  # of mean quality: a plan this close to the best is as good if it takes less work
-    merit: np.ndarray = field(init=False)  # [O, C] quality as a share of the span from worst to best option: its unit
+    least: float = field(init=False)  # quality of the worst of the options that none betters
+    unit: float = field(init=False)  # of quality: the span of those
+    merit: np.ndarray = field(init=False)  # [O, C] quality above the worst of those, in units
     seconds: np.ndarray = field(init=False)  # [V] worker-seconds of a picture at a worker's best; inf: it carries none
     possible: np.ndarray = field(init=False)  # [O] whether workers can carry all that an option paints
 
@@ -92,17 +94,31 @@ class Problem:
         assert (self.load >= 0).all(), "no negative work"
         object.__setattr__(self, "seconds", self._seconds())
         object.__setattr__(self, "possible", ~(self.load[:, :, ~np.isfinite(self.seconds)] > 0).any(axis=(1, 2)))
-        object.__setattr__(self, "merit", self._merit())
+        self._rate()
 
     def _seconds(self) -> np.ndarray:
         best = [max((line.slope for mode in modes for line in mode.lines), default=0.0) for modes in self.modes]
         return np.array([1 / rate if rate > 0 else np.inf for rate in best])
 
-    def _merit(self) -> np.ndarray:
-        if self.quality.size == 0:
-            return self.quality
-        low, high = float(self.quality.min()), float(self.quality.max())
-        return (self.quality - low) / (high - low) if high > low else np.zeros_like(self.quality)
+    def _rate(self) -> None:
+        low, high = self._reachable()
+        object.__setattr__(self, "least", low)
+        object.__setattr__(self, "unit", high - low if high > low else 1.0)
+        object.__setattr__(self, "merit", (self.quality - low) / self.unit)
+
+    def _reachable(self) -> tuple[float, float]:
+        """The worst and the best mean quality of options that none betters: for as little work or less as good a one.
+
+        So an option that nobody would take changes no plan.
+        """
+        options = np.flatnonzero(self.possible)
+        if not len(options):
+            return 0.0, 0.0
+        quality = self.quality[options] @ self.shares
+        work = self.load[options] @ np.where(np.isfinite(self.seconds), self.seconds, 0.0) @ self.shares
+        order = np.lexsort((-quality, work))
+        best = np.maximum.accumulate(quality[order])
+        return float(best[0]), float(best[-1])
 
     @property
     def slack(self) -> float:

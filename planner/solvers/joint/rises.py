@@ -13,6 +13,7 @@ from planner.observation.forecast import HORIZON_S, outlook
 
 RESERVE = 1.5  # times the demand planned for that a plan carries: fuller batches, and escalations that give way
 QUEUED = 0.5  # of the SLO: work that queues take in without harm
+RISEN = 1.3  # times a demand that is lower than a jump's peak, noise and all
 FEWEST_S = 10  # seconds before, to tell from what is usual
 LEAST_RPS = 1.0  # that any plan is made for
 REMEMBERED = "rises"  # in a plan's memory
@@ -42,6 +43,19 @@ def remembered(memory: Mapping[str, Any], keep_s: float, new: Rise | None, now_m
             known[place] = _most(rise, new)
             return tuple(known)
     return tuple(sorted([*known, new]))
+
+
+def jumps_of(rises: Sequence[Rise], now_rps: float, away_s: float, keep_s: float) -> tuple[tuple[float, float], ...]:
+    """Demands that may come again at once, each with the share of the time remembered in which it was unprepared for.
+
+    That is until plans and workers have followed it. What is no more than what comes now is none, noise and all.
+    """
+    unready_s = away_s + HORIZON_S
+    return tuple(
+        (rise.peak_rps, min(1 / len(rises), unready_s / max(keep_s, unready_s)))
+        for rise in rises
+        if now_rps * RISEN < rise.peak_rps
+    )
 
 
 def memory_of(rises: Sequence[Rise]) -> dict[str, Any]:

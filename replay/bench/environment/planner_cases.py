@@ -39,7 +39,6 @@ from replay.bench.environment.planner_instance import observations
 
 LEVELS, CLASSES = 8, 6
 ROUNDING = 1e-6  # of an objective
-QUALITY_FIRST = {"indifference": 0.0}  # what is compared gives up no quality for less work; what is timed may
 JOINT_LOSES = 0.01  # of the span of quality: what a search may miss of what the whole program finds
 
 
@@ -154,13 +153,13 @@ def _argus(seen: Observation, chosen: Catalog, limit_s: float) -> Found:
 
 def _joint_score(seen: Observation, draft: PlanProposal, chosen: Catalog) -> float | None:
     del draft  # holds what is to be done, not what it is worth
-    settings = validate_parameters(QUALITY_FIRST, joint.PARAMETERS)
+    settings = validate_parameters({}, joint.PARAMETERS)
     problem = joint_problem(seen, chosen, settings)
     return score(problem, solve_joint(problem, settings["time_limit_s"])).value
 
 
 def _joint(seen: Observation, chosen: Catalog, limit_s: float) -> Found:
-    return plain.joint(joint_problem(seen, chosen, validate_parameters(QUALITY_FIRST, joint.PARAMETERS)), limit_s)
+    return plain.joint(joint_problem(seen, chosen, validate_parameters({}, joint.PARAMETERS)), limit_s)
 
 
 _SIDES: dict[

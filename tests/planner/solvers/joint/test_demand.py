@@ -1,11 +1,10 @@
 import numpy as np
 import pytest
 
-from planner.observation.observation import Observation, Queue
-from planner.solvers.joint.demand import FULL, IDLE_RPS, demand_of, surge_rps
+from planner.observation.observation import Observation
+from planner.solvers.joint.demand import IDLE_RPS, outlook_of, surge_rps
 
 CALM = (20,) * 57
-SETTINGS = {"overprovision": 1.02, "recover_s": 30.0}
 
 
 def test_a_jump_is_taken_as_it_is() -> None:
@@ -29,22 +28,24 @@ def test_a_few_seconds_tell_nothing(counts: tuple[int, ...]) -> None:
     assert surge_rps(counts) == 0.0
 
 
-def test_the_demand_is_the_forecast_or_the_surge_and_what_waits_for_long() -> None:
+def test_the_demand_is_the_mean_of_what_came_or_the_surge() -> None:
     calm = Observation(now_ms=0, demand_rps=20.0, forecast_rps=25.0, counts=(*CALM, 20, 20, 20))
-    assert demand_of(calm, 4.0, SETTINGS) == pytest.approx(1.02 * 25)
+    assert outlook_of(calm).mean_rps == pytest.approx(20), "no quantile of a forecast"
+    assert outlook_of(calm, 1.5).mean_rps == pytest.approx(30)
     surge = Observation(now_ms=0, demand_rps=20.0, forecast_rps=25.0, counts=(*CALM, 20, 20, 150))
-    assert demand_of(surge, 4.0, SETTINGS) == pytest.approx(1.02 * 150)
-    queued = Observation(
-        now_ms=0, demand_rps=20.0, forecast_rps=25.0, queues=(Queue("a", 40, 1.0), Queue("b", 40, 1.0))
-    )
-    assert demand_of(queued, 4.0, SETTINGS) == pytest.approx(1.02 * 25 + (80 - 0.5 * 4 * 25) / 30)
+    assert outlook_of(surge).mean_rps == pytest.approx(150)
 
 
-def test_over_provisioning_beyond_the_whole_work_is_none_of_the_demand() -> None:
-    calm = Observation(now_ms=0, demand_rps=20.0)
-    assert demand_of(calm, 4.0, SETTINGS | {"overprovision": 0.8}) == pytest.approx(16)
-    assert demand_of(calm, 4.0, SETTINGS | {"overprovision": 6.0}) == pytest.approx(FULL * 20)
+def test_without_counts_the_forecast_is_the_demand() -> None:
+    assert outlook_of(Observation(now_ms=0, demand_rps=20.0, forecast_rps=25.0)) == (25.0, 0.0, ())
+
+
+def test_what_arrivals_vary_by_alone_leaves_the_demand_all_but_known() -> None:
+    dice = np.random.default_rng(2)
+    noise = Observation(now_ms=0, demand_rps=100.0, counts=tuple(dice.poisson(100, 60).tolist()))
+    swings = Observation(now_ms=0, demand_rps=100.0, counts=tuple(60 + 80 * (s // 10 % 2) for s in range(60)))
+    assert outlook_of(noise).deviation_rps < 8 < 15 < outlook_of(swings).deviation_rps
 
 
 def test_a_pause_is_planned_for_as_for_a_request_now_and_then() -> None:
-    assert demand_of(Observation(now_ms=0, demand_rps=0.0), 4.0, SETTINGS) == IDLE_RPS > 0
+    assert outlook_of(Observation(now_ms=0, demand_rps=0.0)).mean_rps == IDLE_RPS > 0

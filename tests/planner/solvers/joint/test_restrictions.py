@@ -103,8 +103,7 @@ def _offers(run_s: Sequence[float], quality: Sequence[float]) -> list[Offer]:
 
 
 def _merit(problem: Problem, quality: float) -> float:
-    low, high = float(problem.quality.min()), float(problem.quality.max())
-    return (quality - low) / (high - low)
+    return (quality - problem.least) / problem.unit
 
 
 def _both(rng: np.random.Generator, rows: tuple[two_stage.Row, ...]) -> tuple[two_stage.Problem, Problem]:

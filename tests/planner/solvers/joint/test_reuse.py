@@ -106,12 +106,7 @@ def test_lookups_without_an_answer_are_not_counted_on_until_three_plans_have_see
     assert "heavy~k20" in levels_of(back)
 
 
-def test_in_a_calm_reuse_saves_work_within_what_nobody_notices_and_not_beyond() -> None:
+def test_in_a_calm_no_quality_is_given_up_for_work_that_nobody_needs() -> None:
     calm = {"demand_rps": 1.0}
-    plain, noticed = (
-        drafted(a_joint_catalog(), seen=calm, **changes) for changes in ({"reuse": 0}, {"indifference": 0})
-    )
-    saving = drafted(a_joint_catalog(), seen=calm)
-    assert saving.expected.utilization < 0.5 * plain.expected.utilization
-    assert saving.expected.quality >= plain.expected.quality - 0.005
-    assert noticed.expected.quality == pytest.approx(plain.expected.quality, abs=1e-6)
+    plain, offered = (drafted(a_joint_catalog(), seen=calm, **changes) for changes in ({"reuse": 0}, {}))
+    assert offered.expected.quality >= plain.expected.quality - 1e-6

@@ -1,0 +1,451 @@
+"""What a plan is worth, whoever made it: the share of requests in time, the quality of the answers, the way there.
+
+One model for all candidates of `joint`. Each variant's workers are a queue (`planner.solvers.joint.losses`) that turns
+away who would wait too long, as routers, workers and discriminators do: who has a draft keeps it, others go to a
+cheaper level, or are late where there is none. Demand is uncertain: its mean and deviation are spread over a few
+nodes, and nothing else is taken for safety. Workers on their way are missed until they serve; so a change has one
+price, whoever proposes it. What waits in the end must be worked off later, and costs that.
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from planner.catalog.bands import CascadeTable, band_shares, bounds_of, cascade_table, level_quality
+from planner.catalog.entries import reuse_step, run_ms, variant_of
+from planner.catalog.model import Catalog, Pair
+from planner.catalog.quality import Judged, mixture_quality
+from planner.control.proposal import PlanProposal
+from planner.control.replan import HOLD_S, LATE
+from planner.observation.observation import BINS, Observation
+from planner.solvers.joint.losses import AFTER_S, Queue, limits_of
+from schemas.messages import Cascade
+
+NODES: Final = ((-2.857, 0.0113), (-1.356, 0.2221), (0.0, 0.5332), (1.356, 0.2221), (2.857, 0.0113))  # Gauss-Hermite
+OTHERS: Final = frozenset({"random", "round-robin"})  # dispatch that does not look at queues
+
+
+class Outlook(NamedTuple):
+    """The demand until the plan is made again, in requests a second."""
+
+    mean_rps: float
+    deviation_rps: float = 0.0  # of the mean over that time: what is unknown, not the noise of arrivals
+    jumps: tuple[tuple[float, float], ...] = ()  # demands that may come at once, and the share of time before a plan
+
+
+class Prices(NamedTuple):
+    """What things cost, in units of quality a request."""
+
+    unit: float  # of the catalog's quality: `planner.solvers.joint.problem.Problem.unit`
+    late: float = LATE  # a request that is not answered in time
+    busy: float = 1e-3  # all workers' time: between equals the cheaper
+    debt: float = 2.0  # all workers' time that the next plan owes: above what work is worth, so that none is put off
+    away: float = 1.0  # all workers' time that is spent on the way to other variants, beyond what is missed meanwhile
+    hold_s: float = HOLD_S  # how long a plan holds: what the way there is spread over
+    variability: float = 0.5  # half the sum of the squared coefficients of variation of arrivals and run times
+
+
+class Worth(NamedTuple):
+    """What a plan comes to while it holds, the way there included."""
+
+    late: float  # share of requests not answered in time
+    quality: float  # mean of the answers, on the catalog's scale
+    busy: float  # share of the workers' time
+    utilization: float  # of the busiest variant, at the mean demand
+    best_share: float  # of the answers, that the catalog's best level generates
+    value: float  # higher is better, in units of quality a request
+
+
+class Flow:
+    """What goes to a variant, in images a request."""
+
+    __slots__ = ("again", "before_s", "first", "judging_s", "sources", "work_again", "work_first")
+
+    def __init__(self) -> None:
+        self.first = self.again = 0.0  # without a draft, and drafts generated again
+        self.work_first = self.work_again = 0.0  # the same in images from noise that take as long
+        self.judging_s = 0.0
+        self.before_s = 0.0  # until a draft comes, where it did not wait
+        self.sources: list[str] = []  # variants of the drafts
+
+
+class Stage(NamedTuple):
+    """What becomes of a variant's flow, as means over the demand and the time that the plan holds."""
+
+    lost_first: float  # share of the images without a draft that are turned away
+    lost_again: float  # share of the drafts that stay drafts
+    late: float  # share of the others whose full call ends too late
+    busy: float  # workers
+    load: float  # at the mean demand
+    debt: float  # workers that what waits in the end would have needed
+
+
+class Crew(NamedTuple):
+    """Who serves a variant."""
+
+    now: int  # workers that are there and stay
+    then: int
+    comes_s: float  # until those who are sent there serve
+
+
+NO_CREW = Crew(0, 0, 0.0)
+
+
+class Model:
+    """Values plans for one moment: by what is seen, what the catalog measured, and what is to come."""
+
+    def __init__(
+        self, catalog: Catalog, seen: Observation, outlook: Outlook, prices: Prices, slo_s: float, hop_s: float = 0.0,
+        backlog_s: float = math.inf,
+    ) -> None:  # fmt: skip
+        """`backlog_s`: the longest wait that the router lets requests in to."""
+        self.catalog, self.seen, self.outlook, self.prices = catalog, seen, outlook, prices
+        self._slo_s, self._hop_s, self._backlog_s = slo_s, hop_s, backlog_s
+        self._bounds, self._bands = bounds_of(catalog), band_shares(catalog, seen)
+        self._waiting = {queue.variant: queue.waiting for queue in seen.queues}
+        self._slow_first = sorted(catalog.variants, key=lambda name: (-run_ms(catalog.variants[name], 1), name))
+        self._qualities: dict[tuple[object, ...], float] = {}
+        deviation = outlook.deviation_rps
+        nodes = NODES if deviation > 0 else ((0.0, 1.0),)
+        usual = max(0.0, 1 - math.fsum(weight for _, weight in outlook.jumps))
+        self._demands = [
+            *((max(0.0, outlook.mean_rps + z * deviation), usual * weight, AFTER_S) for z, weight in nodes),
+            *((rps, weight, AFTER_S[:1]) for rps, weight in outlook.jumps),
+        ]
+
+    def worth(self, plan: PlanProposal) -> Worth:
+        """What the plan is worth; its expectation and its reason do not count."""
+        masses = self._masses(plan)
+        cascades = {c.level: c for c in plan.cascades if c.threshold > 0 and c.level in masses}
+        deferred = {level: self._deferred(cascade) for level, cascade in cascades.items()}
+        flows, crews = self._flows(plan, masses, cascades, deferred), self._crews(plan)
+        lost, moved = dict[str, float](), dict[str, tuple[float, str]]()
+        late = busy = debt = utilization = 0.0
+        served = [name for name in self._slow_first if crews.get(name, NO_CREW).then]
+        for name in self._slow_first:
+            if name not in flows:
+                continue
+            flow = flows[name]
+            waits_s = max((self._wait_s(source, flows, crews, plan) for source in flow.sources), default=0.0)
+            stage = self._stage(name, flow, crews.get(name, NO_CREW), plan, waits_s)
+            lost[name], busy, debt = stage.lost_again, busy + stage.busy, debt + stage.debt
+            utilization = max(utilization, stage.load)
+            kept = flow.first * (1 - stage.lost_first) + flow.again * (1 - stage.lost_again)
+            late += stage.late * kept
+            if stage.lost_first * flow.first <= 0:
+                continue
+            other = self._otherwise(name, served)
+            if not other:
+                late += stage.lost_first * flow.first
+                continue
+            moved[name] = stage.lost_first, other
+            then = flows.setdefault(other, Flow())
+            then.first += stage.lost_first * flow.first
+            then.work_first += stage.lost_first * flow.first
+        stranded, owed = self._stranded(flows, crews, plan)
+        staff, late = max(1, len(self.seen.workers)), min(1.0, late + stranded)
+        busy, debt = busy / staff, (debt + owed) / staff
+        away = sum(crew.comes_s * (crew.then - crew.now) for crew in crews.values()) / staff / self.prices.hold_s
+        quality = self._quality(masses, cascades, deferred, lost, moved) + self._by_class(plan)
+        prices = self.prices
+        value = (
+            quality / prices.unit - prices.late * late - prices.busy * busy - prices.debt * debt - prices.away * away
+        )
+        return Worth(late, quality, busy, utilization, self._best_share(flows, lost, moved, cascades), value)
+
+    def _stranded(
+        self, flows: Mapping[str, Flow], crews: Mapping[str, Crew], plan: PlanProposal
+    ) -> tuple[float, float]:
+        """Of jobs that wait where a plan sends no others: who will be late, as a share of requests; workers they need.
+
+        The last worker of a variant stays until its queue is empty.
+        """
+        late = owed = 0.0
+        for name, jobs in self._waiting.items():
+            if jobs > 0 and name not in flows:
+                queue, crew = self._queue(name, Flow(), plan, 0.0), crews.get(name, NO_CREW)
+                start_s = jobs * queue.image_s / max(1, crew.then)
+                late += jobs * max(0.0, 1 - max(0.0, queue.first.turned_s) / start_s)
+                owed += jobs * queue.image_s / AFTER_S[-1]
+        return late / max(1.0, self.outlook.mean_rps * self.prices.hold_s), owed
+
+    def _best_share(
+        self,
+        flows: Mapping[str, Flow],
+        lost: Mapping[str, float],
+        moved: Mapping[str, tuple[float, str]],
+        cascades: Mapping[str, Cascade],
+    ) -> float:
+        name = self.catalog.best().name
+        flow = flows.get(name)
+        if flow is None or name in cascades:
+            return 0.0
+        stay = 1 - moved.get(name, (0.0, ""))[0]
+        return min(1.0, flow.first * stay + flow.again * (1 - lost.get(name, 0.0)))
+
+    def _wait_s(self, name: str, flows: Mapping[str, Flow], crews: Mapping[str, Crew], plan: PlanProposal) -> float:
+        """How long a variant's drafts wait before they are generated, at the mean demand."""
+        crew, queue = crews.get(name, NO_CREW), self._queue(name, flows[name], plan, 0.0)
+        start_s = queue.image_s * self._waiting.get(name, 0.0) / max(1, crew.then)
+        return queue.wait_s(self.outlook.mean_rps, crew.then, start_s)
+
+    def _otherwise(self, name: str, served: Sequence[str]) -> str:
+        """Where the router sends what is late on a level: the next cheaper one that somebody serves; "": nowhere."""
+        at = self._slow_first.index(name)
+        return next((other for other in served if self._slow_first.index(other) > at), "")
+
+    def _masses(self, plan: PlanProposal) -> dict[str, np.ndarray]:
+        """level -> [C] share of all requests that go there first; a class counts as spread over all bands."""
+        masses: dict[str, np.ndarray] = {}
+        classes = self.seen.classes.get(plan.strategy, {})
+        labels = [classes.get(route.label, 0.0) for route in plan.routes if route.label]
+        total, any_plain = math.fsum(labels), len(labels) < len(plan.routes)
+        for route in plan.routes:
+            if route.label:
+                own = classes.get(route.label, 0.0)
+                if not any_plain:  # who has no class goes as the classes do
+                    own = own / total if total > 0 else 1 / len(labels)
+                mass = own * np.array(self._bands)
+            else:
+                mass = (1 - total) * self._inside(route.hardness_from, route.hardness_to)
+            for level, share in route.levels.items():
+                if share > 0:
+                    masses[level] = masses.get(level, 0.0) + share * mass
+        return masses
+
+    def _inside(self, low: float, high: float) -> np.ndarray:
+        """[C] share of requests of a band within a hardness interval."""
+        return np.array(_inside(self.seen.hardness or (1 / BINS,) * BINS, self._bounds, low, high))
+
+    def _table(self, cascade: Cascade) -> CascadeTable:
+        pair = Pair(cascade.level, cascade.next_level, cascade.discriminator, cascade.refine_from_step)
+        return cascade_table(self.catalog, pair, self.seen)
+
+    def _deferred(self, cascade: Cascade) -> np.ndarray:
+        """[C] share of a level's images that are generated again."""
+        if cascade.threshold >= 1:
+            return np.ones(len(self._bands))
+        table = self._table(cascade)
+        return np.array([_between(cascade.threshold, table.thresholds, row) for row in table.deferred])
+
+    def _flows(
+        self,
+        plan: PlanProposal,
+        masses: Mapping[str, np.ndarray],
+        cascades: Mapping[str, Cascade],
+        deferred: Mapping[str, np.ndarray],
+    ) -> dict[str, Flow]:
+        flows: dict[str, Flow] = {}
+        for level, mass in masses.items():
+            name, total = variant_of(level), float(mass.sum())
+            flow = flows.setdefault(name, Flow())
+            flow.first += total
+            flow.work_first += total * self._reuse_share(level, plan)
+            cascade = cascades.get(level)
+            if cascade is None:
+                continue
+            flow.judging_s = max(flow.judging_s, self._judging_s(cascade))
+            heavy, again = self.catalog.level(cascade.next_level), float(mass @ deferred[level])
+            then = flows.setdefault(heavy.name, Flow())
+            then.again += again
+            then.work_again += again * (heavy.steps - cascade.refine_from_step) / heavy.steps
+            light_s = run_ms(self.catalog.level(name), 1) / 1000
+            then.before_s = max(then.before_s, light_s + self._judging_s(cascade))
+            then.sources.append(name)
+        return flows
+
+    def _judging_s(self, cascade: Cascade) -> float:
+        return self.catalog.discriminator(cascade.discriminator).latency_ms / 1000 + self._hop_s
+
+    def _reuse_share(self, level: str, plan: PlanProposal) -> float:
+        """Mean time of a reuse level's images as a share of one in full: misses run in full."""
+        step = reuse_step(level)
+        if not step:
+            return 1.0
+        starts = {start.k: start.cost_share for start in self.catalog.reuse.get(variant_of(level), ())}
+        hit_rate = plan.reuse.hits.get(level, 0.0) if plan.reuse else 0.0
+        return 1.0 - hit_rate * (1.0 - starts.get(step, 1.0))
+
+    def _crews(self, plan: PlanProposal) -> dict[str, Crew]:
+        """variant -> who serves it now, and under the plan."""
+        now, then, comes_s = dict[str, int](), dict[str, int](), dict[str, float]()
+        for worker in self.seen.workers:
+            name = plan.allocation.get(worker.worker_id, worker.home)
+            if name not in self.catalog.variants:
+                continue
+            then[name] = then.get(name, 0) + 1
+            if worker.home == name or not worker.home:
+                loads = worker.state in ("loading", "starting") and bool(worker.home)
+                now[name] = now.get(name, 0) + (not loads)
+                away_s = self.catalog.variants[name].load_ms / 2000 if loads else 0.0
+            else:
+                drain_s = run_ms(self.catalog.level(worker.home), plan.batch.get(worker.home, 1)) / 2000
+                away_s = self.catalog.variants[name].load_ms / 1000 + drain_s
+            comes_s[name] = max(comes_s.get(name, 0.0), away_s)
+        return {name: Crew(now.get(name, 0), count, comes_s[name]) for name, count in then.items()}
+
+    def _stage(self, name: str, flow: Flow, crew: Crew, plan: PlanProposal, waits_s: float) -> Stage:
+        """What becomes of a variant's flow; `waits_s`: how long its drafts have waited before they were there."""
+        if not crew.then:
+            return Stage(1.0, 1.0, 0.0, 0.0, math.inf if flow.first + flow.again > 0 else 0.0, 0.0)
+        queue = self._queue(name, flow, plan, waits_s)
+        waiting_s, hold_s = queue.image_s * self._waiting.get(name, 0.0), self.prices.hold_s
+        comes_s = min(crew.comes_s, hold_s) if crew.now < crew.then else 0.0
+        total, busy, debt = np.zeros(3), 0.0, 0.0
+        for rps, weight, times_s in self._demands:
+            start_s, ended = waiting_s / max(1, crew.now), np.zeros(3)
+            if comes_s > 0 and crew.now:
+                ended += comes_s / hold_s * np.array(queue.lost(rps, crew.now, start_s, comes_s))
+                grown_s = start_s + (rps * queue.work / crew.now - 1) * comes_s
+                start_s = min(max(0.0, grown_s) * crew.now / crew.then, queue.first.turned_s)
+            elif comes_s > 0:
+                before_s, start_s = waiting_s / crew.then, (waiting_s + rps * queue.work * comes_s) / crew.then
+                limits_s = queue.first.turned_s, queue.again.turned_s, math.inf
+                ended += comes_s / hold_s * np.array([_above(limit, comes_s + before_s, start_s) for limit in limits_s])
+                start_s = min(start_s, queue.first.turned_s)
+            for after_s in times_s:
+                ended += (1 - comes_s / hold_s) / len(times_s) * np.array(queue.lost(rps, crew.then, start_s, after_s))
+            total += weight * ended
+            used = rps * (queue.first_work * (1 - ended[0]) + (queue.work - queue.first_work) * (1 - ended[1]))
+            busy += weight * min(used, float(crew.then))
+            debt += weight * max(0.0, start_s * crew.then / AFTER_S[-1] + used - crew.then)
+        first, again, late = total.tolist()
+        return Stage(first, again, late, busy, self.outlook.mean_rps * queue.work / crew.then, debt)
+
+    def _queue(self, name: str, flow: Flow, plan: PlanProposal, waits_s: float) -> Queue:
+        variant, most, left_s = self.catalog.variants[name], plan.batch.get(name, 1), self._slo_s - self._hop_s
+
+        def call_s(images: int) -> float:
+            return run_ms(variant, images) / 1000
+
+        first = limits_of(min(left_s - flow.judging_s, self._backlog_s + call_s(1)), call_s, most)
+        again = limits_of(left_s - flow.before_s - waits_s, call_s, most)
+        batch = again.batch if flow.again > 0 else first.batch
+        image_s = call_s(batch) / batch
+        return Queue(
+            work=image_s * (flow.work_first + flow.work_again),
+            first_work=image_s * flow.work_first,
+            image_s=image_s,
+            one_s=call_s(1),
+            first=first,
+            again=again,
+            variability=self.prices.variability,
+            is_one=plan.dispatch not in OTHERS,
+        )
+
+    def _quality(
+        self,
+        masses: Mapping[str, np.ndarray],
+        cascades: Mapping[str, Cascade],
+        deferred: Mapping[str, np.ndarray],
+        lost: Mapping[str, float],
+        moved: Mapping[str, tuple[float, str]],
+    ) -> float:
+        if self.catalog.scale == "fid":
+            return self._mixture(masses, cascades, deferred, lost, moved)
+        total = 0.0
+        for level, mass in masses.items():
+            gone, other = moved.get(variant_of(level), (0.0, ""))
+            own, cascade = self._of_level(level), cascades.get(level)
+            if cascade is not None:
+                stays = lost.get(cascade.next_level, 0.0)
+                table = self._table(cascade)
+                judged = [_between(cascade.threshold, table.thresholds, _known(row)) for row in table.quality]
+                own = (1 - stays) * np.array(judged) + stays * own
+            then = self._of_level(other) if gone else own
+            total += float(mass @ ((1 - gone) * own + gone * then))
+        return total
+
+    def _by_class(self, plan: PlanProposal) -> float:
+        """What routes by class gain beyond the levels' means over all prompts, where that was measured."""
+        known = self.catalog.measured.classes.get(plan.strategy, {}) if self.catalog.measured else {}
+        if not known or self.catalog.scale == "fid":
+            return 0.0
+        classes, gained = self.seen.classes.get(plan.strategy, {}), 0.0
+        for route in plan.routes:
+            own = known.get(route.label, {}) if route.label else {}
+            for level, share in route.levels.items():
+                if level in own:
+                    mean = float(np.array(self._bands) @ self._of_level(level))
+                    gained += classes.get(route.label, 0.0) * share * (own[level] - mean)
+        return gained
+
+    def _of_level(self, level: str) -> np.ndarray:
+        """[C] quality of a level's images; the worst known where its own is not."""
+        known = [level_quality(self.catalog, level, band) for band in range(len(self._bands))]
+        return np.array([self._worst if q is None else q for q in known])
+
+    @property
+    def _worst(self) -> float:
+        return min((v.quality for v in self.catalog.variants.values() if v.quality is not None), default=0.0)
+
+    def _mixture(
+        self,
+        masses: Mapping[str, np.ndarray],
+        cascades: Mapping[str, Cascade],
+        deferred: Mapping[str, np.ndarray],
+        lost: Mapping[str, float],
+        moved: Mapping[str, tuple[float, str]],
+    ) -> float:
+        """On a scale that is no mean: all answers together, drafts that had to stay as drawn by chance."""
+        by_chance, judged = dict[str, float](), list[Judged]()
+        for level, mass in masses.items():
+            share = float(mass.sum())
+            gone, other = moved.get(variant_of(level), (0.0, ""))
+            if gone * share > 0:
+                by_chance[other] = by_chance.get(other, 0.0) + gone * share
+            rest, cascade = (1 - gone) * share, cascades.get(level)
+            if cascade is None:
+                by_chance[level] = by_chance.get(level, 0.0) + rest
+                continue
+            stays = lost.get(cascade.next_level, 0.0)
+            phi = float(mass @ deferred[level]) / share if share > 0 else 0.0
+            pair = Pair(level, cascade.next_level, cascade.discriminator)
+            if stays > 0:
+                by_chance[level] = by_chance.get(level, 0.0) + stays * rest
+            if stays < 1 and rest > 0:
+                judged.append(Judged(pair, (1 - stays) * rest * (1 - phi), (1 - stays) * rest * phi))
+        key = (
+            tuple(sorted((n, round(s, 5)) for n, s in by_chance.items() if s > 0)),
+            tuple((j.pair, round(j.kept, 5), round(j.again, 5)) for j in judged),
+        )
+        if key not in self._qualities:
+            total = sum(by_chance.values()) + sum(j.share for j in judged)
+            shares = {level: share / total for level, share in by_chance.items() if share > 0}
+            parts = [Judged(j.pair, j.kept / total, j.again / total) for j in judged]
+            found = mixture_quality(self.catalog, shares, parts) if total > 0 else None
+            self._qualities[key] = self._worst if found is None else found
+        return self._qualities[key]
+
+
+def _above(limit: float, begin: float, end: float) -> float:
+    """Share of a straight line from `begin` to `end` that is above a limit."""
+    low, high = min(begin, end), max(begin, end)
+    if limit >= high:
+        return 0.0
+    return 1.0 if limit <= low else (high - limit) / (high - low)
+
+
+@lru_cache(maxsize=1024)
+def _inside(bins: tuple[float, ...], bounds: tuple[float, ...], low: float, high: float) -> tuple[float, ...]:
+    """Share of requests of each band with a hardness within an interval; a bin is divided evenly."""
+    edges = np.linspace(0, 1, len(bins) + 1)
+    cumulated = np.concatenate([[0.0], np.cumsum(bins)]) / sum(bins)
+    ends = np.interp(np.clip(np.array(bounds), low, high), edges, cumulated)
+    return tuple(np.diff(ends).tolist())
+
+
+def _between(x: float, xs: Sequence[float], ys: Sequence[float]) -> float:
+    right = bisect_right(xs, x)
+    if right == 0 or right == len(xs):
+        return ys[0] if right == 0 else ys[-1]
+    left_x, left_y = xs[right - 1], ys[right - 1]
+    return left_y + (ys[right] - left_y) * (x - left_x) / (xs[right] - left_x)
+
+
+def _known(row: Sequence[float | None]) -> Sequence[float]:
+    return [0.0 if q is None else q for q in row]

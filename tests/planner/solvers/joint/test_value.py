@@ -1,0 +1,110 @@
+"""The model that plans are valued by, held against short simulations of the same plans."""
+
+import dataclasses
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from planner.control.proposal import PlanProposal
+from planner.observation.observation import Observation, Queue
+from planner.observation.workers import WorkerView
+from planner.policies import POLICIES
+from planner.solvers.joint import losses, value
+from planner.solvers.joint.losses import Edge
+from planner.solvers.joint.value import Model, Outlook, Prices, Worth
+from replay.simulation.results.figures import Figures, figures_of
+from replay.simulation.run import Simulation
+from replay.simulation.setup import Setup
+from replay.traces.rates import POISSON, within
+from streams.catalogs import measured
+
+SECONDS = 180
+FIXED = "random-split"  # the name that a fixed plan stands under
+CLOSE, OVERLOADED = 0.04, 0.12  # of the requests late: below a load of 1, and above it, where the time of a run counts
+QUALITY = 0.05  # of the unit
+
+CASES = [
+    ("diffserve-sdxlltn", 15.0, 10.0, 3.0),
+    ("diffserve-sdxlltn", 15.0, 10.0, 8.0),
+    ("diffserve-sdturbo", 5.0, 5.0, 20.0),
+    ("diffserve-sdturbo", 5.0, 5.0, 60.0),
+    ("hadis-l40s", 60.0, 7.0, 20.0),
+]
+RULES = {"clipper-light": {}, "clipper-heavy": {}, "proteus": {}, "diffserve": {"overprovision": 1.2}, "hadis": {}}
+
+
+def seen(rps: float, slo_s: float, homes: dict[str, str]) -> Observation:
+    workers = tuple(WorkerView(worker, home, "ready", 0, 0.0) for worker, home in sorted(homes.items()))
+    return Observation(now_ms=0, demand_rps=rps, slo_ms=1000 * slo_s, workers=workers)
+
+
+@lru_cache(maxsize=64)
+def both(rule: str, name: str, slo_s: float, unit: float, rps: float) -> tuple[Worth, Figures]:
+    """A rule's plan as the model and as a simulation of constant demand has it."""
+    setup = Setup(catalog=measured(name), policy=FIXED, workers=16, slo_ms=1000 * slo_s, seed=1)
+    nobody = seen(rps, slo_s, dict.fromkeys(setup.worker_ids(), ""))
+    plan = POLICIES[rule](nobody, setup.catalog, {}, RULES[rule])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(POLICIES, FIXED, lambda *_: plan)
+        patch.setattr(value, "AFTER_S", (SECONDS / 6, SECONDS / 2, SECONDS * 5 / 6))
+        patch.setattr(losses, "AFTER_S", (SECONDS / 6, SECONDS / 2, SECONDS * 5 / 6))
+        prices = Prices(unit, hold_s=SECONDS, debt=0.0)
+        found = Model(setup.catalog, nobody, Outlook(rps), prices, slo_s, backlog_s=48.0).worth(plan)
+        arrivals = within(np.full(SECONDS, rps), 1.0, POISSON, 3)
+        return found, figures_of(Simulation(setup, arrivals).run())
+
+
+@pytest.mark.parametrize(("name", "slo_s", "unit", "rps"), CASES)
+@pytest.mark.parametrize("rule", RULES)
+def test_lateness_and_quality_are_as_simulated(rule: str, name: str, slo_s: float, unit: float, rps: float) -> None:
+    found, simulated = both(rule, name, slo_s, unit, rps)
+    assert found.late == pytest.approx(simulated["violation_rate"], abs=CLOSE if found.utilization < 1 else OVERLOADED)
+    assert found.quality == pytest.approx(simulated["quality"], abs=QUALITY * unit if found.utilization < 1 else unit)
+
+
+@pytest.mark.parametrize(("name", "slo_s", "unit", "rps"), CASES)
+def test_plans_that_differ_clearly_keep_their_order(name: str, slo_s: float, unit: float, rps: float) -> None:
+    pairs = [both(rule, name, slo_s, unit, rps) for rule in RULES]
+    worth = [found.value for found, _ in pairs]
+    simulated = [float(f["quality"]) / unit - 5 * float(f["violation_rate"]) for _, f in pairs]
+    for one in range(len(pairs)):
+        for other in range(one):
+            if abs(simulated[one] - simulated[other]) > 0.2:
+                assert (worth[one] > worth[other]) == (simulated[one] > simulated[other])
+
+
+def test_an_overloaded_queue_turns_away_what_is_too_much_once_it_is_full() -> None:
+    early, late = (Edge(1.25, 0.1, 5.0, 0.0, at_s, 1.0).pushed for at_s in (5.0, 100.0))
+    assert early < 0.01
+    assert late == pytest.approx(0.25, abs=0.01)
+
+
+def test_a_queue_that_is_there_counts() -> None:
+    plan, sight, catalog = _on_heavy()
+    waits = dataclasses.replace(sight, queues=(Queue("sd15", 200.0, 5.0),))
+    empty, full = (Model(catalog, s, Outlook(5.0), Prices(5.0), 5.0).worth(plan) for s in (sight, waits))
+    assert full.late > empty.late + 0.01
+    assert full.value < empty.value
+
+
+def test_a_change_costs_what_the_workers_on_their_way_would_have_done() -> None:
+    plan, _, catalog = _on_heavy()
+    homes = [dict.fromkeys(plan.allocation, home) for home in ("sd15", "sd-turbo")]
+    stays, comes = (Model(catalog, seen(5.0, 5.0, home), Outlook(5.0), Prices(5.0), 5.0).worth(plan) for home in homes)
+    assert comes.late > stays.late
+    assert comes.quality == pytest.approx(stays.quality)
+
+
+def test_uncertain_demand_is_worth_less_near_what_workers_carry() -> None:
+    plan, sight, catalog = _on_heavy()
+    sure, unsure = (
+        Model(catalog, sight, Outlook(8.0, deviation), Prices(5.0), 5.0).worth(plan) for deviation in (0.0, 2.0)
+    )
+    assert unsure.late > sure.late + 0.01
+
+
+def _on_heavy() -> tuple[PlanProposal, Observation, value.Catalog]:
+    catalog = measured("diffserve-sdturbo")
+    sight = seen(5.0, 5.0, {f"w{i:02}": "sd15" for i in range(16)})
+    return POLICIES["clipper-heavy"](sight, catalog, {}, {}), sight, catalog
