@@ -70,7 +70,7 @@ def test_plans_that_differ_clearly_keep_their_order(name: str, slo_s: float, uni
     simulated = [float(f["quality"]) / unit - 5 * float(f["violation_rate"]) for _, f in pairs]
     for one in range(len(pairs)):
         for other in range(one):
-            if abs(simulated[one] - simulated[other]) > 0.2:
+            if abs(simulated[one] - simulated[other]) > 0.25:
                 assert (worth[one] > worth[other]) == (simulated[one] > simulated[other])
 
 
