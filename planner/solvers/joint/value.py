@@ -106,7 +106,7 @@ class Model:
         self.catalog, self.seen, self.outlook, self.prices = catalog, seen, outlook, prices
         self._slo_s, self._hop_s, self._backlog_s = slo_s, hop_s, backlog_s
         self._bounds, self._bands = bounds_of(catalog), band_shares(catalog, seen)
-        self._waiting = {queue.variant: queue.waiting for queue in seen.queues}
+        self._waiting = {queue.variant: queue.waiting for queue in seen.queues if queue.variant in catalog.variants}
         self._slow_first = sorted(catalog.variants, key=lambda name: (-run_ms(catalog.variants[name], 1), name))
         self._qualities: dict[tuple[object, ...], float] = {}
         deviation = outlook.deviation_rps
@@ -283,7 +283,8 @@ class Model:
                 now[name] = now.get(name, 0) + (not loads)
                 away_s = self.catalog.variants[name].load_ms / 2000 if loads else 0.0
             else:
-                drain_s = run_ms(self.catalog.level(worker.home), plan.batch.get(worker.home, 1)) / 2000
+                left = self.catalog.variants.get(worker.home)  # None: of an earlier catalog
+                drain_s = run_ms(left, plan.batch.get(worker.home, 1)) / 2000 if left else 0.0
                 away_s = self.catalog.variants[name].load_ms / 1000 + drain_s
             comes_s[name] = max(comes_s.get(name, 0.0), away_s)
         return {name: Crew(now.get(name, 0), count, comes_s[name]) for name, count in then.items()}
