@@ -1,9 +1,9 @@
 """Ways to generate behind one port; `open_engine` knows them by name and imports only the one it opens."""
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from PIL.Image import Image
 
@@ -41,6 +41,22 @@ class Generated(NamedTuple):
     latents: list[Latent | None]  # None: not asked for, not given by the engine, or not finite
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EncodedPrompts:
+    """The prompts of a call as the model's text encoders read them, before the call."""
+
+    prompts: tuple[str, ...]
+    negative_prompt: str
+    guidance: float
+    embeddings: Mapping[str, Any]  # the engine's own
+
+    def are_of(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> bool:
+        """Whether they are the prompts of a call: all of them, in its order, as rounding may differ with the batch."""
+        prompts = tuple(task.prompt for task in tasks)
+        wanted = (prompts, how.negative_prompt, how.guidance)
+        return wanted == (self.prompts, self.negative_prompt, self.guidance)
+
+
 ShouldStop = Callable[[], bool]  # asked between denoising steps; True: nobody wants any of the batch
 
 
@@ -52,11 +68,18 @@ class Engine(Protocol):
         """The latents that it gives, and can begin with; None where it does neither."""
         ...
 
+    def encode(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> EncodedPrompts | None:
+        """Encode the prompts of a call before it is made; None where the engine cannot, and nothing is lost."""
+        ...
+
     def generate(
         self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop, *,
-        wants_latents: bool = False,
+        wants_latents: bool = False, encoded: EncodedPrompts | None = None,
     ) -> Generated | None:  # fmt: skip
         """Generate one image per task; None when stopped. Equal tasks and `how` give equal images.
+
+        `encoded`: what `encode` returned; prompts of another call are encoded anew. The images are the same with
+        and without it.
 
         With `how.refine_from_step` K > 0 each task has a draft, or each has a latent, which is noised to step K, and
         goes on from there. The images are the same whether or not their latents are wanted.

@@ -4,7 +4,7 @@ import os
 import threading
 from collections.abc import Sequence
 
-from agents.engines import Generated, GenerationTask, ShouldStop, profile
+from agents.engines import EncodedPrompts, Generated, GenerationTask, ShouldStop, profile
 from planner.catalog.entries import Variant
 from planner.catalog.options import ResolvedOptions
 
@@ -18,9 +18,13 @@ class ChaosEngine:
         self._engine = engine
         self.latent_space = engine.latent_space
 
+    def encode(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> EncodedPrompts | None:
+        """Return None, as the engine `profile` does."""
+        return self._engine.encode(tasks, how)
+
     def generate(
         self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop, *,
-        wants_latents: bool = False,
+        wants_latents: bool = False, encoded: EncodedPrompts | None = None,
     ) -> Generated | None:  # fmt: skip
         if any(task.prompt.startswith(EXIT) for task in tasks):
             os._exit(66)
@@ -28,7 +32,7 @@ class ChaosEngine:
             threading.Event().wait()
         if any(task.prompt.startswith(RAISE) for task in tasks):
             raise RuntimeError("the prompt asked for it")
-        return self._engine.generate(tasks, how, should_stop, wants_latents=wants_latents)
+        return self._engine.generate(tasks, how, should_stop, wants_latents=wants_latents, encoded=encoded)
 
 
 def load(variant: Variant, threads: int) -> ChaosEngine:

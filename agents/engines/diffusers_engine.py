@@ -10,10 +10,11 @@ import torch
 from diffusers.utils import logging as diffusers_logging
 from transformers.utils import logging as transformers_logging
 
-from agents.engines import CannotRefine, EngineFailed, Generated, GenerationTask, ShouldStop
+from agents.engines import CannotRefine, EncodedPrompts, EngineFailed, Generated, GenerationTask, ShouldStop
 from agents.engines.image_to_image import auto_image_to_image, image_to_image, strength_of, take_latents
 from agents.engines.latent_spaces import latent_space_of
 from agents.engines.pipelines import load_pipeline
+from agents.engines.text_encoding import encode_ahead, prompts_of
 from planner.catalog.entries import Variant
 from planner.catalog.options import ResolvedOptions
 from streams.store.latents import Latent, LatentSpace, UnfitLatent
@@ -29,9 +30,13 @@ class DiffusersEngine:
         self._over: Any = None  # the model as a pipeline that begins with an image, made when it is first needed
         self.latent_space = latent_space_of(pipeline)
 
+    def encode(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> EncodedPrompts | None:
+        """Encode the prompts of a call before it is made; None for a pipeline whose prompts are not encoded apart."""
+        return encode_ahead(self._pipeline, tasks, how)
+
     def generate(
         self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop, *,
-        wants_latents: bool = False,
+        wants_latents: bool = False, encoded: EncodedPrompts | None = None,
     ) -> Generated | None:  # fmt: skip
         was_stopped, latents = False, None
         pipeline, begin = self._beginning(tasks, how)
@@ -47,8 +52,7 @@ class DiffusersEngine:
         generators = [torch.Generator("cpu").manual_seed(task.seed) for task in tasks]
         with torch.inference_mode():
             images = pipeline(
-                prompt=[task.prompt for task in tasks],
-                negative_prompt=[how.negative_prompt] * len(tasks),
+                **prompts_of(tasks, how, encoded),
                 num_inference_steps=how.steps,
                 guidance_scale=how.guidance,
                 generator=generators,

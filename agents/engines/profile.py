@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image, ImageDraw
 
-from agents.engines import Generated, GenerationTask, ShouldStop
+from agents.engines import EncodedPrompts, Generated, GenerationTask, ShouldStop
 from planner.catalog.entries import Variant
 from planner.catalog.options import ResolvedOptions, resolved_ms
 from schemas.ids import draw
@@ -27,9 +27,13 @@ class ProfileEngine:
     def __init__(self, variant: Variant) -> None:
         self._variant = variant
 
+    def encode(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> EncodedPrompts | None:  # noqa: ARG002
+        """Return None: the time of text encoding is a part of the variant's measured time, and nobody knows which."""
+        return None
+
     def generate(
         self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop, *,
-        wants_latents: bool = False,
+        wants_latents: bool = False, encoded: EncodedPrompts | None = None,  # noqa: ARG002  there are none
     ) -> Generated | None:  # fmt: skip
         for task in tasks:
             if how.refine_from_step and isinstance(task.over, Latent):

@@ -8,11 +8,11 @@ import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from PIL.Image import Image
 
-from agents.engines import CannotRefine, Engine, Generated, GenerationTask
+from agents.engines import CannotRefine, EncodedPrompts, Engine, Generated, GenerationTask
 from agents.runtime.records import event_record, job_record, outcome_record, outgoing, refused
 from agents.runtime.views import EndedView
 from agents.worker.images import NoDraft, Waits, WorkerImages
@@ -141,10 +141,12 @@ class Generator:
         self._judged_ms = judged_ms
         self.logic = logic or WorkerLogic(variant)
         self._reuse = reuse
+        self._encoded: list[EncodedPrompts] = []  # of this batch, while it was looked up
 
     def answer(self, batch: Sequence[Taken]) -> list[Outgoing]:
         """The records to write before the batch may be committed."""
         answers, alive, wanted = list[Outgoing](), list[Wanted](), list[Wanted]()
+        self._encoded = []
         for taken in batch:
             try:
                 job = decode(taken.record.value, GenerateJob)
@@ -207,8 +209,20 @@ class Generator:
         if terms is None or self._reuse is None:
             return wanted
         sought = [self._sought(each) for each in wanted]
-        begun = self._reuse.find(sought, terms, self._engine.latent_space)
+        begun = self._reuse.find(sought, terms, self._engine.latent_space, meanwhile=lambda: self._encode(wanted))
         return [each.begun(how) for each, how in zip(wanted, begun, strict=True)]
+
+    def _encode(self, wanted: Sequence[Wanted]) -> None:
+        """Encode the prompts of the calls that a batch is made in, unless its jobs begin at different steps."""
+        for group in grouped(wanted):
+            tasks = [task for each in group for task in each.tasks()]
+            try:
+                encoded = self._engine.encode(tasks, group[0].how)
+            except Exception as error:  # whatever a model and its libraries raise: the call will, and answers for it
+                log.debug("prompts are encoded within their call: %r", error)
+                continue
+            if encoded is not None:
+                self._encoded.append(encoded)
 
     def _sought(self, wanted: Wanted) -> Sought:
         request, job, how = wanted.job.classified.request, wanted.job, wanted.how
@@ -229,9 +243,11 @@ class Generator:
             return all(self._is_dead(each.job) for each in wanted)
 
         how = wanted[0].how
-        if stores:
-            return self._engine.generate(tasks, how, is_dead, wants_latents=True)
-        return self._engine.generate(tasks, how, is_dead)
+        encoded = next((encoded for encoded in self._encoded if encoded.are_of(tasks, how)), None)
+        more: dict[str, Any] = {"wants_latents": True} if stores else {}
+        if encoded is not None:
+            more["encoded"] = encoded
+        return self._engine.generate(tasks, how, is_dead, **more)
 
     def _generate(self, wanted: Sequence[Wanted]) -> list[Outgoing]:
         """Generate, in one call, jobs that are generated alike."""

@@ -1,7 +1,8 @@
 """Looks up the latents that a batch of jobs may begin from: search, guard, fetch, each within its deadline.
 
 `LookupLogic` (`planner/reuse/lookups/worker.py`) decides; here stores are asked, in threads. Whatever a store does, a
-job is answered by its deadline: with a latent, or with the reason to run all its steps.
+job is answered by its deadline: with a latent, or with the reason to run all its steps. Whoever waits may do something
+else meanwhile: then a thread of its own asks and waits.
 """
 
 import hashlib
@@ -43,6 +44,7 @@ from streams.vectors.port import Wanted as WantedRow
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Meanwhile = Callable[[], None]
 
 THREADS: Final = 8  # lookups at a time; a store that hangs may keep them all, and the breaker opens
 OVER_MS: Final = 50.0  # beyond a deadline, from which on that is worth a word
@@ -107,15 +109,19 @@ class Lookups:
         self._compare = compare
         self._clock_ms = clock_ms
         self._calls = BackgroundCalls(THREADS, "lookups")
+        self._batches = BackgroundCalls(1, "batch-lookups")
         self._probes = BackgroundCalls(1, "reuse-probes")
         self._lock = threading.Lock()  # around the logic
         self._logic = LookupLogic(clock_ms(), deadlines)
         self._canary = ""  # its URI
 
-    def find(self, sought: Sequence[Sought], terms: Terms, space: LatentSpace | None) -> list[Begun]:
+    def find(
+        self, sought: Sequence[Sought], terms: Terms, space: LatentSpace | None, meanwhile: Meanwhile | None = None
+    ) -> list[Begun]:
         """Return how each job begins, in order. All of them are looked up at the same time.
 
-        `space`: of the engine; None: it neither gives nor takes latents.
+        `space`: of the engine; None: it neither gives nor takes latents. `meanwhile` is called once if stores are
+        asked, and raises nothing: the caller's own work, in its own thread, for which no deadline is extended.
         """
         began_ms = self._clock_ms()
         with self._lock:
@@ -123,13 +129,27 @@ class Lookups:
         asked = [
             _Asked(each, lookup) for each, lookup in zip(sought, firsts, strict=True) if isinstance(lookup, Lookup)
         ]
-        if asked and space is not None:
-            self._search_all(asked, terms, space, began_ms)
+        if asked and space is not None and meanwhile is not None:
+            looked_up = self._batches.submit(lambda: self._search_safely(asked, terms, space, began_ms))
+            meanwhile()
+            looked_up.result()
+        elif asked and space is not None:
+            self._search_safely(asked, terms, space, began_ms)
         answers = iter(asked)
         return [
             Begun(first) if isinstance(first, FullRun) else Begun((each := next(answers)).decision, each.latent)
             for first in firsts
         ]
+
+    def _search_safely(self, asked: Sequence[_Asked], terms: Terms, space: LatentSpace, began_ms: float) -> None:
+        """Look up; jobs that have no latent yet, when something else than a store fails, run all their steps."""
+        try:
+            self._search_all(asked, terms, space, began_ms)
+        except Exception:  # whatever the guard's reader and its libraries raise
+            log.exception("lookups failed: jobs without a latent run all their steps")
+            for each in asked:
+                if each.latent is None and isinstance(each.decision, Reuse):
+                    each.decision = NOT_ASKED
 
     def _search_all(self, asked: Sequence[_Asked], terms: Terms, space: LatentSpace, began_ms: float) -> None:
         try:
@@ -278,6 +298,7 @@ class Lookups:
 
     def close(self) -> None:
         """Give back the store's connections; nothing waits for what hangs."""
+        self._batches.close()
         self._calls.close()
         self._probes.close()
         self._vectors.close()

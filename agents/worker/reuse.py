@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from agents.worker.lookups import Begun, Lookups, Sought
+from agents.worker.lookups import Begun, Lookups, Meanwhile, Sought
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
 from planner.reuse.guard import Comparison
@@ -68,11 +68,13 @@ class WorkerReuse:
             self._read = plan, terms
         return terms
 
-    def find(self, sought: Sequence[Sought], terms: Terms, space: LatentSpace | None) -> list[Begun]:
-        """Return how each job begins, in order."""
+    def find(
+        self, sought: Sequence[Sought], terms: Terms, space: LatentSpace | None, meanwhile: Meanwhile | None = None
+    ) -> list[Begun]:
+        """Return how each job begins, in order. `meanwhile` is called, once, while stores are asked, if they are."""
         lookups = self._lookups
         if lookups is not None:
-            return lookups.find(sought, terms, space)
+            return lookups.find(sought, terms, space, meanwhile)
         return [Begun(_absent(terms, each)) for each in sought]
 
     def stores(self, job: GenerateJob, variant: Variant, decision: Decision | None) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from PIL import Image
 
-from agents.engines import Generated, GenerationTask
+from agents.engines import EncodedPrompts, Generated, GenerationTask
 from planner.catalog.options import ResolvedOptions
 from planner.observation.workers import ReceivedHeartbeat
 from planner.serving.dispatch.dispatch import Retry
@@ -101,9 +101,12 @@ class StubEngine:
         self.hows: list[ResolvedOptions] = []
         self.before_stop_is_asked: Callable[[], None] = lambda: None
 
+    def encode(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> EncodedPrompts | None:  # noqa: ARG002
+        return None
+
     def generate(
         self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: Callable[[], bool], *,
-        wants_latents: bool = False,  # noqa: ARG002  it has none
+        wants_latents: bool = False, encoded: EncodedPrompts | None = None,  # noqa: ARG002  it has none
     ) -> Generated | None:  # fmt: skip
         self.hows.append(how)
         self.batches.append([task.request_id for task in tasks])

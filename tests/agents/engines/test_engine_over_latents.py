@@ -300,3 +300,20 @@ def test_stable_diffusion_xl_gives_and_takes_latents_as_well() -> None:
     assert (len(steps), len(encodings)) == (how.steps - 3, 0)
     assert apart(painted(over, how._replace(refine_from_step=3), by), again) == 0
     assert apart(decoded(by, again.latents), again) == 0
+
+
+@pytest.mark.parametrize("guidance", [1.0, 3.0])
+def test_stable_diffusion_xl_generates_the_same_from_prompts_that_were_encoded_before(guidance: float) -> None:
+    by, how = extra_large(), at(0, guidance=guidance, negative_prompt="a tree")._replace(width=32, height=32)
+    encoded, plain = by.encode(tasks(), how), painted(tasks(), how, by)
+    assert encoded is not None
+    begun, later = tasks(over=plain.latents, seed=9), how._replace(refine_from_step=2)
+    pairs = ((tasks(), how, plain), (begun, later, painted(begun, later, by)))
+    text, other = by._pipeline.text_encoder, by._pipeline.text_encoder_2
+    with calls_of(text) as first, calls_of(other) as second:
+        for of, then, wanted in pairs:
+            given = by.generate(of, then, lambda: False, encoded=encoded)
+            assert given is not None
+            assert apart(given, wanted) == 0
+    assert not first
+    assert not second
