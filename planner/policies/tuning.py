@@ -20,6 +20,7 @@ class Sweep(NamedTuple):
 
 # From a plan below the mean demand to one for bursts of seven times the calm (Twitter's, SOURCES.md 4).
 OVERPROVISION: Final = Sweep("overprovision", (0.7, 0.8, 0.9, 1.05, 1.3, 1.8, 3.0, 6.0))
+OF_MEAN: Final = Sweep("overprovision", (0.7, 0.8, 0.9, 1.0, 1.3, 1.8, 3.0, 6.0))  # its margins are in the model
 OF_PEAK: Final = Sweep("overprovision", (0.5, 0.6, 0.7, 0.8, 0.9, 1.05, 1.2, 1.4))  # no demand is above `peak_rps`
 BATCH_TIME: Final = Sweep("objective", (0.1, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0))  # share of the SLO
 HEAVY_SHARE: Final = Sweep("heavy_share", (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0))
@@ -32,7 +33,7 @@ TUNING: Final[dict[str, Sweep]] = {
     "diffserve": OVERPROVISION,
     "diffserve-static": OF_PEAK,  # with `peak_rps`, the trace's
     "hadis": OVERPROVISION,
-    "joint": OVERPROVISION,
+    "joint": OF_MEAN,
     "nirvana": FLOORS,
     "pac": OVERPROVISION,
     "proteus": OVERPROVISION,

@@ -16,7 +16,6 @@ from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
-from streams.kafka.consumer import TopicTailer
 
 from agents.commands.plan import plan as plan_command
 from planner.catalog.entries import reuse_step, variant_of
@@ -27,6 +26,7 @@ from schemas.record import Incoming
 from schemas.topics import FLEET, jobs_topic
 from streams.clock import now_ms
 from streams.codec.avro import decode, encode
+from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.topics import create_topics
 from streams.operator.explain import steps_of
 from streams.settings import Settings, load
@@ -47,7 +47,7 @@ SURGE = 12.0  # more than they do from step 6
 STEPS = 8
 OFTENER = """
 import functools
-from planner.reuse import breaker, worker
+from planner.reuse.lookups import breaker, worker
 worker.Breaker = functools.partial(breaker.Breaker, breaker.BreakerRule(probe_ms=400))
 """
 # One prompt of each pair of classes: light or heavy of models, heavy~k4, heavy~k2 or heavy of reuse

@@ -139,7 +139,7 @@ def swept(policy: str, peak: float) -> list[Setting]:
 
 def _swept(policy: str, peak: float) -> list[Parameters]:
     own: Mapping[str, tuple[str, Sequence[float | None]]] = {
-        JOINT: ("indifference", (None, 0.0)),
+        JOINT: ("away", (None, 0.25)),
         DIFFSERVE: ("queue_factor", (None, 1.0)),
         HADIS: ("queue_safety", (None, 0.6)),
         PROTEUS: ("batch", (None, 1.0)),
