@@ -18,6 +18,8 @@ import statistics
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from replay.reports.intervals import reach
+
 LEVEL: Final = 0.97
 FID_MARGIN: Final = 0.05
 FACTS_MARGIN: Final = 0.003
@@ -46,12 +48,13 @@ def paired(first: Sequence[float], second: Sequence[float]) -> PairedDifference:
     mean, n = statistics.fmean(apart), len(apart)
     if n == 1:
         return PairedDifference(mean, -math.inf, math.inf, 1.0, n)
-    error = statistics.stdev(apart) / math.sqrt(n)
+    deviation = statistics.stdev(apart)
+    error = deviation / math.sqrt(n)
     if error <= 1e-12 * max(1.0, abs(mean)):
         return PairedDifference(mean, mean, mean, 1.0 if mean == 0 else 0.0, n)
     from scipy.stats import t
 
-    half = float(t.ppf((1 + LEVEL) / 2, n - 1)) * error
+    half = reach(n, LEVEL) * deviation
     return PairedDifference(mean, mean - half, mean + half, 2 * float(t.sf(abs(mean) / error, n - 1)), n)
 
 

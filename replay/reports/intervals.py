@@ -11,11 +11,11 @@ DECIMALS = 6
 
 
 @lru_cache(maxsize=1024)
-def reach(runs: int) -> float:
+def reach(runs: int, confidence: float = CONFIDENCE) -> float:
     """Half the width of the mean's interval, in standard deviations of so many runs (>= 2), by Student's t."""
     from scipy.stats import t
 
-    return float(t.ppf((1 + CONFIDENCE) / 2, runs - 1)) / math.sqrt(runs)
+    return float(t.ppf((1 + confidence) / 2, runs - 1)) / math.sqrt(runs)
 
 
 def interval(values: Sequence[float]) -> list[float]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from planner.catalog.entries import Variant
+from planner.catalog.entries import Variant, reuse_step, variant_of
 from planner.catalog.options import AS_IT_IS, ResolvedOptions
 from planner.control.shedding import ORDINARY
 from planner.reuse.steps import Decision
@@ -110,8 +110,8 @@ class Job:
         An image begun from a stored latent has that of its variant from noise, changed as what the latent shows changes
         it; where no change was measured, that of its level.
         """
-        is_changed = self.change is not None and REUSE_MARK in level
-        drawn = self.draws.quality(level.partition(REUSE_MARK)[0] if is_changed else level, step)
+        is_changed = self.change is not None and reuse_step(level) > 0
+        drawn = self.draws.quality(variant_of(level) if is_changed else level, step)
         if drawn is None:
             return None
         return drawn[self.row] + (self.change or 0.0 if is_changed else 0.0)
