@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from planner.catalog.entries import run_ms
+from planner.policies import named
 from replay.bench.comparison import AHEAD, EVEN, UNDECIDED
 from replay.bench.frontier import tuning
 from replay.bench.frontier.cells import Figures, arguments_of, command_of
@@ -44,6 +45,7 @@ from schemas.errors import PochadeError, Unknown
 from streams.catalogs import measured
 from streams.cli import main
 from streams.settings import Settings
+from tests.builders import a_catalog, an_observation
 
 ONE, OTHER = Setting(JOINT, (("overprovision", 1.05),)), Setting(HADIS, (("overprovision", 1.05),))
 
@@ -77,6 +79,9 @@ def test_every_policy_has_the_same_budget_of_settings_and_the_defaults_are_not_a
     for policy in policies_of():
         tried = swept(policy, 40.0)
         assert len(set(tried)) == len(tried) == BUDGET, policy
+        for setting in tried:
+            planned = named(policy)(an_observation(demand_rps=2.0), a_catalog(), {}, dict(setting.parameters))
+            assert planned.routes, setting
 
 
 def test_truths_of_the_grid_are_truths_of_their_catalogs() -> None:
