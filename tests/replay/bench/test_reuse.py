@@ -72,10 +72,19 @@ def reported(catalog: str, *asked: str) -> dict[str, Any]:
     return report
 
 
+def uncut(catalog: str, *asked: str) -> dict[str, Any]:
+    """The report of a run in which the deadline cut no lookup, as it does now and then where the processor is busy."""
+    for _ in range(5):
+        report = reported(catalog, *asked)
+        if not report["misses"].get("timeout"):
+            return report
+    pytest.fail(f"the deadline cut lookups in each of 5 runs: {report['misses']}")
+
+
 def test_a_stream_is_served_looked_up_and_judged(catalog: pathlib.Path, tmp_path: pathlib.Path) -> None:
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("a red heart\na blue star at night\na red heart\n")
-    report = reported(str(catalog), "--prompts", str(prompts))
+    report = uncut(str(catalog), "--prompts", str(prompts))
     assert (report["level"], report["hit_rate"], report["exact_share"]) == ("heavy~k4", 0.33333, 0.33333)
     assert report["saved_exact_share"] == pytest.approx(0.5 / 3, abs=1e-4)
     assert report["saved_steps_share"] == 0.0
