@@ -90,6 +90,8 @@ def has_idle_half(in_flight: Sequence[float], current: int, rule: Agreement) -> 
 def can_do_with_fewer(in_flight: Sequence[float], current: int, rule: Agreement) -> bool:
     """Whether one worker fewer would have been enough in all of the last `calm` periods, and for their mean.
 
+    A third of the deviations that let workers grow is too much for that, so that few shrinks are taken back.
+
     The last worker can leave only where nothing at all was in flight.
     """
     last = in_flight[-rule.calm :]
@@ -101,4 +103,4 @@ def can_do_with_fewer(in_flight: Sequence[float], current: int, rule: Agreement)
     if rule.wanted(sum(last) / len(last)) > fewer:
         return False
     ends = range(rule.agreeing, len(last) + 1)
-    return all(grown(last[:end], fewer, rule) == fewer for end in ends)
+    return all(grown(last[:end], fewer, rule, rule.deviations / 3) == fewer for end in ends)
