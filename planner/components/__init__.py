@@ -1,0 +1,1 @@
+"""Which model components a worker holds in which tier of memory, and what is loaded ahead of its use."""

@@ -1,0 +1,96 @@
+"""What requests ask for, as the planner remembers it: how often each component, pair and combination, and of late.
+
+`ComponentDemand` is fed with every request and gives what `placement.py` is asked with. Its state is JSON values, so
+that a restarted planner goes on.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from planner.components.combinations import StaticCombination, combination, static_combinations
+from planner.components.component import Component, Kind, kind_of
+from planner.components.cooccurrence import CoOccurrence, prefetch_set, theta
+from planner.components.decay import DecayedCounts
+from planner.components.popularity import Popularity, classes
+
+HALF_LIFE_MS = 6 * 3_600_000.0  # of counts: dominant models lose most of their use within days (MLoRA 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentRequest:
+    """The components of one request, by id."""
+
+    base: str
+    adapters: Mapping[str, float] = field(default_factory=dict)  # with their weights
+    controls: tuple[str, ...] = ()
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """All components, the base first, as it defines what the others attach to (MLoRA 6.3.1)."""
+        return (self.base, *self.adapters, *self.controls)
+
+
+class ComponentDemand:
+    """Decayed counts of requests by component, pair and combination. Not thread-safe: one owner."""
+
+    def __init__(self, half_life_ms: float = HALF_LIFE_MS) -> None:
+        self._requests: DecayedCounts[str] = DecayedCounts(half_life_ms)
+        self._fused: DecayedCounts[str] = DecayedCounts(half_life_ms)
+        self._pairs = CoOccurrence(half_life_ms)
+
+    def on_request(self, request: ComponentRequest, now_ms: float) -> None:
+        """Count a request."""
+        for each in request.ids:
+            self._requests.add(each, now_ms)
+        self._pairs.on_request(request.base, request.ids[1:], now_ms)
+        if fused := combination(request.base, request.adapters):
+            self._fused.add(fused, now_ms)
+
+    def requests(self, now_ms: float) -> dict[str, float]:
+        """Return the decayed number of requests for each component."""
+        return self._requests.values(now_ms)
+
+    def rate_per_s(self, id_: str, now_ms: float) -> float:
+        """Return how often per second a component is asked for."""
+        return 1000.0 * self._requests.rate_per_ms(id_, now_ms)
+
+    def last_ms(self, id_: str) -> float | None:
+        """Return when a component was last asked for; None: never."""
+        return self._requests.last_ms(id_)
+
+    def popularity(self, now_ms: float) -> dict[str, Popularity]:
+        """Return the class of each component that was ever asked for."""
+        return classes(self.requests(now_ms))
+
+    def companions(self, base: str, now_ms: float, free_share: float, limit: int) -> tuple[str, ...]:
+        """Return what is loaded with a base (Eq. 5); `free_share` [0, 1]: of the memory that it may fill."""
+        return prefetch_set(self._pairs.counts(base, now_ms), theta(free_share), limit)
+
+    def pairs(self, base: str, now_ms: float) -> dict[str, float]:
+        """Return how often each adapter and control was asked for with a base."""
+        return self._pairs.counts(base, now_ms)
+
+    def static(
+        self, components: Mapping[str, Component], room_bytes: float, now_ms: float
+    ) -> tuple[StaticCombination, ...]:
+        """Return the combinations to keep fused in a room."""
+        return static_combinations(self._fused.values(now_ms), components, room_bytes)
+
+    def bases(self, now_ms: float) -> dict[str, float]:
+        """Return the decayed number of requests for each base: the demand of Eq. 2."""
+        return {each: count for each, count in self.requests(now_ms).items() if kind_of(each) is Kind.BASE}
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the state as JSON values, for `restore`."""
+        return {
+            "requests": self._requests.snapshot(),
+            "fused": self._fused.snapshot(),
+            "pairs": self._pairs.snapshot(),
+        }
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Replace the state by that of a snapshot. Raises KeyError for one that lacks a part."""
+        self._requests.restore(snapshot["requests"])
+        self._fused.restore(snapshot["fused"])
+        self._pairs.restore(snapshot["pairs"])

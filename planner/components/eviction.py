@@ -1,0 +1,86 @@
+"""Which component leaves a full tier: the one with the lowest score. Source: MLoRA 6.3.1, Eq. 10.
+
+    E(c) = P_reuse T_load alpha_type / (M_size (1 + beta age))
+
+The paper calls E an eviction score, but its factors protect what is dear to reload and likely to be used: the lowest
+leaves. It gives neither alpha_type nor beta nor P_reuse.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from planner.components.cold import HOUR_MS
+from planner.components.component import Component, Kind, base_of
+from planner.components.decay import DecayedCounts
+from schemas.errors import Unknown
+
+AGING_PER_HOUR: Final = 1.0  # beta
+TYPE_WEIGHTS: Final[Mapping[Kind, float]] = dict.fromkeys(Kind, 1.0)  # alpha_type: size and load time tell kinds apart
+
+
+class Held(NamedTuple):
+    """A component in one tier of one worker, as eviction sees it."""
+
+    component: Component
+    reload_ms: float  # to bring it back into this tier, once evicted
+    last_ms: float  # when it was last used; before all time if never
+    reuse: float  # [0, 1]: probability that it is used soon
+
+
+Score = Callable[[Held, float], float]
+"""The worth of holding a component at a time in epoch ms; the lowest leaves."""
+
+
+def utility(
+    held: Held,
+    now_ms: float,
+    aging_per_hour: float = AGING_PER_HOUR,
+    type_weights: Mapping[Kind, float] = TYPE_WEIGHTS,
+) -> float:
+    """Return Eq. 10 in ms of expected loading saved per byte held; age is the time since the last use."""
+    age_hours = max(0.0, now_ms - held.last_ms) / HOUR_MS
+    worth_ms = held.reuse * held.reload_ms * type_weights[held.component.kind]
+    return worth_ms / (held.component.bytes * (1.0 + aging_per_hour * age_hours))
+
+
+def lru(held: Held, now_ms: float) -> float:
+    """Return when a component was last used: the least recently used leaves. The baseline of MLoRA 7.1."""
+    del now_ms
+    return held.last_ms
+
+
+SCORES: Final[Mapping[str, Score]] = {"lru": lru, "utility": utility}
+
+
+def score_named(name: str) -> Score:
+    """Return the score of a name. Raises Unknown."""
+    if name not in SCORES:
+        raise Unknown("eviction", name, SCORES)
+    return SCORES[name]
+
+
+class ReuseEstimate:
+    """P_reuse of Eq. 10 from how often a component was used lately. Not thread-safe: one owner.
+
+    A use of a fused component is one of its base: they are held and evicted as one pipeline.
+    """
+
+    def __init__(self, half_life_ms: float, horizon_ms: float) -> None:
+        self._uses: DecayedCounts[str] = DecayedCounts(half_life_ms)
+        self._horizon_ms = horizon_ms
+
+    def on_use(self, id_: str, now_ms: float) -> None:
+        """Count a use."""
+        self._uses.add(id_, now_ms)
+        if base := base_of(id_):
+            self._uses.add(base, now_ms)
+
+    def last_ms(self, id_: str) -> float:
+        """Return when a component was last used; before all time if never."""
+        last_ms = self._uses.last_ms(id_)
+        return -math.inf if last_ms is None else last_ms
+
+    def probability(self, id_: str, now_ms: float) -> float:
+        """Return the probability of a use within the horizon, if uses come independently at the recent rate."""
+        return -math.expm1(-self._uses.rate_per_ms(id_, now_ms) * self._horizon_ms)

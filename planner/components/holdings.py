@@ -1,0 +1,68 @@
+"""The one view of all workers' components: which worker holds what in which tier. Source: MLoRA 6.
+
+Heartbeats report it; whoever reads the newest heartbeat of each worker has it, so that it survives a restart.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from planner.components.component import Component, Tier
+
+LOCAL = (Tier.DEVICE, Tier.HOST, Tier.VOLUME)
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """The components of each worker by tier; a worker that is not listed holds nothing."""
+
+    by_worker: Mapping[str, Mapping[Tier, frozenset[str]]] = field(default_factory=dict)
+
+    def tier_of(self, worker: str, id_: str) -> Tier:
+        """Return the nearest tier of a worker that holds a component; remote where none does."""
+        tiers = self.by_worker.get(worker, {})
+        return next((tier for tier in LOCAL if id_ in tiers.get(tier, ())), Tier.REMOTE)
+
+    def holders(self, id_: str, at_least: Tier = Tier.DEVICE) -> list[str]:
+        """Return the workers that hold a component in a tier or nearer, by name."""
+        return sorted(worker for worker in self.by_worker if self.tier_of(worker, id_) >= at_least)
+
+    def missing_ms(self, worker: str, ids: Iterable[str], components: Mapping[str, Component]) -> float:
+        """Return the time in ms for a worker to load, one after the other, what it lacks on the device.
+
+        Raises KeyError for a component that is not known, InvalidComponent for one that cannot be loaded.
+        """
+        return sum(components[each].load_from(self.tier_of(worker, each)) for each in ids)
+
+    def with_pending(self, worker: str, ids: Iterable[str]) -> "Holdings":
+        """Return the view once a worker has loaded the components of jobs that it was sent and has not begun.
+
+        Nothing is taken to be evicted for them.
+        """
+        tiers = self.by_worker.get(worker, {})
+        device = tiers.get(Tier.DEVICE, frozenset()) | frozenset(ids)
+        return Holdings({**self.by_worker, worker: {**tiers, Tier.DEVICE: device}})
+
+    def replicas(self, at_least: Tier = Tier.DEVICE) -> dict[str, int]:
+        """Return the number of workers that hold each component in a tier or nearer, by id."""
+        counts: dict[str, int] = {}
+        for tiers in self.by_worker.values():
+            for each in frozenset().union(*(ids for tier, ids in tiers.items() if tier >= at_least)):
+                counts[each] = counts.get(each, 0) + 1
+        return dict(sorted(counts.items()))
+
+    def to_values(self) -> dict[str, dict[str, list[str]]]:
+        """Return the view as JSON values: worker -> tier -> ids."""
+        return {
+            worker: {tier.label: sorted(tiers[tier]) for tier in LOCAL if tiers.get(tier)}
+            for worker, tiers in sorted(self.by_worker.items())
+        }
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Mapping[str, Iterable[str]]]) -> "Holdings":
+        """Read the view from JSON values. Raises KeyError for a tier that is not known."""
+        return cls(
+            {
+                worker: {Tier[label.upper()]: frozenset(ids) for label, ids in tiers.items()}
+                for worker, tiers in values.items()
+            }
+        )

@@ -1,0 +1,210 @@
+"""The components of one worker in its tiers, with budgets in bytes: what is found where, moved, and evicted.
+
+    remote  ->  volume  ->  host  ->  device
+                <---- budgets in bytes --->
+
+A component climbs tier by tier, and stays in each that it passed while there is room: it may lie in several at once.
+The device takes what a request needs, whatever leaves for it; volume and host let a newcomer in only where it is worth
+more than each that would leave, and a component that is larger than a tier passes through it. Source: MLoRA 6.1.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from planner.components.component import Component, InvalidComponent, Tier, base_of, total_bytes
+from planner.components.eviction import Held, ReuseEstimate, Score, utility
+
+LOCAL = (Tier.VOLUME, Tier.HOST, Tier.DEVICE)
+
+
+class DoesNotFit(InvalidComponent):
+    """A request needs more of the device than a worker has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budgets:
+    """Bytes that components may fill in each tier of one worker."""
+
+    volume: int
+    host: int
+    device: int
+
+    def of(self, tier: Tier) -> int:
+        """Return the budget of a local tier in bytes."""
+        return {Tier.VOLUME: self.volume, Tier.HOST: self.host, Tier.DEVICE: self.device}[tier]
+
+
+@dataclass(slots=True)
+class Use:
+    """What one request, or one prefetch, did to the tiers."""
+
+    found: dict[str, Tier] = field(default_factory=dict)  # the nearest tier that held each component
+    load_ms: dict[str, float] = field(default_factory=dict)  # of each that had to be loaded
+    moved_bytes: Counter[Tier] = field(default_factory=Counter)  # by the tier that they were moved into
+    evicted: list[tuple[str, Tier]] = field(default_factory=list)
+
+    @property
+    def serial_ms(self) -> float:
+        """Time to load one component after the other."""
+        return sum(self.load_ms.values())
+
+    @property
+    def overlapped_ms(self) -> float:
+        """Time to load all at once, each as fast as alone: the best that asymmetric loading (MLoRA 6.3.1) can reach."""
+        return max(self.load_ms.values(), default=0.0)
+
+
+class WorkerTiers:
+    """The tiers of one worker. Not thread-safe: one owner; times are arguments in epoch ms.
+
+    `pinned` components leave only when nothing else can: `Plan.residency` says which. Counters are of the whole life.
+    """
+
+    def __init__(
+        self,
+        components: Mapping[str, Component],
+        budgets: Budgets,
+        reuse: ReuseEstimate,
+        score: Score = utility,
+    ) -> None:
+        self.hits: Counter[Tier] = Counter()  # requested components by the nearest tier that held them
+        self.moved_bytes: Counter[Tier] = Counter()  # by the tier that they were moved into
+        self.loads = 0  # components that a request had to wait for
+        self.pinned: frozenset[tuple[str, Tier]] = frozenset()
+        self._components = components
+        self._budgets = budgets
+        self._reuse = reuse
+        self._score = score
+        self._held: dict[Tier, dict[str, None]] = {tier: {} for tier in LOCAL}
+        self._bytes: Counter[Tier] = Counter()
+
+    def held(self, tier: Tier) -> frozenset[str]:
+        """Return the components in a tier."""
+        return frozenset(self._held[tier])
+
+    def bytes_held(self, tier: Tier) -> int:
+        """Return the bytes that components fill in a tier: at most its budget."""
+        return self._bytes[tier]
+
+    def tier_of(self, id_: str) -> Tier:
+        """Return the nearest tier that holds a component; remote where none does."""
+        return next((tier for tier in reversed(LOCAL) if id_ in self._held[tier]), Tier.REMOTE)
+
+    def use(self, ids: Sequence[str], now_ms: float) -> Use:
+        """Bring all components of a request to the device, and count hits and loads.
+
+        Raises:
+            DoesNotFit: they are together larger than the device's budget; nothing has changed.
+            InvalidComponent: a component cannot be loaded from where it is (a fused one that is held nowhere: use its
+                parts, then `add_fused`); nothing has changed.
+            KeyError: a component is not known; nothing has changed.
+        """
+        needed = dict.fromkeys(ids)
+        self._require_room(needed)
+        use = Use({each: self.tier_of(each) for each in needed})
+        costs = {each: self._components[each].load_from(use.found[each]) for each in needed}
+        use.load_ms = {each: costs[each] for each in needed if use.found[each] is not Tier.DEVICE}
+        for each in needed:
+            self._reuse.on_use(each, now_ms)
+        for each in needed:
+            self._raise(each, Tier.DEVICE, use, now_ms, needed)
+        self.hits.update(use.found.values())
+        self.loads += len(use.load_ms)
+        return use
+
+    def prefetch(self, id_: str, tier: Tier, now_ms: float) -> Use:
+        """Bring a component to a tier ahead of its use, where it is worth more than what would leave, or is pinned.
+
+        It counts bytes, but no hit and no load, as nobody waits. Raises InvalidComponent, KeyError.
+        """
+        found = self.tier_of(id_)
+        use = Use({id_: found})
+        if found < tier:
+            above_ms = self._components[id_].load_from(tier)
+            use.load_ms[id_] = self._components[id_].load_from(found) - above_ms
+            self._raise(id_, tier, use, now_ms, None)
+        return use
+
+    def add_fused(self, id_: str, now_ms: float, keep: Iterable[str] = ()) -> Use:
+        """Put a component on the device that was fused there from its parts; `keep` may not leave for it.
+
+        It may be larger than what is left beside `keep`: then it is not held. Raises KeyError.
+        """
+        use = Use({id_: self.tier_of(id_)})
+        needed = dict.fromkeys([*keep, id_])
+        if total_bytes(needed, self._components) <= self._budgets.device:
+            self._reuse.on_use(id_, now_ms)
+            self._admit(id_, Tier.DEVICE, use, now_ms, needed)
+        return use
+
+    def evict(self, id_: str, tier: Tier) -> list[str]:
+        """Evict a component from a tier, and what was fused from it there; return what left, the dependants first."""
+        return self._evict(id_, tier, {})
+
+    def _evict(self, id_: str, tier: Tier, keep: Mapping[str, None]) -> list[str]:
+        """Evict a component and its dependants but for those that are in use."""
+        if id_ not in self._held[tier]:
+            return []
+        leaving = [*(each for each in self._held[tier] if base_of(each) == id_ and each not in keep), id_]
+        for each in leaving:
+            del self._held[tier][each]
+            self._bytes[tier] -= self._components[each].bytes
+        return leaving
+
+    def _require_room(self, needed: Mapping[str, None]) -> None:
+        wanted = total_bytes(needed, self._components)
+        if wanted > self._budgets.device:
+            raise DoesNotFit(
+                f"components {', '.join(needed)} must fit the device together: {wanted} bytes, "
+                f"budget {self._budgets.device}; raise the budget or ask for fewer"
+            )
+
+    def _raise(self, id_: str, target: Tier, use: Use, now_ms: float, needed: Mapping[str, None] | None) -> None:
+        """Move a component up from the nearest tier that holds it."""
+        for tier in LOCAL:
+            if use.found[id_] < tier <= target:
+                use.moved_bytes[tier] += self._components[id_].bytes
+                self.moved_bytes[tier] += self._components[id_].bytes
+                self._admit(id_, tier, use, now_ms, needed if tier is Tier.DEVICE else None)
+
+    def _admit(self, id_: str, tier: Tier, use: Use, now_ms: float, needed: Mapping[str, None] | None) -> None:
+        """Hold a component in a tier: at any cost but that of `needed` where given, else only where it is worth it."""
+        if id_ in self._held[tier]:
+            return
+        size = self._components[id_].bytes
+        if size > self._budgets.of(tier):
+            return
+        victims = self._victims(
+            tier, size - (self._budgets.of(tier) - self._bytes[tier]), now_ms, needed or {id_: None}
+        )
+        if victims is None:
+            return
+        if needed is None and any(self._rank(each, tier, now_ms) >= self._rank(id_, tier, now_ms) for each in victims):
+            return
+        for victim in victims:
+            use.evicted += [(each, tier) for each in self._evict(victim, tier, needed or {})]
+        self._held[tier][id_] = None
+        self._bytes[tier] += size
+
+    def _victims(self, tier: Tier, excess: float, now_ms: float, keep: Mapping[str, None]) -> list[str] | None:
+        """What leaves so that `excess` bytes become free, the lowest score first; None: that is not possible."""
+        if excess <= 0:
+            return []
+        victims: list[str] = []
+        leaving = [each for each in self._held[tier] if each not in keep]
+        for each in sorted(leaving, key=lambda each: (*self._rank(each, tier, now_ms), each)):
+            victims.append(each)
+            excess -= self._components[each].bytes
+            if excess <= 0:
+                return victims
+        return None
+
+    def _rank(self, id_: str, tier: Tier, now_ms: float) -> tuple[bool, float]:
+        """The worth of a component in a tier; a pinned one's is above all others'."""
+        component = self._components[id_]
+        below = next((t for t in reversed(LOCAL) if t < tier and id_ in self._held[t]), Tier.REMOTE)
+        can_reload = any(t <= below for t in component.load_ms)
+        reload_ms = component.load_from(below) - component.load_from(tier) if can_reload else component.load_from(tier)
+        held = Held(component, reload_ms, self._reuse.last_ms(id_), self._reuse.probability(id_, now_ms))
+        return (id_, tier) in self.pinned, self._score(held, now_ms)

@@ -1,0 +1,1 @@
+"""How many workers each variant wants, and which workers are taken for it."""

@@ -1,0 +1,85 @@
+"""Which worker gets a job that needs components: the one that ends it first, its missing components loaded.
+
+    cost = queued work + load time of the components that it lacks then + run time                                ms
+
+Source: MLoRA 6 and 7.2: a router that is "cost-aware", considers "both queue state and cache locality", and minimises
+"end-to-end latency rather than merely balancing computational load"; it gives no formula. `dispatch.py` chooses among
+workers that all have loaded what a job needs, and looks at few of them; this module looks at each.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from planner.serving.dispatch.dispatch import SALT
+from schemas.errors import Unknown
+from schemas.ids import draw
+
+
+class Option(NamedTuple):
+    """A worker that may get a job."""
+
+    queued_ms: float  # until it has done all that it has; 0: it is idle
+    load_ms: float  # then, to load the components of the job that it lacks; what its queued jobs load counts as loaded
+    run_ms: float  # then, to generate the image
+
+    @property
+    def cost_ms(self) -> float:
+        """Time until the job is done there."""
+        return self.queued_ms + self.load_ms + self.run_ms
+
+
+def pick(kind: str, options: Sequence[Option], request_id: str, sent_before: int) -> int | None:
+    """Return the place in `options` of the worker for a job; None: there is none, or (pull) none is idle.
+
+    `sent_before`: the sender's jobs to this variant so far. Equal arguments choose equally: ties are drawn by the
+    request's own random number. Raises Unknown for a kind that is not in KINDS.
+    """
+    rule = KINDS.get(kind)
+    if rule is None:
+        raise Unknown("dispatch", kind, KINDS)
+    return rule(options, request_id, sent_before) if options else None
+
+
+def _least_cost(options: Sequence[Option], request_id: str, sent_before: int) -> int | None:
+    del sent_before
+    return _least(range(len(options)), lambda place: options[place].cost_ms, request_id)
+
+
+def _round_robin(options: Sequence[Option], request_id: str, sent_before: int) -> int | None:
+    """The workers in turn, whatever they have to do. The baseline of MLoRA 7.1 and of OctoAI's push routing."""
+    del request_id
+    return sent_before % len(options)
+
+
+def _random(options: Sequence[Option], request_id: str, sent_before: int) -> int | None:
+    """Any worker, whatever it has to do. The other baseline of OctoAI's push routing."""
+    del sent_before
+    return int(draw(request_id, SALT) * len(options))
+
+
+def _pull(options: Sequence[Option], request_id: str, sent_before: int) -> int | None:
+    """Of the idle workers the one that lacks least; where none is idle, the job waits in the one queue.
+
+    Source: OctoAI, "Pull-based Routing", whose workers take the first request of the queue whenever they are idle, and
+    its plan of "cache-aware routing".
+    """
+    del sent_before
+    idle = [place for place, option in enumerate(options) if option.queued_ms <= 0]
+    return _least(idle, lambda place: options[place].load_ms, request_id)
+
+
+def _least(places: Sequence[int], cost: Callable[[int], float], request_id: str) -> int | None:
+    if not places:
+        return None
+    costs = [cost(place) for place in places]
+    least = min(costs)
+    tied = [place for place, each in zip(places, costs, strict=True) if each == least]
+    return tied[int(draw(request_id, SALT) * len(tied))] if len(tied) > 1 else tied[0]
+
+
+KINDS: Final[Mapping[str, Callable[[Sequence[Option], str, int], int | None]]] = {
+    "least-cost": _least_cost,
+    "pull": _pull,
+    "random": _random,
+    "round-robin": _round_robin,
+}

@@ -1,0 +1,84 @@
+"""Dispatch by cost: a worker that holds what a job needs is worth waiting for, as long as loading takes longer."""
+
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.components.component import Component, Tier
+from planner.components.eviction import ReuseEstimate, lru
+from planner.components.tiers import Budgets, WorkerTiers
+from planner.serving.dispatch.least_cost import KINDS, Option, pick
+from schemas.errors import Unknown
+
+OPTIONS = st.lists(
+    st.builds(Option, st.sampled_from([0.0, 5.0, 9.0]), st.sampled_from([0.0, 4.0]), st.just(1.0)),
+    min_size=1,
+    max_size=8,
+)
+
+
+def test_a_job_waits_for_the_worker_that_holds_its_base_while_loading_takes_longer() -> None:
+    cold_idle, warm_busy = Option(0, 22_000, 4_000), Option(20_000, 0, 4_000)
+    assert pick("least-cost", [cold_idle, warm_busy], "r", 0) == 1
+    assert pick("least-cost", [cold_idle, warm_busy._replace(queued_ms=23_000)], "r", 0) == 0
+
+
+@given(OPTIONS, st.text(), st.integers(0, 99), st.sampled_from(sorted(KINDS)))
+def test_each_kind_keeps_its_rule_and_decides_equally_when_asked_again(
+    options: list[Option], request_id: str, sent: int, kind: str
+) -> None:
+    place = pick(kind, options, request_id, sent)
+    assert place == pick(kind, options, request_id, sent)
+    if kind == "least-cost":
+        assert place is not None
+        assert options[place].cost_ms == min(option.cost_ms for option in options)
+    if kind == "round-robin":
+        assert place == sent % len(options)
+    if kind == "pull":
+        idle = [option for option in options if option.queued_ms == 0]
+        assert (place is None) == (not idle)
+        assert place is None or options[place] == min(idle, key=lambda option: option.load_ms)
+
+
+def test_ties_and_random_spread_over_the_workers() -> None:
+    options = [Option(0, 0, 1)] * 4
+    for kind in ("least-cost", "pull", "random"):
+        counts = Counter(pick(kind, options, f"r{n}", 0) for n in range(400))
+        assert set(counts) == {0, 1, 2, 3}
+        assert max(counts.values()) < 150
+
+
+def test_nobody_gets_a_job_where_there_is_no_worker_and_an_unknown_kind_lists_the_known() -> None:
+    assert pick("least-cost", [], "r", 0) is None
+    with pytest.raises(Unknown, match="least-cost, pull, random, round-robin"):
+        pick("cheapest", [], "r", 0)
+
+
+@pytest.mark.parametrize("busy", [0.4, 0.8])
+def test_on_a_skewed_trace_least_cost_loads_less_than_half_as_many_bases_as_round_robin(busy: float) -> None:
+    loads = {kind: _base_loads(kind, busy) for kind in ("least-cost", "round-robin")}
+    assert loads["least-cost"] < loads["round-robin"] / 2
+
+
+def _base_loads(kind: str, busy: float) -> int:
+    """Loads of bases over 3,000 requests for 40 Zipf-popular bases on 8 workers that hold two each."""
+    bases = [f"base:{n}" for n in range(40)]
+    components = {each: Component(id=each, bytes=1, load_ms={Tier.REMOTE: 20.0}) for each in bases}
+    budgets = Budgets(volume=0, host=0, device=2)
+    workers = [WorkerTiers(components, budgets, ReuseEstimate(1000.0, 1000.0), lru) for _ in range(8)]
+    free_ms, dice, now_ms = [0.0] * 8, random.Random(1), 0.0
+    for n in range(3000):
+        now_ms += dice.expovariate(busy * 8 / 15.0)
+        base = dice.choices(bases, [1 / (rank + 1) ** 1.3 for rank in range(40)])[0]
+        options = [
+            Option(max(0.0, at - now_ms), components[base].load_from(worker.tier_of(base)), 10.0)
+            for at, worker in zip(free_ms, workers, strict=True)
+        ]
+        place = pick(kind, options, f"r{n}", n)
+        assert place is not None
+        workers[place].use([base], now_ms)
+        free_ms[place] = now_ms + options[place].cost_ms
+    return sum(worker.loads for worker in workers)
