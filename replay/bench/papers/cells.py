@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from planner.catalog.affinity import with_affinity
 from planner.catalog.model import Catalog
+from planner.catalog.papers.affinity import with_affinity
 from planner.catalog.reuse import Neighbours, ReuseProfile
 from replay.bench.papers.names import JOINT, STEADY
 from replay.simulation import session
