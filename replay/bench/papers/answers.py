@@ -1,13 +1,10 @@
-"""What a question is answered with: a verdict in a line, and tables.
-
-What was run, and what differs from the paper and why, stands in the template of the question's name.
-"""
+"""What questions are asked with, and how their figures are averaged and written."""
 
 import dataclasses
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from replay.bench.papers.cells import Cell, Found, setup_of
 from replay.bench.papers.crew import Run
@@ -22,20 +19,6 @@ class Table:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """Of one question."""
-
-    name: str
-    title: str
-    verdict: str
-    tables: tuple[Table, ...]
-    numbers: Mapping[str, float | bool | None]  # that the verdict rests on
-    facts: Mapping[str, str] = field(
-        default_factory=dict
-    )  # of the setup and of the tables, that the page's prose states
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,8 @@ import numpy as np
 
 from planner.policies import POLICIES
 from replay.bench.comparison import FID_MARGIN, in_words
-from replay.bench.papers.answers import Answer, Asking, Mean, Table, bound_fid, number, over_seeds, percent
+from replay.bench.papers.answer import Answer
+from replay.bench.papers.answers import Asking, Mean, Table, bound_fid, number, over_seeds, percent
 from replay.bench.papers.arrivals import PAPERS
 from replay.bench.papers.cells import Cell, catalog_of
 from replay.bench.papers.frontier import LEVELS, Compared, Setting, best_at, cells, compared, decided, settings

@@ -6,7 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from replay.bench.papers import questions
-from replay.bench.papers.answers import Answer, Asking, Table
+from replay.bench.papers.answer import Answer
+from replay.bench.papers.answers import Asking, Table
 from replay.commands.bench import bench
 from streams.settings import Settings
 
