@@ -19,7 +19,7 @@ from replay.bench.papers.experiments.experiment import Check, Experiment, Fact, 
 from replay.bench.papers.experiments.suspects import BESIDE, FREE_LOADS, RANDOM_PUSH, TREND
 from replay.bench.papers.names import ARGUS, HEAVY, LIGHT, NIRVANA, PAC, PROTEUS, SOMMELIER
 from replay.simulation.setup import Outage
-from replay.traces.outages import STORES
+from replay.traces.outages import VECTOR_STORE
 
 PAPER: Final = "ARGUS"
 CATALOG, BEST = "argus-a100", 20.9  # and SDXL's PickScore (Fig. 10)
@@ -89,9 +89,9 @@ def lost_workers(cell: Cell) -> Cell:
     return dataclasses.replace(cell, outages=_outages(setup_of(cell).worker_ids()[:LOST]))
 
 
-def lost_stores(cell: Cell) -> Cell:
-    """Return the cell in which both stores are away for 40 minutes."""
-    return dataclasses.replace(cell, outages=_outages(list(STORES)))
+def lost_cache(cell: Cell) -> Cell:
+    """Return the cell in which no stored image is found for 40 minutes; new ones can still be handed out."""
+    return dataclasses.replace(cell, outages=_outages([VECTOR_STORE]))
 
 
 def _outages(names: list[str]) -> tuple[Outage, ...]:
@@ -108,7 +108,7 @@ def lost_cells(is_quick: bool) -> dict[str, Cell]:
 def cut_cells(is_quick: bool) -> dict[str, Cell]:
     """Return the cells of Fig. 20b: with the switch of strategies, and without."""
     loads = (MODERATE,) if is_quick else (MODERATE, HIGH)
-    own = {f"{load}": lost_stores(dataclasses.replace(SYSTEMS[CACHED], trace=f"steady-{load}")) for load in loads}
+    own = {f"{load}": lost_cache(dataclasses.replace(SYSTEMS[CACHED], trace=f"steady-{load}")) for load in loads}
     return {
         f"{load}/{name}": with_parameters(cell, {"switch": switch})
         for load, cell in own.items()
@@ -236,7 +236,7 @@ def _cut(runs: Runs) -> Iterator[Check]:
         yield Claim(f"at {load} a minute the switch spares violations", said, switch, none, VIOLATIONS)
     before, gone, after = _parts(runs[f"{loads[-1]}/switch"])
     told = f"{percent(before)}, {percent(gone)}, {percent(after)} late before, meanwhile, after"
-    yield Fact("performance comes back with the smaller models, and with the stores", "gets back (5.6)", told,
+    yield Fact("performance comes back with the smaller models, and with the cache", "gets back (5.6)", told,
                gone < 0.5 and after <= before + 0.05)  # fmt: skip
 
 
@@ -402,7 +402,7 @@ EXPERIMENTS: Final = (
                cells=misread_cells, checks=_misread, suspects=(FREE_LOADS,)),
     Experiment(paper=PAPER, where="Fig. 20a", about="half of the workers lost", cells=lost_cells,
                checks=lambda runs: list(_lost(runs)), suspects=(TREND, RANDOM_PUSH)),
-    Experiment(paper=PAPER, where="Fig. 20b", about="both stores lost, with and without the switch", cells=cut_cells,
+    Experiment(paper=PAPER, where="Fig. 20b", about="the cache lost, with and without the switch", cells=cut_cells,
                checks=lambda runs: list(_cut(runs)), suspects=(TREND, BESIDE)),
     Experiment(paper=PAPER, where="5.7", about="moves and utilisation", cells=moved_cells, checks=_moved,
                suspects=(BESIDE, TREND)),

@@ -1,10 +1,12 @@
 """One run of a question, and several in processes of their own."""
 
 import dataclasses
+import pathlib
 
 import pytest
 
 from planner.policies import POLICIES
+from replay.bench.frontier.grid import GridCell
 from replay.bench.papers.cells import AFFINITY, REUSE, Cell, catalog_of, run, setup_of, with_parameters
 from replay.bench.papers.crew import Crew
 from replay.bench.papers.names import ARGUS, DIFFSERVE, JOINT, LIGHT, STEADY
@@ -111,3 +113,21 @@ def test_a_cell_carries_what_experiments_switch_to_the_simulation() -> None:
     assert (setup.forecast, setup.timing.residency.models) == ("trend", 2)
     assert setup.variation.run_cv["sdxl"] == {1: 0.5}
     assert setup_of(cell).variation.run_cv == {}
+
+
+def test_cells_of_the_frontier_s_grid_are_taken_from_its_folder_where_they_are(tmp_path: pathlib.Path) -> None:
+    cells = [
+        GridCell(
+            catalog="diffserve-sdturbo", trace="azure-1to8", truth="catalog", policy=LIGHT, parameters=(), seed=seed
+        )
+        for seed in (0, 1)
+    ]
+    told: list[tuple[int, int]] = []
+    with Crew(1, None, 40, lambda asked, done: told.append((asked, done)), grid=tmp_path) as crew:
+        first = crew.grid(cells)
+        assert crew.runs == 2
+        assert crew.cpu_s == sum(figures["cpu_s"] for figures in first)
+    with Crew(1, None, 40, lambda *_: None, grid=tmp_path) as crew:
+        assert crew.grid(cells) == first
+        assert crew.runs == 0
+    assert told[-1] == (2, 2)

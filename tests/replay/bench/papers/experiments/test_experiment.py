@@ -34,7 +34,7 @@ from replay.bench.papers.experiments.experiment import (
 from replay.bench.papers.experiments.suspects import changed
 from replay.bench.papers.names import DIFFSERVE, PROTEUS
 from replay.traces import Trace
-from tests.replay.bench.papers.found import alike, found
+from tests.replay.bench.papers.found import alike, found, graded
 
 OURS = Cell(catalog="diffserve-sdturbo", trace="azure-1to8", policy=DIFFSERVE, slo_s=5)
 OTHER = dataclasses.replace(OURS, policy=PROTEUS)
@@ -46,7 +46,7 @@ def trace(name: str, redraw: int | None = None) -> Trace:
 
 
 def asking(of: Callable[[Cell], Found], scale: Scale = FEW) -> Asking:
-    return Asking(run=alike(of), trace=trace, scale=scale)
+    return Asking(run=alike(of), grid=graded(), trace=trace, scale=scale)
 
 
 def result(standing: str) -> Result:
