@@ -18,6 +18,7 @@ from replay.bench.papers.answers import Asking, Table, bound_fids, number, over_
 from replay.bench.papers.arrivals import HELD_OUT, PAPERS
 from replay.bench.papers.cells import Cell, catalog_of
 from replay.bench.papers.names import HADIS, JOINT
+from replay.bench.papers.parts import tables as tables_of_parts
 
 RUN: Final = "quality_run"
 TRUTH: Final = TRUTHS[0]
@@ -51,7 +52,7 @@ def ask(asking: Asking) -> Answer:
         name=__name__.rpartition(".")[2],
         title="joint: is it ahead of every other policy, and how near to what is possible?",
         verdict=_verdict(main, counts, is_met=is_met, is_near=is_near),
-        tables=(_summary(rows), _table(main), _bound_table(bounds)),
+        tables=(_summary(rows), _table(main), _bound_table(bounds), *tables_of_parts(asking)),
         numbers={
             "comparisons": len(main),
             "ahead_beyond_chance": counts[AHEAD],
