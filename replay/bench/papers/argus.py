@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from planner.catalog.entries import run_ms
+from replay.bench.papers.affinities import sweep
 from replay.bench.papers.answer import Answer
 from replay.bench.papers.answers import Asking, Mean, Table, number, over_seeds, percent
 from replay.bench.papers.cells import Cell, catalog_of
@@ -36,6 +37,7 @@ PAPER = {  # violations, relative quality; Twitter and bursts: 5.2, Fig. 16
 def ask(asking: Asking) -> Answer:
     """The paper's experiments; all systems on two traces and a ramp; workers lost, the cache lost, at three loads."""
     outcomes = settle(EXPERIMENTS, asking)
+    swept = sweep(asking)
     runs = over_seeds(asking.run, _cells(asking), asking.scale.few)
     twitter = {name: runs[f"{TRACES[0]}/{name}"] for name in SYSTEMS if f"{TRACES[0]}/{name}" in runs}
     ours, heavy = twitter[CACHED].violations, twitter[HEAVY].violations
@@ -46,9 +48,11 @@ def ask(asking: Asking) -> Answer:
         verdict=f"{in_a_word(outcomes)}: {counted(outcomes)}. "
         f"At our scale, on Twitter's shape, it has {percent(ours)} violations with reuse and "
         f"{percent(twitter[ARGUS].violations)} with models alone (paper: < 5 %) against {percent(heavy)} of all on "
-        f"SDXL (25 %) and {percent(twitter[PROTEUS].violations)} of Proteus (25 to 30 %).{_saturates(at)}",
+        f"SDXL (25 %) and {percent(twitter[PROTEUS].violations)} of Proteus (25 to 30 %).{_saturates(at)} "
+        f"Over a sweep, {swept.words()}.",
         tables=(
             *tables_of(outcomes),
+            swept.table,
             *(_compared(runs, trace) for trace in TRACES),
             _ramp(runs, at),
             *_lost(runs),
