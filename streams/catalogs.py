@@ -16,9 +16,9 @@ import numpy as np
 from planner.catalog.entries import WORKER_ENGINES
 from planner.catalog.evidence import with_profile
 from planner.catalog.model import Catalog
+from planner.catalog.papers.published import with_published
 from planner.catalog.profile import Profile
 from planner.catalog.prompt_table import PromptTable, prompt_table
-from planner.catalog.published import with_published
 from schemas.errors import PochadeError, Unknown
 from streams.parsing import catalog as catalog_text
 from streams.parsing import profile as profile_text

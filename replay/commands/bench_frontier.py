@@ -15,7 +15,9 @@ from streams.commands.options import output_option
 if TYPE_CHECKING:  # loaded when the bench runs
     from replay.bench.frontier.grid import GridCell
     from replay.bench.frontier.plan import Part
+    from replay.bench.frontier.repeated import Repeated
     from replay.bench.frontier.run import TraceFiles
+    from replay.bench.frontier.tables import Row
 
 F = TypeVar("F", bound="Callable[..., Any]")
 FOLDER = click.Path(exists=True, file_okay=False, path_type=pathlib.Path)
@@ -82,6 +84,13 @@ def _several(name: str, help: str) -> "Callable[[F], F]":
 @click.option(
     "--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="Number of processes that simulate."
 )
+@click.option(
+    "--against",
+    "other",
+    type=FOLDER,
+    help="Folder --out of another run with other seeds: print the share of comparisons whose sign is the same in both, "
+    "and those that turned beyond chance; exit status 1 where too few are kept or one turned.",
+)
 @click.option("--page", type=FILE, help="Markdown file to write the comparisons to.")
 @output_option("Output format: tables, or one JSON document.", "table", "json")
 @click.pass_context
@@ -89,8 +98,8 @@ def frontier(
     context: click.Context, /, published: pathlib.Path | None, out: pathlib.Path, is_tuning: bool,
     settings: pathlib.Path | None, catalogs: tuple[str, ...], traces: tuple[str, ...], truths: tuple[str, ...],
     policies: tuple[str, ...],
-    redraws: int | None, first_seed: int, shows_commands: bool, quick: bool, jobs: int, page: pathlib.Path | None,
-    output: str,
+    redraws: int | None, first_seed: int, shows_commands: bool, quick: bool, jobs: int, other: pathlib.Path | None,
+    page: pathlib.Path | None, output: str,
 ) -> None:  # fmt: skip
     """Compare joint with the best other policy at equal violations, on a grid of catalogs, traces and truths.
 
@@ -103,6 +112,7 @@ def frontier(
       pochade bench frontier --traces FOLDER --tune
       pochade bench frontier --traces FOLDER --catalog hadis-l40s --truth catalog --page FRONTIER.md
       pochade bench frontier --commands --catalog tiny --trace azure-1to8 --policy joint
+      pochade bench frontier --traces FOLDER --seed 10 --out again --against frontier
     """
     from replay.bench.frontier.grid import REDRAWS
     from replay.bench.frontier.plan import QUICK_REDRAWS, QUICK_REQUESTS, Part
@@ -126,7 +136,29 @@ def frontier(
     else:
         cpu_hours = sum(figures["cpu_s"] for _, figures in results) / 3600
         made = {"redraws": count, "quick": quick, "cells": len(results), "cpu_hours": round(cpu_hours, 3)}
-        _show(results, output, page, made | {"command": describe_run(context)["command"]})
+        made |= {"command": describe_run(context)["command"]}
+        again = None if other is None else _repeated(results, other, files.limit, published)
+        _show(results, output, page, made, again)
+        if again is not None and not again.holds:
+            raise SystemExit(1)
+
+
+def _repeated(
+    results: "list[tuple[GridCell, dict[str, float]]]", folder: pathlib.Path, limit: int | None,
+    published: pathlib.Path | None,
+) -> "Repeated":  # fmt: skip
+    from replay.bench.frontier.repeated import other_results, repeated
+    from replay.bench.frontier.results import digest_of
+
+    others = other_results(folder, digest_of(limit, published), [cell for cell, _ in results])
+    return repeated(_rows(results), _rows(others))
+
+
+def _rows(results: "list[tuple[GridCell, dict[str, float]]]") -> "list[Row]":
+    from replay.bench.frontier.tables import compare
+    from streams.catalogs import measured
+
+    return compare(results, {catalog: measured(catalog).scale for catalog in {cell.catalog for cell, _ in results}})
 
 
 def _names(cells: "list[GridCell]") -> list[str]:
@@ -179,19 +211,20 @@ def _write_settings(results: "list[tuple[GridCell, dict[str, float]]]", out: pat
 
 
 def _show(
-    results: "list[tuple[GridCell, dict[str, float]]]", output: str, page: pathlib.Path | None, made: dict[str, Any]
-) -> None:
-    from replay.bench.frontier.tables import compare, lines_of, page_of, record, summary
-    from streams.catalogs import measured
+    results: "list[tuple[GridCell, dict[str, float]]]", output: str, page: pathlib.Path | None, made: dict[str, Any],
+    again: "Repeated | None",
+) -> None:  # fmt: skip
+    from replay.bench.frontier.repeated import in_words
+    from replay.bench.frontier.tables import lines_of, page_of, record, summary
     from streams.commands import listing
 
-    scales = {catalog: measured(catalog).scale for catalog in {cell.catalog for cell, _ in results}}
-    rows = compare(results, scales)
+    rows = _rows(results)
     if page is not None:
         page.write_text(page_of(rows, made), encoding="utf-8")
     if output == "json":
         click.echo(json.dumps(
             {"bench": "frontier", **made, "summary": summary(rows), "comparisons": record(rows)}
+            | ({"repeated": again.record()} if again is not None else {})
         ))  # fmt: skip
         return
     if made["quick"]:
@@ -199,6 +232,8 @@ def _show(
     listing.show(lines_of(rows), COLUMNS, output, COLOURS)
     click.echo("")
     listing.show(summary(rows), SUMMARY, output)
+    if again is not None:
+        click.echo("\n" + "\n".join(in_words(again)))
 
 
 @contextmanager

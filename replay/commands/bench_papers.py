@@ -60,20 +60,28 @@ class QuestionOption(NamesOption):
     "--recorded-arrivals",
     "is_recorded",
     is_flag=True,
-    help="Run all seeds on the same arrivals, instead of drawing them anew for each at the traces' rates.",
+    help="Run all seeds on the same arrivals, instead of drawing them anew for each at the traces' rates; "
+    "cells of the frontier are always redrawn.",
 )
 @click.option(
     "--hops/--no-hops",
     "has_hops",
     default=True,
-    help="Let requests take the time between processes that a live run took; without it none, as in the papers.",
+    help="Let requests take the time between processes that a live run took; without it none, as in the papers. "
+    "Cells of the frontier always have them.",
+)
+@click.option(
+    "--grid",
+    type=click.Path(file_okay=False, path_type=pathlib.Path),
+    help="Folder of `pochade bench frontier --out` whose results are taken for the question of joint, and to which "
+    "missing ones are added (default: none is kept).",
 )
 @click.option("--page", type=FILE, help="Markdown file to write the page to, instead of the terminal.")
 @output_option("Output format: a Markdown page, or one JSON document.", "page", "json")
 @click.pass_context
 def papers(
     context: click.Context, /, names: tuple[str, ...], folder: pathlib.Path | None, quick: bool, jobs: int,
-    is_recorded: bool, has_hops: bool, page: pathlib.Path | None, output: str,
+    is_recorded: bool, has_hops: bool, grid: pathlib.Path | None, page: pathlib.Path | None, output: str,
 ) -> None:  # fmt: skip
     """Repeat the papers' comparisons in simulation: a verdict with numbers, the paper's figures beside ours.
 
@@ -92,8 +100,9 @@ def papers(
 
     began_s = time.monotonic()
     limit, scale = (QUICK_REQUESTS, QUICK) if quick else (None, Scale())
-    with _bar() as on_run, Crew(jobs, folder, limit, on_run, is_recorded=is_recorded, has_hops=has_hops) as crew:
-        answers = ask(names, Asking(run=crew.run, trace=crew.trace, scale=scale))
+    own = {"is_recorded": is_recorded, "has_hops": has_hops}
+    with _bar() as on_run, Crew(jobs, folder, limit, on_run, grid=grid, **own) as crew:
+        answers = ask(names, Asking(run=crew.run, grid=crew.grid, trace=crew.trace, scale=scale))
         run_facts = {"runs": crew.runs, "cpu_minutes": f"{crew.cpu_s / 60:.1f}", "jobs": jobs}
     run_facts |= {"arrivals": "as recorded, the same for all seeds" if is_recorded else "redrawn for each seed"}
     run_facts |= {"minutes": f"{(time.monotonic() - began_s) / 60:.1f}"}

@@ -96,6 +96,14 @@ class GridCell:
         own = ",".join(f"{name}={value:g}" for name, value in self.parameters)
         return f"{self.catalog}/{self.trace}/{self.truth}/{self.policy}/{own}/{self.seed}"
 
+    @classmethod
+    def of_key(cls, key: str) -> "GridCell":
+        """Return the cell of this name; parameters have the digits that the name has."""
+        catalog, trace, truth, policy, own, seed = key.split("/")
+        given = (assignment.partition("=") for assignment in own.split(",") if assignment)
+        parameters = tuple((name, float(value)) for name, _, value in given)
+        return cls(catalog=catalog, trace=trace, truth=truth, policy=policy, parameters=parameters, seed=int(seed))
+
     @property
     def setting(self) -> Setting:
         """The policy with its parameters."""

@@ -51,12 +51,28 @@ class ResultStore:
         self._out.flush()
 
 
+def read_results(folder: pathlib.Path, digest: str) -> dict[str, Figures]:
+    """Return key -> figures of a folder, which is left as it is. Raises PochadeError: it has none, or other code's."""
+    if not (folder / STATE).is_file():
+        raise PochadeError(f"{folder} is no folder of results: give one that `pochade bench frontier --out` wrote")
+    _check_state(folder / STATE, digest)
+    return _parse((folder / RESULTS).read_bytes())[0] if (folder / RESULTS).is_file() else {}
+
+
 def _read(file: pathlib.Path) -> dict[str, Figures]:
     """key -> figures. A last line that was broken off is cut away, so that its cell runs again."""
     if not file.is_file():
         return {}
-    known, whole = {}, 0
     data = file.read_bytes()
+    known, whole = _parse(data)
+    if whole < len(data):
+        file.write_bytes(data[:whole])
+    return known
+
+
+def _parse(data: bytes) -> tuple[dict[str, Figures], int]:
+    """Return key -> figures of the whole lines, and how many bytes they are."""
+    known, whole = dict[str, Figures](), 0
     for line in data.splitlines(keepends=True):
         try:
             row = json.loads(line)
@@ -66,9 +82,7 @@ def _read(file: pathlib.Path) -> dict[str, Figures]:
         if not line.endswith(b"\n"):
             break
         whole += len(line)
-    if whole < len(data):
-        file.write_bytes(data[:whole])
-    return known
+    return known, whole
 
 
 def _check_state(file: pathlib.Path, digest: str) -> None:

@@ -1,14 +1,13 @@
-"""What a question is answered with: a verdict in a line, and tables.
-
-What was run, and what differs from the paper and why, stands in the template of the question's name.
-"""
+"""What questions are asked with, and how their figures are averaged and written."""
 
 import dataclasses
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from replay.bench.frontier.cells import Figures
+from replay.bench.frontier.grid import GridCell
 from replay.bench.papers.cells import Cell, Found, setup_of
 from replay.bench.papers.crew import Run
 from replay.simulation.session import fluid_bound
@@ -22,20 +21,6 @@ class Table:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """Of one question."""
-
-    name: str
-    title: str
-    verdict: str
-    tables: tuple[Table, ...]
-    numbers: Mapping[str, float | bool | None]  # that the verdict rests on
-    facts: Mapping[str, str] = field(
-        default_factory=dict
-    )  # of the setup and of the tables, that the page's prose states
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +40,7 @@ class Asking:
     """What a question may use."""
 
     run: Run
+    grid: Callable[[Sequence[GridCell]], list[Figures]]  # cells of `pochade bench frontier` -> their figures, in order
     trace: Callable[..., Trace]  # name, and the seed of another draw of its arrivals -> the trace
     scale: Scale
 
@@ -96,11 +82,16 @@ def over_seeds(run: Run, cells: Mapping[str, Cell], seeds: int) -> dict[str, Mea
     return {name: Mean(found[at * seeds : (at + 1) * seeds]) for at, name in enumerate(cells)}
 
 
-def bound_fid(asking: Asking, cell: Cell) -> float:
-    """Mean over the arrivals of the first seeds of the FID that no plan can beat; nan: it is not known."""
+def bound_fids(asking: Asking, cell: Cell) -> list[float]:
+    """Of the arrivals of each of the first seeds, the FID that no plan can beat; nan: it is not known."""
     arrivals = [asking.trace(cell.trace, seed).arrival_ms for seed in range(asking.scale.few)]
     bounds = [fluid_bound(setup_of(cell), each) for each in arrivals]
-    return statistics.fmean(bound["fid"] if bound else math.nan for bound in bounds)
+    return [bound["fid"] if bound else math.nan for bound in bounds]
+
+
+def bound_fid(asking: Asking, cell: Cell) -> float:
+    """Mean over the arrivals of the first seeds of the FID that no plan can beat; nan: it is not known."""
+    return statistics.fmean(bound_fids(asking, cell))
 
 
 def percent(share: float, digits: int = 1) -> str:

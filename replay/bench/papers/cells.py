@@ -1,28 +1,37 @@
 """One run of a question, and what is told of it."""
 
 import dataclasses
+import itertools
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from planner.catalog.affinity import with_affinity
+from planner.catalog.measured import Shares
 from planner.catalog.model import Catalog
+from planner.catalog.papers.affinity import FITTED, Affinity, with_affinity
 from planner.catalog.reuse import Neighbours, ReuseProfile
+from planner.control.propose import BY_POLICY
 from replay.bench.papers.names import JOINT, STEADY
 from replay.simulation import session
 from replay.simulation.draws.hop_latencies import NO_LATENCIES
+from replay.simulation.draws.run_times import ASKED, NO_VARIATION, Variation
 from replay.simulation.results.figures import figures_of
 from replay.simulation.run import Ran
-from replay.simulation.setup import Outage, Setup, Timing
+from replay.simulation.setup import Outage, Residency, Setup, Timing
 from replay.simulation.shipped_hops import shipped_hops
+from replay.simulation.truth import Truth
 from replay.traces import Trace
+from schemas.errors import Unknown
 from schemas.messages import Plan
 from streams.catalogs import measured
 
-REUSE = "+reuse"  # behind a catalog's name: every request finds a stored image
-AFFINITY = "+affinity"  # before that: what a prompt loses on a fast level depends on its class
+# Behind a catalog's name, in this order of application; AFFINITY, PAIR and MISREAD take what follows them.
+REUSE = "+reuse"  # every request finds a stored image
+AFFINITY = "+affinity"  # what a prompt loses on a fast level depends on its class; "=FACTOR,POWER" of `Affinity`
+PAIR = "+pair="  # one cascade alone, as LIGHT>HEAVY
+MISREAD = "+misread="  # of a truth: this share of the prompts has another class than predicted, drawn by chance
 Parameters = tuple[tuple[str, float], ...]
 
 
@@ -43,6 +52,11 @@ class Cell:
     outages: tuple[Outage, ...] = ()
     redraws: bool = True  # each seed has arrivals of its own, at the trace's rates; False: the same for all
     hops: bool = True  # what lies between processes takes the time that a live run took; False: none, as in the papers
+    truth: str = ""  # a catalog that outcomes are drawn and judged by; "": the one that is planned with
+    forecast: str = BY_POLICY  # of the demand
+    hysteresis: str = BY_POLICY  # whether moves must be worth their cost
+    beside: float = 0.0  # a model loads beside serving, which makes calls take so many times longer; 0: it blocks
+    run_cv: float = 0.0  # coefficient of variation of run times
 
 
 class Course(NamedTuple):
@@ -79,6 +93,16 @@ class Found(NamedTuple):
     def fid(self) -> float:
         """Where quality is one."""
         return -self.quality
+
+    @property
+    def requests(self) -> int:
+        """That arrived."""
+        return sum(self.course.arrived)
+
+    @property
+    def moves_a_request(self) -> float:
+        """Changes of a worker's variant, by requests."""
+        return self.switches / max(1, self.requests)
 
 
 def run(cell: Cell, trace: Trace) -> Found:
@@ -121,18 +145,75 @@ def setup_of(cell: Cell) -> Setup:
         period_ms=1000 * cell.period_s,
         dispatch=cell.dispatch,
         outages=cell.outages,
-        timing=Timing(loads=cell.loads, hops=shipped_hops() if cell.hops else NO_LATENCIES),
+        timing=Timing(
+            loads=cell.loads,
+            hops=shipped_hops() if cell.hops else NO_LATENCIES,
+            residency=Residency(models=2, beside_factor=cell.beside) if cell.beside else Residency(),
+        ),
+        truth=catalog_of(cell.truth) if cell.truth else None,
+        forecast=cell.forecast,
+        hysteresis=cell.hysteresis,
+        variation=_variation(cell),
     )
 
 
-@lru_cache(maxsize=32)
+def _variation(cell: Cell) -> Variation:
+    if not cell.run_cv:
+        return NO_VARIATION
+    return Variation(run_cv={name: {1: cell.run_cv} for name in catalog_of(cell.catalog).variants}, origin=ASKED)
+
+
+@lru_cache(maxsize=64)
 def catalog_of(name: str) -> Catalog:
-    """A catalog that ships; with REUSE or AFFINITY behind its name, as `with_reuse` and `with_affinity` make it."""
-    if name.endswith(REUSE):
-        return with_reuse(catalog_of(name.removesuffix(REUSE)))
-    if name.endswith(AFFINITY):
-        return with_affinity(measured(name.removesuffix(AFFINITY)))
-    return measured(name)
+    """A catalog that ships, changed by what stands behind its name: REUSE, AFFINITY, PAIR, MISREAD, or an aspect.
+
+    An aspect is one of `replay.simulation.truth`, such as "+time.sdxl=1.5".
+    """
+    base, _, last = name.rpartition("+")
+    if not base:
+        return measured(name)
+    catalog, (what, _, value) = catalog_of(base), last.partition("=")
+    if what == REUSE[1:]:
+        return with_reuse(catalog)
+    if what == AFFINITY[1:]:
+        return with_affinity(catalog, _affinities(value))
+    if what == PAIR[1:-1]:
+        return with_pair(catalog, value)
+    if what == MISREAD[1:-1]:
+        return with_misread_classes(catalog, float(value))
+    return Truth.parse([last]).of(catalog)
+
+
+def _affinities(value: str) -> Mapping[str, Affinity]:
+    """The fitted losses, or with "FACTOR,POWER" those times a factor and with another power."""
+    if not value:
+        return FITTED
+    factor, power = (float(part) for part in value.split(","))
+    return {strategy: Affinity(factor * own.loss, power) for strategy, own in FITTED.items()}
+
+
+def with_pair(catalog: Catalog, pair: str) -> Catalog:
+    """Leave a catalog one cascade, named LIGHT>HEAVY."""
+    light, _, heavy = pair.partition(">")
+    kept = tuple(own for own in catalog.cascades if (own.light, own.heavy) == (light, heavy))
+    if not kept:
+        raise Unknown("cascade", pair, [f"{own.light}>{own.heavy}" for own in catalog.cascades])
+    return dataclasses.replace(catalog, cascades=kept)
+
+
+def with_misread_classes(catalog: Catalog, share: float) -> Catalog:
+    """Let a share of the prompts be of another class than is predicted, whichever: what is true for a poor classifier.
+
+    Of a band of hardness, which predicts the class, the quality on a level is then that much nearer to the mean of all.
+    """
+    known = catalog.measured
+    assert known is not None, f"catalog {catalog.name!r} has no quality by band"
+    widths = [high - low for low, high in itertools.pairwise(known.bounds)]
+    quality = dict[str, Shares]()
+    for level, row in known.quality.items():
+        mean = sum(width * value for width, value in zip(widths, row, strict=True) if value is not None)
+        quality[level] = tuple(None if value is None else (1 - share) * value + share * mean for value in row)
+    return dataclasses.replace(catalog, measured=dataclasses.replace(known, quality=quality))
 
 
 def with_reuse(catalog: Catalog) -> Catalog:

@@ -1,15 +1,21 @@
 """Runs cells in several processes; a cell asked for twice runs once."""
 
+import contextlib
 import dataclasses
 import multiprocessing
 import os
 import pathlib
+import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
 from types import TracebackType
 from typing import Self
 
+from replay.bench.frontier.cells import Figures
+from replay.bench.frontier.grid import GridCell
+from replay.bench.frontier.results import ResultStore, digest_of
+from replay.bench.frontier.run import TraceFiles, run_cells
 from replay.bench.papers.arrivals import open_trace
 from replay.bench.papers.cells import Cell, Found, run
 from replay.traces import Trace
@@ -20,7 +26,10 @@ Run = Callable[[Sequence[Cell]], list[Found]]
 
 
 class Crew:
-    """A context: processes that end with it. `on_run` is told of each cell: how many are asked for, how many done."""
+    """A context: processes that end with it. `on_run` is told of each cell: how many are asked for, how many done.
+
+    Cells of the frontier's grid are kept in a folder of `pochade bench frontier`, and those that it has are taken.
+    """
 
     def __init__(
         self,
@@ -31,14 +40,18 @@ class Crew:
         *,
         is_recorded: bool = False,
         has_hops: bool = True,
+        grid: pathlib.Path | None = None,
     ) -> None:
         """`is_recorded`: all seeds have the same arrivals, as they were recorded or made once.
 
-        `has_hops`: False: cells run without the time between processes, as the papers' simulations do.
+        `has_hops`: False: cells run without the time between processes, as the papers' simulations do. Neither changes
+        cells of the grid. `grid`: folder of their results; None: they are kept nowhere.
         """
         self._folder, self._limit, self._on_run = folder, limit, on_run
         self._is_recorded, self._has_hops = is_recorded, has_hops
         self._known: dict[Cell, Found] = {}
+        self._grid, self._graded, self._graded_cpu_s = grid, 0, 0.0
+        self._jobs = jobs
         self._asked = 0
         self._pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_alone)
 
@@ -53,12 +66,12 @@ class Crew:
     @property
     def cpu_s(self) -> float:
         """Of all runs."""
-        return sum(found.cpu_s for found in self._known.values())
+        return sum(found.cpu_s for found in self._known.values()) + self._graded_cpu_s
 
     @property
     def runs(self) -> int:
         """That were made."""
-        return len(self._known)
+        return len(self._known) + self._graded
 
     def run(self, cells: Sequence[Cell]) -> list[Found]:
         """What each cell came to. Raises what a run raised."""
@@ -73,6 +86,23 @@ class Crew:
             self._known[cell] = future.result()
             self._on_run(self._asked, self.runs)
         return [self._known[cell] for cell in cells]
+
+    def grid(self, cells: Sequence[GridCell]) -> list[Figures]:
+        """The figures of cells of the frontier's grid, in order. Raises what a run raised."""
+        with contextlib.ExitStack() as stack:
+            folder = self._grid or pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            names = list(dict.fromkeys(cell.trace for cell in cells))
+            files = TraceFiles(folder / "traces", self._folder, names, self._limit)
+            store = stack.enter_context(ResultStore(folder, digest_of(self._limit, self._folder)))
+            missing = {cell.key for cell in cells} - store.known.keys()
+            self._asked += len(missing)
+            before, ready = self.runs, len(cells) - len(missing)
+            found = run_cells(
+                cells, files, store, self._jobs, lambda done, _: self._on_run(self._asked, before + done - ready)
+            )
+        self._graded += len(missing)
+        self._graded_cpu_s += sum(found[key]["cpu_s"] for key in missing)
+        return [found[cell.key] for cell in cells]
 
     def trace(self, name: str, redraw: int | None = None) -> Trace:
         """The trace of this name, or the other draw of its arrivals that cells of the seed `redraw` run on."""

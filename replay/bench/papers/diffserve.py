@@ -1,16 +1,24 @@
 """Does DiffServe's cascade paint better than the rest at few violations, and what do its parts bring?"""
 
-import dataclasses
 from collections.abc import Mapping
 
-from replay.bench.papers.answers import Answer, Asking, Mean, Table, less, number, over_seeds, percent
+from replay.bench.papers.answer import Answer
+from replay.bench.papers.answers import Asking, Mean, Table, less, number, over_seeds, percent
 from replay.bench.papers.cells import Cell, with_parameters
-from replay.bench.papers.claims import FID, OPTIMISTIC, VIOLATIONS, Claim, claims_table, counted, in_a_word, judge
+from replay.bench.papers.experiments.diffserve import (
+    ABLATIONS,
+    CASCADES,
+    EXPERIMENTS,
+    FIRST,
+    TRACE,
+    ablation_cells,
+    base_of,
+    load_cells,
+    slo_cells,
+)
+from replay.bench.papers.experiments.experiment import counted, in_a_word, settle, tables_of
 from replay.bench.papers.names import DIFFSERVE, HADIS, HEAVY, JOINT, LIGHT, PROTEUS, RANDOM, SOMMELIER, STATIC
 
-CASCADES = {"diffserve-sdturbo": 5.0, "diffserve-sdxs": 5.0, "diffserve-sdxlltn": 15.0}  # SLO in s: 4.1
-FIRST, *_ = CASCADES
-TRACE, PEAK_RPS = "azure-4to32", 32.0
 COMPARED = (LIGHT, HEAVY, PROTEUS, SOMMELIER, STATIC, DIFFSERVE, HADIS, JOINT)
 PAPER = {  # violations, cascade by cascade. Source: 4.3, Figs. 5 and 6
     LIGHT: ("0", "0", "0"), HEAVY: ("up to 75 %", "68.4 %", "73 %"), STATIC: ("up to 19 % at the peak", "-", "-"),
@@ -18,18 +26,8 @@ PAPER = {  # violations, cascade by cascade. Source: 4.3, Figs. 5 and 6
 }  # fmt: skip
 GAINS = {HEAVY: "about 15 %", PROTEUS: "< 5 %", STATIC: "up to 9 %", DIFFSERVE: "up to 23.4 %"}  # on cascade 1: 4.3
 GAIN = "up to 23.4 % (4.3), 9 to 24 %, 8 to 15 % (Fig. 6) lower FID than all but Clipper-Heavy"
-STATIC_LOADS = (10.0, 20.0, 30.0)  # a second; Fig. 4 has three
 FACTORS = (1.0, 1.05, 1.2, 1.4, 1.6)  # of the reference, planner/policies/SOURCES.md 5
 REFERENCE = {1.0: "17.60 / 5.1", 1.05: "17.52 / 3.4", 1.2: "17.48 / 0.5", 1.4: "17.57 / 0.2", 1.6: "17.66 / 0.2"}
-SLOS = (3.0, 4.0, 5.0, 7.0, 10.0)  # s; Fig. 9 has a range about 5
-PEAK_THRESHOLD = 0.115  # its optimum at 32/s (SOURCES.md 5), held all the time
-ABLATIONS = {
-    "as planned": {},
-    "static threshold": {"threshold": PEAK_THRESHOLD},
-    "AIMD batches": {"aimd": 1.0},
-    "queue = run time (Proteus)": {"queue_factor": 1.0},
-    "queue = 2 run times": {"queue_factor": 2.0},
-}
 ABLATED = {
     "static threshold": "FID up to 19 % worse", "AIMD batches": "up to 20 points more violations",
     "queue = 2 run times": "FID up to 12 % worse",
@@ -37,21 +35,20 @@ ABLATED = {
 
 
 def ask(asking: Asking) -> Answer:
-    """Three cascades on one trace, over-provisioning, SLOs, and what each part of the allocator is worth."""
+    """The paper's experiments; three cascades on one trace, over-provisioning, SLOs, and parts of the allocator."""
+    outcomes = settle(EXPERIMENTS, asking)
     found = over_seeds(asking.run, _compared_cells(asking), asking.scale.few)
-    found |= over_seeds(asking.run, _ablation_cells(), asking.scale.few)
-    found |= over_seeds(asking.run, _swept_cells(asking), 1)
+    found |= over_seeds(asking.run, _swept_cells(asking), asking.scale.few)
     found |= over_seeds(asking.run, _random(found), asking.scale.few)
     light, ours, heavy = (found[f"{FIRST}/{policy}"] for policy in (LIGHT, DIFFSERVE, HEAVY))
     best = less(ours.fid_run, light.fid_run)
-    judged = judge(_claims(found))
     return Answer(
         name=__name__.rpartition(".")[2],
         title="DiffServe: cascades against single models",
-        verdict=f"{in_a_word(judged)}: {counted(judged)}. On cascade 1 the FID of all its answers is {percent(best)} "
-        f"below Clipper-Light's at {percent(ours.violations, 2)} violations (paper: up to 23.4 %), Clipper-Heavy "
-        f"violates {percent(heavy.violations)} (paper: up to 75 %).",
-        tables=(claims_table(judged), _compared(found), _swept(found), _loads(found), _slos(found), _ablations(found)),
+        verdict=f"{in_a_word(outcomes)}: {counted(outcomes)}. On cascade 1 the FID of all its answers is "
+        f"{percent(best)} below Clipper-Light's at {percent(ours.violations, 2)} violations (paper: up to 23.4 %), "
+        f"Clipper-Heavy violates {percent(heavy.violations)} (paper: up to 75 %).",
+        tables=(*tables_of(outcomes), _compared(found), _swept(found), _loads(found), _slos(found), _ablations(found)),
         numbers={
             "fid_below_light_share": round(best, 4),
             "violations": round(ours.violations, 5),
@@ -59,11 +56,12 @@ def ask(asking: Asking) -> Answer:
         }
         | {f"fid_{name}": round(mean.fid, 3) for name, mean in found.items() if name.startswith(FIRST)},
         facts=_facts(asking),
+        outcomes=tuple(outcomes),
     )
 
 
 def _facts(asking: Asking) -> dict[str, str]:
-    base = _base(FIRST, DIFFSERVE)
+    base = base_of(FIRST, DIFFSERVE)
     return {
         "workers": str(base.workers),
         "trace": TRACE,
@@ -73,59 +71,27 @@ def _facts(asking: Asking) -> dict[str, str]:
     }
 
 
-def _claims(found: Mapping[str, Mean]) -> list[Claim]:
-    ours, light, heavy = (found[f"{FIRST}/{policy}"] for policy in (DIFFSERVE, LIGHT, HEAVY))
-    return [
-        Claim("DiffServe's FID is below Clipper-Light's", "up to 23.4 % (4.3)", ours, light, FID),
-        Claim("its FID is below Proteus's", "lower (4.3)", ours, found[f"{FIRST}/{PROTEUS}"], FID),
-        Claim("its FID is below Proteus's", "lower (4.3)", ours, found[f"{FIRST}/{PROTEUS}"], OPTIMISTIC),
-        Claim("it violates less than Clipper-Heavy", "up to 75 % (4.3)", ours, heavy, VIOLATIONS),
-        Claim("it violates less than DiffServe-Static", "19 to 70 % less at the peak (Fig. 5)", ours,
-              found[f"{FIRST}/{STATIC}"], VIOLATIONS),
-        Claim("an adaptive threshold has a lower FID than a static one", "up to 19 % (4.5)",
-              found["ablation/as planned"], found["ablation/static threshold"], FID),
-    ]  # fmt: skip
-
-
-def _base(catalog: str, policy: str) -> Cell:
-    cell = Cell(catalog=catalog, trace=TRACE, policy=policy, slo_s=CASCADES[catalog], loads=False)
-    return with_parameters(cell, {"batch": 4, "peak_rps": PEAK_RPS}) if policy == STATIC else cell
-
-
 def _compared_cells(asking: Asking) -> dict[str, Cell]:
     catalogs = (FIRST,) if asking.scale.is_quick else tuple(CASCADES)
-    return {f"{catalog}/{policy}": _base(catalog, policy) for catalog in catalogs for policy in COMPARED}
+    return {f"{catalog}/{policy}": base_of(catalog, policy) for catalog in catalogs for policy in COMPARED}
 
 
 def _swept_cells(asking: Asking) -> dict[str, Cell]:
-    """What is run once."""
     is_quick, cells = asking.scale.is_quick, dict[str, Cell]()
     for factor in FACTORS[:2] if is_quick else FACTORS:
         for policy in (PROTEUS, DIFFSERVE, HADIS):
             swept = {"overprovision": factor}
-            cells[f"over/{factor:g}/{policy}"] = with_parameters(_base(FIRST, policy), swept)
-    for rate in STATIC_LOADS[:1] if is_quick else STATIC_LOADS:
-        for policy in (LIGHT, HEAVY, PROTEUS, DIFFSERVE):
-            cells[f"load/{rate:g}/{policy}"] = dataclasses.replace(_base(FIRST, policy), trace=f"constant-{rate:g}")
-    for slo in SLOS[:1] if is_quick else SLOS:
-        for policy in (HEAVY, PROTEUS, DIFFSERVE):
-            cells[f"slo/{slo:g}/{policy}"] = dataclasses.replace(_base(FIRST, policy), slo_s=slo)
+            cells[f"over/{factor:g}/{policy}"] = with_parameters(base_of(FIRST, policy), swept)
+    for kind, of in (("load", load_cells), ("slo", slo_cells), ("ablation", ablation_cells)):
+        cells |= {f"{kind}/{name}": cell for name, cell in of(is_quick).items()}
     return cells
-
-
-def _ablation_cells() -> dict[str, Cell]:
-    """What takes away one part of the allocator each."""
-    return {
-        f"ablation/{name}": with_parameters(_base(FIRST, DIFFSERVE), parameters)
-        for name, parameters in ABLATIONS.items()
-    }
 
 
 def _random(found: Mapping[str, Mean]) -> dict[str, Cell]:
     """Beside each cascade, the split by chance with as many answers of heavy."""
     shares = {c: found[f"{c}/{DIFFSERVE}"].of("heavy_share") for c in CASCADES if f"{c}/{DIFFSERVE}" in found}
     return {
-        f"{c}/{RANDOM}": with_parameters(_base(c, RANDOM), {"heavy_share": round(s, 2), "batch": 2})
+        f"{c}/{RANDOM}": with_parameters(base_of(c, RANDOM), {"heavy_share": round(s, 2), "batch": 2})
         for c, s in shares.items()
     }
 

@@ -1,174 +1,146 @@
-"""Does our policy paint better than every other at the same violations, and how far is it from what is possible?"""
+"""Does joint generate better than every other policy at the same violations, and how near is it to what is possible?
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+Cells, settings and verdicts are those of `pochade bench frontier` (replay/bench/frontier), with the catalog as truth.
+"""
 
-import numpy as np
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
-from planner.policies import POLICIES
-from replay.bench.comparison import FID_MARGIN, in_words
-from replay.bench.papers.answers import Answer, Asking, Mean, Table, bound_fid, number, over_seeds, percent
-from replay.bench.papers.arrivals import PAPERS
+from replay.bench.comparison import AHEAD, BEHIND, EVEN
+from replay.bench.frontier import tuning
+from replay.bench.frontier.grid import FLEETS, LEVELS, TRACES, TRUTHS, GridCell
+from replay.bench.frontier.plan import Part, judged_cells, quick_settings
+from replay.bench.frontier.tables import ALONE, BEATEN, JUDGE_WORDS, Row, compare, lines_of, summary
+from replay.bench.papers.answer import Answer
+from replay.bench.papers.answers import Asking, Table, bound_fids, number, over_seeds, percent
+from replay.bench.papers.arrivals import HELD_OUT, PAPERS
 from replay.bench.papers.cells import Cell, catalog_of
-from replay.bench.papers.frontier import LEVELS, Compared, Setting, best_at, cells, compared, decided, settings
 from replay.bench.papers.names import HADIS, JOINT
+from replay.bench.papers.parts import tables as tables_of_parts
 
-CATALOG, SLO_S = "diffserve-sdturbo", 5.0
-RUN = "quality_run"
-JUDGES = {
-    RUN: "all answers of a run together, blind mixtures at their lower bound",
-    "quality_run_optimistic": "all answers of a run together, blind mixtures at their upper bound",
-    "quality": "windows of 20 s, blind mixtures at their lower bound",
-    "quality_optimistic": "windows of 20 s, blind mixtures at their upper bound",
-}
-WANTED = 3  # traces on which it should be ahead beyond chance. Ours
-BOUND, MOST = 0.04, 0.02  # above the fluid bound, and violations. Ours
-SCREENED = 1  # seeds that settings are chosen with
-OTHERS = tuple(policy for policy in POLICIES if policy != JOINT)
+RUN: Final = "quality_run"
+TRUTH: Final = TRUTHS[0]
+WANTED: Final = 1 / 3  # of the comparisons in which it should be ahead beyond chance. Ours
+BOUND, MOST, NEAR = 0.04, 0.02, 0.9  # above the fluid bound, violations, and share of redraws within both. Ours
 
-Swept = Mapping[tuple[str, Setting], Mean]
+
+class Bounded(NamedTuple):
+    """A policy on a trace of HADIS's catalog against the fluid bound; means over redraws."""
+
+    trace: str
+    policy: str
+    fid: float
+    least: float  # the bound's
+    violations: float
+    near: float  # share of the redraws within BOUND of the bound with at most MOST violations
 
 
 def ask(asking: Asking) -> Answer:
-    """All policies on all published traces, then the best of them again with more seeds; and the bound on HADIS's."""
-    found = _compared(asking)
-    by_judge = {judge: _decided(found, judge) for judge in JUDGES}
-    rows = by_judge[RUN]
-    traces = list(dict.fromkeys(row.trace for row in rows))
-    ahead = [t for t in traces if all(row.is_better for row in rows if row.trace == t)]
-    behind = [t for t in traces if any(row.is_behind for row in rows if row.trace == t)]
+    """The grid with the settings that ship, by all judges; and the bound on HADIS's catalog."""
+    cells = _cells(asking)
+    rows = compare(
+        list(zip(cells, asking.grid(cells), strict=True)), {f.catalog: catalog_of(f.catalog).scale for f in FLEETS}
+    )
+    main = [row for row in rows if row.judge == RUN]
+    counts = Counter(_word(row) for row in main)
     bounds = _bounds(asking)
-    has_bound = all(row[2] <= BOUND and row[3] < MOST for row in bounds if row[1] == JOINT)
+    is_near = all(each.near >= NEAR for each in bounds if each.policy == JOINT)
+    is_met = counts[AHEAD] >= WANTED * len(main) and not counts[BEHIND]
     return Answer(
         name=__name__.rpartition(".")[2],
         title="joint: is it ahead of every other policy, and how near to what is possible?",
-        verdict=_verdict(traces, ahead, behind, has_bound),
-        tables=(*(_table(each, judge) for judge, each in by_judge.items()), _bound_table(bounds)),
+        verdict=_verdict(main, counts, is_met=is_met, is_near=is_near),
+        tables=(_summary(rows), _table(main), _bound_table(bounds), *tables_of_parts(asking)),
         numbers={
-            "traces_ahead_beyond_chance": len(ahead),
-            "traces_behind_beyond_chance": len(behind),
-            "is_frontier_met": len(ahead) >= min(WANTED, len(traces)) and not behind,
-            "is_bound_met": has_bound,
+            "comparisons": len(main),
+            "ahead_beyond_chance": counts[AHEAD],
+            "behind_beyond_chance": counts[BEHIND],
+            "is_frontier_met": is_met,
+            "is_bound_met": is_near,
         }
-        | {f"above_bound_{trace}_{policy}": round(above, 4) for trace, policy, above, *_ in bounds},
+        | {f"near_bound_{each.trace}_{each.policy}": round(each.near, 3) for each in bounds},
         facts=_facts(asking),
     )
 
 
 def _facts(asking: Asking) -> dict[str, str]:
-    base = Cell(catalog=CATALOG, trace="", policy=JOINT, slo_s=SLO_S)
-    loads = {variant.load_ms / 1000 for variant in catalog_of(CATALOG).variants.values()}
     return {
-        "catalog": CATALOG,
-        "workers": str(base.workers),
-        "slo": f"{SLO_S:g}",
-        "period": f"{base.period_s:g}",
-        "load": " or ".join(f"{load_s:.1f}" for load_s in sorted(loads)),
+        "catalogs": ", ".join(f"{f.catalog} ({f.workers} workers, SLO {f.slo_s:g} s)" for f in FLEETS),
+        "traces": str(len(TRACES)),
+        "held_out": ", ".join(HELD_OUT),
+        "levels": ", ".join(f"{level:.0%}" for level in LEVELS),
         "seeds": str(asking.scale.seeds),
-        "margin": f"{FID_MARGIN:g}",
-        "wanted": str(WANTED),
-        "traces": str(len(PAPERS)),
+        "few": str(asking.scale.few),
     }
 
 
-def _compared(asking: Asking) -> dict[str, dict[Setting, Mean]]:
-    """trace -> what each setting that matters came to."""
+def _cells(asking: Asking) -> list[GridCell]:
     scale = asking.scale
-    traces = PAPERS[:2] if scale.is_quick else PAPERS
-    every = {trace: settings(_peak_rps(asking, trace), is_quick=scale.is_quick) for trace in traces}
-    screened = _sweep(asking, every, min(SCREENED, scale.seeds))
-    chosen = {trace: _chosen(_of(screened, trace)) for trace in traces}
-    final = _sweep(asking, chosen, scale.seeds)
-    return {trace: _of(final, trace) for trace in traces}
+    if scale.is_quick:
+        part = Part(catalogs=[FLEETS[0].catalog], traces=TRACES[:1], truths=[TRUTH], redraws=scale.seeds)
+        return judged_cells(part, quick_settings(part.catalogs))
+    return judged_cells(Part(truths=[TRUTH], redraws=scale.seeds), tuning.read())
 
 
-def _decided(found: Mapping[str, Mapping[Setting, Mean]], judge: str) -> list[Compared]:
-    rows = [
-        compared(trace, level, means, (JOINT,), OTHERS, judge) for trace, means in found.items() for level in LEVELS
-    ]
-    return decided(rows, FID_MARGIN)
+def _word(row: Row) -> str:
+    """The verdict on a row; alone within the violations is ahead, not within them behind."""
+    return {ALONE: AHEAD, BEATEN: BEHIND}.get(row.verdict, row.verdict)
 
 
-def _sweep(asking: Asking, chosen: Mapping[str, Sequence[Setting]], seeds: int) -> Swept:
-    wanted = dict[str, tuple[tuple[str, Setting], Cell]]()
-    for trace, picked in chosen.items():
-        base = Cell(catalog=CATALOG, trace=trace, policy=JOINT, slo_s=SLO_S)
-        wanted |= {f"{trace}/{s.policy}/{s.told}": ((trace, s), cell) for s, cell in cells(base, picked).items()}
-    found = over_seeds(asking.run, {name: cell for name, (_, cell) in wanted.items()}, seeds)
-    return {wanted[name][0]: mean for name, mean in found.items()}
-
-
-def _of(swept: Swept, trace: str) -> dict[Setting, Mean]:
-    return {setting: mean for (at, setting), mean in swept.items() if at == trace}
-
-
-def _chosen(found: Mapping[Setting, Mean]) -> list[Setting]:
-    """The best of ours and of the others at each level; ours with the fewest violations where none is within."""
-    best = [
-        best_at(level, found, policies, judge)
-        for judge in JUDGES
-        for level in LEVELS
-        for policies in ((JOINT,), OTHERS)
-    ]
-    fewest = min((s for s in found if s.policy == JOINT), key=lambda s: found[s].violations)
-    return list(dict.fromkeys([s for s in best if s is not None] + [fewest]))
-
-
-def _peak_rps(asking: Asking, trace: str) -> float:
-    arrivals = asking.trace(trace).arrival_ms
-    return float(np.bincount((arrivals // 10_000).astype(np.int64)).max()) / 10
-
-
-def _bounds(asking: Asking) -> list[tuple[str, str, float, float, float, float]]:
-    """(trace, policy, share of FID above the bound, violations, FID, bound's) on HADIS's catalog."""
-    rows = []
+def _bounds(asking: Asking) -> list[Bounded]:
+    found = []
     for trace in PAPERS[:1] if asking.scale.is_quick else PAPERS[:2]:
         asked = {p: Cell(catalog="hadis-l40s", trace=trace, policy=p, slo_s=60) for p in (JOINT, HADIS)}
-        found = over_seeds(asking.run, asked, asking.scale.few)
-        least = bound_fid(asking, asked[JOINT])
-        rows += [(trace, p, mean.fid / least - 1, mean.violations, mean.fid, least) for p, mean in found.items()]
-    return rows
+        runs = over_seeds(asking.run, asked, asking.scale.few)
+        least = bound_fids(asking, asked[JOINT])
+        for policy, mean in runs.items():
+            near = [
+                run.fid <= (1 + BOUND) * bound and run.violations <= MOST
+                for run, bound in zip(mean.runs, least, strict=True)
+            ]
+            bound = sum(least) / len(least)
+            found.append(Bounded(trace, policy, mean.fid, bound, mean.violations, sum(near) / len(near)))
+    return found
 
 
-def _verdict(traces: Sequence[str], ahead: Sequence[str], behind: Sequence[str], has_bound: bool) -> str:
-    is_met = len(ahead) >= min(WANTED, len(traces)) and not behind
+def _verdict(rows: Sequence[Row], counts: Mapping[str, int], *, is_met: bool, is_near: bool) -> str:
+    known = [row for row in rows if row.difference is not None]
+    worst = min(known, key=lambda row: row.difference.mean / row.margin, default=None)  # type: ignore[union-attr]
+    lost = "-" if worst is None else f"{worst.difference.mean:+.3g} ({worst.catalog}, {worst.trace}, {worst.level:.0%})"  # type: ignore[union-attr]
     return (
-        f"{'Met' if is_met else 'Not met'}: by FID of the run, ahead of the best other beyond chance at every level of "
-        f"violations on {len(ahead)} of {len(traces)} traces ({', '.join(ahead) or 'none'}), behind beyond chance at "
-        f"some level on {len(behind)} ({', '.join(behind) or 'none'}). HADIS's catalog within {BOUND:.0%} of the fluid "
-        f"bound with under {MOST:.0%} violations: {'met' if has_bound else 'not met'}."
+        f"{'Met' if is_met else 'Not met'}: by quality of the run, of {len(rows)} comparisons ahead of the best other "
+        f"beyond chance in {counts[AHEAD]}, even in {counts[EVEN]}, behind beyond chance in {counts[BEHIND]}, the rest "
+        f"undecided; worst difference {lost}. HADIS's catalog within {BOUND:.0%} of the fluid bound with at most "
+        f"{MOST:.0%} violations in {NEAR:.0%} of the redraws: {'met' if is_near else 'not met'}."
     )
 
 
-def _table(rows: Sequence[Compared], judge: str) -> Table:
-    told = [_row(list(same), judge) for _, same in groupby(rows, _choice)]
-    columns = ("trace", "violations up to", "ours", "FID", "best other", "FID", "FID ahead [interval]", "")
-    return Table(title=f"Best FID at so many violations, {JUDGES[judge]}", columns=columns, rows=tuple(told))
+def _summary(rows: Sequence[Row]) -> Table:
+    told = [line | {"judge": JUDGE_WORDS[line["judge"]]} for line in summary(rows)]
+    columns = ("judge", "comparisons", "ahead", "even", "behind", "undecided", "worst")
+    cells = tuple(tuple(str(line[column]) for column in columns) for line in told)
+    return Table(title="Verdicts by judge", columns=columns, rows=cells)
 
 
-def _choice(row: Compared) -> tuple[str, Setting | None, Setting | None]:
-    return row.trace, row.ours, row.other
+def _table(rows: Sequence[Row]) -> Table:
+    columns = ("catalog", "trace", "violations up to", "ours", "best other", "quality ahead", "verdict")
+    cells = tuple(tuple(str(line[column]) for column in columns) for line in lines_of(rows))
+    return Table(title=f"Best quality at so many violations, {JUDGE_WORDS[RUN]}", columns=columns, rows=cells)
 
 
-def _row(same: Sequence[Compared], judge: str) -> tuple[str, ...]:
-    row, levels = same[0], " to ".join(dict.fromkeys(percent(each.level) for each in (same[0], same[-1])))
-    ahead = "-" if row.ahead is None else in_words(row.ahead)
-    sides = *_side(row.ours, row.our_mean, judge), *_side(row.other, row.other_mean, judge)
-    return row.trace, levels, *sides, ahead, row.verdict
-
-
-def _side(setting: Setting | None, mean: Mean | None, judge: str) -> tuple[str, str]:
-    if setting is None or mean is None:
-        return "none has so few", "-"
-    return f"{setting.policy} {setting.told} ({percent(mean.violations, 2)})".replace("  ", " "), number(
-        -mean.of(judge)
-    )
-
-
-def _bound_table(bounds: Iterable[tuple[str, str, float, float, float, float]]) -> Table:
+def _bound_table(bounds: Sequence[Bounded]) -> Table:
     rows = tuple(
-        (trace, policy, number(fid), number(least), percent(above), percent(violations, 2))
-        for trace, policy, above, violations, fid, least in bounds
+        (each.trace, each.policy, number(each.fid), number(each.least), _above(each), percent(each.violations, 2),
+         percent(each.near, 0))
+        for each in bounds
+    )  # fmt: skip
+    columns = ("trace", "policy", "FID in 20-s windows", "fluid bound", "above", "violations", "redraws near it")
+    return Table(
+        title="HADIS's catalog, 16 workers, SLO 60 s, over-provisioning as by default", columns=columns, rows=rows
     )
-    columns = ("trace", "policy", "FID", "fluid bound", "above", "violations")
-    return Table(title="HADIS's catalog, 16 workers, SLO 60 s, over-provisioning 1.05", columns=columns, rows=rows)
+
+
+def _above(each: Bounded) -> str:
+    return percent(each.fid / each.least - 1) if math.isfinite(each.least) else "-"

@@ -28,5 +28,4 @@ LIGHT, HEAVY = _named(clipper_light), _named(clipper_heavy)
 DIFFSERVE, STATIC, HADIS = _named(diffserve), _named(diffserve_static), _named(hadis)
 JOINT, RANDOM = _named(joint), _named(random_split)
 
-OVERPROVISIONED = (JOINT, HADIS, DIFFSERVE, PROTEUS, ARGUS, PAC, SOMMELIER)  # those that plan for a factor of demand
 STEADY = {"time_limit_s": 10.0}  # of joint: so that a busy machine does not change its plans

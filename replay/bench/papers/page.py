@@ -5,7 +5,10 @@ from typing import Any
 
 import jinja2
 
-from replay.bench.papers.answers import Answer, Scale
+from replay.bench.papers.answer import Answer
+from replay.bench.papers.answers import Scale
+from replay.bench.papers.experiments.every import EVERY
+from replay.bench.papers.experiments.experiment import experiments_table
 
 
 def render(answers: Sequence[Answer], made: Mapping[str, Any]) -> str:
@@ -19,7 +22,12 @@ def render(answers: Sequence[Answer], made: Mapping[str, Any]) -> str:
         keep_trailing_newline=True,
     )
     environment.filters |= {"row": row, "joined": lambda text: " ".join(text.split())}
-    return environment.get_template("results.md.jinja").render(answers=answers, made=made, seeds=Scale().seeds)
+    return environment.get_template("results.md.jinja").render(
+        answers=answers,
+        made=made,
+        seeds=Scale().seeds,
+        experiments=experiments_table(EVERY, [outcome for answer in answers for outcome in answer.outcomes]),
+    )
 
 
 def row(cells: Sequence[str]) -> str:

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from replay.bench.papers import argus, diffserve, hadis, joint, octoai
-from replay.bench.papers.answers import Answer, Asking
+from replay.bench.papers.answer import Answer
+from replay.bench.papers.answers import Asking
 from schemas.errors import Unknown
 
 QUESTIONS: Mapping[str, Callable[[Asking], Answer]] = {

@@ -2,6 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
+from replay.bench.frontier.cells import Figures
+from replay.bench.frontier.grid import GridCell
+from replay.bench.frontier.tables import JUDGES
 from replay.bench.papers.cells import Cell, Course, Found, catalog_of
 
 
@@ -39,3 +42,13 @@ def alike(of: Callable[[Cell], Found]) -> Callable[[Sequence[Cell]], list[Found]
         return [of(cell) for cell in cells]
 
     return run
+
+
+def graded(of: Callable[[GridCell], Figures] = lambda _: figures()) -> Callable[[Sequence[GridCell]], list[Figures]]:
+    """A runner of the frontier's cells whose answers follow from the cell."""
+    return lambda cells: [of(cell) for cell in cells]
+
+
+def figures(violations: float = 0.0, quality: float = -17.0) -> Figures:
+    """Figures of a cell of the frontier."""
+    return {"violation_rate": violations, "cpu_s": 1.0} | dict.fromkeys(JUDGES, quality)

@@ -1,10 +1,12 @@
 """One run of a question, and several in processes of their own."""
 
 import dataclasses
+import pathlib
 
 import pytest
 
 from planner.policies import POLICIES
+from replay.bench.frontier.grid import GridCell
 from replay.bench.papers.cells import AFFINITY, REUSE, Cell, catalog_of, run, setup_of, with_parameters
 from replay.bench.papers.crew import Crew
 from replay.bench.papers.names import ARGUS, DIFFSERVE, JOINT, LIGHT, STEADY
@@ -78,3 +80,54 @@ def test_cells_take_the_time_between_processes_unless_the_crew_leaves_it_out() -
     with Crew(1, None, 40, lambda *_: None, has_hops=False) as crew:
         [ideal] = crew.run([CELL])
     assert ideal.p50_s < live.p50_s
+
+
+def test_a_catalog_s_name_says_how_it_is_changed() -> None:
+    one = catalog_of("hadis-l40s+pair=sd35-turbo>sd35-medium")
+    assert [(pair.light, pair.heavy) for pair in one.cascades] == [("sd35-turbo", "sd35-medium")]
+    with pytest.raises(Unknown, match="sd35-turbo>sd35-large"):
+        catalog_of("hadis-l40s+pair=sd35-large>sd35-turbo")
+    slower = catalog_of("argus-a100+time.sdxl=2+reuse")
+    assert slower.level("sdxl").latency_ms[1] == 2 * catalog_of("argus-a100").level("sdxl").latency_ms[1]
+    assert slower.reuse_profile is not None
+    fitted, doubled = (catalog_of(f"argus-a100+affinity{value}").level("tiny-sd").quality for value in ("", "=2,0.812"))
+    assert doubled == pytest.approx(20.9 - 2 * (20.9 - (fitted or 0.0)))
+
+
+def test_wrong_classes_bring_a_band_s_quality_nearer_to_the_mean_of_all() -> None:
+    right, half, wrong = (
+        catalog_of(f"argus-a100+affinity+misread={share}").measured.quality["tiny-sd"]  # type: ignore[union-attr]
+        for share in (0, 0.5, 1)
+    )
+    assert len(set(wrong)) == 1
+    assert half == pytest.approx([(a + b) / 2 for a, b in zip(right, wrong, strict=True)])  # type: ignore[operator]
+    assert len(set(right)) > 1
+
+
+def test_a_cell_carries_what_experiments_switch_to_the_simulation() -> None:
+    cell = Cell(catalog="argus-a100", trace="steady-50", policy=ARGUS, slo_s=12.6, workers=8)
+    setup = setup_of(
+        dataclasses.replace(cell, truth="argus-a100+time.sdxl=1.2", forecast="trend", beside=1.1, run_cv=0.5)
+    )
+    assert setup.true_catalog.level("sdxl").latency_ms[1] == 1.2 * setup.catalog.level("sdxl").latency_ms[1]
+    assert (setup.forecast, setup.timing.residency.models) == ("trend", 2)
+    assert setup.variation.run_cv["sdxl"] == {1: 0.5}
+    assert setup_of(cell).variation.run_cv == {}
+
+
+def test_cells_of_the_frontier_s_grid_are_taken_from_its_folder_where_they_are(tmp_path: pathlib.Path) -> None:
+    cells = [
+        GridCell(
+            catalog="diffserve-sdturbo", trace="azure-1to8", truth="catalog", policy=LIGHT, parameters=(), seed=seed
+        )
+        for seed in (0, 1)
+    ]
+    told: list[tuple[int, int]] = []
+    with Crew(1, None, 40, lambda asked, done: told.append((asked, done)), grid=tmp_path) as crew:
+        first = crew.grid(cells)
+        assert crew.runs == 2
+        assert crew.cpu_s == sum(figures["cpu_s"] for figures in first)
+    with Crew(1, None, 40, lambda *_: None, grid=tmp_path) as crew:
+        assert crew.grid(cells) == first
+        assert crew.runs == 0
+    assert told[-1] == (2, 2)

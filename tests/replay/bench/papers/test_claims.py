@@ -4,7 +4,7 @@ import pytest
 
 from replay.bench.comparison import AHEAD, BEHIND, EVEN, UNDECIDED
 from replay.bench.papers.answers import Mean
-from replay.bench.papers.claims import FID, VIOLATIONS, Claim, claims_table, counted, in_a_word, judge
+from replay.bench.papers.claims import FID, VIOLATIONS, Claim, judge
 from tests.replay.bench.papers.found import found
 
 
@@ -33,12 +33,3 @@ def claim(first: Mean, second: Mean, figure: str = FID) -> Claim:
 )  # fmt: skip
 def test_a_claim_is_judged_by_the_figure_it_is_of(first: Mean, second: Mean, figure: str, verdict: str) -> None:
     assert [each.verdict for each in judge([claim(first, second, figure)])] == [verdict]
-
-
-def test_a_question_holds_where_all_its_claims_and_facts_do() -> None:
-    held, lost = judge([claim(GOOD, BAD)]), judge([claim(GOOD, BAD), claim(BAD, GOOD)])
-    assert in_a_word(held, True) == "Held"
-    assert in_a_word(held, False) == in_a_word(lost) == "Held in part"
-    assert in_a_word(judge([claim(GOOD, GOOD)])) == "Not held"
-    assert counted(lost) == "of 2 claims 1 ahead, 1 behind"
-    assert claims_table(lost).rows[1][-1] == BEHIND

@@ -6,11 +6,12 @@ import pytest
 from click.testing import CliRunner
 
 from replay.bench.papers import questions
-from replay.bench.papers.answers import Answer, Asking, Table
+from replay.bench.papers.answer import Answer
+from replay.bench.papers.answers import Asking, Table
 from replay.commands.bench import bench
 from streams.settings import Settings
 
-NAMES = ("catalog", "workers", "slo", "period", "load", "seeds", "margin", "wanted", "traces")
+NAMES = ("catalogs", "traces", "held_out", "levels", "seeds", "few")
 FACTS = dict.fromkeys(NAMES, "1")  # that the first question's prose states
 
 

@@ -5,8 +5,8 @@ from statistics import mean
 
 import pytest
 
-from planner.catalog.affinity import CACHED, SMALLER, Affinity, with_affinity
 from planner.catalog.bands import bounds_of, level_quality
+from planner.catalog.papers.affinity import CACHED, SMALLER, Affinity, with_affinity
 from planner.catalog.quality import degradations, levels_of
 from planner.policies import named
 from streams import catalogs

@@ -5,7 +5,7 @@ import pytest
 from planner.catalog.curves import PairRow, front
 from planner.catalog.entries import DeferralPoint
 from planner.catalog.model import Catalog
-from planner.catalog.published import (
+from planner.catalog.papers.published import (
     InvalidPublished,
     PromptFeatures,
     confidences,

@@ -1,0 +1,1 @@
+"""What the papers published, as catalogs: their files, and a model fitted to figures that have no file."""
