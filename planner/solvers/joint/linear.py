@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.solvers.joint.objective import Thrift, objective
+from planner.solvers.joint.objective import objective
 from planner.solvers.joint.problem import SHED, Problem
-from planner.solvers.joint.warm import INF, Crew, Warm
+from planner.solvers.joint.warm import Crew, Warm
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,13 +25,12 @@ class Answer:
     price: float  # what one more worker would add
     pictures: np.ndarray  # [V] what one more picture a second would cost
     bands: np.ndarray  # [C] what all requests of a band bring
-    floor: float  # what merit is worth beyond itself, to reach the floor
 
 
 class Linear:
     """A problem's tables, and its program."""
 
-    def __init__(self, problem: Problem, thrift: Thrift | None = None) -> None:
+    def __init__(self, problem: Problem) -> None:
         bands, variants = len(problem.shares), len(problem.levels)
         self.asked = 0  # programs
         self._answers: dict[tuple[frozenset[int], frozenset[tuple[int, Crew]]], Answer | None] = {}
@@ -40,24 +39,22 @@ class Linear:
         self._options: list[list[tuple[int, int]]] = [[] for _ in problem.gates]  # with where hard prompts go
         for o in np.flatnonzero(problem.possible):
             self._options[problem.options[o].gate].append((int(o), problem.options[o].straight_to))
-        self._terms = objective(problem, thrift)
+        self._terms = objective(problem)
         self._work = problem.demand_rps * problem.shares[:, None] * problem.load  # [O, C, V]
         self.came = self._terms.came  # [V] what a worker adds that comes
         ordered = [int(o) for options in self._options for o, _ in options]
         self._in_order, self._gates = np.array(ordered, dtype=int), [g for g, its in enumerate(self._options) if its]
         starts = np.cumsum([0, *(len(its) for its in self._options)])[:-1]
         self._starts, self._n_gates = starts[self._gates], len(problem.gates)
-        self._floor = thrift.floor if thrift else -INF
-        self._program = Warm(problem, self._terms, self._work, self._floor)
+        self._program = Warm(problem, self._terms, self._work)
 
     def ask(self, gates: Iterable[int], crews: Mapping[int, Crew]) -> Answer | None:
         """The best under these gates with these crews (variant -> crew); None where there is none."""
         key = frozenset(gates), frozenset(crews.items())
         if key not in self._answers:
             options = self._open(key[0])
-            can = len(options) and self._terms.merit[options].max(axis=0).sum() >= self._floor
-            self.asked += bool(can)
-            self._answers[key] = self._solved(options, crews) if can else None
+            self.asked += bool(len(options))
+            self._answers[key] = self._solved(options, crews) if len(options) else None
         return self._answers[key]
 
     def _solved(self, options: np.ndarray, crews: Mapping[int, Crew]) -> Answer | None:
@@ -72,17 +69,16 @@ class Linear:
             given=self._program.given(ended, options),
             shed=columns[:bands],
             staff=columns[bands : bands + n],
-            price=abs(float(duals[-2])),
+            price=abs(float(duals[-1])),
             pictures=np.abs(duals[bands : bands + n]),
             bands=duals[:bands],
-            floor=abs(float(duals[-1])),
         )
 
-    def worth(self, pictures: np.ndarray, floor: float) -> np.ndarray:
-        """[G, C] what a band gains by a gate's best option at these prices: a picture a second [V], and merit."""
+    def worth(self, pictures: np.ndarray) -> np.ndarray:
+        """[G, C] what a band gains by a gate's best option at these prices of a picture a second, [V]."""
         found = np.full((self._n_gates, self._bands), -SHED)
         price = np.where(np.isfinite(pictures), pictures, SHED)
-        net = self._terms.given + floor * self._terms.merit - self._work @ price
+        net = self._terms.given - self._work @ price
         found[self._gates] = np.maximum.reduceat(net[self._in_order], self._starts, axis=0)
         return found
 

@@ -1,7 +1,7 @@
 """The joint problem at a price: what each way to serve gives and takes when a worker's time can be bought and sold."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -70,23 +70,13 @@ class Market:
 
     def needed(self, price: float, held: dict[int, int]) -> np.ndarray:
         """[V] workers needed if each band takes the best of what is held, or is shed."""
-        needed = np.zeros(self.staff.shape[2])
-        for c, p in self._taken(price, held):
-            needed += self.problem.shares[c] * self.staff[p, c]
-        return needed
-
-    def gained(self, price: float, held: dict[int, int]) -> float:
-        """Merit per request of what is then taken."""
-        return sum(float(self.problem.shares[c] * self.merit[p, c]) for c, p in self._taken(price, held))
-
-    def _taken(self, price: float, held: dict[int, int]) -> Iterator[tuple[int, int]]:
-        """Band and option of what is held, where a band is not shed."""
-        worth = self.worth(price)
+        needed, worth = np.zeros(self.staff.shape[2]), self.worth(price)
         open_ = np.flatnonzero(np.isin(self.gates, list(held.values())))
         for c, weight in enumerate(self.problem.shed_weights if len(open_) else ()):
             p = int(open_[np.argmax(worth[open_, c])])
             if worth[p, c] > -SHED * weight:
-                yield c, p
+                needed += self.problem.shares[c] * self.staff[p, c]
+        return needed
 
 
 def market(problem: Problem, timings: Timings, counts: np.ndarray) -> Market:

@@ -11,10 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
 import pulp
 
-from planner.solvers.joint.objective import Objective, Thrift, objective
+from planner.solvers.joint.objective import Objective, objective
 from planner.solvers.joint.problem import Line, Mode, Problem
 
 
@@ -39,12 +38,10 @@ class Program:
     came: list[pulp.LpVariable] = field(default_factory=list)
 
 
-def program(
-    problem: Problem, options: Iterable[int], modes: Sequence[Sequence[Mode]], thrift: Thrift | None = None
-) -> Program:
+def program(problem: Problem, options: Iterable[int], modes: Sequence[Sequence[Mode]]) -> Program:
     """The unknowns under all constraints, for these of the problem's options and modes per variant.
 
-    What no worker of the deployment could ever do is left out. With `thrift` work has another price than BUSY.
+    What no worker of the deployment could ever do is left out.
     """
     model = pulp.LpProblem("serving", pulp.LpMaximize)
     bands, possible = range(len(problem.shares)), [o for o in options if problem.possible[o]]
@@ -57,10 +54,7 @@ def program(
         [_pieces(problem, model, v, modes[v]) for v in range(len(problem.levels))],
         [model.add_variable(f"d{v}", 0) for v in range(len(problem.levels))],
     )
-    terms = objective(problem, thrift)
-    model.setObjective(_maximised(made, terms))
-    if thrift:
-        model.addConstraint(pulp.LpAffineExpression(_given(made, terms.merit)) >= thrift.floor)
+    model.setObjective(_maximised(made, objective(problem)))
     _serve(problem, made)
     _hold(problem, made)
     _carry(problem, made)
@@ -89,11 +83,8 @@ def _pieces(problem: Problem, model: pulp.LpProblem, v: int, modes: Sequence[Mod
 def _maximised(made: Program, terms: Objective) -> pulp.LpAffineExpression:
     shed = zip(made.shed, map(float, terms.shed), strict=True)
     came = zip(made.came, map(float, terms.came), strict=True)
-    return pulp.LpAffineExpression([*_given(made, terms.given), *shed, *came])
-
-
-def _given(made: Program, worth: np.ndarray) -> list[tuple[pulp.LpVariable, float]]:
-    return [(given, float(worth[o, c])) for (c, o), given in made.given.items()]
+    given = ((share, float(terms.given[o, c])) for (c, o), share in made.given.items())
+    return pulp.LpAffineExpression([*given, *shed, *came])
 
 
 def _serve(problem: Problem, made: Program) -> None:

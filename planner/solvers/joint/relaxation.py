@@ -27,23 +27,21 @@ class Guess:
     offers: Market
     counts: np.ndarray  # [V] workers, 1 at least
     price: float  # at which all workers are just busy
-    thrifty: float  # the highest at which quality makes no difference yet
 
 
 def relaxed(problem: Problem, timings: Timings, counts: np.ndarray) -> Guess:
     """The guess, begun with these promises for workers so many. Costs some milliseconds for hundreds of gates."""
     offers = market(problem, timings, counts)
-    price, needed, _ = _within(offers, LOW, HIGH, PRICES)
+    price, needed = _within(offers, LOW, HIGH, PRICES)
     counts = np.maximum(needed, 1.0)
     offers = market(problem, timings_of(problem, counts), counts)
     at = math.log10(price)
-    price, needed, held = _within(offers, max(LOW, at - NEAR), min(HIGH, at + NEAR), AGAIN_PRICES)
-    thrifty = _thrifty(offers, price, held) if problem.slack > 0 else price
-    return Guess(offers, np.maximum(needed, 1.0), price, thrifty)
+    price, needed = _within(offers, max(LOW, at - NEAR), min(HIGH, at + NEAR), AGAIN_PRICES)
+    return Guess(offers, np.maximum(needed, 1.0), price)
 
 
-def _within(offers: Market, low: float, high: float, halvings: int) -> tuple[float, np.ndarray, dict[int, int]]:
-    """The least price, within powers of ten, that the workers can do; workers needed, [V]; what is held there.
+def _within(offers: Market, low: float, high: float, halvings: int) -> tuple[float, np.ndarray]:
+    """The least price, within powers of ten, that the workers can do, and the workers needed there, [V].
 
     Between two prices what is held jumps: the workers are then a mixture of those above and below that uses them all.
     """
@@ -51,7 +49,7 @@ def _within(offers: Market, low: float, high: float, halvings: int) -> tuple[flo
     held = offers.settle(10**low, {})
     beyond = offers.needed(10**low, held)
     if beyond.sum() <= workers:
-        return 10**low, beyond, held
+        return 10**low, beyond
     within = np.zeros_like(beyond)
     for _ in range(halvings):
         price = 10 ** ((low + high) / 2)
@@ -62,18 +60,7 @@ def _within(offers: Market, low: float, high: float, halvings: int) -> tuple[flo
         else:
             low, beyond = (low + high) / 2, takes
     mixed = (workers - within.sum()) / (beyond.sum() - within.sum())
-    return 10**high, within + mixed * (beyond - within), held
-
-
-def _thrifty(offers: Market, price: float, held: dict[int, int]) -> float:
-    """The highest price that costs no more quality than makes a difference."""
-    least = offers.gained(price, held) - offers.problem.slack
-    low, high = math.log10(price), HIGH
-    for _ in range(PRICES):
-        middle = (low + high) / 2
-        held = offers.settle(10**middle, held)
-        low, high = (middle, high) if offers.gained(10**middle, held) >= least else (low, middle)
-    return 10**low
+    return 10**high, within + mixed * (beyond - within)
 
 
 def timings_of(problem: Problem, counts: np.ndarray) -> Timings:

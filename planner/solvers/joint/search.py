@@ -93,7 +93,7 @@ class Search:
 
     def promising(self, found: Found, fewer: Mapping[Gates, Found]) -> list[tuple[Gates, float]]:
         """Some sets with one gate more than that or than `fewer`, and what they promise, the most first."""
-        worth, sets = self.linear.worth(self.prices(found), found.answer.floor), dict[Gates, float]()
+        worth, sets = self.linear.worth(self.prices(found)), dict[Gates, float]()
         self._promising(found.gates, found, 0.0, worth, sets)
         for g in found.gates if len(found.gates) > 1 else ():
             held = found.gates - {g}

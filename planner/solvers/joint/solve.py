@@ -7,13 +7,12 @@ import numpy as np
 
 from planner.solvers import milp
 from planner.solvers.joint.linear import Linear
-from planner.solvers.joint.objective import Thrift
 from planner.solvers.joint.one_level import on_one_level
 from planner.solvers.joint.one_way import one_way
-from planner.solvers.joint.problem import SPENT, Mode, Problem, Running, Score, Solution, score, solution_of
+from planner.solvers.joint.problem import Mode, Problem, Running, Solution, score, solution_of
 from planner.solvers.joint.program import Program, program
 from planner.solvers.joint.relaxation import Guess, relaxed, timings_of
-from planner.solvers.joint.search import Found, Gates, Search
+from planner.solvers.joint.search import Found, Search
 from planner.solvers.joint.starts import starts, straight_only
 from planner.solvers.joint.whole import planned, settled, whole
 
@@ -26,8 +25,8 @@ def solve(problem: Problem, time_limit_s: float) -> Solution:
     """The best plan found, at least as good as serving all requests in one way.
 
     A small problem is solved whole, by programs within the limit each. A large one is searched: always as far, so that
-    the same problem has the same plan. Where a little quality makes no difference, a second search is for the least
-    work. Never raises: where the solver fails or finds nothing in time, the next best answer remains.
+    the same problem has the same plan. Never raises: where the solver fails or finds nothing in time, the next best
+    answer remains.
     """
     simple = on_one_level(problem)
     if problem.workers < 1 or not problem.options:
@@ -37,43 +36,19 @@ def solve(problem: Problem, time_limit_s: float) -> Solution:
     simple = _better(problem, simple, one_way(problem, timings))
     every = range(len(problem.options))
     if len(problem.gates) + sum(len(mode.lines) for modes in problem.modes for mode in modes) <= SMALL:
-        found = _better(problem, simple, optimum(problem, every, problem.modes, time_limit_s, EXACT))
-        if problem.slack <= 0:
-            return found
-        thrift = Thrift(score(problem, found).quality - problem.slack, relaxed(problem, timings, counts).thrifty)
-        return _thriftier(problem, found, optimum(problem, every, problem.modes, time_limit_s, EXACT, thrift), thrift)
-    guess = relaxed(problem, timings, counts)
-    found = _better(problem, simple, searched(problem, guess, guess.price, ()))
-    if problem.slack <= 0:
-        return found
-    thrift = Thrift(score(problem, found).quality - problem.slack, guess.thrifty)
-    return _thriftier(problem, found, searched(problem, guess, guess.thrifty, [frozenset(found.gates)], thrift), thrift)
+        return _better(problem, simple, optimum(problem, every, problem.modes, time_limit_s, EXACT))
+    return _better(problem, simple, searched(problem, relaxed(problem, timings, counts)))
 
 
-def searched(
-    problem: Problem, guess: Guess, price: float, begin: Sequence[Gates], thrift: Thrift | None = None
-) -> Solution | None:
-    """The best plan that the search finds from the relaxation at a price and these; None where it finds none."""
-    search = Search(problem, Linear(problem, thrift))
-    ends = search.best([*begin, *starts(guess.offers, price), *straight_only(problem)], guess.counts)
+def searched(problem: Problem, guess: Guess) -> Solution | None:
+    """The best plan that the search finds from the relaxation's guess; None where it finds none."""
+    search = Search(problem, Linear(problem))
+    ends = search.best([*starts(guess.offers, guess.price), *straight_only(problem)], guess.counts)
     best: Found | None = None
     for end in ends:
         if not best or end.value > best.value:  # whole workers are worth no more than others
             best = max(filter(None, (best, whole(search, end))), key=lambda found: found.value, default=None)
     return planned(search, settled(search, best)) if best else None
-
-
-def _thriftier(problem: Problem, found: Solution, other: Solution | None, thrift: Thrift) -> Solution:
-    """A plan with less work and a quality that differs by nothing that makes a difference, or the better one."""
-    if other is None:
-        return replace(found, is_proven=False, trouble=NOTHING)
-    before, after = score(problem, found), score(problem, other)
-    is_as_good = after.shed <= before.shed + SPENT and after.quality >= thrift.floor - SPENT
-    return other if is_as_good and _worth(after, thrift.price) >= _worth(before, thrift.price) else found
-
-
-def _worth(found: Score, price: float) -> float:
-    return found.quality - price * found.busy - found.away
 
 
 def optimum(
@@ -82,13 +57,9 @@ def optimum(
     modes: Sequence[Sequence[Mode]],
     time_limit_s: float,
     how: Sequence[str] = EXACT,
-    thrift: Thrift | None = None,
 ) -> Solution | None:
-    """The best plan of these options and modes per variant; None where the solver found none. `how`: CBC's options.
-
-    `thrift`: as `program` has it.
-    """
-    made = program(problem, options, modes, thrift)
+    """The best plan of these options and modes per variant; None where the solver found none. `how`: CBC's options."""
+    made = program(problem, options, modes)
     solved = milp.solve(made.model, time_limit_s, how)
     return _read(problem, made, solved.trouble) if solved.is_found else None
 

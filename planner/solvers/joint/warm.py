@@ -1,6 +1,6 @@
 """One linear program that goes on from where it ended, as options open and close and crews change.
 
-Rows: bands, what is painted [V], who came [V], all workers, merit. Columns: shed [C], staff [V], came [V], and for each
+Rows: bands, what is painted [V], who came [V], all workers. Columns: shed [C], staff [V], came [V], and for each
 option its bands, which come when it is first open and are held at 0 while it is not.
 """
 
@@ -51,11 +51,11 @@ class Ended(NamedTuple):
 
 
 class Warm:
-    """The program. `work`: [O, C, V] pictures a second of all a band's requests by an option; `floor`: of merit."""
+    """The program. `work`: [O, C, V] pictures a second of all a band's requests by an option."""
 
-    def __init__(self, problem: Problem, terms: Objective, work: np.ndarray, floor: float) -> None:
+    def __init__(self, problem: Problem, terms: Objective, work: np.ndarray) -> None:
         self._bands, self._variants, self._workers = len(problem.shares), len(problem.levels), problem.workers
-        self._before, self._terms, self._work, self._floor = np.array(problem.before, float), terms, work, floor
+        self._before, self._terms, self._work = np.array(problem.before, float), terms, work
         self._solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         for name, value in SETTINGS.items():
             self._solver.setOptionValue(name, value)
@@ -95,12 +95,12 @@ class Warm:
     def _begin(self) -> None:
         """A program without options."""
         bands, n = self._bands, self._variants
-        table = np.zeros((bands + 2 * n + 2, bands + 2 * n))
+        table = np.zeros((bands + 2 * n + 1, bands + 2 * n))
         crew = np.arange(n)
         table[:bands, :bands] = np.eye(bands)
         table[bands + n + crew, bands + crew] = 1
         table[bands + n + crew, bands + n + crew] = -1
-        table[-2, bands : bands + n] = 1
+        table[-1, bands : bands + n] = 1
         rows, columns = np.nonzero(table)
         model = highspy.HighsLp()
         model.num_row_, model.num_col_ = table.shape
@@ -108,8 +108,8 @@ class Warm:
         model.col_cost_ = np.concatenate([self._terms.shed, np.zeros(n), self._terms.came])
         model.col_lower_ = np.zeros(bands + 2 * n)
         model.col_upper_ = np.concatenate([np.ones(bands), np.zeros(n), np.full(n, self._workers)])
-        model.row_lower_ = np.concatenate([np.ones(bands), np.full(2 * n + 1, -INF), [self._floor]])
-        model.row_upper_ = np.concatenate([np.ones(bands), np.zeros(n), self._before, [self._workers, INF]])
+        model.row_lower_ = np.concatenate([np.ones(bands), np.full(2 * n + 1, -INF)])
+        model.row_upper_ = np.concatenate([np.ones(bands), np.zeros(n), self._before, [self._workers]])
         model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
         model.a_matrix_.start_ = np.searchsorted(rows, np.arange(len(table) + 1))
         model.a_matrix_.index_, model.a_matrix_.value_ = columns, table[rows, columns]
@@ -138,10 +138,9 @@ class Warm:
 
     def _add(self, options: list[int]) -> None:
         bands, n = self._bands, self._bands * len(options)
-        table = np.zeros((n, bands + 2 * self._variants + 2))
+        table = np.zeros((n, bands + self._variants))
         table[:, :bands] = np.tile(np.eye(bands), (len(options), 1))
-        table[:, bands : bands + self._variants] = self._work[options].reshape(n, -1)
-        table[:, -1] = self._terms.merit[options].ravel()
+        table[:, bands:] = self._work[options].reshape(n, -1)
         columns, rows = np.nonzero(table)
         starts = np.searchsorted(columns, np.arange(n)).astype(np.int32)
         cost = self._terms.given[options].ravel()

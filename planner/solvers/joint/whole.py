@@ -74,7 +74,7 @@ def _changed(search: Search, found: Found) -> Found:
 def _shifted(search: Search, found: Found, most: int, best: Found) -> Found:
     """The best of `best`, this, and other gates of the same ways: of each those that promise most, and some of all."""
     best = max(best, found, key=lambda one: one.value)
-    worth = search.linear.worth(search.prices(found), found.answer.floor)
+    worth = search.linear.worth(search.prices(found))
     gains = np.maximum(0.0, worth - found.answer.bands).sum(axis=1)
     shifts: list[tuple[float, int, int]] = []  # what it promises, whose place, who comes
     for g in sorted(found.gates):

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from planner.solvers.joint.linear import Linear
-from planner.solvers.joint.objective import Thrift
 from planner.solvers.joint.problem import Problem, score
 from planner.solvers.joint.relaxation import relaxed, timings_of
 from planner.solvers.joint.search import Search
@@ -60,15 +59,6 @@ def test_the_program_s_objective_is_the_score() -> None:
     assert given[:, 1] @ problem.shares * 3.0 == pytest.approx(2.0), "what two workers of the better level carry"
 
 
-def test_a_merit_that_must_be_reached_is_reached_with_the_least_work() -> None:
-    problem = a_problem([[0.0], [1.0]], [0.5, 1.0], workers=4, demand_rps=2.0)
-    crews = {v: Crew(problem.modes[v][0].lines[0]) for v in range(2)}
-    answer = Linear(problem, Thrift(0.6, 10.0)).ask([0, 1], crews)
-    assert answer is not None
-    assert answer.given[0] == pytest.approx([0.4, 0.6])
-    assert Linear(problem, Thrift(1.1, 10.0)).ask([0, 1], crews) is None, "no more than the best"
-
-
 def test_a_solver_that_fails_on_the_way_leaves_what_was_found_before(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = large(7)
     assert len(problem.gates) + sum(len(mode.lines) for modes in problem.modes for mode in modes) > SMALL
@@ -80,8 +70,7 @@ def test_a_solver_that_fails_on_the_way_leaves_what_was_found_before(monkeypatch
         return run(self)
 
     counts = np.full(5, 6.0)
-    guess = relaxed(problem, timings_of(problem, counts), counts)
-    whole_plan = searched(problem, guess, guess.price, ())
+    whole_plan = searched(problem, relaxed(problem, timings_of(problem, counts), counts))
     monkeypatch.setattr(highspy.Highs, "run", tired)
     found = solve(problem, 1.0)
     assert whole_plan is not None

@@ -44,19 +44,6 @@ def test_one_more_worker_never_lowers_the_objective(seed: int) -> None:
     assert values[1] <= values[2] + 1e-6
 
 
-@pytest.mark.parametrize("levels", [3, 5])
-@pytest.mark.parametrize("seed", range(3))
-def test_what_makes_no_difference_is_given_for_less_work(seed: int, levels: int) -> None:
-    dice = np.random.default_rng(300 + seed)
-    problem = dataclasses.replace(random_problem(dice, levels=levels, workers=3 * levels - 6), demand_rps=0.5)
-    best, less = solve(problem, PATIENCE_S), solve(dataclasses.replace(problem, indifference=0.1), PATIENCE_S)
-    slack = 0.1 / float(np.ptp(problem.quality))
-    assert faults(problem, less) == []
-    assert score(problem, less).shed <= score(problem, best).shed + 1e-6
-    assert score(problem, less).quality >= score(problem, best).quality - slack - 1e-6
-    assert score(problem, less).busy <= score(problem, best).busy + 1e-6
-
-
 def test_workers_kept_busy_with_drafts_serve_nobody_without_one() -> None:
     drafts = [(0, 1, 0.5, [0.5], [0.9])]
     busy = Mode(1.0, (Line(1, 4, 2.0, 0.0, 1),), has_draft=True)
