@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from planner.solvers import milp
-from planner.solvers.joint.problem import Line, Mode, Problem, score
-from planner.solvers.joint.solve import SMALL, optimum, solve
+from planner.solvers.joint.program.milp import optimum
+from planner.solvers.joint.program.problem import Line, Mode, Problem, score
+from planner.solvers.joint.solve import SMALL, solve
 from tests.patience import PATIENCE_S
 from tests.planner.solvers.joint.exactness import seeds
 from tests.planner.solvers.joint.problems import a_problem, best_value, faults, random_problem
@@ -26,7 +27,7 @@ def test_a_problem_made_small_loses_little_of_the_optimum(seed: int) -> None:
     problem = random_problem(np.random.default_rng(100 + seed), levels=5, bands=3, workers=24)
     assert _size(problem) > SMALL, "made small"
     found = solve(problem, PATIENCE_S)
-    whole = optimum(problem, range(len(problem.options)), problem.modes, 3.0)
+    whole = optimum(problem, 3.0)
     assert faults(problem, found) == []
     assert whole is None or score(problem, found).value >= score(problem, whole).value - 0.02
 

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.solvers.joint.capacity import GRID, straight
-from planner.solvers.joint.linear import Answer, Linear
-from planner.solvers.joint.problem import SHED, SPENT, Gate, Problem
-from planner.solvers.joint.promises import Promise, offered, promises
-from planner.solvers.joint.warm import Crew
+from planner.solvers.joint.program.capacity import GRID, straight
+from planner.solvers.joint.program.problem import SHED, SPENT, Gate, Problem
+from planner.solvers.joint.search.linear import Answer, Crew, Linear
+from planner.solvers.joint.search.promises import Promise, offered, promises
+from planner.solvers.joint.search.relaxation import Gates
 
 EASY = 5  # programs a level, fewer than which leave time to climb from the next best too
 ENDS = 4  # sets that are worth making whole
@@ -23,8 +23,6 @@ ROUNDS = 8
 CLIMB = 60  # programs after which no more sets are tried: .0002 spans on average, 64 workers and 8 levels
 TRIED = 3  # sets a step
 GAIN = 1e-4  # spans of quality: less is no improvement
-
-Gates = frozenset[int]
 
 
 class Found(NamedTuple):

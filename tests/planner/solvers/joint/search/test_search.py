@@ -1,18 +1,14 @@
-import dataclasses
-
 import highspy
 import numpy as np
 import pytest
 
-from planner.solvers.joint.linear import Linear
-from planner.solvers.joint.problem import Problem, score
-from planner.solvers.joint.relaxation import relaxed, timings_of
-from planner.solvers.joint.search import Search
+from planner.solvers.joint.program.problem import Problem, score
+from planner.solvers.joint.search.gates import Search
+from planner.solvers.joint.search.linear import Linear
+from planner.solvers.joint.search.relaxation import relaxed, straight_only, timings_of
+from planner.solvers.joint.search.workers import planned, settled, whole
 from planner.solvers.joint.solve import SMALL, searched, solve
-from planner.solvers.joint.starts import straight_only
-from planner.solvers.joint.warm import Crew
-from planner.solvers.joint.whole import planned, settled, whole
-from tests.planner.solvers.joint.problems import a_problem, faults, random_problem
+from tests.planner.solvers.joint.problems import faults, random_problem
 
 
 def large(seed: int) -> Problem:
@@ -43,20 +39,6 @@ def test_the_same_problem_has_the_same_plan() -> None:
     first, second = solve(large(5), 1.0), solve(large(5), 1.0)
     assert (first.counts, first.gates) == (second.counts, second.gates)
     assert np.array_equal(first.given, second.given)
-
-
-def test_the_program_s_objective_is_the_score() -> None:
-    problem = a_problem(
-        [[0.2, 0.2], [1.0, 0.8]], [0.5, 1.0], workers=4, demand_rps=3.0, before=(0, 3), switch_s=(60.0, 60.0)
-    )
-    crews = {v: Crew(problem.modes[v][0].lines[0], 2, rate) for v, rate in ((0, 4.0), (1, 2.0))}
-    answer = Linear(problem).ask([0, 1], crews)
-    assert answer is not None
-    given = np.zeros((2, len(problem.options)))
-    given[:, answer.options] = answer.given
-    plan = dataclasses.replace(solve(problem, 1.0), given=given, shed=answer.shed, counts=(2, 2), gates=(0, 1))
-    assert answer.value == pytest.approx(score(problem, plan).value)
-    assert given[:, 1] @ problem.shares * 3.0 == pytest.approx(2.0), "what two workers of the better level carry"
 
 
 def test_a_solver_that_fails_on_the_way_leaves_what_was_found_before(monkeypatch: pytest.MonkeyPatch) -> None:

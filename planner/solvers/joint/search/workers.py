@@ -6,9 +6,9 @@ import math
 import numpy as np
 
 from planner.solvers.joint.one_level import carried
-from planner.solvers.joint.problem import Running, Solution, solution_of
-from planner.solvers.joint.search import GAIN, Found, Search, way_of
-from planner.solvers.joint.warm import Crew
+from planner.solvers.joint.program.problem import Running, Solution, solution_of
+from planner.solvers.joint.search.gates import GAIN, Found, Search, way_of
+from planner.solvers.joint.search.linear import Crew
 
 SHIFTS, SHIFTS_OF_MOVED = 3, 1  # other gates tried of each way, the most promising and as many evenly among all
 SPARE, MOST = 16, 60  # programs a level and of all, fewer than which leave time for more
