@@ -15,7 +15,7 @@ from planner.solvers.joint.program.capacity import GRID, straight
 from planner.solvers.joint.program.problem import SHED, SPENT, Gate, Problem
 from planner.solvers.joint.search.linear import Answer, Crew, Linear
 from planner.solvers.joint.search.promises import Promise, offered, promises
-from planner.solvers.joint.search.relaxation import Gates
+from planner.solvers.joint.search.relaxation import Gates, Start
 
 EASY = 5  # programs a level, fewer than which leave time to climb from the next best too
 ENDS = 4  # sets that are worth making whole
@@ -56,9 +56,10 @@ class Search:
         self._crews: dict[tuple[int, int, int], Crew] = {}
         self._modes: dict[tuple[frozenset[Gate], tuple[int, ...]], dict[int, int] | None] = {}
 
-    def best(self, sets: Iterable[Gates], counts: np.ndarray) -> list[Found]:
-        """What is best of all that was looked at from these sets on. `counts`: [V] workers, roughly."""
-        begun = [found for gates in sets if (found := self.free(gates, counts))]
+    def best(self, starts: Iterable[Start], counts: np.ndarray) -> list[Found]:
+        """What is best of all that was looked at from these starts on. `counts`: [V] workers, roughly."""
+        tried = (self.free(start.gates, counts) or self.free(start.taken, counts) for start in starts)
+        begun = [found for found in tried if found]
         for found in sorted(begun, key=lambda found: -found.value):
             if self.linear.asked < EASY * len(self.problem.levels):
                 self._climbed(found)
@@ -89,8 +90,8 @@ class Search:
         sets = [found.gates - {g} for g in found.gates] if len(found.gates) > 1 else []
         return {gates: other for gates in sets if (other := self.free(gates, found.answer.staff))}
 
-    def promising(self, found: Found, fewer: Mapping[Gates, Found]) -> list[tuple[Gates, float]]:
-        """Some sets with one gate more than that or than `fewer`, and what they promise, the most first."""
+    def promising(self, found: Found, fewer: Mapping[Gates, Found], most: int = TRIED) -> list[tuple[Gates, float]]:
+        """At most so many sets with one gate more than that or than `fewer`, and what they promise, the most first."""
         worth, sets = self.linear.worth(self.prices(found)), dict[Gates, float]()
         self._promising(found.gates, found, 0.0, worth, sets)
         for g in found.gates if len(found.gates) > 1 else ():
@@ -100,7 +101,7 @@ class Search:
                 spares = max(spares, fewer[held].value - self._worth(found, worth[list(held)].max(axis=0)))
             self._promising(held, found, spares, worth, sets)
         sets.pop(found.gates, None)
-        return sorted(sets.items(), key=lambda one: -one[1])[:TRIED]
+        return sorted(sets.items(), key=lambda one: -one[1])[:most]
 
     def _spared(self, found: Found, held: Gates) -> float:
         """What workers are worth that only the other gates need, whatever little they do."""

@@ -205,7 +205,14 @@ def _cheapest(problem: Problem, way: tuple[int, int], left_s: float, costs: list
     return Timing(*min(choices, default=(0.0, -1, -1))[1:])
 
 
-def starts(priced: Relaxation, price: float) -> list[Gates]:
+class Start(NamedTuple):
+    """Gates to begin with."""
+
+    gates: Gates
+    taken: Gates  # those that some band takes: what is left where there are too few workers to serve all
+
+
+def starts(priced: Relaxation, price: float) -> list[Start]:
     """What single changes do not better at the price of a worker, begun with every way to paint again."""
     if not len(priced.rows):
         return []
@@ -215,16 +222,18 @@ def starts(priced: Relaxation, price: float) -> list[Gates]:
         for target in np.unique(nexts[nexts >= 0]):
             own = rows[nexts == target]
             begun.append({level: int(priced.rows[own[np.argmax(best[own] @ priced.problem.shares)]])})
-    found: dict[Gates, float] = {}
+    found: dict[Start, float] = {}
     for start in begun:
-        gates = list(priced.settle(price, start).values())
+        gates = np.array(list(priced.settle(price, start).values()))
         top = best[np.searchsorted(priced.rows, gates)]
-        found[frozenset(gates)] = float(top.max(axis=0) @ priced.problem.shares)
-    return sorted(found, key=lambda gates: -found[gates])[:STARTS]
+        taken = frozenset(gates[top.argmax(axis=0)].tolist())
+        found[Start(frozenset(gates.tolist()), taken)] = float(top.max(axis=0) @ priced.problem.shares)
+    return sorted(found, key=lambda one: -found[one])[:STARTS]
 
 
-def straight_only(problem: Problem) -> list[Gates]:
+def straight_only(problem: Problem) -> list[Start]:
     """Every set of levels whose pictures are all kept, where there are few."""
     plain = [g for g, gate in enumerate(problem.gates) if gate.next_level < 0]
     sizes = range(1, len(plain) + 1) if len(plain) <= FEW else ()
-    return [frozenset(some) for size in sizes for some in itertools.combinations(plain, size)]
+    sets = (frozenset(some) for size in sizes for some in itertools.combinations(plain, size))
+    return [Start(gates, gates) for gates in sets]

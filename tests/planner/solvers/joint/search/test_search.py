@@ -5,7 +5,7 @@ import pytest
 from planner.solvers.joint.program.problem import Problem, score
 from planner.solvers.joint.search.gates import Search
 from planner.solvers.joint.search.linear import Linear
-from planner.solvers.joint.search.relaxation import relaxed, straight_only, timings_of
+from planner.solvers.joint.search.relaxation import Start, relaxed, timings_of
 from planner.solvers.joint.search.workers import planned, settled, whole
 from planner.solvers.joint.solve import SMALL, searched, solve
 from tests.planner.solvers.joint.problems import faults, random_problem
@@ -20,12 +20,8 @@ def test_what_is_searched_can_be_done_and_is_better_than_where_it_began(seed: in
     problem = large(400 + seed)
     counts = np.full(5, 6.0)
     search = Search(problem, Linear(problem))
-    begun = [
-        found
-        for gates in straight_only(problem) or [frozenset([g]) for g in range(5)]
-        if (found := search.free(gates, counts))
-    ]
-    best = search.best([found.gates for found in begun], counts)[0]
+    begun = [found for gates in [frozenset([g]) for g in range(5)] if (found := search.free(gates, counts))]
+    best = search.best([Start(found.gates, found.gates) for found in begun], counts)[0]
     assert best.value >= max(found.value for found in begun)
     manned = whole(search, best)
     assert manned is not None
