@@ -53,13 +53,13 @@ def _bound(plan: PairPlan, offers: Sequence[Offer], describe: DescribeThresholds
 
 
 def _best(offers: Sequence[Offer], relaxed: Callable[[Problem], Problem], score: float) -> tuple[Pair, Row] | None:
-    """The best row above a score that then fits, and its pair."""
-    found = list[tuple[Pair, Row]]()
+    """The best row above a score that then fits, and its pair; of equal ones the first."""
+    found: tuple[Pair, Row] | None = None
     for pair, problem in offers:
-        above = tuple(row for row in problem.rows if row.score > score)
-        if row := best_row(relaxed(replace(problem, rows=above))):
-            found.append((pair, row))
-    return max(found, key=lambda pair_row: pair_row[1].score, default=None)
+        above = tuple(row for row in problem.rows if row.score > (found[1].score if found else score))
+        if above and (row := best_row(relaxed(replace(problem, rows=above)))):
+            found = pair, row
+    return found
 
 
 def _unmet(plan: PairPlan, planning_rps: float) -> str:

@@ -5,6 +5,7 @@ of another, those first that promise most at the prices which the program itself
 quality, never feasibility.
 """
 
+from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -50,6 +51,8 @@ class Search:
         self._in_ways = np.array([g for way in self.ways.values() for g in way], dtype=int)
         self._firsts = np.cumsum([0, *map(len, self.ways.values())])
         self._legs = np.array([(gate.level, gate.next_level) for gate in problem.gates], dtype=int).reshape(-1, 2)
+        self._gate_of, self._straight_to = (np.array([option[at] for option in problem.options]) for at in (0, 1))
+        self._open_legs = [gate._replace(threshold=0.0, refine_from_step=0) for gate in problem.gates]
         self._staying: dict[int, np.ndarray] = {}
         self._seen: dict[Gates, Found] = {}
         self._offers: dict[tuple[int, int], list[Promise]] = {}
@@ -142,9 +145,7 @@ class Search:
     def free(self, gates: Gates, counts: np.ndarray) -> Found | None:
         """These gates, those that nothing takes left out, and workers not whole. `counts`: [V] workers, roughly."""
         about = self._about(counts)
-        modes = self._promises(
-            frozenset(self.problem.gates[g]._replace(threshold=0.0, refine_from_step=0) for g in gates), about
-        )
+        modes = self._promises(frozenset(self._open_legs[g] for g in gates), about)
         if modes is None:
             return None
         crews = {v: self._crew(v, m, about[v]) for v, m in modes.items()}
@@ -166,14 +167,14 @@ class Search:
         return self._modes[legs, about]
 
     def _used(self, gates: Gates, answer: Answer) -> Gates:
-        taken = [self.problem.options[o] for o in answer.options[(answer.given > SPENT).any(axis=0)]]
-        used, straight_to = ({option[at] for option in taken} for at in (0, 1))
+        taken = answer.options[(answer.given > SPENT).any(axis=0)]
+        used, straight_to = (set(of[taken].tolist()) for of in (self._gate_of, self._straight_to))
         return frozenset(g for g in gates if g in used or self.problem.gates[g].level in straight_to)
 
     def _about(self, counts: np.ndarray) -> tuple[int, ...]:
         """Counts of the grid; of who has none yet as if some came."""
         some = max(1, self.problem.workers // 8)
-        return tuple(max(n for n in GRID if n <= max(1, count)) if count > 0 else some for count in counts.tolist())
+        return tuple(GRID[bisect(GRID, max(1, count)) - 1] if count > 0 else some for count in counts.tolist())
 
     def _offered(self, v: int, count: int) -> list[Promise]:
         if (v, count) not in self._offers:

@@ -68,19 +68,19 @@ class Relaxation:
         taken = np.full((count + 1, len(shares)), -np.inf)  # by level; the last row: shed
         taken[-1] = -SHED * self.problem.shed_weights
         next_of = np.full(count, -1)  # of what is held
-        held = dict(start)
+        held, own = dict(start), [best[rows] for _, rows, _ in self.levels]
         for level, gate in held.items():
             taken[level], next_of[level] = best[np.searchsorted(self.rows, gate)], self.problem.gates[gate].next_level
         for _ in range(SWEEPS):
             before = dict(held)
-            for level, rows, nexts in self.levels:
+            for (level, rows, nexts), worth in zip(self.levels, own, strict=True):
                 taken[level], next_of[level] = -np.inf, -1
                 free = nexts < 0  # nothing painted again is judged again
                 if level not in next_of:
                     free = free | (next_of[nexts] < 0)
-                gains = np.where(free, np.maximum(taken.max(axis=0), best[rows]) @ shares, -np.inf)
-                at = int(np.argmax(gains))
-                taken[level], next_of[level] = best[rows[at]], nexts[at]
+                gains = np.where(free, np.maximum(np.maximum.reduce(taken), worth) @ shares, -np.inf)
+                at = int(gains.argmax())
+                taken[level], next_of[level] = worth[at], nexts[at]
                 held[level] = int(self.rows[rows[at]])
             if held == before:
                 break
