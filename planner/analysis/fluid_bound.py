@@ -14,7 +14,7 @@ from planner.catalog.bands import band_shares
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
 from planner.observation.observation import Observation
-from planner.solvers.joint.offers import Offer, Offers, offers_of
+from planner.solvers.joint.program.offers import Offer, Offers, offers_of
 
 
 class Served(NamedTuple):

@@ -7,6 +7,7 @@ import itertools
 import math
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from planner.catalog.entries import Curve, reuse_step, shares_below, variant_of
@@ -52,8 +53,11 @@ def band_shares(catalog: Catalog, observation: Observation | None = None) -> Row
 
     Where hardness was not seen it is as in the reference set, of which it is a quantile: a band's share is its width.
     """
-    bounds = bounds_of(catalog)
-    bins = (observation.hardness if observation else ()) or (1 / BINS,) * BINS
+    return _band_shares(bounds_of(catalog), (observation.hardness if observation else ()) or (1 / BINS,) * BINS)
+
+
+@lru_cache(maxsize=256)
+def _band_shares(bounds: Row, bins: Row) -> Row:
     edges = [at / len(bins) for at in range(len(bins) + 1)]
     masses = [
         sum(

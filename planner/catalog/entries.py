@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -93,6 +94,11 @@ class Variant:
         require(judged, f"{where} quality", self.quality, "finite", "correct or omit it")
         self._check_latencies(f"{where} latency_ms")
 
+    @cached_property
+    def run_times(self) -> dict[tuple[int, int], float]:
+        """(batch size, steps skipped) -> ms, remembered by `run_ms`."""
+        return {}
+
     def _check_latencies(self, where: str) -> None:
         require(1 in self.latency_ms, where, self.latency_ms, "measured at batch size 1", "add `1 = ...`")
         for batch, ms in self.latency_ms.items():
@@ -108,6 +114,13 @@ def run_ms(variant: Variant, batch: int, refine_from_step: int = 0) -> float:
     With batch size 1 alone measured, a batch takes as long as its images one by one. The first `refine_from_step` of
     the variant's steps are skipped, and their share of the time.
     """
+    known = variant.run_times.get((batch, refine_from_step))
+    if known is None:
+        known = variant.run_times[batch, refine_from_step] = _run_ms(variant, batch, refine_from_step)
+    return known
+
+
+def _run_ms(variant: Variant, batch: int, refine_from_step: int) -> float:
     assert batch >= 1, f"batch must be >= 1, got {batch}"
     assert 0 <= refine_from_step < variant.steps, f"{refine_from_step} of {variant.steps} steps"
     points = [(0, 0.0), *sorted(variant.latency_ms.items())]

@@ -141,11 +141,19 @@ class Catalog:
 
     def cheapest(self) -> Variant:
         """The variant with the shortest call for one image."""
-        return min(self.variants.values(), key=lambda v: (run_ms(v, 1), v.name))
+        if "cheapest" not in self.derived:
+            self.derived["cheapest"] = min(self.variants.values(), key=lambda v: (run_ms(v, 1), v.name))
+        found: Variant = self.derived["cheapest"]
+        return found
 
     def best(self) -> Variant:
         """The variant of the highest quality; unmeasured ones come last, the slower one wins a tie."""
-        return max(self.variants.values(), key=lambda v: (-math.inf if v.quality is None else v.quality, run_ms(v, 1)))
+        if "best" not in self.derived:
+            self.derived["best"] = max(
+                self.variants.values(), key=lambda v: (-math.inf if v.quality is None else v.quality, run_ms(v, 1))
+            )
+        found: Variant = self.derived["best"]
+        return found
 
     def cheaper_than(self, level: str) -> list[Variant]:
         """The variants with a shorter call than this level's, the longest first: what to fall back to."""

@@ -20,12 +20,12 @@ from planner.control.proposal import Parameter, PlanProposal, Policy, validate_p
 from planner.control.replan import HOLD_S, LATE
 from planner.observation.observation import Observation
 from planner.policies import argus, clipper_heavy, clipper_light, diffserve, hadis, pac, proteus
-from planner.solvers.joint.build import problem_of
 from planner.solvers.joint.demand import outlook_of
 from planner.solvers.joint.improve import Valued, improved
-from planner.solvers.joint.problem import Problem, Solution
-from planner.solvers.joint.reading import draft_of
-from planner.solvers.joint.reuse import ReuseChoice, reuse_of
+from planner.solvers.joint.program.build import problem_of
+from planner.solvers.joint.program.problem import Problem, Solution
+from planner.solvers.joint.program.reading import draft_of
+from planner.solvers.joint.program.reuse import ReuseChoice, reuse_of
 from planner.solvers.joint.rises import jumps_of, memory_of, remembered, rise_in
 from planner.solvers.joint.solve import solve
 from planner.solvers.joint.value import Model, Outlook, Prices

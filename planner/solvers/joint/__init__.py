@@ -1,1 +1,1 @@
-"""The joint optimisation: routes, cascades, workers and batches of all levels in one program (`joint`)."""
+"""What any plan is worth, and the best plan of one program: the core of `joint`."""

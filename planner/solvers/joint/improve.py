@@ -71,6 +71,14 @@ def _thresholds(model: Model, plan: PlanProposal, deltas: tuple[float, ...]) -> 
 
 def _near(model: Model, cascade: Cascade, deltas: tuple[float, ...]) -> list[float]:
     """Thresholds that defer so much more of the level's images."""
+    key = "near", cascade, deltas
+    if key not in model.remembered:
+        model.remembered[key] = _deferring(model, cascade, deltas)
+    thresholds: list[float] = model.remembered[key]
+    return thresholds
+
+
+def _deferring(model: Model, cascade: Cascade, deltas: tuple[float, ...]) -> list[float]:
     pair = Pair(cascade.level, cascade.next_level, cascade.discriminator, cascade.refine_from_step)
     table = cascade_table(model.catalog, pair, model.seen)
     deferred = np.array(band_shares(model.catalog, model.seen)) @ np.array(table.deferred)

@@ -15,10 +15,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-import numpy as np
-
-from planner.solvers.queueing import erlang_c
-
 FULL: Final = 0.25  # of the longest queue: beyond it calls are full
 AFTER_S: Final = (8.0, 30.0, 80.0)  # of a new plan, at which its queues are looked at
 
@@ -132,7 +128,13 @@ class Edge:
 
 @lru_cache(maxsize=4096)
 def _erlang(servers: int, hundredths: int) -> float:
-    return float(erlang_c([servers], np.array([hundredths / 200]))[0, 0])
+    """Erlang C at a utilisation of so many halves of a hundredth, as `queueing.erlang_c` has it for many at once."""
+    utilization, blocked = hundredths / 200, 1.0
+    offered = servers * utilization
+    for k in range(1, servers + 1):
+        busy = offered * blocked
+        blocked = busy / (k + busy)
+    return blocked / (1 - utilization * (1 - blocked))
 
 
 def waiting_share(servers: int, load: float) -> float:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from planner.solvers.joint.problem import Line, Problem, Running, Solution, score, solution_of
+from planner.solvers.joint.program.problem import Line, Problem, Running, Solution, score, solution_of
 
 
 def on_one_level(problem: Problem) -> Solution:

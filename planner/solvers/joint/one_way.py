@@ -8,9 +8,9 @@ from collections import defaultdict
 
 import numpy as np
 
-from planner.solvers.joint.market import Timing, Timings
 from planner.solvers.joint.one_level import carried
-from planner.solvers.joint.problem import Line, Mode, Problem, Running, Solution, solution_of
+from planner.solvers.joint.program.problem import Line, Mode, Problem, Running, Solution, solution_of
+from planner.solvers.joint.search.relaxation import Timing, Timings
 
 Way = tuple[int, int, int]  # level, next level, level of hard prompts; -1: none
 

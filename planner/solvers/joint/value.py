@@ -23,6 +23,7 @@ from planner.control.proposal import PlanProposal
 from planner.control.replan import HOLD_S, LATE
 from planner.observation.observation import BINS, Observation
 from planner.solvers.joint.losses import AFTER_S, Queue, limits_of
+from planner.solvers.joint.remembered import Memory, by_numbers, by_parts, by_value
 from schemas.messages import Cascade
 
 NODES: Final = ((-2.857, 0.0113), (-1.356, 0.2221), (0.0, 0.5332), (1.356, 0.2221), (2.857, 0.0113))  # Gauss-Hermite
@@ -40,7 +41,7 @@ class Outlook(NamedTuple):
 class Prices(NamedTuple):
     """What things cost, in units of quality a request."""
 
-    unit: float  # of the catalog's quality: `planner.solvers.joint.problem.Problem.unit`
+    unit: float  # of the catalog's quality: `planner.solvers.joint.program.problem.Problem.unit`
     late: float = LATE  # a request that is not answered in time
     busy: float = 1e-3  # all workers' time: between equals the cheaper
     debt: float = 2.0  # all workers' time that the next plan owes: above what work is worth, so that none is put off
@@ -109,6 +110,7 @@ class Model:
         self._waiting = {queue.variant: queue.waiting for queue in seen.queues if queue.variant in catalog.variants}
         self._slow_first = sorted(catalog.variants, key=lambda name: (-run_ms(catalog.variants[name], 1), name))
         self._qualities: dict[tuple[object, ...], float] = {}
+        self.remembered: Memory = {}
         deviation = outlook.deviation_rps
         nodes = NODES if deviation > 0 else ((0.0, 1.0),)
         usual = max(0.0, 1 - math.fsum(weight for _, weight in outlook.jumps))
@@ -198,6 +200,7 @@ class Model:
         at = self._slow_first.index(name)
         return next((other for other in served if self._slow_first.index(other) > at), "")
 
+    @by_parts("routes", "strategy")
     def _masses(self, plan: PlanProposal) -> dict[str, np.ndarray]:
         """level -> [C] share of all requests that go there first; a class counts as spread over all bands."""
         masses: dict[str, np.ndarray] = {}
@@ -225,12 +228,19 @@ class Model:
         pair = Pair(cascade.level, cascade.next_level, cascade.discriminator, cascade.refine_from_step)
         return cascade_table(self.catalog, pair, self.seen)
 
+    @by_value
     def _deferred(self, cascade: Cascade) -> np.ndarray:
         """[C] share of a level's images that are generated again."""
         if cascade.threshold >= 1:
             return np.ones(len(self._bands))
         table = self._table(cascade)
         return np.array([_between(cascade.threshold, table.thresholds, row) for row in table.deferred])
+
+    @by_value
+    def _judged(self, cascade: Cascade) -> np.ndarray:
+        """[C] quality of the answers of a level and of the next one together."""
+        table = self._table(cascade)
+        return np.array([_between(cascade.threshold, table.thresholds, _known(row)) for row in table.quality])
 
     def _flows(
         self,
@@ -270,6 +280,7 @@ class Model:
         hit_rate = plan.reuse.hits.get(level, 0.0) if plan.reuse else 0.0
         return 1.0 - hit_rate * (1.0 - starts.get(step, 1.0))
 
+    @by_parts("allocation", "batch")
     def _crews(self, plan: PlanProposal) -> dict[str, Crew]:
         """variant -> who serves it now, and under the plan."""
         now, then, comes_s = dict[str, int](), dict[str, int](), dict[str, float]()
@@ -289,6 +300,7 @@ class Model:
             comes_s[name] = max(comes_s.get(name, 0.0), away_s)
         return {name: Crew(now.get(name, 0), count, comes_s[name]) for name, count in then.items()}
 
+    @by_numbers(Flow, "sources")
     def _stage(self, name: str, flow: Flow, crew: Crew, plan: PlanProposal, waits_s: float) -> Stage:
         """What becomes of a variant's flow; `waits_s`: how long its drafts have waited before they were there."""
         if not crew.then:
@@ -317,6 +329,7 @@ class Model:
         first, again, late = total.tolist()
         return Stage(first, again, late, busy, self.outlook.mean_rps * queue.work / crew.then, debt)
 
+    @by_numbers(Flow, "sources")
     def _queue(self, name: str, flow: Flow, plan: PlanProposal, waits_s: float) -> Queue:
         variant, most, left_s = self.catalog.variants[name], plan.batch.get(name, 1), self._slo_s - self._hop_s
 
@@ -353,14 +366,12 @@ class Model:
             gone, other = moved.get(variant_of(level), (0.0, ""))
             own, cascade = self._of_level(level), cascades.get(level)
             if cascade is not None:
-                stays = lost.get(cascade.next_level, 0.0)
-                table = self._table(cascade)
-                judged = [_between(cascade.threshold, table.thresholds, _known(row)) for row in table.quality]
-                own = (1 - stays) * np.array(judged) + stays * own
-            then = self._of_level(other) if gone else own
-            total += float(mass @ ((1 - gone) * own + gone * then))
+                stays, judged = lost.get(cascade.next_level, 0.0), self._judged(cascade)
+                own = (1 - stays) * judged + stays * own if stays else judged
+            total += float(mass @ ((1 - gone) * own + gone * self._of_level(other) if gone else own))
         return total
 
+    @by_parts("routes", "strategy")
     def _by_class(self, plan: PlanProposal) -> float:
         """What routes by class gain beyond the levels' means over all prompts, where that was measured."""
         known = self.catalog.measured.classes.get(plan.strategy, {}) if self.catalog.measured else {}
@@ -375,6 +386,7 @@ class Model:
                     gained += classes.get(route.label, 0.0) * share * (own[level] - mean)
         return gained
 
+    @by_value
     def _of_level(self, level: str) -> np.ndarray:
         """[C] quality of a level's images; the worst known where its own is not."""
         known = [level_quality(self.catalog, level, band) for band in range(len(self._bands))]

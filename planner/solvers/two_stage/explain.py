@@ -47,14 +47,19 @@ def _bound(plan: PairPlan, offers: Sequence[Offer], describe: DescribeThresholds
         ("the workers (one more: {}; " + busy + ")", lambda p: replace(p, workers=p.workers + 1)),
         (f"the SLO of {number(problem.slo_ms / 1000)} s (without: {{}})", lambda p: replace(p, slo_ms=math.inf)),
     ]
-    better = {what: _best(offers, relaxed) for what, relaxed in gains}
-    binding = [what.format(describe(*found)) for what, found in better.items() if found and found[1].score > score]
+    better = {what: _best(offers, relaxed, score) for what, relaxed in gains}
+    binding = [what.format(describe(*found)) for what, found in better.items() if found]
     return "bound by " + (" and ".join(binding) or f"the number of workers ({busy})")
 
 
-def _best(offers: Sequence[Offer], relaxed: Callable[[Problem], Problem]) -> tuple[Pair, Row] | None:
-    found = [(offer.pair, row) for offer in offers if (row := best_row(relaxed(offer.problem)))]
-    return max(found, key=lambda pair_row: pair_row[1].score, default=None)
+def _best(offers: Sequence[Offer], relaxed: Callable[[Problem], Problem], score: float) -> tuple[Pair, Row] | None:
+    """The best row above a score that then fits, and its pair; of equal ones the first."""
+    found: tuple[Pair, Row] | None = None
+    for pair, problem in offers:
+        above = tuple(row for row in problem.rows if row.score > (found[1].score if found else score))
+        if above and (row := best_row(relaxed(replace(problem, rows=above)))):
+            found = pair, row
+    return found
 
 
 def _unmet(plan: PairPlan, planning_rps: float) -> str:

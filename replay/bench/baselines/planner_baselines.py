@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import pulp
 
-from planner.solvers.joint.problem import Problem as JointProblem
-from planner.solvers.joint.problem import score
-from planner.solvers.joint.solve import optimum
+from planner.solvers.joint.program.milp import optimum
+from planner.solvers.joint.program.problem import Problem as JointProblem
+from planner.solvers.joint.program.problem import score
 from planner.solvers.levels.level_mix import Offer as Level
 from planner.solvers.milp import solve
 from planner.solvers.two_stage.milp import solve_program
@@ -50,5 +50,5 @@ def equation_1(levels: Sequence[Level], workers: int, demand_rps: float, limit_s
 
 def joint(problem: JointProblem, limit_s: float) -> Found:
     """The whole program: every option and every promise of every level."""
-    found = optimum(problem, range(len(problem.options)), problem.modes, limit_s, how=())
+    found = optimum(problem, limit_s, how=())
     return Found(score(problem, found).value, not found.is_proven) if found else Found(None, is_stopped=True)

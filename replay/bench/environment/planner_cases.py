@@ -24,8 +24,8 @@ from planner.policies import (
     random_split,
     sommelier,
 )
-from planner.solvers.joint.build import problem_of as joint_problem
-from planner.solvers.joint.problem import score
+from planner.solvers.joint.program.build import problem_of as joint_problem
+from planner.solvers.joint.program.problem import score
 from planner.solvers.joint.solve import solve as solve_joint
 from planner.solvers.levels.drafting import PARAMETERS as MIXES
 from planner.solvers.levels.level_mix import mean_quality

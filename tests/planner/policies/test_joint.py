@@ -14,8 +14,8 @@ from planner.control.validity import check
 from planner.observation.observation import Observation, Queue
 from planner.observation.workers import WorkerView
 from planner.policies import POLICIES, joint
-from planner.solvers.joint.build import problem_of
 from planner.solvers.joint.demand import outlook_of
+from planner.solvers.joint.program.build import problem_of
 from schemas.messages import Expected
 from streams.parsing.catalog import parse
 from tests.paths import ROOT

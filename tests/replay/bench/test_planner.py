@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from planner.catalog.bands import bounds_of, cascade_table
 from planner.control.proposal import validate_parameters
 from planner.policies import POLICIES, argus, clipper_light, diffserve, hadis, joint
-from planner.solvers.joint.build import problem_of
+from planner.solvers.joint.program.build import problem_of
 from planner.solvers.levels.level_mix import Offer
 from replay.bench.baselines import planner_baselines as plain
 from replay.bench.baselines.planner_baselines import Found

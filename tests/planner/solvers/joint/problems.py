@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from scipy.optimize import linprog
 
-from planner.solvers.joint.capacity import modes
 from planner.solvers.joint.one_level import carried
-from planner.solvers.joint.problem import BUSY, SHED, Gate, Line, Mode, Option, Problem, Solution
+from planner.solvers.joint.program.capacity import modes
+from planner.solvers.joint.program.problem import BUSY, SHED, Gate, Line, Mode, Option, Problem, Solution
 
 ROUNDING = 1e-6
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from planner.solvers.joint.problem import Gate, Option, Problem, score
+from planner.solvers.joint.program.problem import Gate, Option, Problem, score
 from planner.solvers.joint.solve import solve
 from planner.solvers.levels.level_mix import Offer, maximize_quality, mean_quality
 from planner.solvers.levels.pasm import shift_map

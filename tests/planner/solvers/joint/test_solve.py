@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from planner.solvers import milp
-from planner.solvers.joint.problem import Line, Mode, Problem, score
-from planner.solvers.joint.solve import SMALL, optimum, solve
+from planner.solvers.joint.program.milp import optimum
+from planner.solvers.joint.program.problem import Line, Mode, Problem, score
+from planner.solvers.joint.solve import SMALL, solve
 from tests.patience import PATIENCE_S
 from tests.planner.solvers.joint.exactness import seeds
 from tests.planner.solvers.joint.problems import a_problem, best_value, faults, random_problem
@@ -26,7 +27,7 @@ def test_a_problem_made_small_loses_little_of_the_optimum(seed: int) -> None:
     problem = random_problem(np.random.default_rng(100 + seed), levels=5, bands=3, workers=24)
     assert _size(problem) > SMALL, "made small"
     found = solve(problem, PATIENCE_S)
-    whole = optimum(problem, range(len(problem.options)), problem.modes, 3.0)
+    whole = optimum(problem, 3.0)
     assert faults(problem, found) == []
     assert whole is None or score(problem, found).value >= score(problem, whole).value - 0.02
 
@@ -42,19 +43,6 @@ def test_one_more_worker_never_lowers_the_objective(seed: int) -> None:
         values.append(score(more, found).value)
     assert values[0] <= values[1] + 1e-6
     assert values[1] <= values[2] + 1e-6
-
-
-@pytest.mark.parametrize("levels", [3, 5])
-@pytest.mark.parametrize("seed", range(3))
-def test_what_makes_no_difference_is_given_for_less_work(seed: int, levels: int) -> None:
-    dice = np.random.default_rng(300 + seed)
-    problem = dataclasses.replace(random_problem(dice, levels=levels, workers=3 * levels - 6), demand_rps=0.5)
-    best, less = solve(problem, PATIENCE_S), solve(dataclasses.replace(problem, indifference=0.1), PATIENCE_S)
-    slack = 0.1 / float(np.ptp(problem.quality))
-    assert faults(problem, less) == []
-    assert score(problem, less).shed <= score(problem, best).shed + 1e-6
-    assert score(problem, less).quality >= score(problem, best).quality - slack - 1e-6
-    assert score(problem, less).busy <= score(problem, best).busy + 1e-6
 
 
 def test_workers_kept_busy_with_drafts_serve_nobody_without_one() -> None:

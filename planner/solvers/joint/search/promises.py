@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from planner.solvers.joint.capacity import staff_s
-from planner.solvers.joint.problem import Gate, Mode, Problem
+from planner.solvers.joint.program.capacity import staff_s
+from planner.solvers.joint.program.problem import Gate, Mode, Problem
 
 ROUNDING_S = 1e-9
 

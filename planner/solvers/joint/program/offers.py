@@ -13,7 +13,7 @@ from planner.catalog.model import Catalog, Pair
 from planner.catalog.options import fault
 from planner.catalog.quality import Level
 from planner.observation.observation import Observation
-from planner.solvers.joint.problem import Gate, Option
+from planner.solvers.joint.program.problem import Gate, Option
 from planner.solvers.two_stage.problem import rows_of
 
 WIDE = 0.05  # of a band's pictures: where the next threshold defers so many more, there are some between

@@ -6,13 +6,14 @@ import math
 import numpy as np
 
 from planner.solvers.joint.one_level import carried
-from planner.solvers.joint.problem import Running, Solution, solution_of
-from planner.solvers.joint.search import GAIN, Found, Search, way_of
-from planner.solvers.joint.warm import Crew
+from planner.solvers.joint.program.problem import Running, Solution, solution_of
+from planner.solvers.joint.search.gates import GAIN, TRIED, Found, Search, way_of
+from planner.solvers.joint.search.linear import Crew
 
 SHIFTS, SHIFTS_OF_MOVED = 3, 1  # other gates tried of each way, the most promising and as many evenly among all
 SPARE, MOST = 16, 60  # programs a level and of all, fewer than which leave time for more
 LAST = 110  # programs after which what was found has to do: nothing lost that could be measured
+WIDE = 20  # sets one step away that are tried where the most promising did not help
 HOPE = 0.02  # spans of quality: who is worse by less may be better when polished
 MOVED = 2  # variants that gain most by a worker more, and that lose least by one fewer
 
@@ -31,19 +32,31 @@ def whole(search: Search, found: Found) -> Found | None:
 
 
 def settled(search: Search, found: Found) -> Found:
-    """Polished; where that left time, so are plans one step away, as with few workers whole numbers change a lot."""
-    found = polished(search, found)
+    """Polished; where that left time, so are plans one step away, as with few workers whole numbers change a lot.
+
+    Of those steps first the few that promise most, and where none of them helps, many.
+    """
+    found, tried = polished(search, found), TRIED
     while search.linear.asked < min(MOST, SPARE * len(search.problem.levels)):
-        fewer = search.fewer(found)
-        more = (search.free(gates, found.answer.staff) for gates, _ in search.promising(found, fewer))
-        near = [*fewer.values(), *more]
-        others = [other for one in near if one and (other := whole(search, one))]
-        better = max(others, key=lambda other: other.value, default=found)
-        better = polished(search, better) if better.value > found.value - HOPE else found
-        if better.value <= found.value + GAIN:
-            return found
-        found = better
+        better = _near(search, found, tried)
+        if better.value > found.value + GAIN:
+            found, tried = better, TRIED
+        elif tried == TRIED:
+            tried = WIDE
+        else:
+            break
     return found
+
+
+def _near(search: Search, found: Found, tried: int) -> Found:
+    """The best polished plan with one gate less, or with one of `tried` sets one step away."""
+    fewer, others = search.fewer(found), list[Found]()
+    more = (search.free(gates, found.answer.staff) for gates, _ in search.promising(found, fewer, tried))
+    for one in itertools.chain(fewer.values(), more):
+        if one and search.linear.asked < LAST and (other := whole(search, one)):
+            others.append(other)
+    better = max(others, key=lambda other: other.value, default=found)
+    return polished(search, better) if better.value > found.value - HOPE else found
 
 
 def polished(search: Search, found: Found) -> Found:
@@ -74,7 +87,7 @@ def _changed(search: Search, found: Found) -> Found:
 def _shifted(search: Search, found: Found, most: int, best: Found) -> Found:
     """The best of `best`, this, and other gates of the same ways: of each those that promise most, and some of all."""
     best = max(best, found, key=lambda one: one.value)
-    worth = search.linear.worth(search.prices(found), found.answer.floor)
+    worth = search.linear.worth(search.prices(found))
     gains = np.maximum(0.0, worth - found.answer.bands).sum(axis=1)
     shifts: list[tuple[float, int, int]] = []  # what it promises, whose place, who comes
     for g in sorted(found.gates):

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from planner.solvers.joint.build import _room
-from planner.solvers.joint.capacity import GRID, modes, straight
 from planner.solvers.joint.one_level import carried
-from planner.solvers.joint.problem import Mode
+from planner.solvers.joint.program.build import _room
+from planner.solvers.joint.program.capacity import GRID, modes, straight
+from planner.solvers.joint.program.problem import Mode
 from planner.solvers.queueing import wait_table
 from tests.planner.solvers.joint.problems import always, square_root
 

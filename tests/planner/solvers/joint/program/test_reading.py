@@ -6,11 +6,11 @@ import pytest
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation
 from planner.observation.workers import WorkerView
-from planner.solvers.joint.problem import Gate, Option, Problem, Solution
-from planner.solvers.joint.reading import draft_of, with_spares
+from planner.solvers.joint.program.problem import Gate, Option, Problem, Solution
+from planner.solvers.joint.program.reading import draft_of, with_spares
 from planner.solvers.joint.solve import solve
 from tests.planner.solvers.joint.problems import a_problem
-from tests.planner.solvers.joint.test_offers import shipped
+from tests.planner.solvers.joint.program.test_offers import shipped
 
 CATALOG = shipped("tiny")
 

@@ -7,15 +7,26 @@
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 import pulp
 
-from planner.solvers.joint.objective import Objective, Thrift, objective
-from planner.solvers.joint.problem import Line, Mode, Problem
+from planner.solvers import milp
+from planner.solvers.joint.program.problem import (
+    Line,
+    Mode,
+    Objective,
+    Problem,
+    Running,
+    Solution,
+    objective,
+    solution_of,
+)
+
+EXACT = ("cuts off", "preprocess off", "allow 1e-9")  # with them CBC proved a wrong optimum one time in forty
 
 
 class Piece(NamedTuple):
@@ -39,28 +50,45 @@ class Program:
     came: list[pulp.LpVariable] = field(default_factory=list)
 
 
-def program(
-    problem: Problem, options: Iterable[int], modes: Sequence[Sequence[Mode]], thrift: Thrift | None = None
-) -> Program:
-    """The unknowns under all constraints, for these of the problem's options and modes per variant.
+def optimum(problem: Problem, time_limit_s: float, how: Sequence[str] = EXACT) -> Solution | None:
+    """The best plan of all; None where the solver found none. `how`: CBC's options."""
+    made = program(problem)
+    solved = milp.solve(made.model, time_limit_s, how)
+    return _read(problem, made, solved.trouble) if solved.is_found else None
 
-    What no worker of the deployment could ever do is left out. With `thrift` work has another price than BUSY.
-    """
+
+def _read(problem: Problem, made: Program, trouble: str) -> Solution:
+    given = np.zeros((len(problem.shares), len(problem.options)))
+    for (c, o), unknown in made.given.items():
+        given[c, o] = _value(unknown)
+    running = {
+        v: Running(round(_value(piece.staff)), piece.line, piece.mode.sojourn_s)
+        for v, pieces in enumerate(made.pieces)
+        for piece in pieces
+        if _value(piece.runs) > 0.5
+    }
+    shed = np.array([_value(unknown) for unknown in made.shed])
+    return solution_of(problem, given, shed, running, is_proven=not trouble, trouble=trouble)
+
+
+def _value(unknown: object) -> float:
+    return float(getattr(unknown, "varValue", None) or 0.0)
+
+
+def program(problem: Problem) -> Program:
+    """The unknowns under all constraints; what no worker of the deployment could ever do is left out."""
     model = pulp.LpProblem("serving", pulp.LpMaximize)
-    bands, possible = range(len(problem.shares)), [o for o in options if problem.possible[o]]
+    bands, possible = range(len(problem.shares)), np.flatnonzero(problem.possible).tolist()
     gates = {problem.options[o].gate for o in possible}
     made = Program(
         model,
         {(c, o): _share(model, f"e{c}_{o}") for c in bands for o in possible},
         [_share(model, f"s{c}") for c in bands],
         {g: model.add_variable(f"z{g}", cat=pulp.LpBinary) for g in sorted(gates)},
-        [_pieces(problem, model, v, modes[v]) for v in range(len(problem.levels))],
+        [_pieces(problem, model, v) for v in range(len(problem.levels))],
         [model.add_variable(f"d{v}", 0) for v in range(len(problem.levels))],
     )
-    terms = objective(problem, thrift)
-    model.setObjective(_maximised(made, terms))
-    if thrift:
-        model.addConstraint(pulp.LpAffineExpression(_given(made, terms.merit)) >= thrift.floor)
+    model.setObjective(_maximised(made, objective(problem)))
     _serve(problem, made)
     _hold(problem, made)
     _carry(problem, made)
@@ -72,7 +100,7 @@ def _share(model: pulp.LpProblem, name: str) -> pulp.LpVariable:
     return model.add_variable(name, 0, 1)
 
 
-def _pieces(problem: Problem, model: pulp.LpProblem, v: int, modes: Sequence[Mode]) -> list[Piece]:
+def _pieces(problem: Problem, model: pulp.LpProblem, v: int) -> list[Piece]:
     return [
         Piece(
             mode,
@@ -80,7 +108,7 @@ def _pieces(problem: Problem, model: pulp.LpProblem, v: int, modes: Sequence[Mod
             model.add_variable(f"y{v}_{m}_{i}", cat=pulp.LpBinary),
             model.add_variable(f"n{v}_{m}_{i}", 0, line.most, pulp.LpInteger),
         )
-        for m, mode in enumerate(modes)
+        for m, mode in enumerate(problem.modes[v])
         for i, line in enumerate(mode.lines)
         if mode.sojourn_s <= problem.slo_s
     ]
@@ -89,11 +117,8 @@ def _pieces(problem: Problem, model: pulp.LpProblem, v: int, modes: Sequence[Mod
 def _maximised(made: Program, terms: Objective) -> pulp.LpAffineExpression:
     shed = zip(made.shed, map(float, terms.shed), strict=True)
     came = zip(made.came, map(float, terms.came), strict=True)
-    return pulp.LpAffineExpression([*_given(made, terms.given), *shed, *came])
-
-
-def _given(made: Program, worth: np.ndarray) -> list[tuple[pulp.LpVariable, float]]:
-    return [(given, float(worth[o, c])) for (c, o), given in made.given.items()]
+    given = ((share, float(terms.given[o, c])) for (c, o), share in made.given.items())
+    return pulp.LpAffineExpression([*given, *shed, *came])
 
 
 def _serve(problem: Problem, made: Program) -> None:

@@ -1,22 +1,25 @@
-"""One linear program that goes on from where it ended, as options open and close and crews change.
+"""The joint problem with its gates and promises given: a linear program for the shares and, where free, the workers.
 
-Rows: bands, what is painted [V], who came [V], all workers, merit. Columns: shed [C], staff [V], came [V], and for each
+A search asks dozens of times, so the tables are made once and the solver (HiGHS) runs in this process, going on from
+where it ended as options open and close and crews change.
+
+Rows: bands, what is painted [V], who came [V], all workers. Columns: shed [C], staff [V], came [V], and for each
 option its bands, which come when it is first open and are held at 0 while it is not.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import highspy
 import numpy as np
 
-from planner.solvers.joint.objective import Objective
-from planner.solvers.joint.problem import Line, Problem
+from planner.solvers.joint.program.problem import SHED, Line, Objective, Problem, objective
 
 INF = highspy.kHighsInf
 SETTINGS: dict[str, bool | int | str] = {"output_flag": False, "threads": 1, "presolve": "off", "solver": "simplex"}
 DECIDED = {highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible}
-MOST = 200  # columns, beyond which the program begins anew
+MAX_COLUMNS = 200  # beyond which the program begins anew
 
 
 class Crew(NamedTuple):
@@ -42,6 +45,82 @@ class Crew(NamedTuple):
         return self.rate if self.workers else -self.line.lost
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """The best shares, and workers where they are free."""
+
+    value: float  # the objective: `Score.value`
+    options: np.ndarray  # [P] the open options
+    given: np.ndarray  # [C, P]
+    shed: np.ndarray  # [C]
+    staff: np.ndarray  # [V] not whole where free
+    price: float  # what one more worker would add
+    pictures: np.ndarray  # [V] what one more picture a second would cost
+    bands: np.ndarray  # [C] what all requests of a band bring
+
+
+class Linear:
+    """A problem's tables, and its program."""
+
+    def __init__(self, problem: Problem) -> None:
+        bands, variants = len(problem.shares), len(problem.levels)
+        self.asked = 0  # programs
+        self._answers: dict[tuple[frozenset[int], frozenset[tuple[int, Crew]]], Answer | None] = {}
+        self._bands, self._variants = bands, variants
+        self._plain = {gate.level: g for g, gate in enumerate(problem.gates) if gate.next_level < 0}
+        self._options: list[list[tuple[int, int]]] = [[] for _ in problem.gates]  # with where hard prompts go
+        for o in np.flatnonzero(problem.possible):
+            self._options[problem.options[o].gate].append((int(o), problem.options[o].straight_to))
+        self._terms = objective(problem)
+        self._work = problem.demand_rps * problem.shares[:, None] * problem.load  # [O, C, V]
+        self.came = self._terms.came  # [V] what a worker adds that comes
+        ordered = [int(o) for options in self._options for o, _ in options]
+        self._in_order, self._gates = np.array(ordered, dtype=int), [g for g, its in enumerate(self._options) if its]
+        starts = np.cumsum([0, *(len(its) for its in self._options)])[:-1]
+        self._starts, self._n_gates = starts[self._gates], len(problem.gates)
+        self._program = Warm(problem, self._terms, self._work)
+
+    def ask(self, gates: Iterable[int], crews: Mapping[int, Crew]) -> Answer | None:
+        """The best under these gates with these crews (variant -> crew); None where there is none."""
+        key = frozenset(gates), frozenset(crews.items())
+        if key not in self._answers:
+            options = self._open(key[0])
+            self.asked += bool(len(options))
+            self._answers[key] = self._solved(options, crews) if len(options) else None
+        return self._answers[key]
+
+    def _solved(self, options: np.ndarray, crews: Mapping[int, Crew]) -> Answer | None:
+        ended = self._program.run(options, crews)
+        if ended is None:
+            return None
+        _, columns, duals = ended
+        bands, n = self._bands, self._variants
+        return Answer(
+            value=ended.value,
+            options=options,
+            given=self._program.given(ended, options),
+            shed=columns[:bands],
+            staff=columns[bands : bands + n],
+            price=abs(float(duals[-1])),
+            pictures=np.abs(duals[bands : bands + n]),
+            bands=duals[:bands],
+        )
+
+    def worth(self, pictures: np.ndarray) -> np.ndarray:
+        """[G, C] what a band gains by a gate's best option at these prices of a picture a second, [V]."""
+        found = np.full((self._n_gates, self._bands), -SHED)
+        price = np.where(np.isfinite(pictures), pictures, SHED)
+        net = self._terms.given - self._work @ price
+        found[self._gates] = np.maximum.reduceat(net[self._in_order], self._starts, axis=0)
+        return found
+
+    def _open(self, gates: Iterable[int]) -> np.ndarray:
+        """The options of these gates; where hard prompts go straight, all pictures are kept."""
+        held = sorted(gates)
+        plain = {level for level, g in self._plain.items() if g in held} | {-1}
+        return np.array([o for g in held for o, straight_to in self._options[g] if straight_to in plain], dtype=int)
+
+
 class Ended(NamedTuple):
     """What a run found."""
 
@@ -51,11 +130,11 @@ class Ended(NamedTuple):
 
 
 class Warm:
-    """The program. `work`: [O, C, V] pictures a second of all a band's requests by an option; `floor`: of merit."""
+    """The program in HiGHS. `work`: [O, C, V] pictures a second of all a band's requests by an option."""
 
-    def __init__(self, problem: Problem, terms: Objective, work: np.ndarray, floor: float) -> None:
+    def __init__(self, problem: Problem, terms: Objective, work: np.ndarray) -> None:
         self._bands, self._variants, self._workers = len(problem.shares), len(problem.levels), problem.workers
-        self._before, self._terms, self._work, self._floor = np.array(problem.before, float), terms, work, floor
+        self._before, self._terms, self._work = np.array(problem.before, float), terms, work
         self._solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         for name, value in SETTINGS.items():
             self._solver.setOptionValue(name, value)
@@ -66,7 +145,7 @@ class Warm:
 
         What cannot be decided from where the last run ended is tried from the beginning before it is given up.
         """
-        if self._columns > MOST:
+        if self._columns > MAX_COLUMNS:
             self._begin()
         is_new = self._columns == self._head
         status = self._ran(options, crews)
@@ -95,12 +174,12 @@ class Warm:
     def _begin(self) -> None:
         """A program without options."""
         bands, n = self._bands, self._variants
-        table = np.zeros((bands + 2 * n + 2, bands + 2 * n))
+        table = np.zeros((bands + 2 * n + 1, bands + 2 * n))
         crew = np.arange(n)
         table[:bands, :bands] = np.eye(bands)
         table[bands + n + crew, bands + crew] = 1
         table[bands + n + crew, bands + n + crew] = -1
-        table[-2, bands : bands + n] = 1
+        table[-1, bands : bands + n] = 1
         rows, columns = np.nonzero(table)
         model = highspy.HighsLp()
         model.num_row_, model.num_col_ = table.shape
@@ -108,8 +187,8 @@ class Warm:
         model.col_cost_ = np.concatenate([self._terms.shed, np.zeros(n), self._terms.came])
         model.col_lower_ = np.zeros(bands + 2 * n)
         model.col_upper_ = np.concatenate([np.ones(bands), np.zeros(n), np.full(n, self._workers)])
-        model.row_lower_ = np.concatenate([np.ones(bands), np.full(2 * n + 1, -INF), [self._floor]])
-        model.row_upper_ = np.concatenate([np.ones(bands), np.zeros(n), self._before, [self._workers, INF]])
+        model.row_lower_ = np.concatenate([np.ones(bands), np.full(2 * n + 1, -INF)])
+        model.row_upper_ = np.concatenate([np.ones(bands), np.zeros(n), self._before, [self._workers]])
         model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
         model.a_matrix_.start_ = np.searchsorted(rows, np.arange(len(table) + 1))
         model.a_matrix_.index_, model.a_matrix_.value_ = columns, table[rows, columns]
@@ -138,10 +217,9 @@ class Warm:
 
     def _add(self, options: list[int]) -> None:
         bands, n = self._bands, self._bands * len(options)
-        table = np.zeros((n, bands + 2 * self._variants + 2))
+        table = np.zeros((n, bands + self._variants))
         table[:, :bands] = np.tile(np.eye(bands), (len(options), 1))
-        table[:, bands : bands + self._variants] = self._work[options].reshape(n, -1)
-        table[:, -1] = self._terms.merit[options].ravel()
+        table[:, bands:] = self._work[options].reshape(n, -1)
         columns, rows = np.nonzero(table)
         starts = np.searchsorted(columns, np.arange(n)).astype(np.int32)
         cost = self._terms.given[options].ravel()

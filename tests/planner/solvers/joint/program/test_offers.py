@@ -11,8 +11,8 @@ from planner.observation.deferral import ObservedDeferral
 from planner.observation.observation import Observation
 from planner.observation.workers import WorkerView
 from planner.policies import joint
-from planner.solvers.joint.build import problem_of
-from planner.solvers.joint.offers import WIDE, offers_of
+from planner.solvers.joint.program.build import problem_of
+from planner.solvers.joint.program.offers import WIDE, offers_of
 from streams.parsing.catalog import parse
 from tests.paths import CATALOGS
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from planner.solvers.joint.one_level import carried
-from planner.solvers.joint.problem import Line, Mode
+from planner.solvers.joint.program.problem import Line, Mode
 
 Room = Callable[[int, np.ndarray], np.ndarray]
 """(servers, waits allowed in run times) -> the highest utilisations, [0, 1]: never a constant (design, 5)."""

@@ -11,7 +11,7 @@ from planner.control.format import counted, rate
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation
 from planner.solvers.joint.one_level import carried
-from planner.solvers.joint.problem import Problem, Solution, score
+from planner.solvers.joint.program.problem import Problem, Solution, score
 from schemas.messages import Cascade, Expected, Route
 
 ROUNDING = 1e-9

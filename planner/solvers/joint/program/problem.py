@@ -78,7 +78,6 @@ class Problem:
     before: tuple[int, ...]  # workers per variant of the plan in force
     switch_s: tuple[float, ...]  # per variant: seconds that a worker is away before it serves it
     hold_s: float = HOLD_S  # how long a plan is expected to hold
-    indifference: float = 0.0  # of mean quality: a plan this close to the best is as good if it takes less work
     least: float = field(init=False)  # quality of the worst of the options that none betters
     unit: float = field(init=False)  # of quality: the span of those
     merit: np.ndarray = field(init=False)  # [O, C] quality above the worst of those, in units
@@ -119,12 +118,6 @@ class Problem:
         order = np.lexsort((-quality, work))
         best = np.maximum.accumulate(quality[order])
         return float(best[0]), float(best[-1])
-
-    @property
-    def slack(self) -> float:
-        """The indifference in spans."""
-        span = float(np.ptp(self.quality)) if self.quality.size else 0.0
-        return self.indifference / span if span > 0 else 0.0
 
     def levels_of(self, gate: Gate) -> tuple[int, ...]:
         """The levels that a gate's requests may go through."""
@@ -205,4 +198,24 @@ def score(problem: Problem, solution: Solution) -> Score:
         quality=float((per_request * problem.merit.T).sum()),
         busy=problem.demand_rps * float(pictures @ seconds) / staff,
         away=away_s / (staff * problem.hold_s),
+    )
+
+
+class Objective(NamedTuple):
+    """What a linear or integer program maximises: the terms of `Score.value`, by what one of each unknown adds."""
+
+    given: np.ndarray  # [O, C] all requests of a band served by an option, less the price of the work
+    shed: np.ndarray  # [C] all requests of a band that nothing serves
+    came: np.ndarray  # [V] a worker more than in the plan in force
+
+
+def objective(problem: Problem) -> Objective:
+    """The terms."""
+    staff = max(problem.workers, 1)
+    seconds = np.where(np.isfinite(problem.seconds), problem.seconds, 0.0)
+    busy = problem.demand_rps * problem.shares * (problem.load @ seconds) / staff
+    return Objective(
+        given=problem.shares * problem.merit - BUSY * busy,
+        shed=-SHED * problem.shares * problem.shed_weights,
+        came=-np.array(problem.switch_s) / (staff * problem.hold_s),
     )

@@ -1,12 +1,14 @@
+import dataclasses
+
 import highspy
 import numpy as np
 import pytest
 
-from planner.solvers.joint import warm
-from planner.solvers.joint.linear import Linear
-from planner.solvers.joint.problem import Problem
-from planner.solvers.joint.warm import Crew
-from tests.planner.solvers.joint.problems import random_problem
+from planner.solvers.joint.program.problem import Problem, score
+from planner.solvers.joint.search import linear
+from planner.solvers.joint.search.linear import Crew, Linear
+from planner.solvers.joint.solve import solve
+from tests.planner.solvers.joint.problems import a_problem, random_problem
 
 
 def some_asks(problem: Problem, rng: np.random.Generator) -> list[tuple[list[int], dict[int, Crew]]]:
@@ -25,7 +27,7 @@ def some_asks(problem: Problem, rng: np.random.Generator) -> list[tuple[list[int
 def test_going_on_from_the_last_answer_finds_what_beginning_anew_finds(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(warm, "MOST", most)
+    monkeypatch.setattr(linear, "MAX_COLUMNS", most)
     for seed in range(6):
         problem = random_problem(np.random.default_rng(seed), levels=4)
         going_on, found = Linear(problem), 0
@@ -55,3 +57,17 @@ def test_what_fails_from_the_last_answer_is_tried_from_the_beginning(monkeypatch
 
     monkeypatch.setattr(highspy.Highs, "run", stumbling)
     assert linear.ask(gates, crews)
+
+
+def test_the_program_s_objective_is_the_score() -> None:
+    problem = a_problem(
+        [[0.2, 0.2], [1.0, 0.8]], [0.5, 1.0], workers=4, demand_rps=3.0, before=(0, 3), switch_s=(60.0, 60.0)
+    )
+    crews = {v: Crew(problem.modes[v][0].lines[0], 2, rate) for v, rate in ((0, 4.0), (1, 2.0))}
+    answer = Linear(problem).ask([0, 1], crews)
+    assert answer is not None
+    given = np.zeros((2, len(problem.options)))
+    given[:, answer.options] = answer.given
+    plan = dataclasses.replace(solve(problem, 1.0), given=given, shed=answer.shed, counts=(2, 2), gates=(0, 1))
+    assert answer.value == pytest.approx(score(problem, plan).value)
+    assert given[:, 1] @ problem.shares * 3.0 == pytest.approx(2.0), "what two workers of the better level carry"

@@ -3,9 +3,9 @@ import itertools
 import numpy as np
 import pytest
 
-from planner.solvers.joint.capacity import staff_s
-from planner.solvers.joint.problem import Problem
-from planner.solvers.joint.promises import offered, promises
+from planner.solvers.joint.program.capacity import staff_s
+from planner.solvers.joint.program.problem import Problem
+from planner.solvers.joint.search.promises import offered, promises
 from tests.planner.solvers.joint.problems import random_problem
 
 

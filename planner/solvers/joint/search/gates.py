@@ -5,17 +5,18 @@ of another, those first that promise most at the prices which the program itself
 quality, never feasibility.
 """
 
+from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from planner.solvers.joint.capacity import GRID, straight
-from planner.solvers.joint.linear import Answer, Linear
-from planner.solvers.joint.problem import SHED, SPENT, Gate, Problem
-from planner.solvers.joint.promises import Promise, offered, promises
-from planner.solvers.joint.warm import Crew
+from planner.solvers.joint.program.capacity import GRID, straight
+from planner.solvers.joint.program.problem import SHED, SPENT, Gate, Problem
+from planner.solvers.joint.search.linear import Answer, Crew, Linear
+from planner.solvers.joint.search.promises import Promise, offered, promises
+from planner.solvers.joint.search.relaxation import Gates, Start
 
 EASY = 5  # programs a level, fewer than which leave time to climb from the next best too
 ENDS = 4  # sets that are worth making whole
@@ -23,8 +24,6 @@ ROUNDS = 8
 CLIMB = 60  # programs after which no more sets are tried: .0002 spans on average, 64 workers and 8 levels
 TRIED = 3  # sets a step
 GAIN = 1e-4  # spans of quality: less is no improvement
-
-Gates = frozenset[int]
 
 
 class Found(NamedTuple):
@@ -52,15 +51,18 @@ class Search:
         self._in_ways = np.array([g for way in self.ways.values() for g in way], dtype=int)
         self._firsts = np.cumsum([0, *map(len, self.ways.values())])
         self._legs = np.array([(gate.level, gate.next_level) for gate in problem.gates], dtype=int).reshape(-1, 2)
+        self._gate_of, self._straight_to = (np.array([option[at] for option in problem.options]) for at in (0, 1))
+        self._open_legs = [gate._replace(threshold=0.0, refine_from_step=0) for gate in problem.gates]
         self._staying: dict[int, np.ndarray] = {}
         self._seen: dict[Gates, Found] = {}
         self._offers: dict[tuple[int, int], list[Promise]] = {}
         self._crews: dict[tuple[int, int, int], Crew] = {}
         self._modes: dict[tuple[frozenset[Gate], tuple[int, ...]], dict[int, int] | None] = {}
 
-    def best(self, sets: Iterable[Gates], counts: np.ndarray) -> list[Found]:
-        """What is best of all that was looked at from these sets on. `counts`: [V] workers, roughly."""
-        begun = [found for gates in sets if (found := self.free(gates, counts))]
+    def best(self, starts: Iterable[Start], counts: np.ndarray) -> list[Found]:
+        """What is best of all that was looked at from these starts on. `counts`: [V] workers, roughly."""
+        tried = (self.free(start.gates, counts) or self.free(start.taken, counts) for start in starts)
+        begun = [found for found in tried if found]
         for found in sorted(begun, key=lambda found: -found.value):
             if self.linear.asked < EASY * len(self.problem.levels):
                 self._climbed(found)
@@ -91,9 +93,9 @@ class Search:
         sets = [found.gates - {g} for g in found.gates] if len(found.gates) > 1 else []
         return {gates: other for gates in sets if (other := self.free(gates, found.answer.staff))}
 
-    def promising(self, found: Found, fewer: Mapping[Gates, Found]) -> list[tuple[Gates, float]]:
-        """Some sets with one gate more than that or than `fewer`, and what they promise, the most first."""
-        worth, sets = self.linear.worth(self.prices(found), found.answer.floor), dict[Gates, float]()
+    def promising(self, found: Found, fewer: Mapping[Gates, Found], most: int = TRIED) -> list[tuple[Gates, float]]:
+        """At most so many sets with one gate more than that or than `fewer`, and what they promise, the most first."""
+        worth, sets = self.linear.worth(self.prices(found)), dict[Gates, float]()
         self._promising(found.gates, found, 0.0, worth, sets)
         for g in found.gates if len(found.gates) > 1 else ():
             held = found.gates - {g}
@@ -102,7 +104,7 @@ class Search:
                 spares = max(spares, fewer[held].value - self._worth(found, worth[list(held)].max(axis=0)))
             self._promising(held, found, spares, worth, sets)
         sets.pop(found.gates, None)
-        return sorted(sets.items(), key=lambda one: -one[1])[:TRIED]
+        return sorted(sets.items(), key=lambda one: -one[1])[:most]
 
     def _spared(self, found: Found, held: Gates) -> float:
         """What workers are worth that only the other gates need, whatever little they do."""
@@ -143,9 +145,7 @@ class Search:
     def free(self, gates: Gates, counts: np.ndarray) -> Found | None:
         """These gates, those that nothing takes left out, and workers not whole. `counts`: [V] workers, roughly."""
         about = self._about(counts)
-        modes = self._promises(
-            frozenset(self.problem.gates[g]._replace(threshold=0.0, refine_from_step=0) for g in gates), about
-        )
+        modes = self._promises(frozenset(self._open_legs[g] for g in gates), about)
         if modes is None:
             return None
         crews = {v: self._crew(v, m, about[v]) for v, m in modes.items()}
@@ -167,14 +167,14 @@ class Search:
         return self._modes[legs, about]
 
     def _used(self, gates: Gates, answer: Answer) -> Gates:
-        taken = [self.problem.options[o] for o in answer.options[(answer.given > SPENT).any(axis=0)]]
-        used, straight_to = ({option[at] for option in taken} for at in (0, 1))
+        taken = answer.options[(answer.given > SPENT).any(axis=0)]
+        used, straight_to = (set(of[taken].tolist()) for of in (self._gate_of, self._straight_to))
         return frozenset(g for g in gates if g in used or self.problem.gates[g].level in straight_to)
 
     def _about(self, counts: np.ndarray) -> tuple[int, ...]:
         """Counts of the grid; of who has none yet as if some came."""
         some = max(1, self.problem.workers // 8)
-        return tuple(max(n for n in GRID if n <= max(1, count)) if count > 0 else some for count in counts.tolist())
+        return tuple(GRID[bisect(GRID, max(1, count)) - 1] if count > 0 else some for count in counts.tolist())
 
     def _offered(self, v: int, count: int) -> list[Promise]:
         if (v, count) not in self._offers:

@@ -10,10 +10,10 @@ from planner.catalog.entries import Variant, run_ms
 from planner.catalog.model import Catalog
 from planner.catalog.quality import Level
 from planner.observation.observation import Observation
-from planner.solvers.joint.capacity import Room, again, modes
 from planner.solvers.joint.demand import outlook_of
-from planner.solvers.joint.offers import Offers, offers_of
-from planner.solvers.joint.problem import Mode, Problem
+from planner.solvers.joint.program.capacity import Room, again, modes
+from planner.solvers.joint.program.offers import Offers, offers_of
+from planner.solvers.joint.program.problem import Mode, Problem
 from planner.solvers.queueing import WaitTable, wait_table
 
 SPLITS = (0.05, 0.1, 0.2, 0.35, 0.5)  # of the time a request may take, what a cascade's first level may have of it

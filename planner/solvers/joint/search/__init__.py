@@ -1,0 +1,1 @@
+"""The search for a plan where the program is too large to be solved whole."""

@@ -1,0 +1,39 @@
+"""The search held against the program in PuLP, which defines the problem: by how much its plans are worse."""
+
+from typing import NamedTuple
+from unittest import mock
+
+import numpy as np
+
+from planner.solvers.joint import solve
+from planner.solvers.joint.program.milp import optimum
+from planner.solvers.joint.program.problem import Problem, score
+from tests.planner.solvers.joint.problems import faults, random_problem
+
+CLOSE = 0.01  # spans of quality that the search may lose
+LIMIT_S = 30.0  # of a whole program
+
+
+class Held(NamedTuple):
+    """An instance solved both ways."""
+
+    lag: float  # of the search's objective, in spans of quality; a request that is shed counts as a thousand
+    faults: list[str]  # what its plan breaks
+    is_proven: bool  # the program's answer is the optimum
+
+
+def instance(seed: int) -> Problem:
+    """Two to five levels, one to three bands of hardness, two to sixteen workers, one or two cascades; moves cost."""
+    rng = np.random.default_rng(seed)
+    levels, bands, workers = int(rng.integers(2, 6)), int(rng.integers(1, 4)), int(rng.integers(2, 17))
+    return random_problem(rng, levels, bands, workers)
+
+
+def held(seed: int) -> Held:
+    """Solve an instance whole, and by search as if it were large."""
+    problem = instance(seed)
+    whole = optimum(problem, LIMIT_S)
+    with mock.patch.object(solve, "SMALL", 0):
+        found = solve.solve(problem, LIMIT_S)
+    assert whole is not None, f"the program of instance {seed} found nothing in {LIMIT_S:g} s"
+    return Held(score(problem, whole).value - score(problem, found).value, faults(problem, found), whole.is_proven)
