@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from replay.simulation.draws.hop_latencies import KINDS, RANKS, HopLatencies, of_kinds
+from replay.simulation.draws.hop_latencies import KINDS, RANKS, HopLatencies, Quantiles, of_kinds, speed_ratio
 from schemas.errors import PochadeError
 from streams.shipped import INFRA
 
@@ -39,11 +39,27 @@ def file_of(report: Mapping[str, Any], machine: str) -> str:
 @lru_cache(maxsize=1)
 def shipped_hops() -> HopLatencies:
     """Read the hop latencies that ship. Raises PochadeError: the file is missing or damaged."""
+    return _read()[0]
+
+
+def shipped_hops_at(speed_ms: Quantiles) -> HopLatencies:
+    """Read the hop latencies that ship, scaled to a machine's speed: quantiles of the speed probe's times in ms.
+
+    Raises PochadeError: the file is missing or damaged.
+    """
+    hops, then_ms = _read()
+    return hops.scaled(speed_ratio(then_ms, speed_ms))
+
+
+def _read() -> tuple[HopLatencies, Quantiles]:
+    """The hop latencies that ship, and the quantiles of the speed probe's times in ms when they were measured."""
     try:
-        kinds: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))["hops"]
+        described: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+        speed_ms = tuple(float(ms) for ms in described["speed_ms"])
+        kinds: dict[str, Any] = described["hops"]
         found = {kind: (tuple(float(ms) for ms in quantiles),) for kind, quantiles in kinds.items()}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise PochadeError(f"{FILE} has no times between processes, install pochade again: {error}") from error
     if not found.keys() <= set(KINDS) or any(len(slot[0]) != len(RANKS) for slot in found.values()):
         raise PochadeError(f"{FILE} has times that nobody knows: {sorted(found)} of {', '.join(KINDS)}")
-    return of_kinds(found)
+    return of_kinds(found), speed_ms

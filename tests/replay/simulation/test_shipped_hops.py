@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from replay.simulation import shipped_hops
-from replay.simulation.draws.hop_latencies import KINDS, HopLatencies, whole
+from replay.simulation.draws.hop_latencies import KINDS, RANKS, HopLatencies, whole
 from schemas.errors import PochadeError
 
 HOPS = HopLatencies(
@@ -44,6 +44,16 @@ def test_the_file_of_a_live_run_is_read_as_its_times(folder: Any) -> None:
     found = shipped_hops.shipped_hops()
     assert (found.arrive, found.judge, found.plan, found.paint) == (HOPS.arrive, HOPS.judge, HOPS.plan, ())
     assert json.loads(text)["machine"] == "2 cores"
+
+
+def test_a_machine_that_takes_twice_as_long_has_every_time_twice(folder: Any) -> None:
+    probed = [float(rank) for rank in range(len(RANKS))]
+    (folder / "hops.json").write_text(
+        shipped_hops.file_of(REPORT | {"live": {**REPORT["live"], "speed_ms": probed}}, "2 cores")
+    )
+    found = shipped_hops.shipped_hops_at(tuple(2 * ms for ms in probed))
+    assert found.arrive == (tuple(2 * ms for ms in HOPS.arrive[0]),)
+    assert found.plan == (tuple(2 * ms for ms in HOPS.plan[0]),)
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"hops": {"arrive": [1.0]}}', '{"hops": {"walk": []}}'])
