@@ -75,7 +75,7 @@ class Fleet:
         self._sent += 1
         job.order = self._sent
         group = self.group(variant)
-        group.ends[partition] += 1
+        group.written(partition)
         self._fetches.put_off(self._deliver, (group, partition, job))
 
     def _deliver(self, sent: tuple[Group, int, Job]) -> None:

@@ -23,6 +23,7 @@ class Member:
     suspects: int = 0  # of those that wait, jobs that a dead owner had in hand
     is_awaited: bool = False  # its next heartbeat will change something
     has_learnt: bool = False  # of a change, and has not polled since
+    has_news: bool = True  # jobs were written to its partitions, or came to it, since its last heartbeat
 
     def take(self, count: int) -> list[Job]:
         """The first jobs that wait, which wait no more."""
@@ -33,7 +34,7 @@ class Member:
 
     def wait_for(self, jobs: Iterable[Job]) -> None:
         """Add jobs that wait."""
-        self.waiting = deque(jobs)
+        self.waiting, self.has_news = deque(jobs), True
         self.suspects = _suspects(self.waiting)
 
 
@@ -52,8 +53,15 @@ class Group:
 
     def append(self, partition: int, job: Job) -> Member | None:
         """A job is written, and there; who has it now, if anybody."""
-        self.ends[partition] += 1
+        self.written(partition)
         return self.deliver(partition, job)
+
+    def written(self, partition: int) -> None:
+        """A job is written to a partition, and not there yet."""
+        self.ends[partition] += 1
+        owner = self._owners[partition]
+        if owner is not None:
+            owner.has_news = True
 
     def deliver(self, partition: int, job: Job) -> Member | None:
         """A job that was written is there to be taken; who has it now, if anybody."""
@@ -63,6 +71,7 @@ class Group:
             self._orphans.append(job)
         else:
             owner.waiting.append(job)
+            owner.has_news = True
         return owner
 
     def waiting(self) -> int:

@@ -1,7 +1,8 @@
 """Heartbeats: on a period, and at once before and after every window of work, but never closer than 50 ms.
 
 Of a worker that stays what it is only the last beat counts, so a view takes it in when it is next asked about the
-variant. Of a worker that comes, goes or changes every beat is taken in at once, in order.
+variant. Of a worker that comes, goes or changes every beat is taken in at once, in order. A beat on the period that says
+no more than a view knows already, as the worker works off what it had, only counts as a sign of life.
 """
 
 from collections import defaultdict
@@ -32,7 +33,7 @@ class Heartbeats:
 
     def subscribe(self, view: LoadView) -> "Subscription":
         """A view that subscribes knows the last beats at once."""
-        subscription = Subscription(view, self.groups)
+        subscription = Subscription(view, self.groups, self.last)
         self._subscriptions.append(subscription)
         for worker in self.last.values():
             subscription.update_at_once(worker)
@@ -58,8 +59,18 @@ class Heartbeats:
     def _on_period(self, worker: Worker) -> None:
         if not worker.is_up:
             return
-        if self._agenda.now_ms >= worker.beaten_ms + self._period_ms:  # the sum that was entered: no rounding apart
-            self._beat(worker)
+        now_ms = self._agenda.now_ms
+        if now_ms - self._caught_up_ms >= MAX_PENDING_MS:
+            self._caught_up_ms = now_ms
+            for subscription in self._subscriptions:
+                subscription.catch_up()
+        if now_ms >= worker.beaten_ms + self._period_ms:  # the sum that was entered: no rounding apart
+            if worker.says_nothing_new(now_ms):
+                worker.beaten_ms = now_ms
+                if worker.call:
+                    worker.heard_remaining_ms = worker.remaining_ms(now_ms)
+            else:
+                self._beat(worker)
         self._agenda.at(worker.beaten_ms + self._period_ms, self._on_period, worker)
 
     def _beat(self, worker: Worker) -> None:
@@ -74,8 +85,10 @@ class Heartbeats:
         )
         worker.beaten_ms, worker.beat_is_due = now_ms, False
         worker.heard_variant, worker.heard_state, worker.heard_remaining_ms = variant, state, 0.0
-        if partitions:
-            worker.heard_remaining_ms = worker.remaining_ms(now_ms)
+        if member is not None:
+            member.has_news = False
+            if partitions:
+                worker.heard_remaining_ms = worker.remaining_ms(now_ms)
         if worker.lookups is not None:
             worker.heard_reuse = worker.lookups.report()
         if stays:
@@ -85,10 +98,6 @@ class Heartbeats:
             self.last[worker.id], worker.heard_partitions = worker, list(partitions)
             for subscription in self._subscriptions:
                 subscription.update_at_once(worker)
-        if now_ms - self._caught_up_ms >= MAX_PENDING_MS:
-            self._caught_up_ms = now_ms
-            for subscription in self._subscriptions:
-                subscription.catch_up()
 
     def backlog_ms(self) -> float:
         """Return the ms of work that waits per worker, by the newest heartbeats."""
@@ -108,14 +117,21 @@ class Heartbeats:
 class Subscription:
     """The beats that a view has not taken in yet."""
 
-    def __init__(self, view: LoadView, groups: dict[str, Group]) -> None:
+    def __init__(self, view: LoadView, groups: dict[str, Group], last: dict[str, Worker]) -> None:
+        """`groups`: by variant; `last`: by id, the process of the newest heartbeat."""
         self.pending: defaultdict[str, dict[str, Worker]] = defaultdict(dict)  # variant -> id -> who has beaten since
-        self._view, self._groups = view, groups
+        self._view, self._groups, self._last = view, groups, last
 
     def catch_up(self) -> None:
         """Take in all heartbeats."""
         for variant in list(self.pending):
             self.listen(variant)
+        self.take_in_signs_of_life()
+
+    def take_in_signs_of_life(self) -> None:
+        """Take in when each worker sent its newest heartbeat, for who asks which of them are silent."""
+        for worker_id, worker in self._last.items():
+            self._view.on_sign_of_life(worker_id, worker.beaten_ms)
 
     def listen(self, variant: str) -> None:
         """Take in the beats of a variant's workers."""

@@ -32,7 +32,11 @@ class FleetLoads:
         if self._ear is None:  # only now: a sender without requests needs no heartbeats
             self._ear = self._pulse.subscribe(self.view)
         self._ear.listen(variant)
-        return self.view.pool(variant, self._agenda.now_ms, self._silent_ms)
+        pool, now_ms = self.view.known_pool(variant), self._agenda.now_ms
+        if pool is not None and now_ms <= pool.until_ms:
+            return pool
+        self._ear.take_in_signs_of_life()
+        return self.view.pool(variant, now_ms, self._silent_ms)
 
     def wait_ms(self, variant: str) -> float:
         """Time until the least loaded worker of a variant is free; infinite where nobody serves it."""

@@ -66,6 +66,20 @@ class Worker:
         """Return the state, as in `Heartbeat`."""
         return reported_state(self.state, self.in_hand_ms, now_ms - self.since_ms) if self.call else self.state
 
+    def says_nothing_new(self, now_ms: float) -> bool:
+        """Whether a heartbeat would say what follows from the last one: the worker is the same, and does as predicted."""
+        member = self.member
+        return (
+            member is not None
+            and not member.has_news
+            and not self.beat_is_due
+            and self.lookups is None
+            and self.state == self.heard_state
+            and self.variant == self.heard_variant
+            and member.partitions == self.heard_partitions
+            and (not self.call or now_ms - self.since_ms <= self.in_hand_ms)
+        )
+
     def remaining_ms(self, now_ms: float) -> float:
         """The work that its heartbeat reports, in ms."""
         assert self.member is not None

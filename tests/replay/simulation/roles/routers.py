@@ -160,6 +160,9 @@ class StubPulse:
     def listen(self, variant: str) -> None:
         """All heartbeats have been received."""
 
+    def take_in_signs_of_life(self) -> None:
+        """No worker has sent another one."""
+
     def heartbeats(self) -> dict[str, ReceivedHeartbeat]:
         return {heartbeat.worker_id: ReceivedHeartbeat(heartbeat, seen_ms) for heartbeat, seen_ms in self._beats}
 
