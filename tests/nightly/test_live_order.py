@@ -30,7 +30,7 @@ from replay.simulation.draws.run_times import measured_variation
 from replay.simulation.results.figures import Figures, figures_of
 from replay.simulation.results.validation import AFTER_MS, setup_of
 from replay.simulation.run import Simulation
-from replay.simulation.shipped_hops import shipped_hops_at
+from replay.simulation.shipped_latencies import shipped_hop_latencies_at
 from replay.traces.shapes import Shape, shaped
 from replay.traces.writing import write
 from streams.catalogs import measured
@@ -166,7 +166,7 @@ def test_two_policies_in_turn_have_the_order_and_the_differences_that_the_simula
         for policy in (first, second) if pair % 2 == 0 else (second, first):  # a machine's drift favours neither
             run = served(policy, pair, broker_home, folder)
             speed_ms = tuple(run.report["live"]["speed_ms"])
-            predicted = simulated_figures(run, shipped_hops_at(speed_ms))
+            predicted = simulated_figures(run, shipped_hop_latencies_at(speed_ms))
             found[policy] = {
                 "live": live_figures(run),
                 "simulated": predicted,

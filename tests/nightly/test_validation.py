@@ -32,7 +32,7 @@ from replay.simulation.results.validation import (
     measured_elsewhere,
     simulated,
 )
-from replay.simulation.shipped_hops import file_of
+from replay.simulation.shipped_latencies import file_of
 from replay.traces.shapes import Shape, shaped
 from replay.traces.writing import write
 from streams.catalogs import measured

@@ -79,11 +79,6 @@ class WorkerPool:
             worker.pool, worker.place = self, place
         self.free = FreeTimes(worker.at_ms + worker.backlog_ms for worker in self.workers)
 
-    def is_silent_by(self, now_ms: float) -> bool:
-        """Whether a worker has been silent for too long by then. O(workers)."""
-        self.until_ms = _until_ms(self.workers, self.silent_ms)
-        return now_ms > self.until_ms
-
     def next_partition(self, place: int) -> int:
         """Return the next partition to write to, to reach the worker at a place."""
         worker = self.workers[place]
@@ -148,16 +143,10 @@ class LoadView:
         if worker.pool is None:  # it may have been silent
             self._invalidate(variant)
         if worker.unseen:
-            remaining_ms += self._unseen_ms(worker, ends, seen_ms)
+            pending = {p: self._pending_ms((variant, p), ends[p], seen_ms) for p in sorted(worker.unseen)}
+            worker.unseen = {partition for partition, ms in pending.items() if ms}
+            remaining_ms += sum(pending.values())
         worker.load(remaining_ms, seen_ms)
-
-    def on_sign_of_life(self, worker_id: str, seen_ms: float) -> None:
-        """Take over the time of a heartbeat that says what the view knows already. No-op for an unknown worker."""
-        worker = self._workers.get(worker_id)
-        if worker is not None and seen_ms > worker.seen_ms:
-            worker.seen_ms = seen_ms
-            if worker.pool is None:  # it may have been silent
-                self._invalidate(worker.variant)
 
     def on_sent(self, variant: str, partition: int, offset: int | None, run_ms: float, now_ms: float) -> Sent:
         """Count an own send; `offset` None until `on_acknowledged` has it. O(1)."""
@@ -182,13 +171,9 @@ class LoadView:
     def pool(self, variant: str, now_ms: float, silent_ms: float) -> WorkerPool:
         """Return the workers that take new jobs of a variant. O(1) while the workers do not change, else O(workers)."""
         pool = self._pools.get(variant)
-        if pool is None or pool.silent_ms != silent_ms or (now_ms > pool.until_ms and pool.is_silent_by(now_ms)):
+        if pool is None or now_ms > pool.until_ms or pool.silent_ms != silent_ms:
             pool = self._new_pool(variant, now_ms, silent_ms)
         return pool
-
-    def known_pool(self, variant: str) -> WorkerPool | None:
-        """Return the workers that took new jobs of a variant when they were last asked for; None: some have changed."""
-        return self._pools.get(variant)
 
     def _new_pool(self, variant: str, now_ms: float, silent_ms: float) -> WorkerPool:
         self._invalidate(variant)
@@ -200,7 +185,8 @@ class LoadView:
             and worker.state in SERVING
             and now_ms - worker.seen_ms <= silent_ms
         ]
-        self._pools[variant] = WorkerPool(_until_ms(workers, silent_ms), silent_ms, workers)
+        until_ms = min((worker.seen_ms for worker in workers), default=math.inf) + silent_ms
+        self._pools[variant] = WorkerPool(until_ms, silent_ms, workers)
         return self._pools[variant]
 
     def _invalidate(self, variant: str) -> None:
@@ -245,16 +231,6 @@ class LoadView:
             self._release(worker_id)
             del self._workers[worker_id]
 
-    def _unseen_ms(self, worker: LoadedWorker, ends: Mapping[int, int] | Sequence[int], now_ms: float) -> float:
-        """ms of own sends that lie behind the ends in a heartbeat; partitions without any are forgotten."""
-        unseen_ms = 0.0
-        for partition in sorted(worker.unseen) if len(worker.unseen) > 1 else tuple(worker.unseen):
-            pending_ms = self._pending_ms((worker.variant, partition), ends[partition], now_ms)
-            unseen_ms += pending_ms
-            if not pending_ms:
-                worker.unseen.discard(partition)
-        return unseen_ms
-
     def _pending_ms(self, key: Key, end_offset: int, now_ms: float) -> float:
         sends = self._sends.get(key)
         if not sends:
@@ -263,11 +239,6 @@ class LoadView:
         sends.clear()
         sends.extend(kept)
         return sum(sent.run_ms for sent in kept)
-
-
-def _until_ms(workers: Sequence[LoadedWorker], silent_ms: float) -> float:
-    """The time until which none of the workers is silent for too long."""
-    return min([worker.seen_ms for worker in workers], default=math.inf) + silent_ms
 
 
 def _changes(before: str, state: str) -> bool:

@@ -16,7 +16,7 @@ from replay.simulation.draws.hop_latencies import NO_LATENCIES
 from replay.simulation.results.figures import figures_of
 from replay.simulation.run import Ran
 from replay.simulation.setup import Outage, Setup, Timing
-from replay.simulation.shipped_hops import shipped_hops
+from replay.simulation.shipped_latencies import shipped_hop_latencies
 from replay.traces import Trace
 from schemas.messages import Plan
 from streams.catalogs import measured
@@ -121,7 +121,7 @@ def setup_of(cell: Cell) -> Setup:
         period_ms=1000 * cell.period_s,
         dispatch=cell.dispatch,
         outages=cell.outages,
-        timing=Timing(loads=cell.loads, hops=shipped_hops() if cell.hops else NO_LATENCIES),
+        timing=Timing(loads=cell.loads, hops=shipped_hop_latencies() if cell.hops else NO_LATENCIES),
     )
 
 

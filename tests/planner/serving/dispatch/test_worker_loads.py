@@ -52,21 +52,6 @@ def test_a_silent_worker_takes_no_jobs_until_it_is_heard_again() -> None:
     assert set(remaining(view, NOW_MS + SILENT_MS + 2)) == {"w-1"}
 
 
-def test_a_sign_of_life_changes_no_load_and_keeps_a_worker_from_being_silent() -> None:
-    view = heard(a_heartbeat(partitions=(owned(0, remaining_ms=4000),)))
-    view.on_sign_of_life("w-1", NOW_MS + SILENT_MS)
-    assert remaining(view, NOW_MS + SILENT_MS + 1) == {"w-1": 999}
-    assert remaining(view, NOW_MS + 2 * SILENT_MS + 1) == {}
-    view.on_sign_of_life("w-1", NOW_MS + 2 * SILENT_MS + 2)
-    assert set(remaining(view, NOW_MS + 2 * SILENT_MS + 2)) == {"w-1"}
-
-
-def test_a_sign_of_life_of_a_worker_that_nobody_knows_adds_none() -> None:
-    view = LoadView()
-    view.on_sign_of_life("w-1", NOW_MS)
-    assert remaining(view) == {}
-
-
 def test_own_sends_count_at_once_and_backlog_is_worked_off() -> None:
     view = heard(a_heartbeat())
     for offset in range(3):
