@@ -90,7 +90,7 @@ def audit(
     if broken is not None:
         raise PochadeError(broken)
     if output != "json":
-        click.echo(figures.kept(found.images))
+        click.echo(figures.describe_success(found.images))
 
 
 def rows(counted: dict[str, Any]) -> list[dict[str, Any]]:

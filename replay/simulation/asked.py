@@ -15,7 +15,7 @@ from replay.simulation.failures import read_failures
 from replay.simulation.results.validation import hop_latencies
 from replay.simulation.session import with_overprovision
 from replay.simulation.setup import Residency, Setup, without_backlog_limits
-from replay.simulation.shipped_hops import shipped_hops
+from replay.simulation.shipped_latencies import shipped_hop_latencies
 from replay.simulation.truth import Truth, check_fits
 from schemas.errors import PochadeError
 from streams.catalogs import measured, recorded_prompts
@@ -37,7 +37,7 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
     truth = true_catalog(catalog, asked["true_catalog"], asked["truth"], asked["published"] or settings.published)
     if truth is not None and asked["is_recorded"]:
         raise PochadeError("--recorded takes outcomes as they were recorded: leave --truth and --truth-catalog out")
-    hops = _hops(asked)
+    hops = _hop_latencies(asked)
     prompts = recorded_prompts(asked["catalog"] or settings.catalog) if asked["is_recorded"] else None
     timing = timing_of(settings, loads=asked["loads"], hops=hops, residency=_residency(asked, catalog))
     if not asked["sheds"] and not settings.tenants:  # tenants' rights are shares of the backlog that is admitted
@@ -84,10 +84,10 @@ def true_catalog(catalog: Catalog, name: str | None, aspects: Sequence[str], pub
     return true
 
 
-def _hops(asked: Mapping[str, Any]) -> HopLatencies:
+def _hop_latencies(asked: Mapping[str, Any]) -> HopLatencies:
     if not asked["has_hops"]:
         return NO_LATENCIES
-    return hop_latencies(read_run(asked["measured"]).report) if asked["measured"] else shipped_hops()
+    return hop_latencies(read_run(asked["measured"]).report) if asked["measured"] else shipped_hop_latencies()
 
 
 def _residency(asked: Mapping[str, Any], catalog: Catalog) -> Residency:

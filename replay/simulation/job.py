@@ -135,7 +135,7 @@ class Job:
         """Number of the attempt that its next owner makes."""
         return max(self.attempt, self.deaths + 1) if self.deaths else self.attempt
 
-    def written_again(self, attempt: int) -> None:
+    def become_new_record(self, attempt: int) -> None:
         """Become a new record, with which no owner has died."""
         self.attempt, self.deaths = attempt, None
 

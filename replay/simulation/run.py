@@ -12,6 +12,7 @@ from planner.serving.routing.escalation import EscalationLogic
 from planner.serving.routing.reroute import OrphanRouting
 from planner.serving.routing.routing import BacklogLimits, RoutingLogic
 from replay.simulation.draws.delays import Delay
+from replay.simulation.draws.hop_latencies import Slots
 from replay.simulation.draws.recorded import Recorded
 from replay.simulation.draws.repeats import Repeats
 from replay.simulation.draws.run_times import RunTimes
@@ -22,19 +23,19 @@ from replay.simulation.overrides import BATCH, RequestedOverrides, metrics_for
 from replay.simulation.results.reuse_metrics import Figure
 from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.results.timeline import Timeline
-from replay.simulation.roles.batch_gate import BatchClassifier
-from replay.simulation.roles.fleet import Fleet
-from replay.simulation.roles.heartbeats import Heartbeats
-from replay.simulation.roles.judge import Judge
-from replay.simulation.roles.lookups import Lookups
-from replay.simulation.roles.observation_feed import ObservationFeed
-from replay.simulation.roles.plan_state import PlanState
-from replay.simulation.roles.planning import PlannerLoop
-from replay.simulation.roles.rerouting import Rerouter
-from replay.simulation.roles.router import Router
-from replay.simulation.roles.sender import FleetLoads
-from replay.simulation.roles.serving import Serving
-from replay.simulation.roles.stores import ObjectStore
+from replay.simulation.roles.control.observation_feed import ObservationFeed
+from replay.simulation.roles.control.plan_state import PlanState
+from replay.simulation.roles.control.planning import PlannerLoop
+from replay.simulation.roles.routing.batch_gate import BatchClassifier
+from replay.simulation.roles.routing.judge import Judge
+from replay.simulation.roles.routing.rerouting import Rerouter
+from replay.simulation.roles.routing.router import Router
+from replay.simulation.roles.routing.sender import FleetLoads
+from replay.simulation.roles.workers.fleet import Fleet
+from replay.simulation.roles.workers.heartbeats import Heartbeats
+from replay.simulation.roles.workers.lookups import Lookups
+from replay.simulation.roles.workers.serving import Serving
+from replay.simulation.roles.workers.stores import ObjectStore
 from replay.simulation.setup import Outage, Setup
 from replay.simulation.times import CallTimes
 from replay.traces.outages import OBJECT_STORE, VECTOR_STORE
@@ -102,50 +103,79 @@ class Simulation:
         self._setup, self._arrivals_ms, self._ids, self._wishes = setup, arrivals_ms, ids, wishes
         self._source = source or _source(setup, repeats)
         timing, catalog = setup.timing, setup.catalog
-        agenda, board = EventQueue(-timing.warm_up_ms), PlanState(catalog)
-        times, self.tally = CallTimes(catalog), metrics_for(wishes, setup.slo_ms, arrivals_ms)
-        self._pulse = pulse = Heartbeats(agenda, timing, times)
-        self._store = store = ObjectStore(agenda)
-        self._lookups = Lookups(agenda, board, catalog, setup.seed, repeats)
-        run_times = RunTimes(setup.variation, setup.seed)
-        serving = Serving(
-            agenda, board, catalog, timing, times, self.tally, store, self._lookups, setup.seed, run_times
-        )
-        serving.true_times = CallTimes(setup.true_catalog)
-        self._fleet = Fleet(agenda, board, catalog, timing, pulse, serving, self.tally, setup.seed, run_times=run_times)
-        self._fleet.speeds = {name: setup.variation.speed_of(n) for n, name in enumerate(setup.worker_ids())}
-        rights = Rights(setup.quotas) if self.tally.tenants else None
-        limits = BacklogLimits(timing.interactive_backlog_ms, timing.most_backlog_ms)
-        routing = RoutingLogic(catalog, limits, rights)
-        loads = FleetLoads(agenda, pulse, timing, tuple(catalog.variants))
-        self._router = Router(agenda, board, self._fleet, pulse, timing, times, self.tally, routing, loads)
+        self._events, self._plan_state = EventQueue(-timing.warm_up_ms), PlanState(catalog)
+        self._times, self.tally = CallTimes(catalog), metrics_for(wishes, setup.slo_ms, arrivals_ms)
+        self._beats = Heartbeats(self._events, timing, self._times)
+        self._store = ObjectStore(self._events)
+        self._lookups = Lookups(self._events, self._plan_state, catalog, setup.seed, repeats)
         is_batch = wishes.is_batch() if wishes else None
-        self._senses = ObservationFeed(agenda, setup, pulse.groups, self.tally, arrivals_ms, is_batch)
-        orphans = OrphanRouting(catalog, routing, int(timing.silent_ms))
-        Rerouter(agenda, board, self._fleet, pulse, timing, times, self.tally, orphans, loads)
-        if rights is not None:
-            self.tally.on_end.append(lambda job: routing.abandon(job.request_id))
-        logic = escalation or EscalationLogic(catalog)
-        judge = Judge(agenda, board, self._fleet, pulse, timing, times, catalog, self.tally, store, logic)
-        judge.on_scored = self._senses.on_scored
-        serving.on_generated = self._senses.on_generated
-        hops = timing.hops
-        serving.on_images = Delay(agenda, hops.judge, hops.slot_ms, setup.seed, "judge").before(judge.on_images)
-        enter = self._senses.before(self._router.take)
-        self._enter = Delay(agenda, hops.arrive, hops.slot_ms, setup.seed, "arrive").before(enter)
-        self._batch = BatchClassifier(agenda, pulse, timing, times, catalog, self.tally, BatchGate())
+        self._feed = ObservationFeed(self._events, setup, self._beats.groups, self.tally, arrivals_ms, is_batch)
+        run_times = RunTimes(setup.variation, setup.seed)
+        self._serving = self._new_serving(run_times)
+        self._fleet = self._new_fleet(run_times)
+        self._enter = self._delayed("arrive", timing.hops.arrive).before(self._feed.before(self._new_router().take))
+        judge = self._new_judge(escalation or EscalationLogic(catalog))
+        self._serving.on_images = self._delayed("judge", timing.hops.judge).before(judge.on_images)
+        self._batch = BatchClassifier(self._events, self._beats, timing, self._times, catalog, self.tally, BatchGate())
         self._batch.on_passed = self._classified
-        self._planner = PlannerLoop(agenda, board, setup, self._fleet, pulse, self._senses)
-        self._agenda = agenda
+        self._planner = PlannerLoop(self._events, self._plan_state, setup, self._fleet, self._beats, self._feed)
+
+    def _new_serving(self, run_times: RunTimes) -> Serving:
+        """What workers do with their jobs, in their true times."""
+        setup = self._setup
+        serving = Serving(
+            self._events, self._plan_state, setup.catalog, setup.timing, self._times, self.tally, self._store,
+            self._lookups, setup.seed, run_times,
+        )  # fmt: skip
+        serving.true_times = CallTimes(setup.true_catalog)
+        serving.on_generated = self._feed.on_generated
+        return serving
+
+    def _new_fleet(self, run_times: RunTimes) -> Fleet:
+        """The workers, each with its speed."""
+        setup = self._setup
+        fleet = Fleet(
+            self._events, self._plan_state, setup.catalog, setup.timing, self._beats, self._serving, self.tally,
+            setup.seed, run_times=run_times,
+        )  # fmt: skip
+        fleet.speeds = {name: setup.variation.speed_of(n) for n, name in enumerate(setup.worker_ids())}
+        return fleet
+
+    def _new_router(self) -> Router:
+        """The router, and in its process the search for orphaned jobs; where tenants count, with their rights."""
+        timing, catalog = self._setup.timing, self._setup.catalog
+        rights = Rights(self._setup.quotas) if self.tally.tenants else None
+        limits = BacklogLimits(timing.interactive_backlog_ms, timing.most_backlog_ms)
+        logic = RoutingLogic(catalog, limits, rights)
+        if rights is not None:
+            self.tally.on_end.append(lambda job: logic.abandon(job.request_id))
+        loads = FleetLoads(self._events, self._beats, timing, tuple(catalog.variants))
+        shared = (self._events, self._plan_state, self._fleet, self._beats, timing, self._times, self.tally)
+        Rerouter(*shared, OrphanRouting(catalog, logic, int(timing.silent_ms)), loads)
+        return Router(*shared, logic, loads)
+
+    def _new_judge(self, logic: EscalationLogic) -> Judge:
+        """The discriminator, whose scores the planner sees."""
+        setup = self._setup
+        judge = Judge(
+            self._events, self._plan_state, self._fleet, self._beats, setup.timing, self._times, setup.catalog,
+            self.tally, self._store, logic,
+        )  # fmt: skip
+        judge.on_scored = self._feed.on_scored
+        return judge
+
+    def _delayed(self, kind: str, distributions: Slots) -> Delay:
+        """The delay of a kind of hop, with draws of its own."""
+        return Delay(self._events, distributions, self._setup.timing.hops.slot_ms, self._setup.seed, kind)
 
     def run(self, on_progress: Callable[[int], object] = lambda _requests: None) -> Ran:
         """Serve the whole trace; `on_progress` is called now and then with the number of new arrivals."""
         for worker_id in self._setup.worker_ids():
             self._fleet.start(worker_id)
         self._planner.start()
-        self._agenda.at(0.0, Simulation._sample_backlog, self)
+        self._events.at(0.0, Simulation._sample_backlog, self)
         for outage in self._setup.outages:
-            self._agenda.at(outage.at_ms, self._on_outage, outage)
+            self._events.at(outage.at_ms, self._on_outage, outage)
         for first in range(0, len(self._arrivals_ms), CHUNK):
             arrivals = self._arrivals_ms[first : first + CHUNK].tolist()
             self._serve(first, arrivals)
@@ -153,11 +183,11 @@ class Simulation:
         return self._ran(self._finish())
 
     def _serve(self, first: int, arrivals_ms: list[float]) -> None:
-        setup, wishes, tally, advance = self._setup, self._wishes, self.tally, self._agenda.advance
+        setup, wishes, tally, advance = self._setup, self._wishes, self.tally, self._events.advance
         enter = self._by_tier if wishes else self._enter
         new = wishes.job if wishes else Job
         draws = self._source(first, len(arrivals_ms))
-        self._senses.on_sampled(first, draws)
+        self._feed.on_sampled(first, draws)
         for row, at_ms in enumerate(arrivals_ms):
             advance(at_ms)
             number = first + row
@@ -175,26 +205,26 @@ class Simulation:
             self._classified(job)
 
     def _classified(self, job: Job) -> None:
-        self._senses.on_classified(job)
+        self._feed.on_classified(job)
         self._enter(job)
 
     def _finish(self) -> float:
         """Run on after the last arrival; return when the last request ended."""
-        agenda, tally = self._agenda, self.tally
-        ended, ended_ms = tally.ends.total(), agenda.now_ms
+        events, tally = self._events, self.tally
+        ended, ended_ms = tally.ends.total(), events.now_ms
         last_ms = max((outage.at_ms for outage in self._setup.outages), default=0.0)
-        while tally.open and agenda.now_ms - max(ended_ms, last_ms) < MAX_IDLE_MS:
-            agenda.advance(agenda.now_ms + STEP_MS)
+        while tally.open and events.now_ms - max(ended_ms, last_ms) < MAX_IDLE_MS:
+            events.advance(events.now_ms + STEP_MS)
             if tally.ends.total() > ended:
-                ended, ended_ms = tally.ends.total(), agenda.now_ms
+                ended, ended_ms = tally.ends.total(), events.now_ms
         tally.end_span()
         return ended_ms
 
     def _sample_backlog(self) -> None:
         """Sample the waiting work; this changes nothing, so that a run does not depend on the samples."""
-        timeline, now_ms = self.tally.timeline, self._agenda.now_ms
-        timeline.sampled(now_ms, self._pulse.backlog_ms())
-        self._agenda.at(now_ms + timeline.sample_ms, Simulation._sample_backlog, self)
+        timeline, now_ms = self.tally.timeline, self._events.now_ms
+        timeline.sampled(now_ms, self._beats.backlog_ms())
+        self._events.at(now_ms + timeline.sample_ms, Simulation._sample_backlog, self)
 
     def _on_outage(self, outage: Outage) -> None:
         if outage.worker_id == OBJECT_STORE:
@@ -207,7 +237,7 @@ class Simulation:
         else:
             self._fleet.stop(outage.worker_id)
             gone_ms = outage.at_ms + self._setup.timing.silent_ms + TICK_MS
-            self._agenda.at(gone_ms, PlannerLoop.plan_if_due, self._planner)
+            self._events.at(gone_ms, PlannerLoop.plan_if_due, self._planner)
 
     def _ran(self, ended_ms: float) -> Ran:
         processes = self._fleet.all

@@ -3,6 +3,11 @@
 Workers of the engine `profile` sleep as long as they should, so that what is validated is the pipeline and its
 decisions. The seventh run goes first: what lies between processes is measured there and scaled to the machine's speed
 during each other run. p50 and p95 are to be within 10 % in five of the six.
+
+Times between processes can be scaled only while the machine carries the run: where the pipeline itself fills the cores
+they grow by more than the probe's work does. Before anything is judged the probe measures the machine for 10 s at rest;
+a run beside which its work took half as long again as then, or longer, is reported and not judged. The test is skipped,
+with the reason, where fewer than five runs are left, unless two of those that are left are apart.
 """
 
 import itertools
@@ -11,13 +16,15 @@ import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
 
 from replay.load.record.folder import RunFolder, read_run
+from replay.load.speed import SpeedProbe
 from replay.simulation.results.validation import (
     ComparedFigure,
     compare_figures,
@@ -25,15 +32,16 @@ from replay.simulation.results.validation import (
     measured_elsewhere,
     simulated,
 )
-from replay.simulation.shipped_hops import file_of
+from replay.simulation.shipped_latencies import file_of
 from replay.traces.shapes import Shape, shaped
 from replay.traces.writing import write
 from streams.catalogs import measured
 
-pytestmark = pytest.mark.integration
 POCHADE = "from streams.cli import main; main(prog_name='pochade')"
 SPAN_S = float(os.environ.get("TEST_VALIDATION_SPAN_S", "60"))
 WANTED = 5
+REST_S = 10.0  # of the probe, before the first run
+MAX_SLOWDOWN = 1.5  # of its work beside a run; 1.6 and 2.9 were seen where 8 workers filled two cores, and p50 was off
 OUT = os.environ.get("TEST_VALIDATION_OUT", "")  # a folder that the runs are left in, with validation.json
 CATALOG = "profile"
 
@@ -88,28 +96,70 @@ def speed(run: RunFolder) -> float:
     return probed[len(probed) // 2]
 
 
+def speed_at_rest() -> float:
+    """Median of the probe's piece of work, in ms, on this machine as it is without a run."""
+    with SpeedProbe() as probe:
+        time.sleep(REST_S)
+        probed = probe.stop()
+    return probed[len(probed) // 2]
+
+
+def verdict(slowdowns: Mapping[str, float], agreed: Container[str]) -> str:
+    """Return why the machine says too little about the simulator; "": it carries enough runs, and they agree.
+
+    `slowdowns`: by case, of the probe's work beside its run; `agreed`: the cases whose latencies are within 10 %.
+    Raises AssertionError where more runs that the machine carried are apart than may be.
+    """
+    carried = [case for case, slowdown in slowdowns.items() if slowdown <= MAX_SLOWDOWN]
+    apart = [case for case in carried if case not in agreed]
+    assert len(apart) <= len(slowdowns) - WANTED, f"more than 10 % apart, on a machine that carries them: {apart}"
+    if len(carried) >= WANTED:
+        return ""
+    beyond = ", ".join(f"{case} ({slowdowns[case]:.1f} times)" for case in slowdowns if case not in carried)
+    within = len(carried) - len(apart)
+    return (
+        f"this machine carries {len(carried)} of {len(slowdowns)} runs, of which {within} are within 10 %: "
+        f"the probe's work took more than {MAX_SLOWDOWN:g} times as long as at rest beside {beyond}"
+    )
+
+
+@pytest.mark.integration
 def test_latencies_of_runs_that_nothing_was_corrected_by_are_within_10_percent(
     new_home: Callable[[], pathlib.Path], tmp_path: pathlib.Path
 ) -> None:
     home, folder = new_home(), pathlib.Path(OUT) if OUT else tmp_path / "runs"
-    load = [os.getloadavg()[0]]
+    load, rest_ms = [os.getloadavg()[0]], speed_at_rest()
     reference = served(REFERENCE, home, folder)
     (folder / "hops.json").write_text(file_of(reference.report, f"{os.cpu_count()} cores, load average {load[0]:.1f}"))
-    rows, agreed = [], 0
+    rows, agreed, slowdowns = [], [], {}
     for case in CASES:
         run = served(case, home, folder)
         load.append(os.getloadavg()[0])
         scaled, plain = (compared(run, reference, is_scaled=each) for each in (True, False))
         latencies = [figure for figure in scaled if figure.name.endswith("latency")]
-        agreed += all(figure.is_within for figure in latencies)
+        agreed += [case.name] if all(figure.is_within for figure in latencies) else []
+        slowdowns[case.name] = round(speed(run) / rest_ms, 2)
         figures = {figure.name: figure._asdict() for figure in scaled}
         unscaled = {figure.name: figure.apart for figure in plain if figure.name.endswith("latency")}
         rows.append({"case": case._asdict(), "speed_ms": speed(run), "figures": figures, "unscaled": unscaled})
         print(line_of(case, scaled, plain, speed(run)))
-    found = {"reference_speed_ms": speed(reference), "load_average": load, "agreed": agreed, "rows": rows}
-    (folder / "validation.json").write_text(json.dumps(found, indent=1))
-    print(f"{agreed} of {len(CASES)} within 10 %; reference {speed(reference):.2f} ms; load average {load}")
-    assert agreed >= WANTED
+    found = {"rest_ms": rest_ms, "reference_speed_ms": speed(reference), "load_average": load, "slowdowns": slowdowns}
+    (folder / "validation.json").write_text(json.dumps(found | {"agreed": agreed, "rows": rows}, indent=1))
+    print(f"{len(agreed)} of {len(CASES)} within 10 %; at rest {rest_ms:.2f} ms, slowdowns {slowdowns}; load {load}")
+    if too_little := verdict(slowdowns, agreed):
+        pytest.skip(too_little)
+
+
+def test_runs_that_a_machine_does_not_carry_are_named_and_not_judged() -> None:
+    slowdowns = dict.fromkeys("abcd", 1.2) | {"e": 1.6, "f": 2.9}
+    assert "carries 4 of 6 runs, of which 3 are within" in verdict(slowdowns, "abc")
+    assert "e (1.6 times), f (2.9 times)" in verdict(slowdowns, "abcd")
+
+
+def test_two_runs_that_are_apart_on_a_machine_that_carries_them_are_a_failure() -> None:
+    with pytest.raises(AssertionError, match="apart"):
+        verdict(dict.fromkeys("abcdef", 1.2), "abcd")
+    assert verdict(dict.fromkeys("abcdef", 1.2), "abcde") == ""
 
 
 def line_of(case: Case, scaled: Sequence[ComparedFigure], plain: Sequence[ComparedFigure], speed_ms: float) -> str:

@@ -1,7 +1,7 @@
 """The router's decision on a request: a placement on a level, its rejection, or nothing.
 
 `RoutingLogic.route` holds the order of all checks. The live role (`agents/router/role.py`) and the simulator's
-(`replay/simulation/roles/router.py`) call it; they only read and write.
+(`replay/simulation/roles/routing/router.py`) call it; they only read and write.
 
     options in range       else InvalidRequest is raised
     no result, no job yet  else Ignored

@@ -20,7 +20,7 @@ from replay.simulation.draws.run_times import ASKED, NO_VARIATION, Variation
 from replay.simulation.results.figures import figures_of
 from replay.simulation.run import Ran
 from replay.simulation.setup import Outage, Residency, Setup, Timing
-from replay.simulation.shipped_hops import shipped_hops
+from replay.simulation.shipped_latencies import shipped_hop_latencies
 from replay.simulation.truth import Truth
 from replay.traces import Trace
 from schemas.errors import Unknown
@@ -147,7 +147,7 @@ def setup_of(cell: Cell) -> Setup:
         outages=cell.outages,
         timing=Timing(
             loads=cell.loads,
-            hops=shipped_hops() if cell.hops else NO_LATENCIES,
+            hops=shipped_hop_latencies() if cell.hops else NO_LATENCIES,
             residency=Residency(models=2, beside_factor=cell.beside) if cell.beside else Residency(),
         ),
         truth=catalog_of(cell.truth) if cell.truth else None,

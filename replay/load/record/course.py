@@ -19,7 +19,7 @@ from replay.simulation.job import Job
 from replay.simulation.overrides import metrics_for, requested_overrides
 from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.results.timeline import Timeline
-from replay.simulation.roles.plan_state import PlanState
+from replay.simulation.roles.control.plan_state import PlanState
 from replay.simulation.run import Ran
 from replay.simulation.setup import Setup
 from replay.traces.trace import Trace

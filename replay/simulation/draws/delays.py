@@ -15,18 +15,19 @@ DRAWS = 1024  # of a stretch of time, after which they come again
 class Delay:
     """One kind of delay; without a distribution it takes no time, and nothing is drawn."""
 
-    def __init__(self, agenda: EventQueue, distributions: Slots, slot_ms: float, seed: int, salt: str) -> None:
-        self._agenda, self._slot_ms = agenda, slot_ms
+    def __init__(self, events: EventQueue, distributions: Slots, slot_ms: float, seed: int, salt: str) -> None:
+        self._events, self._slot_ms = events, slot_ms
         ranks = uniform(seed, salt, 0, DRAWS)
         self._ms: list[list[float]] = [sample(each, ranks).tolist() for each in distributions]
         self._next = 0
+        self.takes_time = bool(self._ms)
 
     def next_ms(self) -> float:
         """The next draw, of the distribution of now."""
         if not self._ms:
             return 0.0
         self._next = (self._next + 1) % DRAWS
-        slot = min(len(self._ms) - 1, max(0, int(self._agenda.now_ms / self._slot_ms)))
+        slot = min(len(self._ms) - 1, max(0, int(self._events.now_ms / self._slot_ms)))
         return self._ms[slot][self._next]
 
     def before(self, action: Callable[[T], None]) -> Callable[[T], None]:
@@ -36,6 +37,6 @@ class Delay:
     def put_off(self, action: Callable[[T], None], about: T) -> None:
         """Carry it out later; at once where it takes no time."""
         if self._ms:
-            self._agenda.at(self._agenda.now_ms + self.next_ms(), action, about)
+            self._events.at(self._events.now_ms + self.next_ms(), action, about)
         else:
             action(about)

@@ -24,7 +24,7 @@ NOBODY: Final = -1
 EXACT: Final = 0.9999  # similarity from which on a neighbour has the same prompt
 
 
-class DrawnNeighbour(NamedTuple):
+class SampledNeighbour(NamedTuple):
     """The nearest neighbour of a request."""
 
     similarity: float  # cosine
@@ -41,27 +41,27 @@ class NeighbourDraws:
         self._rows, self._seed, self._repeats = rows, seed, repeats
         self._bounds = np.cumsum([row.share for row in rows])
         self._verdicts = [_table(row) for row in rows]
-        self._first, self._drawn = NOBODY, list[DrawnNeighbour | None]()
+        self._first, self._drawn = NOBODY, list[SampledNeighbour | None]()
 
-    def at(self, number: int) -> DrawnNeighbour | None:
+    def at(self, number: int) -> SampledNeighbour | None:
         """Return the neighbour of a request; None: none is stored."""
         if self._repeats is not None and self._repeats.is_repeated(number):
-            return DrawnNeighbour(1.0, Verdict.EQUAL.value)
+            return SampledNeighbour(1.0, Verdict.EQUAL.value)
         first = number - number % CHUNK
         if first != self._first:
             self._first, self._drawn = first, self._chunk(first)
         return self._drawn[number - first]
 
-    def _chunk(self, first: int) -> list[DrawnNeighbour | None]:
+    def _chunk(self, first: int) -> list[SampledNeighbour | None]:
         places = np.searchsorted(self._bounds, uniform(self._seed, "neighbour", first, CHUNK), side="right")
         ranks = uniform(self._seed, "verdict", first, CHUNK)
         return [self._neighbour(place, rank) for place, rank in zip(places.tolist(), ranks.tolist(), strict=True)]
 
-    def _neighbour(self, place: int, rank: float) -> DrawnNeighbour | None:
+    def _neighbour(self, place: int, rank: float) -> SampledNeighbour | None:
         if place >= len(self._rows):
             return None
         verdict = next((name for name, until in self._verdicts[place] if rank < until), self._verdicts[place][-1][0])
-        return DrawnNeighbour(self._rows[place].similarity, verdict)
+        return SampledNeighbour(self._rows[place].similarity, verdict)
 
 
 def _without_exact(rows: Sequence[Neighbours]) -> list[Neighbours]:

@@ -6,7 +6,7 @@ from replay.traces.trace import NONE, Trace
 
 
 class Repeats:
-    """Of each request of a trace, the first one with its prompt, and the first with its prompt and noise seed.
+    """The first request with the prompt of each request of a trace, and the first with its prompt and noise seed.
 
     A request without a noise seed of its own has an image of its own: seeds follow from ids.
     """

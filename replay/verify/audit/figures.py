@@ -85,7 +85,7 @@ def verdict(figures: Figures, images: ImageFigures | None = None) -> str | None:
     return "; ".join(broken) or None
 
 
-def kept(images: ImageFigures | None = None) -> str:
+def describe_success(images: ImageFigures | None = None) -> str:
     """Return the verdict where no promise is broken."""
     checked = "" if images is None else f", and {counted(images.checked, 'image')} are what their results say"
     return f"the promise holds: no request was lost or ended twice{checked}"

@@ -55,7 +55,7 @@ class Recovery:
     p99_back: list[Wait] = field(default_factory=list)  # of several: from a broker's death until p99 is as before
     p99_back_limit_s: float = P99_BACK_S
     running_at_kills: int  # jobs under way as processes ended or stopped, of all these times together
-    written_again: int  # open requests whose records a fault wrote again
+    become_new_record: int  # open requests whose records a fault wrote again
     painted_twice_limit: float
 
 
@@ -66,7 +66,7 @@ def of(
     job_timeout_s: float,
     *,
     accepted_ms: Sequence[float] = (),
-    written_again: int = 0,
+    become_new_record: int = 0,
     killers: Collection[str] = (),
     ordinary: Collection[str] = (),
     brokers: int = 1,
@@ -74,7 +74,7 @@ def of(
     """Compute the costs of a run's faults from `events`, `images` and `results`.
 
     `session_ms`: until a silent member is dead; `job_timeout_s`: until a job's process is ended; `accepted_ms`: when a
-    restarted broker's port accepted; `written_again`: open requests whose records a fault wrote again; `killers`:
+    restarted broker's port accepted; `become_new_record`: open requests whose records a fault wrote again; `killers`:
     requests that end the process which generates them; `ordinary`: requests that ask for nothing special; `brokers`: of
     the run.
     """
@@ -103,8 +103,8 @@ def of(
             for outage, at_ms, first_ms in _firsts(accepted_ms, tally.result_times_ms, outages)
         ],
         running_at_kills=running,
-        written_again=written_again,
-        painted_twice_limit=MAX_REPEATS * running + written_again,
+        become_new_record=become_new_record,
+        painted_twice_limit=MAX_REPEATS * running + become_new_record,
     )
 
 

@@ -108,7 +108,7 @@ class ChaosRun:
             left = collect(self.settings)
         recovered = recovery.of(
             found.tally, faults, SESSION_MS, self.settings.worker.job_timeout_s, accepted_ms=world.accepted_ms,
-            written_again=len(world.doubled), killers=killers(self._due),
+            become_new_record=len(world.doubled), killers=killers(self._due),
             ordinary=ordinary(self._due), brokers=self._options.brokers,
         )  # fmt: skip
         return report_of(

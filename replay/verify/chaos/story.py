@@ -62,7 +62,7 @@ def _open(found: Audited) -> str | None:
 def _check_repeats(found: Audited, recovery: Recovery) -> str | None:
     """Work is repeated only for what ran as a process ended: without faults none is."""
     count, most = found.figures.painted_twice, recovery.painted_twice_limit
-    counts = f"{recovery.running_at_kills} that ran as processes ended, {recovery.written_again} written again"
+    counts = f"{recovery.running_at_kills} that ran as processes ended, {recovery.become_new_record} written again"
     return f"{count} jobs were generated twice, more than {most:g} ({counts})" if count > most else None
 
 

@@ -18,8 +18,8 @@ from planner.serving.routing.escalation import EscalationLogic
 from replay.simulation.job import Job
 from replay.simulation.results.figures import Figures, figures_of
 from replay.simulation.results.mixtures import span_quality
-from replay.simulation.roles.serving import Serving
-from replay.simulation.roles.worker import Worker
+from replay.simulation.roles.workers.serving import Serving
+from replay.simulation.roles.workers.worker import Worker
 from replay.simulation.setup import Timing
 from replay.traces import read_trace
 from schemas.messages import Status
@@ -61,12 +61,12 @@ def drop_by_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def take_window(self: Serving, worker: Worker, *, is_leaving: bool) -> None:
         assert worker.member is not None
-        waiting, most = worker.member.waiting, self._board.plan.batch.get(worker.variant, 1)
+        waiting, most = worker.member.waiting, self._plan_state.plan.batch.get(worker.variant, 1)
         call: list[Job] = []
         while waiting and len(call) < most:
             job = waiting.popleft()
             call_ms = self._times[worker.variant, min(most, len(call) + 1 + len(waiting)), job.step]
-            if can_meet(job.deadline_ms, self._agenda.now_ms + call_ms):
+            if can_meet(job.deadline_ms, self._events.now_ms + call_ms):
                 call.append(job)
             else:
                 self._end_too_late(job)

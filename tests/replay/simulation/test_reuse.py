@@ -14,7 +14,7 @@ from replay.reports.assembly import entry
 from replay.simulation.overrides import requested_overrides
 from replay.simulation.results.figures import figures_of
 from replay.simulation.results.tables import describe_reuse
-from replay.simulation.roles.observation_feed import ObservationFeed
+from replay.simulation.roles.control.observation_feed import ObservationFeed
 from replay.simulation.run import Ran, Simulation
 from replay.simulation.setup import Setup
 from replay.traces import constant

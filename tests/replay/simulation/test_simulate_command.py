@@ -6,7 +6,7 @@ import pathlib
 import pytest
 from click.testing import CliRunner, Result
 
-from replay.simulation.shipped_hops import shipped_hops
+from replay.simulation.shipped_latencies import shipped_hop_latencies
 from replay.traces import COLUMN, poisson
 from streams.cli import main
 from tests.paths import PUBLISHED
@@ -172,7 +172,7 @@ def p50_of(trace: pathlib.Path, tmp_path: pathlib.Path, *options: str) -> float:
 def test_requests_take_the_time_between_processes_unless_that_is_left_out(
     trace: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    hops = shipped_hops()
+    hops = shipped_hop_latencies()
     between_ms = sum(slot[0][25] for slot in (hops.arrive, hops.fetch, hops.judge))  # medians
     added_ms = 1000 * (p50_of(trace, tmp_path, "--hops") - p50_of(trace, tmp_path, "--no-hops"))
     assert 0.5 * between_ms < added_ms < 2 * between_ms  # of a cascade: some requests pass twice

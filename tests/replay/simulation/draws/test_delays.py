@@ -17,27 +17,27 @@ def always(ms: float) -> Slots:
 
 
 def test_without_a_distribution_it_happens_at_once() -> None:
-    agenda, done = EventQueue(), list[int]()
-    Delay(agenda, (), 1000.0, 0, "x").before(done.append)(1)
+    events, done = EventQueue(), list[int]()
+    Delay(events, (), 1000.0, 0, "x").before(done.append)(1)
     assert done == [1]
 
 
 def test_with_one_it_happens_later() -> None:
-    agenda, done = EventQueue(), list[int]()
-    Delay(agenda, always(7.0), 1000.0, 0, "x").before(done.append)(1)
-    agenda.advance(6.9)
+    events, done = EventQueue(), list[int]()
+    Delay(events, always(7.0), 1000.0, 0, "x").before(done.append)(1)
+    events.advance(6.9)
     assert done == []
-    agenda.advance(7.0)
+    events.advance(7.0)
     assert done == [1]
 
 
 def test_what_it_takes_is_that_of_its_time() -> None:
-    agenda = EventQueue()
-    delay = Delay(agenda, (*always(7.0), *always(70.0)), 1000.0, 0, "x")
+    events = EventQueue()
+    delay = Delay(events, (*always(7.0), *always(70.0)), 1000.0, 0, "x")
     assert delay.next_ms() == 7
-    agenda.advance(1500)
+    events.advance(1500)
     assert delay.next_ms() == 70
-    agenda.advance(9000)
+    events.advance(9000)
     assert delay.next_ms() == 70
 
 

@@ -140,7 +140,7 @@ def test_what_may_be_generated_twice_is_what_ran_as_processes_ended() -> None:
     for name, started, generated in (("a", 800, 1200), ("b", 900, 990), ("c", 1100, 1300)):
         topics.paint(name, started_ms=NOW_MS + started, generated_ms=NOW_MS + generated)
     topics.begin("vain", "worker-1", NOW_MS + 950)
-    found = recovery(topics, begun(at_1000=KILL, at_1150=OTHER), written_again=2)
+    found = recovery(topics, begun(at_1000=KILL, at_1150=OTHER), become_new_record=2)
     assert found.running_at_kills == 2 + 3  # a and vain; then a, c and vain still
     assert found.painted_twice_limit == 1.5 * 5 + 2
 

@@ -1,0 +1,1 @@
+"""The simulated planner: when it plans, what it sees, and the plan in force."""

@@ -1,0 +1,68 @@
+"""Orphaned jobs, those of a variant without workers, go to workers that serve. `OrphanRouting` decides on them."""
+
+from planner.serving.decisions import Rejection
+from planner.serving.ending.outcomes import is_overdue
+from planner.serving.routing.escalation import Keep
+from planner.serving.routing.placement import Placement
+from planner.serving.routing.reroute import POLL_MS, OrphanRouting
+from replay.simulation.event_queue import EventQueue
+from replay.simulation.job import Job
+from replay.simulation.results.run_metrics import RunMetrics
+from replay.simulation.roles.control.plan_state import PlanState
+from replay.simulation.roles.routing.sender import FleetLoads, Sender
+from replay.simulation.roles.workers.fleet import Fleet
+from replay.simulation.roles.workers.heartbeats import Heartbeats
+from replay.simulation.setup import Timing
+from replay.simulation.times import CallTimes, ReuseShares
+from schemas.messages import Status
+
+
+class Rerouter(Sender):
+    """Searches for orphaned jobs every POLL_MS, in the process of the router. A search takes no time."""
+
+    def __init__(
+        self, events: EventQueue, plan_state: PlanState, fleet: Fleet, beats: Heartbeats, timing: Timing,
+        times: CallTimes, tally: RunMetrics, logic: OrphanRouting, loads: FleetLoads,
+    ) -> None:  # fmt: skip
+        super().__init__(events, plan_state, fleet, beats, timing, times, loads)
+        self._beats, self._grace_ms, self._tally = beats, timing.grace_ms, tally
+        self._logic, self._shares = logic, ReuseShares(times.catalog)
+        events.at(events.now_ms + POLL_MS, Rerouter._search, self)
+
+    def _search(self) -> None:
+        now_ms = self._events.now_ms
+        self._events.at(now_ms + POLL_MS, Rerouter._search, self)
+        left = {name for name, group in self._beats.groups.items() if not group.members and group.waiting()}
+        if not left:
+            return
+        for variant in self._logic.orphaned(self._plan_state.before, self._beats.heartbeats(), int(now_ms)):
+            if variant in left:
+                group = self._beats.groups[variant]
+                group.leave_behind([job for job in group.take_orphans() if not self._rerouted(job)])
+
+    def _rerouted(self, job: Job) -> bool:
+        """Whether the job has left its queue: it has ended, or goes elsewhere."""
+        now_ms = self._events.now_ms
+        has_ended = is_overdue(job.deadline_ms, now_ms, self._grace_ms)  # by the ledger
+        decision = self._logic.reroute(
+            job, job.variant, self._plan_state.plan, self._loads, now_ms, has_ended=has_ended,
+            has_draft=job.draft is not None,
+        )  # fmt: skip
+        match decision:
+            case Placement():
+                job.placed(decision, self._shares[decision.level])
+                job.become_new_record(job.attempts)
+                self.take(job)
+            case Rejection():
+                self._tally.ended(decision.status, job, decision.code)
+            case Keep():
+                assert job.draft is not None
+                self._tally.completed(job, *job.draft, self._plan_state.judges(job.draft[0]), now_ms)
+            case _ if has_ended:
+                self._tally.ended(Status.EXPIRED, job)
+            case _:
+                return False
+        return True
+
+    def _serve(self, job: Job) -> bool:
+        return self._place(job)

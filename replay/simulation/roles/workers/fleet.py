@@ -1,0 +1,226 @@
+"""The workers' lives: start, load, join a group, leave it for another variant, die. Generating is `serving.py`."""
+
+from collections.abc import Callable
+
+from planner.catalog.entries import Variant
+from planner.catalog.model import Catalog
+from planner.control.allocation import may_leave
+from planner.observation.workers import live_workers
+from planner.serving.dispatch.worker import POLL_MS, SETTLE_MS, WorkerLogic, is_stable
+from replay.simulation.draws.delays import Delay
+from replay.simulation.draws.run_times import NO_VARIATION, RunTimes
+from replay.simulation.event_queue import EventQueue
+from replay.simulation.job import Job
+from replay.simulation.results.run_metrics import RunMetrics
+from replay.simulation.roles.control.plan_state import PlanState
+from replay.simulation.roles.workers.group import Group, Member
+from replay.simulation.roles.workers.heartbeats import Heartbeats
+from replay.simulation.roles.workers.regrouping import Regrouping
+from replay.simulation.roles.workers.serving import Serving
+from replay.simulation.roles.workers.worker import Worker
+from replay.simulation.setup import Timing
+
+
+class Fleet:
+    """The simulated workers and the job topics that they read."""
+
+    def __init__(
+        self,
+        events: EventQueue,
+        plan_state: PlanState,
+        catalog: Catalog,
+        timing: Timing,
+        beats: Heartbeats,
+        serving: Serving,
+        tally: RunMetrics,
+        seed: int = 0,
+        logic_of: Callable[[Variant], WorkerLogic] = WorkerLogic,
+        run_times: RunTimes | None = None,
+    ) -> None:
+        """`logic_of`: what decides while a worker serves a variant."""
+        self._run_times = run_times or RunTimes(NO_VARIATION, seed)
+        self.speeds: dict[str, float] = {}  # of workers by id, where they are not as fast as profiled
+        self._logic_of = logic_of
+        self._events, self._plan_state, self._catalog, self._timing = events, plan_state, catalog, timing
+        self._beats, self._serving, self._tally = beats, serving, tally
+        self._workers: dict[str, Worker] = {}  # by id, the living
+        self.all: list[Worker] = []  # every process there was
+        self.switches = 0  # a worker began to load another variant
+        self._sent = 0
+        serving.on_window_end = self._on_window_end
+        self._fetches = Delay(events, timing.hops.fetch, timing.hops.slot_ms, seed, "fetch")
+        self._regrouping = Regrouping(events, timing.group_beat_ms, self._is_busy, self._changed, timing.rebalance_ms)
+
+    def start(self, worker_id: str) -> None:
+        """Start a worker's process."""
+        worker = Worker(worker_id, self._events.now_ms)
+        worker.speed = self.speeds.get(worker_id, 1.0)
+        worker.resident = list(self._timing.residency.preloaded)
+        self._workers[worker_id] = worker
+        self.all.append(worker)
+        self._beats.start(worker)
+        if self._plan_state.before is not None:
+            self._obey(worker)
+
+    def stop(self, worker_id: str) -> None:
+        """A process dies as by kill -9: silently, with what it had in hand."""
+        worker = self._workers.pop(worker_id, None)
+        if worker is None:
+            return
+        worker.is_up, worker.stopped_ms = False, self._events.now_ms
+        self._events.at(worker.stopped_ms + self._timing.session_ms, self._expel, worker)
+
+    def send(self, variant: str, partition: int, job: Job) -> None:
+        """A job is written to a partition of its variant's topic, and there for a worker a moment later."""
+        self._sent += 1
+        job.order = self._sent
+        group = self.group(variant)
+        group.written(partition)
+        self._fetches.put_off(self._deliver, (group, partition, job))
+
+    def _deliver(self, sent: tuple[Group, int, Job]) -> None:
+        group, partition, job = sent
+        owner = group.deliver(partition, job)
+        worker = self._workers.get(owner.worker_id) if owner else None
+        if worker is not None and worker.member is owner and not worker.call:
+            self._serve(worker)
+
+    def group(self, variant: str) -> Group:
+        """The topic of a variant; it has as many partitions as there may be workers."""
+        if variant not in self._beats.groups:
+            self._beats.groups[variant] = Group(max(1, len(self.all)))
+        return self._beats.groups[variant]
+
+    def obey(self) -> None:
+        """Let all workers that are not generating follow a new plan."""
+        self._serving.lookups.tend(lambda: tuple(self._workers.values()))
+        for worker in list(self._workers.values()):
+            self._obey(worker)
+
+    def _obey(self, worker: Worker) -> None:
+        if worker.variant == "":
+            wanted = self._plan_state.plan.allocation.get(worker.id, "")
+            if wanted:
+                self._load(worker, wanted, is_first=self._events.now_ms < 0)
+        elif worker.member is not None and not worker.call:
+            self._serve(worker)
+
+    def _serve(self, worker: Worker) -> None:
+        """Follow the plan, and take one window of work."""
+        wanted = self._plan_state.plan.allocation.get(worker.id, worker.variant)
+        moves = wanted != worker.variant
+        if moves and self._timing.residency.beside_factor and self._timing.loads and wanted not in worker.resident:
+            self._load_beside(worker, wanted)
+            moves = False
+        if moves and self._may_leave_now(worker, is_empty=not (worker.member and worker.member.waiting)):
+            self._leave(worker)
+            self._load(worker, wanted)
+        else:
+            self._serving.take_window(worker, is_leaving=moves)
+            if worker.call:
+                self._beats.now(worker)
+
+    def _may_leave_now(self, worker: Worker, is_empty: bool) -> bool:
+        plan, now_ms = self._plan_state.plan, self._events.now_ms
+        live = live_workers(self._beats.heartbeats(), int(now_ms), int(self._timing.silent_ms))
+        if may_leave(worker.id, worker.variant, plan.allocation, live):
+            return True
+        is_obeyed = is_stable(plan.created_ms, now_ms)
+        if is_empty and not is_obeyed:
+            self._events.at(plan.created_ms + SETTLE_MS + POLL_MS, self._recheck, worker)
+        return is_empty and is_obeyed  # the last one leaves an empty topic
+
+    def _recheck(self, worker: Worker) -> None:
+        if worker.is_up and worker.member is not None and not worker.call:
+            self._serve(worker)
+
+    def _on_window_end(self, worker: Worker) -> None:
+        if worker.member is not None and worker.member.has_learnt:
+            self._regrouping.settle(self.group(worker.variant), worker.member)
+        if self._has_work(worker) or self._is_moved(worker):
+            self._serve(worker)
+        self._beats.now(worker)
+
+    @staticmethod
+    def _has_work(worker: Worker) -> bool:
+        """Whether jobs wait for the worker, or it belongs to no group and must look for one."""
+        return worker.member is None or bool(worker.member.waiting)
+
+    def _is_moved(self, worker: Worker) -> bool:
+        """Whether the plan gives the worker another variant."""
+        return self._plan_state.plan.allocation.get(worker.id, worker.variant) != worker.variant
+
+    def _load_beside(self, worker: Worker, variant: str) -> None:
+        """Begin to load a variant's model while the worker goes on serving; one model at a time."""
+        if not worker.loads_beside:
+            worker.loads_beside = variant
+            self._events.at(self._events.now_ms + self._load_ms(variant), self._on_loaded, worker)
+
+    def _on_loaded(self, worker: Worker) -> None:
+        if worker.is_up:
+            self._hold(worker, worker.loads_beside)
+            worker.loads_beside = ""
+            self._recheck(worker)
+
+    def _load_ms(self, variant: str) -> float:
+        return self._catalog.level(variant).load_ms * self._run_times.load_factor()
+
+    def _hold(self, worker: Worker, variant: str) -> None:
+        """Let the worker hold a model, in place of the one that it served longest ago if there is no room."""
+        others = [name for name in worker.resident if name not in (variant, worker.variant)]
+        own = [worker.variant] if worker.variant in worker.resident and worker.variant != variant else []
+        worker.resident = [*others, *own, variant][-self._timing.residency.models :]
+
+    def _load(self, worker: Worker, variant: str, is_first: bool = False) -> None:
+        """Load a variant, unless the worker holds it. The fleet's first load is before the run, which begins warm."""
+        self.switches += worker.variant != ""
+        is_resident = variant in worker.resident
+        worker.variant, worker.state = variant, "loading"
+        self._hold(worker, variant)
+        worker.logic = self._logic_of(self._catalog.level(variant))
+        if is_first or not self._timing.loads:
+            self._join(worker)
+            return
+        self._beats.now(worker)
+        answered_ms = 0.0 if self._timing.group_beat_ms else self._timing.rebalance_ms  # else `Regrouping` waits for it
+        ready_ms = answered_ms + (0.0 if is_resident else self._load_ms(variant))
+        self._events.at(self._events.now_ms + ready_ms, self._join, worker)
+
+    def _join(self, worker: Worker) -> None:
+        if not worker.is_up:
+            return
+        worker.state, worker.member = "ready", Member(worker.id)
+        self._regrouping.joined(self.group(worker.variant), worker.member)
+        if worker.member is not None and not worker.member.partitions:
+            self._beats.now(worker)  # it serves, though nothing is its yet
+
+    def _leave(self, worker: Worker) -> None:
+        """Its jobs go to those who stay, or wait for somebody to come."""
+        member, worker.member = worker.member, None
+        assert member is not None
+        self._regrouping.left(self.group(worker.variant), member, [])
+
+    def _expel(self, worker: Worker) -> None:
+        """The session of a dead process is over: its partitions are others', who begin what it had in hand again."""
+        if worker.member is None:
+            return
+        suspects = worker.suspects()
+        self._tally.retried += len(suspects)
+        for job in suspects:
+            if job.draft is not None and job.attempts > 1:
+                job.on_blank(self._catalog.level(job.variant))
+        self._regrouping.left(self.group(worker.variant), worker.member, suspects)
+        worker.member = None
+
+    def _is_busy(self, member: Member) -> bool:
+        worker = self._workers.get(member.worker_id)
+        return worker is None or worker.member is not member or bool(worker.call)
+
+    def _changed(self, members: list[Member]) -> None:
+        """Let members whose partitions changed send a heartbeat and look for work."""
+        ids = sorted(member.worker_id for member in members)
+        for worker in [self._workers[worker_id] for worker_id in ids if worker_id in self._workers]:
+            if worker.member is not None:
+                self._beats.now(worker)
+                if not worker.call:
+                    self._serve(worker)

@@ -1,0 +1,93 @@
+"""The object store, which may be away, and who waits for it as live roles do, by `planner.serving.backoff`."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from planner.serving.backoff import backoff_s
+from replay.simulation.event_queue import EventQueue
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A caller that waits for the store, as its last try has failed."""
+
+    then: Callable[[Any], None]
+    otherwise: Callable[[Any], None]
+    about: Any
+    since_ms: float
+    patience_ms: float
+    failures: int = 1
+
+
+def _never(_about: object) -> None:
+    """Never give up: a caller without a limit waits for as long as it takes."""
+    raise AssertionError("gave up waiting for the store")
+
+
+class ObjectStore:
+    """The simulated object store, up at the beginning. A try takes no time, whether it fails or not."""
+
+    def __init__(self, events: EventQueue) -> None:
+        self._events = events
+        self.is_there, self._changed_ms, self._down_ms = True, 0.0, 0.0
+        self._was_away = False
+        self._waits, self._waited_ms = 0, 0.0
+        self.on_blank = 0  # jobs that went without their drafts
+
+    def change(self, is_up: bool) -> None:
+        """Let the store go away or come back; callers that wait find out at their next try."""
+        now_ms = self._events.now_ms
+        if not self.is_there:
+            self._down_ms += now_ms - self._changed_ms
+        self.is_there, self._changed_ms = is_up, now_ms
+        self._was_away |= not is_up
+
+    def reach(
+        self,
+        then: Callable[[T], None],
+        about: T,
+        otherwise: Callable[[T], None] = _never,
+        *,
+        patience_ms: float = math.inf,
+    ) -> None:
+        """Carry out `then(about)` when it answers: now, or at one of the tries after it came back.
+
+        `otherwise(about)` at the first try that fails after `patience_ms`.
+        """
+        if self.is_there:
+            then(about)
+            return
+        self._waits += 1
+        self._wait(Waiting(then, otherwise, about, self._events.now_ms, patience_ms))
+
+    def _wait(self, waiting: Waiting) -> None:
+        self._events.at(self._events.now_ms + 1000 * backoff_s(waiting.failures), self._ask, waiting)
+
+    def _ask(self, waiting: Waiting) -> None:
+        waited_ms = self._events.now_ms - waiting.since_ms
+        if self.is_there:
+            self._waited_ms += waited_ms
+            waiting.then(waiting.about)
+        elif waited_ms >= waiting.patience_ms:
+            self._waited_ms += waited_ms
+            waiting.otherwise(waiting.about)
+        else:
+            waiting.failures += 1
+            self._wait(waiting)
+
+    def as_table(self, ended_ms: float) -> dict[str, float]:
+        """Return the counts of a run; {} if the store was never away."""
+        if not self._was_away:
+            return {}
+        away_ms = 0.0 if self.is_there else max(0.0, ended_ms - self._changed_ms)
+        return {
+            "object_down_s": round((self._down_ms + away_ms) / 1000, 3),
+            "waits": self._waits,
+            "waited_s": round(self._waited_ms / 1000, 3),
+            "hung": 0,  # as live, a watchdog ends nobody who waits for a store
+            "on_blank": self.on_blank,
+        }

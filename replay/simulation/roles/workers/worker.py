@@ -1,0 +1,89 @@
+"""The state of one simulated worker process."""
+
+from collections import deque
+
+from planner.serving.dispatch.worker import WorkerLogic, counted_attempts, remaining_ms, reported_state
+from replay.simulation.job import Job
+from replay.simulation.roles.workers.group import Member
+from replay.simulation.roles.workers.worker_lookups import WorkerLookups
+from schemas.messages import ReuseHealth
+
+
+class Worker:
+    """The state of a worker, as in `agents/worker/role.py`. A process that comes back is a new one with an equal id."""
+
+    __slots__ = (
+        "batches", "beat_is_due", "beaten_ms", "busy_ms", "call", "call_ms", "calls", "done", "heard_partitions",
+        "heard_remaining_ms", "heard_reuse", "heard_state", "heard_variant", "id", "in_hand_ms", "is_absolved",
+        "is_probing", "is_up", "loads_beside", "logic", "lookups", "member", "resident",
+        "since_ms", "speed", "started_ms", "state", "stopped_ms", "variant", "window",
+    )  # fmt: skip
+
+    def __init__(self, worker_id: str, now_ms: float) -> None:
+        self.id, self.is_up = worker_id, True
+        self.speed = 1.0  # of its calls; 1: as profiled
+        self.state = "starting"  # as in Heartbeat
+        self.variant = ""  # that it serves or loads
+        self.resident: list[str] = []  # variants whose models it holds, the one served last at the end
+        self.loads_beside = ""  # a variant whose model it loads while it serves
+        self.member: Member | None = None  # of the variant's group; None: none yet
+        self.window: list[Job] = []  # taken at once
+        self.is_absolved = False  # the window waited for the store: should the worker die, that counts against no job
+        self.batches: deque[list[Job]] = deque()  # of the window, to be begun
+        self.calls: deque[list[Job]] = deque()  # of the batch in progress: jobs that share a call
+        self.call: list[Job] = []  # being generated
+        self.call_ms = 0.0  # that it takes
+        self.done: list[Job] = []  # the last call whose images are on their way
+        self.in_hand_ms = 0.0  # what was taken will take, as it thinks itself
+        self.since_ms = 0.0
+        self.logic: WorkerLogic | None = None  # of its variant
+        self.lookups: WorkerLookups | None = None  # of stored latents; None: no plan has asked it for any
+        self.is_probing = False  # a test of the vector store in the background is under way
+        self.beaten_ms = now_ms
+        self.beat_is_due = False  # sooner than the period says
+        self.heard_variant, self.heard_state, self.heard_remaining_ms = "", "", 0.0
+        self.heard_partitions: list[int] = []
+        self.heard_reuse: ReuseHealth | None = None
+        self.started_ms, self.stopped_ms = now_ms, -1.0
+        self.busy_ms = 0.0
+
+    def in_hand(self) -> list[Job]:
+        """Jobs taken and not finished; live, what is done once more after its image was sent has no effect."""
+        waiting = [job for batch in (*self.calls, *self.batches) for job in batch]
+        return [*(self.call if self.call is not self.done else ()), *waiting]
+
+    def suspects(self) -> list[Job]:
+        """Jobs in hand of a worker that has died; a job that was alone counts one death more."""
+        in_hand = self.in_hand()
+        for job in in_hand:
+            job.deaths = job.deaths or 0
+        attempts = counted_attempts([(job.deaths or 0) + 1 - self.is_absolved for job in self.window])
+        if attempts:
+            self.window[0].deaths = attempts
+        return in_hand
+
+    def reported_state(self, now_ms: float) -> str:
+        """Return the state, as in `Heartbeat`."""
+        return reported_state(self.state, self.in_hand_ms, now_ms - self.since_ms) if self.call else self.state
+
+    def says_nothing_new(self, now_ms: float) -> bool:
+        """Whether a heartbeat would say what follows from the last one, as the worker does what it predicted."""
+        member = self.member
+        return (
+            member is not None
+            and not member.has_news
+            and not self.beat_is_due
+            and self.lookups is None
+            and self.state == self.heard_state
+            and self.variant == self.heard_variant
+            and member.partitions == self.heard_partitions
+            and (not self.call or now_ms - self.since_ms <= self.in_hand_ms)
+        )
+
+    def remaining_ms(self, now_ms: float) -> float:
+        """The work that its heartbeat reports, in ms."""
+        assert self.member is not None
+        assert self.logic is not None
+        left = remaining_ms(self.in_hand_ms, now_ms - self.since_ms) if self.call else 0.0
+        waiting = len(self.member.waiting)
+        return self.logic.waiting_ms(waiting) + left if waiting else left

@@ -1,0 +1,79 @@
+"""Simulated heartbeats: what they say reaches every view, and who says nothing new is still alive."""
+
+from planner.serving.dispatch.worker import WorkerLogic
+from replay.simulation.event_queue import EventQueue
+from replay.simulation.roles.routing.load_view import SimulatedLoadView
+from replay.simulation.roles.routing.sender import FleetLoads
+from replay.simulation.roles.workers.group import Group, Member
+from replay.simulation.roles.workers.heartbeats import Heartbeats
+from replay.simulation.roles.workers.worker import Worker
+from replay.simulation.setup import Timing
+from replay.simulation.times import CallTimes
+from tests.builders import a_catalog
+
+TIMING = Timing()
+
+
+class CountedView(SimulatedLoadView):
+    """A view that counts the heartbeats which it is given whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given = 0
+
+    def update_from_heartbeat(self, *parts: object) -> None:  # type: ignore[override]
+        self.given += 1
+        super().update_from_heartbeat(*parts)  # type: ignore[arg-type]
+
+
+class OneWorker:
+    """A worker that serves `light` and has nothing to do, its heartbeats, and a sender that reads them."""
+
+    def __init__(self) -> None:
+        self.events = EventQueue()
+        catalog = a_catalog()
+        times = CallTimes(catalog)
+        self.beats = Heartbeats(self.events, TIMING, times)
+        self.loads = FleetLoads(self.events, self.beats, TIMING, ("light",))
+        self.loads.view = self.view = CountedView()
+        self.group = self.beats.groups["light"] = Group(1)
+        self.worker, member = Worker("w-1", 0.0), Member("w-1")
+        self.worker.variant, self.worker.state, self.worker.member = "light", "ready", member
+        self.worker.logic = WorkerLogic(catalog.level("light"))
+        self.group.join(member)
+        self.group.settle([member])
+        self.beats.start(self.worker)
+
+    def ids(self, at_ms: float) -> list[str]:
+        self.events.advance(at_ms)
+        return [worker.worker_id for worker in self.loads.pool("light").workers]
+
+
+def test_a_worker_with_nothing_new_to_say_is_taken_for_alive_for_as_long_as_it_lives() -> None:
+    one = OneWorker()
+    assert [one.ids(1000.0 * second) for second in range(1, 20)] == [["w-1"]] * 19
+
+
+def test_a_worker_that_has_died_is_silent_after_its_last_heartbeat_though_that_said_nothing_new() -> None:
+    one = OneWorker()
+    one.ids(10_000.0)
+    one.worker.is_up, last_ms = False, one.worker.beaten_ms
+    assert one.ids(last_ms + TIMING.silent_ms) == ["w-1"]
+    assert one.ids(last_ms + TIMING.silent_ms + 1) == []
+
+
+def test_the_view_is_given_only_heartbeats_that_say_something_new() -> None:
+    one = OneWorker()
+    one.ids(5000.0)
+    before = one.view.given
+    one.ids(10_000.0)
+    assert one.view.given == before
+    one.group.written(0)  # the next one says that the job is behind its end offset
+    one.ids(11_000.0)
+    assert one.view.given == before + 1
+
+
+def test_a_sign_of_life_of_a_worker_that_nobody_knows_adds_none() -> None:
+    view = SimulatedLoadView()
+    view.on_sign_of_life("w-1", 0.0)
+    assert view.loads("light", 0.0, TIMING.silent_ms) == []
