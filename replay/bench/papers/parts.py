@@ -80,9 +80,11 @@ def tables(asking: Asking) -> tuple[Table, Table]:
     )
     return (
         Table(
-            title="joint's constants, halved and doubled, against their defaults", columns=columns, rows=tuple(constant)
+            title=f"{JOINT}'s constants, halved and doubled, against their defaults",
+            columns=columns,
+            rows=tuple(constant),
         ),
-        Table(title="joint's parts, taken away: against all of it", columns=columns, rows=tuple(part)),
+        Table(title=f"{JOINT}'s parts, taken away: against all of it", columns=columns, rows=tuple(part)),
     )
 
 
