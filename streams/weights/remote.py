@@ -1,6 +1,7 @@
 """The port to where components are kept for good: a folder, or a bucket of S3."""
 
 import pathlib
+import tempfile
 from typing import NamedTuple, Protocol
 
 from streams.weights import manifest
@@ -70,21 +71,8 @@ def publish(component: str, folder: pathlib.Path, remote: Remote) -> Manifest:
     found = manifest.describe(component, folder)
     for file in found.files:
         remote.put(file.path, folder / file.path)
-    from tempfile import TemporaryDirectory
-
-    with TemporaryDirectory() as drafts:
+    with tempfile.TemporaryDirectory() as drafts:
         listed = pathlib.Path(drafts) / manifest.NAME
         listed.write_text(found.as_json())
         remote.put(manifest.NAME, listed)
     return found
-
-
-def open_remote(url: str, endpoint_url: str = "", region: str = "", ranges: int = 8) -> Remote:
-    """Return the remote at `s3://BUCKET/PREFIX`, or in a folder. Raises InvalidSettings."""
-    if url.startswith("s3://"):
-        from streams.weights.s3 import S3Remote  # boto3: 0.3 s that nobody else needs
-
-        return S3Remote.open(url, endpoint_url, region, connections=ranges)
-    from streams.weights.folder import FolderRemote
-
-    return FolderRemote(pathlib.Path(url))
