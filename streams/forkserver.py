@@ -26,8 +26,10 @@ from typing import Any, Final
 
 from schemas.errors import PochadeError
 from streams.processes import die_with, end_all, spawn
+from streams.weights.classes import import_named
 
 START_TIMEOUT_S: Final = 120.0  # imports on a busy machine
+POCHADE: Final = "streams.cli:main"
 REPLY_TIMEOUT_S: Final = 30.0
 _MAX_ORDER: Final = 1 << 20  # bytes
 
@@ -94,7 +96,7 @@ class ForkServer:
     """A server of this process's own, from `start` to `close`."""
 
     def __init__(self, modules: Sequence[str], log: pathlib.Path) -> None:
-        """`modules`: imported by the server; `log`: of its own output."""
+        """`modules`: imported by the server, MODULE or MODULE:ATTRIBUTE; `log`: of its own output."""
         self._modules, self._log = modules, log
         self._child: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
@@ -118,14 +120,17 @@ class ForkServer:
         return self
 
     def spawn(
-        self, arguments: Sequence[str], log: pathlib.Path, environment: Mapping[str, str] | None = None
-    ) -> ForkedChild:
+        self, arguments: Sequence[str], log: pathlib.Path, environment: Mapping[str, str] | None = None, *,
+        target: str = POCHADE,
+    ) -> ForkedChild:  # fmt: skip
         """Fork a process that runs `pochade` with these arguments; both its outputs are appended to `log`.
 
-        `environment`: of the process; None: this one's. Raises ForkFailed.
+        `environment`: of the process; None: this one's. `target`: MODULE:FUNCTION that takes the arguments.
+        Raises ForkFailed.
         """
         log.parent.mkdir(parents=True, exist_ok=True)
         order = {
+            "target": target,
             "arguments": list(arguments),
             "log": str(log.resolve()),
             "folder": os.getcwd(),
@@ -163,7 +168,7 @@ class ForkServer:
 def serve(handle: int, modules: Sequence[str]) -> None:
     """Be the server: import, then fork a process for each order until the other end closes."""
     for name in modules:
-        importlib.import_module(name)
+        import_named(name)
     gc.collect()
     gc.freeze()  # a collection in a child would write to every page that it shares
     orders = socket.socket(fileno=handle)
@@ -211,7 +216,7 @@ def _forked(
 
 
 def _be_child(order: Mapping[str, Any], server: int, inherited: Sequence[socket.socket]) -> None:
-    """Run `pochade` in the forked process and end it."""
+    """Run the target in the forked process and end it."""
     status = 70  # the software failed (sysexits.h)
     try:
         os.setpgid(0, 0)
@@ -226,14 +231,14 @@ def _be_child(order: Mapping[str, Any], server: int, inherited: Sequence[socket.
         os.environ.clear()
         os.environ.update(order["environment"])
         _reseed()
-        from streams.cli import main
-
         sys.argv = ["pochade", *order["arguments"]]
-        main(args=order["arguments"], prog_name="pochade")
+        module, _, function = order["target"].partition(":")
+        getattr(importlib.import_module(module), function)(order["arguments"])
+        status = 0
     except SystemExit as ended:
         status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except BaseException:
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        sys.excepthook(*sys.exc_info())
     finally:
         with contextlib.suppress(BaseException):
             sys.stdout.flush()

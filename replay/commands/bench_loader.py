@@ -43,6 +43,13 @@ if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's 
     help="Number of times that each side reads the file.",
 )
 @click.option(
+    "--starts",
+    type=click.IntRange(0, 100),
+    default=3,
+    show_default=True,
+    help="Number of times that a worker is started anew and by fork, up to its first image; 0 skips them.",
+)
+@click.option(
     "--folder",
     type=click.Path(file_okay=False, path_type=pathlib.Path),
     help="Folder on the disk to measure (default: the folder of this deployment's data).",
@@ -51,9 +58,9 @@ if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's 
 @click.pass_obj
 def loader(
     load: "Callable[[], Settings]", /, megabytes: int, ranges: int, connection_mb_s: float, repeats: int,
-    folder: pathlib.Path | None, output: str,
+    starts: int, folder: pathlib.Path | None, output: str,
 ) -> None:  # fmt: skip
-    """Measure the loading of weights: from S3 against one plain GET, and from the disk against dd.
+    """Measure the loading of weights: from S3 against one plain GET, from the disk against dd, and starts of workers.
 
     Needs no broker and no S3: a server of this machine gives the file, once throttled for each connection and once as
     fast as it can. What is loaded is compared with its sha-256 and synced; the baselines do neither.
@@ -78,5 +85,11 @@ def loader(
         where, megabytes=megabytes, ranges=ranges, repeats=repeats, connection_mb_s=connection_mb_s,
         note=lambda text: click.echo(text, err=True),
     )  # fmt: skip
-    report = {"bench": "loader", "asked": asked, **measured, **conditions.as_table(settings)}
+    if starts:
+        from replay.bench.loader import starts as starting
+
+        measured["starts"] = starting.run(
+            where, "tiny", "heavy", max(2, starts), lambda text: click.echo(text, err=True)
+        )
+    report = {"bench": "loader", "asked": {**asked, "starts": starts}, **measured, **conditions.as_table(settings)}
     click.echo(json.dumps(report) if output == "json" else "\n".join(lines(report)))

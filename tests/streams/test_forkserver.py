@@ -30,7 +30,7 @@ def started(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, text: str = "
 
 WAITING = """
 import click, streams.cli
-def main(args, prog_name):
+def main(args):
     import os, signal, sys
     print("here", *args, os.environ.get("WHO"), os.getcwd(), flush=True)
     if args == ["wait"]:
