@@ -9,6 +9,7 @@ Parts are begun in their order and a range waits for a buffer before it takes a 
 always has one.
 """
 
+import contextlib
 import hashlib
 import queue
 import random
@@ -17,7 +18,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from streams.store.port import StoreUnavailable
 from streams.weights.draft import Draft
@@ -26,6 +27,7 @@ from streams.weights.manifest import ComponentFile
 from streams.weights.pools import BufferPools, Lease
 from streams.weights.remote import Remote
 
+Answer = TypeVar("Answer")
 RANGES: Final = 8
 WRITERS: Final = 2
 MAX_TRIES: Final = 6  # of a part in a row that bring less than PROGRESS; waits of .1 to 3.2 s, 6 s in all
@@ -83,23 +85,23 @@ def fetch_file(
 
 def _stat(remote: Remote, file: ComponentFile, transfer: Transfer, wait: Callable[[float], object]) -> str:
     """The version of the file, whose size was compared."""
-    tries = 0
-    while True:
-        try:
-            seen = remote.stat(file.path)
-            break
-        except StoreUnavailable:
-            tries += 1
-            if tries == MAX_TRIES:
-                raise
-            transfer.add(retries=1)
-            wait(backoff_s(tries))
+    seen = retried(lambda: remote.stat(file.path), transfer, wait)
     if seen.bytes != file.bytes:
         raise DamagedWeights(
             f"{remote.url}/{file.path} has {seen.bytes} bytes, its component's list says {file.bytes}: it was cut or "
             "altered; publish the component again"
         )
     return seen.version
+
+
+def retried(ask: Callable[[], Answer], transfer: Transfer, wait: Callable[[float], object] = time.sleep) -> Answer:
+    """Return what a remote answers, within MAX_TRIES tries. Raises the last StoreUnavailable, anything else at once."""
+    for tries in range(1, MAX_TRIES):
+        with contextlib.suppress(StoreUnavailable):
+            return ask()
+        transfer.add(retries=1)
+        wait(backoff_s(tries))
+    return ask()
 
 
 def backoff_s(tries: int) -> float:

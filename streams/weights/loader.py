@@ -13,7 +13,7 @@ from types import TracebackType
 from streams import metrics
 from streams.weights.direct import Reading, read_file
 from streams.weights.errors import DamagedWeights
-from streams.weights.fetch import Transfer
+from streams.weights.fetch import Transfer, retried
 from streams.weights.manifest import Manifest
 from streams.weights.pools import BufferPools
 from streams.weights.remote import Remote, read_manifest
@@ -60,7 +60,10 @@ class WeightsLoader:
         """Return the folder of a component, fetched if need be, and what that took. Raises what `Volume.fetch` does."""
         if (found := self._volume.path(digest)) is not None:
             return found, Transfer()
-        transfer = self._volume.fetch(remote, read_manifest(remote, digest))
+        asking = Transfer()
+        listed = retried(lambda: read_manifest(remote, digest), asking)
+        transfer = self._volume.fetch(remote, listed)
+        transfer.add(retries=asking.retries)
         found = self._volume.path(digest)
         assert found is not None, f"{digest} was fetched and is not there"
         return found, transfer

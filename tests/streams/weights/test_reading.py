@@ -23,7 +23,7 @@ from streams.weights.pools import BufferPools
 from streams.weights.remote import publish
 from streams.weights.tensors import NotSafetensors, as_torch, parse
 from streams.weights.volume import Volume
-from tests.streams.weights.components import MIB
+from tests.streams.weights.components import MIB, Failing, made
 
 
 def written(folder: pathlib.Path, size: int) -> tuple[pathlib.Path, bytes, str]:
@@ -200,6 +200,16 @@ def header(text: str, values: int = 0) -> bytes:
 def test_bytes_that_are_no_safetensors_are_refused(data: bytes) -> None:
     with pytest.raises(NotSafetensors, match=r"the\.file"):
         parse(memoryview(data), "the.file")
+
+
+def test_a_list_that_does_not_come_at_once_is_asked_for_again(tmp_path: pathlib.Path) -> None:
+    remote, listed = made(tmp_path)
+    failing = Failing(remote)
+    failing.stats_to_fail = 1
+    volume = Volume(tmp_path / "volume", 100 * MIB, wait=lambda _: None)
+    _, transfer = WeightsLoader(volume, BufferPools([], 0)).to_volume(failing, listed.digest)
+    assert transfer.retries == 1
+    assert volume.path(listed.digest)
 
 
 def test_a_component_that_was_altered_on_the_volume_is_fetched_again(tmp_path: pathlib.Path) -> None:
