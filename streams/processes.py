@@ -44,10 +44,10 @@ class Child(Protocol):
 Spawn = Callable[[Sequence[str], pathlib.Path], Child]
 
 
-def spawn(command: Sequence[str], log: pathlib.Path) -> subprocess.Popen[bytes]:
+def spawn(command: Sequence[str], log: pathlib.Path, *, pass_fds: Sequence[int] = ()) -> subprocess.Popen[bytes]:
     """Start a child in a process group of its own, so that Ctrl-C reaches only us; it dies with us, however we do.
 
-    Both outputs are appended to `log`.
+    Both outputs are appended to `log`. `pass_fds`: open files that it gets under their numbers.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     parent = os.getpid()
@@ -58,11 +58,13 @@ def spawn(command: Sequence[str], log: pathlib.Path) -> subprocess.Popen[bytes]:
             stdout=output,
             stderr=subprocess.STDOUT,
             process_group=0,
-            preexec_fn=lambda: _die_with(parent),
+            preexec_fn=lambda: die_with(parent),
+            pass_fds=pass_fds,
         )
 
 
-def _die_with(parent: int) -> None:
+def die_with(parent: int) -> None:
+    """Let Linux send this process SIGTERM when its parent, whose pid this is, ends; end at once if it has."""
     if _prctl is not None:
         _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent:  # it died before we asked for its signal

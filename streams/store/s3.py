@@ -41,7 +41,7 @@ class S3ImageStore:
             PochadeError: no such bucket, or no or wrong credentials, and what to do.
         """
         bucket, prefix = parsed(url)
-        store = cls(_client(endpoint_url, region), bucket, prefix)
+        store = cls(s3_client(endpoint_url, region), bucket, prefix)
         store._check(url)
         return store
 
@@ -124,13 +124,15 @@ def parsed(url: str) -> tuple[str, str]:
     return match[1], (match[2] or "").strip("/")
 
 
-def _client(endpoint_url: str, region: str) -> Any:
+def s3_client(endpoint_url: str, region: str, *, connections: int = 10, tries: int = TRIES) -> Any:
+    """Return a client with so many connections at most, and so many tries of a call. Raises InvalidSettings."""
     # checksums in trailers, botocore's default, are unknown to many servers that are not Amazon's
     foreign = {"request_checksum_calculation": "when_required", "response_checksum_validation": "when_required"}
     config = Config(
         connect_timeout=CONNECT_S,
         read_timeout=READ_S,
-        retries={"mode": "standard", "total_max_attempts": TRIES},
+        retries={"mode": "standard", "total_max_attempts": tries},
+        max_pool_connections=connections,
         **(foreign if endpoint_url else {}),
     )
     session = boto3.session.Session(region_name=region or None)

@@ -1,0 +1,93 @@
+"""How soon does a worker that is forked from a server with the libraries imported make its first image?
+
+Baseline: the same worker as a process of its own, by turns. Both bring the same model from the same volume.
+"""
+
+import json
+import pathlib
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from replay.bench.environment.figures import met, spread
+from replay.reports.intervals import interval
+from schemas.errors import PochadeError
+from streams import catalogs
+from streams.forkserver import ForkServer
+from streams.processes import Child, end_all, spawn
+from streams.shipped import INFRA
+from streams.weights.classes import classes_of
+from streams.weights.folder import FolderRemote
+from streams.weights.manifest import describe
+from streams.weights.volume import Volume
+
+CHILD: Final = "agents.lab.profiling.cold_start"
+MODULES: Final = (
+    "agents.commands.serve",
+    "agents.runtime.assembly",
+    "agents.worker.role",
+    "agents.engines.diffusers_engine",
+    CHILD,
+)
+TARGETS: Final = {"first_image_ratio": ("<=", 0.25)}
+LIMIT_S: Final = 300.0
+
+
+def run(
+    folder: pathlib.Path, catalog: str, variant: str, repeats: int, note: Callable[[str], object]
+) -> dict[str, Any]:
+    """Start a worker of a variant `repeats` times each way. Raises PochadeError with the log of one that fails."""
+    model = INFRA / catalogs.load(catalog).level(variant).model
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="bench-starts-", dir=folder) as work:
+        place = pathlib.Path(work)
+        listed = describe(f"base:{variant}", model)
+        Volume(place / "volume", listed.bytes).fetch(FolderRemote(model), listed)
+        arguments = (catalog, variant, str(place / "volume"), listed.digest)
+        began_s = time.monotonic()
+        with ForkServer([*MODULES, *classes_of(model)], place / "server.log") as server:
+            server_s = time.monotonic() - began_s
+
+            def fresh(own: Sequence[str], log: pathlib.Path) -> Child:
+                program = f"import sys; from {CHILD} import child; child(sys.argv[1:])"
+                return spawn([sys.executable, "-c", program, *own], log)
+
+            def forked(own: Sequence[str], log: pathlib.Path) -> Child:
+                return server.spawn(own, log, target=f"{CHILD}:child")
+
+            ways = {"fresh": fresh, "forked": forked}
+            took: dict[str, list[Mapping[str, float]]] = {name: [] for name in ways}
+            for turn in range(repeats):
+                note(f"starts: turn {turn + 1} of {repeats}")
+                for name in ways if turn % 2 else reversed(ways):
+                    took[name].append(_started(ways[name], arguments, place / f"{name}-{turn}.log"))
+    ratios = [b["first_image"] / a["first_image"] for a, b in zip(took["fresh"], took["forked"], strict=True)]
+    return {
+        "variant": variant,
+        "weights_mb": round(listed.bytes / 1e6, 2),
+        "fork_server_ready_s": round(server_s, 3),
+        "seconds": {name: _median(turns) for name, turns in took.items()},
+        "first_image_ratio": {**spread(ratios), "interval": interval(ratios)},
+        "targets": met({"first_image_ratio": statistics.median(ratios)}, TARGETS),
+    }
+
+
+def _started(
+    start: Callable[[Sequence[str], pathlib.Path], Child], own: Sequence[str], log: pathlib.Path
+) -> Mapping[str, float]:
+    child = start([*own, str(time.monotonic_ns())], log)
+    try:
+        status = child.wait(LIMIT_S)
+    finally:
+        end_all([child])
+    if status:
+        raise PochadeError(f"a worker that was started ended with status {status}: {log.read_text()[-2000:]}")
+    phases: Mapping[str, float] = json.loads(log.read_text().splitlines()[-1])
+    return phases
+
+
+def _median(turns: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {phase: round(statistics.median(turn[phase] for turn in turns), 3) for phase in turns[0]}

@@ -1,0 +1,95 @@
+"""`pochade bench loader`: how fast weights come from S3 to the local disk, and from there into memory."""
+
+import json
+import pathlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from replay.commands.measuring import OUTPUT, lines
+
+if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's client
+    from streams.settings import Settings
+
+
+@click.command()
+@click.option(
+    "--megabytes",
+    type=click.IntRange(1, 65_536),
+    default=64,
+    show_default=True,
+    help="Size of the file of weights, in MiB.",
+)
+@click.option(
+    "--ranges",
+    type=click.IntRange(1, 64),
+    default=8,
+    show_default=True,
+    help="Number of ranges that are read from S3 at once.",
+)
+@click.option(
+    "--connection-mb-s",
+    type=click.FloatRange(1, 100_000),
+    default=50,
+    show_default=True,
+    help="Throughput that the throttled server gives to each connection, in MB per second.",
+)
+@click.option(
+    "--repeats",
+    type=click.IntRange(2, 1000),
+    default=10,
+    show_default=True,
+    help="Number of times that each side reads the file.",
+)
+@click.option(
+    "--starts",
+    type=click.IntRange(0, 100),
+    default=3,
+    show_default=True,
+    help="Number of times that a worker is started anew and by fork, up to its first image; 0 skips them.",
+)
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=pathlib.Path),
+    help="Folder on the disk to measure (default: the folder of this deployment's data).",
+)
+@OUTPUT
+@click.pass_obj
+def loader(
+    load: "Callable[[], Settings]", /, megabytes: int, ranges: int, connection_mb_s: float, repeats: int,
+    starts: int, folder: pathlib.Path | None, output: str,
+) -> None:  # fmt: skip
+    """Measure the loading of weights: from S3 against one plain GET, from the disk against dd, and starts of workers.
+
+    Needs no broker and no S3: a server of this machine gives the file, once throttled for each connection and once as
+    fast as it can. What is loaded is compared with its sha-256 and synced; the baselines do neither.
+
+    \b
+    Examples:
+      pochade bench loader
+      pochade bench loader --megabytes 1024 --repeats 5 -o json
+    """
+    import signal
+
+    from replay.bench.environment.figures import Conditions
+    from replay.bench.loader.run import run
+    from replay.commands.demo import leave
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, leave)
+    settings, conditions = load(), Conditions()
+    asked = {"megabytes": megabytes, "ranges": ranges, "connection_mb_s": connection_mb_s, "repeats": repeats}
+    where = folder or settings.home
+    measured = run(
+        where, megabytes=megabytes, ranges=ranges, repeats=repeats, connection_mb_s=connection_mb_s,
+        note=lambda text: click.echo(text, err=True),
+    )  # fmt: skip
+    if starts:
+        from replay.bench.loader import starts as starting
+
+        measured["starts"] = starting.run(
+            where, "tiny", "heavy", max(2, starts), lambda text: click.echo(text, err=True)
+        )
+    report = {"bench": "loader", "asked": {**asked, "starts": starts}, **measured, **conditions.as_table(settings)}
+    click.echo(json.dumps(report) if output == "json" else "\n".join(lines(report)))
