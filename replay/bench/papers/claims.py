@@ -16,7 +16,7 @@ SIGNS: Final = {  # so that more is better
     FID: 1.0, OPTIMISTIC: 1.0, VIOLATIONS: -100.0, P99: -1.0, PICKSCORE: 1.0, MOVES: -100.0, BUSY: 100.0
 }  # fmt: skip
 MARGINS: Final = {  # that do not matter. Ours
-    FID: FID_MARGIN, OPTIMISTIC: FID_MARGIN, VIOLATIONS: 1.0, P99: 0.1, PICKSCORE: 0.05, MOVES: 1.0, BUSY: 1.0
+    FID: FID_MARGIN, OPTIMISTIC: FID_MARGIN, VIOLATIONS: 1.0, P99: 0.1, PICKSCORE: 0.05, MOVES: 0.05, BUSY: 1.0
 }  # fmt: skip
 
 

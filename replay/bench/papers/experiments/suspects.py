@@ -1,4 +1,4 @@
-"""Deviations that several experiments suspect. Each has its row in the table of planner/policies/README.md."""
+"""Deviations that several experiments suspect. Those of a policy are in the table of planner/policies/README.md."""
 
 import dataclasses
 from collections.abc import Callable
