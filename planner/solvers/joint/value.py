@@ -96,6 +96,16 @@ class Crew(NamedTuple):
 NO_CREW = Crew(0, 0, 0.0)
 
 
+class Courses(NamedTuple):
+    """Where requests go first, and what becomes of them."""
+
+    masses: Mapping[str, np.ndarray]  # level -> [C] share of all requests that go there first
+    cascades: Mapping[str, Cascade]  # by their level
+    deferred: Mapping[str, np.ndarray]  # level -> [C] share of its images that are to be generated again
+    lost: Mapping[str, float]  # variant -> share of its drafts that stay drafts
+    moved: Mapping[str, tuple[float, str]]  # variant -> share of its requests that go to another one, and to which
+
+
 class Model:
     """Values plans for one moment: by what is seen, what the catalog measured, and what is to come."""
 
@@ -152,7 +162,7 @@ class Model:
         staff, late = max(1, len(self.seen.workers)), min(1.0, late + stranded)
         busy, debt = busy / staff, (debt + owed) / staff
         away = sum(crew.comes_s * (crew.then - crew.now) for crew in crews.values()) / staff / self.prices.hold_s
-        quality = self._quality(masses, cascades, deferred, lost, moved) + self._by_class(plan)
+        quality = self._quality(Courses(masses, cascades, deferred, lost, moved)) + self._by_class(plan)
         prices = self.prices
         value = (
             quality / prices.unit - prices.late * late - prices.busy * busy - prices.debt * debt - prices.away * away
@@ -351,22 +361,15 @@ class Model:
             is_one=plan.dispatch not in OTHERS,
         )
 
-    def _quality(
-        self,
-        masses: Mapping[str, np.ndarray],
-        cascades: Mapping[str, Cascade],
-        deferred: Mapping[str, np.ndarray],
-        lost: Mapping[str, float],
-        moved: Mapping[str, tuple[float, str]],
-    ) -> float:
+    def _quality(self, courses: Courses) -> float:
         if self.catalog.scale == "fid":
-            return self._mixture(masses, cascades, deferred, lost, moved)
+            return self._mixture(courses)
         total = 0.0
-        for level, mass in masses.items():
-            gone, other = moved.get(variant_of(level), (0.0, ""))
-            own, cascade = self._of_level(level), cascades.get(level)
+        for level, mass in courses.masses.items():
+            gone, other = courses.moved.get(variant_of(level), (0.0, ""))
+            own, cascade = self._of_level(level), courses.cascades.get(level)
             if cascade is not None:
-                stays, judged = lost.get(cascade.next_level, 0.0), self._judged(cascade)
+                stays, judged = courses.lost.get(cascade.next_level, 0.0), self._judged(cascade)
                 own = (1 - stays) * judged + stays * own if stays else judged
             total += float(mass @ ((1 - gone) * own + gone * self._of_level(other) if gone else own))
         return total
@@ -396,27 +399,20 @@ class Model:
     def _worst(self) -> float:
         return min((v.quality for v in self.catalog.variants.values() if v.quality is not None), default=0.0)
 
-    def _mixture(
-        self,
-        masses: Mapping[str, np.ndarray],
-        cascades: Mapping[str, Cascade],
-        deferred: Mapping[str, np.ndarray],
-        lost: Mapping[str, float],
-        moved: Mapping[str, tuple[float, str]],
-    ) -> float:
+    def _mixture(self, courses: Courses) -> float:
         """On a scale that is no mean: all answers together, drafts that had to stay as drawn by chance."""
         by_chance, judged = dict[str, float](), list[Judged]()
-        for level, mass in masses.items():
+        for level, mass in courses.masses.items():
             share = float(mass.sum())
-            gone, other = moved.get(variant_of(level), (0.0, ""))
+            gone, other = courses.moved.get(variant_of(level), (0.0, ""))
             if gone * share > 0:
                 by_chance[other] = by_chance.get(other, 0.0) + gone * share
-            rest, cascade = (1 - gone) * share, cascades.get(level)
+            rest, cascade = (1 - gone) * share, courses.cascades.get(level)
             if cascade is None:
                 by_chance[level] = by_chance.get(level, 0.0) + rest
                 continue
-            stays = lost.get(cascade.next_level, 0.0)
-            phi = float(mass @ deferred[level]) / share if share > 0 else 0.0
+            stays = courses.lost.get(cascade.next_level, 0.0)
+            phi = float(mass @ courses.deferred[level]) / share if share > 0 else 0.0
             pair = Pair(level, cascade.next_level, cascade.discriminator)
             if stays > 0:
                 by_chance[level] = by_chance.get(level, 0.0) + stays * rest
