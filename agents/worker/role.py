@@ -21,7 +21,7 @@ from planner.observation.workers import live_workers
 from planner.serving.dispatch import worker
 from planner.serving.dispatch.worker import POLL_MS, WorkerLogic
 from planner.serving.routing.cascades import judged_ms
-from schemas.messages import GenerateJob
+from schemas.messages import GenerateJob, Plan
 from schemas.record import Delivered, Outgoing
 from streams import log_context, metrics
 from streams.clock import now_ms
@@ -80,7 +80,7 @@ class Worker:
         self._heart = Heart(self._me, self._producer, self._settings.worker.heartbeat_ms).start()
         try:
             while not stopping.is_set():
-                variant = self._wanted()
+                variant = self._wanted(self._plans.plan)
                 if variant is None:
                     stopping.wait(POLL_MS / 1000)
                 else:
@@ -112,8 +112,7 @@ class Worker:
         is_silent = beaten_s is not None and time.monotonic() - beaten_s > NO_BEAT_S
         return f"no heartbeat for {NO_BEAT_S} s" if is_silent else ""
 
-    def _wanted(self) -> Variant | None:
-        plan = self._plans.plan
+    def _wanted(self, plan: Plan | None) -> Variant | None:
         self._me.plan_version = plan.version if plan else 0
         name = (plan.allocation.get(self._me.worker_id) if plan else None) or self._settings.worker.variant
         return self._catalog.level(name) if name else None
@@ -147,16 +146,20 @@ class Worker:
 
     def _serve_once(self, variant: Variant, source: JobSource, generator: Generator) -> bool:
         """Do one window of work; return True when the plan wants another variant here and this one may be left."""
-        wanted = self._wanted()
+        plan = self._plans.plan
+        wanted = self._wanted(plan)
         moves = wanted is not None and wanted.name != variant.name
         if moves and self._may_leave_now(variant):
             return True
-        plan = self._plans.plan
+        if plan is not None:
+            generator.logic.follow(plan.version, plan.created_ms, is_leaving=moves)
         most = plan.batch.get(variant.name, 1) if plan else 1
         taken = source.take(generator.logic.max_jobs(most), POLL_MS / 1000)
         self._trouble = ""  # the group answered
         if not taken:
-            return moves and self._is_stable() and source.is_empty()  # the last one leaves an empty topic
+            return (
+                moves and generator.logic.may_leave_empty(now_ms()) and source.is_empty()
+            )  # the last one leaves an empty topic
         batches, self._me.in_hand_ms = generator.logic.begin(taken, most)
         self._me.state = worker.working_state(moves)
         self._me.watchdog.begin()
@@ -225,10 +228,6 @@ class Worker:
         plan = self._plans.plan
         live = live_workers(self._fleet.heartbeats, now_ms(), self._settings.planner.worker_timeout_ms)
         return may_leave(self._me.worker_id, variant.name, plan.allocation if plan else {}, live)
-
-    def _is_stable(self) -> bool:
-        plan = self._plans.plan
-        return plan is not None and worker.is_stable(plan.created_ms, now_ms())
 
     def _wait_after(self, error: EngineFailed, variant: Variant, stopping: threading.Event) -> None:
         """Be failed for a while, then there for a plan again: none names a failed worker, so it would stay so."""

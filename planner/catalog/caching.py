@@ -153,6 +153,8 @@ class CachingMeasurement:
     differences: dict[str, tuple[BegunFrom, ...]] = field(default_factory=dict)  # the one kind that differs -> by share
     verdicts: dict[str, float] = field(default_factory=dict)  # of the guard on the nearest one -> share of the requests
     neighbours: tuple[Neighbours, ...] = ()  # how near the nearest one is, and how its facts compare
+    image_neighbours: tuple[Neighbours, ...] = ()  # how well the best fitting earlier image fits the prompt
+    image_floors: tuple[Floor, ...] = ()  # of that similarity, by MoDM's rule; (): not measured, or none holds
     against_fewer_steps: tuple[AgainstFewerSteps, ...] = ()
     evictions: tuple[EvictionSavings, ...] = ()  # capacities rising
     leak: tuple[Leak, ...] = ()
@@ -185,6 +187,8 @@ def reuse_profile_of(level: str, measured: CachingMeasurement) -> ReuseProfile:
             differs={str(kind): share for kind, share in measured.guard.differs.items()},
         ),
         neighbours=measured.neighbours,
+        image_neighbours=measured.image_neighbours if measured.image_floors else (),  # MoDM's own floors are of CLIP
+        image_floors=tuple(ReuseFloor(similarity=each.similarity, share=each.share) for each in measured.image_floors),
         losses={
             f"{level}~k{round(route.share * measured.steps)}": -route.change.value / route.hit_rate
             for route in measured.routes
@@ -226,6 +230,8 @@ def check_caching(profile: CachingMeasurement, where: str) -> None:
     require(is_amount(profile.tolerance), f"{where}: tolerance", profile.tolerance, ">= 0", REMEASURE_REUSE)
     require(is_share(profile.exact_share), f"{where}: exact_share", profile.exact_share, "in [0, 1]", REMEASURE_REUSE)
     check_neighbours(profile.neighbours, f"{where}: neighbours")
+    check_neighbours(profile.image_neighbours, f"{where}: image_neighbours")
+    Floors(profile.image_floors)  # raises InvalidFloors
     for kind in profile.differences:
         known = kind in {each.value for each in Difference}
         require(known, f"{where}: differences", kind, "a kind of difference", REMEASURE_REUSE)

@@ -43,6 +43,7 @@ class ReuseProfile:
     guard: ReuseGuard | None = None  # the largest shares that lose no facts; None: not measured
     neighbours: tuple[Neighbours, ...] = ()  # rising, by the similarity of both prompts
     image_neighbours: tuple[Neighbours, ...] = ()  # by that of the prompt with the stored image, as MoDM looks up
+    image_floors: tuple[ReuseFloor, ...] = ()  # of that similarity, by MoDM's rule on the profile's own encoder
     key: str = ""  # encoder of prompts that the similarities are of; "": the default one
     hits: dict[str, float] = field(default_factory=dict)  # level -> share of hits, where `neighbours` are not known
     losses: dict[str, float] = field(default_factory=dict)  # level -> quality that a hit within floors and guard loses
@@ -67,12 +68,13 @@ def check_reuse_profile(profile: ReuseProfile, where: str) -> None:
     """Raise InvalidCatalog unless the figures are possible. `where` begins each message."""
     for name, rows in (("neighbours", profile.neighbours), ("image_neighbours", profile.image_neighbours)):
         check_neighbours(rows, f"{where}: {name}")
-    for floor in profile.floors:
-        inside = -1 <= floor.similarity <= 1 and 0 <= floor.share < 1
-        require(inside, f"{where}: floors", floor, "similarities in [-1, 1] with shares in [0, 1)", ADVICE)
-    rising = [floor.similarity for floor in profile.floors], [floor.share for floor in profile.floors]
-    sorts = rising[0] == sorted(set(rising[0])) and rising[1] == sorted(rising[1])
-    require(sorts, f"{where}: floors", profile.floors, "rising", ADVICE)
+    for name, floors in (("floors", profile.floors), ("image_floors", profile.image_floors)):
+        for floor in floors:
+            inside = -1 <= floor.similarity <= 1 and 0 <= floor.share < 1
+            require(inside, f"{where}: {name}", floor, "similarities in [-1, 1] with shares in [0, 1)", ADVICE)
+        rising = [floor.similarity for floor in floors], [floor.share for floor in floors]
+        sorts = rising[0] == sorted(set(rising[0])) and rising[1] == sorted(rising[1])
+        require(sorts, f"{where}: {name}", floors, "rising", ADVICE)
     for level, share in profile.hits.items():
         require(is_share(share), f"{where}: hits of {level}", share, "in [0, 1]", ADVICE)
     for level, loss in profile.losses.items():

@@ -94,7 +94,8 @@ def _reuse_of(seen: Observation, catalog: Catalog, settings: Mapping[str, float]
         return None, "the profile of reuse has no guard, so every image is begun from noise"
     key = TEXT_IMAGE if whose == MODM else ""
     if whose == MODM and not neighbours_of(profile, key):
-        return None, "nobody measured how similar prompts are to stored images, so every image is begun from noise"
+        why = "nobody measured from which similarity to stored images on quality holds"
+        return None, f"{why}, so every image is begun from noise"
     floors, named = _floors(catalog, profile, whose)
     floors, shift = _shifted(floors, settings["shift"]), settings["shift"]
     group = reuse_plan(
@@ -112,6 +113,8 @@ def _reuse_of(seen: Observation, catalog: Catalog, settings: Mapping[str, float]
 
 def _floors(catalog: Catalog, profile: ReuseProfile, whose: int) -> tuple[Sequence[ReuseFloor], str]:
     """Return the floors and whose they are; the profile's only where the catalog has the level that they hold on."""
+    if whose == MODM and profile.image_floors:  # MoDM's numbers are of CLIP; its rule holds for any encoder
+        return profile.image_floors, "the profile's (by MoDM's rule)"
     if whose == MODM:
         return MODM_FLOORS, "MoDM's"
     if whose == PROFILE and profile.floors:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from streams.vectors.exact import ExactVectorStore
     from streams.vectors.milvus import MilvusVectorStore
 
-VERSION = 1  # of the fields of a collection; others begin with an empty one
+VERSION = 2  # of the fields of a collection; others begin with an empty one. 2: has `scope`
 DIGEST = 16  # characters of each hash in a collection's name
 
 
@@ -38,7 +38,7 @@ def open_vectors(settings: Settings, key: str) -> VectorStore | None:
 
 
 def open_all(settings: Settings, timeout_s: float) -> list[VectorStore]:
-    """Open every collection of a deployment that is there, of whichever encoder; [] where there is no vector store.
+    """Open every collection of a deployment that is there, of whichever encoder and version; [] without a vector store.
 
     Raises:
         VectorsUnavailable: the store does not answer.
@@ -46,7 +46,8 @@ def open_all(settings: Settings, timeout_s: float) -> list[VectorStore]:
     """
     if not settings.vectors.url:
         return []
-    mine = re.compile(_deployment(settings.kafka.prefix) + f"_[0-9a-f]{{{DIGEST}}}")
+    versions = "|".join(_deployment(settings.kafka.prefix, version) for version in range(1, VERSION + 1))
+    mine = re.compile(f"(?:{versions})_[0-9a-f]{{{DIGEST}}}")
     if settings.vectors.url == "exact":
         files = sorted(lite.vectors_home(settings).glob("*.jsonl"))
         return [CheckedVectorStore(_exact(settings, file.stem)) for file in files if mine.fullmatch(file.stem)]
@@ -90,15 +91,15 @@ def _check_url(wanted: Vectors) -> None:
 
 def collection_of(prefix: str, key: str) -> str:
     """The name of a collection: one deployment's, for vectors made by one encoder."""
-    return f"{_deployment(prefix)}_{_digest(key)}"
+    return f"{_deployment(prefix, VERSION)}_{_digest(key)}"
 
 
-def _deployment(prefix: str) -> str:
+def _deployment(prefix: str, version: int) -> str:
     """How the names of a deployment's collections begin: its prefix in letters that Milvus takes, and the hash of it.
 
     The letters alone would be those of another deployment's too: `a.b` and `a-b` are both `a_b`.
     """
-    return f"reuse_v{VERSION}_{re.sub('[^A-Za-z0-9]', '_', prefix):.100}_{_digest(prefix)}"
+    return f"reuse_v{version}_{re.sub('[^A-Za-z0-9]', '_', prefix):.100}_{_digest(prefix)}"
 
 
 def _digest(text: str) -> str:

@@ -15,7 +15,7 @@ K = TypeVar("K", bound=Hashable)
 
 POLL_MS = 100.0  # that an idle worker waits for jobs before it reads the plan again
 MIN_BEAT_MS = 50.0  # between two heartbeats: one after every batch shows the router which worker is free
-SETTLE_MS = 2000.0  # routes have left a variant this long after the plan that left it, as it is obeyed within a second
+SETTLE_MS = 2000.0  # routes have left a variant this long after the first plan that left it: one is obeyed within 1 s
 WINDOW_MS = 200  # of work is taken at once: quick variants pay for acks and commits once a window, slow ones a job
 PACE_OVER = 16  # jobs: how many back the pace remembers
 STALLED = "hanging"  # the state of a worker whose call is stalled: it is there, but takes no new jobs
@@ -40,6 +40,25 @@ class WorkerLogic:
         self._variant = variant
         self._max_jobs: dict[int, int] = {}
         self._call_ms = {1: self.own_ms}
+        self._seen_version = -1  # of the newest plan
+        self.left_ms: float | None = None  # when the first was made of the plans in a row that want it elsewhere
+
+    def follow(self, version: int, created_ms: float, *, is_leaving: bool) -> None:
+        """Learn of the plan in force. Of plans that were missed nothing is known: they may have let the worker stay."""
+        if not is_leaving:
+            self.left_ms = None
+        elif self.left_ms is None or version > self._seen_version + 1:
+            self.left_ms = created_ms
+        else:
+            self.left_ms = min(self.left_ms, created_ms)  # the first may be by a clock that is ahead
+        self._seen_version = version
+
+    def may_leave_empty(self, now_ms: float) -> bool:
+        """Whether all routers obey the plans that want it elsewhere, so that the last worker may leave an empty topic.
+
+        Counted from the first of these plans: a planner may publish oftener than routers take to obey.
+        """
+        return self.left_ms is not None and now_ms - self.left_ms > SETTLE_MS
 
     def max_jobs(self, batch: int) -> int:
         """Number of jobs to take at once, where the plan lets `batch` share a call."""
@@ -86,11 +105,6 @@ def working_state(is_leaving: bool) -> str:
 def idle_state(is_leaving: bool) -> str:
     """The state of a worker that has loaded its variant and has no work in progress."""
     return "draining" if is_leaving else "ready"
-
-
-def is_stable(plan_created_ms: float, now_ms: float) -> bool:
-    """Whether all routers obey a plan, so that the last worker of a variant may leave its empty topic."""
-    return now_ms - plan_created_ms > SETTLE_MS
 
 
 def window(variant: Variant, most: int) -> int:

@@ -244,6 +244,20 @@ def test_the_last_worker_stays_while_routes_may_still_send_to_it(shop: Shop) -> 
     shop.until(lambda: shop.queues["heavy"].is_open)
 
 
+def test_the_last_worker_leaves_an_empty_topic_though_plans_come_faster_than_routers_take_to_obey(shop: Shop) -> None:
+    shop.plan("light")
+    shop.open().until(lambda: shop.queues["light"].is_open)
+    shop.fleet.receive(a_heartbeat(worker_id="w-1"), now_ms())
+    shop.plan("heavy", version=2, age_ms=0)
+
+    def has_left_under_another_plan() -> bool:
+        if shop.worker._me.plan_version == shop.plans.plan.version:
+            shop.plan("heavy", version=shop.plans.plan.version + 1, age_ms=0)
+        return shop.queues["heavy"].is_open
+
+    shop.until(has_left_under_another_plan)
+
+
 def test_a_model_that_cannot_be_loaded_is_reported_and_tried_again(shop: Shop) -> None:
     failures = [EngineFailed("no memory"), EngineFailed("no memory")]
 

@@ -82,13 +82,22 @@ def test_modm_s_floors_are_those_of_the_image_and_no_worker_takes_them_for_the_p
     assert draft.reuse.hits["heavy~k10"] == pytest.approx((0.4 * 2 + 0.5 * 7) / 10)
 
 
+def test_floors_by_modm_s_rule_on_the_profile_s_own_encoder_come_before_those_of_clip() -> None:
+    own = (ReuseFloor(similarity=0.7, share=0.4),)
+    profile = a_reuse_profile(image_neighbours=(Neighbours(0.28, 0.4), Neighbours(0.75, 0.5)), image_floors=own)
+    draft = drafted(a_reuse_ladder(reuse_profile=profile), floors=2)
+    assert draft.reuse.floors == own
+    assert draft.reuse.hits["heavy~k10"] == pytest.approx(0.5)
+    assert "the profile's (by MoDM's rule) floors" in draft.reason
+
+
 @pytest.mark.parametrize(
     ("catalog", "parameters", "reason"),
     [
         (a_ladder(), {}, "the catalog has no profile of reuse, so every image is begun from noise"),
         (a_reuse_ladder(reuse_profile=None), {}, "the catalog has no profile of reuse"),
         (a_reuse_ladder(), {"guard": 1}, "the profile of reuse has no guard"),
-        (a_reuse_ladder(), {"floors": 2}, "nobody measured how similar prompts are to stored images"),
+        (a_reuse_ladder(), {"floors": 2}, "nobody measured from which similarity to stored images on quality holds"),
     ],
 )
 def test_what_nobody_measured_is_not_reused_and_the_reason_says_so(

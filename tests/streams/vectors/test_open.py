@@ -6,8 +6,10 @@ import pytest
 
 from schemas.errors import PochadeError
 from streams.settings import InvalidSettings, load
-from streams.vectors.open import collection_of, open_vectors
-from streams.vectors.port import VectorsUnavailable
+from streams.vectors import open as opening
+from streams.vectors.open import collection_of, open_all, open_vectors
+from streams.vectors.port import Selection, VectorsUnavailable
+from tests.streams.vectors.rows import CALL_S, DIMENSION, WANTED, a_row, ids
 
 
 def test_without_a_setting_there_is_no_store() -> None:
@@ -66,3 +68,22 @@ def test_deployments_and_encoders_have_collections_of_their_own(tmp_path: pathli
         assert store is not None
         store.ensure(8, 5)
     assert len(list((tmp_path / "vectors").glob("*.jsonl"))) == 2
+
+
+def test_rows_that_an_older_version_wrote_are_not_looked_up_but_are_deleted_with_their_tenant(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = load({"home": tmp_path, "vectors": {"url": "exact"}})
+    with monkeypatch.context() as before:
+        before.setattr(opening, "VERSION", opening.VERSION - 1)
+        old = open_vectors(settings, "key")
+        assert old is not None
+        old.ensure(DIMENSION, CALL_S)
+        old.upsert([a_row()], CALL_S)
+    new = open_vectors(settings, "key")
+    assert new is not None
+    new.ensure(DIMENSION, CALL_S)
+    assert ids(new) == []
+    for each in open_all(settings, CALL_S):
+        each.delete(Selection(tenant=WANTED.tenant), CALL_S)
+    assert ids(old) == []

@@ -81,24 +81,24 @@ def compose(
     all do together fails; then larger ones.
     """
     within = [floor for floor in alone if floor.share <= route]
-    if not within or not _holds(seen, _rising([best := max(within, key=_saved)]), limits, tolerance):
+    if not within or not _holds(seen, rising([best := max(within, key=_saved)]), limits, tolerance):
         return Floors()
     first, chosen = within.index(best), [best]
     for others in (within[:first][::-1], within[first + 1 :]):
         for other in others:
-            tried = _rising([*chosen, other])
+            tried = rising([*chosen, other])
             if not _holds(seen, tried, limits, tolerance):
                 break
             chosen = [*chosen, other]
-    return _rising(chosen)
+    return rising(chosen)
 
 
 def _saved(floor: MeasuredFloor) -> float:
     return floor.saved_share
 
 
-def _rising(floors: Sequence[MeasuredFloor]) -> Floors:
-    """Floors in their order, where one of a smaller share that is not lower than the next says nothing."""
+def rising(floors: Sequence[Floor | MeasuredFloor]) -> Floors:
+    """Return floors in their order, where one of a smaller share that is not lower than the next says nothing."""
     found: list[Floor] = []
     for floor in sorted(floors, key=lambda each: each.share, reverse=True):
         if not found or floor.similarity < found[-1].similarity:

@@ -10,6 +10,7 @@ from agents.lab.evaluation.generation.orders import GeneratedImages, Order, Stor
 from agents.lab.evaluation.generation.pool import work_ms
 from agents.lab.evaluation.generation.sweeps import SeededPrompts, order, steps_to_try
 from agents.lab.profiling.reuse import diversity
+from agents.lab.profiling.reuse.by_image import ByImage
 from agents.lab.profiling.reuse.observed import Marks, Neighbours, Observed
 from planner.catalog.entries import Variant
 from planner.reuse.guard import allowed_share
@@ -17,6 +18,7 @@ from planner.reuse.steps import step_of
 from planner.reuse.terms import GuardShares
 
 NOISE, NEAREST, ALLOWED, UNRELATED, FEWER = "noise", "nearest", "allowed", "unrelated", "fewer steps"
+BY_IMAGE: Final = "fitting image"
 DETAILED: Final = 800  # the first requests, which are begun from anything at every K, whatever the guard says
 _VARIED_STEPS: Final = 3  # K at which diversity is measured
 
@@ -24,7 +26,7 @@ _VARIED_STEPS: Final = 3  # K at which diversity is measured
 class Key(NamedTuple):
     """Which images."""
 
-    begun: str  # NOISE, NEAREST, ALLOWED, UNRELATED, FEWER, or "varied " and one of `diversity`
+    begun: str  # NOISE, NEAREST, ALLOWED, UNRELATED, FEWER, BY_IMAGE, or "varied " and one of `diversity`
     step: int = 0  # K
 
 
@@ -94,6 +96,34 @@ class Images:
         """The images of `allowed_rows`, once the limits are known."""
         rows, nearest = self.allowed_rows(limits), self.neighbours.nearest
         return {Key(ALLOWED, step): self._begun(latents, step, some, nearest) for step, some in rows.items()}
+
+    def by_image_rows(self, found: ByImage) -> np.ndarray:
+        """int [m]: of the first requests those whose best fitting image is not that of the nearest prompt."""
+        rows = found.rows[found.rows < DETAILED]
+        other: np.ndarray = rows[found.nearest[rows] != self.neighbours.nearest[rows]]
+        return other
+
+    def by_image(self, latents: StoredLatents, found: ByImage) -> dict[Key, Order]:
+        """The images of `by_image_rows` at every K."""
+        rows = self.by_image_rows(found)
+        return {
+            Key(BY_IMAGE, step): self._begun(latents, step, rows, found.nearest) for step in self.steps if len(rows)
+        }
+
+    def marks_by_image(
+        self, seen: Observed, generated: Mapping[Key, GeneratedImages], found: ByImage
+    ) -> dict[int, Marks]:
+        """K -> what images begun from the best fitting one are worth; nan beyond the first requests."""
+        rows = self.by_image_rows(found)
+        same = np.flatnonzero((found.nearest >= 0) & (found.nearest == self.neighbours.nearest))
+        same = same[same < DETAILED]
+        marks: dict[int, Marks] = {}
+        for step in self.steps:
+            of = _spread(seen.nearest[step].at(same), same, seen.count)
+            if len(rows):
+                of.quality[rows], of.facts[rows] = _marks(generated[Key(BY_IMAGE, step)])
+            marks[step] = of
+        return marks
 
     def _later(self, latents: StoredLatents) -> Iterator[tuple[Key, Order]]:
         near = self.neighbours

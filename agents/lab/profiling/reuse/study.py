@@ -1,8 +1,8 @@
 """Measures a catalog's levels on one stream of requests: generates, keeps what is done, and makes the profile of it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from agents.lab.evaluation.generation.pool import GenerationPool, progress_bar
 from agents.lab.evaluation.generation.quality import style_of
 from agents.lab.evaluation.statistics.intervals import Resampling
 from agents.lab.profiling.reuse import tables
+from agents.lab.profiling.reuse.by_image import find_by_image, image_floors, image_neighbours
 from agents.lab.profiling.reuse.diversity import IMAGES, NEIGHBOUR, NEIGHBOURS, diversity
 from agents.lab.profiling.reuse.diversity import NOISE as FROM_NOISE
 from agents.lab.profiling.reuse.floors import TOLERANCE, compose, floors_alone, guard_limits, guard_with
@@ -119,7 +120,20 @@ class _Study:
         generated |= {key: done[images.name(key)] for key in allowed}
         seen = images.observed(noise, generated, limits)
         leak, varied = self._leaks(seen, noise, generated), self._diversity(seen, generated)
-        return self._tabulated(seen, limits, about, leak, varied)
+        return replace(self._tabulated(seen, limits, about, leak, varied), **self._by_image(pool, seen, noise))
+
+    def _by_image(self, pool: GenerationPool, seen: Observed, noise: GeneratedImages) -> dict[str, Any]:
+        """What the profile says of beginning from the image that fits a prompt best."""
+        images = self._images
+        found = find_by_image(seen.vectors, self._judges.scorer.embed_images(list(noise.images())))
+        wanted = images.by_image(noise.latents(), found)
+        done = pool.generate({images.name(key): order for key, order in wanted.items()}) if wanted else {}
+        generated = {key: done[images.name(key)] for key in wanted}
+        begun = images.marks_by_image(seen, generated, found)
+        return {
+            "image_neighbours": image_neighbours(found, seen.prompts, self._judges.compare),
+            "image_floors": image_floors(found, seen.noise, begun, seen.steps).floors,
+        }
 
     def _tabulated(
         self,

@@ -6,7 +6,7 @@ from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
 from planner.control.allocation import may_leave
 from planner.observation.workers import live_workers
-from planner.serving.dispatch.worker import POLL_MS, SETTLE_MS, WorkerLogic, is_stable
+from planner.serving.dispatch.worker import POLL_MS, SETTLE_MS, WorkerLogic
 from replay.simulation.draws.delays import Delay
 from replay.simulation.draws.run_times import NO_VARIATION, RunTimes
 from replay.simulation.event_queue import EventQueue
@@ -112,6 +112,8 @@ class Fleet:
         if moves and self._timing.residency.beside_factor and self._timing.loads and wanted not in worker.resident:
             self._load_beside(worker, wanted)
             moves = False
+        if worker.logic is not None:
+            worker.logic.follow(self._board.plan.version, self._board.plan.created_ms, is_leaving=moves)
         if moves and self._may_leave_now(worker, is_empty=not (worker.member and worker.member.waiting)):
             self._leave(worker)
             self._load(worker, wanted)
@@ -125,9 +127,11 @@ class Fleet:
         live = live_workers(self._beats.heartbeats(), int(now_ms), int(self._timing.silent_ms))
         if may_leave(worker.id, worker.variant, plan.allocation, live):
             return True
-        is_obeyed = is_stable(plan.created_ms, now_ms)
+        assert worker.logic is not None, "a worker that serves has its logic"
+        is_obeyed = worker.logic.may_leave_empty(now_ms)
         if is_empty and not is_obeyed:
-            self._events.at(plan.created_ms + SETTLE_MS + POLL_MS, self._recheck, worker)
+            left_ms = plan.created_ms if worker.logic.left_ms is None else worker.logic.left_ms
+            self._events.at(left_ms + SETTLE_MS + POLL_MS, self._recheck, worker)
         return is_empty and is_obeyed  # the last one leaves an empty topic
 
     def _recheck(self, worker: Worker) -> None:

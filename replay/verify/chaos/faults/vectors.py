@@ -23,7 +23,6 @@ Left = Callable[[], float]  # seconds that a question still has
 CALL_S: Final = 10.0  # for one question
 MAX_ROWS: Final = 1000  # of which some are changed
 LIES: Final = 0.5  # share of the rows that lie from then on
-FIELDS: Final = ["id", "vector", "tenant_key", "model_key", "width", "height", "created_ms", "expires_ms", "row"]
 PREFIX: Final = "reuse_"  # of the names of collections
 
 
@@ -121,7 +120,7 @@ def _entities(client: Any, name: str, left: Left) -> list[dict[str, Any]]:
     fields = {each["name"]: each for each in client.describe_collection(name, timeout=left())["fields"]}
     anywhere = [1.0] + [0.0] * (int(fields["vector"]["params"]["dim"]) - 1)
     (hits,) = client.search(
-        name, data=[anywhere], anns_field="vector", limit=MAX_ROWS, output_fields=FIELDS, timeout=left()
+        name, data=[anywhere], anns_field="vector", limit=MAX_ROWS, output_fields=[*fields], timeout=left()
     )
     return [dict(hit["entity"]) for hit in hits]
 

@@ -4,6 +4,7 @@ import pytest
 
 from planner.serving.dispatch.worker import (
     MIN_STALL_MS,
+    SETTLE_MS,
     STALL_FACTOR,
     WINDOW_MS,
     WorkerLogic,
@@ -22,6 +23,31 @@ TOO_LATE_MS = STALL_FACTOR * RUN_MS + MIN_STALL_MS
 @pytest.mark.parametrize(("call_ms", "jobs"), [(20.0, 10), (150.0, 1), (WINDOW_MS / 2, 2), (5000.0, 1)])
 def test_a_window_holds_200_ms_of_calls_and_one_at_least(call_ms: float, jobs: int) -> None:
     assert window(a_variant(latency_ms={1: call_ms}), 1) == jobs
+
+
+def released_at(*plans: tuple[int, float, bool], now_ms: float) -> bool:
+    logic = WorkerLogic(a_variant())
+    for version, created_ms, is_leaving in plans:
+        logic.follow(version, created_ms, is_leaving=is_leaving)
+    return logic.may_leave_empty(now_ms)
+
+
+def test_the_last_worker_may_leave_an_empty_topic_when_routers_obey_the_first_plan_that_moves_it() -> None:
+    moved = [(version, 500.0 * version, True) for version in range(2, 9)]  # plans come faster than they settle
+    assert not released_at((1, 500.0, False), *moved, now_ms=1000.0 + SETTLE_MS)
+    assert released_at((1, 500.0, False), *moved, now_ms=1001.0 + SETTLE_MS)
+
+
+def test_a_plan_that_lets_it_stay_or_was_missed_begins_the_time_anew() -> None:
+    for between in ([(3, 900.0, False)], []):
+        plans = [(2, 0.0, True), *between, (4, 1000.0, True), (5, 1500.0, True)]
+        assert not released_at(*plans, now_ms=1000.0 + SETTLE_MS)
+        assert released_at(*plans, now_ms=1001.0 + SETTLE_MS)
+
+
+def test_a_worker_that_no_plan_moves_stays() -> None:
+    assert not released_at(now_ms=1e12)
+    assert not released_at((1, 0.0, False), now_ms=1e12)
 
 
 def test_a_window_of_batches_holds_whole_ones() -> None:

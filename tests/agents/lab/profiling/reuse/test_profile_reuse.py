@@ -80,6 +80,8 @@ def test_caching_is_measured_into_the_profile_and_goes_on_where_it_was(
     found = measured.caching["heavy"]
     assert (found.key, found.requests, found.steps) == ("scorer", REQUESTS, 4)
     assert 0 < found.exact_share < 0.4
+    fitting = sum(row.share for row in found.image_neighbours)
+    assert fitting == pytest.approx(1 - 1 / REQUESTS, abs=1e-3), "each but the first has an image that fits best"
     best = found.best
     assert best is not None
     assert best.share == 0.75, "cards are all right, so that the largest share saves most"
