@@ -28,11 +28,17 @@ class GenerateOptions:
     steps: int | None = None  # denoising steps
     guidance: float | None = None
     negative_prompt: str = ""
-    model: str = ""  # only this variant will do
-    adapters: tuple[str, ...] = ()  # LoRA names
+    model: str = ""  # only this variant, or this base model, will do
+    adapters: tuple[str, ...] = ()  # LoRA names; REJECTED where no variant honours them, as controls and images are
     controls: tuple[str, ...] = ()  # ControlNet names
     strict: bool = False  # REJECTED where a variant would override one of these
     reuse: str = ""  # off | own | "": begin from images of its own tenant, but not where a seed is stated
+    adapter_weights: tuple[float, ...] = ()  # of `adapters`, in their order; none: 1 each
+    control_images: tuple[str, ...] = ()  # URI in the store of the image that each of `controls` follows
+    control_weights: tuple[float, ...] = ()  # of `controls`, in their order; none: 1 each
+    image: str = ""  # URI in the store of the image to begin with; "": noise
+    strength: float | None = None  # (0, 1], share of the steps that change `image`; None: 0.8
+    mask: str = ""  # URI in the store: where it is white, `image` is generated anew; "": everywhere
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +100,16 @@ class StageReuse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallTimes:
+    """The time that an engine's call took, by what it did; a batch's is shared by its jobs."""
+
+    load_ms: float = 0.0  # of components that were not resident, and of adapters that were applied
+    encode_ms: float = 0.0  # prompts, and the images to begin with
+    denoise_ms: float = 0.0  # all steps, and what is left beside the others
+    decode_ms: float = 0.0  # latents to pixels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """One stage of a request's path, as `explain` shows it."""
 
@@ -115,6 +131,8 @@ class Stage:
     discriminator: str = ""  # that gave the confidence
     reuse: StageReuse | None = None  # None: the plan asked for none
     latent: LatentRef | None = None  # of `image`; None: not stored
+    components: tuple[str, ...] = ()  # "base:poster", "adapter:candy@0.8"; (): the variant's own model
+    times: CallTimes | None = None  # None: an engine that does not tell them, or an older release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +171,8 @@ class ImageGenerated:
     refine_from_step: int = 0  # where it really began: 0 where the draft could not be refined
     reuse: StageReuse | None = None  # None: the plan asked for none
     latent: LatentRef | None = None  # of `image`; None: not stored
+    components: tuple[str, ...] = ()  # "base:poster", "adapter:candy@0.8"; (): the variant's own model
+    times: CallTimes | None = None  # None: an engine that does not tell them, or an older release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +227,11 @@ class Result:
     reuse_step: int | None = None  # of its steps: skipped; None: not reused
     similarity: float | None = None  # cosine of both prompts; None: not reused
     reuse_miss: str = ""  # why it was not reused, in a word; "": it was, or the plan asked for no reuse
+    components: tuple[str, ...] = ()  # of the image: "base:poster", "adapter:candy@0.8"; (): the level's own model
+    load_ms: float | None = None  # of `generate_ms`: components that were not resident; None: not measured, as below
+    encode_ms: float | None = None  # of `generate_ms`: prompts, and images to begin with
+    denoise_ms: float | None = None  # of `generate_ms`: all steps
+    decode_ms: float | None = None  # of `generate_ms`: latents to pixels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

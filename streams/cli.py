@@ -27,6 +27,7 @@ SUMMARIES = {
     "watch": "Follow requests live until they have ended.",
     "cancel": "Cancel a request that has not ended.",
     "fetch": "Write the image of a request to a file.",
+    "put": "Store an image that requests begin with or follow.",
     "serve": "Run roles: classifier, router, worker, discriminator, ledger, planner, indexer.",
     "plan": "Show, solve, pin or compare plans.",
     "reuse": "Show, explain, clear and rebuild the index of latents that images begin from.",

@@ -9,6 +9,6 @@ MODELS: Final = INFRA / "models"
 
 
 def is_missing(model: str) -> bool:
-    """Whether a model's folder is to be on this machine and is not: neither shipped nor here. Hub ids are elsewhere."""
+    """Whether a model's folder or file is to be here and is not: neither shipped nor local. Hub ids are elsewhere."""
     looks_local = model.startswith(("models/", "/", "./", "../")) or not model
-    return looks_local and not (model and ((INFRA / model).is_dir() or pathlib.Path(model).is_dir()))
+    return looks_local and not (model and ((INFRA / model).exists() or pathlib.Path(model).exists()))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from planner.catalog.components import Component
 from planner.catalog.entries import DeferralPoint, Discriminator, Variant
 from planner.catalog.model import Catalog, Cut, Pair
 from planner.observation.observation import Observation
@@ -162,3 +163,19 @@ def an_observation(n_workers: int = 4, **changes: Any) -> Observation:
     workers = tuple(a_worker(f"w-{i:02}", "") for i in range(n_workers))
     values: dict[str, Any] = {"now_ms": NOW_MS, "demand_rps": 10.0, "workers": workers}
     return Observation(**(values | changes))
+
+
+def composed_variant(**changes: Any) -> Variant:
+    """A variant on request: bases poster and chalk, an adapter for each, a control that takes 1.5 times as long."""
+    components = (
+        Component(kind="base", name="poster", source="models/poster"),
+        Component(kind="base", name="chalk", source="models/chalk"),
+        Component(kind="adapter", name="candy", source="models/loras/candy", bases=("poster",)),
+        Component(kind="adapter", name="frost", source="models/loras/frost", bases=("chalk",)),
+        Component(kind="control", name="outline", source="models/controlnet", run_factor=1.5),
+    )
+    values: dict[str, Any] = {
+        "name": "styles", "on_request": True, "bases": ("poster", "chalk"), "adapters": ("candy", "frost"),
+        "controls": ("outline",), "components": components, "honours": ("image",), "quality": None,
+    }  # fmt: skip
+    return a_variant(**(values | changes))

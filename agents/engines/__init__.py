@@ -11,6 +11,7 @@ from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
 from planner.catalog.options import ResolvedOptions
 from schemas.errors import PochadeError, Unknown
+from schemas.messages import CallTimes
 from streams.catalogs import check_engine
 from streams.shipped import INFRA, is_missing
 from streams.store.latents import Latent, LatentSpace
@@ -32,6 +33,9 @@ class GenerationTask:
     prompt: str
     seed: int
     over: Image | Latent | None = None  # where how.refine_from_step > 0; a draft is RGB, of the size it is generated in
+    controls: tuple[Image, ...] = ()  # RGB, of that size: what each of how.components.controls follows
+    image: Image | None = None  # RGB, of that size: to begin with, where how.components.strength is given
+    mask: Image | None = None  # L, of that size: white where `image` is generated anew
 
 
 class Generated(NamedTuple):
@@ -39,6 +43,7 @@ class Generated(NamedTuple):
 
     images: list[Image]  # RGB
     latents: list[Latent | None]  # None: not asked for, not given by the engine, or not finite
+    times: CallTimes | None = None  # None: the engine does not tell them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -86,6 +91,7 @@ class Engine(Protocol):
 
         Raises:
             CannotRefine: K > 0, and what is loaded cannot begin with an image, or with a latent.
+            EngineFailed: a component of `how` is missing, damaged, or does not fit its base.
             UnfitLatent: K > 0, and a latent is of another autoencoder or another size; nothing is generated.
         """
         ...
@@ -104,17 +110,19 @@ def check_models(catalog: Catalog, engine: str) -> None:
     Raises Unknown, EngineFailed.
     """
     check_engine(engine)
-    for variant in catalog.variants.values():
+    for variant in catalog.served.values():
         if (engine or variant.engine) == "diffusers":
             model_source(variant.model)
+            for component in variant.components:
+                model_source(component.source)
 
 
 def model_source(model: str) -> str:
-    """Return the argument of `from_pretrained`: a shipped folder under infra/, a local folder, or a hub id."""
+    """Return where a model is: a shipped folder or file under infra/, a local one, or a hub id."""
     shipped = INFRA / model
     if model and is_missing(model):  # a variant of measured times has no model
         raise EngineFailed(f"model folder {model!r} does not exist (looked in {shipped} and here): check the catalog")
-    return str(shipped) if shipped.is_dir() else model
+    return str(shipped) if shipped.exists() else model
 
 
 def open_engine(name: str, variant: Variant, threads: int) -> Engine:

@@ -3,6 +3,8 @@
 import inspect
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,12 +13,17 @@ from diffusers.utils import logging as diffusers_logging
 from transformers.utils import logging as transformers_logging
 
 from agents.engines import CannotRefine, EncodedPrompts, EngineFailed, Generated, GenerationTask, ShouldStop
+from agents.engines.composing import Components, checked_source
 from agents.engines.image_to_image import auto_image_to_image, image_to_image, strength_of, take_latents
 from agents.engines.latent_spaces import latent_space_of
+from agents.engines.masking import Masked
 from agents.engines.pipelines import load_pipeline
+from agents.engines.stopwatch import Stopwatch
 from agents.engines.text_encoding import encode_ahead, prompts_of
+from planner.catalog.components import NOTHING
 from planner.catalog.entries import Variant
 from planner.catalog.options import ResolvedOptions
+from schemas.messages import CallTimes
 from streams.store.latents import Latent, LatentSpace, UnfitLatent
 
 log = logging.getLogger(__name__)
@@ -26,23 +33,35 @@ class DiffusersEngine:
     """An engine of one loaded pipeline with the variant's steps, guidance and size."""
 
     def __init__(self, pipeline: Any, variant: Variant) -> None:
-        self._pipeline, self._variant = pipeline, variant
+        self._watch = Stopwatch()
+        self._pipeline, self._variant = self._watch.watch(pipeline), variant
+        self.components: Components | None = None
+        if variant.components:
+            self.components = Components(variant, partial(_base_of, variant), self._watch.watch)
+            self.components.adopt(variant.bases[0] if variant.bases else "", pipeline)
         self._over: Any = None  # the model as a pipeline that begins with an image, made when it is first needed
-        self.latent_space = latent_space_of(pipeline)
+        self.latent_space = None if variant.bases else latent_space_of(pipeline)
 
     def encode(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> EncodedPrompts | None:
         """Encode the prompts of a call before it is made; None for a pipeline whose prompts are not encoded apart."""
-        return encode_ahead(self._pipeline, tasks, how)
+        return None if how.components != NOTHING else encode_ahead(self._pipeline, tasks, how)
 
     def generate(
         self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop, *,
         wants_latents: bool = False, encoded: EncodedPrompts | None = None,
     ) -> Generated | None:  # fmt: skip
+        if len(how.components.controls) > 1 and len(tasks) > 1:
+            return self._one_by_one(tasks, how, should_stop)
         was_stopped, latents = False, None
+        masked = Masked(tasks) if how.components.has_mask else None
+        self._watch.begin()
         pipeline, begin = self._beginning(tasks, how)
+        self._watch.loaded()
 
-        def after_step(running: Any, _step: int, _timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
+        def after_step(running: Any, _step: int, timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
             nonlocal was_stopped, latents
+            if masked is not None:
+                tensors["latents"] = masked.after_step(running, timestep, tensors["latents"])
             latents = tensors.get("latents")  # after the last step: what the pipeline decodes
             if should_stop():
                 was_stopped = running._interrupt = True
@@ -61,17 +80,38 @@ class DiffusersEngine:
             ).images
         if was_stopped:
             return None
+        images = images if masked is None else masked.finish(images)
+        times = self._watch.end()
         if not wants_latents or self.latent_space is None or latents is None:
-            return Generated(images, [None] * len(images))
-        return Generated(images, [_latent(values, self.latent_space) for values in latents])
+            return Generated(images, [None] * len(images), times)
+        return Generated(images, [_latent(values, self.latent_space) for values in latents], times)
+
+    def _one_by_one(
+        self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop
+    ) -> Generated | None:
+        """Make a call for each task: pipelines that follow several images take those of one prompt."""
+        made = []
+        for task in tasks:
+            one = self.generate([task], how, should_stop)
+            if one is None:
+                return None
+            made.append(one)
+        times = [one.times for one in made if one.times]
+        names = ("load_ms", "encode_ms", "denoise_ms", "decode_ms")
+        total = CallTimes(**{name: sum(getattr(each, name) for each in times) for name in names})
+        return Generated([one.images[0] for one in made], [None] * len(made), total)
 
     def _beginning(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> tuple[Any, dict[str, Any]]:
         """The pipeline to call, and what it begins with: an empty image of a size, drafts, or latents."""
+        if how.components != NOTHING:
+            if self.components is None:
+                raise EngineFailed(f"variant {self._variant.name!r} has no components: got {how.components.ids}")
+            return self.components.prepare(tasks, how)
         size = {"width": how.width, "height": how.height}
         if not how.refine_from_step:
             return self._pipeline, size
         if self._over is None:
-            self._over = image_to_image(self._pipeline)
+            self._over = self._watch.watch(image_to_image(self._pipeline))
             if self.latent_space:
                 take_latents(self._over, self.latent_space.channels)
         takes = inspect.signature(self._over.__call__).parameters  # some know the size from the image alone
@@ -102,6 +142,17 @@ def _latent(values: torch.Tensor, space: LatentSpace) -> Latent | None:
         return None
 
 
+def _base_of(variant: Variant, source: str) -> Any:
+    """The pipeline of a base, with the variant's scheduler, device and precision."""
+    pipeline = load_pipeline(replace(variant, model=source))
+    pipeline.set_progress_bar_config(disable=True)
+    return pipeline
+
+
+def _first_source(variant: Variant) -> str:
+    return checked_source(variant.base(variant.bases[0]))
+
+
 def load(variant: Variant, threads: int) -> DiffusersEngine:
     """Load the variant's pipeline.
 
@@ -113,7 +164,9 @@ def load(variant: Variant, threads: int) -> DiffusersEngine:
     for libraries in (diffusers_logging, transformers_logging):
         libraries.disable_progress_bar()  # their bars would stand between the lines of the log
     try:
-        pipeline = load_pipeline(variant)
+        pipeline = load_pipeline(variant) if not variant.bases else _base_of(variant, _first_source(variant))
+    except EngineFailed:
+        raise
     except Exception as error:  # whatever a broken or missing model leads the libraries to
         raise EngineFailed(f"variant {variant.name!r}: cannot load {variant.model!r}: {error}") from error
     pipeline.set_progress_bar_config(disable=True)

@@ -12,6 +12,7 @@ from agents.engines import EncodedPrompts, Generated, GenerationTask, ShouldStop
 from planner.catalog.entries import Variant
 from planner.catalog.options import ResolvedOptions, resolved_ms
 from schemas.ids import draw
+from schemas.messages import CallTimes
 from streams.store import marks
 from streams.store.latents import Latent, LatentSpace
 
@@ -45,7 +46,8 @@ class ProfileEngine:
                 return None
             time.sleep(min(left, TICK_S))
         latents = [_latent(task, how) if wants_latents else None for task in tasks]
-        return Generated([_card(task, self._variant, how) for task in tasks], latents)
+        times = CallTimes(denoise_ms=took_ms)  # nobody knows which part of a profile is what
+        return Generated([_card(task, self._variant, how) for task in tasks], latents, times)
 
 
 def load(variant: Variant, threads: int) -> ProfileEngine:  # noqa: ARG001  every engine's loader takes both
@@ -68,8 +70,9 @@ def _card(task: GenerationTask, variant: Variant, how: ResolvedOptions) -> Image
     paper = tuple(int(255 * c) for c in colorsys.hsv_to_rgb(_hue(task), 0.25, 0.95))
     card = Image.new("RGB", (how.width, how.height), paper)
     begun = "a stored latent" if isinstance(task.over, Latent) else "its draft"
+    parts = [f"with {', '.join(how.components.ids)}"] if how.components.ids else []
     over = [f"over {begun} from step {how.refine_from_step}"] if task.over else []
-    text = "\n".join([f"{variant.name} · seed {task.seed}", *over, *textwrap.wrap(task.prompt[:120], 28)])
+    text = "\n".join([f"{variant.name} · seed {task.seed}", *over, *parts, *textwrap.wrap(task.prompt[:120], 28)])
     ImageDraw.Draw(card).multiline_text((8, 8), text, fill=(40, 40, 40))
     if isinstance(task.over, Latent):
         marks.show(card, marks.signature(task.over.values))

@@ -10,6 +10,7 @@ from planner.observation.builder import ObservationBuilder
 from planner.observation.observation import COUNTS_S, SERVED_MS, Observation
 from planner.observation.workers import ReceivedHeartbeat, WorkerView
 from planner.serving.decisions import QUOTA
+from planner.serving.routing.composing import on_request_variant
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.messages import ClassifiedRequest, Plan
@@ -74,7 +75,8 @@ class Sources:
         """Take in a classified request."""
         classified = decode(record.value, ClassifiedRequest)
         request = classified.request
-        arrival = Arrival(classified.received_ms, classified.hardness, classified.classes, request.tier)
+        needs = on_request_variant(request.options, self._catalog)
+        arrival = Arrival(classified.received_ms, classified.hardness, classified.classes, request.tier, needs)
         self.builder.arrivals.add(request.request_id, arrival)
 
     def on_result(self, record: Incoming) -> None:

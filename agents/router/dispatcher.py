@@ -51,7 +51,7 @@ class Dispatcher:
 
     def loads(self, at_ms: int) -> FleetLoads:
         """The loads of all workers, for the decisions on one request."""
-        return FleetLoads(self._fleet, self._catalog.variants, at_ms)
+        return FleetLoads(self._fleet, self._catalog.served, at_ms)
 
     async def send(
         self,

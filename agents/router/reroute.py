@@ -172,7 +172,7 @@ class Rerouter:
     def refresh(self) -> None:
         """Keep the offsets of the variants that nobody serves."""
         live = live_workers(self._fleet.heartbeats, now_ms(), self._silent_ms)
-        for variant in sorted(set(self._catalog.variants) - {worker.variant for worker in live}):
+        for variant in sorted(set(self._catalog.served) - {worker.variant for worker in live}):
             self._refresh(variant)
         self._refreshed_s = time.monotonic()
 

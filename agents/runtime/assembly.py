@@ -85,7 +85,7 @@ class Views:
         Raises PochadeError: what the cluster refuses, a right that a role lacks among it.
         """
         if not self._has_topics:
-            variants = sorted(self._catalog.variants)
+            variants = sorted(self._catalog.served)
             check_access(self._settings, self._role.split("+"), variants)
             create_topics(self._settings, variants)
             send_all(self._producer, announcements())  # before its first record

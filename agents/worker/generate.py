@@ -15,10 +15,11 @@ from PIL.Image import Image
 from agents.engines import CannotRefine, EncodedPrompts, Engine, Generated, GenerationTask
 from agents.runtime.records import event_record, job_record, outcome_record, outgoing, refused
 from agents.runtime.views import EndedView
-from agents.worker.images import NoDraft, Waits, WorkerImages
+from agents.worker.images import Inputs, NoDraft, Waits, WorkerImages
 from agents.worker.jobs import Taken
 from agents.worker.lookups import Begun, Sought
 from agents.worker.reuse import WorkerReuse
+from planner.catalog.components import NOTHING, needs_components, unhonoured
 from planner.catalog.entries import Variant
 from planner.catalog.option_limits import MAX_IMAGES, check_options
 from planner.catalog.options import ResolvedOptions, resolve_options, resolved_ms
@@ -26,12 +27,13 @@ from planner.reuse.lookups.lookup import described, job_of
 from planner.reuse.neighbour import Miss, latent_name
 from planner.reuse.steps import Decision, FullRun, Reuse
 from planner.serving.admission.admission import SEED_LIMIT
+from planner.serving.decisions import UNHONOURED
 from planner.serving.dispatch.worker import WorkerLogic, group_by_call, has_killed_enough
-from planner.serving.ending.outcomes import failed, too_late
+from planner.serving.ending.outcomes import failed, rejected, too_late
 from schemas import topics
-from schemas.errors import PochadeError
+from schemas.errors import InvalidRequest, PochadeError
 from schemas.ids import refinement_seed, seed_of
-from schemas.messages import GenerateJob, ImageGenerated
+from schemas.messages import CallTimes, GenerateJob, ImageGenerated
 from schemas.record import Outgoing
 from schemas.wire_names import field_name
 from streams import metrics
@@ -57,6 +59,7 @@ class Wanted(NamedTuple):
     drafts: tuple[Image, ...] = ()  # one an image where how.refine_from_step > 0 over drafts, else none
     decision: Decision | None = None  # to begin from a stored latent, or why not; None: the plan asks for no reuse
     latent: Latent | None = None  # where how.refine_from_step > 0 of a stored latent
+    inputs: Inputs = Inputs()  # the images that the request names
 
     @property
     def attempt(self) -> int:
@@ -92,6 +95,9 @@ class Wanted(NamedTuple):
                 prompt=request.prompt,
                 seed=seed if begin is None else refinement_seed(seed, self.job.stage),
                 over=begin,
+                controls=self.inputs.controls,
+                image=self.inputs.image,
+                mask=self.inputs.mask,
             )
             for seed, begin in zip(seeds, over, strict=True)
         ]
@@ -112,6 +118,7 @@ class GenerationTimes(NamedTuple):
     started_ms: int
     generated_ms: int
     batch: int
+    parts: CallTimes | None = None  # what it did in that time
 
 
 class Generator:
@@ -159,9 +166,19 @@ class Generator:
             )
             ended = self._end_unpainted(each)
             if ended is None:
-                alive.append(self._with_drafts(each))
-            else:
+                ended = self._end_unhonoured(each)
+            if ended is not None:
                 answers += ended
+                continue
+            try:
+                each = each._replace(inputs=self._pictures.inputs(job, each.how))
+            except InvalidRequest as error:
+                answers += self._rejected(each, str(error), "invalid")
+                continue
+            except NoDraft as error:  # the store is away
+                answers += self._retry_or_fail(each, error)
+                continue
+            alive.append(self._with_drafts(each))
         for each in self._with_latents(alive):
             ended = self._end_too_late(each)
             if ended is None:
@@ -179,6 +196,17 @@ class Generator:
             reason = f"job {job.job_id} ended {attempt - 1} workers; worker.max_attempts is {self._max_attempts}"
             return self._failed(taken, job, TooManyOwners(reason))
         return None
+
+    def _end_unhonoured(self, wanted: Wanted) -> list[Outgoing] | None:
+        """A router of another catalog may have sent what this one's variant cannot generate with."""
+        options = wanted.job.classified.request.options
+        why = unhonoured(options, self._variant.offer) if needs_components(options) else ""
+        return self._rejected(wanted, why, UNHONOURED) if why else None
+
+    def _rejected(self, wanted: Wanted, reason: str, code: str) -> list[Outgoing]:
+        outcome = rejected(wanted.job, reason=reason, by=ROLE, now_ms=now_ms(), code=code)
+        record = outcome_record(outcome, wanted.taken.record.headers, now_ms())
+        return self._writable(record, wanted.taken, wanted.job)
 
     def _end_too_late(self, wanted: Wanted) -> list[Outgoing] | None:
         request = wanted.job.classified.request
@@ -206,7 +234,7 @@ class Generator:
     def _with_latents(self, wanted: list[Wanted]) -> list[Wanted]:
         """The jobs with the latents that they begin from; looked up together, as far as the plan asks for it."""
         terms = self._reuse.terms() if self._reuse is not None and wanted else None
-        if terms is None or self._reuse is None:
+        if terms is None or self._reuse is None or self._variant.bases:  # latents of several bases are not told apart
             return wanted
         sought = [self._sought(each) for each in wanted]
         begun = self._reuse.find(sought, terms, self._engine.latent_space, meanwhile=lambda: self._encode(wanted))
@@ -232,6 +260,8 @@ class Generator:
         return Sought(job=asked, tenant=request.tenant, width=how.width, height=how.height)
 
     def _stores_latent(self, wanted: Wanted) -> bool:
+        if self._variant.bases or wanted.how.components != NOTHING:
+            return False
         return self._reuse is not None and self._reuse.stores(wanted.job, self._variant, wanted.decision)
 
     def _call(self, wanted: Sequence[Wanted]) -> Generated | None:
@@ -257,6 +287,8 @@ class Generator:
         try:
             pictures = self._call(wanted)
         except (CannotRefine, UnfitLatent) as error:
+            if wanted[0].how.components.strength is not None:  # an image of its own is never left out
+                return [record for each in wanted for record in self._rejected(each, str(error), UNHONOURED)]
             return self._generate([_on_blank(each, "engine", error) for each in wanted])
         except Exception as error:  # whatever a model and its libraries raise
             log.exception("generation failed")
@@ -266,7 +298,7 @@ class Generator:
         if pictures is None:
             metrics.DEAD_WORK.labels(ROLE).inc(len(wanted))
             return []
-        times = GenerationTimes(started, now_ms(), len(wanted))
+        times = GenerationTimes(started, now_ms(), len(wanted), pictures.times)
         rest = iter(zip(pictures.images, pictures.latents, strict=True))
         shares = [list(islice(rest, each.how.n)) for each in wanted]
         alive = [(each, own) for each, own in zip(wanted, shares, strict=True) if not self._is_dead(each.job)]
@@ -302,6 +334,7 @@ class Generator:
             refine_from_step=wanted.how.refine_from_step if wanted.latent is None else 0,
             reuse=None if decision is None else described(decision, wanted.how.steps),
             latent=None if latent is None else self._pictures.keep_latent(latent_name(tenant, job.job_id), latent),
+            components=wanted.how.components.ids, times=times.parts,
         )  # fmt: skip
         record = outgoing(
             topics.IMAGES, image, request_id=job.classified.request.request_id, cause=taken.record.headers, role=ROLE,

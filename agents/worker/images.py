@@ -6,15 +6,18 @@ import io
 import logging
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 import tenacity
 from PIL import Image
 
 from planner.catalog.options import ResolvedOptions
+from planner.serving.admission.inputs import check_inputs
 from planner.serving.backoff import DRAFT_S, MAX_RETRY_S, RETRY_S
 from schemas.errors import PochadeError
 from schemas.messages import GenerateJob, ImageRef, LatentRef
 from streams import metrics
+from streams.store.input_images import InvalidInput, open_input
 from streams.store.latents import EXTENSION, Latent, to_bytes
 from streams.store.port import ImageStore, StoreUnavailable
 
@@ -30,6 +33,14 @@ class NoDraft(PochadeError):
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(reason)
         self.kind = kind
+
+
+class Inputs(NamedTuple):
+    """The images that a request names, opened."""
+
+    controls: tuple[Image.Image, ...] = ()  # RGB
+    image: Image.Image | None = None  # RGB
+    mask: Image.Image | None = None  # L
 
 
 class WorkerImages:
@@ -80,6 +91,33 @@ class WorkerImages:
         if len(refs) != wanted:
             raise NoDraft("number", f"{len(refs)} drafts for {wanted} images")
         return tuple(_opened(ref.uri, self._fetch(ref.uri), (how.width, how.height)) for ref in refs)
+
+    def inputs(self, job: GenerateJob, how: ResolvedOptions) -> "Inputs":
+        """The images that a request names, in the size that is generated.
+
+        Raises:
+            InvalidRequest: one is another tenant's, is not in the store, or is no image of an allowed size.
+            NoDraft: the store is away for too long.
+        """
+        request = job.classified.request
+        check_inputs(request)  # who wrote it may not have
+        options, size = request.options, (how.width, how.height)
+        return Inputs(
+            controls=tuple(self._input(uri, "control_images", size, "RGB") for uri in options.control_images),
+            image=self._input(options.image, "image", size, "RGB") if options.image else None,
+            mask=self._input(options.mask, "mask", size, "L") if options.mask else None,
+        )
+
+    def _input(self, uri: str, what: str, size: tuple[int, int], mode: str) -> Image.Image:
+        try:
+            data = self._fetch(uri)
+        except NoDraft as error:
+            if error.kind == "missing":
+                raise InvalidInput(f"{what} is not in the store: {error}; `pochade put FILE` stores it again") from None
+            raise
+        image = open_input(data, f"{what} {uri:.200}").convert(mode)
+        smooth = Image.Resampling.NEAREST if mode == "L" else Image.Resampling.LANCZOS
+        return image if image.size == size else image.resize(size, smooth)
 
     def _fetch(self, uri: str) -> bytes:
         get = tenacity.retry(

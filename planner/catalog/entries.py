@@ -15,12 +15,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from planner.catalog.components import BASE, Component, Offer
 from planner.catalog.validate import is_amount, is_share, require
 from schemas.errors import Unknown
 
 ENGINES = ("diffusers", "profile")
 WORKER_ENGINES = (*ENGINES, "chaos")  # that a worker may generate with instead of the catalog's
-HONOURABLE = ("width", "height", "steps", "guidance", "negative_prompt")
+HONOURABLE = ("width", "height", "steps", "guidance", "negative_prompt", "image", "mask")
 DEVICE = re.compile(r"|cpu|mps|cuda(:\d+)?")
 DTYPES = ("", "float32", "float16", "bfloat16")
 SPACINGS = ("", "leading", "linspace", "trailing")
@@ -77,6 +78,11 @@ class Variant:
     quality: float | None = None  # any one scale for the whole catalog, higher is better
     honours: tuple[str, ...] = ()  # options it follows instead of its own: of HONOURABLE
     loading: Loading = PLAIN  # device, precision, files, licence
+    on_request: bool = False  # it is no level: requests that name it, or what it alone honours, go there, and no others
+    bases: tuple[str, ...] = ()  # names of base models, the default first; (): `model` is the only one
+    adapters: tuple[str, ...] = ()  # names of the adapters that it can apply
+    controls: tuple[str, ...] = ()  # names of the controls that it can follow
+    components: tuple[Component, ...] = ()  # of these names; a catalog's file has them in tables of their own
 
     def __post_init__(self) -> None:
         where = f"variant {self.name!r}:"
@@ -98,6 +104,18 @@ class Variant:
     def run_times(self) -> dict[tuple[int, int], float]:
         """(batch size, steps skipped) -> ms, remembered by `run_ms`."""
         return {}
+
+    @cached_property
+    def offer(self) -> Offer:
+        """What requests may name of it."""
+        return Offer(self.name, self.bases, self.components, self.honours)
+
+    def base(self, name: str) -> Component:
+        """Return a base by name. Raises Unknown."""
+        known = self.offer.of_kind(BASE)
+        if name not in known:
+            raise Unknown("base", name, known)
+        return known[name]
 
     def _check_latencies(self, where: str) -> None:
         require(1 in self.latency_ms, where, self.latency_ms, "measured at batch size 1", "add `1 = ...`")

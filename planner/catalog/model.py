@@ -53,7 +53,7 @@ class Catalog:
     """
 
     name: str
-    variants: dict[str, Variant]
+    variants: dict[str, Variant]  # the levels that plans choose from
     discriminators: dict[str, Discriminator]
     cascades: tuple[Pair, ...]  # the first is the one that two-level policies use
     class_cuts: dict[str, tuple[Cut, ...]]  # strategy -> cuts ascending to 1.0
@@ -67,6 +67,7 @@ class Catalog:
     reuse_profile: ReuseProfile | None = None  # how often and how far images begin from stored ones; None: never
     published: dict[str, str] = field(default_factory=dict)  # kind of file -> its name, where more was published
     measured: Measured | None = None  # by hardness band and class; None: not known apart
+    on_request: dict[str, Variant] = field(default_factory=dict)  # that are no levels: requests name what they honour
 
     def __post_init__(self) -> None:
         require(bool(self.variants), f"catalog {self.name!r}", 0, "of one variant or more", "add [variants.NAME]")
@@ -79,6 +80,12 @@ class Catalog:
             raise Unknown("scale of quality", self.scale, SCALES)
         for pair in self.cascades:
             self._check_pair(pair)
+        for name in self.variants.keys() & self.on_request.keys():
+            require(False, f"variant {name!r}", "a level and on request", "one of both", "correct on_request")
+        for variant in self.served.values():
+            for base in variant.bases:
+                taken = base in self.served and base != variant.name
+                require(not taken, f"base {base!r} of {variant.name}", base, "no variant's name", "rename one")
         for strategy, cuts in self.class_cuts.items():
             self._check_cuts(strategy, cuts)
         check_classifiers(self.classifiers.values(), self.level)
@@ -126,8 +133,22 @@ class Catalog:
         return frozenset(learned) or frozenset(cut.level for cut in self.class_cuts.get(strategy, ()))
 
     def level(self, name: str) -> Variant:
-        """The variant that generates a level. Raises Unknown with the known ones."""
-        return _known(self.variants, "level", name)
+        """The variant that generates a level, or one that is there on request. Raises Unknown with the known ones."""
+        return _known(self.served, "level", name)
+
+    @cached_property
+    def served(self) -> dict[str, Variant]:
+        """All variants that workers may serve: the levels, and those on request."""
+        return self.variants | self.on_request
+
+    @cached_property
+    def bases(self) -> dict[str, list[str]]:
+        """Name of a base -> the variants that have it."""
+        found: dict[str, list[str]] = {}
+        for variant in self.served.values():
+            for base in variant.bases:
+                found.setdefault(base, []).append(variant.name)
+        return found
 
     def discriminator(self, name: str) -> Discriminator:
         """Return a discriminator by name. Raises Unknown with the known ones."""

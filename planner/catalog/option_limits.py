@@ -3,6 +3,7 @@
 Commands load this module in a moment: it imports neither catalogs nor numpy.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from schemas.errors import InvalidRequest
@@ -14,6 +15,9 @@ TIERS = ("interactive", "standard", "batch")
 MAX_STEPS = 200
 MAX_PIXELS = 4096  # a side
 MAX_IMAGES = 1024  # of one request, whatever a deployment allows
+MAX_ADAPTERS = 6  # of one request; the largest number in a month of a public service's requests
+MAX_CONTROLS = 4  # of one request
+MAX_WEIGHT = 4.0  # of an adapter, in either direction
 
 
 class OptionValues(Protocol):
@@ -53,6 +57,51 @@ def check_options(request: OptionValues, max_images: int) -> None:
         _in_range(name, side, 8, MAX_PIXELS, who)
         if side is not None and side % 8:
             raise InvalidRequest(f"{name} must be a multiple of 8 px: got {side} {who}")
+    if options.adapters or options.adapter_weights:
+        _check_adapters(options, who)
+    if options.controls or options.control_images or options.control_weights:
+        _check_controls(options, who)
+    _check_beginning(options, who)
+
+
+def _check_adapters(options: GenerateOptions, who: str) -> None:
+    _check_names("adapters", options.adapters, MAX_ADAPTERS, who)
+    _as_many("adapter_weights", options.adapter_weights, "adapters", options.adapters, who)
+    for weight in options.adapter_weights:
+        _in_range("adapter_weights", weight, -MAX_WEIGHT, MAX_WEIGHT, who)
+
+
+def _check_controls(options: GenerateOptions, who: str) -> None:
+    _check_names("controls", options.controls, MAX_CONTROLS, who)
+    if len(options.control_images) != len(options.controls) or not all(options.control_images):
+        got = f"got {len([uri for uri in options.control_images if uri])} for {len(options.controls)}"
+        raise InvalidRequest(f"control_images must name one image for each of controls: {got}; `pochade put` {who}")
+    _as_many("control_weights", options.control_weights, "controls", options.controls, who)
+    for weight in options.control_weights:
+        _in_range("control_weights", weight, 0, MAX_WEIGHT, who)
+
+
+def _check_beginning(options: GenerateOptions, who: str) -> None:
+    """An image to begin with: strength and mask say something about it alone."""
+    if options.strength is not None:
+        if not 0 < options.strength <= 1:  # which NaN is not either
+            raise InvalidRequest(f"strength must be above 0 and at most 1: got {options.strength} {who}")
+        if not options.image:
+            raise InvalidRequest(f"strength must come with image: got {options.strength} without one {who}")
+    if options.mask and not options.image:
+        raise InvalidRequest(f"mask must come with image: got {options.mask:.200} without one {who}")
+
+
+def _check_names(name: str, values: Sequence[str], most: int, who: str) -> None:
+    if len(values) > most:
+        raise InvalidRequest(f"{name} must be at most {most}: got {len(values)} {who}")
+    if not all(values) or len(set(values)) < len(values):
+        raise InvalidRequest(f"{name} must be named, each once: got {', '.join(map(repr, values)):.200} {who}")
+
+
+def _as_many(name: str, values: Sequence[float], of: str, named: Sequence[str], who: str) -> None:
+    if values and len(values) != len(named):
+        raise InvalidRequest(f"{name} must be as many as {of}, or none: got {len(values)} for {len(named)} {who}")
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...], who: str) -> None:

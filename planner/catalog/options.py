@@ -11,10 +11,12 @@ draft is encoded and noised to step K of that level's N, which goes on from ther
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from planner.catalog.components import NOTHING, Selection, select, unhonoured
 from planner.catalog.entries import Variant, run_ms
 from schemas.messages import GenerateOptions
 
 AS_IT_IS = GenerateOptions()
+COMPONENTS = ("adapters", "controls", "image", "mask")  # honoured all together, or not at all
 
 
 class ResolvedOptions(NamedTuple):
@@ -28,6 +30,7 @@ class ResolvedOptions(NamedTuple):
     negative_prompt: str
     overridden: tuple[str, ...]  # "steps: 50 -> 8", one an option that is not honoured
     refine_from_step: int = 0  # of `steps`: skipped, as a draft is refined; 0: begun from noise
+    components: Selection = NOTHING  # base, adapters, controls, and the image to begin with
 
 
 def resolve_options(options: GenerateOptions, variant: Variant, refine_from_step: int = 0) -> ResolvedOptions:
@@ -38,16 +41,19 @@ def resolve_options(options: GenerateOptions, variant: Variant, refine_from_step
     if options == AS_IT_IS:  # most requests; the router asks several times a record
         own = variant.width, variant.height, variant.steps, variant.guidance
         step = refine_from_step if refine_from_step < variant.steps else 0
-        return ResolvedOptions(1, *own, negative_prompt="", overridden=(), refine_from_step=step)
+        chosen = select(options, variant.offer) if variant.bases else NOTHING
+        return ResolvedOptions(1, *own, negative_prompt="", overridden=(), refine_from_step=step, components=chosen)
     asked: dict[str, str | int | float | None] = {
         "width": options.width,
         "height": options.height,
         "steps": options.steps,
         "guidance": options.guidance,
         "negative_prompt": options.negative_prompt or None,
-        "model": options.model or None,
+        "model": options.model if options.model not in variant.bases else None,
         "adapters": ", ".join(options.adapters) or None,
         "controls": ", ".join(options.controls) or None,
+        "image": options.image or None,
+        "mask": options.mask or None,
     }
     does: dict[str, str | int | float] = {
         "width": variant.width,
@@ -58,8 +64,14 @@ def resolve_options(options: GenerateOptions, variant: Variant, refine_from_step
         "model": variant.name,
         "adapters": "none",
         "controls": "none",
+        "image": "none",
+        "mask": "none",
     }
-    wants = {name: value for name, value in asked.items() if value is not None and value != does[name]}
+    wants = {name: value for name, value in asked.items() if value not in (None, "") and value != does[name]}
+    chosen = NOTHING
+    if not unhonoured(options, variant.offer):
+        chosen = select(options, variant.offer)
+        wants = {name: value for name, value in wants.items() if name not in COMPONENTS}
     done = does | {name: value for name, value in wants.items() if name in variant.honours}
     return ResolvedOptions(
         n=options.n,
@@ -70,6 +82,7 @@ def resolve_options(options: GenerateOptions, variant: Variant, refine_from_step
         negative_prompt=str(done["negative_prompt"]),
         overridden=tuple(f"{name}: {wants[name]} -> {does[name]}" for name in wants if name not in variant.honours),
         refine_from_step=refine_from_step if refine_from_step < int(done["steps"]) else 0,
+        components=chosen,
     )
 
 
@@ -84,7 +97,10 @@ def job_ms(variant: Variant, options: GenerateOptions, refine_from_step: int = 0
 def resolved_ms(variant: Variant, how: ResolvedOptions) -> float:
     """Predicted run time in ms of resolved options. Large images take yet longer: attention grows faster."""
     pixels = (how.width * how.height) / (variant.width * variant.height)
-    return run_ms(variant, how.n) * pixels * (how.steps - how.refine_from_step) / variant.steps
+    steps = how.steps - how.refine_from_step
+    if how.components.strength is not None and not how.refine_from_step:
+        steps = max(1, int(how.steps * how.components.strength))
+    return run_ms(variant, how.n) * pixels * steps / variant.steps * how.components.run_factor
 
 
 def fault(refine_from_step: int, light: Variant, heavy: Variant) -> str:

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from planner.catalog.model import Catalog
 from planner.control.carry_over import carry_over, fallback_plan
+from planner.control.on_request import on_request_of
 from planner.control.plans import memory_of, publish, same_decision
 from planner.control.proposal import OURS, PlanProposal, Policy, PolicyTerms, terms_of
 from planner.control.propose import Rules, must_pay, propose, with_admission_by, with_forecast_of
@@ -233,7 +234,8 @@ class PlannerLogic:
         """
         is_ordered = order.back_to is not None or order.policy != before.policy
         is_free = proposal.weighs_moves or not must_pay(self._terms(order), self._rules)
-        return is_ordered or is_free or not only_moves(proposal, seen, before)
+        reserved, held = (on_request_of(each.allocation, self._catalog) for each in (proposal, before))
+        return is_ordered or is_free or reserved != held or not only_moves(proposal, seen, before)
 
     def _should_switch(self, proposal: PlanProposal, seen: Observation, before: Plan) -> bool:
         return should_switch(change_of(before, proposal, seen, self._catalog, HOLD_S))

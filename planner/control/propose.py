@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from planner.catalog.model import Catalog
+from planner.control.on_request import reserve, with_reserved
 from planner.control.proposal import PlanProposal, Policy, PolicyTerms, terms_of
 from planner.control.shedding import with_admission
 from planner.observation.forecast import HORIZON_S, with_forecast
@@ -42,10 +43,13 @@ def propose(
 ) -> PlanProposal:
     """The policy's proposal under the rules. Raises whatever the policy raises, such as Unknown for a parameter."""
     seen = with_forecast_of(terms_of(policy), seen, rules)
+    reserved = reserve(seen, catalog)
+    seen = reserved.without
     proposal = policy(seen, catalog, memory, parameters)
     if rules.dispatch:
         proposal = replace(proposal, dispatch=rules.dispatch)
-    return with_admission_by(with_exploration(proposal, rules.explore), seen, catalog, rules)
+    proposal = with_admission_by(with_exploration(proposal, rules.explore), seen, catalog, rules)
+    return with_reserved(proposal, reserved)
 
 
 def with_forecast_of(terms: PolicyTerms, seen: Observation, rules: Rules) -> Observation:

@@ -64,5 +64,14 @@ class ObservationBuilder(Generic[Log]):
             served=self.results.served(now_ms),
             reuse=self.reuse.seen(heartbeats, [worker.worker_id for worker in workers]),
             in_force=plan,
+            on_request=self._on_request(now_ms),
             ignored=sum(seen.ignored for seen in deferral),
         )
+
+    def _on_request(self, now_ms: int) -> dict[str, float]:
+        """Demand of each variant on request that anything needed within COUNTS_S; it may be 0 by now."""
+        return {
+            name: demand_rps(times_ms, now_ms, DEMAND_MS)
+            for name, times_ms in self.arrivals.on_request_ms().items()
+            if max(times_ms) > now_ms - 1000 * COUNTS_S
+        }

@@ -70,9 +70,12 @@ class Observation:
     served: Served = NOTHING_SERVED
     reuse: SeenReuse | None = None  # lookups of stored latents; None: nobody has looked any up
     in_force: Plan | None = None  # the plan that those who serve obey now; None: there is none
+    on_request: dict[str, float] = field(default_factory=dict)  # variant that is no level -> arrivals a second, of late
     ignored: int = 0  # records of the window whose numbers were none, such as a NaN confidence
 
     def __post_init__(self) -> None:
+        for name, rps in self.on_request.items():
+            _require(_is_amount(rps), f"demand of {name}", rps, AMOUNT)
         for name in ("demand_rps", "slo_ms", "forecast_rps"):
             value = getattr(self, name)
             _require(value is None or _is_amount(value), name, value, AMOUNT)

@@ -25,6 +25,7 @@ class Refusal(StrEnum):
     DRAFT = "draft"  # it refines a draft, which is nearer to its prompt than any neighbour
     MANY_IMAGES = "many-images"  # n > 1: images begun from one latent resemble each other
     NEGATIVE_PROMPT = "negative-prompt"  # a neighbour may show what is ruled out
+    IMAGE = "image"  # it begins with an image of its own
     CONTROLS = "controls"  # the image follows a condition that the prompt does not state
     ADAPTERS = "adapters"  # they change the image as another model would
     STRICT = "strict"  # what is asked for is done to the letter, all steps included
@@ -97,6 +98,8 @@ def _unlike_its_prompt(options: GenerateOptions) -> Refusal | None:
         return Refusal.MANY_IMAGES
     if options.negative_prompt:
         return Refusal.NEGATIVE_PROMPT
+    if options.image:
+        return Refusal.IMAGE
     if options.controls:
         return Refusal.CONTROLS
     return Refusal.ADAPTERS if options.adapters else None

@@ -37,6 +37,7 @@ REFUSALS: Final[Mapping[Refusal, str]] = {
     Refusal.DRAFT: "it refines a draft",
     Refusal.MANY_IMAGES: "it asks for several images",
     Refusal.NEGATIVE_PROMPT: "it has a negative prompt",
+    Refusal.IMAGE: "it begins with an image of its own",
     Refusal.CONTROLS: "it has controls",
     Refusal.ADAPTERS: "it has adapters",
     Refusal.STRICT: "it is strict",

@@ -100,7 +100,8 @@ def run(context: click.Context, /, given: TraceGiven, name: str | None, **asked:
         signal.signal(number, leave)
     own = load()
     options = LiveOptions(name=name or f"{datetime.datetime.now(datetime.UTC):%m%d-%H%M%S}", **asked)
-    models = frozenset(load_catalog(options.catalog or own.catalog).variants)
+    catalog = load_catalog(options.catalog or own.catalog)
+    models = frozenset((*catalog.served, *catalog.bases))
     trace, console = _worded(given.open(load, models), given.trace_seed), Console()
     report_skipped(trace)
     with open_reporter(console) as teller:

@@ -8,7 +8,13 @@ import click
 
 from replay.commands import deviations, sweep, validate
 from replay.commands.options import POSITIVE, seed_option
-from replay.commands.trace_options import TraceGiven, report_overridden, report_skipped, trace_options, with_options
+from replay.commands.trace_options import (
+    TraceGiven,
+    report_skipped,
+    trace_options,
+    with_options,
+    without_unknown_components,
+)
 from streams.as_typed import RepeatableCommand
 from streams.commands.known_names import CatalogOption, PolicyOption
 from streams.commands.options import FILE, FOLDER, PUBLISHED
@@ -162,7 +168,7 @@ def simulate(
         click.echo(f"--failures: {warning}", err=True)
     trace = given.open(context.obj)
     report_skipped(trace)
-    report_overridden(trace, catalog.variants)
+    trace = without_unknown_components(trace, catalog)
     if asked["span"]:
         sweep.show(setups, trace, asked["seeds"], asked["span"], asked["hold"])
         return

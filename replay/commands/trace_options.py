@@ -2,8 +2,8 @@
 
 import functools
 import pathlib
-from collections.abc import Callable, Container
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +13,7 @@ from replay.commands.trace_types import Moment, Rate, RateSpan, Renaming
 from streams.commands.options import FILE, Ago
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and Kafka's client
+    from planner.catalog.model import Catalog
     from replay.traces.formats.counts import Shaping
     from replay.traces.reading import Asked
     from replay.traces.trace import Trace
@@ -174,17 +175,36 @@ def report_skipped(trace: "Trace") -> None:
         click.echo("skipped: " + ", ".join(f"{count} {kind}" for kind, count in trace.skipped.items()), err=True)
 
 
-def report_overridden(trace: "Trace", levels: Container[str]) -> None:
-    """Print which models of the trace no level of the catalog is: the router overrides them, unless strict."""
-    models = sorted({wish.options.model for wish in trace.wishes} - {""})
-    unknown = [model for model in models if model not in levels]
-    if unknown:
-        names = ", ".join(unknown[:MAX_NAMED]) + (", ..." if len(unknown) > MAX_NAMED else "")
-        click.echo(
-            f"models that the catalog lacks: {names}; the plan chooses the level instead, as it does live, and rejects "
-            "strict requests; --model THEIRS=OURS replaces one",
-            err=True,
-        )
+def without_unknown_components(trace: "Trace", catalog: "Catalog") -> "Trace":
+    """Return the trace without the models and adapters that the catalog lacks, which are printed.
+
+    Strict requests keep theirs. A running deployment rejects such requests: of another service's trace, all.
+    """
+    from planner.catalog.components import ADAPTER
+
+    models = catalog.served.keys() | catalog.bases.keys()
+    adapters = {name for variant in catalog.served.values() for name in variant.offer.of_kind(ADAPTER)}
+    unknown: dict[str, set[str]] = {"models": set(), "adapters": set()}
+    wishes = []
+    for wish in trace.wishes:
+        model, named = wish.options.model, wish.options.adapters
+        lacks = {"models": {model} - models - {""}, "adapters": set(named) - adapters}
+        if any(lacks.values()) and not wish.options.strict:
+            own = tuple(name for name in named if name in adapters)
+            options = replace(wish.options, model="" if lacks["models"] else model, adapters=own, adapter_weights=())
+            wish = replace(wish, options=options)
+        wishes.append(wish)
+        for kind, names in lacks.items():
+            unknown[kind] |= names
+    for kind, found in unknown.items():
+        if found:
+            listed = ", ".join(sorted(found)[:MAX_NAMED]) + (", ..." if len(found) > MAX_NAMED else "")
+            click.echo(
+                f"{kind} that the catalog lacks: {listed}; they are left out, where a deployment rejects the requests, "
+                "and strict requests are rejected here too; --model THEIRS=OURS replaces a model",
+                err=True,
+            )
+    return replace(trace, wishes=tuple(wishes))
 
 
 def shaping_of(to: tuple[float, float] | None, interval_ms: int | None, spacing: str | None) -> "Shaping":

@@ -22,6 +22,7 @@ WORDS: dict[Any, str] = {
     float | None: "a number or null",
     bool: "true or false",
     tuple[str, ...]: "a list of strings",
+    tuple[float, ...]: "a list of numbers",
 }
 
 
@@ -50,9 +51,16 @@ def _checked(name: str, value: Any) -> Any:
     hint = HINTS[name]
     if not _fits(value, hint):
         raise InvalidRequest(f"request field {name!r} must be {WORDS[hint]}: got {value!r:.80}")
-    if isinstance(value, int) and not -LONG <= value < LONG:
+    numbers = [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, int)]
+    if not all(-LONG <= number < LONG for number in numbers):
         raise InvalidRequest(f"request field {name!r} must fit into 64 bits: got {value!r:.80}")
-    texts = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    texts = (
+        [value]
+        if isinstance(value, str)
+        else [item for item in value if isinstance(item, str)]
+        if isinstance(value, list)
+        else []
+    )
     if not all(is_unicode(text) for text in texts):
         raise InvalidRequest(f"request field {name!r} must be valid Unicode: it holds half a surrogate pair")
     return tuple(value) if isinstance(value, list) else value
@@ -61,6 +69,10 @@ def _checked(name: str, value: Any) -> Any:
 def _fits(value: Any, hint: Any) -> bool:
     if hint == tuple[str, ...]:
         return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    if hint == tuple[float, ...]:
+        return isinstance(value, list) and all(_fits(item, float) for item in value)
     if hint is bool or isinstance(value, bool):
         return hint is bool and isinstance(value, bool)  # Python counts true as an integer; we do not
+    if hint is float:
+        return isinstance(value, (int, float))
     return isinstance(value, (int, float, type(None)) if hint == float | None else hint)

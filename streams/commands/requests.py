@@ -61,10 +61,37 @@ OPTIONS = (
     click.option("--negative-prompt", help="What should not be in the image."),
     click.option(
         "--model",
-        help="Name of the variant that generates the image (overridden by the plan if unknown, unless --strict).",
+        help="Name of the variant, or of the base model, that generates the image.",
     ),
-    click.option("--adapter", "adapters", multiple=True, help="Name of a LoRA adapter to apply; may be repeated."),
-    click.option("--control", "controls", multiple=True, help="Name of a ControlNet to apply; may be repeated."),
+    click.option(
+        "--adapter",
+        "adapters",
+        multiple=True,
+        metavar="NAME[:WEIGHT]",
+        help="LoRA adapter to apply, with its weight (default 1); may be repeated, up to six times.",
+    ),
+    click.option(
+        "--control",
+        "controls",
+        multiple=True,
+        metavar="NAME[:WEIGHT]=URI",
+        help="ControlNet to apply, with its weight (default 1) and the URI of the image that it follows, as "
+        "`pochade put` prints it; may be repeated.",
+    ),
+    click.option(
+        "--image", metavar="URI", help="URI of the image to begin with instead of noise, as `pochade put` prints it."
+    ),
+    click.option(
+        "--strength",
+        type=click.FloatRange(0, 1, min_open=True),
+        help="Share of the denoising steps that change --image: near 0 keeps it, 1 replaces it (default: 0.8).",
+    ),
+    click.option(
+        "--mask",
+        metavar="URI",
+        help="URI of the mask of --image, as `pochade put` prints it: only where it is white the image is generated "
+        "anew.",
+    ),
     click.option(
         "--reuse",
         type=click.Choice(["off", "own"]),
@@ -93,15 +120,47 @@ def fields_of(given: dict[str, Any]) -> dict[str, Any]:
         click.BadParameter: the size is not WIDTHxHEIGHT.
     """
     fields = {name: value for name, value in given.items() if value not in (None, (), False, "") and name != "size"}
-    for several in ("adapters", "controls"):
-        if several in fields:
-            fields[several] = list(fields[several])
+    fields |= _adapters_of(fields.pop("adapters", ())) | _controls_of(fields.pop("controls", ()))
     if given.get("size"):
         width, x, height = str(given["size"]).partition("x")
         if not (x and width.isdecimal() and height.isdecimal()):
             raise click.BadParameter(f"--size {given['size']!r} is not WIDTHxHEIGHT, such as 768x512")
         fields |= {"width": int(width), "height": int(height)}
     return fields
+
+
+def _adapters_of(given: Sequence[str]) -> dict[str, Any]:
+    """Return the JSON fields of NAME[:WEIGHT]."""
+    weighted = [_weighted(each, "--adapter") for each in given]
+    fields: dict[str, Any] = {"adapters": [name for name, _ in weighted]} if given else {}
+    if any(weight is not None for _, weight in weighted):
+        fields["adapter_weights"] = [1.0 if weight is None else weight for _, weight in weighted]
+    return fields
+
+
+def _controls_of(given: Sequence[str]) -> dict[str, Any]:
+    """Return the JSON fields of NAME[:WEIGHT]=URI."""
+    parts = [each.partition("=") for each in given]
+    for each, (name, _, uri) in zip(given, parts, strict=True):
+        if not (name and uri):
+            raise click.BadParameter(f"--control {each!r} is not NAME=URI, with a URI that `pochade put FILE` prints")
+    weighted = [_weighted(name, "--control") for name, _, _ in parts]
+    if not given:
+        return {}
+    fields: dict[str, Any] = {"controls": [name for name, _ in weighted], "control_images": [uri for *_, uri in parts]}
+    if any(weight is not None for _, weight in weighted):
+        fields["control_weights"] = [1.0 if weight is None else weight for _, weight in weighted]
+    return fields
+
+
+def _weighted(given: str, option: str) -> tuple[str, float | None]:
+    name, colon, weight = given.rpartition(":")
+    if not colon:
+        return given, None
+    try:
+        return name, float(weight)
+    except ValueError:
+        raise click.BadParameter(f"{option} {given!r} is not NAME:WEIGHT with a number, such as {name}:0.8") from None
 
 
 def _deadline_ms(deadline: float | None, deadline_ms: int | None) -> int | None:
@@ -169,6 +228,9 @@ def submit(
       pochade submit "three golden stars" --wait --deadline 2.5 -o json
       pochade submit "a blue boat" --quality high -n 4 --steps 12 --strict
       pochade submit "two red hearts" --wait --reuse own
+      pochade submit "a red heart" --model poster --adapter candy:0.8 --wait
+      pochade submit "a red heart" --control outline=$(pochade put outline.png) --wait
+      pochade submit "a red heart" --image $(pochade put star.png) --strength 0.6 --wait
       pochade submit --file prompts.jsonl --wait
     """
     left_ms = _deadline_ms(deadline, deadline_ms)

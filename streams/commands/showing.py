@@ -104,6 +104,12 @@ def _facts(result: Result) -> dict[str, str]:
         "policy": f"{result.policy or 'none'}, plan {plan}",
         "latency": f"{milliseconds(result.latency_ms)}, of which generation {milliseconds(result.generate_ms)}",
     }
+    if result.components:
+        facts["components"] = ", ".join(result.components)
+    if result.denoise_ms is not None:
+        parts = (("load", result.load_ms), ("encode", result.encode_ms), ("denoise", result.denoise_ms),
+                 ("decode", result.decode_ms))  # fmt: skip
+        facts["generated in"] = ", ".join(f"{name} {ms or 0:.1f} ms" for name, ms in parts)
     if result.overridden:
         facts["overridden"] = "; ".join(result.overridden)
     begun = [f"{step.level} {how_begun(step.reuse)}" for step in steps_of(result) if step.reuse is not None]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from planner.serving.admission.inputs import is_input
 from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import ImageGenerated, Status
 from schemas.record import Incoming
@@ -130,6 +131,8 @@ def choose(
 ) -> Garbage:
     """Choose the images to delete. `needed` None: no orphans are chosen.
 
+    An input image, which requests yet to come may name, is never an orphan: it goes when it is past the retention.
+
     An image older than the retention of `results` may have been named by a record that is gone: it is kept until
     the retention of images.
 
@@ -142,6 +145,8 @@ def choose(
         age_ms = now_ms - image.modified_ms
         if age_ms > retention_ms:
             old.append(image)
-        elif needed is not None and orphan_ms < age_ms < results_kept_ms and image.uri not in needed:
+        elif needed is None or image.uri in needed or is_input(image.uri):
+            continue
+        elif orphan_ms < age_ms < results_kept_ms:
             orphans.append(image)
     return Garbage(tuple(old), tuple(orphans))

@@ -2,19 +2,24 @@
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from planner.catalog.components import ADAPTER, BASE, CONTROL, Component
 from planner.catalog.curves import CascadeCurves, PairRow, SharePoint
 from planner.catalog.entries import Classifier, Discriminator, Variant
 from planner.catalog.measured import Start
 from planner.catalog.model import Catalog, Cut, Pair
 from planner.catalog.reuse import ReuseProfile
 from planner.catalog.validate import InvalidCatalog, require
+from schemas.errors import Unknown
 from streams.parsing.closed import Source, check_batch_sizes, names_of, read
 
 # Tables by name, which is a field of what they hold -> what such a table may leave out.
-_NAMED: Final[Mapping[str, Mapping[str, Any]]] = {"variants": {}, "discriminators": {"deferral": []}, "classifiers": {}}
+_NAMED: Final[Mapping[str, Mapping[str, Any]]] = {
+    "variants": {}, "discriminators": {"deferral": []}, "classifiers": {}, "bases": {}, "adapters": {}, "controls": {},
+}  # fmt: skip
+_COMPONENTS: Final = {"bases": BASE, "adapters": ADAPTER, "controls": CONTROL}
 _ENDS = ("light", "heavy")  # of a cascade: its settings do not repeat them
 
 
@@ -56,6 +61,9 @@ class CatalogFile:
     reuse: dict[str, tuple[Start, ...]] = field(default_factory=dict)
     reuse_profile: ReuseProfile | None = None
     published: dict[str, str] = field(default_factory=dict)
+    bases: dict[str, Component] = field(default_factory=dict)
+    adapters: dict[str, Component] = field(default_factory=dict)
+    controls: dict[str, Component] = field(default_factory=dict)
 
 
 def parse(text: str, name: str) -> Catalog:
@@ -71,9 +79,11 @@ def parse(text: str, name: str) -> Catalog:
     except (ValueError, RecursionError) as error:  # RecursionError: nested without end
         raise InvalidCatalog(f"{where} is not TOML: {error}") from None
     file = read(CatalogFile, _in_full(root, where), Source(where))
+    variants = {each: _with_components(variant, file) for each, variant in file.variants.items()}
     return Catalog(
         name=name,
-        variants=file.variants,
+        variants={each: variant for each, variant in variants.items() if not variant.on_request},
+        on_request={each: variant for each, variant in variants.items() if variant.on_request},
         discriminators=file.discriminators,
         cascades=tuple(cascade.pair for cascade in file.cascades),
         class_cuts=file.classes,
@@ -89,6 +99,24 @@ def parse(text: str, name: str) -> Catalog:
     )
 
 
+def _with_components(variant: Variant, file: CatalogFile) -> Variant:
+    """Return a variant with the components of the names that it lists. Raises Unknown."""
+    components = []
+    for kind, names, known in (
+        (BASE, variant.bases, file.bases), (ADAPTER, variant.adapters, file.adapters),
+        (CONTROL, variant.controls, file.controls),
+    ):  # fmt: skip
+        for name in names:
+            if name not in known:
+                raise Unknown(f"{kind} of variant {variant.name!r}", name, known)
+            components.append(known[name])
+    for component in components:
+        for base in component.bases:
+            if base not in file.bases:
+                raise Unknown(f"base of {component.id}", base, file.bases)
+    return replace(variant, components=tuple(components))
+
+
 def _in_full(root: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return the tables with what the form leaves out: names, and the two levels of each setting of a cascade.
 
@@ -99,6 +127,14 @@ def _in_full(root: Mapping[str, Any], where: str) -> dict[str, Any]:
         tables = root.get(key)
         if isinstance(tables, dict):
             whole[key] = {n: _named(table, left_out, n, f"{where}: {key}.{n}") for n, table in tables.items()}
+    for key, kind in _COMPONENTS.items():
+        for name, table in whole[key].items() if isinstance(whole.get(key), dict) else ():
+            if isinstance(table, dict):
+                require("kind" not in table, f"{where}: {key}.{name}.kind", table.get("kind"), "left out", "remove it")
+                whole[key][name] = {**table, "kind": kind}
+    for name, table in whole["variants"].items() if isinstance(whole.get("variants"), dict) else ():
+        own = isinstance(table, dict) and "components" in table
+        require(not own, f"{where}: variants.{name}.components", "given", "left out", "list bases, adapters, controls")
     for name, table in whole["variants"].items() if isinstance(whole.get("variants"), dict) else ():
         check_batch_sizes(table, "latency_ms", f"{where}: variants.{name}")
     if isinstance(root.get("cascades"), list):

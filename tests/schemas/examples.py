@@ -4,6 +4,7 @@ import dataclasses
 
 from schemas.messages import (
     Admission,
+    CallTimes,
     Cascade,
     ClassifiedRequest,
     EndedChunk,
@@ -168,6 +169,28 @@ REUSE = (
                                     misses={"floor": 2}),
     ),
 )  # fmt: skip
+# with components, and the times of a call; ids 35 to 40
+COMPOSED = dataclasses.replace(
+    OWN, options=dataclasses.replace(
+        OWN.options, adapter_weights=(0.5,), control_images=("file:///images/c.png",), control_weights=(0.75,),
+        image="file:///images/i.png", strength=0.25, mask="file:///images/m.png",
+    ),
+)  # fmt: skip
+COMPOSED_JUDGED = dataclasses.replace(JUDGED, request=COMPOSED)
+PARTS = ("base:poster", "adapter:ink@0.5")
+TIMES = CallTimes(load_ms=0.5, encode_ms=1.5, denoise_ms=20.0, decode_ms=2.5)
+COMPOSED_STAGE = dataclasses.replace(REUSED, components=PARTS, times=TIMES)
+COMPOSING = dataclasses.replace(REUSING, classified=COMPOSED_JUDGED, path=(COMPOSED_STAGE,))
+COMPONENTS = (
+    COMPOSED,
+    COMPOSED_JUDGED,
+    COMPOSING,
+    dataclasses.replace(LATER[3], job=COMPOSING, components=PARTS, times=TIMES),
+    dataclasses.replace(LATER[4], request=COMPOSED, classified=COMPOSED_JUDGED, path=(COMPOSED_STAGE,)),
+    dataclasses.replace(LATER[5], components=PARTS, load_ms=0.5, encode_ms=1.5, denoise_ms=20.0, decode_ms=2.5),
+)
 EXAMPLE_OF = dict(
-    enumerate((*FIRST, *LATER, *PAINTED_OVER, *BACK, *DRAWN_BY_CHANCE, *SHED, *REMEMBERED, *REUSE), start=1)
+    enumerate(
+        (*FIRST, *LATER, *PAINTED_OVER, *BACK, *DRAWN_BY_CHANCE, *SHED, *REMEMBERED, *REUSE, *COMPONENTS), start=1
+    )
 )  # schema id -> what its golden bytes say

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
+from planner.serving.admission.inputs import check_inputs
 from schemas.errors import InvalidRequest
 from schemas.ids import draw
 from schemas.messages import Admission, GenerateRequest
@@ -23,6 +24,7 @@ def check_request(
         raise InvalidRequest(f"request_id must have 1 to {MAX_ID} characters: {got}; omit it and one is made {who}")
     _check_prompt(request.prompt, max_prompt_bytes, who)
     _check_texts(request, max_prompt_bytes, who)
+    check_inputs(request)
     if request.seed is not None and not 0 <= request.seed < SEED_LIMIT:
         raise InvalidRequest(f"seed must be in [0, 2**63): got {request.seed}; choose another or omit it {who}")
     _check_deadline(request.deadline_ms, max_deadline_s, now_ms, who)
@@ -56,10 +58,16 @@ def _check_prompt(prompt: str, max_bytes: int, who: str) -> None:
 def _check_texts(request: GenerateRequest, max_bytes: int, who: str) -> None:
     """Limit the texts of a request: every record of it carries them, some twice, and each must fit its topic."""
     options = request.options
-    texts = (request.tenant, options.negative_prompt, options.model, *options.adapters, *options.controls)
+    texts = (
+        request.tenant, options.negative_prompt, options.model, *options.adapters, *options.controls,
+        *options.control_images, options.image, options.mask,
+    )  # fmt: skip
     size = sum(len(text.encode(errors="replace")) for text in texts)
     if size > max_bytes:
-        limit = f"tenant, negative_prompt, model, adapters and controls must have at most {max_bytes} bytes of UTF-8"
+        limit = (
+            "tenant, negative_prompt, model, adapters, controls and the URIs of images must have at most "
+            f"{max_bytes} bytes of UTF-8"
+        )
         raise InvalidRequest(f"{limit} together: got {size}; shorten them {who}")
 
 

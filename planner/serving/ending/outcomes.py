@@ -47,6 +47,8 @@ def step_of(image: ImageGenerated, confidence: float | None, threshold: float | 
         discriminator=discriminator,
         reuse=image.reuse,
         latent=image.latent,
+        components=image.components,
+        times=image.times,
     )
 
 
@@ -188,8 +190,19 @@ def result_of(outcome: Outcome) -> Result:
         overridden=last.overridden if last else (),
         code=outcome.code,
         retry_after_ms=outcome.retry_after_ms,
+        components=last.components if last and outcome.status is Status.COMPLETED else (),
+        **_times_of(outcome.path),
         **_reuse_of(outcome.path),
     )
+
+
+def _times_of(path: Sequence[Stage]) -> dict[str, Any]:
+    """Return the parts of a result's `generate_ms`: of all stages, a batch's shared equally."""
+    measured = [(stage.times, stage.batch) for stage in path if stage.times is not None]
+    if not measured or len(measured) < len(path):
+        return {}
+    names = ("load_ms", "encode_ms", "denoise_ms", "decode_ms")
+    return {name: round(sum(getattr(times, name) / batch for times, batch in measured), 3) for name in names}
 
 
 def _reuse_of(path: Sequence[Stage]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Reads a plan's cascades for a request: whether its images are scored, how long that takes, and which are kept."""
 
+from planner.catalog.components import needs_components
 from planner.catalog.entries import variant_of
 from planner.catalog.model import Catalog
 from planner.serving.requests import RequestValues
@@ -7,8 +8,14 @@ from schemas.messages import Cascade, ClassifiedRequest, Plan
 
 
 def may_escalate(request: RequestValues, catalog: Catalog) -> bool:
-    """Whether the next level may replace an image: not where the request asked for `low`, or named its model."""
-    return request.quality != "low" and request.options.model not in catalog.variants
+    """Whether the next level may replace an image: not where the request asked for `low`, or named its model.
+
+    Nor where it names components, which the next level would leave out.
+    """
+    options = request.options
+    if request.quality == "low" or needs_components(options):
+        return False
+    return options.model not in catalog.served and options.model not in catalog.bases
 
 
 def cascade_of(plan: Plan, level: str) -> Cascade | None:

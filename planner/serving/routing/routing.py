@@ -7,11 +7,13 @@
     no result, no job yet  else Ignored
     admitted by the plan   else REJECTED, shed; a tenant that floods has the smaller part of what is admitted
     room in the backlog    else a cheaper level, or REJECTED, overloaded; not where others fill the backlog
+    components honoured    else REJECTED, unhonoured: never left out, by no fallback
     before its deadline    else a cheaper level, or EXPIRED, deadline
     options honoured       else REJECTED, unhonoured, where the request is strict
     within its quota       else REJECTED, quota or overloaded; last, so that no rejection costs a token
 """
 
+import dataclasses
 import math
 import sys
 from collections.abc import Container, Mapping, Sequence
@@ -25,6 +27,7 @@ from planner.serving.admission.admission import can_meet, is_admitted, level_in_
 from planner.serving.decisions import DEADLINE, ENDED, IN_FLIGHT, OVERLOADED, SHED, UNHONOURED, Ignored, Rejection
 from planner.serving.requests import ClassifiedValues, RequestValues, Work
 from planner.serving.routing.cascades import judging_ms, may_escalate
+from planner.serving.routing.composing import Composed, is_composed
 from planner.serving.routing.placement import (
     CHEAPER,
     DEARER,
@@ -38,6 +41,7 @@ from planner.serving.routing.placement import (
 from schemas.messages import Admission, GenerateOptions, Plan, Status
 
 ANY_BACKLOG_MS = sys.float_info.max  # infinite is the wait for a level that nobody serves
+MAX_COMBINATIONS = 10_000  # of components that are remembered: tenants choose them
 INTERACTIVE, ANY_QUALITY = "interactive", "auto"
 NOBODY: Container[str] = frozenset()
 
@@ -224,6 +228,7 @@ class RoutingLogic:
         self._levels = _Levels(catalog)
         self._facts: _PlanFacts | None = None
         cheapest, best = catalog.cheapest().name, catalog.best().name
+        self._composed: dict[GenerateOptions, Composed] = {}
         self._level_of_quality = {"low": cheapest, "medium": cheapest, "high": best}
 
     def route(
@@ -334,6 +339,14 @@ class RoutingLogic:
         options = request.options
         if request.quality == ANY_QUALITY and (options is AS_IT_IS or options == AS_IT_IS):
             costs, requested = facts.plain, facts.choose(classified)
+        elif is_composed(options, self._catalog):
+            composed = self._composed_of(options)
+            if composed.reason:
+                return Rejection(Status.REJECTED, UNHONOURED, composed.reason)
+            route = route_of(plan, classified.hardness, classified.classes)
+            costs, requested = self._costs(request, facts), composed.choose(choices_of(route), request.request_id)
+            if math.isinf(loads.wait_ms(requested.level)):  # until its deadline the planner may give it one
+                return costs.placement(requested.level, 0.0)
         else:
             costs, requested = self._costs(request, facts), self._requested(classified, facts)
         level = requested.level
@@ -347,6 +360,19 @@ class RoutingLogic:
         if other == level:
             return costs.placement(level, requested.probability)
         return costs.placement(other, 0.0, CHEAPER if other in self._levels[level].cheaper else DEARER)
+
+    def _composed_of(self, options: GenerateOptions) -> Composed:
+        """Return what honours these options; looked up once for the combinations that come again."""
+        key = dataclasses.replace(
+            options, adapter_weights=(), control_images=(), control_weights=(), image="-" * bool(options.image),
+            mask="-" * bool(options.mask), strength=None, negative_prompt="",
+        )  # fmt: skip
+        found = self._composed.get(key)
+        if found is None:
+            if len(self._composed) >= MAX_COMBINATIONS:
+                self._composed.clear()
+            found = self._composed[key] = Composed(key, self._catalog)
+        return found
 
     def _costs(self, request: RequestValues, facts: _PlanFacts) -> _Costs:
         judged = request.options.n if may_escalate(request, self._catalog) else 0

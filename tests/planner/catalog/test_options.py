@@ -1,5 +1,7 @@
 """Options: honoured where the variant can, named where it cannot, refused where nobody could; drafts refined."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -122,3 +124,36 @@ def test_a_step_that_leaves_none_to_take_or_a_draft_of_another_size_is_a_fault()
     assert "got 50" in fault(50, light, HEAVY)
     assert "got -1" in fault(-1, light, HEAVY)
     assert "64 x 32 px" in fault(1, a_variant(width=64), HEAVY)
+
+
+URI = "memory:00/input.0123456789abcdef-0123456789abcdef.png"
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"adapters": tuple("abcdefg")}, "adapters must be at most 6: got 7"),
+        ({"adapters": ("a", "a")}, "adapters must be named, each once"),
+        ({"adapters": ("a", "")}, "adapters must be named, each once"),
+        ({"adapters": ("a", "b"), "adapter_weights": (1.0,)}, "adapter_weights must be as many as adapters"),
+        ({"adapter_weights": (1.0,)}, "adapter_weights must be as many as adapters"),
+        ({"adapters": ("a",), "adapter_weights": (float("nan"),)}, "adapter_weights must be from -4 to 4"),
+        ({"controls": ("a",)}, "control_images must name one image for each of controls: got 0 for 1"),
+        ({"control_images": (URI,)}, "control_images must name one image for each of controls: got 1 for 0"),
+        ({"controls": ("a",), "control_images": (URI,), "control_weights": (-1.0,)}, "must be from 0 to 4"),
+        ({"strength": 0.5}, "strength must come with image"),
+        ({"image": URI, "strength": 0.0}, "strength must be above 0 and at most 1"),
+        ({"mask": URI}, "mask must come with image"),
+    ],
+)
+def test_components_that_nobody_could_honour_are_refused(asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
+        check_options(a_request(options=GenerateOptions(**asked)), 8)
+
+
+def test_six_adapters_with_weights_and_an_image_with_a_mask_can_be_asked_for() -> None:
+    options = GenerateOptions(
+        adapters=tuple("abcdef"), adapter_weights=(1.0, -0.5, 0.0, 1.0, 1.0, 2.0), image=URI, strength=1.0, mask=URI,
+        controls=("outline",), control_images=(URI,),
+    )  # fmt: skip
+    check_options(a_request(options=options), 8)

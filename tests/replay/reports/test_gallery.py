@@ -39,6 +39,14 @@ def test_a_kept_image_says_why() -> None:
     assert "kept: confidence 0.82 ≥ 0.55" in page_of(store, a_generated_result(store))
 
 
+def test_a_composed_image_names_its_base_and_adapters() -> None:
+    store = MemoryImageStore()
+    parts = ("base:poster", "adapter:candy@0.8")
+    page = page_of(store, dataclasses.replace(a_generated_result(store), components=parts))
+    assert all(f'<span class="component">{part}</span>' in page for part in parts)
+    assert "component" not in page_of(store, a_generated_result(store)).split("</style>")[1]
+
+
 def test_an_escalated_request_shows_the_rejected_draft_and_says_why() -> None:
     store = MemoryImageStore()
     page = page_of(store, an_escalated_result(store))

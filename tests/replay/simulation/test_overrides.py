@@ -99,9 +99,14 @@ def test_refining_a_draft_skips_the_same_share_of_the_steps_that_were_asked_for(
 
 
 def test_a_strict_request_is_rejected_where_its_level_does_otherwise() -> None:
-    lax, strict = GenerateOptions(adapters=("lcm",)), GenerateOptions(adapters=("lcm",), strict=True)
+    lax, strict = GenerateOptions(steps=9), GenerateOptions(steps=9, strict=True)
     assert alone(Overrides(options=lax)).tally.ends == {Status.COMPLETED: 1}
     assert alone(Overrides(options=strict)).tally.ends == {Status.REJECTED: 1}
+
+
+def test_a_request_with_a_component_that_nothing_honours_is_rejected_strict_or_not() -> None:
+    assert alone(Overrides(options=GenerateOptions(adapters=("lcm",)))).tally.ends == {Status.REJECTED: 1}
+    assert alone(Overrides(options=GenerateOptions(model="sd9"))).tally.ends == {Status.REJECTED: 1}
 
 
 def test_a_request_with_a_deadline_of_its_own_is_held_to_that() -> None:

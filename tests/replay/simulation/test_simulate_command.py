@@ -144,7 +144,7 @@ def test_wishes_are_reported_by_tier_and_a_model_that_the_catalog_lacks_is_overr
     trace.write_text("\n".join(json.dumps(each | {"prompt": "a red heart"}) for each in asked))
     done = simulated(trace)
     assert done.exit_code == 0, done.output
-    assert "models that the catalog lacks: sd9; the plan chooses the level instead" in " ".join(done.output.split())
+    assert "models that the catalog lacks: sd9; they are left out" in " ".join(done.output.split())
     assert "clipper-light: interactive 10 requests, 0.00% violations, p95 0." in done.output
 
 

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
+from planner.serving.admission.inputs import input_name
 from schemas import messages
 from schemas.errors import InvalidRequest
 from schemas.messages import GenerateRequest, Status
@@ -27,6 +28,8 @@ from streams.operator.client import RequestClient
 from streams.settings import Settings
 from tests.replay.runs import a_result, a_step
 from tests.streams.operator.test_client import Topic, record
+
+FOREIGN = f"memory:00/{input_name('others')}-{'0' * 16}.png"
 
 
 class Deployment:
@@ -158,6 +161,33 @@ def test_what_was_given_becomes_a_request_that_reads() -> None:
     assert request.request_id
 
 
+def test_components_become_names_weights_and_images_in_one_order() -> None:
+    outline, star = (f"memory:00/{input_name('default')}-{digit * 16}.png" for digit in "01")
+    given = {
+        "adapters": ("candy:0.8", "mint"), "controls": (f"outline={outline}",), "image": star, "strength": 0.5,
+        "mask": star,
+    }  # fmt: skip
+    options = request_of({**fields_of(given), "prompt": "a red heart"}, 5).options
+    assert (options.adapters, options.adapter_weights) == (("candy", "mint"), (0.8, 1.0))
+    assert (options.controls, options.control_images, options.control_weights) == (("outline",), (outline,), ())
+    assert (options.image, options.strength, options.mask) == (star, 0.5, star)
+    assert fields_of({"adapters": ("candy",)}) == {"adapters": ["candy"]}
+    assert fields_of({"controls": (f"outline:0.5={outline}",)})["control_weights"] == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"adapters": ("candy:much",)}, "--adapter 'candy:much' is not NAME:WEIGHT"),
+        ({"controls": ("outline",)}, "--control 'outline' is not NAME=URI"),
+        ({"controls": ("=memory:00/x.png",)}, "is not NAME=URI"),
+    ],
+)
+def test_a_component_that_is_none_is_a_usage_error(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(click.BadParameter, match=message):
+        fields_of(given)
+
+
 def test_an_empty_id_would_be_everybodys_and_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="request_id must not be empty"):
         request_of({"prompt": "a red heart", "request_id": ""}, 5)
@@ -176,6 +206,10 @@ def test_a_size_that_is_none_is_a_usage_error(size: str) -> None:
         (("a red heart", "--size", "100x104"), "width must be a multiple of 8 px: got 100"),
         (("a red heart", "--steps", "1000"), "steps must be from 1 to"),
         (("a red heart", "-n", "99"), "n must be from 1 to 8: got 99"),
+        (("a red heart", "--adapter", "candy:9"), "adapter_weights must be from -4 to 4: got 9"),
+        (("a red heart", "--strength", "0.5"), "strength must come with image"),
+        (("a red heart", "--image", "star.png"), "image must be the URI of an image in the store: got 'star.png'"),
+        (("a red heart", "--image", FOREIGN), "is another tenant's; put it with --tenant default"),
         (("a red heart", "--deadline", "1e6"), "deadline_ms must be at most 259200 s ahead"),
     ],
 )

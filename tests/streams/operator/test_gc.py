@@ -5,6 +5,7 @@ import math
 
 import pytest
 
+from planner.serving.admission.inputs import input_name
 from planner.serving.ending.outcomes import completed, result_of
 from schemas.messages import LatentRef, Status
 from schemas.record import Incoming
@@ -51,6 +52,13 @@ def test_an_orphan_is_older_than_an_hour_and_within_what_results_still_tell(age_
 def test_an_image_that_is_needed_is_no_orphan() -> None:
     stored = [a_stored_image("a", 2 * ORPHAN_MS), a_stored_image("b", 2 * ORPHAN_MS)]
     assert uris(choose(stored, NOW_MS, 30 * DAY_MS, {"a"}, math.inf).orphans) == ["b"]
+
+
+def test_an_input_image_is_no_orphan_but_grows_old() -> None:
+    uri = MemoryImageStore().put(input_name("default"), b"x")
+    young, old = (Stored(uri, NOW_MS - age_ms, 1) for age_ms in (2 * ORPHAN_MS, 31 * DAY_MS))
+    garbage = choose([young, old], NOW_MS, 30 * DAY_MS, set(), math.inf)
+    assert (garbage.orphans, garbage.old) == ((), (old,))
 
 
 def test_results_need_their_image_and_the_drafts_before_it() -> None:

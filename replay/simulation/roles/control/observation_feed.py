@@ -76,6 +76,10 @@ class TraceArrivals:
         if job.tier in self._tiers:
             self._tiers.remove(job.tier)
 
+    def on_request_ms(self) -> dict[str, list[int]]:
+        """Return nothing: the simulator has no workers for variants on request yet."""
+        return {}
+
     def last(self) -> Prompts:
         """The last requests that have arrived, those apart that are not seen."""
         hardness = self._last(lambda draws: draws.hardness)

@@ -324,7 +324,8 @@ def _random_request(dice: random.Random, nth: int, names: list[str], tenants: tu
         options = GenerateOptions(
             n=dice.choice((1, 1, 2, 3)), steps=dice.choice((None, 1, 7, 50)), width=dice.choice((None, 32, 64)),
             guidance=dice.choice((None, 1.0, 7.5)), negative_prompt=dice.choice(("", "", "blur")),
-            model=dice.choice(("", "", "", dice.choice(names), "unknown")), adapters=dice.choice(((), (), ("lcm",))),
+            model=dice.choice(("",) * 7 + (dice.choice(names),) * 3 + ("unknown",)),
+            adapters=dice.choice(((), (), (), (), (), ("lcm",))),
             strict=dice.random() < 0.4,
         )  # fmt: skip
     request = a_request(

@@ -1,0 +1,112 @@
+"""Adapters fused beside a base: equal to PEFT's, undone to the bit, and no more kept than there is room for."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from diffusers import DiffusionPipeline
+
+from agents.engines import EngineFailed
+from agents.engines.low_rank import Applied, FusedWeights, LowRank, read_adapter
+from tests.paths import MODELS
+
+NAMES = ("candy", "mint", "comic", "dusk", "sepia", "pastel")
+
+
+def poster() -> Any:
+    return DiffusionPipeline.from_pretrained(MODELS / "poster", torch_dtype=torch.float32)
+
+
+@cache
+def adapter(name: str) -> Any:
+    pipeline = poster()
+    return read_adapter(str(MODELS / "loras" / name), type(pipeline), pipeline.unet)
+
+
+def applied(**weights: float) -> list[Applied]:
+    return [Applied(name, weight, adapter(name)) for name, weight in weights.items()]
+
+
+def said(unet: Any) -> torch.Tensor:
+    dice = torch.Generator().manual_seed(5)
+    sample = torch.randn((2, unet.config.in_channels, 6, 6), generator=dice)
+    states = torch.randn((2, 16, unet.config.cross_attention_dim), generator=dice)
+    with torch.inference_mode():
+        found: torch.Tensor = unet(sample, torch.tensor(500), states).sample
+    return found
+
+
+@pytest.mark.parametrize("weights", [{"candy": 1.0}, {"mint": 0.8}, {"comic": 0.5, "mint": -0.25, "dusk": 1.5}])
+def test_fused_output_equals_that_of_adapters_beside_the_base(weights: dict[str, float]) -> None:
+    beside, fused = poster(), poster()
+    for name in weights:
+        beside.load_lora_weights(MODELS / "loras" / name, adapter_name=name)
+    beside.set_adapters(list(weights), list(weights.values()))
+    plain = said(fused.unet)
+    FusedWeights(fused.unet).apply(applied(**weights))
+    wanted = said(beside.unet)
+    assert (said(fused.unet) - wanted).abs().max() <= 1e-4
+    assert (plain - wanted).abs().max() > 1e-2
+
+
+def test_after_500_changes_the_base_is_that_of_the_file_to_the_bit() -> None:
+    pipeline, fresh = poster(), poster().unet.state_dict()
+    weights, dice = FusedWeights(pipeline.unet), np.random.default_rng(3)
+    mixes = [applied(**{name: 1.0}) for name in NAMES] + [applied(candy=0.3, mint=0.7), []]
+    made = 0
+    for change in range(500):
+        made += weights.apply(mixes[int(dice.integers(len(mixes)))])
+        if change % 250 == 100:
+            weights.shrink(0)
+    weights.apply([])
+    assert made >= len(mixes)
+    own = pipeline.unet.state_dict()
+    assert own.keys() == fresh.keys()
+    assert all(torch.equal(own[name], fresh[name]) for name in fresh)
+
+
+class Toy(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+
+def toy(name: str, layer: str = "one", weight: float = 1.0) -> Applied:
+    return Applied(name, weight, {layer: LowRank(torch.ones(1, 4), torch.ones(4, 1), 0.5)})
+
+
+def test_a_combination_is_made_once_and_what_it_does_not_touch_is_the_bases() -> None:
+    net = Toy()
+    before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
+    weights = FusedWeights(net)
+    assert [weights.apply([toy("a")]), weights.apply([toy("a")]), weights.apply([toy("b", "two")])] == [
+        True,
+        False,
+        True,
+    ]
+    assert torch.equal(net.one.weight, before["one.weight"])
+    assert torch.allclose(net.two.weight, before["two.weight"] + 0.5)
+    assert not weights.apply([toy("a")])
+    assert torch.allclose(net.one.weight, before["one.weight"] + 0.5)
+    assert torch.equal(net.two.weight, before["two.weight"])
+
+
+def test_what_is_beyond_the_room_is_forgotten_the_least_recently_used_first_and_never_what_is_in_force() -> None:
+    weights = FusedWeights(Toy())
+    for name in "abc":
+        weights.apply([toy(name)])
+    weights.apply([toy("a")])
+    assert weights.bytes == 3 * 64
+    weights.shrink(2 * 64)
+    assert [key[0][0] for key in weights.combinations] == ["c", "a"]
+    weights.shrink(0)
+    assert [key[0][0] for key in weights.combinations] == ["a"]
+
+
+def test_an_adapter_of_another_base_is_refused() -> None:
+    with pytest.raises(EngineFailed, match="does not fit the base"):
+        read_adapter(
+            str(MODELS / "loras" / "candy"), DiffusionPipeline.from_pretrained(MODELS / "poster").__class__, Toy()
+        )

@@ -1,0 +1,98 @@
+"""What a worker does with images and components that a request names: opened in size, or the request is rejected."""
+
+import dataclasses
+import io
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from agents.engines import CannotRefine, GenerationTask
+from agents.worker.generate import Generator
+from agents.worker.jobs import Taken
+from planner.serving.admission.inputs import input_name
+from schemas.messages import GenerateOptions, ImageGenerated, Outcome, Status
+from schemas.topics import OUTCOMES
+from streams.store.port import MemoryImageStore
+from tests.agents.stubs import StubEngine, a_record, read
+from tests.builders import a_classified, a_job, a_request, composed_variant
+
+VARIANT = composed_variant(honours=("image", "mask"))
+
+
+class Recording(StubEngine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tasks: list[GenerationTask] = []
+        self.error: Exception | None = None
+
+    def generate(self, tasks: Any, how: Any, should_stop: Any, **more: Any) -> Any:
+        self.tasks += tasks
+        if self.error is not None:
+            raise self.error
+        return super().generate(tasks, how, should_stop, **more)
+
+
+class Studio:
+    def __init__(self) -> None:
+        self.engine, self.store = Recording(), MemoryImageStore()
+        self.generator = Generator("w-9", self.engine, VARIANT, self.store, set(), 3)
+
+    def put(self, size: tuple[int, int] = (64, 40), tenant: str = "default", data: bytes | None = None) -> str:
+        out = io.BytesIO()
+        Image.new("RGB", size, (200, 30, 30)).save(out, "PNG")
+        return self.store.put(input_name(tenant), out.getvalue() if data is None else data)
+
+    def answer(self, **options: Any) -> ImageGenerated | Outcome:
+        request = a_request(options=GenerateOptions(**options))
+        job = dataclasses.replace(a_job(a_classified(request)), level="styles", variant="styles")
+        (written,) = self.generator.answer([Taken(a_record(job, key=b"r-1"), 1)])
+        return read(written, Outcome if written.topic == OUTCOMES else ImageGenerated)
+
+
+def test_images_are_opened_in_the_size_that_is_generated_and_the_result_names_the_components() -> None:
+    studio = Studio()
+    uri = studio.put()
+    said = studio.answer(
+        controls=("outline",), control_images=(uri,), adapters=("candy",), adapter_weights=(0.5,), image=uri, mask=uri
+    )
+    assert isinstance(said, ImageGenerated)
+    assert said.components == ("base:poster", "adapter:candy@0.5", "control:outline@1")
+    (task,) = studio.engine.tasks
+    assert task.image is not None
+    assert task.mask is not None
+    assert [each.size for each in (*task.controls, task.image, task.mask)] == [(32, 32)] * 3
+    assert (task.image.mode, task.mask.mode) == ("RGB", "L")
+
+
+def test_what_is_not_there_foreign_or_no_image_is_rejected_and_nothing_is_generated() -> None:
+    studio = Studio()
+    gone = studio.put()
+    studio.store.delete(gone)
+    uris = {
+        gone: "image is not in the store",
+        studio.put(tenant="other"): "is another tenant's",
+        studio.put(data=b"<svg/>"): "is no image of a known format",
+        studio.put((8200, 1)): "at most 8192 px a side",
+    }
+    for uri, reason in uris.items():
+        said = studio.answer(image=uri)
+        assert isinstance(said, Outcome)
+        assert (said.status, said.code) == (Status.REJECTED, "invalid")
+        assert reason in said.reason
+    assert not studio.engine.batches
+
+
+@pytest.mark.parametrize("options", [{"adapters": ("neon",)}, {"model": "chalk", "adapters": ("candy",)}])
+def test_what_the_variant_does_not_honour_is_rejected_whoever_sent_it(options: dict[str, Any]) -> None:
+    said = Studio().answer(**options)
+    assert isinstance(said, Outcome)
+    assert (said.status, said.code) == (Status.REJECTED, "unhonoured")
+
+
+def test_a_model_that_cannot_begin_with_an_image_rejects_it_instead_of_leaving_it_out() -> None:
+    studio = Studio()
+    studio.engine.error = CannotRefine("no such pipeline")
+    said = studio.answer(image=studio.put())
+    assert isinstance(said, Outcome)
+    assert (said.status, said.code) == (Status.REJECTED, "unhonoured")

@@ -1,0 +1,107 @@
+"""Requests with components go to what honours them whole, and nothing else falls back to it."""
+
+import math
+
+import pytest
+
+from planner.catalog.model import Catalog
+from planner.serving.decisions import UNHONOURED, Rejection
+from planner.serving.routing.cascades import may_escalate
+from planner.serving.routing.composing import on_request_variant
+from planner.serving.routing.placement import Placement
+from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
+from schemas.messages import GenerateOptions, Route, Status
+from tests.builders import NOW_MS, a_catalog, a_classified, a_plan, a_request, a_variant, composed_variant
+
+URI = "memory:00/input.0123456789abcdef-0123456789abcdef.png"
+
+
+class Waits(dict[str, float]):
+    def wait_ms(self, variant: str) -> float:
+        return self.get(variant, math.inf)
+
+    def serving(self) -> int:
+        return len(self)
+
+
+ALL = Waits(light=0.0, heavy=0.0, styles=0.0)
+
+
+def a_composing_catalog(**changes: object) -> Catalog:
+    return a_catalog(on_request={"styles": composed_variant()}, **changes)
+
+
+def routed(
+    options: GenerateOptions, loads: Waits = ALL, catalog: Catalog | None = None, **request: object
+) -> Placement | Rejection:
+    logic = RoutingLogic(catalog or a_composing_catalog(), NO_LIMITS)
+    decision = logic.route(a_classified(a_request(options=options, **request)), a_plan(), loads, NOW_MS)
+    assert isinstance(decision, Placement | Rejection)
+    return decision
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        GenerateOptions(model="poster"),
+        GenerateOptions(model="styles"),
+        GenerateOptions(adapters=("candy",), adapter_weights=(0.5,)),
+        GenerateOptions(controls=("outline",), control_images=(URI,)),
+        GenerateOptions(image=URI),
+    ],
+)
+def test_a_request_goes_where_its_components_are_honoured(options: GenerateOptions) -> None:
+    placed = routed(options)
+    assert isinstance(placed, Placement)
+    assert (placed.variant, placed.fallback, placed.overridden) == ("styles", "", ())
+    assert on_request_variant(options, a_composing_catalog()) == "styles"
+    assert not may_escalate(a_request(options=options), a_composing_catalog())
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (GenerateOptions(adapters=("neon",)), "styles has no adapter 'neon': its adapters are candy, frost"),
+        (GenerateOptions(model="light", adapters=("candy",)), "light has no adapter 'candy': it has no adapters"),
+        (GenerateOptions(model="chalk", adapters=("candy",)), "adapter candy is for poster, not for chalk"),
+        (GenerateOptions(model="postr"), "did you mean 'poster'"),
+        (GenerateOptions(image=URI, mask=URI), "styles begins with no mask"),
+    ],
+)
+def test_what_nothing_honours_is_rejected_though_it_is_not_strict(options: GenerateOptions, reason: str) -> None:
+    turned = routed(options)
+    assert isinstance(turned, Rejection)
+    assert (turned.status, turned.code) == (Status.REJECTED, UNHONOURED)
+    assert reason in turned.reason
+
+
+def test_without_a_worker_it_waits_for_one_and_no_level_stands_in() -> None:
+    placed = routed(GenerateOptions(model="poster"), Waits(light=0.0, heavy=0.0), deadline_ms=NOW_MS + 60_000)
+    assert isinstance(placed, Placement)
+    assert placed.variant == "styles"
+
+
+def test_no_other_request_falls_back_to_it() -> None:
+    for options in (GenerateOptions(), GenerateOptions(model="heavy"), GenerateOptions(steps=3)):
+        placed = routed(options, Waits(styles=0.0))
+        assert isinstance(placed, Placement)
+        assert placed.variant in ("light", "heavy")
+
+
+def test_levels_that_honour_it_are_drawn_by_the_plan_without_the_others() -> None:
+    parts = composed_variant().components
+    able = {
+        name: a_variant(name=name, adapters=("candy",), components=parts, latency_ms={1: ms})
+        for name, ms in (("heavy", 200.0), ("huge", 400.0))
+    }
+    catalog = a_catalog(variants={"light": a_variant(), **able})
+    logic = RoutingLogic(catalog, NO_LIMITS)
+    plan = a_plan(routes=(Route(levels={"light": 0.5, "heavy": 0.3, "huge": 0.2}),))
+    loads, drawn = Waits(light=0.0, heavy=0.0, huge=0.0), {"light": 0, "heavy": 0, "huge": 0}
+    for nth in range(400):
+        request = a_request(request_id=f"r-{nth}", options=GenerateOptions(adapters=("candy",)))
+        placed = logic.route(a_classified(request), plan, loads, NOW_MS)
+        assert isinstance(placed, Placement)
+        drawn[placed.variant] += 1
+    assert drawn["light"] == 0
+    assert drawn["heavy"] / 400 == pytest.approx(0.6, abs=0.08)
