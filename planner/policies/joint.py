@@ -44,6 +44,8 @@ PARAMETERS = {
     "backlog_s": Parameter(48, 0.1, 1e6),  # the longest wait that routers let requests in to
     "remember_s": Parameter(600, 0, 1e6),  # what demand has jumped to, to stand ready for it; 0: it is not
     "late": Parameter(LATE, 0, 1e6),  # what a request costs that is not in time, in units of quality
+    "busy": Parameter(1e-3, 0, 1e6),  # all workers' time while they generate, in units of quality
+    "debt": Parameter(2.0, 0, 1e6),  # all workers' time that is owed to queues in the end, in units of quality
     "reuse": Parameter(1, 0, 1, is_whole=True),  # from stored latents: 0 never, 1 where the profile shows gain
     "learns": Parameter(1, 0, 1, is_whole=True),  # deferral as served; 0: as profiled
     "profiles": Parameter(1, 0, 1, is_whole=True),  # run times as served; 0: as profiled
@@ -111,6 +113,8 @@ def model_of(
     prices = Prices(
         problem.unit,
         late=settings["late"],
+        busy=settings["busy"],
+        debt=settings["debt"],
         away=settings["away"],
         hold_s=settings["hold_s"],
         variability=settings["variability"],

@@ -214,6 +214,14 @@ def test_deferral_as_served_decides_how_much_is_generated_again() -> None:
     assert learnt.cascades[0].threshold < unheard.cascades[0].threshold
 
 
+def test_prices_are_parameters() -> None:
+    catalog, sight = CATALOGS["diffserve-sdturbo"], seen(30.0)
+    prices = {"late": 7.0, "busy": 0.5, "debt": 3.0, "away": 0.25, "hold_s": 60.0, "variability": 0.7}
+    settings = validate_parameters(prices, joint.PARAMETERS)
+    model = joint.model_of(sight, catalog, settings, outlook_of(sight), problem_of(sight, catalog, settings))
+    assert {name: getattr(model.prices, name) for name in prices} == prices
+
+
 def test_in_a_pause_workers_stand_as_for_a_request_now_and_then() -> None:
     pause, seldom = planned("diffserve-sdturbo", 0.0), planned("diffserve-sdturbo", 0.01)
     assert pause.allocation == seldom.allocation
