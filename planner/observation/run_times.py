@@ -49,9 +49,14 @@ class RunTimes:
         return tuple(SeenRunTime(name, median(own), len(own)) for name, own in known if len(own) >= MIN_JOBS)
 
 
+def factors_of(seen: Sequence[SeenRunTime]) -> dict[str, float]:
+    """Variant -> run time as a multiple of its profile's, of those whose profile is wrong."""
+    return {each.variant: each.factor for each in seen if abs(each.factor - 1) > TOLERANCE}
+
+
 def as_served(catalog: Catalog, seen: Sequence[SeenRunTime]) -> Catalog:
     """Return the catalog with the run times that were seen; the same one where they are as profiled."""
-    wrong = {each.variant: each.factor for each in seen if abs(each.factor - 1) > TOLERANCE}
+    wrong = factors_of(seen)
     if not wrong:
         return catalog
     variants = {

@@ -16,9 +16,10 @@ from planner.catalog.entries import variant_of
 from planner.catalog.model import Catalog
 from planner.control.allocation import describe_counts
 from planner.control.format import counted
-from planner.control.proposal import Parameter, PlanProposal, Policy, validate_parameters
+from planner.control.proposal import OURS, Parameter, PlanProposal, Policy, on_terms, validate_parameters
 from planner.control.replan import HOLD_S, LATE
 from planner.observation.observation import Observation
+from planner.observation.run_times import as_served, factors_of
 from planner.policies import argus, clipper_heavy, clipper_light, diffserve, hadis, pac, proteus
 from planner.solvers.joint.demand import outlook_of
 from planner.solvers.joint.improve import Valued, improved
@@ -28,7 +29,7 @@ from planner.solvers.joint.program.reading import draft_of
 from planner.solvers.joint.program.reuse import ReuseChoice, reuse_of
 from planner.solvers.joint.rises import jumps_of, memory_of, remembered, rise_in
 from planner.solvers.joint.solve import solve
-from planner.solvers.joint.value import Model, Outlook, Prices
+from planner.solvers.joint.value import AS_PROFILED, Model, Outlook, Prices
 from schemas.errors import PochadeError
 from schemas.messages import Expected
 
@@ -43,7 +44,11 @@ PARAMETERS = {
     "backlog_s": Parameter(48, 0.1, 1e6),  # the longest wait that routers let requests in to
     "remember_s": Parameter(600, 0, 1e6),  # what demand has jumped to, to stand ready for it; 0: it is not
     "late": Parameter(LATE, 0, 1e6),  # what a request costs that is not in time, in units of quality
+    "busy": Parameter(1e-3, 0, 1e6),  # all workers' time while they generate, in units of quality
+    "debt": Parameter(2.0, 0, 1e6),  # all workers' time that is owed to queues in the end, in units of quality
     "reuse": Parameter(1, 0, 1, is_whole=True),  # from stored latents: 0 never, 1 where the profile shows gain
+    "learns": Parameter(1, 0, 1, is_whole=True),  # deferral as served; 0: as profiled
+    "profiles": Parameter(1, 0, 1, is_whole=True),  # run times as served; 0: as profiled
     "rules": Parameter(1, 0, 1, is_whole=True),  # whether the papers' plans are candidates
     "improve": Parameter(3, 0, 100, is_whole=True),  # candidates that are improved
     "time_limit_s": Parameter(1, 0.01, 600),  # of the program of a small problem
@@ -64,11 +69,17 @@ FEW: Final = 0.01  # of the requests late: with more a plan is not feasible
 KEPT, OWN = "the plan in force", "the program"
 
 
+@on_terms(OURS._replace(learns=True))
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> PlanProposal:
     """Return the best plan found. Parameters: PARAMETERS."""
     settings = validate_parameters(parameters, PARAMETERS)
+    factors = factors_of(observation.run_times) if settings["profiles"] else {}
+    catalog = as_served(catalog, observation.run_times) if factors else catalog
+    observation = replace(
+        observation, run_times=(), deferral=observation.deferral if settings["learns"] else ()
+    )  # the catalog has the run times now
     reuse = reuse_of(observation, catalog, memory) if settings["reuse"] else ReuseChoice()
     outlook = outlook_of(observation, settings["overprovision"])
     problem = problem_of(observation, catalog, settings, reuse.levels)
@@ -82,7 +93,7 @@ def plan(
     own = replace(draft_of(problem, found, bounds_of(catalog), observation, catalog), reuse=reuse.plan)
     if not observation.workers or not problem.options:
         return replace(own, memory=notes, reason=own.reason + _describe_reuse(reuse, own))
-    model = model_of(observation, catalog, settings, outlook, problem)
+    model = model_of(observation, catalog, settings, outlook, problem, factors)
     name, best, steps = _best(model, own, settings)
     cascades = tuple(cascade for cascade in best.plan.cascades if cascade.threshold > 0)
     chosen = replace(best.plan, cascades=cascades, memory=notes, weighs_moves=True)
@@ -96,17 +107,21 @@ def plan(
 
 
 def model_of(
-    seen: Observation, catalog: Catalog, settings: Mapping[str, float], outlook: Outlook, problem: Problem
-) -> Model:
-    """The model that all candidates are valued by. `settings`: PARAMETERS by name."""
+    seen: Observation, catalog: Catalog, settings: Mapping[str, float], outlook: Outlook, problem: Problem,
+    factors: Mapping[str, float] = AS_PROFILED,
+) -> Model:  # fmt: skip
+    """The model that all candidates are valued by. `settings`: PARAMETERS by name; `factors`: as `Model` has them."""
     prices = Prices(
         problem.unit,
         late=settings["late"],
+        busy=settings["busy"],
+        debt=settings["debt"],
         away=settings["away"],
         hold_s=settings["hold_s"],
         variability=settings["variability"],
     )
-    return Model(catalog, seen, outlook, prices, problem.slo_s, settings["hop_ms"] / 1000, settings["backlog_s"])
+    hop_s, backlog_s = settings["hop_ms"] / 1000, settings["backlog_s"]
+    return Model(catalog, seen, outlook, prices, problem.slo_s, hop_s, backlog_s, factors)
 
 
 def _best(model: Model, own: PlanProposal, settings: Mapping[str, float]) -> tuple[str, Valued, int]:

@@ -11,6 +11,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ from schemas.messages import Cascade
 
 NODES: Final = ((-2.857, 0.0113), (-1.356, 0.2221), (0.0, 0.5332), (1.356, 0.2221), (2.857, 0.0113))  # Gauss-Hermite
 OTHERS: Final = frozenset({"random", "round-robin"})  # dispatch that does not look at queues
+AS_PROFILED: Final[Mapping[str, float]] = MappingProxyType({})
 
 
 class Outlook(NamedTuple):
@@ -64,14 +66,21 @@ class Worth(NamedTuple):
 class Flow:
     """What goes to a variant, in images a request."""
 
-    __slots__ = ("again", "before_s", "first", "judging_s", "sources", "work_again", "work_first")
+    __slots__ = (
+        "again", "at_once", "before_s", "elsewhere", "first", "judging_s", "sources", "work_again", "work_first",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.first = self.again = 0.0  # without a draft, and drafts generated again
         self.work_first = self.work_again = 0.0  # the same in images from noise that take as long
         self.judging_s = 0.0
+        self.elsewhere = 0.0  # share of those without a draft who come before anybody serves it, and go elsewhere
+        self.at_once = 0.0  # images from elsewhere that come now and not evenly while the plan holds
         self.before_s = 0.0  # until a draft comes, where it did not wait
         self.sources: list[str] = []  # variants of the drafts
+
+
+NO_FLOW: Final = Flow()
 
 
 class Stage(NamedTuple):
@@ -91,6 +100,14 @@ class Crew(NamedTuple):
     now: int  # workers that are there and stay
     then: int
     comes_s: float  # until those who are sent there serve
+    before: int = 0  # workers that are there, whether they stay or not
+
+    def end_s(self, work_s: float) -> float:
+        """When so many worker-seconds that wait now are done; the last worker of a variant stays until then."""
+        now = max(self.now, int(self.then == 0))
+        if work_s <= now * self.comes_s or not self.then:
+            return work_s / max(1, now)
+        return self.comes_s + (work_s - now * self.comes_s) / self.then
 
 
 NO_CREW = Crew(0, 0, 0.0)
@@ -111,9 +128,14 @@ class Model:
 
     def __init__(
         self, catalog: Catalog, seen: Observation, outlook: Outlook, prices: Prices, slo_s: float, hop_s: float = 0.0,
-        backlog_s: float = math.inf,
+        backlog_s: float = math.inf, factors: Mapping[str, float] = AS_PROFILED,
     ) -> None:  # fmt: skip
-        """`backlog_s`: the longest wait that the router lets requests in to."""
+        """`backlog_s`: the longest wait that the router lets requests in to.
+
+        `factors`: variant -> how long its calls take as a multiple of what routers and workers reckon with, where it
+        is not 1; `catalog` has the times that they take.
+        """
+        self._factors = factors
         self.catalog, self.seen, self.outlook, self.prices = catalog, seen, outlook, prices
         self._slo_s, self._hop_s, self._backlog_s = slo_s, hop_s, backlog_s
         self._bounds, self._bands = bounds_of(catalog), band_shares(catalog, seen)
@@ -136,6 +158,8 @@ class Model:
         deferred = {level: self._deferred(cascade) for level, cascade in cascades.items()}
         flows, crews = self._flows(plan, masses, cascades, deferred), self._crews(plan)
         lost, moved = dict[str, float](), dict[str, tuple[float, str]]()
+        there = [name for name in self._slow_first if crews.get(name, NO_CREW).now]
+        self._detour(flows, crews, moved, there)
         late = busy = debt = utilization = 0.0
         served = [name for name in self._slow_first if crews.get(name, NO_CREW).then]
         for name in self._slow_first:
@@ -146,20 +170,20 @@ class Model:
             stage = self._stage(name, flow, crews.get(name, NO_CREW), plan, waits_s)
             lost[name], busy, debt = stage.lost_again, busy + stage.busy, debt + stage.debt
             utilization = max(utilization, stage.load)
-            kept = flow.first * (1 - stage.lost_first) + flow.again * (1 - stage.lost_again)
+            kept = flow.first * (1 - flow.elsewhere - stage.lost_first) + flow.again * (1 - stage.lost_again)
             late += stage.late * kept
             if stage.lost_first * flow.first <= 0:
                 continue
-            other = self._otherwise(name, served)
+            other = self._otherwise(name, there if flow.at_once else served)
             if not other:
                 late += stage.lost_first * flow.first
                 continue
-            moved[name] = stage.lost_first, other
+            moved.setdefault(name, (stage.lost_first, other))
             then = flows.setdefault(other, Flow())
             then.first += stage.lost_first * flow.first
             then.work_first += stage.lost_first * flow.first
-        stranded, owed = self._stranded(flows, crews, plan)
-        staff, late = max(1, len(self.seen.workers)), min(1.0, late + stranded)
+        behind, owed = self._left_behind(flows, crews, plan)
+        staff, late = max(1, len(self.seen.workers)), min(1.0, late + behind)
         busy, debt = busy / staff, (debt + owed) / staff
         away = sum(crew.comes_s * (crew.then - crew.now) for crew in crews.values()) / staff / self.prices.hold_s
         quality = self._quality(Courses(masses, cascades, deferred, lost, moved)) + self._by_class(plan)
@@ -169,20 +193,53 @@ class Model:
         )
         return Worth(late, quality, busy, utilization, self._best_share(flows, lost, moved, cascades), value)
 
-    def _stranded(
+    def _detour(
+        self,
+        flows: dict[str, Flow],
+        crews: Mapping[str, Crew],
+        moved: dict[str, tuple[float, str]],
+        there: Sequence[str],
+    ) -> None:
+        """Send who comes before anybody serves its level where the router does: a cheaper level, else a dearer one."""
+        for name in [name for name, flow in flows.items() if flow.first > 0]:
+            crew, at = crews.get(name, NO_CREW), self._slow_first.index(name)
+            dearer = [other for other in there if self._slow_first.index(other) < at]
+            other = self._otherwise(name, there) or (dearer[-1] if dearer else "")
+            if crew.now or not crew.then or not other:
+                continue
+            share = min(1.0, crew.comes_s / self.prices.hold_s)
+            flow, then = flows[name], flows.setdefault(other, Flow())
+            moved[name], flow.elsewhere = (share, other), share
+            then.first, then.work_first = then.first + share * flow.first, then.work_first + share * flow.first
+            then.at_once += share * (1 - share) * flow.first
+
+    def _left_behind(
         self, flows: Mapping[str, Flow], crews: Mapping[str, Crew], plan: PlanProposal
     ) -> tuple[float, float]:
-        """Of jobs that wait where a plan sends no others: who will be late, as a share of requests; workers they need.
+        """Of jobs that wait: who will be late by the plan, as a share of requests; workers needed where none is sent.
 
-        The last worker of a variant stays until its queue is empty.
+        They were let in by the workers of then. Who is at the end of a queue has waited for nothing yet, who is at its
+        head for as long as it took the workers before; in between it is as far along. A worker that leaves or comes
+        changes the partitions of others, who take up what is theirs now when their call ends: so two workers' jobs a
+        move wait a call longer, or behind another worker's queue.
         """
         late = owed = 0.0
         for name, jobs in self._waiting.items():
-            if jobs > 0 and name not in flows:
-                queue, crew = self._queue(name, Flow(), plan, 0.0), crews.get(name, NO_CREW)
-                start_s = jobs * queue.image_s / max(1, crew.then)
-                late += jobs * max(0.0, 1 - max(0.0, queue.first.turned_s) / start_s)
-                owed += jobs * queue.image_s / AFTER_S[-1]
+            if jobs <= 0:
+                continue
+            crew, flow = crews.get(name, NO_CREW), flows.get(name, NO_FLOW)
+            queue = self._queue(name, flow, plan, 0.0)
+            limit_s, work_s = max(0.0, queue.first.turned_s), jobs * queue.image_s
+            share = flow.first / (flow.first + flow.again) if flow.again > 0 else 1.0  # the others have drafts
+            waited_s, end_s = min(work_s / max(1, crew.before), limit_s), crew.end_s(work_s)
+            late += share * jobs * _beyond(limit_s, waited_s, end_s)
+            moves = max(0, crew.before - crew.now) + max(0, crew.then - crew.now)
+            if crew.now and moves:
+                longer_s = waited_s + max(waited_s, queue.image_s * queue.first.batch)
+                more = _beyond(limit_s, waited_s, longer_s) - _beyond(limit_s, waited_s, end_s)
+                late += share * jobs * min(1.0, 2 * moves / max(1, crew.before)) * max(0.0, more)
+            if name not in flows:
+                owed += work_s / AFTER_S[-1]
         return late / max(1.0, self.outlook.mean_rps * self.prices.hold_s), owed
 
     def _best_share(
@@ -293,14 +350,15 @@ class Model:
     @by_parts("allocation", "batch")
     def _crews(self, plan: PlanProposal) -> dict[str, Crew]:
         """variant -> who serves it now, and under the plan."""
-        now, then, comes_s = dict[str, int](), dict[str, int](), dict[str, float]()
+        now, then, comes_s, before = dict[str, int](), dict[str, int](), dict[str, float](), dict[str, int]()
         for worker in self.seen.workers:
+            loads = worker.state in ("loading", "starting") and bool(worker.home)
+            before[worker.home] = before.get(worker.home, 0) + (not loads)
             name = plan.allocation.get(worker.worker_id, worker.home)
             if name not in self.catalog.variants:
                 continue
             then[name] = then.get(name, 0) + 1
             if worker.home == name or not worker.home:
-                loads = worker.state in ("loading", "starting") and bool(worker.home)
                 now[name] = now.get(name, 0) + (not loads)
                 away_s = self.catalog.variants[name].load_ms / 2000 if loads else 0.0
             else:
@@ -308,7 +366,10 @@ class Model:
                 drain_s = run_ms(left, plan.batch.get(worker.home, 1)) / 2000 if left else 0.0
                 away_s = self.catalog.variants[name].load_ms / 1000 + drain_s
             comes_s[name] = max(comes_s.get(name, 0.0), away_s)
-        return {name: Crew(now.get(name, 0), count, comes_s[name]) for name, count in then.items()}
+        crews = {
+            name: Crew(now.get(name, 0), count, comes_s[name], before.get(name, 0)) for name, count in then.items()
+        }
+        return crews | {name: Crew(0, 0, 0.0, count) for name, count in before.items() if name not in then}
 
     @by_numbers(Flow, "sources")
     def _stage(self, name: str, flow: Flow, crew: Crew, plan: PlanProposal, waits_s: float) -> Stage:
@@ -320,11 +381,14 @@ class Model:
         comes_s = min(crew.comes_s, hold_s) if crew.now < crew.then else 0.0
         total, busy, debt = np.zeros(3), 0.0, 0.0
         for rps, weight, times_s in self._demands:
-            start_s, ended = waiting_s / max(1, crew.now), np.zeros(3)
+            at_once_s = rps * flow.at_once * hold_s * queue.image_s
+            start_s, ended = (waiting_s + at_once_s) / max(1, crew.now), np.zeros(3)
             if comes_s > 0 and crew.now:
                 ended += comes_s / hold_s * np.array(queue.lost(rps, crew.now, start_s, comes_s))
                 grown_s = start_s + (rps * queue.work / crew.now - 1) * comes_s
                 start_s = min(max(0.0, grown_s) * crew.now / crew.then, queue.first.turned_s)
+            elif comes_s > 0 and flow.elsewhere:
+                ended[1], start_s = comes_s / hold_s, waiting_s / crew.then
             elif comes_s > 0:
                 before_s, start_s = waiting_s / crew.then, (waiting_s + rps * queue.work * comes_s) / crew.then
                 limits_s = queue.first.turned_s, queue.again.turned_s, math.inf
@@ -343,18 +407,20 @@ class Model:
     def _queue(self, name: str, flow: Flow, plan: PlanProposal, waits_s: float) -> Queue:
         variant, most, left_s = self.catalog.variants[name], plan.batch.get(name, 1), self._slo_s - self._hop_s
 
-        def call_s(images: int) -> float:
-            return run_ms(variant, images) / 1000
+        factor = self._factors.get(name, 1.0)
 
-        first = limits_of(min(left_s - flow.judging_s, self._backlog_s + call_s(1)), call_s, most)
-        again = limits_of(left_s - flow.before_s - waits_s, call_s, most)
+        def reckoned_s(images: int) -> float:
+            return run_ms(variant, images) / 1000 / factor
+
+        first = limits_of(min(left_s - flow.judging_s, self._backlog_s + reckoned_s(1)), reckoned_s, most, factor)
+        again = limits_of(left_s - flow.before_s - waits_s, reckoned_s, most, factor)
         batch = again.batch if flow.again > 0 else first.batch
-        image_s = call_s(batch) / batch
+        image_s = factor * reckoned_s(batch) / batch
         return Queue(
             work=image_s * (flow.work_first + flow.work_again),
             first_work=image_s * flow.work_first,
             image_s=image_s,
-            one_s=call_s(1),
+            one_s=factor * reckoned_s(1),
             first=first,
             again=again,
             variability=self.prices.variability,
@@ -429,6 +495,11 @@ class Model:
             found = mixture_quality(self.catalog, shares, parts) if total > 0 else None
             self._qualities[key] = self._worst if found is None else found
         return self._qualities[key]
+
+
+def _beyond(limit_s: float, waited_s: float, end_s: float) -> float:
+    """Share of a queue that is late if it ends after `end_s` and took `waited_s` before, no longer than the limit."""
+    return 1 - (limit_s - waited_s) / (end_s - waited_s) if end_s > limit_s else 0.0
 
 
 def _above(limit: float, begin: float, end: float) -> float:

@@ -6,12 +6,14 @@ import highspy
 import numpy as np
 import pytest
 
-from planner.catalog.entries import run_ms
+from planner.catalog.entries import DeferralPoint, run_ms
 from planner.catalog.measured import Measured, Shares
 from planner.control.plans import publish
 from planner.control.proposal import PlanProposal, validate_parameters
 from planner.control.validity import check
+from planner.observation.deferral import ObservedDeferral
 from planner.observation.observation import Observation, Queue
+from planner.observation.run_times import SeenRunTime
 from planner.observation.workers import WorkerView
 from planner.policies import POLICIES, joint
 from planner.solvers.joint.demand import outlook_of
@@ -192,6 +194,32 @@ def test_it_remembers_the_burst_when_it_is_out_of_sight() -> None:
     assert count(forgot, "sd-turbo") == count(never, "sd-turbo") < count(ready, "sd-turbo")
     assert ready.memory == burst.memory
     assert forgot.memory == {}
+
+
+def test_run_times_that_are_longer_than_profiled_leave_less_to_the_heavy_level() -> None:
+    slow = (SeenRunTime("sd15", 1.4, 200),)
+    profiled = planned("diffserve-sdturbo", 30.0)
+    served = planned("diffserve-sdturbo", 30.0, run_times=slow)
+    unheard = planned("diffserve-sdturbo", 30.0, {"profiles": 0.0}, run_times=slow)
+    assert promised(served).heavy_share < promised(profiled).heavy_share - 0.05
+    assert unheard == profiled
+
+
+def test_deferral_as_served_decides_how_much_is_generated_again() -> None:
+    curve = (DeferralPoint(0.0, 0.0), DeferralPoint(0.02, 0.9), DeferralPoint(1.0, 1.0))
+    pair = CATALOGS["diffserve-sdturbo"].pair()
+    seen_low = (ObservedDeferral(pair.light, pair.discriminator, (0.0, 1.0), (curve,), 4000),)
+    learnt = planned("diffserve-sdturbo", 40.0, deferral=seen_low)
+    unheard = planned("diffserve-sdturbo", 40.0, {"learns": 0.0}, deferral=seen_low)
+    assert learnt.cascades[0].threshold < unheard.cascades[0].threshold
+
+
+def test_prices_are_parameters() -> None:
+    catalog, sight = CATALOGS["diffserve-sdturbo"], seen(30.0)
+    prices = {"late": 7.0, "busy": 0.5, "debt": 3.0, "away": 0.25, "hold_s": 60.0, "variability": 0.7}
+    settings = validate_parameters(prices, joint.PARAMETERS)
+    model = joint.model_of(sight, catalog, settings, outlook_of(sight), problem_of(sight, catalog, settings))
+    assert {name: getattr(model.prices, name) for name in prices} == prices
 
 
 def test_in_a_pause_workers_stand_as_for_a_request_now_and_then() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation, Queue
+from planner.observation.run_times import SeenRunTime, as_served
 from planner.observation.workers import WorkerView
 from planner.policies import POLICIES
 from planner.solvers.joint import losses, value
@@ -17,6 +18,7 @@ from replay.simulation.results.figures import Figures, figures_of
 from replay.simulation.run import Simulation
 from replay.simulation.setup import Setup
 from replay.traces.rates import POISSON, within
+from schemas.messages import Route
 from streams.catalogs import measured
 
 SECONDS = 180
@@ -94,6 +96,48 @@ def test_a_change_costs_what_the_workers_on_their_way_would_have_done() -> None:
     stays, comes = (Model(catalog, seen(5.0, 5.0, home), Outlook(5.0), Prices(5.0), 5.0).worth(plan) for home in homes)
     assert comes.late > stays.late
     assert comes.quality == pytest.approx(stays.quality)
+
+
+def test_workers_that_leave_a_queue_make_those_late_who_were_let_in() -> None:
+    """40 jobs of 13 s before 12 workers are in time under an SLO of 60 s; before the 6 that stay they are not."""
+    catalog = measured("hadis-l40s")
+    homes = {f"w{i:02}": "sd35-medium" if i < 12 else "sd35-turbo" for i in range(16)}
+    sight = dataclasses.replace(seen(0.4, 60.0, homes), queues=(Queue("sd35-medium", 40.0, 0.4),))
+    plan = _routed({"sd35-medium": 1.0}, homes)
+    leaves = dataclasses.replace(plan, allocation=homes | {f"w{i:02}": "sd35-turbo" for i in range(6)})
+    unused = _routed({"sd35-turbo": 1.0}, leaves.allocation)
+    late = [Model(catalog, sight, Outlook(0.4), Prices(5.0), 60.0).worth(p).late for p in (plan, leaves, unused)]
+    assert late[0] < 0.01
+    assert late[1] > 0.1
+    assert late[2] > 0.1, "nor are they where the plan sends no others"
+
+
+def test_until_a_level_is_loaded_its_requests_are_generated_where_somebody_is() -> None:
+    """The router sends them to a dearer level, if nobody serves a cheaper one: that may be too much for it."""
+    catalog = measured("hadis-l40s")
+    homes = {f"w{i:02}": "sd35-medium" for i in range(16)}
+    plan = _routed({"sd35-turbo": 1.0}, homes | {f"w{i:02}": "sd35-turbo" for i in range(8)})
+    calm, rush = (Model(catalog, seen(rps, 60.0, homes), Outlook(rps), Prices(5.0), 60.0) for rps in (0.5, 6.0))
+    there = Model(catalog, seen(0.5, 60.0, plan.allocation), Outlook(0.5), Prices(5.0), 60.0).worth(plan)
+    assert calm.worth(plan).late < 0.01
+    assert calm.worth(plan).quality > there.quality + 0.2
+    assert rush.worth(plan).late > 0.1
+
+
+def test_calls_that_take_longer_than_reckoned_make_those_late_who_were_let_in_last() -> None:
+    sight, catalog = seen(7.5, 5.0, {f"w{i:02}": "sd15" for i in range(16)}), measured("diffserve-sdturbo")
+    plan = _routed({"sd15": 1.0}, {worker.worker_id: worker.home for worker in sight.workers})
+    slow = as_served(catalog, (SeenRunTime("sd15", 1.2, 100),))
+    known, unknown = (
+        Model(slow, sight, Outlook(8.0), Prices(5.0), 5.0, factors=factors).worth(plan)
+        for factors in ({}, {"sd15": 1.2})
+    )
+    assert unknown.late > known.late + 0.05
+
+
+def _routed(levels: dict[str, float], allocation: dict[str, str]) -> PlanProposal:
+    route = Route(hardness_from=0.0, hardness_to=1.0, levels=levels)
+    return PlanProposal(routes=(route,), allocation=dict(allocation), batch={}, reason="")
 
 
 def test_uncertain_demand_is_worth_less_near_what_workers_carry() -> None:
