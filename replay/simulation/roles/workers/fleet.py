@@ -113,7 +113,7 @@ class Fleet:
             self._load_beside(worker, wanted)
             moves = False
         if worker.logic is not None:
-            worker.logic.follow(self._board.plan.version, self._board.plan.created_ms, is_leaving=moves)
+            worker.logic.follow(self._plan_state.plan.version, self._plan_state.plan.created_ms, is_leaving=moves)
         if moves and self._may_leave_now(worker, is_empty=not (worker.member and worker.member.waiting)):
             self._leave(worker)
             self._load(worker, wanted)
