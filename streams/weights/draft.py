@@ -118,13 +118,14 @@ class Draft:
             os.close(plain)
 
     def finish(self, target: pathlib.Path) -> None:
-        """Give the file, whose bytes were compared, its name, once it is on the disk. Raises VolumeFull, OSError."""
+        """Give the file, whose bytes were compared, its name, once they are on the disk.
+
+        The name itself is on the disk once its folder is synced. Raises VolumeFull, OSError."""
         with full_disk(self.path, self._file.bytes):
             os.ftruncate(self._handle, self._file.bytes)  # direct I/O wrote whole pages
             os.fsync(self._handle)
             target.parent.mkdir(parents=True, exist_ok=True)
             os.rename(self.path, target)
-            sync_folder(target.parent)
         self._journal_path.unlink(missing_ok=True)
 
     def forget(self) -> None:

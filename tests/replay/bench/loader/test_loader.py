@@ -13,7 +13,9 @@ MIB = 1 << 20
 
 def test_a_small_run_measures_all_three_and_leaves_nothing(tmp_path: pathlib.Path) -> None:
     measured = run(tmp_path, megabytes=3, ranges=2, repeats=2, connection_mb_s=20, note=lambda _: None)
-    assert measured["targets"].keys() == {"throttled_ratio", "unthrottled_ratio", "local_ratio"}
+    assert measured["targets"].keys() == {
+        "throttled_ratio", "unthrottled_ratio", "unthrottled_synced_ratio", "local_ratio",
+    }  # fmt: skip
     for name in ("throttled", "unthrottled", "local"):
         low, high = measured[name]["ratio"]["interval"]
         assert low <= high
