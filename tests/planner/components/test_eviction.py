@@ -41,6 +41,17 @@ def test_the_probability_of_reuse_is_that_of_a_steady_rate() -> None:
     assert estimate.probability("base:b", 20_000) == 0.0
 
 
+def test_a_run_of_uses_counts_before_it_has_become_a_habit_and_a_habit_after_its_last_run() -> None:
+    estimate = ReuseEstimate(half_life_ms=1000.0, horizon_ms=20.0)
+    for at in range(0, 2000, 10):
+        estimate.on_use("base:habit", at)
+    for at in range(2300, 2360, 5):
+        estimate.on_use("base:run", at)
+    during, after = 2360, 2800
+    assert estimate.probability("base:run", during) > estimate.probability("base:habit", during)
+    assert estimate.probability("base:run", after) < estimate.probability("base:habit", after)
+
+
 def test_a_use_of_a_fused_component_is_one_of_its_base() -> None:
     estimate = ReuseEstimate(1000.0, 100.0)
     estimate.on_use("fused:a+x@1", 5)

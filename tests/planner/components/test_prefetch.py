@@ -175,7 +175,7 @@ def _follow_up_hits(is_cohesive: bool) -> float:
 
 def test_a_users_follow_up_within_the_window_finds_its_components_where_it_did_not_without_cohesion() -> None:
     assert _follow_up_hits(is_cohesive=False) < 0.5
-    assert _follow_up_hits(is_cohesive=True) > 0.9
+    assert _follow_up_hits(is_cohesive=True) > 0.8
 
 
 def test_nothing_is_extended_beyond_the_window_or_before_there_is_evidence() -> None:
@@ -197,3 +197,13 @@ def test_users_who_do_not_come_back_extend_nothing() -> None:
     for n in range(200):
         cohesion.on_request(f"u{n}", ["adapter:x"], 10 * n)
     assert cohesion.probability("adapter:x", 2000) == 0.0
+
+
+def test_a_habit_of_a_hundred_days_is_forgotten_within_thirty_days_without_it() -> None:
+    bandit = PrefetchBandit(DAY_MS, SLOTS, exploration=0.0)
+    for day in range(100):
+        bandit.end_slot(day * DAY_MS, ["base:0"], ["base:0"])
+    assert bandit.index("base:0", 0) > 0.9
+    for day in range(100, 130):
+        bandit.end_slot(day * DAY_MS, ["base:0"], [])
+    assert bandit.index("base:0", 0) < 0.3
