@@ -59,6 +59,7 @@ RULES: Final[dict[str, Policy]] = {
     "argus": argus.plan,
 }
 NEEDS_CASCADE: Final = frozenset({"diffserve", "hadis"})
+BLIND: Final = frozenset({"proteus", "pac"})  # send each worker as much as any other, whatever it can carry
 FEW: Final = 0.01  # of the requests late: with more a plan is not feasible
 KEPT, OWN = "the plan in force", "the program"
 
@@ -141,6 +142,9 @@ def _candidates(model: Model, own: PlanProposal, uses_rules: bool) -> Iterator[t
             continue
         if plan.strategy == "models" and _is_served(plan):
             yield name, replace(plan, reuse=own.reuse)
+            if name in BLIND:
+                carried = proteus.by_capacity(plan, catalog, model.outlook.mean_rps)
+                yield f"{name} by capacity", replace(carried, reuse=own.reuse)
 
 
 def _decided(plan: PlanProposal) -> str:

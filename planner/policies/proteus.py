@@ -6,7 +6,9 @@ every worker with equal probability (SOURCES.md 1, 3.9). We differ: an optimum, 
 not fit is said at once instead of lowering beta step by step. `even=0`: shares follow capacity, as its program has it.
 """
 
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from planner.catalog.entries import Variant, run_ms
@@ -14,7 +16,15 @@ from planner.catalog.model import Catalog
 from planner.control.allocation import assign
 from planner.control.proposal import BATCH, BY_PERIOD, Parameter, PlanProposal, on_terms, validate_parameters
 from planner.observation.observation import Observation
-from planner.solvers.levels.level_mix import describe_mix, evenly, expected_of, maximize_quality, offers_of, routes_of
+from planner.solvers.levels.level_mix import (
+    describe_mix,
+    evenly,
+    expected_of,
+    fill,
+    maximize_quality,
+    offers_of,
+    routes_of,
+)
 
 PARAMETERS = {
     "overprovision": Parameter(1.05, 0.01, 100),  # beta. Source: Proteus, SOURCES.md 1
@@ -48,6 +58,15 @@ def plan(
         expected=expected_of(served, offers, catalog, observation.planning_rps),
         reason=f"{describe_mix(mix, offers, demand_rps)}, {how}",
     )
+
+
+def by_capacity(plan: PlanProposal, catalog: Catalog, demand_rps: float) -> PlanProposal:
+    """Return a blind plan with the best shares of levels that its workers can carry; another strategy's as it is."""
+    if plan.strategy != "models":
+        return plan
+    offers = offers_of(catalog, plan.batch)
+    mix = fill(Counter(plan.allocation.values()), offers, demand_rps)
+    return replace(plan, routes=routes_of(mix, offers, catalog, "models", None)[0])
 
 
 def _largest_batch(variant: Variant, slo_ms: float) -> int:

@@ -6,6 +6,7 @@ import pytest
 
 from planner.control.plans import publish
 from planner.control.validity import check
+from planner.policies.proteus import by_capacity as carried
 from planner.policies.proteus import plan
 from tests.builders import a_catalog, a_variant, an_observation, lookups
 from tests.planner.solvers.levels.builders import a_ladder, a_reuse_ladder
@@ -43,6 +44,7 @@ def test_every_worker_gets_an_even_share_or_what_it_can_carry() -> None:
     assert draft.allocation == by_capacity.allocation
     counts = Counter(draft.allocation.values())
     assert draft.routes[0].levels == pytest.approx({level: count / 4 for level, count in counts.items()})
+    assert carried(draft, a_ladder(), 30).routes == by_capacity.routes, "without another integer program"
     assert by_capacity.routes[0].levels == pytest.approx({"heavy": 1 / 3, "middle": 2 / 3})
     assert draft.routes != by_capacity.routes
     assert draft.expected
