@@ -160,6 +160,9 @@ def _candidates(model: Model, own: PlanProposal, uses_rules: bool) -> Iterator[t
             plan = max(both, key=lambda one: model.worth(one).value)
         if plan.strategy == "models" and _is_served(plan):
             yield name, replace(plan, reuse=own.reuse)
+            if name in BLIND:
+                carried = proteus.by_capacity(plan, catalog, model.outlook.mean_rps)
+                yield f"{name} by capacity", replace(carried, reuse=own.reuse)
 
 
 def _decided(plan: PlanProposal) -> str:
