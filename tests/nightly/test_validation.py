@@ -5,9 +5,9 @@ decisions. The seventh run goes first: what lies between processes is measured t
 during each other run. p50 and p95 are to be within 10 % in five of the six.
 
 Times between processes can be scaled only while the machine carries the run: where the pipeline itself fills the cores
-they grow by more than the probe's work does. Before anything is judged the probe measures the machine for 10 s at rest;
-a run beside which its work took half as long again as then, or longer, is reported and not judged. The test is skipped,
-with the reason, where fewer than five runs are left, unless two of those that are left are apart.
+they grow by more than the probe's work does. Before anything is judged the probe measures the machine for 10 s at rest.
+Where fewer than five runs agree, those beside which its work took more than half as long again are not held against the
+simulator: the test fails if two of the others are apart, else it is skipped and names what the machine did not carry.
 """
 
 import itertools
@@ -17,7 +17,7 @@ import pathlib
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -104,17 +104,17 @@ def speed_at_rest() -> float:
     return probed[len(probed) // 2]
 
 
-def verdict(slowdowns: Mapping[str, float], agreed: Container[str]) -> str:
-    """Return why the machine says too little about the simulator; "": it carries enough runs, and they agree.
+def verdict(slowdowns: Mapping[str, float], agreed: Collection[str]) -> str:
+    """Return why the machine says too little about the simulator; "": enough runs agree.
 
     `slowdowns`: by case, of the probe's work beside its run; `agreed`: the cases whose latencies are within 10 %.
     Raises AssertionError where more runs that the machine carried are apart than may be.
     """
+    if len(agreed) >= WANTED:
+        return ""
     carried = [case for case, slowdown in slowdowns.items() if slowdown <= MAX_SLOWDOWN]
     apart = [case for case in carried if case not in agreed]
     assert len(apart) <= len(slowdowns) - WANTED, f"more than 10 % apart, on a machine that carries them: {apart}"
-    if len(carried) >= WANTED:
-        return ""
     beyond = ", ".join(f"{case} ({slowdowns[case]:.1f} times)" for case in slowdowns if case not in carried)
     within = len(carried) - len(apart)
     return (
@@ -154,6 +154,11 @@ def test_runs_that_a_machine_does_not_carry_are_named_and_not_judged() -> None:
     slowdowns = dict.fromkeys("abcd", 1.2) | {"e": 1.6, "f": 2.9}
     assert "carries 4 of 6 runs, of which 3 are within" in verdict(slowdowns, "abc")
     assert "e (1.6 times), f (2.9 times)" in verdict(slowdowns, "abcd")
+    assert "carries 5 of 6 runs, of which 4 are within" in verdict(slowdowns | {"e": 1.4}, "abcd")
+
+
+def test_five_runs_that_agree_are_enough_whatever_the_machine_carries() -> None:
+    assert verdict(dict.fromkeys("abcdef", 2.0), "abcde") == ""
 
 
 def test_two_runs_that_are_apart_on_a_machine_that_carries_them_are_a_failure() -> None:
