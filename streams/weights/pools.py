@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
+from planner.components.pools import best_pool
 from streams import metrics
 from streams.weights.memory import PAGE, HostMemory, Memory
 
@@ -83,7 +84,7 @@ class BufferPools:
     def lease(self, size: int) -> Lease:
         """Return a buffer of `size` bytes. Raises MemoryError, CannotPin."""
         wanted = in_pages(size)
-        pool = next((each for each in self.sizes if each >= wanted), None)
+        pool = best_pool(self.sizes, wanted)
         with self._lock:
             memory = self._take(pool) if pool else None
             if memory is not None:
