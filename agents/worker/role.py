@@ -157,9 +157,8 @@ class Worker:
         taken = source.take(generator.logic.max_jobs(most), POLL_MS / 1000)
         self._trouble = ""  # the group answered
         if not taken:
-            return (
-                moves and generator.logic.may_leave_empty(now_ms()) and source.is_empty()
-            )  # the last one leaves an empty topic
+            is_last_out = moves and generator.logic.may_leave_empty(now_ms())
+            return is_last_out and source.is_empty()  # the last one leaves an empty topic
         batches, self._me.in_hand_ms = generator.logic.begin(taken, most)
         self._me.state = worker.working_state(moves)
         self._me.watchdog.begin()
