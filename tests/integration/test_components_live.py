@@ -32,7 +32,7 @@ HEART = "a red heart"
 
 @pytest.fixture(scope="module")
 def settings(broker_home: pathlib.Path) -> Settings:
-    kafka = {"prefix": "composed", "session_timeout_ms": 6000}
+    kafka = {"prefix": "composed", "session_timeout_ms": 20000}
     planner = {"policy": "clipper-light", "period_ms": 1000}
     return load({"home": broker_home, "catalog": "tiny", "kafka": kafka, "planner": planner})
 
@@ -41,7 +41,11 @@ def settings(broker_home: pathlib.Path) -> Settings:
 def pipeline(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
     create_topics(settings, ["light", "middle", "heavy", "styles"])
     running = Pipeline(
-        settings, tmp_path_factory.mktemp("logs"), catalog="tiny", extra=["planner.period_ms=1000"], roles=ROLES
+        settings,
+        tmp_path_factory.mktemp("logs"),
+        catalog="tiny",
+        extra=["planner.period_ms=1000", "planner.worker_timeout_ms=20000"],
+        roles=ROLES,
     )
     try:
         yield running.start()
