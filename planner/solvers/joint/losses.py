@@ -99,21 +99,23 @@ class Edge:
         if math.isinf(barrier_s):
             self.pushed, self._z, self._there = 0.0, -math.inf, 0.0
             return
+        above_s = max(0.0, start_s - barrier_s)  # worked off while everybody is turned away
+        start_s, at_s = start_s - above_s, at_s - above_s
+        if at_s <= 0:
+            self.pushed, self._z, self._there = load, 0.0, 1.0
+            return
         drift, variance, at_s = load - 1, max(variance, 1e-12), max(at_s, 1e-9)
         z = self._z = min(700.0, 2 * drift * barrier_s / variance)
         spread = math.sqrt(variance * at_s)
         by_then = _normal((start_s + drift * at_s - barrier_s) / spread)
         if z < -60:  # in the end nobody is turned away: only what waits already may be
-            self._there = by_then
-            self.pushed = by_then * load if start_s > barrier_s else 0.0
+            self._there, self.pushed = by_then, 0.0
             return
         rate = variance / (2 * barrier_s) if abs(z) < 1e-6 else drift / -math.expm1(-z)
         if z < 30:
             by_then += math.exp(min(z, 0.0)) * _normal((-barrier_s - start_s - drift * at_s) / spread)
         self._there = min(1.0, by_then / math.exp(min(z, 0.0)))
         self.pushed = min(load, rate * self._there * self._wait)
-        if start_s > barrier_s:
-            self.pushed = max(self.pushed, min(load, load * by_then))
 
     def beyond(self, part: float) -> float:
         """Share of who is let in that finds more than this part of the longest queue."""

@@ -82,6 +82,21 @@ def test_an_overloaded_queue_turns_away_what_is_too_much_once_it_is_full() -> No
     assert late == pytest.approx(0.25, abs=0.01)
 
 
+@pytest.mark.parametrize("load", [0.5, 1.5])
+def test_a_queue_longer_than_allowed_turns_everybody_away_only_until_it_is_not(load: float) -> None:
+    before, after = (Edge(load, 0.1, 5.0, 8.0, at_s, 1.0).pushed for at_s in (2.0, 30.0))
+    assert before == load
+    assert after == pytest.approx(max(0.0, load - 1), abs=0.02)
+
+
+def test_an_overloaded_fleet_stays_on_its_quickest_variant_however_much_waits() -> None:
+    catalog = measured("diffserve-sdxlltn")
+    sight = seen(54.0, 15.0, {f"w{i:02}": "sdxl-lightning" for i in range(16)})
+    full = dataclasses.replace(sight, queues=(Queue("sdxl-lightning", 600.0, 54.0),))
+    plan = POLICIES["joint"](full, catalog, {}, {})
+    assert set(plan.allocation.values()) == {"sdxl-lightning"}
+
+
 def test_a_queue_that_is_there_counts() -> None:
     plan, sight, catalog = _on_heavy()
     waits = dataclasses.replace(sight, queues=(Queue("sd15", 200.0, 5.0),))
