@@ -189,15 +189,18 @@ def test_a_request_for_a_variant_that_nobody_serves_ends_expired_at_its_deadline
 
 
 def test_options_are_honoured_or_named_and_n_images_are_one_request(pipeline: Pipeline) -> None:
-    asked = {"prompt": "x", "request_id": "many", "n": 3, "steps": 50, "quality": "low", "adapters": ["ink"]}
+    asked = {"prompt": "x", "request_id": "many", "n": 3, "steps": 50, "quality": "low"}
     pipeline.write(json.dumps(asked).encode())
     pipeline.write(json.dumps({**asked, "request_id": "strict", "strict": True}).encode())
-    many, strict = pipeline.wait_all(["many", "strict"])
+    pipeline.write(json.dumps({**asked, "request_id": "inked", "adapters": ["ink"]}).encode())
+    many, strict, inked = pipeline.wait_all(["many", "strict", "inked"])
     assert (many.status, many.level, len(set(many.image_uris)), many.image_uris[0]) == (
         Status.COMPLETED, "light", 3, many.image_uri,
     )  # fmt: skip
-    assert [reported.split(":")[0] for reported in many.overridden] == ["steps", "adapters"]
-    assert (strict.status, strict.code) == (Status.REJECTED, "unhonoured")
+    assert [reported.split(":")[0] for reported in many.overridden] == ["steps"]
+    for refused in (strict, inked):
+        assert (refused.status, refused.code) == (Status.REJECTED, "unhonoured")
+    assert "ink" in inked.reason
 
 
 def test_a_batch_request_is_generated_when_there_is_room(pipeline: Pipeline) -> None:
