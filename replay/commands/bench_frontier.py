@@ -147,8 +147,8 @@ def _repeated(
     results: "list[tuple[GridCell, dict[str, float]]]", folder: pathlib.Path, limit: int | None,
     published: pathlib.Path | None,
 ) -> "Repeated":  # fmt: skip
+    from replay.bench.frontier.code_state import digest_of
     from replay.bench.frontier.repeated import other_results, repeated
-    from replay.bench.frontier.results import digest_of
 
     others = other_results(folder, digest_of(limit, published), [cell for cell, _ in results])
     return repeated(_rows(results), _rows(others))
@@ -187,7 +187,8 @@ def _show_commands(cells: "list[GridCell]", files: "TraceFiles") -> None:
 def _run(
     cells: "list[GridCell]", files: "TraceFiles", published: pathlib.Path | None, out: pathlib.Path, jobs: int
 ) -> "list[tuple[GridCell, dict[str, float]]]":
-    from replay.bench.frontier.results import ResultStore, digest_of
+    from replay.bench.frontier.code_state import digest_of
+    from replay.bench.frontier.results import ResultStore
     from replay.bench.frontier.run import run_cells
 
     with _bar() as on_cell, ResultStore(out, digest_of(files.limit, published)) as store:

@@ -1,28 +1,21 @@
 """Results of cells, kept on disk line by line as they come, so that a run can be broken off and taken up again.
 
 A folder holds `results.jsonl`, `state.json` and the traces. Results of another state of the code are never taken for
-those of this one: `state.json` has a digest of what decides them.
+those of this one: `state.json` has a digest of what all cells share, and each line one of its policy's own code. Lines
+of another state of their policy are passed over, so that their cells run again.
 """
 
-import hashlib
 import json
 import pathlib
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from replay.bench.frontier.cells import Figures
+from replay.bench.frontier.code_state import policy_digest
+from replay.bench.frontier.grid import GridCell
 from schemas.errors import PochadeError
-from streams.shipped import INFRA
 
 RESULTS, STATE = "results.jsonl", "state.json"
-SOURCES: Final = (
-    "planner",
-    "replay/simulation",
-    "replay/traces",
-    "schemas",
-    "streams/catalogs.py",
-    "streams/settings.py",
-)
 
 
 class ResultStore:
@@ -47,7 +40,8 @@ class ResultStore:
     def add(self, key: str, figures: Figures) -> None:
         """Keep a cell's figures; they are on disk when this returns."""
         self.known[key] = figures
-        self._out.write(json.dumps({"cell": key, "figures": figures}) + "\n")
+        row = {"cell": key, "policy": _policy_digest(key), "figures": figures}
+        self._out.write(json.dumps(row) + "\n")
         self._out.flush()
 
 
@@ -71,18 +65,24 @@ def _read(file: pathlib.Path) -> dict[str, Figures]:
 
 
 def _parse(data: bytes) -> tuple[dict[str, Figures], int]:
-    """Return key -> figures of the whole lines, and how many bytes they are."""
+    """Return key -> figures of the whole lines by this state of their policies, and how many bytes all lines are."""
     known, whole = dict[str, Figures](), 0
     for line in data.splitlines(keepends=True):
         try:
             row = json.loads(line)
-            known[row["cell"]] = row["figures"]
+            key, figures, digest = row["cell"], row["figures"], row["policy"]
         except (ValueError, KeyError, TypeError):
             break
         if not line.endswith(b"\n"):
             break
         whole += len(line)
+        if digest == _policy_digest(key):
+            known[key] = figures
     return known, whole
+
+
+def _policy_digest(key: str) -> str:
+    return policy_digest(GridCell.of_key(key).policy)
 
 
 def _check_state(file: pathlib.Path, digest: str) -> None:
@@ -94,22 +94,3 @@ def _check_state(file: pathlib.Path, digest: str) -> None:
             f"{file.parent} has results of another state of the code, catalogs or traces: give another folder, or "
             "remove it"
         )
-
-
-def digest_of(limit: int | None, folder: pathlib.Path | None = None) -> str:
-    """Return a digest of the code and catalogs that decide results, and of which traces they are of.
-
-    `limit`: first requests that traces are cut to; `folder`: of the published traces; None: made ones.
-    """
-    root, found = pathlib.Path(__file__).parents[3], hashlib.sha256(f"{limit} {folder is None}".encode())
-    paths = [path for source in SOURCES for path in _files(root / source)]
-    for path in [*paths, *_files(INFRA / "catalogs"), *_files(INFRA / "profiles")]:
-        found.update(path.name.encode())
-        found.update(path.read_bytes())
-    return found.hexdigest()
-
-
-def _files(place: pathlib.Path) -> list[pathlib.Path]:
-    if place.is_file():
-        return [place]
-    return sorted(path for path in place.rglob("*") if path.suffix in (".py", ".toml", ".json", ".npz"))

@@ -13,8 +13,9 @@ from types import TracebackType
 from typing import Self
 
 from replay.bench.frontier.cells import Figures
+from replay.bench.frontier.code_state import digest_of
 from replay.bench.frontier.grid import GridCell
-from replay.bench.frontier.results import ResultStore, digest_of
+from replay.bench.frontier.results import ResultStore
 from replay.bench.frontier.run import TraceFiles, run_cells
 from replay.bench.papers.arrivals import open_trace
 from replay.bench.papers.cells import Cell, Found, run

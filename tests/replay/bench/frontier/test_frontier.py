@@ -16,8 +16,9 @@ from click.testing import CliRunner, Result
 from planner.catalog.entries import run_ms
 from planner.policies import named
 from replay.bench.comparison import AHEAD, EVEN, UNDECIDED
-from replay.bench.frontier import tuning
+from replay.bench.frontier import results, tuning
 from replay.bench.frontier.cells import Figures, arguments_of, command_of
+from replay.bench.frontier.code_state import digest_of, own_files, policy_digest
 from replay.bench.frontier.grid import (
     BUDGET,
     FIRST_TUNING_SEED,
@@ -34,7 +35,7 @@ from replay.bench.frontier.grid import (
     truth_of,
 )  # fmt: skip
 from replay.bench.frontier.plan import Part, judged_cells, tuning_cells
-from replay.bench.frontier.results import ResultStore, digest_of
+from replay.bench.frontier.results import ResultStore, read_results
 from replay.bench.frontier.run import TraceFiles, run_cells
 from replay.bench.frontier.tables import ALONE, BEATEN, JUDGES, NONE, compare, lines_of, record, summary
 from replay.bench.papers.arrivals import HELD_OUT, TUNING
@@ -172,6 +173,29 @@ def test_results_of_another_state_of_the_code_are_not_taken(tmp_path: pathlib.Pa
         ResultStore(tmp_path, "another")
     assert digest_of(None) != digest_of(5)
     assert digest_of(None) == digest_of(None)
+
+
+def test_only_cells_of_a_policy_whose_own_code_changed_run_again(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = a_cell(ONE, 1), a_cell(OTHER, 1)
+    with ResultStore(tmp_path, "state") as store:
+        store.add(ours.key, {"fid": 1.0})
+        store.add(theirs.key, {"fid": 2.0})
+    changed = {ours.policy: "another"}
+    monkeypatch.setattr(results, "policy_digest", lambda name: changed.get(name, policy_digest(name)))
+    with ResultStore(tmp_path, "state") as store:
+        assert store.known == {theirs.key: {"fid": 2.0}}
+        store.add(ours.key, {"fid": 3.0})
+    assert read_results(tmp_path, "state") == {ours.key: {"fid": 3.0}, theirs.key: {"fid": 2.0}}
+
+
+def test_a_policys_own_code_is_its_module_its_solver_and_the_policies_that_it_contains() -> None:
+    ours, theirs = own_files(JOINT), own_files(LIGHT)
+    assert {path.name for path in theirs} == {"clipper_light.py"}
+    assert set(theirs) < set(ours), "joint contains the papers' rules"
+    assert any("solvers" in path.parts for path in ours)
+    assert not any("solvers" in path.parts and "two_stage" in path.parts for path in ours), "shared by several"
 
 
 def compared(ours: Sequence[float], other: Sequence[float], late: float = 0.0, other_late: float = 0.0) -> list[object]:

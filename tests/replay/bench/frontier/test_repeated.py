@@ -8,10 +8,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from replay.bench.frontier.cells import Figures
+from replay.bench.frontier.code_state import digest_of
 from replay.bench.frontier.grid import GridCell, Setting
 from replay.bench.frontier.plan import QUICK_REQUESTS
 from replay.bench.frontier.repeated import Repeated, in_words, other_results, repeated
-from replay.bench.frontier.results import ResultStore, digest_of, read_results
+from replay.bench.frontier.results import ResultStore, read_results
 from replay.bench.frontier.tables import JUDGES, Row, compare
 from replay.bench.papers.names import HADIS, JOINT
 from replay.commands.bench import bench
