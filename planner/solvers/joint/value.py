@@ -484,15 +484,13 @@ class Model:
                 by_chance[level] = by_chance.get(level, 0.0) + stays * rest
             if stays < 1 and rest > 0:
                 judged.append(Judged(pair, (1 - stays) * rest * (1 - phi), (1 - stays) * rest * phi))
-        key = (
-            tuple(sorted((n, round(s, 5)) for n, s in by_chance.items() if s > 0)),
-            tuple((j.pair, round(j.kept, 5), round(j.again, 5)) for j in judged),
-        )
+        shares = tuple(sorted((name, round(share, 5)) for name, share in by_chance.items() if share > 0))
+        parts = tuple(Judged(j.pair, round(j.kept, 5), round(j.again, 5)) for j in judged)
+        key = shares, parts  # rounded before it is judged, so that no answer depends on who asked first
         if key not in self._qualities:
-            total = sum(by_chance.values()) + sum(j.share for j in judged)
-            shares = {level: share / total for level, share in by_chance.items() if share > 0}
-            parts = [Judged(j.pair, j.kept / total, j.again / total) for j in judged]
-            found = mixture_quality(self.catalog, shares, parts) if total > 0 else None
+            total = sum(share for _, share in shares) + sum(j.share for j in parts)
+            scaled = [Judged(j.pair, j.kept / total, j.again / total) for j in parts]
+            found = mixture_quality(self.catalog, {n: s / total for n, s in shares}, scaled) if total > 0 else None
             self._qualities[key] = self._worst if found is None else found
         return self._qualities[key]
 

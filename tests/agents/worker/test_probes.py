@@ -57,7 +57,8 @@ def test_a_worker_that_begins_again_and_again_tells_what_ended_its_last_run(
     monkeypatch.setattr(worker_module, "Heart", lambda *_: types.SimpleNamespace(start=lambda: worker_heart))
     worker_heart = types.SimpleNamespace(close=lambda: None)
     worker._settings.worker.heartbeat_ms = 1
-    monkeypatch.setattr(worker, "_wanted", lambda: a_variant())
+    monkeypatch.setattr(worker, "_plans", types.SimpleNamespace(plan=None))
+    monkeypatch.setattr(worker, "_wanted", lambda _: a_variant())
     monkeypatch.setattr(worker, "_serve", refuse)
     with pytest.raises(PochadeError):
         worker.run(threading.Event())
