@@ -1,7 +1,6 @@
 """Components come to a volume whole, once, within its budget, and never with wrong bytes."""
 
 import errno
-import multiprocessing
 import os
 import pathlib
 import signal
@@ -21,7 +20,7 @@ from streams.weights.remote import read_manifest
 from streams.weights.volume import Volume
 from tests.paths import ROOT
 from tests.patience import PATIENCE_S
-from tests.streams.weights.components import FILES, MIB, Failing, contents, made, published
+from tests.streams.weights.components import FILES, MIB, Failing, contents, made
 
 BUDGET = 100 * MIB
 
@@ -237,21 +236,20 @@ def test_a_volume_without_direct_io_is_written_as_usual(
     assert contents(folder) == contents(tmp_path / "remote-1")
 
 
-def fetch_in_child(folder: pathlib.Path, fetched: "multiprocessing.Queue[int]") -> None:
-    remote, listed = published(folder)
-    fetched.put(volume_in(folder).fetch(remote, listed).fetched_bytes)
-
-
 def test_several_processes_at_once_fetch_a_component_once(tmp_path: pathlib.Path) -> None:
     _, listed = made(tmp_path)
-    context = multiprocessing.get_context("spawn")
-    fetched: multiprocessing.Queue[int] = context.Queue()
-    children = [context.Process(target=fetch_in_child, args=(tmp_path, fetched)) for _ in range(3)]
-    for child in children:
-        child.start()
-    counts = sorted(fetched.get(timeout=PATIENCE_S) for _ in children)
-    for child in children:
-        child.join(PATIENCE_S)
+    program = textwrap.dedent(
+        """
+        import pathlib, sys
+        from tests.streams.weights.components import published
+        from tests.streams.weights.test_volume import volume_in
+        folder = pathlib.Path(sys.argv[1])
+        print(volume_in(folder).fetch(*published(folder)).fetched_bytes)
+        """
+    )
+    command, found = [sys.executable, "-c", program, str(tmp_path)], os.environ | {"PYTHONPATH": str(ROOT)}
+    children = [subprocess.Popen(command, env=found, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    counts = sorted(int(child.communicate(timeout=PATIENCE_S)[0]) for child in children)
     assert counts == [0, 0, listed.bytes]
 
 
