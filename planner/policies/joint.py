@@ -75,8 +75,8 @@ def plan(
 ) -> PlanProposal:
     """Return the best plan found. Parameters: PARAMETERS."""
     settings = validate_parameters(parameters, PARAMETERS)
-    factors = factors_of(observation.run_times) if settings["profiles"] else {}
-    catalog = as_served(catalog, observation.run_times) if factors else catalog
+    run_times = observation.run_times if settings["profiles"] else ()
+    factors, catalog = factors_of(run_times), as_served(catalog, run_times)
     observation = replace(
         observation, run_times=(), deferral=observation.deferral if settings["learns"] else ()
     )  # the catalog has the run times now
@@ -155,9 +155,6 @@ def _candidates(model: Model, own: PlanProposal, uses_rules: bool) -> Iterator[t
             plan = rule(seen, catalog, {}, {})
         except PochadeError:  # a rule that this catalog has nothing for
             continue
-        if name in BLIND:
-            both = plan, proteus.by_capacity(plan, catalog, model.outlook.mean_rps)
-            plan = max(both, key=lambda one: model.worth(one).value)
         if plan.strategy == "models" and _is_served(plan):
             yield name, replace(plan, reuse=own.reuse)
             if name in BLIND:
