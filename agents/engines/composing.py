@@ -74,7 +74,7 @@ class Components:
 
     @property
     def bytes(self) -> int:
-        """Of all bases and fused combinations that are resident."""
+        """The bytes of all bases and fused combinations that are resident."""
         return sum(base.bytes for base in self._bases.values())
 
     def adopt(self, name: str, pipeline: Any) -> None:
@@ -195,7 +195,7 @@ def _arguments(tasks: Sequence[GenerationTask], how: ResolvedOptions) -> dict[st
     arguments: dict[str, Any] = {}
     if chosen.strength is None:
         arguments |= {"width": how.width, "height": how.height}
-    if chosen.strength is not None:
+    else:
         arguments |= {"image": [task.image for task in tasks], "strength": chosen.strength}
     if chosen.controls:
         weights = [each.weight for each in chosen.controls]
@@ -212,7 +212,7 @@ def _laid_out(network: Any) -> Any:
 
 
 def bytes_of(pipeline: Any) -> int:
-    """Of the weights of all parts of a pipeline."""
+    """Return the bytes of the weights of all parts of a pipeline."""
     parts = [part for part in pipeline.components.values() if isinstance(part, torch.nn.Module)]
     return sum(weights.numel() * weights.element_size() for part in parts for weights in part.parameters())
 

@@ -100,7 +100,7 @@ class FusedWeights:
 
     @property
     def bytes(self) -> int:
-        """Of all combinations that are kept."""
+        """The bytes of all combinations that are kept."""
         return sum(_bytes(tensors) for tensors in self._sets.values())
 
     @property

@@ -2,9 +2,6 @@
 
 import hashlib
 import pathlib
-from typing import Final
-
-BLOCK: Final = 2**20  # bytes read at a time
 
 
 def weight_files(source: pathlib.Path) -> list[pathlib.Path]:
@@ -26,8 +23,5 @@ def digest_of_files(source: pathlib.Path) -> tuple[str, int]:
 
 
 def _sha256(file: pathlib.Path) -> str:
-    digest = hashlib.sha256()
     with file.open("rb") as opened:
-        while block := opened.read(BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(opened, "sha256").hexdigest()

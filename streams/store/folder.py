@@ -96,14 +96,14 @@ def _write_whole(path: pathlib.Path, data: bytes, drafts: pathlib.Path) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except OSError:
         draft.unlink(missing_ok=True)  # each retry on a full disk would leave one more
         raise
 
 
-def _sync_folder(folder: pathlib.Path) -> None:
-    """Sync a folder to the disk, as a new file's name is on the disk only once its folder is."""
+def sync_folder(folder: pathlib.Path) -> None:
+    """Sync a folder to the disk, as a new name in it is on the disk only once the folder is."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

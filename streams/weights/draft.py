@@ -151,12 +151,3 @@ def full_disk(path: pathlib.Path, size: int) -> Iterator[None]:
             raise
         text = f"no room for {size} bytes of {path}: {error.strerror}; remove components or free space"
         raise VolumeFull(text, size) from error
-
-
-def sync_folder(folder: pathlib.Path) -> None:
-    """Sync a folder to the disk, as a new name is on the disk only once its folder is."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -9,7 +9,6 @@ Parts are begun in their order and a range waits for a buffer before it takes a 
 always has one.
 """
 
-import contextlib
 import hashlib
 import queue
 import random
@@ -19,6 +18,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
+
+import tenacity
 
 from streams.store.port import StoreUnavailable
 from streams.weights.draft import Draft
@@ -58,7 +59,7 @@ class Stopped(Exception):
 
 def fetch_file(
     remote: Remote, file: ComponentFile, draft: Draft, pools: BufferPools, transfer: Transfer, ranges: int = RANGES,
-    wait: Callable[[float], object] | None = None,
+    wait: Callable[[float], None] | None = None,
 ) -> None:  # fmt: skip
     """Fill a draft with a file's bytes and compare their sha-256. `wait`: sleeps for seconds between tries; None:
     really.
@@ -83,7 +84,7 @@ def fetch_file(
     )
 
 
-def _stat(remote: Remote, file: ComponentFile, transfer: Transfer, wait: Callable[[float], object]) -> str:
+def _stat(remote: Remote, file: ComponentFile, transfer: Transfer, wait: Callable[[float], None]) -> str:
     """The version of the file, whose size was compared."""
     seen = retried(lambda: remote.stat(file.path), transfer, wait)
     if seen.bytes != file.bytes:
@@ -94,14 +95,14 @@ def _stat(remote: Remote, file: ComponentFile, transfer: Transfer, wait: Callabl
     return seen.version
 
 
-def retried(ask: Callable[[], Answer], transfer: Transfer, wait: Callable[[float], object] = time.sleep) -> Answer:
+def retried(ask: Callable[[], Answer], transfer: Transfer, wait: Callable[[float], None] = time.sleep) -> Answer:
     """Return what a remote answers, within MAX_TRIES tries. Raises the last StoreUnavailable, anything else at once."""
-    for tries in range(1, MAX_TRIES):
-        with contextlib.suppress(StoreUnavailable):
-            return ask()
-        transfer.add(retries=1)
-        wait(backoff_s(tries))
-    return ask()
+    again = tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type(StoreUnavailable), stop=tenacity.stop_after_attempt(MAX_TRIES),
+        wait=lambda state: backoff_s(state.attempt_number), sleep=wait,
+        before_sleep=lambda _: transfer.add(retries=1), reraise=True,
+    )  # fmt: skip
+    return again(ask)
 
 
 def backoff_s(tries: int) -> float:
@@ -114,7 +115,7 @@ class _Fetch:
 
     def __init__(
         self, remote: Remote, file: ComponentFile, version: str, draft: Draft, pools: BufferPools, transfer: Transfer,
-        ranges: int, wait: Callable[[float], object] | None,
+        ranges: int, wait: Callable[[float], None] | None,
     ) -> None:  # fmt: skip
         self._remote, self._file, self._version, self._draft = remote, file, version, draft
         self._transfer, self._pools = transfer, pools
@@ -122,7 +123,7 @@ class _Fetch:
         self._next, self._order, self._lock = 0, threading.Lock(), threading.Lock()
         self._free: queue.SimpleQueue[Lease | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
-        self._wait = wait or self._stopping.wait
+        self._wait: Callable[[float], object] = wait or self._stopping.wait
         self._failure: BaseException | None = None
         self._hash, self._waiting = hashlib.sha256(), dict[int, Lease]()
         self._hashed = 0  # parts, of the first ones; only the hasher's

@@ -22,8 +22,9 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from schemas.errors import PochadeError
+from streams.store.folder import sync_folder
 from streams.weights import manifest
-from streams.weights.draft import Draft, full_disk, part_size, sync_folder
+from streams.weights.draft import Draft, full_disk, part_size
 from streams.weights.errors import ComponentInUse, VolumeFull, WeightsGone
 from streams.weights.fetch import RANGES, Transfer, fetch_file
 from streams.weights.manifest import ComponentFile, Manifest, is_sha256
@@ -39,7 +40,7 @@ class Volume:
 
     def __init__(
         self, folder: pathlib.Path, budget_bytes: int, pools: BufferPools | None = None, *, ranges: int = RANGES,
-        lock_timeout_s: float = LOCK_TIMEOUT_S, wait: Callable[[float], object] | None = None,
+        lock_timeout_s: float = LOCK_TIMEOUT_S, wait: Callable[[float], None] | None = None,
     ) -> None:  # fmt: skip
         """`pools`: buffers of fetches; None: of its own. `wait`: sleeps between tries of a fetch; None: really.
 

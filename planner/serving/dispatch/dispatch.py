@@ -78,7 +78,7 @@ def _shortest_queue(
     free: FreeTimes, now_ms: float, request_id: str, sent_before: int, most_ahead_ms: float
 ) -> int | None:
     del sent_before, most_ahead_ms
-    return _any_of(free.idle(now_ms) or free.first(), request_id)
+    return any_of(free.idle(now_ms) or free.first(), request_id)
 
 
 def _round_robin(free: FreeTimes, now_ms: float, request_id: str, sent_before: int, most_ahead_ms: float) -> int | None:
@@ -88,7 +88,7 @@ def _round_robin(free: FreeTimes, now_ms: float, request_id: str, sent_before: i
 
 def _random(free: FreeTimes, now_ms: float, request_id: str, sent_before: int, most_ahead_ms: float) -> int | None:
     del now_ms, sent_before, most_ahead_ms
-    return _any_of(range(len(free)), request_id)
+    return any_of(range(len(free)), request_id)
 
 
 def _pull(free: FreeTimes, now_ms: float, request_id: str, sent_before: int, most_ahead_ms: float) -> int | None:
@@ -96,13 +96,13 @@ def _pull(free: FreeTimes, now_ms: float, request_id: str, sent_before: int, mos
     del sent_before
     idle = free.idle(now_ms)
     if idle:
-        return _any_of(idle, request_id)
+        return any_of(idle, request_id)
     if free.first_ms() - now_ms >= most_ahead_ms:
         return None
-    return _any_of(free.first(), request_id)
+    return any_of(free.first(), request_id)
 
 
-def _any_of(places: Sequence[int], request_id: str) -> int | None:
+def any_of(places: Sequence[int], request_id: str) -> int | None:
     """Draw one place by the request's own random number: ties spread, and a repeated decision is equal."""
     if len(places) <= 1:
         return places[0] if places else None

@@ -10,9 +10,8 @@ workers that all have loaded what a job needs, and looks at few of them; this mo
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from planner.serving.dispatch.dispatch import SALT
+from planner.serving.dispatch.dispatch import any_of
 from schemas.errors import Unknown
-from schemas.ids import draw
 
 
 class Option(NamedTuple):
@@ -54,7 +53,7 @@ def _round_robin(options: Sequence[Option], request_id: str, sent_before: int) -
 def _random(options: Sequence[Option], request_id: str, sent_before: int) -> int | None:
     """Any worker, whatever it has to do. The other baseline of OctoAI's push routing."""
     del sent_before
-    return int(draw(request_id, SALT) * len(options))
+    return any_of(range(len(options)), request_id)
 
 
 def _pull(options: Sequence[Option], request_id: str, sent_before: int) -> int | None:
@@ -73,8 +72,7 @@ def _least(places: Sequence[int], cost: Callable[[int], float], request_id: str)
         return None
     costs = [cost(place) for place in places]
     least = min(costs)
-    tied = [place for place, each in zip(places, costs, strict=True) if each == least]
-    return tied[int(draw(request_id, SALT) * len(tied))] if len(tied) > 1 else tied[0]
+    return any_of([place for place, each in zip(places, costs, strict=True) if each == least], request_id)
 
 
 KINDS: Final[Mapping[str, Callable[[Sequence[Option], str, int], int | None]]] = {

@@ -16,6 +16,8 @@ from streams.store.port import StoreUnavailable
 from streams.weights import draft as drafts
 from streams.weights.errors import ComponentInUse, DamagedWeights, VolumeFull, WeightsGone
 from streams.weights.fetch import MAX_TRIES
+from streams.weights.folder import FolderRemote
+from streams.weights.manifest import Manifest
 from streams.weights.remote import read_manifest
 from streams.weights.volume import Volume
 from tests.paths import ROOT
@@ -27,6 +29,17 @@ BUDGET = 100 * MIB
 
 def volume_in(folder: pathlib.Path, budget_bytes: int = BUDGET, **options: float) -> Volume:
     return Volume(folder / "volume", budget_bytes, ranges=3, wait=lambda _: None, **options)  # type: ignore[arg-type]
+
+
+def interrupted(folder: pathlib.Path) -> tuple[FolderRemote, Manifest, Volume]:
+    """A volume in which a fetch was broken off after four reads, with the remote and the list of what was fetched."""
+    remote, listed = made(folder)
+    failing = Failing(remote)
+    failing.fails = lambda number: number >= 4
+    volume = volume_in(folder)
+    with pytest.raises(StoreUnavailable):
+        volume.fetch(failing, listed)
+    return remote, listed, volume
 
 
 def test_a_component_comes_whole_with_its_folders_and_its_list(tmp_path: pathlib.Path) -> None:
@@ -51,11 +64,7 @@ def test_what_is_there_is_not_fetched_again(tmp_path: pathlib.Path) -> None:
 
 
 def test_an_interrupted_fetch_goes_on_where_it_was(tmp_path: pathlib.Path) -> None:
-    remote, listed = made(tmp_path)
-    failing = Failing(remote)
-    failing.fails = lambda number: number >= 4
-    with pytest.raises(StoreUnavailable):
-        volume_in(tmp_path).fetch(failing, listed)
+    remote, listed, _ = interrupted(tmp_path)
     assert volume_in(tmp_path).path(listed.digest) is None
     transfer = volume_in(tmp_path).fetch(remote, listed)
     assert transfer.kept_bytes >= 2 * MIB
@@ -66,12 +75,7 @@ def test_an_interrupted_fetch_goes_on_where_it_was(tmp_path: pathlib.Path) -> No
 
 
 def test_a_kept_part_whose_bytes_changed_is_fetched_again(tmp_path: pathlib.Path) -> None:
-    remote, listed = made(tmp_path)
-    failing = Failing(remote)
-    failing.fails = lambda number: number >= 4
-    volume = volume_in(tmp_path)
-    with pytest.raises(StoreUnavailable):
-        volume.fetch(failing, listed)
+    remote, listed, volume = interrupted(tmp_path)
     found = [path for path in volume.folder.rglob("drafts/*.parts") if len(path.read_text().splitlines()) > 1]
     index = int(found[0].read_text().splitlines()[1].split(" ")[0])
     with found[0].with_suffix("").open("r+b") as file:
@@ -86,12 +90,7 @@ def test_a_kept_part_whose_bytes_changed_is_fetched_again(tmp_path: pathlib.Path
 def test_a_journal_that_lies_costs_a_second_fetch_and_serves_nothing_wrong(tmp_path: pathlib.Path) -> None:
     import zlib
 
-    remote, listed = made(tmp_path)
-    failing = Failing(remote)
-    failing.fails = lambda number: number >= 4
-    volume = volume_in(tmp_path)
-    with pytest.raises(StoreUnavailable):
-        volume.fetch(failing, listed)
+    remote, listed, volume = interrupted(tmp_path)
     (journal,) = (path for path in volume.folder.rglob("drafts/*.parts") if len(path.read_text().splitlines()) > 1)
     with journal.with_suffix("").open("r+b") as file:
         file.write(bytes(MIB))
