@@ -288,6 +288,18 @@ class ReuseHealth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerComponents:
+    """The components of a worker by tier: remote, volume, host, device. Counters are since start."""
+
+    held: dict[str, tuple[str, ...]] = field(default_factory=dict)  # tier -> component ids
+    held_bytes: dict[str, int] = field(default_factory=dict)  # tier -> bytes
+    budget_bytes: dict[str, int] = field(default_factory=dict)  # tier -> most bytes
+    hits: dict[str, int] = field(default_factory=dict)  # nearest tier that held it -> components of jobs
+    moved_bytes: dict[str, int] = field(default_factory=dict)  # tier moved into -> bytes
+    loads: int = 0  # components that a job waited for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
     """A worker's report of its state and its remaining work; a worker without heartbeats counts as dead."""
 
@@ -300,6 +312,7 @@ class Heartbeat:
     generated: int = 0  # jobs since start
     detail: str = ""  # why it failed
     reuse: ReuseHealth | None = None  # None: no plan has asked this worker for reuse
+    components: WorkerComponents | None = None  # None: its variant's catalog entry lists none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -398,6 +411,25 @@ class ReusePlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ResidencyPlan:
+    """Which components each worker is to hold, and in which tier at least. Source: MLoRA 6.1."""
+
+    workers: dict[str, dict[str, str]]  # worker_id -> component id -> tier: volume | host | device
+    memory: str = "{}"  # JSON: what placement remembers, so that a restarted planner goes on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalePlan:
+    """How many workers there should be. Source: OctoAI, "Automatic scaling"."""
+
+    targets: dict[str, int]  # variant -> workers
+    wanted: dict[str, int] = field(default_factory=dict)  # variant -> workers by its load, without any limit
+    reasons: dict[str, str] = field(default_factory=dict)  # variant -> a `Reason` of planner/scaling/scaling.py
+    warm: int = 0  # started workers without a variant that are held ready besides
+    memory: str = "{}"  # JSON: what scaling remembers, so that a restarted planner goes on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The plan that routers, workers and discriminators follow; every policy produces one."""
 
@@ -415,6 +447,8 @@ class Plan:
     memory: str = "{}"  # JSON: the policy's own state, so that a restarted planner goes on
     admission: Admission | None = None  # None: everything is let in
     reuse: ReusePlan | None = None  # None: nothing is looked up or stored
+    residency: ResidencyPlan | None = None  # None: workers hold what their requests needed last
+    scale: ScalePlan | None = None  # None: the fleet stays as it is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

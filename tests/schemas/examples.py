@@ -21,6 +21,7 @@ from schemas.messages import (
     OwnedPartition,
     Pin,
     Plan,
+    ResidencyPlan,
     Result,
     ReuseCheck,
     ReuseFloor,
@@ -29,9 +30,11 @@ from schemas.messages import (
     ReusePlan,
     ReuseStorage,
     Route,
+    ScalePlan,
     Stage,
     StageReuse,
     Status,
+    WorkerComponents,
 )
 
 REQUEST = GenerateRequest(
@@ -189,8 +192,26 @@ COMPONENTS = (
     dataclasses.replace(LATER[4], request=COMPOSED, classified=COMPOSED_JUDGED, path=(COMPOSED_STAGE,)),
     dataclasses.replace(LATER[5], components=PARTS, load_ms=0.5, encode_ms=1.5, denoise_ms=20.0, decode_ms=2.5),
 )
+# which worker holds which component, and how many workers there should be; ids 41 and 42
+FLEET = (
+    dataclasses.replace(
+        REUSE[6],
+        residency=ResidencyPlan(
+            workers={"w-1": {"adapter:ink": "host", "base:poster": "device"}, "w-2": {}}, memory='{"a":1}'
+        ),
+        scale=ScalePlan(targets={"heavy": 4}, wanted={"heavy": 5}, reasons={"heavy": "grow"}, warm=2, memory='{"b":2}'),
+    ),
+    dataclasses.replace(
+        REUSE[7], components=WorkerComponents(
+            held={"device": ("base:poster",), "host": ("adapter:ink", "base:poster")},
+            held_bytes={"device": 10, "host": 12}, budget_bytes={"device": 16}, hits={"device": 3, "remote": 1},
+            moved_bytes={"volume": 12}, loads=1,
+        ),
+    ),
+)  # fmt: skip
 EXAMPLE_OF = dict(
     enumerate(
-        (*FIRST, *LATER, *PAINTED_OVER, *BACK, *DRAWN_BY_CHANCE, *SHED, *REMEMBERED, *REUSE, *COMPONENTS), start=1
+        (*FIRST, *LATER, *PAINTED_OVER, *BACK, *DRAWN_BY_CHANCE, *SHED, *REMEMBERED, *REUSE, *COMPONENTS, *FLEET),
+        start=1,
     )
 )  # schema id -> what its golden bytes say
