@@ -158,6 +158,13 @@ class _PlanFacts:
             choices = self._choices[id(route)] = choices_of(route)
         return sample(choices, classified.request.request_id)
 
+    def with_workers(self, levels: Sequence[str]) -> Sequence[str]:
+        """Return the levels to which the plan gives workers; all of them where it gives none to any variant.
+
+        A worker that still serves another variant is about to leave it, and with it the jobs that it has not begun.
+        """
+        return [level for level in levels if level in self.allocated] if self.allocated else levels
+
     def expected_ms(self, level: str, resolved: "Resolved") -> float:
         """Mean run time on a level: where the plan says how often a stored latent is found, a miss runs in full."""
         step = resolved.options.refine_from_step
@@ -237,7 +244,8 @@ class RoutingLogic:
         """Decide on a classified request under the plan in force. A placement opens the request: see `abandon`.
 
         Where nobody serves its level or a cheaper one the request goes to a dearer one that has room and time for it.
-        Where nobody serves any of these it is placed nevertheless, and waits for a worker or its deadline.
+        Where nobody serves any of these it is placed nevertheless, and waits for a worker or its deadline. No level
+        stands in for another whose variant the plan gives no worker.
 
         Raises:
             InvalidRequest: an option is out of range or misspelt.
@@ -354,7 +362,7 @@ class RoutingLogic:
         is_in_time = can_meet(request.deadline_ms, predicted_finish_ms(now_ms, wait_ms, total_ms))
         if wait_ms <= limit_ms and is_in_time:
             return costs.placement(level, requested.probability)
-        other = self._other_level(requested, request, costs, loads, now_ms, limit_ms)
+        other = self._other_level(requested, request, facts, costs, loads, now_ms, limit_ms)
         if isinstance(other, Rejection):
             return other
         if other == level:
@@ -398,6 +406,7 @@ class RoutingLogic:
         self,
         requested: Choice,
         request: RequestValues,
+        facts: _PlanFacts,
         costs: _Costs,
         loads: Loads,
         now_ms: float,
@@ -409,8 +418,8 @@ class RoutingLogic:
         """
         wanted, deadline_ms = requested.level, request.deadline_ms
         may_move = requested.probability > 0
-        cheaper = self._levels[wanted].cheaper if may_move else []
-        dearer = self._levels[wanted].dearer if may_move else []
+        cheaper = facts.with_workers(self._levels[wanted].cheaper) if may_move else []
+        dearer = facts.with_workers(self._levels[wanted].dearer) if may_move else []
         wait_ms = {level: loads.wait_ms(self._levels[level].name) for level in (wanted, *cheaper)}
         admitted = with_room(wanted, cheaper, wait_ms, limit_ms)
         if isinstance(admitted, Rejection):

@@ -88,6 +88,17 @@ def test_where_nobody_serves_a_level_or_a_cheaper_one_a_dearer_one_stands_in() -
     assert decided(to="heavy", wait_ms={"light": math.inf, "heavy": 1500.0}, quality="low") == on("light", 0.0)
 
 
+def test_no_fallback_leads_to_a_level_whose_last_workers_the_plan_sends_away() -> None:
+    leaving = {"light": 0.0, "heavy": 0.0}
+    to_heavy, to_light = {"a": "heavy"}, {"a": "light"}
+    assert decided(to="light", allocation=to_light, wait_ms=leaving | {"light": math.inf}) == on("light", 1.0)
+    waiting = leaving | {"heavy": math.inf}
+    assert decided(to="heavy", allocation=to_heavy, wait_ms=waiting) == on("heavy", 1.0)
+    turned = decided(to="heavy", allocation=to_heavy, wait_ms=leaving | {"heavy": 1500.0})
+    assert isinstance(turned, Rejection)
+    assert decided(to="heavy", allocation={}, wait_ms=waiting) == on("light", 0.0, CHEAPER), "it gives none to anybody"
+
+
 def test_a_level_that_is_only_overloaded_hands_over_to_no_dearer_one() -> None:
     turned = decided(to="light", wait_ms={"light": 1500.0, "heavy": 0.0})
     assert isinstance(turned, Rejection)
