@@ -1,0 +1,95 @@
+"""Tests of what a worker does about `Plan.residency`."""
+
+import pytest
+
+from planner.components.component import Component, Tier
+from planner.components.eviction import ReuseEstimate
+from planner.components.residency import Load, ResidencyLogic
+from planner.components.tiers import Budgets, WorkerTiers
+from schemas.messages import ResidencyPlan
+
+KNOWN = ("base:a", "base:b", "adapter:x", "adapter:y", "control:c")
+
+
+def plan(**workers: dict[str, str]) -> ResidencyPlan:
+    return ResidencyPlan(workers={name.replace("_", "-"): listed for name, listed in workers.items()})
+
+
+def tiers_of(device: int = 40) -> WorkerTiers:
+    components = {
+        id_: Component(
+            id=id_, bytes=10, load_ms={Tier.REMOTE: 100.0, Tier.VOLUME: 50.0, Tier.HOST: 10.0, Tier.DEVICE: 0.0}
+        )
+        for id_ in KNOWN
+    }
+    return WorkerTiers(components, Budgets(volume=1000, host=1000, device=device), ReuseEstimate(1e6, 1e6))
+
+
+def test_an_idle_worker_loads_for_the_device_first_and_bases_before_what_attaches_to_them() -> None:
+    logic, tiers = ResidencyLogic("w-0", KNOWN), tiers_of()
+    logic.follow(
+        plan(
+            w_0={
+                "adapter:x": "device",
+                "base:b": "host",
+                "base:a": "device",
+                "control:c": "device",
+                "adapter:y": "host",
+            }
+        )
+    )
+    order = []
+    while (load := logic.next_load(tiers)) is not None:
+        order.append(load)
+        tiers.prefetch(load.id, load.tier, 0.0)
+    assert order == [
+        Load("base:a", Tier.DEVICE),
+        Load("adapter:x", Tier.DEVICE),
+        Load("control:c", Tier.DEVICE),
+        Load("base:b", Tier.HOST),
+        Load("adapter:y", Tier.HOST),
+    ]
+
+
+def test_a_listed_component_is_pinned_in_its_own_tier_until_a_plan_lists_it_no_more() -> None:
+    logic = ResidencyLogic("w-0", KNOWN)
+    assert logic.follow(plan(w_0={"base:a": "device", "adapter:x": "host"}))
+    assert logic.pinned == {("base:a", Tier.DEVICE), ("adapter:x", Tier.HOST)}
+    assert logic.follow(plan(w_0={"base:a": "device"}, w_1={"base:b": "device"}))
+    assert logic.pinned == {("base:a", Tier.DEVICE)}
+    assert logic.follow(None)
+    assert logic.pinned == frozenset()
+    assert logic.next_load(tiers_of()) is None
+
+
+def test_what_lies_nearer_than_it_is_listed_stays_where_it_is() -> None:
+    logic, tiers = ResidencyLogic("w-0", KNOWN), tiers_of()
+    tiers.use(["base:a"], 0.0)
+    logic.follow(plan(w_0={"base:a": "volume"}))
+    assert logic.next_load(tiers) is None
+
+
+def test_a_load_without_room_is_tried_again_only_when_the_plan_lists_something_else() -> None:
+    logic, tiers = ResidencyLogic("w-0", KNOWN), tiers_of(device=10)
+    listed = {"base:a": "device", "base:b": "device"}
+    logic.follow(plan(w_0=listed))
+    tiers.pinned = logic.pinned
+    tiers.prefetch("base:a", Tier.DEVICE, 0.0)
+    load = logic.next_load(tiers)
+    assert load == Load("base:b", Tier.DEVICE)
+    tiers.prefetch(load.id, load.tier, 1.0)
+    assert tiers.tier_of("base:a") is Tier.DEVICE
+    logic.on_refused(load)
+    assert logic.next_load(tiers) is None
+    assert not logic.follow(plan(w_0=dict(listed)))
+    assert logic.next_load(tiers) is None
+    assert logic.follow(plan(w_0=listed | {"adapter:x": "device"}))
+    assert logic.next_load(tiers) == load
+
+
+@pytest.mark.parametrize(("id_", "tier"), [("base:new", "device"), ("base:a", "tape"), ("nonsense", "device")])
+def test_what_the_worker_does_not_know_is_passed_over_and_counted(id_: str, tier: str) -> None:
+    logic = ResidencyLogic("w-0", KNOWN)
+    logic.follow(plan(w_0={id_: tier, "base:b": "device"}))
+    assert logic.unknown == 1
+    assert logic.next_load(tiers_of()) == Load("base:b", Tier.DEVICE)
