@@ -91,6 +91,19 @@ class WorkerTiers:
         """Return the nearest tier that holds a component; remote where none does."""
         return next((tier for tier in reversed(LOCAL) if id_ in self._held[tier]), Tier.REMOTE)
 
+    def adopt(self, id_: str, tier: Tier) -> bool:
+        """Take note of a component that lies in a tier already, such as on a volume that outlived its worker.
+
+        Nothing is moved or counted. False: it exceeds what the budget leaves free. Raises KeyError.
+        """
+        size = self._components[id_].bytes
+        if id_ not in self._held[tier]:
+            if size > self._budgets.of(tier) - self._bytes[tier]:
+                return False
+            self._held[tier][id_] = None
+            self._bytes[tier] += size
+        return True
+
     def use(self, ids: Sequence[str], now_ms: float) -> Use:
         """Bring all components of a request to the device, and count hits and loads.
 
@@ -137,6 +150,11 @@ class WorkerTiers:
             self._reuse.on_use(id_, now_ms)
             self._admit(id_, Tier.DEVICE, use, now_ms, needed)
         return use
+
+    def least_worthy(self, tier: Tier, now_ms: float, keep: Iterable[str] = ()) -> str | None:
+        """Return which component of a tier would leave first, but for those of `keep`; None: there is no other."""
+        leaving = self._held[tier].keys() - set(keep)
+        return min(leaving, key=lambda each: (*self._rank(each, tier, now_ms), each), default=None)
 
     def evict(self, id_: str, tier: Tier) -> list[str]:
         """Evict a component from a tier, and what was fused from it there; return what left, the dependants first."""
@@ -204,7 +222,9 @@ class WorkerTiers:
         """The worth of a component in a tier; a pinned one's is above all others'."""
         component = self._components[id_]
         below = next((t for t in reversed(LOCAL) if t < tier and id_ in self._held[t]), Tier.REMOTE)
-        can_reload = any(t <= below for t in component.load_ms)
-        reload_ms = component.load_from(below) - component.load_from(tier) if can_reload else component.load_from(tier)
+        if any(t <= below for t in component.load_ms):
+            reload_ms = component.load_from(below) - component.load_from(tier)
+        else:  # fused here: it is made again from its parts
+            reload_ms = max(component.load_ms.values(), default=0.0)
         held = Held(component, reload_ms, self._reuse.last_ms(id_), self._reuse.probability(id_, now_ms))
         return (id_, tier) in self.pinned, self._score(held, now_ms)

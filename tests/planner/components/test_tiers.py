@@ -62,6 +62,31 @@ def test_an_evicted_base_takes_what_was_fused_from_it_along_in_that_tier() -> No
         worker.use(["fused:a+x@1"], 1)
 
 
+def test_what_was_dear_to_fuse_stays_beside_a_cheap_adapter() -> None:
+    components = some("base:a", "adapter:y") | {
+        "fused:a+x@1": Component(id="fused:a+x@1", bytes=10, load_ms={Tier.HOST: 500.0})
+    }
+    worker = a_worker(components, device=25)
+    worker.use(["base:a"], 0)
+    worker.add_fused("fused:a+x@1", 1, keep=["base:a"])
+    worker.prefetch("adapter:y", Tier.DEVICE, 2)
+    assert worker.held(Tier.DEVICE) == {"base:a", "fused:a+x@1"}
+    assert worker.least_worthy(Tier.DEVICE, 2, keep=["base:a"]) == "fused:a+x@1"
+    worker = a_worker(components, device=30)
+    worker.use(["base:a", "adapter:y"], 0)
+    worker.add_fused("fused:a+x@1", 0, keep=["base:a"])
+    assert worker.least_worthy(Tier.DEVICE, 1, keep=["base:a"]) == "adapter:y"
+
+
+def test_what_lies_on_a_volume_already_is_found_there_and_counts_as_no_move() -> None:
+    worker = a_worker(some("base:a", "base:b"), volume=15)
+    assert worker.adopt("base:a", Tier.VOLUME)
+    assert not worker.adopt("base:b", Tier.VOLUME)
+    assert not worker.moved_bytes
+    use = worker.use(["base:a"], 0)
+    assert (use.found, use.load_ms) == ({"base:a": Tier.VOLUME}, {"base:a": 30.0})
+
+
 def test_a_component_larger_than_a_tier_passes_through_it() -> None:
     worker = a_worker(some("base:a"), host=5)
     assert worker.use(["base:a"], 0).moved_bytes[Tier.HOST] == 10
