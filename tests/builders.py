@@ -1,5 +1,6 @@
 """Values for tests: each builder makes a plausible one, and a test names only what it is about."""
 
+from dataclasses import replace
 from typing import Any
 
 from planner.catalog.components import Component
@@ -179,3 +180,13 @@ def composed_variant(**changes: Any) -> Variant:
         "controls": ("outline",), "components": components, "honours": ("image",), "quality": None,
     }  # fmt: skip
     return a_variant(**(values | changes))
+
+
+def sized_variant(**changes: Any) -> Variant:
+    """`composed_variant` with sizes: bases of 1,000 bytes, adapters of 100, a control whose load was measured."""
+    sizes = {"base": 1000, "adapter": 100, "control": 200}
+    components = tuple(
+        replace(each, bytes=sizes[each.kind], load_ms={"volume": 30.0} if each.kind == "control" else {})
+        for each in composed_variant().components
+    )
+    return composed_variant(**({"components": components} | changes))

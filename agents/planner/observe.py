@@ -57,6 +57,7 @@ class Sources:
         self.builder.results.clear()
         self.builder.reuse.clear()
         self.builder.run_times.clear()
+        self.builder.components.clear()
         since_ms = now_ms() - max(1000 * COUNTS_S, SERVED_MS)
         for topic, on_record in ((topics.CLASSIFIED, self.on_classified), (topics.RESULTS, self.on_result)):
             self._followers[topic] = TopicTailer(self._settings, [topic], on_record, since_ms=since_ms).start()
@@ -77,7 +78,8 @@ class Sources:
         request = classified.request
         needs = on_request_variant(request.options, self._catalog)
         arrival = Arrival(classified.received_ms, classified.hardness, classified.classes, request.tier, needs)
-        self.builder.arrivals.add(request.request_id, arrival)
+        if self.builder.arrivals.add(request.request_id, arrival):
+            self.builder.components.on_request(request.options, request.tenant, classified.received_ms)
 
     def on_result(self, record: Incoming) -> None:
         """Take in a result. Its path has the confidences: `images` is written before an image is judged."""

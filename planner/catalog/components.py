@@ -53,6 +53,9 @@ class Component:
             if tier not in TIERS:
                 raise Unknown("tier", tier, TIERS)
             require(is_amount(ms), f"{where} load_ms from {tier}", ms, ">= 0", "measure again")
+        times = [self.load_ms[tier] for tier in TIERS if tier in self.load_ms]
+        farther = sorted(times, reverse=True)
+        require(times == farther, f"{where} load_ms", self.load_ms, "no longer from a nearer tier", "measure again")
 
     @property
     def id(self) -> str:

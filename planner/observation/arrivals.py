@@ -61,11 +61,13 @@ class Arrivals:
         """A reader begins again with the window."""
         self._known.clear()
 
-    def add(self, request_id: str, arrival: Arrival) -> None:
-        """Add an arrival, unless its request is known."""
-        if request_id not in self._known:
-            shared = arrival._replace(classes=self._shared(arrival.classes), tier=sys.intern(arrival.tier))
-            self._remember(request_id, shared)
+    def add(self, request_id: str, arrival: Arrival) -> bool:
+        """Add an arrival, and return whether it is one: its request was not known."""
+        if request_id in self._known:
+            return False
+        shared = arrival._replace(classes=self._shared(arrival.classes), tier=sys.intern(arrival.tier))
+        self._remember(request_id, shared)
+        return True
 
     def take_back(self, request_id: str) -> None:
         """A quota refused it; its prompt may be read later than that."""

@@ -6,6 +6,7 @@ from typing import Generic, TypeVar
 from planner.catalog.bands import bounds_of
 from planner.catalog.model import Catalog
 from planner.observation.arrivals import ArrivalLog
+from planner.observation.components import ComponentLog
 from planner.observation.observation import (
     COUNTS_S,
     DEMAND_MS,
@@ -33,7 +34,7 @@ class ObservationBuilder(Generic[Log]):
         """`slo_ms`: latency beyond which an answer is late; 0: none is."""
         self._catalog, self._bounds, self._slo_ms = catalog, bounds_of(catalog), slo_ms
         self.arrivals, self.results, self.queues, self.reuse = arrivals, Results(slo_ms), QueueGrowth(), ReuseLog()
-        self.run_times = RunTimes(catalog)
+        self.run_times, self.components = RunTimes(catalog), ComponentLog(catalog)
 
     def observation(
         self,
@@ -49,6 +50,8 @@ class ObservationBuilder(Generic[Log]):
         times_ms, prompts = self.arrivals.times_ms(now_ms), self.arrivals.last()
         counts = counts_per_second(times_ms, now_ms, COUNTS_S)
         deferral = self.results.deferral(plan, self._catalog, self._bounds)
+        live = [worker.worker_id for worker in workers]
+        components = self.components.seen(heartbeats, live, plan, now_ms)
         return Observation(
             now_ms=now_ms,
             demand_rps=demand_rps(times_ms, now_ms, DEMAND_MS),
@@ -58,14 +61,15 @@ class ObservationBuilder(Generic[Log]):
             workers=workers,
             slo_ms=self._slo_ms,
             counts=counts,
-            queues=self.queues.queues(heartbeats, [worker.worker_id for worker in workers], self._catalog),
+            queues=self.queues.queues(heartbeats, live, self._catalog),
             run_times=self.run_times.seen(),
             deferral=deferral,
             served=self.results.served(now_ms),
-            reuse=self.reuse.seen(heartbeats, [worker.worker_id for worker in workers]),
+            reuse=self.reuse.seen(heartbeats, live),
             in_force=plan,
             on_request=self._on_request(now_ms),
-            ignored=sum(seen.ignored for seen in deferral),
+            components=components,
+            ignored=sum(seen.ignored for seen in deferral) + self.components.ignored,
         )
 
     def _on_request(self, now_ms: int) -> dict[str, float]:

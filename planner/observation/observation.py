@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from planner.observation.components import SeenComponents
 from planner.observation.deferral import ObservedDeferral
 from planner.observation.reuse import SeenReuse
 from planner.observation.run_times import SeenRunTime
@@ -72,6 +73,7 @@ class Observation:
     in_force: Plan | None = None  # the plan that those who serve obey now; None: there is none
     on_request: dict[str, float] = field(default_factory=dict)  # variant that is no level -> arrivals a second, of late
     ignored: int = 0  # records of the window whose numbers were none, such as a NaN confidence
+    components: SeenComponents | None = None  # None: no variant of the catalog lists bases
 
     def __post_init__(self) -> None:
         for name, rps in self.on_request.items():
@@ -91,6 +93,8 @@ class Observation:
             _require(_is_amount(each.factor) and each.factor > 0, f"run time of {each.variant}", each, "above 0")
         if self.reuse is not None:
             _check_reuse(self.reuse)
+        if self.components is not None:
+            _check_components(self.components)
         named = [(f"classes of {strategy}", histogram) for strategy, histogram in self.classes.items()]
         tables = [(name, tuple(shares.values())) for name, shares in (*named, ("tiers", self.tiers))]
         for name, shares in (("hardness", self.hardness), *tables):
@@ -109,6 +113,14 @@ def _check_reuse(reuse: SeenReuse) -> None:
     amounts = (reuse.lookups, reuse.p50_ms, reuse.p95_ms, *(hits.jobs for hits in reuse.hits.values()))
     fits = all(0 <= share <= 1 for share in shares) and all(_is_amount(amount) for amount in amounts)
     _require(fits, "reuse", reuse, "shares in [0, 1], counts and times of 0 or more")
+
+
+def _check_components(seen: SeenComponents) -> None:
+    for variant, demand in seen.demand.items():
+        counts = (demand.requests, demand.fused, *demand.pairs.values())
+        amounts = [amount for table in counts for count in table.values() for amount in count]
+        fits = all(map(_is_amount, (demand.rps, *amounts))) and all(0 <= p <= 1 for p in demand.returning.values())
+        _require(fits, f"components of {variant}", demand, "rates, counts and times of 0 or more, and shares")
 
 
 def check_deferral(seen: ObservedDeferral, where: str) -> None:

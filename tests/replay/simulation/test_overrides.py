@@ -1,5 +1,6 @@
 """What requests ask for is simulated by the rules of the live roles."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
+from planner.observation.components import ComponentLog, SeenComponents
 from planner.serving.admission.quotas import Quota
 from replay.simulation.overrides import requested_overrides
 from replay.simulation.run import Ran
@@ -14,7 +16,7 @@ from replay.simulation.session import simulate
 from replay.simulation.setup import Setup
 from replay.traces.trace import Overrides, Trace
 from schemas.messages import GenerateOptions, Status
-from tests.builders import a_catalog, a_discriminator, a_variant
+from tests.builders import a_catalog, a_discriminator, a_variant, sized_variant
 from tests.replay.simulation.runs import a_setup, arrivals, asking
 
 LATER = 60_000.0  # ms
@@ -143,3 +145,18 @@ def test_wishes_of_every_kind_at_once_end_once_each() -> None:
     assert sum(tier.requests for tier in tally.tiers.values()) == 700
     assert sum(tier.ended for tier in tally.tiers.values()) == 700
     assert sum(tier.violations for tier in tally.tiers.values()) == tally.violations
+
+
+def test_the_simulated_planner_sees_which_components_requests_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[SeenComponents | None] = []
+    monkeypatch.setattr(ComponentLog, "seen", lambda *args: found.append(SEEN(*args)) or found[-1])
+    styles = replace(sized_variant(name="light"), on_request=False)
+    catalog = a_catalog(variants={"light": styles, "heavy": a_catalog().variants["heavy"]})
+    wish = Overrides(options=GenerateOptions(adapters=("candy",)), tenant="ann")
+    run_of(a_setup(catalog=catalog, policy="clipper-light"), asking(arrivals(2, 40), [wish]))
+    assert found[-1] is not None
+    assert round(found[-1].demand["light"].requests["adapter:candy"][0]) > 5
+    assert found[-1].demand["light"].returning["adapter:candy"] > 0
+
+
+SEEN = ComponentLog.seen

@@ -138,10 +138,22 @@ class ObservationFeed:
         )
         self._results, self._learns = self._builder.results, setup.learns or terms_of(named(setup.policy)).learns
         arrivals = self._builder.arrivals
-        self.on_sampled, self.before, self.on_classified = arrivals.on_sampled, arrivals.before, arrivals.on_classified
+        self.on_sampled, self.on_classified = arrivals.on_sampled, arrivals.on_classified
         self._scores: defaultdict[int, list[tuple[str, float]]] = defaultdict(list)  # of open requests: level and score
         self._runs: defaultdict[int, list[tuple[str, int, int, int]]] = defaultdict(list)  # what `RunTimes.add` takes
         tally.on_result = self.on_result
+
+    def before(self, action: Callable[[Job], None]) -> Callable[[Job], None]:
+        """The action upon a request that was classified: it is seen then, and so are the components that it names."""
+        counted, components = self._builder.arrivals.before(action), self._builder.components
+        if not components.is_used:
+            return counted
+
+        def count(job: Job) -> None:
+            components.on_request(job.options, job.tenant, int(job.arrived_ms))
+            counted(job)
+
+        return count
 
     def on_scored(self, job: Job, confidence: float) -> None:
         """Keep the confidence of a judged image, which the planner learns when its request has ended."""
