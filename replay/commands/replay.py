@@ -1,4 +1,4 @@
-"""`pochade replay TRACE | run | inspect | save | make | outages | what-if`: what the past says about the future."""
+"""`pochade replay TRACE | run | inspect | save | make | genai2026 | outages | what-if`: what happened, again."""
 
 import json
 import os
@@ -237,6 +237,49 @@ def outages(output: pathlib.Path, at_ms: tuple[int, ...], for_ms: int, seed: int
     with opened(output) as file:
         file.write("\n".join(lines(changes)) + "\n")
     click.echo(f"{output}: {len(changes)} changes")
+
+
+@replay.command()
+@click.argument("folder", type=FOLDER)
+@click.option(
+    "--controls",
+    "control_share",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    show_default=True,
+    help="Share of the requests that get a ControlNet, drawn; the public files name none.",
+)
+@click.option(
+    "--control-image",
+    default="none:",
+    show_default=True,
+    help="URI of the stored image that ControlNets follow; a live replay needs one, the simulator none.",
+)
+@click.option("--limit", type=click.IntRange(min=1), help="Maximum number of requests to take.")
+@click.option("--lenient", "is_lenient", is_flag=True, help="Skip lines that cannot be read, and report their number.")
+@seed_option("the times, users and ControlNets that are drawn")
+@OUT
+def genai2026(folder: pathlib.Path, output: pathlib.Path, **asked: Any) -> None:
+    """Draw one trace from the two request files of GenTD26 (Alibaba cluster-trace-v2026-GenAI) in FOLDER.
+
+    One file names bases and LoRAs and has no times, the other has times and users and no ids: order, bases and LoRAs
+    are the first's, times and users are drawn from the second. How it was made is written beside it, in
+    NAME.made.json. Its names are those of the catalog genai2026.
+
+    \b
+    Examples:
+      pochade replay genai2026 data/genai2026 --lenient -o genai.jsonl.gz
+      pochade simulate genai.jsonl.gz --catalog genai2026 --policy clipper-heavy --workers 16 --speed 40
+    """
+    from replay.traces.formats.gentd26_folder import Drawing, draw_trace
+    from replay.traces.writing import opened
+
+    trace, made = draw_trace(folder, Drawing(**asked))
+    _write(trace, output)
+    beside = output.with_name(f"{output.name.removesuffix('.gz').removesuffix('.jsonl')}.made.json")
+    with opened(beside) as file:
+        file.write(json.dumps(made, indent=2) + "\n")
+    click.echo(f"{beside}: how it was made")
 
 
 def _write(trace: "Trace", path: pathlib.Path) -> None:

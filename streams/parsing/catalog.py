@@ -20,6 +20,7 @@ _NAMED: Final[Mapping[str, Mapping[str, Any]]] = {
     "variants": {}, "discriminators": {"deferral": []}, "classifiers": {}, "bases": {}, "adapters": {}, "controls": {},
 }  # fmt: skip
 _COMPONENTS: Final = {"bases": BASE, "adapters": ADAPTER, "controls": CONTROL}
+MAX_COUNT: Final = 1000  # components that one table with `count` stands for
 _ENDS = ("light", "heavy")  # of a cascade: its settings do not repeat them
 
 
@@ -127,6 +128,7 @@ def _in_full(root: Mapping[str, Any], where: str) -> dict[str, Any]:
         tables = root.get(key)
         if isinstance(tables, dict):
             whole[key] = {n: _named(table, left_out, n, f"{where}: {key}.{n}") for n, table in tables.items()}
+    _number(whole, where)
     for key, kind in _COMPONENTS.items():
         for name, table in whole[key].items() if isinstance(whole.get(key), dict) else ():
             if isinstance(table, dict):
@@ -140,6 +142,27 @@ def _in_full(root: Mapping[str, Any], where: str) -> dict[str, Any]:
     if isinstance(root.get("cascades"), list):
         whole["cascades"] = [_with_ends(table, f"{where}: cascades[{at}]") for at, table in enumerate(root["cascades"])]
     return whole
+
+
+def _number(whole: dict[str, Any], where: str) -> None:
+    """Replace each component with a `count` by so many alike, `NAME-000` and on, in the lists of variants too."""
+    variants = whole.get("variants")
+    for key in _COMPONENTS:
+        tables = whole.get(key)
+        for name, table in list(tables.items()) if isinstance(tables, dict) else ():
+            if not isinstance(table, dict) or "count" not in table:
+                continue
+            count = table["count"]
+            fits = isinstance(count, int) and not isinstance(count, bool) and 1 <= count <= MAX_COUNT
+            require(fits, f"{where}: {key}.{name}.count", count, f"a whole number from 1 to {MAX_COUNT}", "correct it")
+            names = [f"{name}-{number:03}" for number in range(count)]
+            alike = {field: value for field, value in table.items() if field not in ("count", "name")}
+            whole[key] = {each: own for each, own in whole[key].items() if each != name}
+            whole[key] |= {each: {**alike, "name": each} for each in names}
+            for variant in variants.values() if isinstance(variants, dict) else ():
+                if isinstance(variant, dict) and isinstance(variant.get(key), list) and name in variant[key]:
+                    place = variant[key].index(name)
+                    variant[key] = [*variant[key][:place], *names, *variant[key][place + 1 :]]
 
 
 def _named(table: Any, left_out: Mapping[str, Any], name: str, where: str) -> Any:

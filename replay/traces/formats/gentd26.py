@@ -67,8 +67,13 @@ def _counted(text: str, model: str) -> tuple[str, ...]:
 
 
 def _named(text: str) -> tuple[str, ...]:
+    return tuple(name for name, _ in loras_of(text))
+
+
+def loras_of(text: str) -> list[tuple[str, float]]:
+    """Return the ids of the LoRAs in a field `lora_args`, each with its scale, 1 where it has none. Raises Unfit."""
     try:
         found: Any = ast.literal_eval(text) if text else []
-        return tuple(str(lora["modelVersionId"]) for lora in islice(found, MAX_LORAS))
-    except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError):
+        return [(str(lora["modelVersionId"]), float(lora.get("scale", 1.0))) for lora in islice(found, MAX_LORAS)]
+    except (ValueError, SyntaxError, TypeError, KeyError, AttributeError, MemoryError, RecursionError):
         raise Unfit("not LoRAs", f"lora_args is not a list of modelVersionId and scale: {quoted(text)}") from None

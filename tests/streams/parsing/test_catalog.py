@@ -178,3 +178,19 @@ def test_the_published_files_are_named_by_kind() -> None:
     assert parse(PROFILE + '\n[published]\nruntimes = "r.csv"\n', "profile").published == {"runtimes": "r.csv"}
     with pytest.raises(InvalidCatalog, match=r"published\.runtimes must be a text"):
         parse(PROFILE + "\n[published]\nruntimes = 1\n", "profile")
+
+
+def test_a_component_with_a_count_stands_for_so_many_alike_in_the_lists_of_variants_too() -> None:
+    catalog = parse(
+        PROFILE.replace("[variants.light]", '[variants.light]\nbases = ["one", "many"]', 1)
+        + '[bases.one]\nsource = "none"\n[bases.many]\ncount = 3\nsource = "none"\nbytes = 7\n',
+        "counted",
+    )
+    assert catalog.level("light").bases == ("one", "many-000", "many-001", "many-002")
+    assert [each.bytes for each in catalog.level("light").components] == [0, 7, 7, 7]
+
+
+@pytest.mark.parametrize("count", ["0", "1001", "true", "2.5"])
+def test_a_count_of_components_that_is_none_says_the_limit(count: str) -> None:
+    with pytest.raises(InvalidCatalog, match=r"bases.many.count must be a whole number from 1 to 1000: got"):
+        parse(PROFILE + f'[bases.many]\ncount = {count}\nsource = "none"\n', "counted")
