@@ -110,6 +110,20 @@ class Worker(Section):
     max_attempts: int = Field(3, ge=1)  # owners a job may kill before it goes to the dlq
 
 
+class Scale(Section):
+    """How many workers there should be, where the fleet grows and shrinks with the load (`pochade scale`)."""
+
+    when: Literal["policy", "always", "never"] = "policy"  # policy: under a policy that asks for it
+    max_workers: int = Field(4, ge=1, le=1024)  # of all variants and the pool; at most kafka.jobs_partitions
+    max_by_tenant: dict[str, Annotated[int, Field(ge=0)]] = {}  # workers that a tenant's requests may ask for
+    minimum: dict[str, Annotated[int, Field(ge=0)]] = {}  # variant -> workers that it always has; of levels together
+    load_factor: float = Field(0.8, gt=0, le=1)  # share of the workers' places that requests in flight may fill
+    period_s: float = Field(10, ge=1, le=600)  # between decisions; a variant's first worker is asked for at once
+    warm: int = Field(0, ge=0, le=1024)  # least number of started workers held ready without a variant
+    max_warm: int = Field(0, ge=0, le=1024)  # most; where it is above `warm` past scale-ups say how many
+    start_s: float = Field(20, gt=0, le=3600)  # until a worker that is started anew is ready for a variant
+
+
 class Planner(Section):
     """The planner: its policy, when it plans, and its timeouts."""
 
@@ -125,6 +139,7 @@ class Planner(Section):
     hysteresis: Literal["policy", "always", "never"] = "policy"
     solver_timeout_s: float = Field(3, gt=0)  # a policy that takes longer makes no plan
     exploration_rate: float = Field(0, ge=0, le=1)  # share of first levels drawn evenly, for `replay what-if`
+    scale: Scale = Scale()
     load_shedding: bool = True  # what no worker has time for is turned away by tier; else it expires at its deadline
 
 

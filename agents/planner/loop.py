@@ -93,7 +93,7 @@ class PlannerLoop:
 
     def tick(self, now: int) -> None:
         """Plan anew when the period is over, or workers, an operator or the backlog call for it."""
-        request = self._logic.due(now, self._fleet.heartbeats, self._plans)
+        request = self._logic.due(now, self._fleet.heartbeats, self._plans, self.sources.asked(now))
         if request is not None:
             self._plan(request)
 

@@ -1,19 +1,22 @@
 """Follows the planner's topics, and feeds them to the builder of its `Observation`."""
 
 import logging
+import threading
 from typing import Protocol
 
 from agents.planner import ROLE
+from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
 from planner.observation.arrivals import Arrival, Arrivals
 from planner.observation.builder import ObservationBuilder
 from planner.observation.observation import COUNTS_S, SERVED_MS, Observation
+from planner.observation.results import LACKED_CAPACITY
 from planner.observation.workers import ReceivedHeartbeat, WorkerView
 from planner.serving.decisions import QUOTA
 from planner.serving.routing.composing import on_request_variant
 from schemas import topics
 from schemas.errors import PochadeError
-from schemas.messages import ClassifiedRequest, Plan
+from schemas.messages import ClassifiedRequest, Plan, Status
 from schemas.record import Incoming
 from streams import metrics
 from streams.clock import now_ms
@@ -49,6 +52,8 @@ class Sources:
         )
         self._followers: dict[str, TopicTailer] = {}
         self._warned_of: tuple[str, ...] = ()
+        self._in_flight_lock = threading.Lock()  # two followers write, the planner reads
+        self._best_ms = run_ms(catalog.best(), 1)
 
     def open(self) -> None:
         """Begin to follow, and wait for what is recent; a topic that cannot be read in time is gone without."""
@@ -58,6 +63,7 @@ class Sources:
         self.builder.reuse.clear()
         self.builder.run_times.clear()
         self.builder.components.clear()
+        self.builder.in_flight.clear()
         since_ms = now_ms() - max(1000 * COUNTS_S, SERVED_MS)
         for topic, on_record in ((topics.CLASSIFIED, self.on_classified), (topics.RESULTS, self.on_result)):
             self._followers[topic] = TopicTailer(self._settings, [topic], on_record, since_ms=since_ms).start()
@@ -80,11 +86,17 @@ class Sources:
         arrival = Arrival(classified.received_ms, classified.hardness, classified.classes, request.tier, needs)
         if self.builder.arrivals.add(request.request_id, arrival):
             self.builder.components.on_request(request.options, request.tenant, classified.received_ms)
+        named = request.options.model if request.options.model in self._catalog.variants else needs
+        with self._in_flight_lock:
+            self.builder.in_flight.begin(request.request_id, request.tenant, named, classified.received_ms)
 
     def on_result(self, record: Incoming) -> None:
         """Take in a result. Its path has the confidences: `images` is written before an image is judged."""
         result = decode_result(record.value)
         steps, results = steps_of(result), self.builder.results
+        lacked = result.status is Status.REJECTED and result.code in LACKED_CAPACITY
+        with self._in_flight_lock:
+            self.builder.in_flight.end(result.request_id, result.ended_ms, self._best_ms if lacked else 0.0)
         results.add(result.status, result.ended_ms, result.latency_ms or 0, result.code)
         for step in steps:
             if step.confidence is not None and result.hardness is not None:
@@ -100,10 +112,16 @@ class Sources:
         """Take in the newest heartbeats."""
         self.builder.queues.update_from_heartbeats(self._fleet.heartbeats)
 
+    def asked(self, now: int) -> frozenset[str]:
+        """Return the variants that requests in flight name; "": any level."""
+        with self._in_flight_lock:
+            return self.builder.in_flight.asked(now)
+
     def observation(self, now: int, workers: tuple[WorkerView, ...], plan: Plan | None) -> Observation:
         """Return the observation of a moment. A silent source leaves its part unknown, is counted, and logged once."""
         self._report_missing()
-        return self.builder.observation(now, workers, self._fleet.heartbeats, plan)
+        with self._in_flight_lock:
+            return self.builder.observation(now, workers, self._fleet.heartbeats, plan)
 
     def missing(self) -> tuple[str, ...]:
         """The sources of which nothing is known."""

@@ -13,6 +13,8 @@ from planner.control.propose import Rules
 from planner.control.saturation import desired_workers
 from planner.observation.forecast import horizon_of
 from planner.policies import DEFAULT, named
+from planner.scaling.fleet import ScaleRules
+from schemas.errors import PochadeError
 from streams import metrics
 from streams.settings import Settings
 
@@ -28,6 +30,28 @@ def rules_of(settings: Settings) -> Rules:
         forecast=planner.forecast,
         horizon_s=horizon_of(planner.period_ms),
         hysteresis=planner.hysteresis,
+        scale=scale_rules_of(settings),
+    )
+
+
+def scale_rules_of(settings: Settings) -> ScaleRules:
+    """Return the limits of scaling. Raises PochadeError: they contradict each other, or the topics' partitions."""
+    scale, most = settings.planner.scale, settings.kafka.jobs_partitions
+    if scale.max_workers > most:
+        raise PochadeError(
+            f"planner.scale.max_workers must be at most kafka.jobs_partitions, {most}: got {scale.max_workers}; "
+            "lower it, or create the topics with more partitions"
+        )
+    return ScaleRules(
+        when=scale.when,
+        max_workers=scale.max_workers,
+        max_by_tenant=scale.max_by_tenant,
+        minimum=scale.minimum,
+        load_factor=scale.load_factor,
+        period_ms=1000 * scale.period_s,
+        warm=scale.warm,
+        max_warm=scale.max_warm,
+        start_ms=1000 * scale.start_s,
     )
 
 

@@ -89,6 +89,7 @@ def report(task: Task, found: Solved) -> dict[str, Any]:
         "routes": [asdict(route) for route in proposal.routes],
         "cascades": [cascade_of(cascade) for cascade in proposal.cascades],
         "admission": asdict(proposal.admission) if proposal.admission else None,
+        "scale": asdict(proposal.scale) if proposal.scale else None,
         "expected": {**shown, "quality": quality, "fid": fid_of(task.catalog, quality)},
         "solve_ms": round(found.solve_ms, 3),
     }
@@ -140,6 +141,7 @@ def differences(before: Plan, after: Plan) -> list[tuple[str, str, str]]:
     rows += _tables("workers on", counts_of(before.allocation), counts_of(after.allocation))
     rows += _tables("admitted of", *(_describe_shares(admitted(plan.admission)) for plan in (before, after)))
     rows += [("reuse", describe_reuse(before.reuse), describe_reuse(after.reuse))]
+    rows += _tables("workers wanted of", *(dict(p.scale.targets) if p.scale else {} for p in (before, after)))
     rows += _tables("batch of", before.batch, after.batch)
     rows += _tables("worker", before.allocation, after.allocation)
     return [(what, str(old), str(new)) for what, old, new in rows if old != new]

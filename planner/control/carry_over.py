@@ -17,6 +17,7 @@ from planner.control.propose import Rules, with_admission_by
 from planner.control.validity import check
 from planner.observation.observation import Observation
 from planner.observation.workers import WorkerView
+from planner.scaling.fleet import Staffing, levels_of, with_staffing
 from schemas.messages import Cascade, Plan, Route
 
 
@@ -50,11 +51,18 @@ def missing_workers(plan: Plan, workers: Iterable[WorkerView]) -> list[str]:
 
 
 def fallback_plan(
-    before: Plan, why: str, seen: Observation, catalog: Catalog, rules: Rules, newest: int = 0
+    before: Plan,
+    why: str,
+    seen: Observation,
+    catalog: Catalog,
+    rules: Rules,
+    newest: int = 0,
+    staffing: Staffing | None = None,
 ) -> Plan | None:
     """Return the plan in force on those of its workers that are left; None where all are left, so that it stays.
 
-    `why`: what became of the policy, for the reason. `newest`: as `publish` has it.
+    `why`: what became of the policy, for the reason. `newest`: as `publish` has it. `staffing`: of a fleet that
+    is scaled.
 
     Raises PochadeError: the plan is of a catalog that is no more.
     """
@@ -62,7 +70,9 @@ def fallback_plan(
     if not lost:
         return None
     reason = f"{', '.join(lost)} gone, the rest of plan {before.version} stays: {why}"
-    proposal = with_admission_by(carry_over(before, seen.workers, catalog, reason), seen, catalog, rules)
+    own = seen if staffing is None else staffing.seen
+    proposal = with_admission_by(carry_over(before, own.workers, catalog, reason), own, catalog, rules)
+    proposal = proposal if staffing is None else with_staffing(proposal, staffing)
     plan = publish(proposal, before, before.policy, seen.now_ms, newest)
     check(plan, catalog)
     return plan
@@ -70,8 +80,10 @@ def fallback_plan(
 
 def _work(plan: Plan) -> Mapping[str, float]:
     """Workers per variant; of a plan made without any, one for each that it sends to."""
-    if plan.allocation:
-        return Counter(plan.allocation.values())
+    levels = levels_of(plan)  # of a fleet that is scaled what requests name is not the plan's to share
+    placed = [variant for variant in plan.allocation.values() if plan.scale is None or variant in levels]
+    if placed:
+        return Counter(placed)
     first = [variant_of(level) for route in plan.routes for level, share in route.levels.items() if share > 0]
     return dict.fromkeys([*first, *(variant_of(cascade.next_level) for cascade in plan.cascades)], 1.0)
 

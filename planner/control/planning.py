@@ -5,7 +5,7 @@ the observation, and writes what it decides.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -29,6 +29,7 @@ from planner.control.replan import (
 from planner.control.validity import CheckPlan, check_live
 from planner.observation.observation import MAX_STEP_BACK_MS, Observation, steady_ms
 from planner.observation.workers import ReceivedHeartbeat, WorkerView, live_workers
+from planner.scaling.fleet import FleetScaling, Staffing, is_memory_old, same_scale, with_staffing
 from schemas.errors import PochadeError, Unknown
 from schemas.messages import Expected, Pin, Plan
 
@@ -127,6 +128,7 @@ class PlannerLogic:
         self._check = check
         self._catalog, self._policies, self._configured, self._rules = catalog, policies, configured, rules
         self._period_ms, self._silent_ms = period_ms, silent_ms
+        self._scaling = FleetScaling(catalog, rules.scale)
         self._signals: Signals | None = None  # when it was planned last
         self._planned_ms = self._now_ms = -math.inf
         self._back_to: Plan | None = None
@@ -134,6 +136,7 @@ class PlannerLogic:
     def begin(self) -> None:
         """Forget when it was planned last: a planner that begins to lead plans at once."""
         self._signals = None
+        self._scaling.forget()
 
     def end_period(self) -> None:
         """The period since the last plan is over, whatever its length."""
@@ -147,13 +150,21 @@ class PlannerLogic:
         return now_ms - self._planned_ms >= self._period_ms or backlog_ms > GROWTH_MS
 
     def due(
-        self, now_ms: float, heartbeats: Mapping[str, ReceivedHeartbeat], plans: PlansInForce
+        self,
+        now_ms: float,
+        heartbeats: Mapping[str, ReceivedHeartbeat],
+        plans: PlansInForce,
+        asked: Collection[str] = (),
     ) -> PlanRequest | None:
-        """The request for a plan where the period is over, or workers, an operator or the backlog call for one."""
+        """The request for a plan where the period is over, or workers, an operator or the backlog call for one.
+
+        `asked`: variants that requests in flight name, "" for any level; one without a worker calls for a plan.
+        """
         now_ms = self._now_ms = steady_ms(now_ms, self._now_ms, MAX_STEP_BACK_MS)
         allocation = plans.plan.allocation if plans.plan else {}
         workers = live_workers(heartbeats, int(now_ms), self._silent_ms, allocation)
-        signals, since_ms = signals_of(workers, _identity(plans.pin)), now_ms - self._planned_ms
+        unserved = self._scaling.unserved(asked, plans.plan)
+        signals, since_ms = signals_of(workers, _identity(plans.pin), unserved), now_ms - self._planned_ms
         why = why_now(self._signals, signals, since_ms if since_ms >= 0 else self._period_ms, self._period_ms)
         if not why:
             return None
@@ -169,12 +180,14 @@ class PlannerLogic:
         """
         before, newest, order = plans.plan, plans.newest, self._order(plans)
         seen = with_forecast_of(self._terms(order), seen, self._rules)
+        staffing = self._staffing(order, seen, before)
         try:
-            proposal = run(order.policy, partial(self._propose, order, seen, before))
+            proposal = run(order.policy, partial(self._propose, order, seen, before, staffing))
         except Exception as error:  # whatever a policy or its solver raises
-            return self._fall_back(order.policy, error, seen, before, newest)
+            return self._fall_back(order.policy, error, seen, before, newest, staffing)
         if before is not None and newest <= before.version:
-            unchanged = self._keep_current(proposal, order, seen, before)
+            serving = seen if staffing is None else _of_workers(seen, proposal.allocation)
+            unchanged = self._keep_current(proposal, order, serving, before)
             if unchanged is not None:
                 return replace(unchanged, expected=proposal.expected)
         plan = publish(proposal, before, order.policy, seen.now_ms, newest)
@@ -203,17 +216,28 @@ class PlannerLogic:
         except Unknown:
             return OURS
 
-    def _propose(self, order: Order, seen: Observation, before: Plan | None) -> PlanProposal:
+    def _staffing(self, order: Order, seen: Observation, before: Plan | None) -> Staffing | None:
+        """Return who serves what in a fleet that is scaled; None: the order does not ask for that."""
+        terms, back_to = self._terms(order), order.back_to
+        if back_to is not None:
+            terms = terms._replace(scales=back_to.scale is not None)
+        return self._scaling.decide(seen, before) if self._rules.scale.hold_for(terms) else None
+
+    def _propose(
+        self, order: Order, seen: Observation, before: Plan | None, staffing: Staffing | None
+    ) -> PlanProposal:  # fmt: skip
         """Return the proposal that the order gives under the rules; its plan has been checked."""
         if order.back_to is not None:
             reason = f"back to plan {order.back_to.version}: {order.back_to.reason}"
+            own = seen if staffing is None else staffing.seen
             proposal = with_admission_by(
-                carry_over(order.back_to, seen.workers, self._catalog, reason), seen, self._catalog, self._rules
+                carry_over(order.back_to, own.workers, self._catalog, reason), own, self._catalog, self._rules
             )
+            proposal = proposal if staffing is None else with_staffing(proposal, staffing)
         else:
             memory = memory_of(before, order.policy)
             policy = self._policies(order.policy)
-            proposal = propose(policy, seen, self._catalog, memory, order.parameters, self._rules)
+            proposal = propose(policy, seen, self._catalog, memory, order.parameters, self._rules, staffing)
         self._check(publish(proposal, before, order.policy, seen.now_ms), self._catalog)
         return proposal
 
@@ -222,7 +246,7 @@ class PlannerLogic:
     ) -> PlanDecision | None:
         """Whether the plan in force stays: nothing new is decided, or moving workers does not pay."""
         if same_decision(proposal, before, order.policy):
-            return PlanDecision()
+            return None if is_memory_old(proposal.scale, before, seen.now_ms) else PlanDecision()
         if self._must_change(proposal, order, seen, before) or self._should_switch(proposal, seen, before):
             return None
         return PlanDecision(fallbacks=(NO_GAIN,), reason=f"a change is not worth its cost: {proposal.reason}")
@@ -234,6 +258,7 @@ class PlannerLogic:
         """
         is_ordered = order.back_to is not None or order.policy != before.policy
         is_free = proposal.weighs_moves or not must_pay(self._terms(order), self._rules)
+        is_free = is_free or not same_scale(proposal.scale, before.scale)
         reserved, held = (on_request_of(each.allocation, self._catalog) for each in (proposal, before))
         return is_ordered or is_free or reserved != held or not only_moves(proposal, seen, before)
 
@@ -241,17 +266,28 @@ class PlannerLogic:
         return should_switch(change_of(before, proposal, seen, self._catalog, HOLD_S))
 
     def _fall_back(
-        self, policy: str, error: Exception, seen: Observation, before: Plan | None, newest: int
+        self,
+        policy: str,
+        error: Exception,
+        seen: Observation,
+        before: Plan | None,
+        newest: int,
+        staffing: Staffing | None,
     ) -> PlanDecision:
         why = f"policy {policy} made no plan: {type(error).__name__}: {error}"
         failed = POLICY_LATE if isinstance(error, PolicyTimeout) else POLICY_FAILED
         if before is None:
             return PlanDecision(None, (failed,), why, error)
         try:
-            plan = fallback_plan(before, why, seen, self._catalog, self._rules, newest)
+            plan = fallback_plan(before, why, seen, self._catalog, self._rules, newest, staffing)
         except Exception as unfit:  # a plan of a catalog that is no more
             return PlanDecision(None, (failed,), why, error, unfit)
         return PlanDecision(plan, (failed,) if plan is None else (failed, FALLBACK_PLAN), why, error)
+
+
+def _of_workers(seen: Observation, workers: Collection[str]) -> Observation:
+    """The observation with these workers alone: those in the pool are planned for by nobody."""
+    return replace(seen, workers=tuple(worker for worker in seen.workers if worker.worker_id in workers))
 
 
 def _identity(pin: Pin | None) -> tuple[str, ...]:

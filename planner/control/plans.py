@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from planner.control.proposal import PlanProposal
+from planner.scaling.fleet import same_scale
 from schemas.messages import Admission, Plan
 
 
@@ -28,6 +29,7 @@ def publish(proposal: PlanProposal, previous: Plan | None, policy: str, now_ms: 
         memory=json.dumps(proposal.memory, sort_keys=True),
         admission=proposal.admission,
         reuse=proposal.reuse,
+        scale=proposal.scale,
     )
 
 
@@ -37,9 +39,12 @@ def same_decision(proposal: PlanProposal, plan: Plan, policy: str | None = None)
     Version, time, reasons and expectation do not count; the policy's name does where it is given.
     """
     drafted = publish(proposal, None, policy or plan.policy, plan.created_ms)
-    if admitted(proposal.admission) != admitted(plan.admission):
+    if admitted(proposal.admission) != admitted(plan.admission) or not same_scale(proposal.scale, plan.scale):
         return False
-    alike = replace(drafted, version=plan.version, reason=plan.reason, expected=plan.expected, admission=plan.admission)
+    alike = replace(
+        drafted, version=plan.version, reason=plan.reason, expected=plan.expected, admission=plan.admission,
+        scale=plan.scale,
+    )  # fmt: skip
     return alike == plan
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from planner.catalog.model import Catalog
 from planner.observation.observation import Observation
 from schemas.errors import PochadeError, Unknown
-from schemas.messages import Admission, Cascade, Expected, ReusePlan, Route
+from schemas.messages import Admission, Cascade, Expected, ReusePlan, Route, ScalePlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +28,7 @@ class PlanProposal:
     strategy: str = "models"
     admission: Admission | None = None  # None: all are let in; no policy's own, `planner.control.shedding` derives it
     reuse: ReusePlan | None = None  # how far images begin from stored latents; None: nothing is looked up or stored
+    scale: ScalePlan | None = None  # None: the fleet stays; no policy's own, `planner.scaling.fleet` derives it
     weighs_moves: bool = False  # the policy has held what moves cost against what they gain
     is_feasible: bool = True  # all of the demand planned for is served within the SLO
 
@@ -36,11 +37,15 @@ Policy = Callable[[Observation, Catalog, Mapping[str, Any], Mapping[str, float]]
 """(observation, catalog, memory of the plan before, parameters) -> proposal. Pure; never fails for want of workers."""
 
 
+BY_POLICY, ALWAYS, NEVER = "policy", "always", "never"  # whether a term holds for every policy
+
+
 class PolicyTerms(NamedTuple):
     """What a policy asks of the planner that runs it; a deployment's `Rules` may say otherwise."""
 
     forecast: str = "trend"  # of the demand until the next plan, by its name in `planner.observation.forecast`
     hysteresis: bool = True  # a proposal that moves workers must be worth its cost (`planner.control.replan`)
+    scales: bool = False  # it asks for workers that come and go with the load (`planner.scaling`)
     learns: bool = False  # it looks at confidences and run times of what was served, which simulations then keep
 
 

@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 
 from planner.catalog.model import Catalog
 from planner.control.on_request import reserve, with_reserved
-from planner.control.proposal import PlanProposal, Policy, PolicyTerms, terms_of
+from planner.control.proposal import ALWAYS, BY_POLICY, PlanProposal, Policy, PolicyTerms, terms_of
 from planner.control.shedding import with_admission
 from planner.observation.forecast import HORIZON_S, with_forecast
 from planner.observation.observation import Observation
+from planner.scaling.fleet import ScaleRules, Staffing, with_staffing
 from schemas.messages import Route
 
-BY_POLICY, ALWAYS, NEVER = "policy", "always", "never"
+NO_SCALING = ScaleRules()
 
 
 class Rules(NamedTuple):
@@ -30,6 +31,7 @@ class Rules(NamedTuple):
     dispatch: str = ""  # instead of the policy's; "": as it says
     forecast: str = BY_POLICY  # of the demand, by its name in `planner.observation.forecast`
     horizon_s: int = HORIZON_S  # that is forecast: until the next plan
+    scale: ScaleRules = NO_SCALING  # of a fleet that is scaled
     hysteresis: str = BY_POLICY  # whether a proposal that moves workers must be worth its cost: ALWAYS, NEVER
 
 
@@ -40,16 +42,20 @@ def propose(
     memory: Mapping[str, Any],
     parameters: Mapping[str, float],
     rules: Rules,
+    staffing: Staffing | None = None,
 ) -> PlanProposal:
-    """The policy's proposal under the rules. Raises whatever the policy raises, such as Unknown for a parameter."""
+    """The policy's proposal under the rules. Raises whatever the policy raises, such as Unknown for a parameter.
+
+    `staffing`: who serves what in a fleet that is scaled; None: the fleet stays as it is.
+    """
     seen = with_forecast_of(terms_of(policy), seen, rules)
     reserved = reserve(seen, catalog)
-    seen = reserved.without
+    seen = reserved.without if staffing is None else staffing.seen
     proposal = policy(seen, catalog, memory, parameters)
     if rules.dispatch:
         proposal = replace(proposal, dispatch=rules.dispatch)
     proposal = with_admission_by(with_exploration(proposal, rules.explore), seen, catalog, rules)
-    return with_reserved(proposal, reserved)
+    return with_reserved(proposal, reserved) if staffing is None else with_staffing(proposal, staffing)
 
 
 def with_forecast_of(terms: PolicyTerms, seen: Observation, rules: Rules) -> Observation:

@@ -33,12 +33,15 @@ class Signals(NamedTuple):
     workers: tuple[str, ...]  # the live ones, by id
     pin: tuple[str, ...]  # identifies an operator's order; (): there is none
     backlog_ms: float  # work waiting a live worker
+    unserved: tuple[str, ...] = ()  # variants that requests wait for, and that have no worker; "": any level
 
 
-def signals_of(workers: Sequence[WorkerView], pin: tuple[str, ...] = ()) -> Signals:
-    """The signals of the live workers and an operator's order."""
+def signals_of(
+    workers: Sequence[WorkerView], pin: tuple[str, ...] = (), unserved: tuple[str, ...] = ()
+) -> Signals:  # fmt: skip
+    """The signals of the live workers, an operator's order, and of requests that no worker will serve."""
     backlog_ms = sum(worker.remaining_ms for worker in workers) / len(workers) if workers else 0.0
-    return Signals(tuple(worker.worker_id for worker in workers), pin, backlog_ms)
+    return Signals(tuple(worker.worker_id for worker in workers), pin, backlog_ms, unserved)
 
 
 def why_now(before: Signals | None, now: Signals, since_ms: float, period_ms: int) -> str:
@@ -54,6 +57,8 @@ def why_now(before: Signals | None, now: Signals, since_ms: float, period_ms: in
         return "; ".join([*(f"{worker} is lost" for worker in lost), *(f"{worker} joined" for worker in joined)])
     if now.pin != before.pin:
         return "an operator's order"
+    if waiting := [name or "a level" for name in now.unserved if name not in before.unserved]:
+        return f"requests wait for {', '.join(waiting)}, which no worker serves"
     if since_ms >= period_ms:
         return "the period is over"
     if now.backlog_ms > 2 * before.backlog_ms + GROWTH_MS and since_ms >= MIN_PAUSE_MS:

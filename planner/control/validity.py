@@ -11,7 +11,7 @@ from planner.catalog.options import fault
 from planner.reuse import terms
 from planner.serving.dispatch.dispatch import KINDS
 from schemas.errors import InvalidPlan, Unknown
-from schemas.messages import Cascade, Plan, ReusePlan, Route
+from schemas.messages import Cascade, Plan, ReusePlan, Route, ScalePlan
 
 CheckPlan = Callable[[Plan, Catalog], None]
 """`check` or `check_live`."""
@@ -48,6 +48,7 @@ def check(plan: Plan, catalog: Catalog) -> None:
         _known("strategy", plan.strategy, STRATEGIES)
         _check_memory(plan.memory)
         _check_reuse(plan.reuse, catalog)
+        _check_scale(plan.scale, catalog)
     except (InvalidPlan, Unknown) as error:
         raise InvalidPlan(f"plan {plan.version} of {plan.policy!r}: {error}") from None
 
@@ -96,6 +97,16 @@ def _check_reuse(reuse: ReusePlan | None, catalog: Catalog) -> None:
         _check_level(level, catalog)
     if reuse.check is not None:
         catalog.discriminator(reuse.check.discriminator)
+
+
+def _check_scale(scale: ScalePlan | None, catalog: Catalog) -> None:
+    if scale is None:
+        return
+    for variant, workers in (*scale.targets.items(), *scale.wanted.items()):
+        catalog.level(variant)
+        _require(workers >= 0, f"workers of {variant} must be >= 0: got {workers}")
+    _require(scale.warm >= 0, f"workers that are held warm must be >= 0: got {scale.warm}")
+    _check_memory(scale.memory)
 
 
 def _check_intervals(intervals: Sequence[tuple[float, float]]) -> None:

@@ -7,6 +7,7 @@ from planner.catalog.bands import bounds_of
 from planner.catalog.model import Catalog
 from planner.observation.arrivals import ArrivalLog
 from planner.observation.components import ComponentLog
+from planner.observation.in_flight import InFlight
 from planner.observation.observation import (
     COUNTS_S,
     DEMAND_MS,
@@ -34,7 +35,7 @@ class ObservationBuilder(Generic[Log]):
         """`slo_ms`: latency beyond which an answer is late; 0: none is."""
         self._catalog, self._bounds, self._slo_ms = catalog, bounds_of(catalog), slo_ms
         self.arrivals, self.results, self.queues, self.reuse = arrivals, Results(slo_ms), QueueGrowth(), ReuseLog()
-        self.run_times, self.components = RunTimes(catalog), ComponentLog(catalog)
+        self.run_times, self.components, self.in_flight = RunTimes(catalog), ComponentLog(catalog), InFlight()
 
     def observation(
         self,
@@ -70,6 +71,7 @@ class ObservationBuilder(Generic[Log]):
             on_request=self._on_request(now_ms),
             components=components,
             ignored=sum(seen.ignored for seen in deferral) + self.components.ignored,
+            in_flight=self.in_flight.means(now_ms),
         )
 
     def _on_request(self, now_ms: int) -> dict[str, float]:

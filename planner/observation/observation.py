@@ -72,12 +72,16 @@ class Observation:
     reuse: SeenReuse | None = None  # lookups of stored latents; None: nobody has looked any up
     in_force: Plan | None = None  # the plan that those who serve obey now; None: there is none
     on_request: dict[str, float] = field(default_factory=dict)  # variant that is no level -> arrivals a second, of late
+    in_flight: dict[str, dict[str, float]] = field(default_factory=dict)  # tenant -> variant named, "": any -> mean
     ignored: int = 0  # records of the window whose numbers were none, such as a NaN confidence
     components: SeenComponents | None = None  # None: no variant of the catalog lists bases
 
     def __post_init__(self) -> None:
         for name, rps in self.on_request.items():
             _require(_is_amount(rps), f"demand of {name}", rps, AMOUNT)
+        for tenant, by_variant in self.in_flight.items():
+            for name, mean in by_variant.items():
+                _require(_is_amount(mean), f"requests in flight of {tenant} for {name or 'any level'}", mean, AMOUNT)
         for name in ("demand_rps", "slo_ms", "forecast_rps"):
             value = getattr(self, name)
             _require(value is None or _is_amount(value), name, value, AMOUNT)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from planner.catalog.model import Catalog
 from planner.catalog.prompt_table import PromptTable
-from planner.control.propose import BY_POLICY
+from planner.control.proposal import BY_POLICY
 from planner.serving.admission.quotas import Quota
 from planner.serving.routing.routing import ANY_BACKLOG_MS, NO_LIMITS
 from replay.simulation.draws.hop_latencies import NO_LATENCIES, HopLatencies

@@ -12,7 +12,7 @@ from planner.catalog.measured import Shares
 from planner.catalog.model import Catalog
 from planner.catalog.papers.affinity import FITTED, Affinity, with_affinity
 from planner.catalog.reuse import Neighbours, ReuseProfile
-from planner.control.propose import BY_POLICY
+from planner.control.proposal import BY_POLICY
 from replay.bench.papers.names import JOINT, STEADY
 from replay.simulation import session
 from replay.simulation.draws.hop_latencies import NO_LATENCIES

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from planner.catalog.model import Catalog
-from planner.control.propose import ALWAYS
+from planner.control.proposal import ALWAYS
 from planner.serving.admission.quotas import Quota
 from replay.load.record.folder import RunFolder
 from replay.load.record.request_records import observed

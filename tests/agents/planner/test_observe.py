@@ -7,10 +7,11 @@ from agents.planner.observe import Sources
 from planner.observation.observation import Observation, Queue, Served, hardness_shares
 from planner.observation.reuse import SeenHits
 from planner.observation.workers import live_workers
+from planner.serving.decisions import SHED
 from planner.serving.ending.outcomes import completed, rejected, result_of
 from schemas.avro import Message
 from schemas.errors import PochadeError
-from schemas.messages import GenerateRequest, Result, ReuseHealth, StageReuse
+from schemas.messages import GenerateOptions, GenerateRequest, Result, ReuseHealth, StageReuse
 from schemas.topics import RESULTS
 from streams import metrics
 from streams.settings import load
@@ -171,3 +172,18 @@ def test_lookups_are_seen_by_heartbeats_and_what_they_save_by_results() -> None:
     seen = observed(sources, fleet).reuse
     assert (seen.lookups, seen.unanswered, seen.p50_ms, seen.p95_ms) == (40, 0.25, 4.0, 9.0)
     assert seen.hits == {"heavy~k10": SeenHits(1, 1.0)}, "what no store answered says nothing of how prompts repeat"
+
+
+def test_requests_are_in_flight_until_their_result_and_those_turned_away_for_as_long_as_they_would_run() -> None:
+    fleet = StubFleet().receive(a_heartbeat(), NOW_MS)
+    sources = opened(fleet)
+    named = a_request(request_id="r-named", tenant="u", options=GenerateOptions(model="heavy"))
+    for request in (a_request(request_id="r-plain"), named, a_request(request_id="r-shed")):
+        sources.on_classified(a_record(a_classified(request, received_ms=NOW_MS - 10_000)))
+    assert observed(sources, fleet).in_flight == {"default": {"": 2.0}, "u": {"heavy": 1.0}}
+    assert sources.asked(NOW_MS) == {"", "heavy"}
+    for name, code in (("r-plain", "unhonoured"), ("r-shed", SHED)):
+        outcome = rejected(name, code=code, reason="", by="router", now_ms=NOW_MS)
+        sources.on_result(a_record(result_of(outcome)))
+    assert sources.asked(NOW_MS + 199) == {"", "heavy"}
+    assert sources.asked(NOW_MS + 200) == {"heavy"}, "heavy, the best level, takes 200 ms"

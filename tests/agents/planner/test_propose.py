@@ -5,11 +5,13 @@ import time
 
 import pytest
 
-from agents.planner.propose import DecisionReport, PolicyThread
+from agents.planner.propose import DecisionReport, PolicyThread, scale_rules_of
 from planner.control.planning import PlanDecision, PlanRequest, PolicyTimeout
 from planner.control.proposal import PlanProposal
+from schemas.errors import PochadeError
 from schemas.messages import Expected, Route
 from streams import metrics
+from streams.settings import Kafka, load
 from tests.builders import NOW_MS, a_worker
 from tests.patience import PATIENCE_S
 
@@ -82,3 +84,11 @@ def test_how_many_workers_the_demand_would_take_is_told_also_where_the_plan_stay
     DecisionReport().on_expected(request, PlanDecision(expected=expected))
     DecisionReport().on_expected(request, PlanDecision(reason="no policy"))
     assert (metrics.LIVE_WORKERS._value.get(), metrics.DESIRED_WORKERS._value.get()) == (2, 3)
+
+
+def test_more_workers_than_a_variants_topic_has_partitions_are_refused_with_what_to_do() -> None:
+    settings = load({"planner": {"scale": {"max_workers": 5, "period_s": 30, "minimum": {"heavy": 2}}}})
+    with pytest.raises(PochadeError, match=r"at most kafka.jobs_partitions, 4: got 5; lower it, or create"):
+        scale_rules_of(settings)
+    rules = scale_rules_of(settings.model_copy(update={"kafka": Kafka(jobs_partitions=5)}))
+    assert (rules.max_workers, rules.period_ms, rules.minimum) == (5, 30_000, {"heavy": 2})

@@ -17,8 +17,8 @@ from planner.control.planning import (
     PlannerLogic,
     PolicyTimeout,
 )
-from planner.control.proposal import PlanProposal, Policy, PolicyOnTerms, terms_of
-from planner.control.propose import ALWAYS, NEVER, Rules
+from planner.control.proposal import ALWAYS, NEVER, PlanProposal, Policy, PolicyOnTerms, terms_of
+from planner.control.propose import Rules
 from planner.control.validity import check
 from planner.observation.forecast import ewma, trend
 from planner.observation.observation import Observation

@@ -6,7 +6,7 @@ import pytest
 
 from planner.control.validity import check, check_live, is_newer
 from schemas.errors import InvalidPlan
-from schemas.messages import ReuseCheck, ReuseFloor, ReuseGuard, ReuseStorage, Route
+from schemas.messages import ReuseCheck, ReuseFloor, ReuseGuard, ReuseStorage, Route, ScalePlan
 from tests.builders import a_cascade, a_catalog, a_plan, a_reuse_plan, a_variant
 
 
@@ -133,3 +133,15 @@ def test_what_the_simulator_alone_can_do_is_refused_by_live_roles(changes: dict[
 def test_live_roles_obey_plans_without_reuse_and_with_any_encoder_that_they_have() -> None:
     for reuse in (None, *(a_reuse_plan(key=key) for key in ("", "scorer", "words"))):
         check_live(a_plan(reuse=reuse), a_catalog())
+
+
+def test_a_plan_that_asks_for_workers_of_no_variant_or_for_fewer_than_none_is_refused() -> None:
+    for scale, reported in (
+        (ScalePlan(targets={"hevy": 1}), "hevy"),
+        (ScalePlan(targets={"heavy": -1}), "workers of heavy must be >= 0: got -1"),
+        (ScalePlan(targets={}, warm=-1), "held warm must be >= 0: got -1"),
+        (ScalePlan(targets={}, memory="[]"), "memory must be a JSON object"),
+    ):
+        with pytest.raises(InvalidPlan, match=reported):
+            check(a_plan(scale=scale), a_catalog())
+    check(a_plan(scale=ScalePlan(targets={"heavy": 2}, warm=1)), a_catalog())
