@@ -32,6 +32,19 @@ REUSE_ROWS = Counter(
 )
 REUSE_EVICTED = Counter("pochade_reuse_evicted_total", "Rows that left the index of reuse, expired or beyond its bytes")
 REUSE_BYTES = Gauge("pochade_reuse_bytes", "Bytes of latents and rows that this index writer has in its account")
+COMPONENT_HITS = Counter(
+    "pochade_component_hits_total", "Components that jobs needed, by the nearest tier that held them", ["tier"]
+)
+COMPONENT_LOADS = Counter("pochade_component_loads_total", "Components that jobs waited for")
+COMPONENT_MOVED_BYTES = Counter(
+    "pochade_component_moved_bytes_total", "Bytes of components moved, by the tier that they were moved into", ["tier"]
+)
+COMPONENT_BYTES = Gauge("pochade_component_bytes", "Bytes that components fill, by tier", ["tier"])
+PREFETCHES = Counter(
+    "pochade_component_prefetches_total",
+    "Components that an idle worker moved as its plan lists them (loaded), or why it did not",
+    ["outcome"],
+)
 RESTARTS = Counter("pochade_role_restarts_total", "Times a role's loop began again after an error", ["role"])
 LEDGER_DUPLICATES = Counter("pochade_ledger_duplicates_total", "Outcomes dropped: the request had ended")
 STALE_ENDS = Counter("pochade_stale_ends_total", "Ends of partitions reported by a leader that was behind; read on")

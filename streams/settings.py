@@ -8,9 +8,9 @@ import os
 import pathlib
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
@@ -98,6 +98,27 @@ class Tenant(Section):
     weight: float = Field(1, gt=0)  # of its share when more than half of the allowed backlog waits
 
 
+class WorkerComponentSettings(Section):
+    """Where a worker keeps bases, adapters and controls, and how many bytes of each tier they may fill."""
+
+    # s3://BUCKET/PREFIX or a folder, with the files of each component under KIND/NAME, each with the list
+    # `component.json` (`streams/weights/manifest.py`); "": components are used where the catalog says that they lie, which counts as the volume
+    remote: str = ""
+    volume: str = ""  # folder of the local disk for what is fetched from `remote`; "": HOME/components
+    volume_bytes: int = Field(-1, ge=-1)  # -1: half of what is free on its disk at start
+    host_bytes: int = Field(-1, ge=-1)  # of memory, beside the device's; -1: a quarter of what is free at start
+    device_bytes: int = Field(-1, ge=-1)  # -1: half of what is free on the device at start; on a CPU that is memory
+    eviction: Literal["utility", "lru"] = "utility"  # which component leaves a full tier: by Eq. 10 of MLoRA, or by age
+
+    @model_validator(mode="after")
+    def _volume_has_a_remote(self) -> Self:
+        if not self.remote and (self.volume or self.volume_bytes != -1):
+            raise PydanticCustomError(
+                "components_volume", "volume and volume_bytes are for what is fetched: set remote, too, or neither"
+            )
+        return self
+
+
 class Worker(Section):
     """One worker process, which generates images with one variant at a time."""
 
@@ -108,6 +129,7 @@ class Worker(Section):
     heartbeat_ms: int = Field(500, ge=50)
     job_timeout_s: float = Field(600, gt=0)  # a job longer than this ends the process (watchdog)
     max_attempts: int = Field(3, ge=1)  # owners a job may kill before it goes to the dlq
+    components: WorkerComponentSettings = WorkerComponentSettings()
 
 
 class Scale(Section):

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple, Protocol
 
 from PIL.Image import Image
 
+from agents.components.opening import Keeping
+from agents.components.store import ComponentStore
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
 from planner.catalog.options import ResolvedOptions
@@ -73,6 +75,15 @@ class Engine(Protocol):
         """The latents that it gives, and can begin with; None where it does neither."""
         ...
 
+    @property
+    def store(self) -> ComponentStore | None:
+        """Where its components lie; None for a variant without any."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what it holds; nothing is generated after."""
+        ...
+
     def encode(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> EncodedPrompts | None:
         """Encode the prompts of a call before it is made; None where the engine cannot, and nothing is lost."""
         ...
@@ -125,8 +136,8 @@ def model_source(model: str) -> str:
     return str(shipped) if shipped.exists() else model
 
 
-def open_engine(name: str, variant: Variant, threads: int) -> Engine:
-    """Load a variant into an engine.
+def open_engine(name: str, variant: Variant, threads: int, keeping: Keeping | None = None) -> Engine:
+    """Load a variant into an engine; `keeping`: where its components lie, None: where the catalog says.
 
     Raises:
         Unknown: there is no engine of that name.
@@ -135,5 +146,5 @@ def open_engine(name: str, variant: Variant, threads: int) -> Engine:
     if name not in ENGINES:
         raise Unknown("engine", name, ENGINES)
     module = importlib.import_module(ENGINES[name])
-    engine: Engine = module.load(variant, threads)
+    engine: Engine = module.load(variant, threads, keeping)
     return engine

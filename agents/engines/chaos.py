@@ -4,6 +4,7 @@ import os
 import threading
 from collections.abc import Sequence
 
+from agents.components.opening import Keeping
 from agents.engines import EncodedPrompts, Generated, GenerationTask, ShouldStop, profile
 from planner.catalog.entries import Variant
 from planner.catalog.options import ResolvedOptions
@@ -16,7 +17,7 @@ class ChaosEngine:
 
     def __init__(self, engine: profile.ProfileEngine) -> None:
         self._engine = engine
-        self.latent_space = engine.latent_space
+        self.latent_space, self.store, self.close = engine.latent_space, engine.store, engine.close
 
     def encode(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> EncodedPrompts | None:
         """Return None, as the engine `profile` does."""
@@ -35,6 +36,6 @@ class ChaosEngine:
         return self._engine.generate(tasks, how, should_stop, wants_latents=wants_latents, encoded=encoded)
 
 
-def load(variant: Variant, threads: int) -> ChaosEngine:
+def load(variant: Variant, threads: int, keeping: Keeping | None = None) -> ChaosEngine:
     """Load a variant, as the engine `profile` does."""
-    return ChaosEngine(profile.load(variant, threads))
+    return ChaosEngine(profile.load(variant, threads, keeping))

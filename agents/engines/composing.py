@@ -1,28 +1,54 @@
-"""The components of a variant in one worker: bases, adapters and controls, loaded when first needed and kept resident.
+"""The components of a variant on the device: bases, adapters, controls, and the calls that are made with them.
 
-Bases and fused combinations that do not fit the memory leave, the least recently used first. What is loaded is held
-against the digest that the catalog has of it: other bytes generate nothing.
+Which of them are there, and which leave, is decided by the store (`agents/components/store.py`); here they are built,
+fused and put together. What is loaded is held against the digest that the catalog has of it: other bytes generate
+nothing.
 """
 
-import pathlib
+import time
 import warnings
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 import psutil
 import torch
 
+from agents.components.building import built, parts_of
+from agents.components.host import HostWeights
+from agents.components.opening import Keeping, open_components, with_own_base
+from agents.components.store import ComponentStore, Prefetched
+from agents.components.weight_files import ComponentFailed
 from agents.engines import CannotRefine, EngineFailed, GenerationTask, model_source
-from agents.engines.low_rank import Applied, FusedWeights, Layers, read_adapter
+from agents.engines.low_rank import Applied, Combination, FusedWeights, Layers, read_adapter
 from agents.engines.masking import check_masked
-from agents.engines.weight_files import digest_of_files
-from planner.catalog.components import ADAPTER, CONTROL, Component, Selection
+from agents.engines.pipelines import placement
+from planner.catalog.components import Selection
 from planner.catalog.entries import Variant
 from planner.catalog.options import ResolvedOptions
+from planner.components.component import (
+    Component,
+    Kind,
+    Tier,
+    base_of,
+    component_id,
+    fused_id,
+    kind_of,
+    name_of,
+    weights_of,
+)
+from schemas.errors import PochadeError
+from streams.weights.memory import Memory, cuda_memory
 
-SHARE: Final = 0.5  # of the memory that is free when a variant is loaded, for its components
 TEXT, IMAGE = "AutoPipelineForText2Image", "AutoPipelineForImage2Image"
+NETWORKS: Final[Mapping[str, Any]] = {}  # of a base that a library reads by itself
+
+
+class LoadBase(Protocol):
+    """Loads a base."""
+
+    def __call__(self, source: str, parts: Mapping[str, Any]) -> Any:
+        """Return the pipeline of a folder or hub id on its device; `parts`: networks that are there already."""
+        ...
 
 
 class _Base:
@@ -31,12 +57,86 @@ class _Base:
     def __init__(self, pipeline: Any) -> None:
         self.pipeline = pipeline
         self.weights = FusedWeights(pipeline.unet)
-        self.others: dict[tuple[str, tuple[str, ...]], Any] = {}
-        self.own_bytes = bytes_of(pipeline)
+        self.others: dict[tuple[str, tuple[str, ...]], Any] = {}  # kind, controls -> pipeline
 
-    @property
-    def bytes(self) -> int:
-        return self.own_bytes + self.weights.bytes
+
+class Resident:
+    """The parts on the device, by component: the store says what comes and goes, a call reads."""
+
+    def __init__(self, variant: Variant, load_base: LoadBase, watch: Callable[[Any], Any]) -> None:
+        self._variant, self._load_base, self._watch = variant, load_base, watch
+        self.bases: dict[str, _Base] = {}  # by id, as all of these
+        self.adapters: dict[str, Layers] = {}
+        self.controls: dict[str, Any] = {}
+
+    def held(self) -> frozenset[str]:
+        fused = [_id_of(base, each) for base, held in tuple(self.bases.items()) for each in held.weights.combinations]
+        return frozenset([*self.bases, *self.adapters, *self.controls, *fused])
+
+    def put(self, id_: str, host: HostWeights | None) -> None:
+        kind, name = kind_of(id_), name_of(id_)
+        source = model_source(self._variant.offer.of_kind(kind)[name].source)
+        try:
+            if kind is Kind.BASE:
+                self.bases[id_] = _Base(self._watch(self._base(source, host)))
+            elif kind is Kind.ADAPTER:
+                self.adapters[id_] = self._adapter(id_, source, host)
+            else:
+                self.controls[id_] = self._control(source, host)
+        except PochadeError as error:
+            raise ComponentFailed(str(error)) from error
+        except Exception as error:  # whatever a broken or missing model leads the libraries to
+            raise ComponentFailed(f"{kind} {name!r} cannot be loaded from {source!r}: {error}") from error
+
+    def drop(self, id_: str) -> None:
+        kind = kind_of(id_)
+        if kind is Kind.FUSED:
+            base = self.bases.get(base_of(id_) or "")
+            if base is not None:
+                base.weights.forget(_combination_of(id_))
+        elif kind is Kind.BASE:
+            self.bases.pop(id_, None)
+        elif kind is Kind.ADAPTER:
+            self.adapters.pop(id_, None)
+        else:
+            self.controls.pop(id_, None)
+            for base in self.bases.values():
+                base.others = {key: made for key, made in base.others.items() if id_ not in key[1]}
+
+    def _base(self, source: str, host: HostWeights | None) -> Any:
+        if host is None:
+            return self._load_base(source, NETWORKS)
+        loading = self._variant.loading
+        besides = ("unet",) if loading.unet else ()
+        _, dtype = placement(loading, has_cuda=torch.cuda.is_available())
+        parts = parts_of(host, dtype, loading.files, besides)
+        if {path.partition("/")[0] for path in host.paths if "/" in path} <= {*parts, *besides}:
+            return self._load_base(str(host.folder), parts)
+        with host.whole_folder() as folder:
+            return self._load_base(str(folder), parts)
+
+    def _adapter(self, id_: str, source: str, host: HostWeights | None) -> Layers:
+        base = next(iter(self.bases.values()), None)
+        if base is None:
+            raise ComponentFailed(f"{id_} is read in the format of a base, and none is resident: load one first")
+        kind = type(base.pipeline)
+        if host is None:
+            return read_adapter(source, kind)
+        tensors = {key: value.clone() for path in host.paths for key, value in host.tensors(path).items()}
+        return read_adapter(tensors, kind, source)
+
+    def _control(self, source: str, host: HostWeights | None) -> Any:
+        from diffusers import ControlNetModel
+
+        base = next(iter(self.bases.values()), None)
+        if base is None:
+            raise ComponentFailed(f"control from {source!r} takes device and precision of a base, and none is resident")
+        pipeline = base.pipeline
+        if host is None:
+            net = ControlNetModel.from_pretrained(source, torch_dtype=pipeline.dtype, use_safetensors=True)
+        else:
+            net = built(ControlNetModel, host, host.folder, host.paths, pipeline.dtype)
+        return _laid_out(net.to(pipeline.device))
 
 
 class Prepared(NamedTuple):
@@ -47,117 +147,92 @@ class Prepared(NamedTuple):
 
 
 class Components:
-    """The components of one variant. For one thread."""
+    """The components of one variant, for one thread: `store` may be asked from any."""
 
     def __init__(
         self,
         variant: Variant,
-        load_base: Callable[[str], Any],
+        load_base: LoadBase,
         watch: Callable[[Any], Any] = lambda pipeline: pipeline,
-        max_bytes: float | None = None,
+        keeping: Keeping | None = None,
     ) -> None:
-        """`load_base`: source -> its pipeline, on its device. `watch`: is shown each pipeline.
+        """`load_base`: onto its device. `watch`: is shown each pipeline. `keeping`: None: as without settings.
 
-        `max_bytes`: that they may hold together; None: SHARE of what is free now.
+        Raises EngineFailed where the store cannot be opened.
         """
-        self._variant, self._load_base, self._watch = variant, load_base, watch
-        self._bases: OrderedDict[str, _Base] = OrderedDict()  # the least recently used first
-        self._adapters: dict[tuple[str, str], Layers] = {}  # (base, adapter)
-        self._controls: dict[str, Any] = {}
-        self._max_bytes = free_bytes() * SHARE if max_bytes is None else max_bytes
+        self._variant, self._watch = with_own_base(variant), watch
+        self._parts = Resident(self._variant, load_base, watch)
+        try:
+            self.store: ComponentStore = open_components(
+                self._variant, model_source, self._parts, keeping or Keeping(), free_bytes=free_bytes(),
+                memory=_pinned(),
+            )  # fmt: skip
+            default = component_id(Kind.BASE, self._variant.bases[0])
+            if self.store.load_ahead(default, Tier.DEVICE) is not Prefetched.LOADED:
+                raise ComponentFailed(f"{default} does not fit the device: raise worker.components.device_bytes")
+        except (PochadeError, OSError) as error:
+            raise EngineFailed(f"components of {variant.name} cannot be kept: {error}") from error
 
-    @property
-    def resident(self) -> tuple[str, ...]:
-        """Ids of what is loaded, bases first."""
-        adapters = sorted({f"{ADAPTER}:{name}" for _, name in self._adapters})
-        return (*(f"base:{name}" for name in self._bases), *adapters, *(f"{CONTROL}:{each}" for each in self._controls))
-
-    @property
-    def bytes(self) -> int:
-        """The bytes of all bases and fused combinations that are resident."""
-        return sum(base.bytes for base in self._bases.values())
-
-    def adopt(self, name: str, pipeline: Any) -> None:
-        """Take a base that is loaded already."""
-        self._bases[name] = _Base(pipeline)
-
-    def weights_of(self, base: str) -> FusedWeights:
-        """Return the weights of a base, which is loaded if it is not resident."""
-        return self._base(base).weights
+    def pipeline(self, base: str = "") -> Any:
+        """Return the pipeline of a base without adapters, loaded if need be; "": of the default one."""
+        id_ = component_id(Kind.BASE, base or self._variant.bases[0])
+        self._bring([id_])
+        self._parts.bases[id_].weights.apply(())
+        return self._parts.bases[id_].pipeline
 
     def prepare(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> Prepared:
         """Load what a call needs and is not there, fuse its adapters, and return the pipeline and its arguments.
 
         Raises:
-            EngineFailed: a component is missing, damaged or of another base.
+            EngineFailed: a component is missing, damaged, of another base, or has no room.
             CannotRefine: diffusers has no pipeline for this model that begins so.
         """
         chosen = how.components
-        base = self._base(chosen.base)
-        adapters = [Applied(each.name, each.weight, self._layers(base, chosen.base, each.name))
-                    for each in chosen.adapters]  # fmt: skip
-        base.weights.apply(adapters)
-        pipeline = self._pipeline(base, chosen)
-        self._make_room(chosen.base)
-        return Prepared(pipeline, _arguments(tasks, how))
+        base_id = component_id(Kind.BASE, chosen.base or self._variant.bases[0])
+        controls = [component_id(Kind.CONTROL, each.name) for each in chosen.controls]
+        weights = {component_id(Kind.ADAPTER, each.name): each.weight for each in chosen.adapters}
+        fused = fused_id(base_id, weights) if weights else ""
+        if not weights:
+            self._bring([base_id, *controls])
+        elif fused in self.store.held(Tier.DEVICE):
+            self._bring([base_id, fused, *controls])
+        else:
+            self._bring([base_id, *weights, *controls])
+            self._fuse(fused, base_id, controls)
+        base = self._parts.bases[base_id]
+        base.weights.apply(_combination_of(fused) if fused else ())
+        return Prepared(self._pipeline(base, chosen), _arguments(tasks, how))
 
-    def _base(self, name: str) -> _Base:
-        if name not in self._bases:
-            self._make_room("", self._variant.base(name).bytes if name else 0)
-            source = checked_source(self._variant.base(name)) if name else model_source(self._variant.model)
-            try:
-                self._bases[name] = _Base(self._watch(self._load_base(source)))
-            except EngineFailed:
-                raise
-            except Exception as error:  # whatever a broken or missing model leads the libraries to
-                raise EngineFailed(f"base {name!r} of {self._variant.name}: cannot load {source!r}: {error}") from error
-        self._bases.move_to_end(name)
-        return self._bases[name]
+    def _bring(self, ids: Sequence[str]) -> None:
+        try:
+            self.store.bring(ids)
+        except ComponentFailed as error:
+            raise EngineFailed(str(error)) from error
 
-    def _make_room(self, kept: str, wanted: int = 0) -> None:
-        """Let go what is beyond the budget: fused combinations of all bases first, then whole bases."""
-        for base in self._bases.values():
-            over = self.bytes + wanted - self._max_bytes
-            if over > 0:
-                base.weights.shrink(max(0.0, base.weights.bytes - over))
-        for name in list(self._bases):
-            if self.bytes + wanted > self._max_bytes and name != kept:
-                del self._bases[name]
-                self._adapters = {key: layers for key, layers in self._adapters.items() if key[0] != name}
-
-    def _layers(self, base: _Base, base_name: str, name: str) -> Layers:
-        key = base_name, name
-        if key not in self._adapters:
-            source = checked_source(self._component(ADAPTER, name))
-            try:
-                self._adapters[key] = read_adapter(source, type(base.pipeline), base.pipeline.unet)
-            except EngineFailed:
-                raise
-            except Exception as error:  # whatever broken files lead the libraries to
-                raise EngineFailed(f"adapter {name!r} cannot be read from {source!r}: {error}") from error
-        return self._adapters[key]
-
-    def _control(self, base: _Base, name: str) -> Any:
-        if name not in self._controls:
-            from diffusers import ControlNetModel
-
-            source = checked_source(self._component(CONTROL, name))
-            try:
-                net = ControlNetModel.from_pretrained(source, torch_dtype=base.pipeline.dtype, use_safetensors=True)
-                self._controls[name] = _laid_out(net.to(base.pipeline.device))
-            except Exception as error:  # whatever a broken or missing model leads the libraries to
-                raise EngineFailed(f"control {name!r} cannot be loaded from {source!r}: {error}") from error
-        return self._controls[name]
+    def _fuse(self, id_: str, base_id: str, controls: Sequence[str]) -> None:
+        """Fuse a combination from parts that are on the device; its adapters may leave for it where room is short."""
+        fusing, weights = self._parts.bases[base_id].weights, weights_of(id_)
+        adapters = [Applied(name_of(each), weights[each], self._parts.adapters[each]) for each in weights]
+        component = Component(id=id_, bytes=fusing.bytes_of(adapters), load_ms={})
+        try:
+            self.store.add_fused(component, (base_id, *controls), prefer=tuple(weights))
+        except ComponentFailed as error:
+            raise EngineFailed(str(error)) from error
+        began_s = time.monotonic()
+        try:
+            fusing.fuse(adapters)
+        finally:
+            self.store.was_fused(id_, 1000 * (time.monotonic() - began_s))
 
     def _pipeline(self, base: _Base, chosen: Selection) -> Any:
         kind = TEXT if chosen.strength is None else IMAGE
         if chosen.has_mask:
             check_masked(base.pipeline)
-        names = tuple(each.name for each in chosen.controls)
-        if kind == TEXT and not names:
+        ids = tuple(component_id(Kind.CONTROL, each.name) for each in chosen.controls)
+        if kind == TEXT and not ids:
             return base.pipeline
-        if (kind, names) not in base.others:
-            nets = [self._control(base, name) for name in names]
+        if (kind, ids) not in base.others:
+            nets = [self._parts.controls[each] for each in ids]
             more = {"controlnet": nets[0] if len(nets) == 1 else nets} if nets else {}
             try:
                 with warnings.catch_warnings():
@@ -168,25 +243,17 @@ class Components:
             except ValueError as error:  # no such pipeline for this kind of model
                 raise CannotRefine(f"{type(base.pipeline).__name__} has no {kind}: {error}") from error
             made.set_progress_bar_config(disable=True)
-            base.others[kind, names] = self._watch(made)
-        return base.others[kind, names]
-
-    def _component(self, kind: str, name: str) -> Component:
-        return self._variant.offer.of_kind(kind)[name]
+            base.others[kind, ids] = self._watch(made)
+        return base.others[kind, ids]
 
 
-def checked_source(component: Component) -> str:
-    """Return where a component lies, once its bytes are those that the catalog knows. Raises EngineFailed."""
-    source = model_source(component.source)
-    path = pathlib.Path(source)
-    if component.sha256 and path.exists():
-        found, _ = digest_of_files(path)
-        if found != component.sha256:
-            raise EngineFailed(
-                f"{component.id} at {source} is damaged or another: its sha256 is {found}, the catalog's "
-                f"{component.sha256}; restore it, or correct the catalog"
-            )
-    return source
+def _combination_of(id_: str) -> Combination:
+    """The adapters of a fused component, by name, with their weights."""
+    return tuple((name_of(adapter), weight) for adapter, weight in weights_of(id_).items())
+
+
+def _id_of(base_id: str, known: Combination) -> str:
+    return fused_id(base_id, {component_id(Kind.ADAPTER, name): weight for name, weight in known})
 
 
 def _arguments(tasks: Sequence[GenerationTask], how: ResolvedOptions) -> dict[str, Any]:
@@ -211,10 +278,8 @@ def _laid_out(network: Any) -> Any:
     return network.to(memory_format=torch.channels_last) if is_cpu else network
 
 
-def bytes_of(pipeline: Any) -> int:
-    """Return the bytes of the weights of all parts of a pipeline."""
-    parts = [part for part in pipeline.components.values() if isinstance(part, torch.nn.Module)]
-    return sum(weights.numel() * weights.element_size() for part in parts for weights in part.parameters())
+def _pinned() -> Memory | None:
+    return cuda_memory() if torch.cuda.is_available() else None
 
 
 def free_bytes() -> int:

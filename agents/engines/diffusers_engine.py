@@ -1,8 +1,9 @@
 """The `diffusers` engine: any folder or hub id that `DiffusionPipeline.from_pretrained` reads, on CPU or CUDA."""
 
+import contextlib
 import inspect
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,8 +13,10 @@ import torch
 from diffusers.utils import logging as diffusers_logging
 from transformers.utils import logging as transformers_logging
 
+from agents.components.opening import Keeping
+from agents.components.store import ComponentStore
 from agents.engines import CannotRefine, EncodedPrompts, EngineFailed, Generated, GenerationTask, ShouldStop
-from agents.engines.composing import Components, checked_source
+from agents.engines.composing import Components
 from agents.engines.image_to_image import auto_image_to_image, image_to_image, strength_of, take_latents
 from agents.engines.latent_spaces import latent_space_of
 from agents.engines.masking import Masked
@@ -30,25 +33,56 @@ log = logging.getLogger(__name__)
 
 
 class DiffusersEngine:
-    """An engine of one loaded pipeline with the variant's steps, guidance and size."""
+    """An engine of one variant with its steps, guidance and size: of one loaded pipeline, or of components."""
 
-    def __init__(self, pipeline: Any, variant: Variant) -> None:
+    def __init__(self, pipeline: Any, variant: Variant, keeping: Keeping | None = None) -> None:
+        """`pipeline`: None for a variant with components, whose default base is loaded here. Raises EngineFailed."""
         self._watch = Stopwatch()
-        self._pipeline, self._variant = self._watch.watch(pipeline), variant
+        self._variant = variant
         self.components: Components | None = None
         if variant.components:
-            self.components = Components(variant, partial(_base_of, variant), self._watch.watch)
-            self.components.adopt(variant.bases[0] if variant.bases else "", pipeline)
+            self.components = Components(variant, partial(_base_of, variant), self._watch.watch, keeping)
+            pipeline = self.components.pipeline()
+        self._pipeline = None if self.components else self._watch.watch(pipeline)
         self._over: Any = None  # the model as a pipeline that begins with an image, made when it is first needed
+        self._over_of: Any = None  # the pipeline whose parts it shares
         self.latent_space = None if variant.bases else latent_space_of(pipeline)
+        self.kind = type(pipeline).__name__
+
+    @property
+    def store(self) -> ComponentStore | None:
+        """Where its components lie; None for a variant without any."""
+        return self.components.store if self.components else None
+
+    def close(self) -> None:
+        """Free host memory."""
+        if self.components:
+            self.components.store.close()
 
     def encode(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> EncodedPrompts | None:
         """Encode the prompts of a call before it is made; None for a pipeline whose prompts are not encoded apart."""
-        return None if how.components != NOTHING else encode_ahead(self._pipeline, tasks, how)
+        if how.components != NOTHING:
+            return None
+        with self._calling():
+            return encode_ahead(self._plain(), tasks, how)
+
+    def _calling(self) -> contextlib.AbstractContextManager[None]:
+        return self.components.store.call() if self.components else contextlib.nullcontext()
+
+    def _plain(self) -> Any:
+        """The pipeline of the model itself, without adapters."""
+        return self.components.pipeline() if self.components else self._pipeline
 
     def generate(
         self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop, *,
         wants_latents: bool = False, encoded: EncodedPrompts | None = None,
+    ) -> Generated | None:  # fmt: skip
+        with self._calling():
+            return self._generate(tasks, how, should_stop, wants_latents=wants_latents, encoded=encoded)
+
+    def _generate(
+        self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop, *,
+        wants_latents: bool, encoded: EncodedPrompts | None,
     ) -> Generated | None:  # fmt: skip
         if len(how.components.controls) > 1 and len(tasks) > 1:
             return self._one_by_one(tasks, how, should_stop)
@@ -107,11 +141,11 @@ class DiffusersEngine:
             if self.components is None:
                 raise EngineFailed(f"variant {self._variant.name!r} has no components: got {how.components.ids}")
             return self.components.prepare(tasks, how)
-        size = {"width": how.width, "height": how.height}
+        size, plain = {"width": how.width, "height": how.height}, self._plain()
         if not how.refine_from_step:
-            return self._pipeline, size
-        if self._over is None:
-            self._over = self._watch.watch(image_to_image(self._pipeline))
+            return plain, size
+        if self._over_of is not plain:
+            self._over, self._over_of = self._watch.watch(image_to_image(plain)), plain
             if self.latent_space:
                 take_latents(self._over, self.latent_space.channels)
         takes = inspect.signature(self._over.__call__).parameters  # some know the size from the image alone
@@ -126,7 +160,7 @@ class DiffusersEngine:
             return [task.over for task in tasks]
         assert len(latents) == len(tasks), f"{len(latents)} of {len(tasks)} tasks begin with latents, the others not"
         if self.latent_space is None:
-            raise CannotRefine(f"{type(self._pipeline).__name__} cannot begin with a latent")
+            raise CannotRefine(f"{self.kind} cannot begin with a latent")
         for latent in latents:
             self.latent_space.check(latent, how.width, how.height)
         return torch.from_numpy(np.stack([latent.values for latent in latents]))
@@ -142,19 +176,15 @@ def _latent(values: torch.Tensor, space: LatentSpace) -> Latent | None:
         return None
 
 
-def _base_of(variant: Variant, source: str) -> Any:
+def _base_of(variant: Variant, source: str, parts: Mapping[str, Any]) -> Any:
     """The pipeline of a base, with the variant's scheduler, device and precision."""
-    pipeline = load_pipeline(replace(variant, model=source))
+    pipeline = load_pipeline(replace(variant, model=source), parts)
     pipeline.set_progress_bar_config(disable=True)
     return pipeline
 
 
-def _first_source(variant: Variant) -> str:
-    return checked_source(variant.base(variant.bases[0]))
-
-
-def load(variant: Variant, threads: int) -> DiffusersEngine:
-    """Load the variant's pipeline.
+def load(variant: Variant, threads: int, keeping: Keeping | None = None) -> DiffusersEngine:
+    """Load the variant's pipeline; `keeping`: where its components lie, None: as without settings.
 
     Raises:
         EngineFailed: the model, its other weights or the device is missing, or it is not a diffusers model.
@@ -164,15 +194,16 @@ def load(variant: Variant, threads: int) -> DiffusersEngine:
     for libraries in (diffusers_logging, transformers_logging):
         libraries.disable_progress_bar()  # their bars would stand between the lines of the log
     try:
-        pipeline = load_pipeline(variant) if not variant.bases else _base_of(variant, _first_source(variant))
+        pipeline = None if variant.components else load_pipeline(variant)
     except EngineFailed:
         raise
     except Exception as error:  # whatever a broken or missing model leads the libraries to
         raise EngineFailed(f"variant {variant.name!r}: cannot load {variant.model!r}: {error}") from error
-    pipeline.set_progress_bar_config(disable=True)
+    if pipeline is not None:
+        pipeline.set_progress_bar_config(disable=True)
     if variant.steps > 1:
         auto_image_to_image()  # now, and not within the first job that refines a draft
-    engine = DiffusersEngine(pipeline, variant)
+    engine = DiffusersEngine(pipeline, variant, keeping)
     if engine.latent_space is None:
-        log.info("variant %r gives and takes no latents: %s", variant.name, type(pipeline).__name__)
+        log.info("variant %r gives and takes no latents: %s", variant.name, engine.kind)
     return engine

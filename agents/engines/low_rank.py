@@ -10,7 +10,6 @@ request with an adapter runs at the speed of one without. Source: LoRA, section 
 """
 
 import pathlib
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -40,34 +39,40 @@ Layers = Mapping[str, LowRank]
 """Name of a module of the base -> what an adapter adds to its weight."""
 
 
-def read_adapter(source: str, kind: Any, unet: torch.nn.Module) -> Layers:
-    """Read an adapter in any format that the pipeline class `kind` reads.
+def read_adapter(source: str | Mapping[str, torch.Tensor], kind: Any, where: str = "") -> Layers:
+    """Read an adapter in any format that the pipeline class `kind` reads, from its file, folder or hub id, or tensors.
 
-    Raises:
-        EngineFailed: it adapts what is not of this base, another part than the UNet, or not by low rank alone.
+    `where`: what messages call it; "": the source. Raises EngineFailed: it adapts another part than the UNet, or not by
+    low rank alone.
     """
     from diffusers.utils import convert_unet_state_dict_to_peft
 
-    folder = pathlib.Path(source)
-    place = (str(folder.parent), {"weight_name": folder.name}) if folder.is_file() else (source, {})
-    state, alphas = kind.lora_state_dict(place[0], **place[1])
+    if isinstance(source, str):
+        where, folder = where or source, pathlib.Path(source)
+        place = (str(folder.parent), {"weight_name": folder.name}) if folder.is_file() else (source, {})
+        state, alphas = kind.lora_state_dict(place[0], **place[1])
+    else:
+        state, alphas = kind.lora_state_dict(dict(source))
     if foreign := sorted(key for key in state if not key.startswith(PREFIX)):
-        raise EngineFailed(f"adapter {source!r} adapts more than the UNet, which is not done in part: {foreign[0]}")
+        raise EngineFailed(f"adapter {where!r} adapts more than the UNet, which is not done in part: {foreign[0]}")
     alphas = {key.removeprefix(PREFIX).removesuffix(".alpha"): float(value) for key, value in (alphas or {}).items()}
     weights = convert_unet_state_dict_to_peft({key.removeprefix(PREFIX): value for key, value in state.items()})
     if unknown := sorted(key for key in weights if not key.endswith((DOWN, UP))):
-        raise EngineFailed(f"adapter {source!r} is no plain LoRA: {unknown[0]}")
+        raise EngineFailed(f"adapter {where!r} is no plain LoRA: {unknown[0]}")
     names = sorted({key.removesuffix(DOWN).removesuffix(UP) for key in weights})
-    layers = {name: _layer(source, name, weights, alphas) for name in names}
+    return {name: _layer(where, name, weights, alphas) for name in names}
+
+
+def check_fits(name: str, layers: Layers, unet: torch.nn.Module) -> None:
+    """Raise EngineFailed for an adapter of another base: of layers that the UNet has not, or has in another size."""
     own = dict(unet.named_modules())
-    for name, layer in layers.items():
-        weight = getattr(own.get(name), "weight", None)
+    for layer_name, layer in layers.items():
+        weight = getattr(own.get(layer_name), "weight", None)
         fits = weight is not None and len(layer.up) == len(weight) and layer.down[0].numel() == weight[0].numel()
         if not fits:
             raise EngineFailed(
-                f"adapter {source!r} does not fit the base: layer {name!r} is missing or of another size"
+                f"adapter {name!r} does not fit the base: layer {layer_name!r} is missing or of another size"
             )
-    return layers
 
 
 def _layer(source: str, name: str, weights: Mapping[str, torch.Tensor], alphas: Mapping[str, float]) -> LowRank:
@@ -88,14 +93,21 @@ class Applied(NamedTuple):
 Combination = tuple[tuple[str, float], ...]
 
 
+def combination(adapters: Sequence[Applied]) -> Combination:
+    """Return the adapters of a combination with their weights."""
+    return tuple((each.name, each.weight) for each in adapters)
+
+
 class FusedWeights:
-    """The weights of one base's UNet, with any combination of adapters in them. For one thread."""
+    """The weights of one base's UNet, with any combination of adapters in them. For one thread.
+
+    Which combinations stay is decided elsewhere: `forget` lets go of one.
+    """
 
     def __init__(self, unet: torch.nn.Module) -> None:
-        modules = dict(unet.named_modules())
-        self._modules = modules
+        self._unet, self._modules = unet, dict(unet.named_modules())
         self._base: dict[str, torch.Tensor] = {}  # of layers that were ever adapted: the very tensors that were loaded
-        self._sets: OrderedDict[Combination, dict[str, torch.Tensor]] = OrderedDict()  # the least recently used first
+        self._sets: dict[Combination, dict[str, torch.Tensor]] = {}
         self._current: Combination = ()
 
     @property
@@ -104,35 +116,41 @@ class FusedWeights:
         return sum(_bytes(tensors) for tensors in self._sets.values())
 
     @property
-    def combinations(self) -> tuple[Combination, ...]:
-        """Those that are kept, the least recently used first."""
-        return tuple(self._sets)
+    def combinations(self) -> frozenset[Combination]:
+        """Those that are kept."""
+        return frozenset(self._sets)
 
-    def apply(self, adapters: Sequence[Applied]) -> bool:
-        """Put a combination in force; none: the base. Return whether it was made now."""
-        wanted: Combination = tuple((each.name, each.weight) for each in adapters)
-        if wanted == self._current:
-            return False
-        is_new = bool(wanted) and wanted not in self._sets
-        if is_new:
+    def bytes_of(self, adapters: Sequence[Applied]) -> int:
+        """Return the bytes that a combination fills. Raises EngineFailed for an adapter of another base."""
+        for each in adapters:
+            check_fits(each.name, each.layers, self._unet)
+        weights = [self._modules[name].weight for name in {name for each in adapters for name in each.layers}]
+        return sum(weight.numel() * weight.element_size() for weight in weights)
+
+    def fuse(self, adapters: Sequence[Applied]) -> None:
+        """Make a combination, unless it is kept. Raises EngineFailed for an adapter of another base."""
+        wanted = combination(adapters)
+        if wanted and wanted not in self._sets:
+            for each in adapters:
+                check_fits(each.name, each.layers, self._unet)
             self._sets[wanted] = self._fused(adapters)
-        tensors = self._sets.get(wanted, {})
+
+    def apply(self, wanted: Combination) -> None:
+        """Put a combination in force that was fused; (): the base."""
+        if wanted == self._current:
+            return
+        tensors = self._sets[wanted] if wanted else {}
         for name in self._sets.get(self._current, {}).keys() - tensors.keys():
             self._modules[name].weight.data = self._base[name]
         for name, tensor in tensors.items():
             self._modules[name].weight.data = tensor
         self._current = wanted
-        if wanted:
-            self._sets.move_to_end(wanted)
-        return is_new
 
-    def shrink(self, max_bytes: float) -> None:
-        """Forget combinations beyond these bytes, the least recently used first, but not the one in force."""
-        for combination in list(self._sets):
-            if self.bytes <= max_bytes:
-                return
-            if combination != self._current:
-                del self._sets[combination]
+    def forget(self, known: Combination) -> None:
+        """Let go of a combination; where it is in force, the base is from now on."""
+        if known == self._current:
+            self.apply(())
+        self._sets.pop(known, None)
 
     @torch.no_grad()
     def _fused(self, adapters: Sequence[Applied]) -> dict[str, torch.Tensor]:

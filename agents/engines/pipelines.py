@@ -4,6 +4,8 @@ import functools
 import importlib
 import pathlib
 import warnings
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -15,11 +17,16 @@ from planner.catalog.entries import Loading, Variant
 from streams.shipped import INFRA
 
 
-def load_pipeline(variant: Variant) -> Any:
-    """A pipeline on its device, ready to generate. Whatever the libraries raise over a model goes up as it is."""
+def load_pipeline(variant: Variant, networks: Mapping[str, Any] = MappingProxyType({})) -> Any:
+    """A pipeline on its device, ready to generate; `networks`: those that need not be read, by name.
+
+    Whatever the libraries raise over a model goes up as it is.
+    """
     (source, revision), loading = revised(model_source(variant.model)), variant.loading
     device, dtype = placement(loading, has_cuda=torch.cuda.is_available())
-    parts = {"unet": _unet(source, revision, loading.unet, dtype)} if loading.unet else {}
+    parts = dict(networks)
+    if loading.unet:
+        parts["unet"] = _unet(source, revision, loading.unet, dtype)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         pipeline = DiffusionPipeline.from_pretrained(

@@ -8,9 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image, ImageDraw
 
-from agents.engines import EncodedPrompts, Generated, GenerationTask, ShouldStop
+from agents.components.opening import Keeping
+from agents.components.profiled import open_profiled
+from agents.components.weight_files import ComponentFailed
+from agents.engines import EncodedPrompts, EngineFailed, Generated, GenerationTask, ShouldStop
+from planner.catalog.components import NOTHING
 from planner.catalog.entries import Variant
 from planner.catalog.options import ResolvedOptions, resolved_ms
+from planner.components.component import Kind, Tier, component_id
+from planner.components.from_catalog import requested
 from schemas.ids import draw
 from schemas.messages import CallTimes
 from streams.store import marks
@@ -25,8 +31,16 @@ class ProfileEngine:
 
     latent_space = LATENTS
 
-    def __init__(self, variant: Variant) -> None:
+    def __init__(self, variant: Variant, keeping: Keeping | None = None) -> None:
         self._variant = variant
+        self.store = open_profiled(variant, keeping or Keeping())
+        if self.store is not None:
+            self.store.load_ahead(component_id(Kind.BASE, variant.bases[0]), Tier.DEVICE)
+
+    def close(self) -> None:
+        """Let go of its components."""
+        if self.store is not None:
+            self.store.close()
 
     def encode(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> EncodedPrompts | None:  # noqa: ARG002
         """Return None: the time of text encoding is a part of the variant's measured time, and nobody knows which."""
@@ -39,21 +53,30 @@ class ProfileEngine:
         for task in tasks:
             if how.refine_from_step and isinstance(task.over, Latent):
                 LATENTS.check(task.over, how.width, how.height)
-        took_ms = resolved_ms(self._variant, how._replace(n=len(tasks)))
+        took_ms, load_ms = resolved_ms(self._variant, how._replace(n=len(tasks))), 0.0
+        if self.store is not None and how.components != NOTHING:
+            began = time.monotonic()
+            try:
+                self.store.bring(requested(how.components).ids)
+            except ComponentFailed as error:
+                raise EngineFailed(str(error)) from error
+            load_ms = 1000 * (time.monotonic() - began)
         end = time.monotonic() + took_ms / 1000
         while (left := end - time.monotonic()) > 0:
             if should_stop():
                 return None
             time.sleep(min(left, TICK_S))
         latents = [_latent(task, how) if wants_latents else None for task in tasks]
-        times = CallTimes(denoise_ms=took_ms)  # nobody knows which part of a profile is what
+        times = CallTimes(load_ms=load_ms, denoise_ms=took_ms)  # nobody knows which part of a profile is what
         return Generated([_card(task, self._variant, how) for task in tasks], latents, times)
 
 
-def load(variant: Variant, threads: int) -> ProfileEngine:  # noqa: ARG001  every engine's loader takes both
-    """Loading takes what the profile says."""
-    time.sleep(variant.load_ms / 1000)
-    return ProfileEngine(variant)
+def load(variant: Variant, threads: int, keeping: Keeping | None = None) -> ProfileEngine:  # noqa: ARG001  as every engine's
+    """Loading takes what the profile says: of the variant, or of its default base where that is known."""
+    began = time.monotonic()
+    engine = ProfileEngine(variant, keeping)
+    time.sleep(max(0.0, variant.load_ms / 1000 - (time.monotonic() - began)))
+    return engine
 
 
 def _latent(task: GenerationTask, how: ResolvedOptions) -> Latent:

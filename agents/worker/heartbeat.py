@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaException
 
+from agents.components.store import ComponentStore
 from agents.runtime.records import outgoing
 from agents.worker.jobs import JobSource
 from agents.worker.reuse import WorkerReuse
@@ -37,6 +38,7 @@ class WorkerState:
     logic: WorkerLogic | None = None  # of the variant that is served; None: none yet
     source: JobSource | None = None
     reuse: WorkerReuse | None = None  # None: this worker never begins from stored latents
+    store: ComponentStore | None = None  # of the variant that is served; None: it has no components
     beaten_s: float | None = None  # monotonic seconds of the last heartbeat; None: none yet
     watchdog: Watchdog = field(default_factory=lambda: Watchdog(600))
 
@@ -91,6 +93,7 @@ class Heart:
             worker_id=me.worker_id, state=state, variant=variant, plan_version=me.plan_version, sent_ms=now_ms(),
             partitions=self._partitions(), generated=me.generated, detail=me.detail,
             reuse=me.reuse.health() if me.reuse is not None else None,
+            components=store.report() if (store := me.store) is not None else None,
         )  # fmt: skip
         self._producer.send(
             outgoing(topics.FLEET, heartbeat, request_id=me.worker_id, cause={}, role="worker", now_ms=now_ms())

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from agents.engines import EngineFailed, open_engine
+from agents.components.opening import Keeping
+from agents.engines import Engine, EngineFailed, open_engine
 from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.generate import Generator
 from agents.worker.heartbeat import Heart, WorkerState
@@ -21,7 +22,7 @@ from planner.observation.workers import live_workers
 from planner.serving.dispatch import worker
 from planner.serving.dispatch.worker import POLL_MS, WorkerLogic
 from planner.serving.routing.cascades import judged_ms
-from schemas.messages import GenerateJob, Plan
+from schemas.messages import GenerateJob, Plan, WorkerComponents
 from schemas.record import Delivered, Outgoing
 from streams import log_context, metrics
 from streams.clock import now_ms
@@ -71,6 +72,7 @@ class Worker:
         self._turns = Watchdog(settings.worker.job_timeout_s + TURN_S, what="a turn of the generating thread")
         self._logic_of = logic_of
         self._load_retry_s = LOAD_RETRY_S
+        self._counted: WorkerComponents | None = None  # of the components of the variant before
         self._trouble = ""  # what ended its last run; empty once it has served again
         self._absolve: Callable[[], None] | None = None  # of the window in hand, until it was done
 
@@ -120,7 +122,7 @@ class Worker:
     def _serve(self, variant: Variant, stopping: threading.Event) -> None:
         self._become("loading", variant)
         try:
-            engine = open_engine(self._settings.worker.engine or variant.engine, variant, self._settings.worker.threads)
+            engine = self._open(variant)
         except EngineFailed as error:
             self._wait_after(error, variant, stopping)
             return
@@ -133,6 +135,7 @@ class Worker:
             note=self._producer.send, judged_ms=self._judged_ms, waits=self._waits, logic=logic,
             reuse=self._me.reuse,
         )  # fmt: skip
+        self._me.store = engine.store
         try:
             self._become("ready", variant)
             while not stopping.is_set():
@@ -143,6 +146,16 @@ class Worker:
         finally:
             self._me.source, self._me.logic = None, None
             source.close()
+            if engine.store is not None:
+                self._counted = engine.store.report()
+            self._me.store = None
+            engine.close()
+
+    def _open(self, variant: Variant) -> Engine:
+        """The engine of a variant; the counters of its components go on from those of the variant before."""
+        asked = self._settings.worker
+        keeping = Keeping.of(self._settings, self._counted)
+        return open_engine(asked.engine or variant.engine, variant, asked.threads, keeping)
 
     def _serve_once(self, variant: Variant, source: JobSource, generator: Generator) -> bool:
         """Do one window of work; return True when the plan wants another variant here and this one may be left."""

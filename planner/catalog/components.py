@@ -32,7 +32,7 @@ class Component:
     name: str  # distinct within its kind
     source: str  # a folder or .safetensors file relative to infra/, a folder or file here, or a Hugging Face id
     bases: tuple[str, ...] = ()  # of an adapter or a control: that it fits; (): every base of a variant that lists it
-    sha256: str = ""  # of its weight files (`agents/engines/weight_files.py`); "": not known, and not checked
+    sha256: str = ""  # of its weight files (`agents/components/weight_files.py`); "": not known, and not checked
     bytes: int = 0  # of its weight files; 0: not known
     load_ms: dict[str, float] = field(default_factory=dict)  # tier of TIERS that it comes from -> ms to the device
     run_factor: float = 1.0  # time of a request with it, in times of one without; measured

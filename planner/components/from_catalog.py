@@ -16,9 +16,24 @@ def components_of(catalog: Catalog, variant: str) -> dict[str, Component]:
     """Return the components of a variant by id; {} for one that lists no bases. Raises Unknown for the variant."""
     key = ("components", variant)
     if key not in catalog.derived:
-        catalog.derived[key] = _components(catalog.level(variant))
+        catalog.derived[key] = of_variant(catalog.level(variant))
     found: dict[str, Component] = catalog.derived[key]
     return found
+
+
+def of_variant(variant: Variant) -> dict[str, Component]:
+    """Return the components of a variant by id; {} for one that lists no bases."""
+    if not variant.bases:
+        return {}
+    of_base = next((variant.base(name).bytes for name in variant.bases if variant.base(name).bytes), 0)
+    per_byte = variant.load_ms / of_base if of_base else 0.0
+    return {
+        each.id: Component(
+            id=each.id, bytes=each.bytes, load_ms=_load_ms(each, per_byte * each.bytes), digest=each.sha256
+        )
+        for each in variant.components
+        if each.bytes
+    }
 
 
 def requested(selection: Selection) -> ComponentRequest:
@@ -33,20 +48,6 @@ def requested(selection: Selection) -> ComponentRequest:
 def fused(id_: str, base: Component) -> Component:
     """Return the component of a fused id: as large as its base, and made where its parts are."""
     return Component(id=id_, bytes=base.bytes, load_ms={})
-
-
-def _components(variant: Variant) -> dict[str, Component]:
-    if not variant.bases:
-        return {}
-    of_base = next((variant.base(name).bytes for name in variant.bases if variant.base(name).bytes), 0)
-    per_byte = variant.load_ms / of_base if of_base else 0.0
-    return {
-        each.id: Component(
-            id=each.id, bytes=each.bytes, load_ms=_load_ms(each, per_byte * each.bytes), digest=each.sha256
-        )
-        for each in variant.components
-        if each.bytes
-    }
 
 
 def _load_ms(component: listed.Component, estimate_ms: float) -> dict[Tier, float]:

@@ -27,7 +27,7 @@ class CannotRead(PochadeError):
 
 
 class Reading(NamedTuple):
-    """A file in memory, whose sha-256 was compared."""
+    """A file in memory."""
 
     lease: Lease  # its caller's, to release
     reads: int  # calls of the system
@@ -41,6 +41,18 @@ def read_file(path: pathlib.Path, size: int, sha256: str, pools: BufferPools) ->
         DamagedWeights: another size, or another sha-256.
         CannotRead: not there, no right, or an error of the disk.
     """
+    reading, digest = read_hashed(path, size, pools)
+    if digest != sha256:
+        reading.lease.recycle()
+        raise DamagedWeights(f"{path} has sha-256 {digest}, its component's list says {sha256}: it was altered")
+    return reading
+
+
+def read_hashed(path: pathlib.Path, size: int, pools: BufferPools) -> tuple[Reading, str]:
+    """Read a file of `size` bytes into a leased buffer; return it with its sha-256, which the caller compares.
+
+    Raises DamagedWeights for another size, CannotRead as `read_file`.
+    """
     lease = pools.lease(size)
     try:
         handle, is_direct = open_direct(path, os.O_RDONLY)
@@ -48,15 +60,13 @@ def read_file(path: pathlib.Path, size: int, sha256: str, pools: BufferPools) ->
             reads, digest = _read(handle, lease, size, path)
         finally:
             os.close(handle)
-        if digest != sha256:
-            raise DamagedWeights(f"{path} has sha-256 {digest}, its component's list says {sha256}: it was altered")
     except OSError as error:
         lease.recycle()
         raise CannotRead(f"cannot read {path}: {error.strerror}") from error
     except BaseException:
         lease.recycle()
         raise
-    return Reading(lease, reads, is_direct)
+    return Reading(lease, reads, is_direct), digest
 
 
 def open_direct(path: pathlib.Path, flags: int, mode: int = 0o644) -> tuple[int, bool]:

@@ -5,13 +5,14 @@ volume and fetched again once.
 """
 
 import contextlib
+import hashlib
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 
 from streams import metrics
-from streams.weights.direct import Reading, read_file
+from streams.weights.direct import CannotRead, Reading, read_file
 from streams.weights.errors import DamagedWeights
 from streams.weights.fetch import Transfer, retried
 from streams.weights.manifest import Manifest
@@ -24,14 +25,15 @@ WEIGHTS = ".safetensors"
 
 @dataclass(frozen=True, slots=True)
 class HostComponent:
-    """A component's weights in memory: its safetensors files by path, whole and compared."""
+    """A component in memory: its safetensors files by path, and its other files, whole and compared."""
 
     manifest: Manifest
     files: Mapping[str, Reading]
+    others: Mapping[str, bytes]  # configurations, vocabularies
 
     @property
     def bytes(self) -> int:
-        """Bytes of memory that its files fill."""
+        """Bytes of memory that its weights fill."""
         return sum(reading.lease.size for reading in self.files.values())
 
     def buffer(self, path: str) -> memoryview:
@@ -87,12 +89,30 @@ class WeightsLoader:
     def _read(self, digest: str) -> HostComponent:
         with self._volume.using(digest) as folder, _released_on_error() as add:
             listed = self._volume.manifest(digest)
+            others = {
+                file.path: _compared(folder / file.path, file.sha256)
+                for file in listed.files
+                if not file.path.endswith(WEIGHTS)
+            }
             files = {
                 file.path: add(read_file(folder / file.path, file.bytes, file.sha256, self._pools))
                 for file in listed.files
                 if file.path.endswith(WEIGHTS)
             }
-            return HostComponent(listed, files)
+            return HostComponent(listed, files, others)
+
+
+def _compared(path: pathlib.Path, sha256: str) -> bytes:
+    """Return a small file's bytes. Raises DamagedWeights, CannotRead."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise DamagedWeights(f"{path} is gone, though its component's list names it: it was altered") from None
+    except OSError as error:
+        raise CannotRead(f"cannot read {path}: {error.strerror}") from error
+    if (found := hashlib.sha256(data).hexdigest()) != sha256:
+        raise DamagedWeights(f"{path} has sha-256 {found}, its component's list says {sha256}: it was altered")
+    return data
 
 
 @contextlib.contextmanager

@@ -94,6 +94,9 @@ class StubEngine:
     """
 
     latent_space = None
+    store = None
+
+    def close(self) -> None: ...
 
     def __init__(self, breaks: Callable[[Sequence[GenerationTask]], bool] = lambda tasks: False) -> None:
         self._breaks = breaks

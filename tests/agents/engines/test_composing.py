@@ -4,16 +4,13 @@ import dataclasses
 import shutil
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 from agents.engines import EngineFailed, GenerationTask
-from agents.engines.composing import Components
 from agents.engines.diffusers_engine import DiffusersEngine, load
 from agents.lab.world import facts, renderer
 from agents.lab.world.reading import read
@@ -21,6 +18,7 @@ from agents.lab.world.styles import ADAPTERS, BASES, POSTER, Style
 from agents.world import captions
 from planner.catalog.entries import Loading, Variant
 from planner.catalog.options import resolve_options
+from planner.components.component import Tier
 from schemas.messages import GenerateOptions
 from streams import catalogs
 
@@ -118,14 +116,14 @@ def test_outside_the_mask_no_pixel_changes() -> None:
 def test_components_are_loaded_once_and_the_call_says_how_long_that_took() -> None:
     worker = load(styles(), 1)
     assert worker.components is not None
-    assert worker.components.resident == ("base:poster",)
+    assert worker.components.store.held(Tier.DEVICE) == {"base:poster"}
     how = resolve_options(GenerateOptions(model="chalk", steps=1), styles())
     task = GenerationTask(request_id="r", prompt=HEART, seed=7)
     first, second = (worker.generate([task], how, lambda: False) for _ in range(2))
     assert first is not None and first.times is not None  # noqa: PT018
     assert second is not None and second.times is not None  # noqa: PT018
     assert first.times.load_ms > 10 * second.times.load_ms
-    assert worker.components.resident == ("base:poster", "base:chalk")
+    assert worker.components.store.held(Tier.DEVICE) == {"base:poster", "base:chalk"}
 
 
 def damaged(tmp_path: Path, kind: str, name: str) -> Variant:
@@ -157,15 +155,3 @@ def test_altered_weights_generate_nothing(tmp_path: Path, kind: str, name: str, 
     with pytest.raises(EngineFailed, match=f"{kind}:{name} at .* is damaged or another: its sha256 is"):
         worker.generate([task], resolve_options(GenerateOptions(**options), variant), lambda: False)
     assert worker.generate([task], resolve_options(GenerateOptions(model="poster"), variant), lambda: False)
-
-
-def test_bases_that_do_not_fit_the_memory_leave_the_least_recently_used_first() -> None:
-    variant = styles()
-    net = torch.nn.Linear(8, 8, bias=False)
-    small = tuple(dataclasses.replace(each, bytes=256) for each in variant.components)
-    variant = dataclasses.replace(variant, components=small)
-    held = Components(variant, lambda _source: SimpleNamespace(unet=net, components={"unet": net}), max_bytes=2.5 * 256)
-    for name in ("poster", "chalk", "poster", "woodcut"):
-        held.weights_of(name)
-    assert held.resident == ("base:poster", "base:woodcut")
-    assert held.bytes == 2 * 256

@@ -207,7 +207,7 @@ def test_a_pipeline_whose_latents_are_not_known_gives_none_and_says_so_once(
 ) -> None:
     pipeline = load_pipeline(level("middle"))
     pipeline.__class__ = type("OtherPipeline", (type(pipeline),), {})
-    monkeypatch.setattr("agents.engines.diffusers_engine.load_pipeline", lambda _variant: pipeline)
+    monkeypatch.setattr("agents.engines.diffusers_engine.load_pipeline", lambda *_of: pipeline)
     with caplog.at_level(logging.INFO):
         unknown = load(level("middle"), 1)
         given = [painted(tasks(), at(0), unknown) for _ in range(2)]

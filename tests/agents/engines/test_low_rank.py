@@ -9,7 +9,7 @@ import torch
 from diffusers import DiffusionPipeline
 
 from agents.engines import EngineFailed
-from agents.engines.low_rank import Applied, FusedWeights, LowRank, read_adapter
+from agents.engines.low_rank import Applied, FusedWeights, LowRank, combination, read_adapter
 from tests.paths import MODELS
 
 NAMES = ("candy", "mint", "comic", "dusk", "sepia", "pastel")
@@ -22,11 +22,19 @@ def poster() -> Any:
 @cache
 def adapter(name: str) -> Any:
     pipeline = poster()
-    return read_adapter(str(MODELS / "loras" / name), type(pipeline), pipeline.unet)
+    return read_adapter(str(MODELS / "loras" / name), type(pipeline))
 
 
 def applied(**weights: float) -> list[Applied]:
     return [Applied(name, weight, adapter(name)) for name, weight in weights.items()]
+
+
+def apply(weights: FusedWeights, adapters: list[Applied]) -> bool:
+    """Put adapters in force, and say whether their combination is new."""
+    is_new = bool(adapters) and combination(adapters) not in weights.combinations
+    weights.fuse(adapters)
+    weights.apply(combination(adapters))
+    return is_new
 
 
 def said(unet: Any) -> torch.Tensor:
@@ -45,7 +53,7 @@ def test_fused_output_equals_that_of_adapters_beside_the_base(weights: dict[str,
         beside.load_lora_weights(MODELS / "loras" / name, adapter_name=name)
     beside.set_adapters(list(weights), list(weights.values()))
     plain = said(fused.unet)
-    FusedWeights(fused.unet).apply(applied(**weights))
+    apply(FusedWeights(fused.unet), applied(**weights))
     wanted = said(beside.unet)
     assert (said(fused.unet) - wanted).abs().max() <= 1e-4
     assert (plain - wanted).abs().max() > 1e-2
@@ -57,10 +65,11 @@ def test_after_500_changes_the_base_is_that_of_the_file_to_the_bit() -> None:
     mixes = [applied(**{name: 1.0}) for name in NAMES] + [applied(candy=0.3, mint=0.7), []]
     made = 0
     for change in range(500):
-        made += weights.apply(mixes[int(dice.integers(len(mixes)))])
+        made += apply(weights, mixes[int(dice.integers(len(mixes)))])
         if change % 250 == 100:
-            weights.shrink(0)
-    weights.apply([])
+            for each in weights.combinations:
+                weights.forget(each)
+    weights.apply(())
     assert made >= len(mixes)
     own = pipeline.unet.state_dict()
     assert own.keys() == fresh.keys()
@@ -81,32 +90,29 @@ def test_a_combination_is_made_once_and_what_it_does_not_touch_is_the_bases() ->
     net = Toy()
     before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
     weights = FusedWeights(net)
-    assert [weights.apply([toy("a")]), weights.apply([toy("a")]), weights.apply([toy("b", "two")])] == [
-        True,
-        False,
-        True,
-    ]
+    assert [apply(weights, each) for each in ([toy("a")], [toy("a")], [toy("b", "two")])] == [True, False, True]
     assert torch.equal(net.one.weight, before["one.weight"])
     assert torch.allclose(net.two.weight, before["two.weight"] + 0.5)
-    assert not weights.apply([toy("a")])
+    assert not apply(weights, [toy("a")])
     assert torch.allclose(net.one.weight, before["one.weight"] + 0.5)
     assert torch.equal(net.two.weight, before["two.weight"])
 
 
-def test_what_is_beyond_the_room_is_forgotten_the_least_recently_used_first_and_never_what_is_in_force() -> None:
-    weights = FusedWeights(Toy())
-    for name in "abc":
-        weights.apply([toy(name)])
-    weights.apply([toy("a")])
-    assert weights.bytes == 3 * 64
-    weights.shrink(2 * 64)
-    assert [key[0][0] for key in weights.combinations] == ["c", "a"]
-    weights.shrink(0)
-    assert [key[0][0] for key in weights.combinations] == ["a"]
+def test_what_is_forgotten_frees_its_bytes_and_while_it_is_in_force_the_base_follows() -> None:
+    net = Toy()
+    before = net.one.weight.clone()
+    weights = FusedWeights(net)
+    for name in "ab":
+        apply(weights, [toy(name)])
+    assert weights.bytes == 2 * weights.bytes_of([toy("a")]) == 2 * 64
+    weights.forget((("a", 1.0),))
+    assert weights.bytes == 64
+    assert not torch.equal(net.one.weight, before)
+    weights.forget((("b", 1.0),))
+    assert torch.equal(net.one.weight, before)
+    assert not weights.combinations
 
 
 def test_an_adapter_of_another_base_is_refused() -> None:
     with pytest.raises(EngineFailed, match="does not fit the base"):
-        read_adapter(
-            str(MODELS / "loras" / "candy"), DiffusionPipeline.from_pretrained(MODELS / "poster").__class__, Toy()
-        )
+        FusedWeights(Toy()).fuse(applied(candy=1.0))

@@ -87,7 +87,7 @@ class Shop:
         self.queues[variant].is_open = True
         return self.queues[variant]
 
-    def _engine(self, name: str, variant: Any, threads: int) -> StubEngine:
+    def _engine(self, name: str, variant: Any, threads: int, keeping: Any) -> StubEngine:
         self.opened.append(variant.name)
         self.load(variant.name)
         return StubEngine()

@@ -1,0 +1,91 @@
+"""Builds the parts of a pipeline from weights in host memory, as the libraries build them from files.
+
+A part is made by its class without weights of its own, and the values are copied in, so that nothing on the device
+points into host memory. What cannot be built so (names of an older release, quantised weights) is read by its library
+from the component's files, whose bytes were compared, and is counted.
+"""
+
+import importlib
+import json
+import logging
+import pathlib
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import torch
+
+from agents.components.host import HostWeights
+from streams import metrics
+
+log = logging.getLogger(__name__)
+
+INDEX: Final = "model_index.json"
+_BUILDING: Final = threading.Lock()  # making a network without weights replaces torch's initialisers meanwhile
+
+
+def parts_of(host: HostWeights, dtype: torch.dtype, files: str, besides: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the networks of a base by name, in evaluation mode, on the CPU; `besides`: of which none is made.
+
+    `files`: variant of the weight files, such as fp16; "": the plain ones. A part that cannot be built is left out, and
+    counted: its library reads it.
+    """
+    index = json.loads((host.folder / INDEX).read_text())
+    found: dict[str, Any] = {}
+    for name, named in index.items():
+        paths = _chosen([path for path in host.paths if path.startswith(f"{name}/")], files)
+        if paths and name not in besides and isinstance(named, list) and all(isinstance(each, str) for each in named):
+            try:
+                kind = getattr(importlib.import_module(named[0]), named[1])
+                found[name] = built(kind, host, host.folder / name, paths, dtype)
+            except Exception as error:  # whatever other weights than these lead the libraries to
+                log.info("%s of %s is read by its library, not from memory: %r", name, host.id, error)
+                metrics.FALLBACKS.labels("worker", "read-by-library").inc()
+    return found
+
+
+def built(
+    kind: Any, host: HostWeights, folder: pathlib.Path, paths: Iterable[str], dtype: torch.dtype
+) -> torch.nn.Module:
+    """Return a network of a class of diffusers or transformers with the values of weight files.
+
+    Raises whatever the libraries raise for weights that are not the network's.
+    """
+    tensors = {name: tensor for path in paths for name, tensor in host.tensors(path).items()}
+    with _BUILDING:
+        if hasattr(kind, "config_class"):
+            return _of_transformers(kind, folder, tensors, dtype)
+        return _of_diffusers(kind, folder, tensors, dtype)
+
+
+def _of_diffusers(
+    kind: Any, folder: pathlib.Path, tensors: Mapping[str, torch.Tensor], dtype: torch.dtype
+) -> torch.nn.Module:
+    from transformers.initialization import no_init_weights
+
+    with no_init_weights():
+        network: torch.nn.Module = kind.from_config(kind.load_config(folder))
+    network = network.to(dtype)
+    network.load_state_dict(tensors)  # copies; raises unless the names are exactly these
+    return network.eval()
+
+
+def _of_transformers(
+    kind: Any, folder: pathlib.Path, tensors: Mapping[str, torch.Tensor], dtype: torch.dtype
+) -> torch.nn.Module:
+    config = kind.config_class.from_pretrained(folder)
+    own = {name: tensor.clone() for name, tensor in tensors.items()}  # the library takes them as they are
+    network, told = kind.from_pretrained(None, config=config, state_dict=own, dtype=dtype, output_loading_info=True)
+    if told["missing_keys"]:
+        raise ValueError(f"weights are missing: {sorted(told['missing_keys'])[:3]}")
+    built_network: torch.nn.Module = network.eval()
+    return built_network
+
+
+def _chosen(paths: Iterable[str], files: str) -> list[str]:
+    """The weight files of a variant: `model.fp16.safetensors` of fp16, `model.safetensors` of none."""
+    by_kind: dict[bool, list[str]] = {True: [], False: []}
+    for path in sorted(paths):
+        stem = path.rpartition("/")[2].removesuffix(".safetensors")
+        by_kind[(f".{files}" in stem) if files else ("." not in stem)].append(path)
+    return by_kind[True]

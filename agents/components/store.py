@@ -1,0 +1,392 @@
+"""The components of one worker in its tiers: decided by `planner.components.tiers`, moved here, and counted.
+
+    remote  ->  volume  ->  host memory  ->  device
+       source.fetch   source.read       device.put
+
+`bring` moves what a call needs, `prefetch` what a plan lists. What lies where is decided at once, under a lock; bytes
+move outside it, one mover a component: who wants a component that is on its way waits for it. Where a move fails, what
+the tiers hold is made to agree with what is there.
+"""
+
+import contextlib
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from enum import StrEnum
+from typing import Final, NamedTuple, Protocol
+
+from agents.components.host import HostWeights
+from agents.components.sources import Source
+from agents.components.weight_files import ComponentFailed
+from planner.components.component import Component, InvalidComponent, Kind, Tier, base_of, kind_of
+from planner.components.eviction import ReuseEstimate, Score, utility
+from planner.components.tiers import LOCAL, Budgets, Use, WorkerTiers
+from schemas.messages import WorkerComponents
+from streams import metrics
+from streams.clock import now_ms
+from streams.weights.errors import VolumeFull
+
+log = logging.getLogger(__name__)
+
+HALF_LIFE_MS: Final = 600_000.0  # of a worker's counts of uses: about 400 requests of a busy one (README of the tiers)
+SPANS: Final = 64  # newest loads whose times are remembered
+READERS: Final = 2  # components that are read beside a base
+
+
+class Device(Protocol):
+    """The resident parts of pipelines."""
+
+    def held(self) -> frozenset[str]:
+        """Return the ids of what is resident; any thread may ask."""
+        ...
+
+    def put(self, id_: str, host: HostWeights | None) -> None:
+        """Make a component resident, from host memory, or by a library where that is None. Nothing points into `host`
+        after. Raises ComponentFailed.
+        """
+        ...
+
+    def drop(self, id_: str) -> None:
+        """Let go of a component; no call uses it."""
+        ...
+
+
+class Span(NamedTuple):
+    """When a component was brought to the device: seconds of the monotonic clock."""
+
+    id: str
+    began_s: float
+    ended_s: float
+
+
+class Prefetched(StrEnum):
+    """What became of a prefetch."""
+
+    LOADED = "loaded"
+    BUSY = "busy"  # a call is under way; nothing was moved
+    NO_ROOM = "no-room"  # what is there is worth more
+    FAILED = "failed"
+
+
+class ComponentStore:
+    """The components of one worker. One thread makes calls, another may prefetch, any may ask for a report."""
+
+    def __init__(
+        self,
+        known: dict[str, Component],
+        budgets: Budgets,
+        source: Source,
+        device: Device,
+        *,
+        score: Score = utility,
+        before: WorkerComponents | None = None,
+        clock_ms: Callable[[], float] = now_ms,
+    ) -> None:
+        """`known`: all that may be brought; fused ones are added to it. `before`: counters of an earlier store."""
+        self.spans: deque[Span] = deque(maxlen=SPANS)  # the newest last
+        self._known, self._budgets, self._source, self._device = known, budgets, source, device
+        self._before, self._now_ms = before or WorkerComponents(), clock_ms
+        self._tiers = WorkerTiers(known, budgets, ReuseEstimate(HALF_LIFE_MS, HALF_LIFE_MS), score)
+        self._hosts: dict[str, HostWeights] = {}
+        self._lock = threading.RLock()  # of all above; held for no longer than deciding takes
+        self._moving: dict[str, threading.Lock] = {}
+        self._on_their_way: set[str] = set()
+        self._fetched: set[str] = set()  # here, to the volume
+        self._calls = 0
+        self._readers = ThreadPoolExecutor(READERS, "components-read")
+        with self._lock:
+            self._adopt()
+
+    @property
+    def known(self) -> frozenset[str]:
+        """Ids of all components that may be brought."""
+        with self._lock:
+            return frozenset(self._known)
+
+    def tier_of(self, id_: str) -> Tier:
+        """Return the nearest tier that holds a component; remote where none does."""
+        with self._lock:
+            return self._tiers.tier_of(id_)
+
+    def held(self, tier: Tier) -> frozenset[str]:
+        """Return the components in a tier."""
+        with self._lock:
+            return self._tiers.held(tier)
+
+    def bytes_held(self, tier: Tier) -> int:
+        """Return the bytes that components fill in a tier: at most its budget."""
+        with self._lock:
+            return self._tiers.bytes_held(tier)
+
+    def pin(self, pinned: frozenset[tuple[str, Tier]]) -> None:
+        """Say which components leave their tier only when nothing else can."""
+        with self._lock:
+            self._tiers.pinned = pinned
+
+    @contextlib.contextmanager
+    def call(self) -> Iterator[None]:
+        """Around a call: no prefetch begins, and nothing leaves the device but for what the call brings."""
+        with self._lock:
+            self._calls += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._calls -= 1
+
+    def bring(self, ids: Sequence[str]) -> Use:
+        """Bring all components of a call to the device: a base first, what attaches to it read beside.
+
+        Raises ComponentFailed: one is missing, damaged, or they do not fit the device together.
+        """
+        with self._lock:
+            try:
+                use = self._tiers.use(ids, self._now_ms())
+            except (InvalidComponent, KeyError) as error:
+                raise ComponentFailed(f"components {', '.join(ids)} cannot be held: {error}") from error
+            self._drop(use.evicted)
+            self._count(use)
+            missing = [each for each in dict.fromkeys(ids) if each not in self._device.held()]
+            self._on_their_way.update(missing)
+        for tier in use.found.values():
+            metrics.COMPONENT_HITS.labels(tier.label).inc()
+        metrics.COMPONENT_LOADS.inc(len(use.load_ms))
+        try:
+            self._load(missing)
+        finally:
+            with self._lock:
+                self._on_their_way.difference_update(missing)
+                self._reconcile()
+        return use
+
+    def add_fused(self, fused: Component, keep: Sequence[str], prefer: Sequence[str] = ()) -> None:
+        """Make room on the device for a combination that is about to be fused; `keep` may not leave for it, `prefer`
+        only where nothing else makes room.
+
+        Raises ComponentFailed: there is none.
+        """
+        with self._lock:
+            self._known[fused.id] = fused
+            self._on_their_way.add(fused.id)
+            for kept in ([*keep, *prefer], keep):
+                use = self._tiers.add_fused(fused.id, self._now_ms(), kept)
+                self._drop(use.evicted)
+                if fused.id in self._tiers.held(Tier.DEVICE):
+                    return
+            self._on_their_way.discard(fused.id)
+            raise ComponentFailed(
+                f"{fused.id} has no room on the device: {fused.bytes} bytes beside {', '.join(keep)}, budget "
+                f"{self._budgets.device}; raise worker.components.device_bytes"
+            )
+
+    def was_fused(self, id_: str, took_ms: float) -> None:
+        """Take note that a combination is there, and how long fusing it took."""
+        with self._lock:
+            known = self._known[id_]
+            self._known[id_] = Component(id=id_, bytes=known.bytes, load_ms={Tier.HOST: took_ms})
+            self._on_their_way.discard(id_)
+            self._reconcile()
+            for gone in [each for each in self._known if base_of(each) and each not in self._tiers.held(Tier.DEVICE)]:
+                del self._known[gone]  # requests choose weights: there is no end of combinations
+
+    def prefetch(self, id_: str, tier: Tier) -> Prefetched:
+        """Bring a component to a tier ahead of its use, unless a call is under way.
+
+        A call waits for no prefetch but that of a component which it needs itself.
+        """
+        try:
+            return self.load_ahead(id_, tier)
+        except ComponentFailed as error:
+            log.warning("no prefetch of %s: %s", id_, error)
+            return Prefetched.FAILED
+
+    def load_ahead(self, id_: str, tier: Tier) -> Prefetched:
+        """Do what `prefetch` does. Raises ComponentFailed where it fails."""
+        with self._lock:
+            if self._calls:
+                return Prefetched.BUSY
+            try:
+                use = self._tiers.prefetch(id_, tier, self._now_ms())
+            except (InvalidComponent, KeyError) as error:
+                raise ComponentFailed(f"component {id_} cannot be held: {error}") from error
+            self._on_their_way.add(id_)
+            self._drop(use.evicted)
+            self._count(use)
+        try:
+            self._climb(id_, self.tier_of(id_))
+        finally:
+            with self._lock:
+                self._on_their_way.discard(id_)
+                self._reconcile()
+        return Prefetched.LOADED if self.tier_of(id_) >= tier else Prefetched.NO_ROOM
+
+    def refresh(self) -> None:
+        """Make what the tiers hold agree with what is there: other processes may share the volume."""
+        with self._lock:
+            self._reconcile()
+
+    def report(self) -> WorkerComponents:
+        """Return what a heartbeat says. Counters go on from those of the store before."""
+        with self._lock:
+            tiers, before = self._tiers, self._before
+            return WorkerComponents(
+                held={tier.label: tuple(sorted(tiers.held(tier))) for tier in LOCAL},
+                held_bytes={tier.label: tiers.bytes_held(tier) for tier in LOCAL},
+                budget_bytes={tier.label: self._budgets.of(tier) for tier in LOCAL},
+                hits=_added(before.hits, tiers.hits),
+                moved_bytes=_added(before.moved_bytes, tiers.moved_bytes),
+                loads=before.loads + tiers.loads,
+            )
+
+    def close(self) -> None:
+        """Free host memory; what lies on the volume stays there."""
+        self._readers.shutdown()
+        with self._lock:
+            for host in self._hosts.values():
+                host.release()
+            self._hosts.clear()
+
+    def _load(self, missing: Sequence[str]) -> None:
+        """Bring components to the device: the base in this thread, the others read beside it. Source: MLoRA 6.3.1."""
+        ordered = sorted(missing, key=lambda each: kind_of(each) is not Kind.BASE)  # stable
+        if not ordered:
+            return
+        with contextlib.ExitStack() as releases:
+            began_s = time.monotonic()
+            beside = {each: self._readers.submit(self._read_beside, each) for each in ordered[1:]}
+            for reading in beside.values():
+                releases.callback(_release, reading)
+            self._to_device(ordered[0])
+            self.spans.append(Span(ordered[0], began_s, time.monotonic()))
+            for each, reading in beside.items():
+                host, began_s = reading.result()
+                with self._mover(each):
+                    if each not in self._device.held():
+                        self._device.put(each, host)
+                self.spans.append(Span(each, began_s, time.monotonic()))
+
+    def _read_beside(self, id_: str) -> tuple[HostWeights | None, float]:
+        began_s = time.monotonic()
+        with self._mover(id_):
+            return self._host(id_), began_s
+
+    def _climb(self, id_: str, tier: Tier) -> None:
+        """Bring a component to a tier, by way of those below."""
+        if tier is Tier.DEVICE:
+            self._to_device(id_)
+            return
+        with self._mover(id_):
+            if tier is Tier.HOST:
+                host = self._host(id_)
+                if host is not None:
+                    host.release()
+            elif tier is Tier.VOLUME:
+                self._to_volume(id_)
+
+    def _to_device(self, id_: str) -> None:
+        with self._mover(id_):
+            if id_ in self._device.held():
+                return
+            host = self._host(id_)
+            try:
+                self._device.put(id_, host)
+            finally:
+                if host is not None:
+                    host.release()
+
+    def _host(self, id_: str) -> HostWeights | None:
+        """A component in host memory, its caller's to release; None: only a library reads it. Its mover asks."""
+        with self._lock:
+            if id_ in self._hosts:
+                return self._hosts[id_].hold()
+        self._to_volume(id_)
+        host = self._source.read(id_)
+        with self._lock:
+            if host is not None and id_ in self._tiers.held(Tier.HOST):
+                self._hosts[id_] = host.hold()
+        return host
+
+    def _to_volume(self, id_: str) -> None:
+        while id_ not in self._source.on_volume():
+            try:
+                self._source.fetch(id_)
+            except VolumeFull as error:
+                self._make_room(id_, error)
+                continue
+            self._fetched.add(id_)
+            return
+
+    def _make_room(self, wanted: str, error: VolumeFull) -> None:
+        """Remove the component of the volume that is worth least: the disk has less room than the budget says."""
+        metrics.FALLBACKS.labels("worker", "volume-full").inc()
+        with self._lock:
+            keep = {wanted, *self._on_their_way}
+            victim = self._tiers.least_worthy(Tier.VOLUME, self._now_ms(), keep)
+            if victim is None:
+                raise ComponentFailed(f"{wanted} cannot be fetched: {error}") from error
+            self._drop([(each, Tier.VOLUME) for each in self._tiers.evict(victim, Tier.VOLUME)])
+
+    @contextlib.contextmanager
+    def _mover(self, id_: str) -> Iterator[None]:
+        """Be the only one who moves a component."""
+        with self._lock:
+            lock = self._moving.setdefault(id_, threading.Lock())
+        with lock:
+            yield
+
+    def _drop(self, evicted: Iterable[tuple[str, Tier]]) -> None:
+        """Let go of what the tiers evicted."""
+        for id_, tier in evicted:
+            if tier is Tier.DEVICE:
+                self._device.drop(id_)
+            elif tier is Tier.HOST and (host := self._hosts.pop(id_, None)) is not None:
+                host.release()
+            elif tier is Tier.VOLUME and id_ in self._source.on_volume():
+                self._source.drop(id_)
+                self._fetched.discard(id_)
+
+    def _adopt(self) -> None:
+        """Take note of what lies on the volume."""
+        held = self._tiers.held(Tier.VOLUME)
+        for id_ in sorted(self._source.on_volume() - held - self._fetched):
+            if id_ in self._known:
+                self._tiers.adopt(id_, Tier.VOLUME)
+
+    def _reconcile(self) -> None:
+        """Make the tiers agree with what is there, but for what is on its way."""
+        for tier, ids in self._there().items():
+            for id_ in self._tiers.held(tier) - ids - self._on_their_way:
+                self._drop([(each, tier) for each in self._tiers.evict(id_, tier) if each in ids])
+        for tier, ids in self._there().items():
+            mine = ids & self._fetched if tier is Tier.VOLUME else ids  # others may have put there what is theirs
+            self._drop([(id_, tier) for id_ in mine - self._tiers.held(tier) - self._on_their_way])
+        self._adopt()
+
+    def _there(self) -> dict[Tier, frozenset[str]]:
+        """What lies where."""
+        return {
+            Tier.VOLUME: self._source.on_volume(),
+            Tier.HOST: frozenset(self._hosts),
+            Tier.DEVICE: self._device.held(),
+        }
+
+    def _count(self, use: Use) -> None:
+        for tier, size in use.moved_bytes.items():
+            metrics.COMPONENT_MOVED_BYTES.labels(tier.label).inc(size)
+        for tier in LOCAL:
+            metrics.COMPONENT_BYTES.labels(tier.label).set(self._tiers.bytes_held(tier))
+
+
+def _added(before: dict[str, int], now: Counter[Tier]) -> dict[str, int]:
+    counts = Counter(before)
+    counts.update({tier.label: count for tier, count in now.items()})
+    return dict(counts)
+
+
+def _release(reading: "Future[tuple[HostWeights | None, float]]") -> None:
+    """Release what was read beside a base, once it was read; a failure of it was told, or another came first."""
+    if not reading.cancel() and reading.exception() is None and (host := reading.result()[0]) is not None:
+        host.release()
