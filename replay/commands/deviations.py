@@ -45,7 +45,45 @@ class Speeds(click.ParamType):
         return found
 
 
+class BudgetSizes(click.ParamType):
+    """Option type of the bytes of a worker's volume, host memory and device in GB, such as `286:72:18`."""
+
+    name = "volume:host:device"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """Return the three in bytes."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            found = tuple(round(1e9 * float(each)) for each in str(value).split(":"))
+        except (ValueError, OverflowError):
+            found = ()
+        if len(found) != 3 or min(found) < 0:
+            self.fail(f"{value!r}: write GB of volume, host memory and device, such as 286:72:18", param, ctx)
+        return found
+
+
 OPTIONS = (
+    click.option(
+        "--budgets",
+        type=BudgetSizes(),
+        help="GB of components that a worker's volume, host memory and device hold (default: a quarter of the bytes in "
+        "use on each volume, as much on all devices together, host memory the geometric mean).",
+    ),
+    click.option(
+        "--eviction",
+        "evictions",
+        multiple=True,
+        metavar="[POLICY=]NAME",
+        help="Which component leaves a full tier under all policies, or under one: utility (the default) or lru; may "
+        "be repeated.",
+    ),
+    click.option(
+        "--overlap/--no-overlap",
+        "overlaps",
+        default=False,
+        help="Let the components of a request load at once, each as fast as alone (default: one after the other).",
+    ),
     click.option(
         "--hops/--no-hops",
         "has_hops",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for nump
 
 WIDE = 140  # columns, where no terminal says how many it has
 MAX_FOR_BASELINE = 250_000  # requests; a longer trace would take twice its time
-DISPATCHES = click.Choice(["least-work", "random", "pull", "round-robin"])
+DISPATCHES = click.Choice(["least-work", "least-cost", "random", "pull", "round-robin"])
 
 
 @click.command(
@@ -150,7 +150,7 @@ def simulate(
     quality are drawn from the catalog's profile, run times around those that it measured, and times between processes
     (the planner's solving among them) as a live run took. The same seed gives the same report.
     """
-    from replay.simulation.asked import setups_of
+    from replay.simulation.asked import setups_of, with_components
     from replay.simulation.failures import unheeded
     from replay.simulation.session import baseline_of, report_of
     from streams.catalogs import measured
@@ -169,6 +169,7 @@ def simulate(
     trace = given.open(context.obj)
     report_skipped(trace)
     trace = without_unknown_components(trace, catalog)
+    setups = with_components(setups, trace, asked["budgets"], asked["evictions"], overlaps=asked["overlaps"])
     if asked["span"]:
         sweep.show(setups, trace, asked["seeds"], asked["span"], asked["hold"])
         return
@@ -214,6 +215,7 @@ def _show(found: dict[str, Any], runs: "dict[str, list[Ran]]") -> None:
     from replay.simulation.results.tables import (
         describe_assumptions,
         describe_bound,
+        describe_components,
         describe_parts,
         describe_reuse,
         describe_stores,
@@ -231,6 +233,8 @@ def _show(found: dict[str, Any], runs: "dict[str, list[Ran]]") -> None:
             console.print(describe_parts(policy, parts), highlight=False, soft_wrap=True)
         if "stores" in row:
             console.print(describe_stores(policy, row["stores"]), highlight=False, soft_wrap=True)
+        if "hits_by_tier" in row:
+            console.print(describe_components(policy, row), highlight=False, soft_wrap=True)
         if "reuse" in row:
             console.print(describe_reuse(policy, row["reuse"]), highlight=False, soft_wrap=True)
     console.print(describe_assumptions(found["setup"]), highlight=False, soft_wrap=True)

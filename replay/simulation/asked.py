@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planner.catalog.model import Catalog
+from planner.components.tiers import Budgets
 from planner.policies import named
 from replay.load.record.folder import read_run
 from replay.simulation.clockwork import quotas_of, timing_of
+from replay.simulation.component_setup import ComponentSetup, budgets_of, check_budgets, evictions_of, needs_of
 from replay.simulation.draws.hop_latencies import NO_LATENCIES, HopLatencies
 from replay.simulation.draws.run_times import ASKED, IN_HOPS, Variation, measured_variation
 from replay.simulation.failures import read_failures
@@ -17,6 +19,7 @@ from replay.simulation.session import with_overprovision
 from replay.simulation.setup import Residency, Setup, without_backlog_limits
 from replay.simulation.shipped_latencies import shipped_hop_latencies
 from replay.simulation.truth import Truth, check_fits
+from replay.traces import Trace
 from schemas.errors import PochadeError
 from streams.catalogs import measured, recorded_prompts
 from streams.settings import Settings
@@ -138,3 +141,31 @@ def _parameters(given: Sequence[str], policy: str, policies: Sequence[str]) -> d
         if owner in ("", policy):
             parameters[name] = number
     return parameters
+
+
+def with_components(
+    setups: Sequence[Setup],
+    trace: Trace,
+    budgets: tuple[int, int, int] | None,
+    evictions: Sequence[str],
+    *,
+    overlaps: bool,
+) -> list[Setup]:
+    """Return the setups with tiers of components, where the trace needs any; `budgets`: of volume, host and device.
+
+    Raises PochadeError for budgets that a request does not fit, Unknown for an eviction or its policy.
+    """
+    rules = evictions_of(evictions, [setup.policy for setup in setups])
+    needs = needs_of(trace, setups[0].catalog)
+    if not needs:
+        return list(setups)
+    found = budgets_of(needs, setups[0].catalog, setups[0].workers)
+    if budgets is not None:
+        found = Budgets(volume=budgets[0], host=budgets[1], device=budgets[2])
+        check_budgets(found, needs, setups[0].catalog)
+    return [
+        dataclasses.replace(
+            setup, components=ComponentSetup(budgets=found, eviction=rules[setup.policy], overlaps=overlaps)
+        )
+        for setup in setups
+    ]

@@ -20,6 +20,7 @@ from replay.simulation.draws.synthetic import SyntheticOutcomes
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Draws, Job
 from replay.simulation.overrides import BATCH, RequestedOverrides, metrics_for
+from replay.simulation.results.component_metrics import Figure as ComponentFigure
 from replay.simulation.results.reuse_metrics import Figure
 from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.results.timeline import Timeline
@@ -31,6 +32,7 @@ from replay.simulation.roles.routing.judge import Judge
 from replay.simulation.roles.routing.rerouting import Rerouter
 from replay.simulation.roles.routing.router import Router
 from replay.simulation.roles.routing.sender import FleetLoads
+from replay.simulation.roles.workers.components import Components
 from replay.simulation.roles.workers.fleet import Fleet
 from replay.simulation.roles.workers.heartbeats import Heartbeats
 from replay.simulation.roles.workers.lookups import Lookups
@@ -65,6 +67,7 @@ class Ran:
     solver_s: float  # wall time of planning
     stores: dict[str, float] = field(default_factory=dict)  # as `ObjectStore.as_table`
     reuse: dict[str, Figure] = field(default_factory=dict)  # as `ReuseMetrics.as_table`; {}: no plan asked for it
+    components: dict[str, ComponentFigure] = field(default_factory=dict)  # as `ComponentMetrics.as_table`; {}: none
 
     @property
     def up_ms(self) -> float:
@@ -129,6 +132,9 @@ class Simulation:
         )  # fmt: skip
         serving.true_times = CallTimes(setup.true_catalog)
         serving.on_generated = self._feed.on_generated
+        if setup.components is not None:
+            serving.components = Components(self._events, self._plan_state, setup.catalog, setup.components)
+            serving.components.on_changed = self._beats.now
         return serving
 
     def _new_fleet(self, run_times: RunTimes) -> Fleet:
@@ -224,6 +230,8 @@ class Simulation:
         """Sample the waiting work; this changes nothing, so that a run does not depend on the samples."""
         timeline, now_ms = self.tally.timeline, self._events.now_ms
         timeline.sampled(now_ms, self._beats.backlog_ms())
+        if self._serving.components is not None:
+            self._serving.components.sample()
         self._events.at(now_ms + timeline.sample_ms, Simulation._sample_backlog, self)
 
     def _on_outage(self, outage: Outage) -> None:
@@ -254,6 +262,7 @@ class Simulation:
             solver_s=self._planner.solver_s,
             stores=self._store.as_table(ended_ms),
             reuse=self._reuse(ended_ms),
+            components=self._serving.components.metrics.as_table() if self._serving.components else {},
         )
 
     def _reuse(self, ended_ms: float) -> dict[str, Figure]:

@@ -138,6 +138,12 @@ def report_of(trace: Trace, runs: Mapping[str, Sequence[Ran]]) -> dict[str, Any]
             "outages": [dataclasses.asdict(outage) for outage in first.outages],
             "hops": first.timing.hops != NO_LATENCIES,
             "variation": first.variation.as_table(),
+            **({"budgets": dataclasses.asdict(first.components.budgets)} if first.components else {}),
+            **(
+                {"eviction": {run.setup.policy: run.setup.components.eviction for run in every if run.setup.components}}
+                if first.components
+                else {}
+            ),
             "timing": _timing(first.timing),
             "quotas": {tenant: dataclasses.asdict(quota) for tenant, quota in first.quotas.items()},
             "parameters": {run.setup.policy: run.setup.parameters for run in every},

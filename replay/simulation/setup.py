@@ -8,6 +8,7 @@ from planner.catalog.prompt_table import PromptTable
 from planner.control.proposal import BY_POLICY
 from planner.serving.admission.quotas import Quota
 from planner.serving.routing.routing import ANY_BACKLOG_MS, NO_LIMITS
+from replay.simulation.component_setup import ComponentSetup
 from replay.simulation.draws.hop_latencies import NO_LATENCIES, HopLatencies
 from replay.simulation.draws.run_times import NO_VARIATION, Variation
 from schemas.errors import PochadeError
@@ -103,6 +104,7 @@ class Setup:
     quotas: dict[str, Quota] = field(default_factory=dict)  # of tenants, by name
     timing: Timing = Timing()
     variation: Variation = NO_VARIATION  # of run and load times, and between workers
+    components: ComponentSetup | None = None  # tiers of the workers; None: what jobs need is always on the device
 
     @property
     def true_catalog(self) -> Catalog:

@@ -5,6 +5,7 @@ from typing import Any
 
 from rich.table import Table
 
+MAX_PARTS = 10  # tiers or tenants that are printed
 COLUMNS = (
     "policy", "requests", "violations", "quality", "heavy", "p50 s", "p99 s", "busy", "plans", "switches", "planning s",
 )  # fmt: skip
@@ -46,13 +47,16 @@ def did(policy: str, planned: Mapping[str, Any]) -> str:
 
 
 def describe_parts(policy: str, parts: Mapping[str, Mapping[str, Any]]) -> str:
-    """Describe how each tier's requests ended, or each tenant's."""
+    """Describe how each tier's requests ended, or each tenant's: of many, those with the most requests."""
+    shown = dict(sorted(parts.items(), key=lambda item: -item[1]["requests"])[:MAX_PARTS])
     phrases = [
         f"{name} {row['requests']:.0f} requests, {_format(row['violation_rate'], '{:.2%}')} violations, "
         f"p95 {_format(row['latency_s']['p95'], '{:.2f} s')}"
         + (f", {row['over_quota']:.0f} over quota" if row.get("over_quota") else "")
-        for name, row in parts.items()
+        for name, row in (parts if len(parts) <= MAX_PARTS else shown).items()
     ]
+    if len(parts) > MAX_PARTS:
+        phrases.append(f"{len(parts) - MAX_PARTS} others, each with fewer requests")
     return f"{policy}: {'; '.join(phrases)}"
 
 
@@ -61,6 +65,18 @@ def describe_stores(policy: str, stores: Mapping[str, float]) -> str:
     phrases = f"{policy}: object store away {stores['object_down_s']:.0f} s, {stores['waits']:.0f} waits for it"
     phrases += f" of {stores['waited_s'] / max(1, stores['waits']):.1f} s"
     return phrases + (f", {stores['on_blank']:.0f} jobs without their drafts" if stores["on_blank"] else "")
+
+
+def describe_components(policy: str, row: Mapping[str, Any]) -> str:
+    """Describe where components were found, what was moved and how many workers held a base."""
+    found = ", ".join(f"{tier} {share:.1%}" for tier, share in reversed(row["hits_by_tier"].items()))
+    moved, held = row["bytes_moved"], row["replicas"]
+    words = (
+        f"{policy}: components found on {found}; {row['loads']:.0f} loads, {row['load_s']:.0f} s of waiting for them"
+    )
+    words += f"; {row['cold_starts']:.0f} cold starts; {moved['volume'] / 1e9:.0f} GB over the network"
+    words += f" ({moved['ahead'] / 1e9:.0f} ahead in {row['prefetches']:.0f} prefetches)"
+    return words + f"; replicas of a base {held['mean']:.2f}, of the one held most {held['most']:.1f}"
 
 
 def describe_reuse(policy: str, reuse: Mapping[str, Any]) -> str:

@@ -21,6 +21,7 @@ from tests.paths import ROOT
 from tests.replay.load.record.test_outcome import CREATED, IDS, TRACE, facts
 from tests.replay.load.runs import a_history, answered, judging_plan
 
+OF_COMPONENTS = {"bytes_moved", "loads", "prefetches", "load_s", "hits_by_tier", "replicas", "cold_starts"}
 DOCUMENT = (ROOT / "replay" / "METRICS.md").read_text()
 BY_NAME = ("by_level", "interval", "by_seed", "workers", "thresholds", "batch")  # keys below are names of the catalog's
 WHOLE = ("setup", "made.versions", "policies.NAME.series.", "policies.NAME.planned.heavy_share",
@@ -76,6 +77,7 @@ def test_every_key_of_a_report_is_documented_and_none_that_is_not_there(report: 
     sometimes = {"policies.NAME.planned.admitted", "policies.NAME.by_tier"}  # where plans shed; where tiers differ
     sometimes |= {"policies.NAME.by_tenant", "policies.NAME.stores"}  # where tenants do; where the store was away
     sometimes |= {"policies.NAME.reuse"}  # where a plan asked for it
+    sometimes |= {f"policies.NAME.{key}" for key in OF_COMPONENTS}  # where requests need some
     found, reported = set(keys_of(report)), {key for key in documented() if not key.startswith("live.")}
     assert found - reported == set()
     assert reported - found - groups == sometimes
@@ -91,7 +93,7 @@ def test_a_report_keeps_to_its_schema_which_knows_nothing_else(report: dict[str,
     schema = json.loads(importlib.resources.files("schemas").joinpath("report.schema.json").read_text("utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.Draft202012Validator(schema).validate(report)
-    sometimes = {"interval", "by_tier", "by_tenant", "stores", "reuse"}
+    sometimes = {"interval", "by_tier", "by_tenant", "stores", "reuse", *OF_COMPONENTS}
     for name, figures in report["policies"].items():
         assert schema["$defs"]["policy"]["properties"].keys() == figures.keys() | sometimes, name
     for breaking in ({"version": 2}, {"extra": 1}, {"policies": {}}):

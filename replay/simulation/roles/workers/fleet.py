@@ -56,6 +56,8 @@ class Fleet:
         worker = Worker(worker_id, self._events.now_ms)
         worker.speed = self.speeds.get(worker_id, 1.0)
         worker.resident = list(self._timing.residency.preloaded)
+        if self._serving.components is not None:
+            self._serving.components.start(worker)
         self._workers[worker_id] = worker
         self.all.append(worker)
         self._beats.start(worker)

@@ -91,6 +91,8 @@ class Heartbeats:
                 worker.heard_remaining_ms = worker.remaining_ms(now_ms)
         if worker.lookups is not None:
             worker.heard_reuse = worker.lookups.report()
+        if worker.components is not None:
+            worker.heard_components = worker.components.report()
         if stays:
             for subscription in self._subscriptions:
                 subscription.pending[variant][worker.id] = worker
@@ -159,6 +161,6 @@ def _received(worker: Worker) -> ReceivedHeartbeat:
     owned = (OwnedPartition(partition=0, end_offset=0, remaining_ms=round(worker.heard_remaining_ms)),)
     heartbeat = Heartbeat(
         worker_id=worker.id, state=worker.heard_state, variant=worker.heard_variant, plan_version=0, sent_ms=at_ms,
-        partitions=owned, reuse=worker.heard_reuse,
+        partitions=owned, reuse=worker.heard_reuse, components=worker.heard_components,
     )  # fmt: skip
     return ReceivedHeartbeat(heartbeat, at_ms)

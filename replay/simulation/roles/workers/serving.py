@@ -14,6 +14,7 @@ from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.roles.control.plan_state import PlanState
+from replay.simulation.roles.workers.components import Components
 from replay.simulation.roles.workers.lookups import Lookups
 from replay.simulation.roles.workers.stores import ObjectStore
 from replay.simulation.roles.workers.worker import Worker
@@ -36,6 +37,7 @@ class Serving:
     ) -> None:  # fmt: skip
         self._events, self._plan_state, self._catalog, self._timing = events, plan_state, catalog, timing
         self._times, self._tally, self._store, self.lookups = times, tally, store, lookups
+        self.components: Components | None = None  # None: what jobs need is always there
         self.true_times = times  # that calls take; `times` are those that workers expect
         self._run_times = run_times or RunTimes(NO_VARIATION, seed)
         hops = timing.hops
@@ -55,6 +57,8 @@ class Serving:
                 return
             worker.logic.end()
         worker.state = idle_state(worker.state == "draining")
+        if self.components is not None:
+            self.components.tend(worker)
 
     def _take(self, worker: Worker) -> float:
         """A window of jobs becomes batches; predicted ms of all of them."""
@@ -129,6 +133,8 @@ class Serving:
         """Whether it can be in time; one that cannot has ended."""
         assert worker.logic is not None
         scoring_ms = job.judged * self._plan_state.judging_ms(job.level)
+        if self.components is not None:
+            scoring_ms += self.components.lacking_ms(worker, job)
         if worker.logic.is_in_time(job.deadline_ms, self._times.of_job(job), scoring_ms, self._events.now_ms):
             return True
         self._end_too_late(job)
@@ -152,7 +158,11 @@ class Serving:
         if late.takes_time:
             own_ms = max(0.0, own_ms + sum([late.next_ms() * job.images for job in call]))
         worker.call_ms = own_ms
-        self._events.at(self._events.now_ms + worker.call_ms, self._on_generated, worker)
+        if self.components is not None:
+            load_ms = self.components.begin_call(worker, call)
+            worker.in_hand_ms += load_ms
+            own_ms += load_ms
+        self._events.at(self._events.now_ms + own_ms, self._on_generated, worker)
 
     def _on_generated(self, worker: Worker) -> None:
         if not worker.is_up:
@@ -186,6 +196,8 @@ class Serving:
             assert worker.logic is not None
             worker.logic.end()
             self.on_window_end(worker)
+            if self.components is not None and not worker.call:
+                self.components.tend(worker)
 
 
 def _how(job: Job) -> ResolvedOptions | int:

@@ -5,18 +5,19 @@ from collections import deque
 from planner.serving.dispatch.worker import WorkerLogic, counted_attempts, remaining_ms, reported_state
 from replay.simulation.job import Job
 from replay.simulation.roles.workers.group import Member
+from replay.simulation.roles.workers.held_components import HeldComponents
 from replay.simulation.roles.workers.worker_lookups import WorkerLookups
-from schemas.messages import ReuseHealth
+from schemas.messages import ReuseHealth, WorkerComponents
 
 
 class Worker:
     """The state of a worker, as in `agents/worker/role.py`. A process that comes back is a new one with an equal id."""
 
     __slots__ = (
-        "batches", "beat_is_due", "beaten_ms", "busy_ms", "call", "call_ms", "calls", "done", "heard_partitions",
-        "heard_remaining_ms", "heard_reuse", "heard_state", "heard_variant", "id", "in_hand_ms", "is_absolved",
-        "is_probing", "is_up", "loads_beside", "logic", "lookups", "member", "resident",
-        "since_ms", "speed", "started_ms", "state", "stopped_ms", "variant", "window",
+        "batches", "beat_is_due", "beaten_ms", "busy_ms", "call", "call_ms", "calls", "components", "done",
+        "heard_components", "heard_partitions", "heard_remaining_ms", "heard_reuse", "heard_state", "heard_variant",
+        "id", "in_hand_ms", "is_absolved", "is_probing", "is_up", "loads_beside", "logic", "lookups", "member",
+        "resident", "since_ms", "speed", "started_ms", "state", "stopped_ms", "variant", "window",
     )  # fmt: skip
 
     def __init__(self, worker_id: str, now_ms: float) -> None:
@@ -38,12 +39,14 @@ class Worker:
         self.since_ms = 0.0
         self.logic: WorkerLogic | None = None  # of its variant
         self.lookups: WorkerLookups | None = None  # of stored latents; None: no plan has asked it for any
+        self.components: HeldComponents | None = None  # None: none are simulated
         self.is_probing = False  # a test of the vector store in the background is under way
         self.beaten_ms = now_ms
         self.beat_is_due = False  # sooner than the period says
         self.heard_variant, self.heard_state, self.heard_remaining_ms = "", "", 0.0
         self.heard_partitions: list[int] = []
         self.heard_reuse: ReuseHealth | None = None
+        self.heard_components: WorkerComponents | None = None
         self.started_ms, self.stopped_ms = now_ms, -1.0
         self.busy_ms = 0.0
 
@@ -86,4 +89,6 @@ class Worker:
         assert self.logic is not None
         left = remaining_ms(self.in_hand_ms, now_ms - self.since_ms) if self.call else 0.0
         waiting = len(self.member.waiting)
+        if waiting and self.components is not None:
+            left += self.components.waiting_ms(self.member.waiting)
         return self.logic.waiting_ms(waiting) + left if waiting else left

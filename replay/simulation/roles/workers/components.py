@@ -1,0 +1,132 @@
+"""What simulated workers hold of components, and how long a job waits for those that its worker lacks.
+
+Each worker has a `planner.components.tiers.WorkerTiers` and follows `Plan.residency` by
+`planner.components.residency.ResidencyLogic`, as the live one does. A load that an idle worker began goes on beside the
+jobs that come meanwhile; a job that needs just that component waits for its rest. Transfers do not slow each other.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from planner.catalog.components import Selection
+from planner.catalog.model import Catalog
+from planner.catalog.options import AS_IT_IS, resolve_options
+from planner.components.component import Kind, Tier, kind_of
+from planner.components.from_catalog import requested
+from planner.components.tiers import WorkerTiers
+from replay.simulation.component_setup import ComponentSetup, table_of
+from replay.simulation.event_queue import EventQueue
+from replay.simulation.job import Job
+from replay.simulation.results.component_metrics import ComponentMetrics
+from replay.simulation.roles.control.plan_state import PlanState
+from replay.simulation.roles.workers.held_components import HeldComponents
+from replay.simulation.roles.workers.worker import Worker
+
+
+class Components:
+    """The components of all simulated workers; `on_changed` is called when an idle worker has loaded one."""
+
+    on_changed: Callable[[Worker], None]
+
+    def __init__(self, events: EventQueue, plan_state: PlanState, catalog: Catalog, setup: ComponentSetup) -> None:
+        self._events, self._plan_state, self._catalog, self._setup = events, plan_state, catalog, setup
+        self._table = table_of(catalog)
+        self._needs: dict[tuple[str, Selection | None], tuple[str, ...]] = {}
+        self._workers: dict[str, Worker] = {}
+        self.metrics = ComponentMetrics()
+
+    def start(self, worker: Worker) -> None:
+        """Give a new process its tiers; the volume of one that died by this name is still there."""
+        held = HeldComponents(worker.id, self._table, self._setup, self._queue_ms)
+        before = self._workers.get(worker.id)
+        if before is not None and before.components is not None:
+            for id_ in sorted(before.components.tiers.held(Tier.VOLUME)):
+                held.tiers.adopt(id_, Tier.VOLUME)
+        worker.components, self._workers[worker.id] = held, worker
+
+    def needed(self, job: Job) -> tuple[str, ...]:
+        """Return the ids of the components that a job needs on its variant."""
+        selection = None if job.how is None else job.how.components
+        found = self._needs.get((job.variant, selection))
+        if found is None:
+            variant = self._catalog.level(job.variant)
+            resolved = resolve_options(AS_IT_IS, variant).components if selection is None else selection
+            ids = requested(resolved).ids if variant.bases else ()
+            found = self._needs[job.variant, selection] = tuple(id_ for id_ in ids if id_ in self._table)
+        return found
+
+    def lacking_ms(self, worker: Worker, job: Job) -> float:
+        """Time to load what the worker lacks of a job's components now, in ms."""
+        return self._queue_ms(_held(worker).tiers, (job,))
+
+    def begin_call(self, worker: Worker, call: Sequence[Job]) -> float:
+        """Bring the components of jobs that share a call to the device; return the ms that they wait for it."""
+        ids, held, now_ms = self.needed(call[0]), _held(worker), self._events.now_ms
+        if not ids:
+            return 0.0
+        self._follow(held)
+        use = held.tiers.use(ids, now_ms)
+        if held.load is not None and held.load.id in use.load_ms:
+            use.load_ms[held.load.id] = min(use.load_ms[held.load.id], max(0.0, held.load_ends_ms - now_ms))
+        waits_ms = use.overlapped_ms if self._setup.overlaps else use.serial_ms
+        is_cold = any(found is Tier.REMOTE and kind_of(id_) is Kind.BASE for id_, found in use.found.items())
+        self.metrics.used(use, len(call), waits_ms, is_cold=is_cold)
+        held.changed()
+        return waits_ms
+
+    def tend(self, worker: Worker) -> None:
+        """Let an idle worker follow the plan in force, and load the next component that it lacks."""
+        held = _held(worker)
+        self._follow(held)
+        if held.load is not None or worker.variant == "":
+            return
+        load = held.logic.next_load(held.tiers)
+        if load is not None:
+            component = self._table[load.id]
+            takes_ms = component.load_from(held.tiers.tier_of(load.id)) - component.load_from(load.tier)
+            held.load, held.load_ends_ms = load, self._events.now_ms + takes_ms
+            self._events.at(held.load_ends_ms, self._on_loaded, worker)
+
+    def _on_loaded(self, worker: Worker) -> None:
+        held = _held(worker)
+        load, held.load = held.load, None
+        if not worker.is_up or load is None:
+            return
+        self.metrics.prefetched(held.tiers.prefetch(load.id, load.tier, self._events.now_ms))
+        if held.tiers.tier_of(load.id) < load.tier:
+            held.logic.on_refused(load)
+        held.changed()
+        self.on_changed(worker)
+        if not worker.call:
+            self.tend(worker)
+
+    def _follow(self, held: HeldComponents) -> None:
+        plan = self._plan_state.plan
+        if held.plan is not plan:
+            held.plan = plan
+            if held.logic.follow(plan.residency):
+                held.tiers.pinned = held.logic.pinned
+
+    def _queue_ms(self, tiers: WorkerTiers, jobs: Iterable[Job]) -> float:
+        """Time to load, one after the other, what jobs in turn lack; what one of them loads the next one finds."""
+        total_ms, loaded = 0.0, set()
+        for job in jobs:
+            for id_ in self.needed(job):
+                if id_ not in loaded and (tier := tiers.tier_of(id_)) is not Tier.DEVICE:
+                    total_ms += self._table[id_].load_from(tier)
+                    loaded.add(id_)
+        return total_ms
+
+    def sample(self) -> None:
+        """Take in how many devices hold each base; this changes nothing."""
+        self.metrics.sample(
+            id_
+            for worker in self._workers.values()
+            if worker.is_up and worker.components is not None
+            for id_ in worker.components.tiers.held(Tier.DEVICE)
+            if kind_of(id_) is Kind.BASE
+        )
+
+
+def _held(worker: Worker) -> HeldComponents:
+    assert worker.components is not None, f"{worker.id} has no tiers"
+    return worker.components

@@ -1,0 +1,55 @@
+"""What one simulated worker holds of components, what it is loading ahead, and its last report."""
+
+from collections.abc import Callable, Iterable
+
+from planner.components.component import Component
+from planner.components.demand import HALF_LIFE_MS
+from planner.components.eviction import ReuseEstimate, score_named
+from planner.components.residency import Load, ResidencyLogic
+from planner.components.tiers import LOCAL, WorkerTiers
+from replay.simulation.component_setup import ComponentSetup
+from replay.simulation.job import Job
+from schemas.messages import Plan, WorkerComponents
+
+
+class HeldComponents:
+    """One worker's tiers, what it is loading ahead, and its last report."""
+
+    __slots__ = ("_budgets", "_report", "load", "load_ends_ms", "logic", "plan", "queue_ms", "tiers")
+
+    def __init__(
+        self, worker_id: str, table: dict[str, Component], setup: ComponentSetup,
+        queue_ms: Callable[[WorkerTiers, Iterable[Job]], float],
+    ) -> None:  # fmt: skip
+        """`queue_ms`: time to load what jobs lack, one after the other."""
+        reuse, score = ReuseEstimate(HALF_LIFE_MS, HALF_LIFE_MS), score_named(setup.eviction)
+        self.tiers = WorkerTiers(table, setup.budgets, reuse, score)
+        self.logic = ResidencyLogic(worker_id, table)
+        self.load: Load | None = None  # that it brings to a tier ahead of any request
+        self.load_ends_ms = 0.0
+        self.plan: Plan | None = None  # that it follows
+        self.queue_ms = queue_ms
+        self._budgets = {tier.label: setup.budgets.of(tier) for tier in LOCAL}
+        self._report: WorkerComponents | None = None
+
+    def changed(self) -> None:
+        """Something moved: the last report holds no more."""
+        self._report = None
+
+    def waiting_ms(self, jobs: Iterable[Job]) -> float:
+        """Time that the jobs which wait before the worker will wait for components, in ms."""
+        return self.queue_ms(self.tiers, jobs)
+
+    def report(self) -> WorkerComponents:
+        """Return what a heartbeat says; kept until something changes, as heartbeats are many."""
+        if self._report is None:
+            tiers = self.tiers
+            self._report = WorkerComponents(
+                held={tier.label: tuple(sorted(tiers.held(tier))) for tier in LOCAL},
+                held_bytes={tier.label: tiers.bytes_held(tier) for tier in LOCAL},
+                budget_bytes=self._budgets,
+                hits={tier.label: count for tier, count in tiers.hits.items()},
+                moved_bytes={tier.label: count for tier, count in tiers.moved_bytes.items()},
+                loads=tiers.loads,
+            )
+        return self._report
