@@ -101,8 +101,8 @@ class Tenant(Section):
 class WorkerComponentSettings(Section):
     """Where a worker keeps bases, adapters and controls, and how many bytes of each tier they may fill."""
 
-    # s3://BUCKET/PREFIX or a folder, with the files of each component under KIND/NAME, each with the list
-    # `component.json` (`streams/weights/manifest.py`); "": components are used where the catalog says that they lie, which counts as the volume
+    # s3://BUCKET/PREFIX or a folder, with the files of each component under KIND/NAME and their list, `component.json`
+    # (`streams/weights/manifest.py`); "": components are used where the catalog says that they lie, as on the volume
     remote: str = ""
     volume: str = ""  # folder of the local disk for what is fetched from `remote`; "": HOME/components
     volume_bytes: int = Field(-1, ge=-1)  # -1: half of what is free on its disk at start

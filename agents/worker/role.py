@@ -14,6 +14,7 @@ from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.generate import Generator
 from agents.worker.heartbeat import Heart, WorkerState
 from agents.worker.jobs import JobSource, Taken
+from agents.worker.residency import Prefetcher
 from agents.worker.reuse import Opens, WorkerReuse
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
@@ -136,6 +137,9 @@ class Worker:
             reuse=self._me.reuse,
         )  # fmt: skip
         self._me.store = engine.store
+        prefetcher = None
+        if engine.store is not None:
+            prefetcher = Prefetcher(self._me.worker_id, engine.store, lambda: self._plans.plan, self._is_idle).start()
         try:
             self._become("ready", variant)
             while not stopping.is_set():
@@ -146,10 +150,14 @@ class Worker:
         finally:
             self._me.source, self._me.logic = None, None
             source.close()
-            if engine.store is not None:
+            if prefetcher is not None and engine.store is not None:
+                prefetcher.close()
                 self._counted = engine.store.report()
             self._me.store = None
             engine.close()
+
+    def _is_idle(self) -> bool:
+        return self._me.state == "ready" and self._me.watchdog.since is None
 
     def _open(self, variant: Variant) -> Engine:
         """The engine of a variant; the counters of its components go on from those of the variant before."""
