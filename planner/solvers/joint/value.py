@@ -485,7 +485,8 @@ class Model:
             if stays < 1 and rest > 0:
                 judged.append(Judged(pair, (1 - stays) * rest * (1 - phi), (1 - stays) * rest * phi))
         shares = tuple(sorted((name, round(share, 5)) for name, share in by_chance.items() if share > 0))
-        parts = tuple(Judged(j.pair, round(j.kept, 5), round(j.again, 5)) for j in judged)
+        rounded = (Judged(j.pair, round(j.kept, 5), round(j.again, 5)) for j in judged)
+        parts = tuple(part for part in rounded if part.share > 0)
         key = shares, parts  # rounded before it is judged, so that no answer depends on who asked first
         if key not in self._qualities:
             total = sum(share for _, share in shares) + sum(j.share for j in parts)

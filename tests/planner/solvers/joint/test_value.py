@@ -18,7 +18,7 @@ from replay.simulation.results.figures import Figures, figures_of
 from replay.simulation.run import Simulation
 from replay.simulation.setup import Setup
 from replay.traces.rates import POISSON, within
-from schemas.messages import Route
+from schemas.messages import Cascade, Route
 from streams.catalogs import measured
 
 SECONDS = 180
@@ -153,6 +153,15 @@ def test_calls_that_take_longer_than_reckoned_make_those_late_who_were_let_in_la
 def _routed(levels: dict[str, float], allocation: dict[str, str]) -> PlanProposal:
     route = Route(hardness_from=0.0, hardness_to=1.0, levels=levels)
     return PlanProposal(routes=(route,), allocation=dict(allocation), batch={}, reason="")
+
+
+def test_a_level_that_keeps_hardly_any_of_its_requests_is_valued() -> None:
+    _, sight, catalog = _on_heavy()
+    plan = _routed({"sd-turbo": 4e-6, "sd15": 1 - 4e-6}, {f"w{i:02}": "sd15" if i else "sd-turbo" for i in range(16)})
+    cascades = (Cascade(level="sd-turbo", next_level="sd15", discriminator="efficientnet", threshold=0.2),)
+    with_cascade = dataclasses.replace(plan, cascades=cascades)
+    found, alone = (Model(catalog, sight, Outlook(5.0), Prices(5.0), 5.0).worth(p) for p in (with_cascade, plan))
+    assert found.quality == pytest.approx(alone.quality, abs=0.01)
 
 
 def test_uncertain_demand_is_worth_less_near_what_workers_carry() -> None:
