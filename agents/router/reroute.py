@@ -41,11 +41,12 @@ from streams.settings import Settings
 log = logging.getLogger(__name__)
 
 ROLE = "router"
-WAITS = "wait for the model that they name"
+WAITS = "wait for a worker"
 DELIVERY_S = 120
 POLL_S = 0.2
 MAX_TURN_S = 15.0  # with one variant, so that others get their turn; a dead worker's session may last longer
 MAX_JOBS = 100  # taken at once
+RETRY_S = 15.0  # between two decisions on a job that waits
 REFRESH_S = 3600.0  # far below the week, or less by their brokers' offsets.retention.minutes, that offsets are kept
 
 
@@ -146,6 +147,7 @@ class Rerouter:
         open_source: Callable[[str], Source],
         waiting: Callable[[str], Mapping[int, Unread]],
         refresh: Callable[[str], object] = lambda _variant: None,
+        clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """`waiting` returns, by partition, what a variant's group has not committed; `refresh` commits the rest again,
         as Kafka drops the offsets of a group that has no member for a week."""
@@ -158,9 +160,13 @@ class Rerouter:
         self._open = open_source
         self._waiting = waiting
         self._refresh = refresh
+        self._clock_s = clock_s
         self._refreshed_s = -math.inf
-        # variant -> partition -> offset below which all is answered, or waits and is therefore not committed
+        # variant -> partition -> offset below which each job was decided on; those that wait are in `_left`
         self._seen: defaultdict[str, dict[int, int]] = defaultdict(dict)
+        # variant -> partition -> offsets of the jobs that wait: nothing is committed from the first of them on
+        self._left: defaultdict[str, defaultdict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
+        self._retried_s: defaultdict[str, float] = defaultdict(lambda: -math.inf)  # variant -> last turn with it
 
     def run(self, stopping: threading.Event) -> None:
         """Search every POLL_MS. Raises KafkaException where the broker does not answer; it may be run again."""
@@ -186,16 +192,23 @@ class Rerouter:
         return self._logic.orphaned(self._plans.plan, self._fleet.heartbeats, now_ms())
 
     def _holds(self, variant: str) -> bool:
-        seen = self._seen[variant]
-        return any(span.end > max(span.start, seen.get(p, 0)) for p, span in self._waiting(variant).items())
+        """Whether jobs lie there that were not decided on, or wait and were not decided on for a while."""
+        seen, left, spans = self._seen[variant], self._left[variant], self._waiting(variant)
+        if any(span.end > max(span.start, seen.get(partition, 0)) for partition, span in spans.items()):
+            return True
+        for partition, span in spans.items():
+            left[partition] = {offset for offset in left[partition] if offset >= span.start}
+        return self._clock_s() - self._retried_s[variant] >= RETRY_S and any(left[partition] for partition in spans)
 
     def _reroute(self, variant: str, stopping: threading.Event) -> None:
-        source, done, left, until_s = self._open(variant), Counter[str](), set[int](), time.monotonic() + MAX_TURN_S
+        source, done, until_s = self._open(variant), Counter[str](), time.monotonic() + MAX_TURN_S
+        self._retried_s[variant] = self._clock_s()
+        stuck: set[int] = set()  # partitions in which a job was found that waits
         try:
             while not stopping.is_set() and variant in self._orphaned() and time.monotonic() < until_s:
                 plan, window = self._plans.plan, source.take(MAX_JOBS, POLL_S)
                 if plan is not None and window:
-                    done.update(self._serve(variant, source, window, plan, left))
+                    done.update(self._serve(variant, source, window, plan, stuck))
                 elif not self._holds(variant):
                     break
         finally:
@@ -205,24 +218,34 @@ class Rerouter:
                 log.warning("rerouted orphaned jobs of %s, which nobody serves any more: %s", variant, jobs)
 
     def _serve(
-        self, variant: str, source: Source, window: Sequence[Taken], plan: Plan, left: set[int]
+        self, variant: str, source: Source, window: Sequence[Taken], plan: Plan, stuck: set[int]
     ) -> Sequence[str]:
-        """Reroute each job once. `left`: partitions in which a job waits, so that nothing behind it is committed."""
-        seen = self._seen[variant]
-        fresh = [taken for taken in window if taken.record.offset >= seen.get(taken.record.partition, 0)]
-        left |= {taken.record.partition for taken in window if taken not in fresh}  # met before, and not committed
-        answers = self._rerouting.serve(fresh, plan)
+        """Decide on each job that is new or waits, and return the decisions but for those that go on waiting.
+
+        Commits up to the first job of a partition that waits; `stuck` gets the partitions that have one.
+        """
+        seen, left = self._seen[variant], self._left[variant]
+        asked = [taken for taken in window if self._is_undecided(variant, taken)]
+        waited = [taken.record.offset in left[taken.record.partition] for taken in asked]
+        answers = self._rerouting.serve(asked, plan)
+        for taken, what in zip(asked, answers, strict=True):
+            partition, offset = taken.record.partition, taken.record.offset
+            seen[partition] = max(seen.get(partition, 0), offset + 1)
+            (left[partition].add if what == WAITS else left[partition].discard)(offset)
         done = []
-        for taken, what in zip(fresh, answers, strict=True):
+        for taken in window:
             partition = taken.record.partition
-            seen[partition] = taken.record.offset + 1
-            if what == WAITS:
-                left.add(partition)
-            if partition not in left:
+            if taken.record.offset in left[partition]:
+                stuck.add(partition)
+            elif partition not in stuck:
                 done.append(taken)
         if done:
             source.commit(done)
-        return answers
+        return [what for what, again in zip(answers, waited, strict=True) if not (again and what == WAITS)]
+
+    def _is_undecided(self, variant: str, taken: Taken) -> bool:
+        partition, offset = taken.record.partition, taken.record.offset
+        return offset >= self._seen[variant].get(partition, 0) or offset in self._left[variant][partition]
 
 
 def rerouter_of(

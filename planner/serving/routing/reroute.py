@@ -38,7 +38,7 @@ class RemainsInQueue(NamedTuple):
     why: str
 
 
-WAITS_FOR_MODEL = RemainsInQueue("waits for the model that it names")
+WAITS_FOR_WORKER = RemainsInQueue("waits for a worker of its level")
 
 
 class OrphanRouting:
@@ -76,8 +76,8 @@ class OrphanRouting:
 
         A job that was to replace a draft leaves the draft as the answer, as where the next level has no time. Any other
         is decided on anew by the plan in force. It was admitted before, so it is not shed and no backlog is too long.
-        It stays in its queue where nobody serves the level that it would go to: it names its model, or no level has a
-        worker.
+        It stays in its queue where nobody serves the level that it would go to: it names its model, or no level of the
+        plan has a worker that is ready. The latter passes, so that jobs which stay are asked about again.
         """
         if has_ended:
             return ENDED
@@ -85,5 +85,5 @@ class OrphanRouting:
             return Keep(None, f"nobody serves {variant} any more; the draft was kept")
         decision = self._routing.reroute(classified, plan, loads, now_ms)
         if isinstance(decision, Placement) and math.isinf(loads.wait_ms(decision.variant)):
-            return WAITS_FOR_MODEL
+            return WAITS_FOR_WORKER
         return decision

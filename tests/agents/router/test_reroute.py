@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from agents.router.dispatcher import Dispatcher
-from agents.router.reroute import WAITS, Rerouter, Rerouting
+from agents.router.reroute import RETRY_S, WAITS, Rerouter, Rerouting
 from agents.worker.jobs import Taken
 from planner.serving.ending.outcomes import step_of
 from planner.serving.routing.reroute import OrphanRouting
 from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
-from schemas.messages import Event, GenerateJob, GenerateOptions, Outcome, Plan, Status
+from schemas.messages import Event, GenerateJob, GenerateOptions, Outcome, Plan, Stage, Status
 from schemas.topics import DLQ, EVENTS, OUTCOMES
 from streams import metrics
 from streams.clock import now_ms
@@ -118,9 +118,10 @@ class Topic:
         self.opened = self.closed = 0
         self.on_take: Callable[[], None] = lambda: None
 
-    def add(self, request_id: str, partition: int = 0, **request: Any) -> None:
+    def add(self, request_id: str, partition: int = 0, path: tuple[Stage, ...] = (), **request: Any) -> None:
         log = self.partitions.setdefault(partition, [])
-        job = a_job(a_classified(a_request(request_id=request_id, **request)), level="heavy", variant="heavy")
+        asked = a_classified(a_request(request_id=request_id, **request))
+        job = a_job(asked, level="heavy", variant="heavy", path=path)
         log.append(Taken(a_record(job, partition=partition, offset=len(log)), 1))
 
     def unread(self, variant: str) -> dict[int, Unread]:
@@ -170,8 +171,10 @@ class Scene:
         catalog = a_catalog()
         logic = a_logic()
         rerouting = Rerouting(logic, set(), Dispatcher(catalog, self.fleet, "router"), self.producer)  # type: ignore[arg-type]
+        self.passed_s = 0.0
         self.rerouter = Rerouter(
-            catalog, logic, self.plans, self.fleet, SILENT_MS, rerouting, self.topic.open, self.topic.unread  # type: ignore[arg-type]
+            catalog, logic, self.plans, self.fleet, SILENT_MS, rerouting, self.topic.open, self.topic.unread,  # type: ignore[arg-type]
+            clock_s=lambda: self.passed_s,
         )  # fmt: skip
 
     def look(self) -> list[str]:
@@ -218,6 +221,32 @@ def test_nothing_is_committed_from_a_job_that_waits_on_and_those_behind_it_are_m
     scene.topic.add("r-6")
     assert scene.look() == [*moved, "r-6"]
     assert scene.topic.committed == {0: 1, 1: 1}
+
+
+def test_a_job_that_found_no_worker_is_decided_on_again_until_one_serves_and_those_behind_it_once(scene: Scene) -> None:
+    scene.topic.add("r-0")
+    scene.topic.add("insists", partition=1, options=GenerateOptions(model="heavy"))
+    scene.fleet.receive(a_heartbeat(partitions=()), now_ms())  # ready, and its group has given it no partition yet
+    assert scene.look() == []
+    scene.topic.add("drafted", path=(step_of(an_image(), 0.2, 0.5),))
+    assert scene.look() == []
+    assert len(scene.producer.topics[OUTCOMES]) == 1
+    scene.fleet.receive(a_heartbeat(), now_ms())
+    assert scene.look() == []
+    assert scene.topic.opened == 2, "not before it is due"
+    scene.passed_s += RETRY_S
+    assert scene.look() == ["r-0"]
+    assert scene.topic.committed == {0: 2}, "with the job behind it, which had been answered"
+    assert len(scene.producer.topics[OUTCOMES]) == 1
+    scene.passed_s += RETRY_S
+    assert scene.look() == ["r-0"]
+    assert scene.topic.opened == 4, "for the one that names its model"
+    scene.topic.committed[1] = 1  # by a worker that came for it
+    scene.topic.add("r-1", partition=1)
+    assert scene.look() == ["r-0", "r-1"]
+    scene.passed_s += RETRY_S
+    assert scene.look() == ["r-0", "r-1"]
+    assert scene.topic.opened == 5
 
 
 def test_it_leaves_at_once_when_the_variant_gets_a_worker(scene: Scene) -> None:

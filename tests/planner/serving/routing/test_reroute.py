@@ -9,7 +9,7 @@ from planner.observation.workers import ReceivedHeartbeat
 from planner.serving.decisions import ENDED, Ignored, Rejection
 from planner.serving.routing.escalation import Keep
 from planner.serving.routing.placement import CHEAPER, Placement
-from planner.serving.routing.reroute import WAITS_FOR_MODEL, OrphanRouting, RemainsInQueue, orphaned_variants
+from planner.serving.routing.reroute import WAITS_FOR_WORKER, OrphanRouting, RemainsInQueue, orphaned_variants
 from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
 from schemas.messages import Admission, GenerateOptions, Plan, Route, Status
 from tests.builders import NOW_MS, a_catalog, a_classified, a_heartbeat, a_plan, a_request, a_worker
@@ -98,7 +98,7 @@ def test_one_that_no_level_serves_in_time_expires() -> None:
 
 @pytest.mark.parametrize("deadline_ms", [None, NOW_MS + 5])
 def test_one_that_names_the_lost_model_waits_for_it(deadline_ms: int | None) -> None:
-    assert rerouted(all_light(), options=GenerateOptions(model="heavy"), deadline_ms=deadline_ms) is WAITS_FOR_MODEL
+    assert rerouted(all_light(), options=GenerateOptions(model="heavy"), deadline_ms=deadline_ms) is WAITS_FOR_WORKER
 
 
 def test_a_strict_one_that_names_the_lost_model_and_asks_for_more_does_not_wait() -> None:
