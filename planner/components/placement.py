@@ -2,8 +2,10 @@
 
     hot    on the device of 3 to 5 workers, chosen by consistent hashing, held for good; with the adapters and controls
            that come with a base (Eq. 5) on the same device, or in host memory where the device is full
+    fused  on the device of each worker that has its base there, or in its host memory (MLoRA 6.3.1)
     warm   in host memory of one worker, where the bandit expects it in the coming slot: a worker that has a base which
            it comes with, else the first by consistent hashing
+    users  what those who try out variants want again stays where it lies, while there is room (MLoRA 6.3.1)
     cold   nowhere; what a worker's volume holds anyway is listed while it is worth the room (Eq. 3), and never moved
 
 Hashing places the hot, and not what workers hold at the moment: while there is room, a worker that leaves moves the hot
@@ -15,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from planner.components.cold import ColdComponent, worth_holding
-from planner.components.component import Component, Kind, Tier
+from planner.components.component import Component, Kind, Tier, base_of
 from planner.components.hashing import preferred
 from planner.components.holdings import Holdings
 from planner.components.popularity import MIN_REPLICAS, Popularity
@@ -30,7 +32,9 @@ class PlacementDemand:
     popularity: Mapping[str, Popularity]
     companions: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of a base, the most frequent first (Eq. 5)
     replication: Mapping[str, int] = field(default_factory=dict)  # of the hot; 3 where it is not named
+    fused: Sequence[str] = ()  # combinations that are kept fused, the most frequent first
     expected: Sequence[str] = ()  # warm: what the bandit chose for the coming slot, the best first
+    returning: Sequence[str] = ()  # what the last users want again, the most probable first
     last_ms: Mapping[str, float] = field(default_factory=dict)  # when each was last asked for; not named: never
     load: float = 0.0  # [0, 1]: busy share of the workers
 
@@ -97,9 +101,13 @@ def place(
     for each in hot:
         if each.kind is not Kind.BASE:
             _place_beside_base(each, rooms, demand, Tier.DEVICE, demand.replication.get(each.id, MIN_REPLICAS))
+    for id_ in demand.fused:
+        _place_fused(components[id_], rooms)
     for id_ in demand.expected:
         if id_ in components:
             _place_beside_base(components[id_], rooms, demand, Tier.HOST, 1)
+    for id_ in demand.returning:
+        _keep_where_it_lies(components[id_], rooms, held)
     for worker in rooms.placed:
         for id_ in _kept_cold(worker, rooms, components, demand, held, now_ms):
             rooms.place(components[id_], worker, Tier.VOLUME)
@@ -158,6 +166,23 @@ def _place_beside_base(component: Component, rooms: _Rooms, demand: PlacementDem
         if homes >= wanted:
             return
         homes += rooms.place(component, worker, tier)
+
+
+def _place_fused(component: Component, rooms: _Rooms) -> None:
+    """Place a combination on each worker that has its base on the device: whoever gets a request for it has it."""
+    base = base_of(component.id)
+    for worker, placed in rooms.placed.items():
+        if base is not None and placed.get(base) is Tier.DEVICE and not rooms.place(component, worker, Tier.DEVICE):
+            rooms.place(component, worker, Tier.HOST)
+
+
+def _keep_where_it_lies(component: Component, rooms: _Rooms, held: Holdings) -> None:
+    """Keep a component in the nearest tier of memory that holds it and has room, on each worker: nothing is moved."""
+    for worker in rooms.placed:
+        tiers = held.by_worker.get(worker, {})
+        for tier in (Tier.DEVICE, Tier.HOST):
+            if component.id in tiers.get(tier, ()) and rooms.place(component, worker, tier):
+                break
 
 
 def _kept_cold(

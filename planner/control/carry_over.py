@@ -7,6 +7,7 @@ This serves an operator's order to go back to an earlier plan (`carry_over`), an
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 
 from planner.catalog.entries import run_ms, variant_of
 from planner.catalog.model import Catalog
@@ -18,7 +19,7 @@ from planner.control.validity import check
 from planner.observation.observation import Observation
 from planner.observation.workers import WorkerView
 from planner.scaling.fleet import Staffing, levels_of, with_staffing
-from schemas.messages import Cascade, Plan, Route
+from schemas.messages import Cascade, Plan, ResidencyPlan, Route
 
 
 def carry_over(plan: Plan, workers: Sequence[WorkerView], catalog: Catalog, reason: str) -> PlanProposal:
@@ -42,7 +43,17 @@ def carry_over(plan: Plan, workers: Sequence[WorkerView], catalog: Catalog, reas
         reason=reason,
         memory=json.loads(plan.memory),
         reuse=plan.reuse,
+        places_components=plan.residency is not None,
+        residency=_of_those_left(plan, allocation),
     )
+
+
+def _of_those_left(plan: Plan, allocation: Mapping[str, str]) -> ResidencyPlan | None:
+    """The residency of the workers that keep their variant: what others held is not theirs to hold any more."""
+    if plan.residency is None:
+        return None
+    left = {w: held for w, held in plan.residency.workers.items() if allocation.get(w) == plan.allocation.get(w)}
+    return replace(plan.residency, workers=left)
 
 
 def missing_workers(plan: Plan, workers: Iterable[WorkerView]) -> list[str]:
@@ -72,7 +83,9 @@ def fallback_plan(
     reason = f"{', '.join(lost)} gone, the rest of plan {before.version} stays: {why}"
     own = seen if staffing is None else staffing.seen
     proposal = with_admission_by(carry_over(before, own.workers, catalog, reason), own, catalog, rules)
-    proposal = proposal if staffing is None else with_staffing(proposal, staffing)
+    if staffing is not None:
+        proposal = with_staffing(proposal, staffing)
+        proposal = replace(proposal, residency=_of_those_left(before, proposal.allocation))
     plan = publish(proposal, before, before.policy, seen.now_ms, newest)
     check(plan, catalog)
     return plan

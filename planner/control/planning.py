@@ -26,6 +26,7 @@ from planner.control.replan import (
     signals_of,
     why_now,
 )
+from planner.control.residency import with_residency
 from planner.control.validity import CheckPlan, check_live
 from planner.observation.observation import MAX_STEP_BACK_MS, Observation, steady_ms
 from planner.observation.workers import ReceivedHeartbeat, WorkerView, live_workers
@@ -234,6 +235,7 @@ class PlannerLogic:
                 carry_over(order.back_to, own.workers, self._catalog, reason), own, self._catalog, self._rules
             )
             proposal = proposal if staffing is None else with_staffing(proposal, staffing)
+            proposal = with_residency(proposal, seen, self._catalog)
         else:
             memory = memory_of(before, order.policy)
             policy = self._policies(order.policy)

@@ -30,6 +30,7 @@ def publish(proposal: PlanProposal, previous: Plan | None, policy: str, now_ms: 
         admission=proposal.admission,
         reuse=proposal.reuse,
         scale=proposal.scale,
+        residency=proposal.residency,
     )
 
 

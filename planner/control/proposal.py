@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from planner.catalog.model import Catalog
 from planner.observation.observation import Observation
 from schemas.errors import PochadeError, Unknown
-from schemas.messages import Admission, Cascade, Expected, ReusePlan, Route, ScalePlan
+from schemas.messages import Admission, Cascade, Expected, ResidencyPlan, ReusePlan, Route, ScalePlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +29,8 @@ class PlanProposal:
     admission: Admission | None = None  # None: all are let in; no policy's own, `planner.control.shedding` derives it
     reuse: ReusePlan | None = None  # how far images begin from stored latents; None: nothing is looked up or stored
     scale: ScalePlan | None = None  # None: the fleet stays; no policy's own, `planner.scaling.fleet` derives it
+    places_components: bool = False  # the plan says which worker holds which component
+    residency: ResidencyPlan | None = None  # no policy's own, `planner.control.residency` derives it
     weighs_moves: bool = False  # the policy has held what moves cost against what they gain
     is_feasible: bool = True  # all of the demand planned for is served within the SLO
 

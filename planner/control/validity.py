@@ -8,6 +8,8 @@ from planner.catalog.entries import reuse_step, variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.option_limits import TIERS
 from planner.catalog.options import fault
+from planner.components.combinations import parts_of
+from planner.components.holdings import LOCAL
 from planner.reuse import terms
 from planner.serving.dispatch.dispatch import KINDS
 from schemas.errors import InvalidPlan, Unknown
@@ -49,6 +51,7 @@ def check(plan: Plan, catalog: Catalog) -> None:
         _check_memory(plan.memory)
         _check_reuse(plan.reuse, catalog)
         _check_scale(plan.scale, catalog)
+        _check_residency(plan, catalog)
     except (InvalidPlan, Unknown) as error:
         raise InvalidPlan(f"plan {plan.version} of {plan.policy!r}: {error}") from None
 
@@ -107,6 +110,29 @@ def _check_scale(scale: ScalePlan | None, catalog: Catalog) -> None:
         _require(workers >= 0, f"workers of {variant} must be >= 0: got {workers}")
     _require(scale.warm >= 0, f"workers that are held warm must be >= 0: got {scale.warm}")
     _check_memory(scale.memory)
+
+
+def _check_residency(plan: Plan, catalog: Catalog) -> None:
+    """Each worker has a variant, and holds that variant's components, or what is fused from them, in a local tier."""
+    if plan.residency is None:
+        return
+    _check_memory(plan.residency.memory)
+    strangers = sorted(plan.residency.workers.keys() - plan.allocation.keys())
+    _require(not strangers, f"a residency is of workers that the plan has no variant for: {strangers[:5]}")
+    for worker, held in plan.residency.workers.items():
+        variant = catalog.level(plan.allocation[worker])
+        known = {each.id for each in variant.components}
+        for id_, tier in held.items():
+            _known("tier", tier, [each.label for each in LOCAL])
+            for part in _parts(id_):
+                _known(f"component of {variant.name}", part, known)
+
+
+def _parts(id_: str) -> tuple[str, ...]:
+    try:
+        return parts_of(id_)
+    except ValueError:
+        raise InvalidPlan(f"a fused component must be fused:BASE+ADAPTER@WEIGHT: got {id_!r:.200}") from None
 
 
 def _check_intervals(intervals: Sequence[tuple[float, float]]) -> None:

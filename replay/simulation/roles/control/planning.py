@@ -140,6 +140,7 @@ def slim(plan: Plan, before: Plan) -> Plan:
         plan,
         routes=(),
         memory="{}",
+        residency=None,
         allocation=before.allocation if plan.allocation == before.allocation else plan.allocation,
         batch=before.batch if plan.batch == before.batch else plan.batch,
         cascades=before.cascades if plan.cascades == before.cascades else plan.cascades,
