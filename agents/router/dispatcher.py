@@ -7,8 +7,9 @@ from agents.runtime.records import job_record
 from agents.runtime.views import FleetView
 from planner.catalog.entries import reuse_share
 from planner.catalog.model import Catalog
-from planner.serving.dispatch.dispatch import Retry, WorkerChoice
-from planner.serving.dispatch.worker_loads import Load, Sent
+from planner.serving.dispatch.dispatch import JobCost, Retry, WorkerChoice
+from planner.serving.dispatch.lacking import Need, Needs
+from planner.serving.dispatch.worker_loads import Load, Sent, WorkerPool
 from planner.serving.routing.placement import Placement
 from schemas import ids
 from schemas.messages import ClassifiedRequest, GenerateJob, Plan, Stage
@@ -44,7 +45,7 @@ class Dispatcher:
         self._catalog = catalog
         self._fleet = fleet
         self._role = role
-        self._choice = WorkerChoice(catalog)
+        self._choice, self._needs = WorkerChoice(catalog), Needs(catalog)
         # by id, a record not yet acknowledged (held, so that its id stays its own) and its handle in the loads. A send
         # that fails is repeated with the same record, reported to `on_undelivered`, or ends the process
         self._on_their_way: dict[int, tuple[Outgoing, Sent]] = {}
@@ -67,7 +68,8 @@ class Dispatcher:
 
         `attempt`: number of owners that the job will have met, the next one included. Raises RecordTooLarge.
         """
-        load = await self._worker(plan, placement.variant, classified.request.request_id)
+        need = self._needs.of(placement.variant, placement.options.components)
+        load = await self._worker(plan, placement, need, classified.request.request_id)
         share = reuse_share(placement.level, self._catalog.level(placement.variant))
         job = GenerateJob(
             job_id=ids.job_id(classified.request.request_id, len(path), placement.level),
@@ -85,7 +87,7 @@ class Dispatcher:
             refine_from_step=0 if share else placement.options.refine_from_step,
             reuse_share=share,
         )
-        return self._record(job, load, placement.run_ms, cause)
+        return self._record(job, load, placement.run_ms, need, cause)
 
     def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
         """A job lies on its partition: heartbeats that have seen its offset count it from now on."""
@@ -99,24 +101,36 @@ class Dispatcher:
         if sent is not None:
             self._fleet.acknowledged(sent, NOWHERE)
 
-    async def _worker(self, plan: Plan, variant: str, request_id: str) -> Load | None:
+    async def _worker(self, plan: Plan, placement: Placement, need: Need | None, request_id: str) -> Load | None:
         """Choose the worker of a job; None when nobody serves the variant, so that the job waits on its topic."""
         while True:
-            chosen = self._choose(plan, variant, request_id, now_ms())
+            chosen = self._choose(plan, placement, need, request_id, now_ms())
             if chosen is None:
                 metrics.FALLBACKS.labels(self._role, "no-owner").inc()
             if not isinstance(chosen, Retry):
                 return chosen
             await asyncio.sleep(chosen.after_ms / 1000)
 
-    def _choose(self, plan: Plan, variant: str, request_id: str, at_ms: int) -> Load | Retry | None:
-        choose = self._choice.choose
-        return self._fleet.choose(variant, at_ms, lambda free: choose(plan, variant, request_id, free, at_ms))
+    def _choose(
+        self, plan: Plan, placement: Placement, need: Need | None, request_id: str, at_ms: int
+    ) -> Load | Retry | None:
+        variant = placement.variant
 
-    def _record(self, job: GenerateJob, load: Load | None, run_ms: float, cause: Headers) -> Outgoing:
+        def choose(pool: WorkerPool) -> int | Retry | None:
+            cost = None
+            if need is not None:
+                cost = JobCost(placement.run_ms, lambda place: pool.lacking_ms(place, need))
+            return self._choice.choose(plan, variant, request_id, pool.free, at_ms, cost)
+
+        return self._fleet.choose(variant, at_ms, choose)
+
+    def _record(
+        self, job: GenerateJob, load: Load | None, run_ms: float, need: Need | None, cause: Headers
+    ) -> Outgoing:
         record = job_record(job, load.partition if load else None, cause, self._role, now_ms())
         LIMITS.check(record)  # what is never written must not be remembered as on its way
         if load is not None:
             self._choice.on_sent(job.variant)
-            self._on_their_way[id(record)] = record, self._fleet.sent(job.variant, load.partition, run_ms, now_ms())
+            sent = self._fleet.sent(job.variant, load.partition, run_ms, now_ms(), need)
+            self._on_their_way[id(record)] = record, sent
         return record

@@ -14,8 +14,8 @@ from planner.control.validity import check_live, is_newer
 from planner.observation.workers import ReceivedHeartbeat
 from planner.serving.admission.admission import MAX_ID
 from planner.serving.dispatch.dispatch import Retry
-from planner.serving.dispatch.free_times import FreeTimes
-from planner.serving.dispatch.worker_loads import Load, LoadView, Sent
+from planner.serving.dispatch.lacking import Need
+from planner.serving.dispatch.worker_loads import Load, LoadView, Sent, WorkerPool
 from schemas import topics
 from schemas.errors import InvalidPlan, InvalidRecord, UnknownSchema
 from schemas.messages import Heartbeat, Pin, Plan
@@ -157,18 +157,18 @@ class FleetView:
             return sum(len(self._loads.pool(variant, at_ms, self._silent_ms).free) for variant in variants)
 
     def choose(
-        self, variant: str, at_ms: int, choice: Callable[[FreeTimes], int | Retry | None]
+        self, variant: str, at_ms: int, choice: Callable[[WorkerPool], int | Retry | None]
     ) -> Load | Retry | None:
         """Return the worker of a variant whose place `choice` names, or what else it decides."""
         with self._lock:
             pool = self._loads.pool(variant, at_ms, self._silent_ms)
-            place = choice(pool.free)
+            place = choice(pool)
             return pool.load(place, at_ms) if isinstance(place, int) else place
 
-    def sent(self, variant: str, partition: int, run_ms: float, at_ms: int) -> Sent:
-        """Remember a job of our own until a heartbeat has counted it."""
+    def sent(self, variant: str, partition: int, run_ms: float, at_ms: int, need: Need | None = None) -> Sent:
+        """Remember a job of our own, and the components that it needs, until a heartbeat has counted it."""
         with self._lock:
-            return self._loads.on_sent(variant, partition, None, run_ms, at_ms)
+            return self._loads.on_sent(variant, partition, None, run_ms, at_ms, need)
 
     def acknowledged(self, sent: Sent, offset: int) -> None:
         """A job of our own lies at this offset."""

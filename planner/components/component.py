@@ -8,7 +8,7 @@ fused:poster+candy@0.8      a base with adapters fused in, with their weights, i
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Final
 
@@ -85,6 +85,20 @@ class Component:
             if (ms := self.load_ms.get(Tier(farther))) is not None:
                 return ms
         raise InvalidComponent(f"component {self.id} has no load time from {tier.label} or farther: profile it")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentRequest:
+    """The components of one request, by id."""
+
+    base: str
+    adapters: Mapping[str, float] = field(default_factory=dict)  # with their weights
+    controls: tuple[str, ...] = ()
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """All components, the base first, as it defines what the others attach to (MLoRA 6.3.1)."""
+        return (self.base, *self.adapters, *self.controls)
 
 
 def component_id(kind: Kind, name: str) -> str:

@@ -5,30 +5,15 @@ that a restarted planner goes on.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from planner.components.combinations import StaticCombination, combination, static_combinations
-from planner.components.component import Component, Kind, kind_of
+from planner.components.component import Component, ComponentRequest, Kind, kind_of
 from planner.components.cooccurrence import CoOccurrence, prefetch_set, theta
 from planner.components.decay import DecayedCounts
 from planner.components.popularity import Popularity, classes
 
 HALF_LIFE_MS = 6 * 3_600_000.0  # of counts: dominant models lose most of their use within days (MLoRA 1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComponentRequest:
-    """The components of one request, by id."""
-
-    base: str
-    adapters: Mapping[str, float] = field(default_factory=dict)  # with their weights
-    controls: tuple[str, ...] = ()
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """All components, the base first, as it defines what the others attach to (MLoRA 6.3.1)."""
-        return (self.base, *self.adapters, *self.controls)
 
 
 class ComponentDemand:

@@ -8,8 +8,7 @@ from planner.catalog import components as listed
 from planner.catalog.components import Selection
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
-from planner.components.component import Component, Kind, Tier, component_id
-from planner.components.demand import ComponentRequest
+from planner.components.component import Component, ComponentRequest, Kind, Tier, component_id
 
 
 def components_of(catalog: Catalog, variant: str) -> dict[str, Component]:

@@ -11,8 +11,8 @@ from agents.engines import EncodedPrompts, Generated, GenerationTask
 from planner.catalog.options import ResolvedOptions
 from planner.observation.workers import ReceivedHeartbeat
 from planner.serving.dispatch.dispatch import Retry
-from planner.serving.dispatch.free_times import FreeTimes
-from planner.serving.dispatch.worker_loads import Load, LoadView, Sent
+from planner.serving.dispatch.lacking import Need
+from planner.serving.dispatch.worker_loads import Load, LoadView, Sent, WorkerPool
 from schemas.avro import Message
 from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming, Outgoing
@@ -73,14 +73,14 @@ class StubFleet:
         return sum(len(self.loads(variant, at_ms)) for variant in variants)
 
     def choose(
-        self, variant: str, at_ms: int, choice: Callable[[FreeTimes], int | Retry | None]
+        self, variant: str, at_ms: int, choice: Callable[[WorkerPool], int | Retry | None]
     ) -> Load | Retry | None:
         pool = self._loads.pool(variant, at_ms, SILENT_MS)
-        place = choice(pool.free)
+        place = choice(pool)
         return pool.load(place, at_ms) if isinstance(place, int) else place
 
-    def sent(self, variant: str, partition: int, run_ms: float, at_ms: int) -> Sent:
-        return self._loads.on_sent(variant, partition, None, run_ms, at_ms)
+    def sent(self, variant: str, partition: int, run_ms: float, at_ms: int, need: Need | None = None) -> Sent:
+        return self._loads.on_sent(variant, partition, None, run_ms, at_ms, need)
 
     def acknowledged(self, sent: Sent, offset: int) -> None:
         self.acknowledged_at.append(offset)

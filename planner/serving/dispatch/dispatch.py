@@ -1,17 +1,17 @@
 """Which worker of a variant gets the next job, and when a sender asks again that has to wait for one."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
+from planner.serving.dispatch import least_cost
 from planner.serving.dispatch.free_times import FreeTimes
+from planner.serving.dispatch.least_cost import Option, any_of
 from schemas.errors import Unknown
-from schemas.ids import draw
 from schemas.messages import Plan
 
-SALT = "dispatch"
 RETRY_MS: Final = 5.0  # between two looks for an idle worker
 
 
@@ -22,6 +22,13 @@ class Retry(NamedTuple):
     idle_in_ms: float  # until a worker can take it, as far as is known now
 
 
+class JobCost(NamedTuple):
+    """The cost of a job that needs components, beside the work that a worker has."""
+
+    run_ms: float
+    lacking_ms: Callable[[int], float]  # place of a worker -> time to load what it lacks
+
+
 class WorkerChoice:
     """Chooses the workers of one sender's jobs. Not thread-safe: one owner."""
 
@@ -30,19 +37,35 @@ class WorkerChoice:
         self._sent: Counter[str] = Counter()  # jobs by variant
         self._ahead_ms: dict[tuple[str, int], float] = {}
 
-    def choose(self, plan: Plan, variant: str, request_id: str, free: FreeTimes, now_ms: float) -> int | Retry | None:
+    def choose(
+        self, plan: Plan, variant: str, request_id: str, free: FreeTimes, now_ms: float, cost: JobCost | None = None
+    ) -> int | Retry | None:
         """The place in `free` of the worker that gets the job; None: the variant has no worker.
 
-        `free`: when each worker of the variant has done all that it has, on the clock of `now_ms`.
+        `free`: when each worker of the variant has done all that it has, on the clock of `now_ms`. `cost`: None: the
+        job needs no components, so that it takes as long on each worker.
         """
         if not len(free):
             return None
+        if cost is not None and plan.dispatch in least_cost.BY_COST:
+            place = self._by_cost(plan.dispatch, variant, request_id, free, now_ms, cost)
+            if place is not None:
+                return place
         batch = plan.batch.get(variant, 1)
         ahead = self._ahead_ms.get((variant, batch))
         if ahead is None:
             ahead = self._ahead_ms[variant, batch] = ahead_ms(run_ms(self._catalog.level(variant), 1), batch)
         place = pick(plan.dispatch, free, now_ms, request_id, self._sent[variant], ahead)
         return Retry(RETRY_MS, free.first_ms() - now_ms - ahead) if place is None else place
+
+    def _by_cost(
+        self, kind: str, variant: str, request_id: str, free: FreeTimes, now_ms: float, cost: JobCost
+    ) -> int | None:
+        """Look at each worker; None: none is idle, and the kind gives a job to no other."""
+        options = [
+            Option(max(0.0, at_ms - now_ms), cost.lacking_ms(place), cost.run_ms) for place, at_ms in enumerate(free)
+        ]
+        return least_cost.pick(kind, options, request_id, self._sent[variant])
 
     def on_sent(self, variant: str) -> None:
         """A job was sent to the worker that was chosen."""
@@ -102,14 +125,8 @@ def _pull(free: FreeTimes, now_ms: float, request_id: str, sent_before: int, mos
     return any_of(free.first(), request_id)
 
 
-def any_of(places: Sequence[int], request_id: str) -> int | None:
-    """Draw one place by the request's own random number: ties spread, and a repeated decision is equal."""
-    if len(places) <= 1:
-        return places[0] if places else None
-    return places[int(draw(request_id, SALT) * len(places))]
-
-
 KINDS: dict[str, Callable[[FreeTimes, float, str, int, float], int | None]] = {
+    "least-cost": _shortest_queue,  # of jobs that need no components; else `least_cost.py`
     "least-work": _shortest_queue,
     "pull": _pull,
     "random": _random,

@@ -5,12 +5,13 @@ Dispatch asks the `WorkerPool` of a variant: the workers that take its new jobs,
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from planner.observation.workers import GONE, SERVING
 from planner.serving.dispatch.free_times import FreeTimes
+from planner.serving.dispatch.lacking import Need, SeenHoldings
 from schemas.messages import Heartbeat
 
 FORGET_MS = 600_000  # a worker without a heartbeat for longer leaves the view
@@ -53,6 +54,7 @@ class LoadedWorker:
     at_ms: float = 0
     pool: "WorkerPool | None" = None  # the current one that it belongs to
     place: int = 0  # in the pool
+    held: SeenHoldings = field(default_factory=SeenHoldings)  # components, where its variant lists bases
 
     def load(self, backlog_ms: float, at_ms: float) -> None:
         """Set its backlog at a moment. The worker works it off at one ms a ms from then on."""
@@ -89,6 +91,10 @@ class WorkerPool:
         worker = self.workers[place]
         return Load(worker.worker_id, self.next_partition(place), worker.remaining_ms(now_ms))
 
+    def lacking_ms(self, place: int, need: Need) -> float:
+        """Time in ms that the worker at a place, its queue done, loads components for a job."""
+        return self.workers[place].held.lacking_ms(need)
+
     def wait_ms(self, now_ms: float) -> float:
         """Time until the least loaded worker is free; infinite where there is none."""
         return self.free.wait_ms(now_ms)
@@ -121,6 +127,14 @@ class LoadView:
         self.update_from_heartbeat(
             heartbeat.worker_id, heartbeat.variant, heartbeat.state, list(ends), ends, remaining_ms, seen_ms
         )
+        if heartbeat.components is not None:
+            self.on_components(heartbeat.worker_id, heartbeat.components.held, seen_ms)
+
+    def on_components(self, worker_id: str, held: Mapping[str, Iterable[str]], seen_ms: float) -> None:
+        """Take over what a worker holds by tier, after the other parts of its heartbeat. No-op for an unknown one."""
+        worker = self._workers.get(worker_id)
+        if worker is not None:
+            worker.held.update(held, seen_ms)
 
     def update_from_heartbeat(
         self, worker_id: str, variant: str, state: str, partitions: list[int], ends: Mapping[int, int] | Sequence[int],
@@ -148,13 +162,22 @@ class LoadView:
             remaining_ms += sum(pending.values())
         worker.load(remaining_ms, seen_ms)
 
-    def on_sent(self, variant: str, partition: int, offset: int | None, run_ms: float, now_ms: float) -> Sent:
-        """Count an own send; `offset` None until `on_acknowledged` has it. O(1)."""
+    def on_sent(
+        self, variant: str, partition: int, offset: int | None, run_ms: float, now_ms: float, need: Need | None = None
+    ) -> Sent:
+        """Count an own send; `offset` None until `on_acknowledged` has it. O(1), and the components of one worker.
+
+        `need`: the components of the job. To load those that the worker lacks then takes its time, and it holds them.
+        """
+        worker = self._workers.get(self._owners.get((variant, partition), ""))
+        if worker and need is not None:
+            run_ms += worker.held.lacking_ms(need)
         sent = Sent(run_ms, now_ms, offset)
         self._sends[variant, partition].append(sent)
-        worker = self._workers.get(self._owners.get((variant, partition), ""))
         if worker:
             worker.load(worker.remaining_ms(now_ms) + run_ms, now_ms)
+            if need is not None:
+                worker.held.on_sent(need, now_ms + worker.remaining_ms(now_ms))
             worker.next_turn += 1
             worker.unseen.add(partition)
         return sent
@@ -206,8 +229,11 @@ class LoadView:
             self._take((variant, partition), worker_id)
         next_turn = worker.next_turn if worker else 0
         self._invalidate(variant)
-        self._workers[worker_id] = LoadedWorker(worker_id, variant, state, list(partitions), set(partitions), next_turn)
-        return self._workers[worker_id]
+        changed = LoadedWorker(worker_id, variant, state, list(partitions), set(partitions), next_turn)
+        if worker is not None and worker.variant == variant:
+            changed.held = worker.held
+        self._workers[worker_id] = changed
+        return changed
 
     def _take(self, key: Key, worker_id: str) -> None:
         other = self._workers.get(self._owners.get(key, ""))

@@ -7,13 +7,15 @@ import pytest
 
 from agents.router import dispatcher as dispatching
 from agents.router.dispatcher import Dispatcher
-from schemas.messages import GenerateJob
+from planner.serving.routing.placement import Placement
+from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
+from schemas.messages import GenerateJob, GenerateOptions, WorkerComponents
 from schemas.record import Delivered, Outgoing
 from streams.clock import now_ms
 from tests.agents.router import placing
 from tests.agents.router.placing import finish_in_ms, on
 from tests.agents.stubs import StubFleet, read
-from tests.builders import a_catalog, a_classified, a_heartbeat, a_plan, a_request, owned
+from tests.builders import a_catalog, a_classified, a_heartbeat, a_plan, a_request, owned, sized_variant
 from tests.patience import PATIENCE_S
 
 
@@ -112,3 +114,24 @@ def test_a_job_carries_the_share_that_its_level_lets_a_stored_latent_save(
     placement = on("heavy", step or 5)._replace(level=level)
     job = read(asyncio.run(dispatcher.send(a_plan(), a_classified(), placement, cause={})), GenerateJob)
     assert (job.level, job.variant, job.reuse_share, job.refine_from_step) == (level, "heavy", share, step)
+
+
+def test_jobs_with_components_go_to_the_workers_that_hold_them_under_least_cost() -> None:
+    catalog = a_catalog(on_request={"styles": sized_variant(latency_ms={1: 1.0}, load_ms=60_000.0)})
+    fleet = StubFleet()
+    for worker, partition, base in (("w-1", 0, "base:poster"), ("w-2", 1, "base:chalk")):
+        report = WorkerComponents(held={"device": (base,)})
+        fleet.receive(
+            a_heartbeat(worker_id=worker, variant="styles", partitions=(owned(partition),), components=report), now_ms()
+        )
+    sender = Dispatcher(catalog, fleet, "router")
+    logic, went = RoutingLogic(catalog, NO_LIMITS), dict[str, set[int | None]]()
+    plan = a_plan(dispatch="least-cost", allocation={"w-1": "styles", "w-2": "styles"})
+    for n in range(12):
+        model = "poster" if n % 3 else "chalk"
+        request = a_request(request_id=f"r-{n}", options=GenerateOptions(model=model))
+        placement = logic.route(a_classified(request), plan, sender.loads(now_ms()), now_ms())
+        assert isinstance(placement, Placement)
+        record = asyncio.run(sender.send(plan, a_classified(request), placement, cause={}))
+        went.setdefault(model, set()).add(record.partition)
+    assert went == {"poster": {0}, "chalk": {1}}

@@ -4,8 +4,7 @@ import pytest
 
 from planner.catalog.components import BASE, Component
 from planner.catalog.options import resolve_options
-from planner.components.component import Tier
-from planner.components.demand import ComponentRequest
+from planner.components.component import ComponentRequest, Tier
 from planner.components.from_catalog import components_of, fused, requested
 from schemas.errors import PochadeError
 from schemas.messages import GenerateOptions

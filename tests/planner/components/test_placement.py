@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.components.component import Component, Tier
-from planner.components.demand import ComponentDemand, ComponentRequest
+from planner.components.component import Component, ComponentRequest, Tier
+from planner.components.demand import ComponentDemand
 from planner.components.holdings import Holdings
 from planner.components.placement import PlacementDemand, Residency, moves, place
 from planner.components.popularity import Popularity

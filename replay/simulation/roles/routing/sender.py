@@ -3,8 +3,11 @@
 import math
 from abc import abstractmethod
 from collections import deque
+from functools import partial
 
-from planner.serving.dispatch.dispatch import RETRY_MS, Retry, WorkerChoice
+from planner.catalog.options import AS_IT_IS, resolve_options
+from planner.serving.dispatch.dispatch import RETRY_MS, JobCost, Retry, WorkerChoice
+from planner.serving.dispatch.lacking import Need, Needs
 from planner.serving.dispatch.worker_loads import WorkerPool
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
@@ -59,7 +62,7 @@ class Sender:
         """`loads`: of the process that this sender is part of; None: it is a process of its own."""
         self._events, self._plan_state, self._fleet, self._times = events, plan_state, fleet, times
         self._loads = loads or FleetLoads(events, beats, timing, tuple(times.catalog.variants))
-        self._choice = WorkerChoice(times.catalog)
+        self._choice, self._needs = WorkerChoice(times.catalog), Needs(times.catalog)
         self._held: deque[Job] = deque()  # behind one that waits for an idle worker
         self._idle_in_ms = 0.0  # of the one that waits
 
@@ -88,7 +91,10 @@ class Sender:
         """Send it to a worker of its variant, or where one may come; False: none is idle, and the plan says to wait."""
         variant, now_ms = job.variant, self._events.now_ms
         pool, group = self._loads.pool(variant), self._fleet.group(variant)
-        place = self._choice.choose(self._plan_state.plan, variant, job.request_id, pool.free, now_ms)
+        need, cost = self._need(job), None
+        if need is not None:
+            cost = JobCost(self._times.of_job(job), partial(pool.lacking_ms, need=need))
+        place = self._choice.choose(self._plan_state.plan, variant, job.request_id, pool.free, now_ms, cost)
         if place is None:
             partition = int(draw(job.request_id, NO_OWNER) * len(group.ends))
         elif isinstance(place, Retry):
@@ -97,7 +103,15 @@ class Sender:
         else:
             partition = pool.next_partition(place)
             run_ms = self._times.of_job(job)
-            self._loads.view.on_sent(variant, partition, group.ends[partition], run_ms, now_ms)
+            self._loads.view.on_sent(variant, partition, group.ends[partition], run_ms, now_ms, need)
             self._choice.on_sent(variant)
         self._fleet.send(variant, partition, job)
         return True
+
+    def _need(self, job: Job) -> Need | None:
+        """The components that it needs; None: its variant lists no bases."""
+        variant = self._times.catalog.level(job.variant)
+        if not variant.bases:
+            return None
+        how = job.how or resolve_options(AS_IT_IS, variant)
+        return self._needs.of(variant.name, how.components)
