@@ -14,6 +14,7 @@ from planner.components.cold import HOUR_MS
 from planner.components.component import Component, Kind, base_of
 from planner.components.decay import DecayedCounts
 from schemas.errors import Unknown
+from schemas.messages import ResidencyPlan
 
 AGING_PER_HOUR: Final = 1.0  # beta
 RUN_SHARE: Final = 0.05  # of a half-life that a run of requests lasts; tuned on the order of GenTD26's requests
@@ -59,6 +60,11 @@ def score_named(name: str) -> Score:
     if name not in SCORES:
         raise Unknown("eviction", name, SCORES)
     return SCORES[name]
+
+
+def eviction_under(residency: ResidencyPlan | None) -> Score:
+    """Return how a worker evicts: by worth where the plan in force places components, else the least recently used."""
+    return lru if residency is None else utility
 
 
 class ReuseEstimate:

@@ -20,8 +20,10 @@ from replay.bench.papers.names import (
     DIFFSERVE,
     HADIS,
     HEAVY,
+    IN_TURN,
     JOINT,
     LIGHT,
+    MLORA,
     NIRVANA,
     PAC,
     PROTEUS,
@@ -46,7 +48,8 @@ MANY_FACTORS: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 1.05, 1.2, 1.4, 1.7, 2.0)
 OF_PEAK: Final = (0.6, 0.7, 0.8, 0.9, 1.05)  # of the true peak, which diffserve-static is told
 TRACES: Final = (*TUNING, *HELD_OUT)
 TRUTHS: Final = ("catalog", "slow", "curve")
-LEFT_OUT: Final = (NIRVANA,)  # generates all on one level where nothing is reused
+# NIRVANA generates all on one level where nothing is reused, and the others plan levels as PROTEUS does
+LEFT_OUT: Final = (NIRVANA, MLORA, IN_TURN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,8 @@ from planner.policies import (
     diffserve_static,
     hadis,
     joint,
+    lru_round_robin,
+    mlora,
     nirvana,
     pac,
     proteus,
@@ -26,6 +28,7 @@ def _named(module: ModuleType) -> str:
 ARGUS, PAC, NIRVANA, PROTEUS, SOMMELIER = (_named(m) for m in (argus, pac, nirvana, proteus, sommelier))
 LIGHT, HEAVY = _named(clipper_light), _named(clipper_heavy)
 DIFFSERVE, STATIC, HADIS = _named(diffserve), _named(diffserve_static), _named(hadis)
+MLORA, IN_TURN = _named(mlora), _named(lru_round_robin)
 JOINT, RANDOM = _named(joint), _named(random_split)
 
 STEADY = {"time_limit_s": 10.0}  # of joint: so that a busy machine does not change its plans
