@@ -68,7 +68,8 @@ class Dispatcher:
 
         `attempt`: number of owners that the job will have met, the next one included. Raises RecordTooLarge.
         """
-        need = self._needs.of(placement.variant, placement.options.components)
+        selection = placement.options.components
+        need = self._needs.of(placement.variant, selection) if selection.base else None
         load = await self._worker(plan, placement, need, classified.request.request_id)
         share = reuse_share(placement.level, self._catalog.level(placement.variant))
         job = GenerateJob(

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
 from planner.serving.dispatch import least_cost
-from planner.serving.dispatch.free_times import FreeTimes
-from planner.serving.dispatch.least_cost import Option, any_of
+from planner.serving.dispatch.free_times import FreeTimes, any_of
+from planner.serving.dispatch.least_cost import Option
 from schemas.errors import Unknown
 from schemas.messages import Plan
 

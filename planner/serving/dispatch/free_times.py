@@ -10,10 +10,20 @@ which costs O(n) once.
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
+from schemas.ids import draw
+
+SALT = "dispatch"
 MIN_STALE = 64  # entries of the heap beyond twice the workers, before it is built anew
+
+
+def any_of(places: Sequence[int], request_id: str) -> int | None:
+    """Draw one place by the request's own random number: ties spread, and a repeated decision is equal."""
+    if len(places) <= 1:
+        return places[0] if places else None
+    return places[int(draw(request_id, SALT) * len(places))]
 
 
 class FreeTimes:

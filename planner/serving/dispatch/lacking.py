@@ -31,10 +31,8 @@ class Needs:
         self._catalog = catalog
         self._known: dict[tuple[str, Selection], Need] = {}
 
-    def of(self, variant: str, selection: Selection) -> Need | None:
-        """Return what a job needs that a variant generates so; None: the variant lists no bases."""
-        if not selection.base:
-            return None
+    def of(self, variant: str, selection: Selection) -> Need:
+        """Return what a job needs that a variant generates so; the selection names a base."""
         key = variant, selection
         found = self._known.get(key)
         if found is None:

@@ -10,10 +10,8 @@ workers that all have loaded what a job needs, and looks at few of them; this mo
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from planner.serving.dispatch.free_times import any_of
 from schemas.errors import Unknown
-from schemas.ids import draw
-
-SALT: Final = "dispatch"
 
 
 class Option(NamedTuple):
@@ -39,13 +37,6 @@ def pick(kind: str, options: Sequence[Option], request_id: str, sent_before: int
     if rule is None:
         raise Unknown("dispatch", kind, KINDS)
     return rule(options, request_id, sent_before) if options else None
-
-
-def any_of(places: Sequence[int], request_id: str) -> int | None:
-    """Draw one place by the request's own random number: ties spread, and a repeated decision is equal."""
-    if len(places) <= 1:
-        return places[0] if places else None
-    return places[int(draw(request_id, SALT) * len(places))]
 
 
 def _least_cost(options: Sequence[Option], request_id: str, sent_before: int) -> int | None:

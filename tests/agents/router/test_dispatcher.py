@@ -45,11 +45,14 @@ def test_round_robin_takes_turns(dispatcher: Dispatcher) -> None:
     assert turns[:2] == turns[2:]
 
 
-def test_own_sends_lengthen_the_wait(dispatcher: Dispatcher) -> None:
+def test_own_sends_lengthen_the_wait(dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = now_ms()
+    for module in (dispatching, placing):
+        monkeypatch.setattr(module, "now_ms", lambda: now)
     before = finish_in_ms(dispatcher, "light")
     for n in range(20):
         placed(dispatcher, f"r-{n}")
-    assert finish_in_ms(dispatcher, "light") > before + 100  # ten jobs of 20 ms each
+    assert finish_in_ms(dispatcher, "light") == pytest.approx(before + 200)  # ten jobs of 20 ms each
 
 
 def test_a_job_that_skips_steps_is_counted_with_what_is_left(

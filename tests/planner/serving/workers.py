@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from planner.serving.dispatch.dispatch import ahead_ms, pick
-from planner.serving.dispatch.free_times import FreeTimes
-from planner.serving.dispatch.least_cost import SALT
+from planner.serving.dispatch.free_times import SALT, FreeTimes
 from planner.serving.dispatch.worker_loads import Load
 from schemas.ids import draw
 
