@@ -14,6 +14,7 @@ from agents.planner.report import (
     counts_of,
     describe_admission,
     describe_cascade,
+    describe_residency,
     describe_reuse,
     describe_routes,
 )
@@ -42,6 +43,7 @@ def print_plan(shown: Plan, pin: Pin | None) -> None:
         ("dispatch", f"{shown.dispatch}, batches {_counts(shown.batch) or 1}"),
         ("let in", describe_admission(shown.admission)),
         *([("reuse", describe_reuse(shown.reuse))] if shown.reuse else []),
+        *([("components", describe_residency(shown.residency))] if shown.residency else []),
         ("expected", _expected(dataclasses.asdict(shown.expected)) if shown.expected else "nothing said"),
     ]
     _print(["plan", str(shown.version)], rows)

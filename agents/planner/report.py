@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from planner.catalog.model import Catalog
 from planner.catalog.quality import fid_of
+from planner.components.holdings import LOCAL
 from planner.control.evaluate import evaluate
 from planner.control.plans import admitted, publish
 from planner.control.proposal import PlanProposal, terms_of
@@ -17,7 +18,10 @@ from planner.observation.observation import Observation
 from planner.observation.workers import WorkerView
 from planner.policies import named
 from schemas.errors import Unknown
-from schemas.messages import Admission, Cascade, Plan, ReusePlan, Route
+from schemas.messages import Admission, Cascade, Plan, ResidencyPlan, ReusePlan, Route
+
+MAX_LISTED = 20  # components in a description
+_NEAREST = tuple(tier.label for tier in LOCAL)
 
 
 class Task(NamedTuple):
@@ -142,6 +146,8 @@ def differences(before: Plan, after: Plan) -> list[tuple[str, str, str]]:
     rows += _tables("admitted of", *(_describe_shares(admitted(plan.admission)) for plan in (before, after)))
     rows += [("reuse", describe_reuse(before.reuse), describe_reuse(after.reuse))]
     rows += _tables("workers wanted of", *(dict(p.scale.targets) if p.scale else {} for p in (before, after)))
+    rows += [("who holds components", _places(before.residency), _places(after.residency))]
+    rows += _tables("components of", _residencies(before.residency), _residencies(after.residency))
     rows += _tables("batch of", before.batch, after.batch)
     rows += _tables("worker", before.allocation, after.allocation)
     return [(what, str(old), str(new)) for what, old, new in rows if old != new]
@@ -168,6 +174,29 @@ def describe_reuse(reuse: ReusePlan | None) -> str:
     guard = "no guard" if reuse.guard is None else f"equal facts {reuse.guard.equal:.0%}, style {reuse.guard.style:.0%}"
     check = "unchecked" if reuse.check is None else f"{reuse.check.discriminator} > {reuse.check.threshold:g}"
     return f"{floors or 'no floors'}; {guard}; {reuse.storage.share:.0%} stored, {check}"
+
+
+def describe_residency(residency: ResidencyPlan) -> str:
+    """Say which components a plan wants in which tier of how many workers, the most held first."""
+    counts = Counter((id_, tier) for held in residency.workers.values() for id_, tier in held.items())
+    ids = sorted({id_ for id_, _ in counts}, key=lambda id_: (-sum(counts[id_, tier] for tier in _NEAREST), id_))
+    lines = [
+        f"{id_}: " + ", ".join(f"{tier} of {counts[id_, tier]}" for tier in _NEAREST if counts[id_, tier])
+        for id_ in ids[:MAX_LISTED]
+    ]
+    more = [f"and {len(ids) - MAX_LISTED} more"] if len(ids) > MAX_LISTED else []
+    return "\n".join([*lines, *more]) or "nothing, on any worker"
+
+
+def _places(residency: ResidencyPlan | None) -> str:
+    return "as each worker used last" if residency is None else "as the plan says"
+
+
+def _residencies(residency: ResidencyPlan | None) -> dict[str, str]:
+    workers = residency.workers if residency is not None else {}
+    return {
+        w: ", ".join(f"{id_} in {tier}" for id_, tier in sorted(held.items())) for w, held in workers.items() if held
+    }
 
 
 def describe_admission(admission: Admission | None) -> str:
