@@ -54,19 +54,24 @@ class SeenHoldings:
     them there. Then heartbeats say what is held, and what was evicted meanwhile.
     """
 
-    __slots__ = ("_pending", "_reported", "_view")
+    __slots__ = ("_held", "_pending", "_view")
 
     def __init__(self) -> None:
-        self._reported = self._view = Holdings()
+        self._held: Mapping[str, Iterable[str]] = {}  # of the last heartbeat
+        self._view = Holdings()
         self._pending: deque[tuple[float, tuple[str, ...]]] = deque(maxlen=MAX_PENDING)  # when done, ms; components
 
     def update(self, held: Mapping[str, Iterable[str]], seen_ms: float) -> None:
         """Take over a heartbeat's holdings by tier; tiers of another release are left out."""
-        tiers = {tier: frozenset(held[tier.label]) for tier in LOCAL if tier.label in held}
+        is_news = held is not self._held
         while self._pending and self._pending[0][0] <= seen_ms:
             self._pending.popleft()
-        self._reported = Holdings({_ME: tiers})
-        self._view = self._reported.with_pending(_ME, [id_ for _, ids in self._pending for id_ in ids])
+            is_news = True
+        if is_news:
+            self._held = held
+            tiers = {tier: frozenset(held[tier.label]) for tier in LOCAL if tier.label in held}
+            pending = [id_ for _, ids in self._pending for id_ in ids]
+            self._view = Holdings({_ME: tiers}).with_pending(_ME, pending)
 
     def on_sent(self, need: Need, done_ms: float) -> None:
         """A job was sent to it that should be done by then."""

@@ -18,6 +18,8 @@ from planner.policies import (
     diffserve_static,
     hadis,
     joint,
+    lru_round_robin,
+    mlora,
     nirvana,
     pac,
     proteus,
@@ -78,7 +80,7 @@ SIZES = (
     Size(joint.plan, "", 64, 100),
     Size(joint.plan, "", 1000, 2000),
     Size(joint.plan, "hadis-l40s", 16),
-    *(Size(one.plan, "argus-a100", 64) for one in (pac, proteus, sommelier, nirvana)),
+    *(Size(one.plan, "argus-a100", 64) for one in (pac, proteus, sommelier, nirvana, mlora, lru_round_robin)),
     *(
         Size(one.plan, "diffserve-sdturbo", 16)
         for one in (clipper_light, clipper_heavy, diffserve_static, random_split)

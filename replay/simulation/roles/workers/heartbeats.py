@@ -154,6 +154,8 @@ class Subscription:
         partitions = worker.heard_partitions
         ends = self._groups[variant].ends if partitions else NOTHING
         self._view.update_from_heartbeat(worker.id, variant, state, partitions, ends, remaining_ms, worker.beaten_ms)
+        if worker.heard_components is not None:
+            self._view.on_components(worker.id, worker.heard_components.held, worker.beaten_ms)
 
 
 def _received(worker: Worker) -> ReceivedHeartbeat:
