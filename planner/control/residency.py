@@ -61,10 +61,12 @@ class _Notes:
 
 
 def with_residency(proposal: PlanProposal, seen: Observation, catalog: Catalog) -> PlanProposal:
-    """Return the proposal with a residency for its workers, where it asks for one."""
+    """Return the proposal with a residency for its workers, where it asks for one and anything was asked for yet."""
     if not proposal.places_components or seen.components is None:
         return proposal
     before = proposal.residency or (seen.in_force.residency if seen.in_force is not None else None)
+    if before is None and not seen.components.demand:
+        return proposal
     residency = place_components(proposal.allocation, seen.components, before, catalog, seen.now_ms)
     return replace(proposal, residency=residency)
 

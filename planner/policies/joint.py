@@ -92,11 +92,12 @@ def plan(
     found = solve(problem, settings["time_limit_s"])
     own = replace(draft_of(problem, found, bounds_of(catalog), observation, catalog), reuse=reuse.plan)
     if not observation.workers or not problem.options:
-        return replace(own, memory=notes, reason=own.reason + _describe_reuse(reuse, own))
+        told = replace(own, memory=notes, reason=own.reason + _describe_reuse(reuse, own))
+        return with_components(told, catalog)
     model = model_of(observation, catalog, settings, outlook, problem, factors)
     name, best, steps = _best(model, own, settings)
     cascades = tuple(cascade for cascade in best.plan.cascades if cascade.threshold > 0)
-    chosen = replace(best.plan, cascades=cascades, memory=notes, weighs_moves=True)
+    chosen = with_components(replace(best.plan, cascades=cascades, memory=notes, weighs_moves=True), catalog)
     return replace(
         chosen,
         expected=_expected(model, best),
@@ -104,6 +105,14 @@ def plan(
         + _describe_reuse(reuse, chosen),
         is_feasible=best.worth.late < FEW and observation.slo_ms / 1000 in (0.0, problem.slo_s),
     )
+
+
+def with_components(proposal: PlanProposal, catalog: Catalog) -> PlanProposal:
+    """Return a proposal whose plan places components, so that idle workers load ahead what it wants of them, and by
+    which a load counts in the choice of a worker; as it is where no variant lists bases."""
+    if not any(variant.bases for variant in catalog.served.values()):
+        return proposal
+    return replace(proposal, dispatch="least-cost", places_components=True)
 
 
 def model_of(

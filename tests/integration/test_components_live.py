@@ -4,12 +4,16 @@ import io
 import json
 import pathlib
 from collections.abc import Iterator
+from typing import Any
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from PIL import Image
 
+from agents.commands.fleet import fleet
+from agents.commands.plan import plan
 from agents.lab.world import renderer
 from agents.lab.world.reading import read
 from agents.lab.world.styles import ADAPTERS, BASES, POSTER, Style
@@ -128,3 +132,39 @@ def test_levels_are_served_beside_it(settings: Settings) -> None:
     assert shown["level"] == "light"
     assert shown["components"] == []
     assert shown["denoise_ms"]
+
+
+def shown(command: click.Command, settings: Settings, *words: str) -> str:
+    done = CliRunner().invoke(command, [*words], obj=lambda: settings)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_mlora_may_be_pinned_and_its_plan_says_what_the_worker_of_the_styles_holds(
+    pipeline: Pipeline, settings: Settings
+) -> None:
+    """The last one: it changes the policy. Demand comes from the requests before it, and from this one."""
+    said(settings, HEART, "--model", "poster", "--adapter", "candy")
+    shown(plan, settings, "pin", "mlora")
+    found: dict[str, Any] = {}
+
+    def is_placed() -> bool:
+        found.update(json.loads(shown(fleet, settings, "-o", "json")))
+        placed = [row for row in found["workers"] if row["variant"] == "styles" and row["wanted"]]
+        return found["policy"] == "mlora" and any(not row["missing"] for row in placed)
+
+    pipeline.until(is_placed, "a worker that holds what the plan lists for it")
+    (row,) = [row for row in found["workers"] if row["variant"] == "styles"]
+    assert row["wanted"]["base:poster"] == "device"
+    assert "base:poster" in row["held"]["device"]
+    assert row["hits"], "its jobs used components"
+    assert found["components"][0]["component"] == "base:poster"
+    assert found["components"][0]["popularity"] == "hot"
+    assert set(found["mismatch"]) == {"styles"}
+    again = said(settings, HEART, "--model", "poster", "--adapter", "candy")
+    assert again["status"] == Status.COMPLETED
+    assert "base:poster" in shown(plan, settings, "show")
+    in_force = json.loads(shown(plan, settings, "show", "-o", "json"))
+    assert in_force["dispatch"] == "least-cost"
+    counted = json.loads(in_force["residency"]["memory"])["demand"]["styles"]["requests"]
+    assert counted["base:poster"][0] >= 1, "a planner that starts now goes on from it"

@@ -228,6 +228,13 @@ def test_a_proposal_that_asks_for_it_gets_a_residency_and_its_plan_is_whole_and_
     assert not same_decision(replace(again, residency=None), plan)
 
 
+def test_there_is_no_residency_before_anything_was_asked_of_components() -> None:
+    quiet = replace(seeing(), components=observed(ComponentLog(LIBRARY)))
+    assert with_residency(proposing(), quiet, LIBRARY).residency is None
+    in_force = a_plan(allocation=ALLOCATION, residency=ResidencyPlan(workers={}))
+    assert with_residency(proposing(), replace(quiet, in_force=in_force), LIBRARY).residency is not None
+
+
 def test_who_goes_back_to_a_plan_has_its_residency_for_the_workers_that_are_left() -> None:
     plan = publish(with_residency(proposing(), seeing(), LIBRARY), None, "p", NOW_MS)
     assert plan.residency is not None

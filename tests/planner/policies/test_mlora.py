@@ -49,6 +49,19 @@ def test_only_the_plan_of_mlora_says_who_holds_what_and_live_roles_obey_both() -
     assert {plans["mlora"].allocation[worker] for worker in residency.workers} == {"styles"}
 
 
+def test_joint_places_components_and_charges_for_loads_where_a_variant_lists_bases_and_nowhere_else() -> None:
+    decided = PlannerLogic(LIBRARY, named, Order("joint"), period_ms=1000, silent_ms=3000).decide(
+        with_demand(), NoPlans()
+    )
+    assert decided.plan is not None
+    assert decided.plan.dispatch == "least-cost"
+    assert decided.plan.residency is not None
+    assert any("base:b00" in held for held in decided.plan.residency.workers.values())
+    plain = named("joint")(an_observation(3), a_catalog(), {}, {})
+    assert (plain.dispatch, plain.places_components) == ("least-work", False)
+    assert named("joint")(an_observation(0), LIBRARY, {}, {}).places_components
+
+
 def test_where_nothing_is_asked_of_components_mlora_plans_levels_as_ever() -> None:
     proposal = propose(named("mlora"), an_observation(3), a_catalog(), {}, {}, Rules())
     assert proposal.residency is None
