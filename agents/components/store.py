@@ -126,6 +126,11 @@ class ComponentStore:
         with self._lock:
             self._tiers.pinned = pinned
 
+    def evict_by(self, score: Score) -> None:
+        """Say by which score a component leaves a full tier."""
+        with self._lock:
+            self._tiers.score = score
+
     @contextlib.contextmanager
     def call(self) -> Iterator[None]:
         """Around a call: no prefetch begins, and nothing leaves the device but for what the call brings."""

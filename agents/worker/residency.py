@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from agents.components.store import ComponentStore, Prefetched
+from planner.components.eviction import eviction_under
 from planner.components.residency import ResidencyLogic
 from schemas.messages import Plan
 from streams import metrics
@@ -40,7 +41,9 @@ class Prefetcher:
     def step(self) -> bool:
         """Pin what the plan lists, and bring one component if the worker is idle; return whether more may follow."""
         plan, before = self._plan(), self._logic.unknown
-        if self._logic.follow(plan.residency if plan is not None else None):
+        residency = plan.residency if plan is not None else None
+        self._store.evict_by(eviction_under(residency))
+        if self._logic.follow(residency):
             self._store.pin(self._logic.pinned)
             metrics.PREFETCHES.labels("unknown").inc(self._logic.unknown - before)
         if not self._is_idle():

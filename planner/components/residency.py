@@ -7,6 +7,7 @@ how a worker gets there; the rules are ours.
 from collections.abc import Container
 from typing import Final, NamedTuple, Protocol
 
+from planner.components.combinations import parts_of
 from planner.components.component import InvalidComponent, Kind, Tier, kind_of
 from schemas.messages import ResidencyPlan
 
@@ -33,6 +34,7 @@ class ResidencyLogic:
 
     pinned      each listed component in the tier it is listed for, and in no other: it leaves that tier only when
                 nothing else can, and is pinned no more once a plan does not list it
+                What is fused from known parts is pinned, too, and never loaded: the first request for it makes it
     next_load   one component at a time, while the worker has no job: of those it lacks the ones for the device first,
                 then for host memory, then for the volume; in a tier bases before what attaches to them
     on_refused  a load that found no room, or failed, is not tried again until the plan lists something else for this
@@ -68,6 +70,8 @@ class ResidencyLogic:
     def next_load(self, held: HeldComponents) -> Load | None:
         """Return what an idle worker loads next; None: it has all that is listed, or cannot have it."""
         for load in self._loads:
+            if kind_of(load.id) is Kind.FUSED:
+                continue
             if load not in self._refused and held.tier_of(load.id) < load.tier:
                 return load
         return None
@@ -78,12 +82,12 @@ class ResidencyLogic:
 
     def _read(self, id_: str, label: str) -> Load | None:
         try:
-            load = Load(id_, Tier[label.upper()])
+            load, parts = Load(id_, Tier[label.upper()]), parts_of(id_)
             kind_of(id_)
-        except (KeyError, InvalidComponent):
+        except (KeyError, ValueError, InvalidComponent):
             self.unknown += 1
             return None
-        if id_ not in self._known:
+        if any(part not in self._known for part in parts):
             self.unknown += 1
             return None
         return load

@@ -58,7 +58,8 @@ class Use:
 class WorkerTiers:
     """The tiers of one worker. Not thread-safe: one owner; times are arguments in epoch ms.
 
-    `pinned` components leave only when nothing else can: `Plan.residency` says which. Counters are of the whole life.
+    `pinned` components leave only when nothing else can: `Plan.residency` says which. `score` decides who else leaves,
+    and may be replaced. Counters are of the whole life.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class WorkerTiers:
         self._components = components
         self._budgets = budgets
         self._reuse = reuse
-        self._score = score
+        self.score = score
         self._held: dict[Tier, dict[str, None]] = {tier: {} for tier in LOCAL}
         self._bytes: Counter[Tier] = Counter()
 
@@ -227,4 +228,4 @@ class WorkerTiers:
         else:  # fused here: it is made again from its parts
             reload_ms = max(component.load_ms.values(), default=0.0)
         held = Held(component, reload_ms, self._reuse.last_ms(id_), self._reuse.probability(id_, now_ms))
-        return (id_, tier) in self.pinned, self._score(held, now_ms)
+        return (id_, tier) in self.pinned, self.score(held, now_ms)

@@ -4,6 +4,7 @@ import threading
 
 from agents.worker.residency import Prefetcher
 from planner.components.component import Tier
+from planner.components.eviction import lru, utility
 from schemas.messages import Plan, ResidencyPlan
 from streams import metrics
 from tests.agents.components.build import Shop, failing
@@ -133,3 +134,12 @@ def test_an_error_of_the_store_ends_no_thread() -> None:
     assert has_failed.wait(30)
     office.prefetcher.close()
     assert failures[0] >= 1
+
+
+def test_the_plan_decides_whether_worth_or_the_last_use_says_who_leaves() -> None:
+    shop = Shop("base:a")
+    office = Office(shop, listing(base_a="device"))
+    for plan, score in ((office.plan, utility), (a_plan(), lru), (None, lru)):
+        office.plan = plan
+        office.steps()
+        assert shop.store._tiers.score is score

@@ -62,6 +62,14 @@ def test_a_listed_component_is_pinned_in_its_own_tier_until_a_plan_lists_it_no_m
     assert logic.next_load(tiers_of()) is None
 
 
+def test_what_is_fused_from_known_parts_is_pinned_and_never_loaded() -> None:
+    logic, tiers = ResidencyLogic("w-0", KNOWN), tiers_of()
+    logic.follow(plan(w_0={"fused:a+x@1": "device", "fused:a+z@1": "device", "fused:a+x": "device"}))
+    assert logic.pinned == {("fused:a+x@1", Tier.DEVICE)}
+    assert logic.unknown == 2
+    assert logic.next_load(tiers) is None
+
+
 def test_what_lies_nearer_than_it_is_listed_stays_where_it_is() -> None:
     logic, tiers = ResidencyLogic("w-0", KNOWN), tiers_of()
     tiers.use(["base:a"], 0.0)

@@ -1,8 +1,12 @@
 """Workers that are told what to hold, and jobs that go where it lies, against a fleet that is told nothing."""
 
+from collections.abc import Iterable, Mapping
+
 import numpy as np
+import pytest
 
 from planner.components.tiers import Budgets
+from planner.serving.dispatch.worker_loads import LoadView
 from replay.simulation.run import Ran
 from replay.traces import Trace
 from replay.traces.trace import Overrides
@@ -38,3 +42,16 @@ def test_mlora_loads_less_than_half_as_often_as_its_baseline_and_answers_sooner(
     assert late_ms[0] < late_ms[1], late_ms
     assert placing.components["prefetches"], "idle workers load what the plan lists for them"
     assert not baseline.components["prefetches"]
+
+
+def test_senders_hear_by_heartbeats_what_each_worker_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: dict[str, set[str]] = {}
+    take = LoadView.on_components
+
+    def on_components(view: LoadView, worker_id: str, held: Mapping[str, Iterable[str]], seen_ms: float) -> None:
+        heard.setdefault(worker_id, set()).update(held.get("device", ()))
+        take(view, worker_id, held, seen_ms)
+
+    monkeypatch.setattr(LoadView, "on_components", on_components)
+    run_of("mlora", a_skewed_trace(60))
+    assert sum("base:a" in held for held in heard.values()) >= 3
