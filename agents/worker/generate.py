@@ -299,6 +299,7 @@ class Generator:
             metrics.DEAD_WORK.labels(ROLE).inc(len(wanted))
             return []
         times = GenerationTimes(started, now_ms(), len(wanted), pictures.times)
+        self._learn_run_time(wanted, times)
         rest = iter(zip(pictures.images, pictures.latents, strict=True))
         shares = [list(islice(rest, each.how.n)) for each in wanted]
         alive = [(each, own) for each, own in zip(wanted, shares, strict=True) if not self._is_dead(each.job)]
@@ -308,6 +309,12 @@ class Generator:
             if self._reuse is not None and each.decision is not None:
                 self._reuse.count(each.decision)
         return [record for each, own in alive for record in self._store(each, own, times)]
+
+    def _learn_run_time(self, wanted: Sequence[Wanted], times: GenerationTimes) -> None:
+        """Tell the worker's logic how long the call took, without loads of components, and what was profiled."""
+        how = wanted[0].how._replace(n=sum(each.how.n for each in wanted))
+        load_ms = times.parts.load_ms if times.parts is not None else 0.0
+        self.logic.on_generated(times.generated_ms - times.started_ms - load_ms, resolved_ms(self._variant, how))
 
     def _started(self, wanted: Wanted, at_ms: int) -> Outgoing:
         job, how = wanted.job, wanted.how

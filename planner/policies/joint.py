@@ -19,7 +19,7 @@ from planner.control.format import counted
 from planner.control.proposal import OURS, Parameter, PlanProposal, Policy, on_terms, validate_parameters
 from planner.control.replan import HOLD_S, LATE
 from planner.observation.observation import Observation
-from planner.observation.run_times import as_served, factors_of
+from planner.observation.run_times import as_served
 from planner.policies import argus, clipper_heavy, clipper_light, diffserve, hadis, pac, proteus
 from planner.solvers.joint.demand import outlook_of
 from planner.solvers.joint.improve import Valued, improved
@@ -29,7 +29,7 @@ from planner.solvers.joint.program.reading import draft_of
 from planner.solvers.joint.program.reuse import ReuseChoice, reuse_of
 from planner.solvers.joint.rises import jumps_of, memory_of, remembered, rise_in
 from planner.solvers.joint.solve import solve
-from planner.solvers.joint.value import AS_PROFILED, Model, Outlook, Prices
+from planner.solvers.joint.value import Model, Outlook, Prices
 from schemas.errors import PochadeError
 from schemas.messages import Expected
 
@@ -76,7 +76,7 @@ def plan(
     """Return the best plan found. Parameters: PARAMETERS."""
     settings = validate_parameters(parameters, PARAMETERS)
     run_times = observation.run_times if settings["profiles"] else ()
-    factors, catalog = factors_of(run_times), as_served(catalog, run_times)
+    catalog = as_served(catalog, run_times)
     observation = replace(
         observation, run_times=(), deferral=observation.deferral if settings["learns"] else ()
     )  # the catalog has the run times now
@@ -94,7 +94,7 @@ def plan(
     if not observation.workers or not problem.options:
         told = replace(own, memory=notes, reason=own.reason + _describe_reuse(reuse, own))
         return with_components(told, catalog)
-    model = model_of(observation, catalog, settings, outlook, problem, factors)
+    model = model_of(observation, catalog, settings, outlook, problem)
     name, best, steps = _best(model, own, settings)
     cascades = tuple(cascade for cascade in best.plan.cascades if cascade.threshold > 0)
     chosen = with_components(replace(best.plan, cascades=cascades, memory=notes, weighs_moves=True), catalog)
@@ -116,10 +116,9 @@ def with_components(proposal: PlanProposal, catalog: Catalog) -> PlanProposal:
 
 
 def model_of(
-    seen: Observation, catalog: Catalog, settings: Mapping[str, float], outlook: Outlook, problem: Problem,
-    factors: Mapping[str, float] = AS_PROFILED,
-) -> Model:  # fmt: skip
-    """The model that all candidates are valued by. `settings`: PARAMETERS by name; `factors`: as `Model` has them."""
+    seen: Observation, catalog: Catalog, settings: Mapping[str, float], outlook: Outlook, problem: Problem
+) -> Model:
+    """The model that all candidates are valued by. `settings`: PARAMETERS by name; `catalog`: as `Model` has it."""
     prices = Prices(
         problem.unit,
         late=settings["late"],
@@ -130,7 +129,7 @@ def model_of(
         variability=settings["variability"],
     )
     hop_s, backlog_s = settings["hop_ms"] / 1000, settings["backlog_s"]
-    return Model(catalog, seen, outlook, prices, problem.slo_s, hop_s, backlog_s, factors)
+    return Model(catalog, seen, outlook, prices, problem.slo_s, hop_s, backlog_s)
 
 
 def _best(model: Model, own: PlanProposal, settings: Mapping[str, float]) -> tuple[str, Valued, int]:

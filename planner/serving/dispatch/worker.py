@@ -4,8 +4,10 @@
 and the simulated one drive the same class.
 """
 
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from statistics import median
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from planner.catalog.entries import Variant, run_ms
 from planner.serving.admission.admission import can_meet, predicted_finish_ms
@@ -18,6 +20,9 @@ MIN_BEAT_MS = 50.0  # between two heartbeats: one after every batch shows the ro
 SETTLE_MS = 2000.0  # routes have left a variant this long after the first plan that left it: one is obeyed within 1 s
 WINDOW_MS = 200  # of work is taken at once: quick variants pay for acks and commits once a window, slow ones a job
 PACE_OVER = 16  # jobs: how many back the pace remembers
+MAX_CALLS: Final = 30  # of its own that a worker looks back on, to know how long its calls take
+MIN_CALLS: Final = 3  # before it believes them
+TOLERANCE: Final = 0.05  # of the profiled time, within which it takes the profile for right: the noise of so few calls
 STALLED = "hanging"  # the state of a worker whose call is stalled: it is there, but takes no new jobs
 STALL_FACTOR = 3.0  # times the predicted time of the work, plus
 MIN_STALL_MS = 2000.0  # this: later than both together a call is stalled
@@ -37,6 +42,8 @@ class WorkerLogic:
         self.own_ms = run_ms(variant, 1)
         self.pace = 1.0  # predicted time of its recent jobs over the variant's own: options and drafts change it
         self.reported_pace = 1.0  # `pace` at the end of the last window, which heartbeats go by
+        self.slowness = 1.0  # run time of its calls of late, as a multiple of what the catalog profiled: median
+        self._slownesses: deque[float] = deque(maxlen=MAX_CALLS)
         self._variant = variant
         self._max_jobs: dict[int, int] = {}
         self._call_ms = {1: self.own_ms}
@@ -70,26 +77,38 @@ class WorkerLogic:
     def begin(self, jobs: list[T], batch: int) -> Window[T]:
         """The batches of a window of these jobs, one or more, where the plan lets `batch` share a call."""
         if len(jobs) == 1:
-            return Window([jobs], self.pace * self.own_ms)
+            return Window([jobs], self.slowness * self.pace * self.own_ms)
         batches = [jobs[first : first + batch] for first in range(0, len(jobs), batch)]
-        return Window(batches, self.pace * sum([self._of_call(len(each)) for each in batches]))
+        return Window(batches, self.slowness * self.pace * sum([self._of_call(len(each)) for each in batches]))
 
     def end(self) -> None:
         """End the window."""
         self.reported_pace = self.pace
 
+    def on_generated(self, took_ms: float, profiled_ms: float) -> None:
+        """A call took this long and was to take that long by the catalog: `slowness` follows.
+
+        A median of the last calls, which a straggler moves little. Source: DiffServe 3.1, run times as served.
+        """
+        if took_ms <= 0 or profiled_ms <= 0:
+            return
+        self._slownesses.append(took_ms / profiled_ms)
+        if len(self._slownesses) >= MIN_CALLS:
+            seen = median(self._slownesses)
+            self.slowness = seen if abs(seen - 1) > TOLERANCE else 1.0
+
     def is_in_time(self, deadline_ms: float | None, run_ms: float, scoring_ms: float, now_ms: float) -> bool:
-        """Whether a job is worth generating: it takes `run_ms`, and then `scoring_ms` until it is an answer.
+        """Whether a job is worth generating: profiled at `run_ms`, and then `scoring_ms` until it is an answer.
 
         It counts in the worker's pace either way.
         """
         if run_ms != self.own_ms or self.pace != 1.0:
             self.pace = updated_pace(self.pace, run_ms, self.own_ms)
-        return can_meet(deadline_ms, predicted_finish_ms(now_ms, 0, run_ms + scoring_ms))
+        return can_meet(deadline_ms, predicted_finish_ms(now_ms, 0, self.slowness * run_ms + scoring_ms))
 
     def waiting_ms(self, jobs: int) -> float:
         """ms of work that a heartbeat reports for jobs that are not taken yet."""
-        return jobs * self.own_ms * self.reported_pace
+        return jobs * self.own_ms * self.reported_pace * self.slowness
 
     def _of_call(self, images: int) -> float:
         if images not in self._call_ms:

@@ -25,7 +25,6 @@ class Limits(NamedTuple):
     turned_s: float  # who would wait longer is turned away
     late: float = 0.0  # share of the others that are late then
     batch: int = 1  # most jobs that share a call then
-    late_from: float = 1.0  # of the longest queue: who finds more is late, as calls take longer than was reckoned
 
 
 class Queue(NamedTuple):
@@ -55,8 +54,6 @@ class Queue(NamedTuple):
         limits = self.again if again > 1e-9 else self.first
         edge = Edge(load, variance * load, limits.turned_s, start_s, at_s, wait)
         late = limits.late * edge.beyond(FULL) if limits.late else 0.0
-        if limits.late_from < 1:
-            late = max(late, edge.beyond(limits.late_from))
         if again <= 1e-9:
             return min(1.0, edge.pushed / load), 0.0, late
         back = edge.pushed
@@ -151,20 +148,13 @@ def _normal(x: float) -> float:
     return 0.5 * math.erfc(-x / math.sqrt(2))
 
 
-def limits_of(left_s: float, call_s: Callable[[int], float], most: int, factor: float = 1.0) -> Limits:
+def limits_of(left_s: float, call_s: Callable[[int], float], most: int) -> Limits:
     """Of jobs that may take `left_s`, their call included, where at most so many share one.
 
     Whoever places a job reckons the call in progress, what waits image by image, and the job as one image. So as many
     can wait as fit in like this, which take less together than foretold; but who was there first, while much of the
     call in progress was left, may be late by those who joined it.
-
-    `factor`: how long calls take, as a multiple of what is reckoned (`call_s`). Above 1 who is let in last is late.
     """
-    if factor != 1:
-        reckoned = limits_of(left_s, call_s, most)
-        room_s, one_s = max(left_s - call_s(1), 1e-9), call_s(1)
-        late_from = min(1.0, max(0.0, (left_s / factor - one_s) / room_s))
-        return reckoned._replace(turned_s=factor * reckoned.turned_s, late_from=late_from)
     one_s = call_s(1)
     if left_s < one_s:
         return Limits(0.0)

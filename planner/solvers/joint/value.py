@@ -11,7 +11,6 @@ import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -29,7 +28,6 @@ from schemas.messages import Cascade
 
 NODES: Final = ((-2.857, 0.0113), (-1.356, 0.2221), (0.0, 0.5332), (1.356, 0.2221), (2.857, 0.0113))  # Gauss-Hermite
 OTHERS: Final = frozenset({"random", "round-robin"})  # dispatch that does not look at queues
-AS_PROFILED: Final[Mapping[str, float]] = MappingProxyType({})
 
 
 class Outlook(NamedTuple):
@@ -128,14 +126,9 @@ class Model:
 
     def __init__(
         self, catalog: Catalog, seen: Observation, outlook: Outlook, prices: Prices, slo_s: float, hop_s: float = 0.0,
-        backlog_s: float = math.inf, factors: Mapping[str, float] = AS_PROFILED,
+        backlog_s: float = math.inf,
     ) -> None:  # fmt: skip
-        """`backlog_s`: the longest wait that the router lets requests in to.
-
-        `factors`: variant -> how long its calls take as a multiple of what routers and workers reckon with, where it
-        is not 1; `catalog` has the times that they take.
-        """
-        self._factors = factors
+        """`backlog_s`: the longest wait that the router lets requests in to. `catalog`: with run times as served."""
         self.catalog, self.seen, self.outlook, self.prices = catalog, seen, outlook, prices
         self._slo_s, self._hop_s, self._backlog_s = slo_s, hop_s, backlog_s
         self._bounds, self._bands = bounds_of(catalog), band_shares(catalog, seen)
@@ -407,20 +400,18 @@ class Model:
     def _queue(self, name: str, flow: Flow, plan: PlanProposal, waits_s: float) -> Queue:
         variant, most, left_s = self.catalog.variants[name], plan.batch.get(name, 1), self._slo_s - self._hop_s
 
-        factor = self._factors.get(name, 1.0)
+        def call_s(images: int) -> float:
+            return run_ms(variant, images) / 1000
 
-        def reckoned_s(images: int) -> float:
-            return run_ms(variant, images) / 1000 / factor
-
-        first = limits_of(min(left_s - flow.judging_s, self._backlog_s + reckoned_s(1)), reckoned_s, most, factor)
-        again = limits_of(left_s - flow.before_s - waits_s, reckoned_s, most, factor)
+        first = limits_of(min(left_s - flow.judging_s, self._backlog_s + call_s(1)), call_s, most)
+        again = limits_of(left_s - flow.before_s - waits_s, call_s, most)
         batch = again.batch if flow.again > 0 else first.batch
-        image_s = factor * reckoned_s(batch) / batch
+        image_s = call_s(batch) / batch
         return Queue(
             work=image_s * (flow.work_first + flow.work_again),
             first_work=image_s * flow.work_first,
             image_s=image_s,
-            one_s=factor * reckoned_s(1),
+            one_s=call_s(1),
             first=first,
             again=again,
             variability=self.prices.variability,

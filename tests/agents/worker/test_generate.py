@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from agents.worker import generate
 from agents.worker.generate import Generator
 from agents.worker.jobs import Taken
+from planner.catalog.entries import run_ms
 from planner.serving.ending.outcomes import result_of, step_of
 from schemas.ids import seed_of
 from schemas.messages import Event, GenerateJob, GenerateOptions, ImageGenerated, Outcome, Status
@@ -134,6 +136,15 @@ def test_an_undecodable_job_fails_is_kept_and_does_not_stop_the_next() -> None:
     written = Studio().generator.answer([Taken(a_record(value=b"\0nonsense", key=b"bad"), 1), taken("good")])
     assert topics_of(written) == [OUTCOMES, DLQ, IMAGES]
     assert (read(written[0], Outcome).request_id, written[1].value) == ("bad", b"\0nonsense")
+
+
+def test_a_worker_learns_from_each_call_how_long_it_took_and_what_was_profiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    studio, clock = Studio(), iter(range(0, 10_000, 500))
+    monkeypatch.setattr(generate, "now_ms", lambda: next(clock))
+    calls = list[tuple[float, float]]()
+    monkeypatch.setattr(studio.generator.logic, "on_generated", lambda *call: calls.append(call))
+    studio.generator.answer([taken("a"), taken("b")])
+    assert calls == [(500.0, run_ms(a_variant(), 2))]
 
 
 def test_a_store_that_is_away_for_a_moment_is_waited_for() -> None:

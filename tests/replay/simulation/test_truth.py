@@ -7,6 +7,7 @@ import pytest
 
 from planner.catalog.bands import cascade_table
 from planner.catalog.quality import cascade_quality
+from planner.serving.dispatch.worker import WorkerLogic
 from replay.simulation.draws.classes import classes_at
 from replay.simulation.draws.synthetic import SyntheticOutcomes
 from replay.simulation.results.figures import figures_of
@@ -44,6 +45,15 @@ def test_calls_take_their_true_time_while_plans_and_the_seed_stay() -> None:
 def test_a_slower_heavy_than_profiled_costs_deadlines() -> None:
     plain, slower = figures_of(ran(a_setup(), TRACE)), figures_of(ran(a_setup("time.sd15=1.4"), TRACE))
     assert slower["violation_rate"] > plain["violation_rate"] + 0.01
+
+
+def test_workers_learn_that_heavy_is_slower_than_profiled_and_end_fewer_requests_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    setup, busy = a_setup("time.sd15=1.2", learns=False), arrivals(30.0, 2400)
+    learned = figures_of(ran(setup, busy))
+    monkeypatch.setattr(WorkerLogic, "on_generated", lambda *_: None)
+    assert learned["violation_rate"] < 0.6 * figures_of(ran(setup, busy))["violation_rate"]
 
 
 def test_answers_are_judged_by_the_true_curve_and_served_alike() -> None:

@@ -168,6 +168,8 @@ class Serving:
         if not worker.is_up:
             return
         worker.busy_ms += worker.call_ms
+        assert worker.logic is not None
+        worker.logic.on_generated(worker.call_ms, self._times.of_call(worker.call))
         self.on_generated(worker.call, worker.call_ms)
         if self.lookups.is_used:
             self.lookups.on_generated(worker)

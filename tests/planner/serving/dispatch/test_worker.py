@@ -3,6 +3,7 @@
 import pytest
 
 from planner.serving.dispatch.worker import (
+    MIN_CALLS,
     MIN_STALL_MS,
     SETTLE_MS,
     STALL_FACTOR,
@@ -110,3 +111,27 @@ def test_heartbeats_go_by_the_pace_at_the_end_of_the_last_window() -> None:
     assert logic.waiting_ms(3) == 60.0
     logic.end()
     assert logic.waiting_ms(3) == 60.0 * logic.pace
+
+
+def a_slow_worker(*slownesses: float) -> WorkerLogic:
+    logic = WorkerLogic(a_variant(latency_ms={1: 200.0, 2: 300.0}))
+    for slowness in slownesses:
+        logic.on_generated(slowness * 200.0, 200.0)
+    return logic
+
+
+def test_a_worker_whose_calls_take_longer_than_profiled_reckons_with_it() -> None:
+    slow, usual = a_slow_worker(*[1.2] * MIN_CALLS), a_slow_worker(*[1.0] * MIN_CALLS)
+    assert slow.waiting_ms(3) == pytest.approx(1.2 * usual.waiting_ms(3))
+    assert slow.begin([1], 1).run_ms == pytest.approx(240.0)
+    assert slow.begin([1, 2], 2).run_ms == pytest.approx(360.0)
+    assert usual.is_in_time(230.0, 200.0, 10.0, 0.0)
+    assert not slow.is_in_time(230.0, 200.0, 10.0, 0.0)
+    assert slow.is_in_time(250.0, 200.0, 10.0, 0.0)
+
+
+def test_a_few_calls_a_straggler_and_noise_do_not_count_as_slowness() -> None:
+    assert a_slow_worker(*[2.0] * (MIN_CALLS - 1)).slowness == 1.0
+    assert a_slow_worker(1.0, 1.0, 9.0, 1.0).slowness == 1.0
+    assert a_slow_worker(*[1.04] * 9).slowness == 1.0
+    assert a_slow_worker(*[0.0] * 9).slowness == 1.0, "a clock that stood still says nothing"

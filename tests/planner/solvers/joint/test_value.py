@@ -8,7 +8,6 @@ import pytest
 
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation, Queue
-from planner.observation.run_times import SeenRunTime, as_served
 from planner.observation.workers import WorkerView
 from planner.policies import POLICIES
 from planner.solvers.joint import losses, value
@@ -137,17 +136,6 @@ def test_until_a_level_is_loaded_its_requests_are_generated_where_somebody_is() 
     assert calm.worth(plan).late < 0.01
     assert calm.worth(plan).quality > there.quality + 0.2
     assert rush.worth(plan).late > 0.1
-
-
-def test_calls_that_take_longer_than_reckoned_make_those_late_who_were_let_in_last() -> None:
-    sight, catalog = seen(7.5, 5.0, {f"w{i:02}": "sd15" for i in range(16)}), measured("diffserve-sdturbo")
-    plan = _routed({"sd15": 1.0}, {worker.worker_id: worker.home for worker in sight.workers})
-    slow = as_served(catalog, (SeenRunTime("sd15", 1.2, 100),))
-    known, unknown = (
-        Model(slow, sight, Outlook(8.0), Prices(5.0), 5.0, factors=factors).worth(plan)
-        for factors in ({}, {"sd15": 1.2})
-    )
-    assert unknown.late > known.late + 0.05
 
 
 def _routed(levels: dict[str, float], allocation: dict[str, str]) -> PlanProposal:
