@@ -75,8 +75,8 @@ OPTIONS = (
         "evictions",
         multiple=True,
         metavar="[POLICY=]NAME",
-        help="Which component leaves a full tier under all policies, or under one: utility (the default) or lru; may "
-        "be repeated.",
+        help="Which component leaves a full tier under all policies, or under one: utility or lru (default: utility "
+        "where the plan places components, else lru); may be repeated.",
     ),
     click.option(
         "--overlap/--no-overlap",

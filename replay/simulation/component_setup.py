@@ -20,7 +20,7 @@ from schemas.errors import PochadeError, Unknown
 from schemas.messages import GenerateOptions
 
 SHARE: Final = 0.25  # of the bytes of all components in use, that the default budgets hold
-DEFAULT_EVICTION: Final = "utility"
+BY_PLAN: Final = ""  # the worth of a component where the plan in force places any, else the least recently used
 GB: Final = 1_000_000_000
 
 
@@ -29,7 +29,7 @@ class ComponentSetup:
     """The tiers of each simulated worker."""
 
     budgets: Budgets
-    eviction: str = DEFAULT_EVICTION  # by its name in planner/components/eviction.py
+    eviction: str = BY_PLAN  # or its name in planner/components/eviction.py
     overlaps: bool = False  # a request's components load at once, each as fast as alone; False: one after the other
 
 
@@ -87,7 +87,7 @@ def evictions_of(given: Sequence[str], policies: Sequence[str]) -> dict[str, str
 
     Raises Unknown for a policy that is not simulated, or an eviction that is none.
     """
-    found = dict.fromkeys(policies, DEFAULT_EVICTION)
+    found = dict.fromkeys(policies, BY_PLAN)
     for each in given:
         policy, _, name = each.rpartition("=")
         if policy and policy not in found:

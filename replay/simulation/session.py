@@ -140,7 +140,13 @@ def report_of(trace: Trace, runs: Mapping[str, Sequence[Ran]]) -> dict[str, Any]
             "variation": first.variation.as_table(),
             **({"budgets": dataclasses.asdict(first.components.budgets)} if first.components else {}),
             **(
-                {"eviction": {run.setup.policy: run.setup.components.eviction for run in every if run.setup.components}}
+                {
+                    "eviction": {
+                        run.setup.policy: run.setup.components.eviction or "as planned"
+                        for run in every
+                        if run.setup.components
+                    }
+                }
                 if first.components
                 else {}
             ),

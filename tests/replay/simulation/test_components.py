@@ -1,6 +1,7 @@
 """Simulated workers hold components in tiers, wait for those that they lack, and obey a plan's residency."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ from planner.catalog.options import resolve_options
 from planner.components.component import Tier
 from planner.components.tiers import Budgets
 from planner.control.planning import PlannerLogic
+from planner.serving.dispatch.worker import WorkerLogic
 from replay.simulation.component_setup import ComponentSetup, budgets_of, needs_of, table_of
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.overrides import requested_overrides
@@ -21,6 +23,7 @@ from replay.simulation.results.figures import figures_of
 from replay.simulation.results.tables import describe_parts
 from replay.simulation.roles.routing.load_view import SimulatedLoadView
 from replay.simulation.roles.workers.components import Components
+from replay.simulation.roles.workers.group import Member
 from replay.simulation.roles.workers.worker import Worker
 from replay.simulation.run import Ran, Simulation
 from replay.simulation.setup import Setup, Timing
@@ -37,9 +40,9 @@ ADAPTER_MS = {"remote": 400.0, "volume": 200.0, "host": 50.0, "device": 0.0}
 ROOMY = Budgets(volume=10_000, host=10_000, device=1_100)  # one base and one adapter on the device
 
 
-def catalog_of(run_ms: float = RUN_MS) -> Catalog:
-    """One level with the bases a, b, c and the adapters x, y."""
-    names = {"base": ("a", "b", "c"), "adapter": ("x", "y")}
+def catalog_of(run_ms: float = RUN_MS, bases: str = "abc") -> Catalog:
+    """One level with bases of a letter and the adapters x, y."""
+    names = {"base": tuple(bases), "adapter": ("x", "y")}
     components = tuple(
         Component(
             kind=kind,
@@ -118,13 +121,15 @@ def test_work_that_waits_is_reported_with_the_loads_that_it_will_wait_for() -> N
     _, components, worker = idle_worker(state())
     assert worker.components is not None
     components.begin_call(worker, [job("a")])
-    assert worker.components.waiting_ms([job("a"), job("b"), job("b"), job("c")]) == 4000 + 4000
+    worker.logic, worker.member = WorkerLogic(catalog_of().level("light")), Member("w-0")
+    worker.member.wait_for([job("a"), job("b"), job("b"), job("c")])
+    assert worker.remaining_ms(0.0) == 4 * RUN_MS + 4000 + 4000
 
 
 def job(base: str) -> Any:
     """A job of this base, as far as components go."""
     how = resolve_options(GenerateOptions(model=base), catalog_of().level("light"))
-    return SimpleNamespace(variant="light", how=how)
+    return SimpleNamespace(variant="light", how=how, deaths=None)
 
 
 def state(**workers: dict[str, str]) -> Any:
@@ -269,3 +274,81 @@ def test_of_many_tenants_those_with_the_most_requests_are_printed() -> None:
     assert "t20 20 requests" in described
     assert "t19" not in described
     assert described.endswith("20 others, each with fewer requests")
+
+
+def test_a_job_goes_where_heartbeats_say_that_its_components_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worker w-1 loads base c as the plan lists it, without any job that could have told the router."""
+    decide = PlannerLogic.decide
+
+    def with_residency(self: PlannerLogic, *seen: Any) -> Any:
+        decision = decide(self, *seen)
+        residency = ResidencyPlan(workers={"w-1": {"base:c": "device"}})
+        return replace(decision, plan=replace(decision.plan, residency=residency)) if decision.plan else decision
+
+    monkeypatch.setattr(PlannerLogic, "decide", with_residency)
+    waits = {}
+    for dispatch in ("least-cost", "pull", "round-robin"):
+        trace = requests(20_000, "a", "c", "c", "c", "c")
+        waits[dispatch] = figures_of(ran(trace, setup_of(catalog_of(), workers=2, dispatch=dispatch)))["load_s"]
+    assert waits["least-cost"] == waits["pull"] == 4.0  # a alone, wherever it goes: w-1 keeps c
+    assert waits["round-robin"] >= 8.0
+
+
+def skewed(count: int, bases: int) -> Trace:
+    """Requests for bases by Zipf's law, 1.5 s apart on average, in a catalog's names."""
+    dice = np.random.default_rng(5)
+    shares = 1 / np.arange(1, bases + 1)
+    drawn = dice.choice(bases, size=count, p=shares / shares.sum()).tolist()
+    wishes = [Overrides(options=GenerateOptions(model="abcdefgh"[base])) for base in drawn]
+    return asking(np.cumsum(dice.exponential(1500, count)), wishes)
+
+
+def test_mlora_finds_more_on_the_device_and_moves_less_than_lru_round_robin() -> None:
+    catalog = catalog_of(bases="abcdefgh")
+    found = {
+        policy: figures_of(
+            ran(
+                skewed(300, 8),
+                setup_of(
+                    catalog, workers=4, policy=policy, drops=False,
+                    held={"eviction": "", "budgets": Budgets(volume=6000, host=4000, device=2100)},
+                ),
+            )
+        )
+        for policy in ("mlora", "lru-round-robin")
+    }  # fmt: skip
+    ours, theirs = found["mlora"], found["lru-round-robin"]
+    assert ours["hits_by_tier"]["device"] > theirs["hits_by_tier"]["device"] + 0.1
+    assert ours["bytes_moved"]["device"] < theirs["bytes_moved"]["device"]
+    assert ours["loads"] < theirs["loads"]
+    assert ours["latency_s"]["p99"] < theirs["latency_s"]["p99"]
+
+
+def test_a_component_leaves_by_its_worth_only_where_the_plan_places_components() -> None:
+    """Base a was used often and long ago, b once and lately: by worth b leaves, by age a."""
+    left = {}
+    for name, plan_state in (("placed", state(w_1={})), ("not placed", SimpleNamespace(plan=plan_with(None)))):
+        events, components, worker = idle_worker(plan_state, Budgets(volume=10_000, host=10_000, device=2_000))
+        for _ in range(5):
+            components.begin_call(worker, [job("a")])
+        events.advance(60_000)
+        for base in ("b", "c"):
+            components.begin_call(worker, [job(base)])
+        assert worker.components is not None
+        left[name] = {"base:a", "base:b"} - worker.components.tiers.held(Tier.DEVICE)
+    assert left == {"placed": {"base:b"}, "not placed": {"base:a"}}
+
+
+def test_an_idle_worker_does_not_move_in_a_loop_what_finds_no_room() -> None:
+    events, components, worker = idle_worker(state(w_0={"base:a": "device", "base:b": "device"}))
+    components.tend(worker)
+    events.advance(1_000_000)
+    assert components.metrics.as_table()["prefetches"] == 2
+    assert components.metrics.as_table()["bytes_moved"]["ahead"] == 2000
+
+
+def test_a_request_that_would_wait_for_components_beyond_its_deadline_is_not_begun() -> None:
+    figures = figures_of(ran(requests(20_000, "a", "a"), setup_of(catalog_of(), slo_ms=4500.0)))
+    assert (figures["expired"], figures["late"], figures["loads"]) == (2, 0, 0)
+    figures = figures_of(ran(requests(20_000, "a", "a"), setup_of(catalog_of(), slo_ms=5500.0)))
+    assert (figures["completed"], figures["late"], figures["loads"]) == (2, 0, 1)

@@ -63,7 +63,7 @@ class Components:
         ids, held, now_ms = self.needed(call[0]), _held(worker), self._events.now_ms
         if not ids:
             return 0.0
-        self._follow(held)
+        held.follow(self._plan_state.plan)
         use = held.tiers.use(ids, now_ms)
         if held.load is not None and held.load.id in use.load_ms:
             use.load_ms[held.load.id] = min(use.load_ms[held.load.id], max(0.0, held.load_ends_ms - now_ms))
@@ -76,7 +76,7 @@ class Components:
     def tend(self, worker: Worker) -> None:
         """Let an idle worker follow the plan in force, and load the next component that it lacks."""
         held = _held(worker)
-        self._follow(held)
+        held.follow(self._plan_state.plan)
         if held.load is not None or worker.variant == "":
             return
         load = held.logic.next_load(held.tiers)
@@ -98,13 +98,6 @@ class Components:
         self.on_changed(worker)
         if not worker.call:
             self.tend(worker)
-
-    def _follow(self, held: HeldComponents) -> None:
-        plan = self._plan_state.plan
-        if held.plan is not plan:
-            held.plan = plan
-            if held.logic.follow(plan.residency):
-                held.tiers.pinned = held.logic.pinned
 
     def _queue_ms(self, tiers: WorkerTiers, jobs: Iterable[Job]) -> float:
         """Time to load, one after the other, what jobs in turn lack; what one of them loads the next one finds."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from planner.components.component import Component
 from planner.components.demand import HALF_LIFE_MS
-from planner.components.eviction import ReuseEstimate, score_named
+from planner.components.eviction import Held, ReuseEstimate, eviction_under, score_named
 from planner.components.residency import Load, ResidencyLogic
 from planner.components.tiers import LOCAL, WorkerTiers
 from replay.simulation.component_setup import ComponentSetup
@@ -15,15 +15,26 @@ from schemas.messages import Plan, WorkerComponents
 class HeldComponents:
     """One worker's tiers, what it is loading ahead, and its last report."""
 
-    __slots__ = ("_budgets", "_report", "load", "load_ends_ms", "logic", "plan", "queue_ms", "tiers")
+    __slots__ = (
+        "_budgets",
+        "_eviction",
+        "_report",
+        "_score",
+        "load",
+        "load_ends_ms",
+        "logic",
+        "plan",
+        "queue_ms",
+        "tiers",
+    )
 
     def __init__(
         self, worker_id: str, table: dict[str, Component], setup: ComponentSetup,
         queue_ms: Callable[[WorkerTiers, Iterable[Job]], float],
     ) -> None:  # fmt: skip
         """`queue_ms`: time to load what jobs lack, one after the other."""
-        reuse, score = ReuseEstimate(HALF_LIFE_MS, HALF_LIFE_MS), score_named(setup.eviction)
-        self.tiers = WorkerTiers(table, setup.budgets, reuse, score)
+        self._eviction, self._score = setup.eviction, eviction_under(None)
+        self.tiers = WorkerTiers(table, setup.budgets, ReuseEstimate(HALF_LIFE_MS, HALF_LIFE_MS), self._worth)
         self.logic = ResidencyLogic(worker_id, table)
         self.load: Load | None = None  # that it brings to a tier ahead of any request
         self.load_ends_ms = 0.0
@@ -31,6 +42,17 @@ class HeldComponents:
         self.queue_ms = queue_ms
         self._budgets = {tier.label: setup.budgets.of(tier) for tier in LOCAL}
         self._report: WorkerComponents | None = None
+
+    def follow(self, plan: Plan) -> None:
+        """Obey the plan in force: what it lists is pinned, and it says by which rule a component leaves."""
+        if self.plan is not plan:
+            self.plan = plan
+            self._score = score_named(self._eviction) if self._eviction else eviction_under(plan.residency)
+            if self.logic.follow(plan.residency):
+                self.tiers.pinned = self.logic.pinned
+
+    def _worth(self, held: Held, now_ms: float) -> float:
+        return self._score(held, now_ms)
 
     def changed(self) -> None:
         """Something moved: the last report holds no more."""
