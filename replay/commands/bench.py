@@ -9,6 +9,7 @@ import click
 
 from replay.commands.bench_crowd import crowd
 from replay.commands.bench_frontier import frontier
+from replay.commands.bench_genai import genai2026
 from replay.commands.bench_loader import loader
 from replay.commands.bench_papers import papers
 from replay.commands.bench_reuse import reuse
@@ -51,11 +52,13 @@ def bench() -> None:
       pochade bench frontier --traces FOLDER
       pochade bench reuse --requests 1200
       pochade bench loader
+      pochade bench genai2026 FOLDER
     """
 
 
 bench.add_command(crowd)
 bench.add_command(frontier)
+bench.add_command(genai2026)
 bench.add_command(loader)
 bench.add_command(papers)
 bench.add_command(reuse)

@@ -259,7 +259,7 @@ def outages(output: pathlib.Path, at_ms: tuple[int, ...], for_ms: int, seed: int
 @click.option("--lenient", "is_lenient", is_flag=True, help="Skip lines that cannot be read, and report their number.")
 @seed_option("the times, users and ControlNets that are drawn")
 @OUT
-def genai2026(folder: pathlib.Path, output: pathlib.Path, **asked: Any) -> None:
+def genai2026(folder: pathlib.Path, output: pathlib.Path, is_lenient: bool, **asked: Any) -> None:
     """Draw one trace from the two request files of GenTD26 (Alibaba cluster-trace-v2026-GenAI) in FOLDER.
 
     One file names bases and LoRAs and has no times, the other has times and users and no ids: order, bases and LoRAs
@@ -274,7 +274,7 @@ def genai2026(folder: pathlib.Path, output: pathlib.Path, **asked: Any) -> None:
     from replay.traces.formats.gentd26_folder import Drawing, draw_trace
     from replay.traces.writing import opened
 
-    trace, made = draw_trace(folder, Drawing(**asked))
+    trace, made = draw_trace(folder, Drawing(**asked), is_lenient=is_lenient)
     _write(trace, output)
     beside = output.with_name(f"{output.name.removesuffix('.gz').removesuffix('.jsonl')}.made.json")
     with opened(beside) as file:

@@ -47,8 +47,8 @@ class Drawing:
     seed: int = 0
     control_share: float = 0.0  # [0, 1], of the requests, that have a ControlNet
     control_image: str = NO_IMAGE  # URI in the store of the image that controls follow; a live replay needs one
-    limit: int | None = None  # first requests to take; None: all
-    is_lenient: bool = False  # bad lines are counted and skipped
+    first: int = 0  # row of the file without times to begin with
+    limit: int | None = None  # requests to take from there; None: all
 
 
 class _Asked(NamedTuple):
@@ -69,52 +69,70 @@ class _Timed(NamedTuple):
     base: str
 
 
-def draw_trace(folder: pathlib.Path, asked: Drawing) -> tuple[Trace, dict[str, Any]]:
-    """Return the trace drawn from a folder's two request files, and how it was made, as JSON values.
+class RequestFiles:
+    """A folder's two request files, read once, of which traces are drawn."""
 
-    Raises InvalidTrace: a file is not there or has no requests, or a line that cannot be read, with file and line.
-    """
-    untimed_file, timed_file = _files(folder)
-    faults = Faults(str(untimed_file), is_lenient=asked.is_lenient)
-    requests = list(_read_asked(untimed_file, faults))
-    timed_faults = Faults(str(timed_file), is_lenient=asked.is_lenient)
-    timed = sorted(_read_timed(timed_file, timed_faults))
-    if not requests or len(timed) < 2:
-        raise InvalidTrace(
-            f"{folder} must have a request with LoRA ids and two with times: got {len(requests)} and {len(timed)}; "
-            f"give {FOLDER}"
-        )
-    names = _Names(requests)
-    arrivals_ms = _arrivals(np.array([each.at_ms for each in timed]), len(requests), asked.seed)
-    users = _users(requests, timed, names, asked.seed)
-    controls = _controls(requests, asked)
-    builder = Builder(faults, Rules())
-    for at_ms, request, user, control in zip(arrivals_ms.tolist(), requests, users, controls, strict=True):
-        if asked.limit is not None and len(builder) >= asked.limit:
-            break
-        options = names.options(request, control, asked.control_image)
-        builder.add(Row(at_ms, wish=Overrides(options=options, tenant=user)), request.where)
-    trace = builder.trace(folder.name)
-    made = {
-        "made_from": {"components": untimed_file.name, "times_and_users": timed_file.name},
-        "drawn": {
-            "seed": asked.seed,
-            "times": "gaps of the second file in its order, from a drawn one, over again; moved by less than 1 s each",
-            "users": "of the second file's requests to the base of equal rank, in their order, from a drawn one",
-            "controls": f"{asked.control_share:g} of the requests, one each, as skewed as the most popular LoRAs; "
-            "the files name none",
-        },
-        "requests": len(trace),
-        "requests_in_files": {"components": len(requests), "times": len(timed)},
-        "passes_over_the_times": round(len(requests) / (len(timed) - 1), 3),
-        "bases": len(names.bases),
-        "adapters": len(names.loras),
-        "controls": N_CONTROLS if asked.control_share else 0,
-        "users": len({each.user for each in timed}),
-        "names": "base-000, lora-000: by popularity in the whole first file",
-        "skipped": dict(faults.skipped + timed_faults.skipped),
-    }
-    return trace, made
+    def __init__(self, folder: pathlib.Path, *, is_lenient: bool = False) -> None:
+        """Read both files. `is_lenient`: bad lines are counted and skipped.
+
+        Raises InvalidTrace: a file is not there or has no requests, or a line that cannot be read, with file and line.
+        """
+        self._folder, self._is_lenient = folder, is_lenient
+        self._untimed_file, self._timed_file = _files(folder)
+        self._faults = Faults(str(self._untimed_file), is_lenient=is_lenient)
+        self._requests = list(_read_asked(self._untimed_file, self._faults))
+        timed_faults = Faults(str(self._timed_file), is_lenient=is_lenient)
+        self._timed = sorted(_read_timed(self._timed_file, timed_faults))
+        self._skipped = self._faults.skipped + timed_faults.skipped
+        if not self._requests or len(self._timed) < 2:
+            raise InvalidTrace(
+                f"{folder} must have a request with LoRA ids and two with times: got {len(self._requests)} and "
+                f"{len(self._timed)}; give {FOLDER}"
+            )
+        self._names = _Names(self._requests)
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def draw(self, asked: Drawing) -> tuple[Trace, dict[str, Any]]:
+        """Return a trace, and how it was made, as JSON values. Raises InvalidTrace where no request is left."""
+        past = None if asked.limit is None else asked.first + asked.limit
+        requests, timed, names = self._requests[asked.first : past], self._timed, self._names
+        if not requests:
+            raise InvalidTrace(f"{self._folder} has {len(self)} requests: none from {asked.first} on")
+        arrivals_ms = _arrivals(np.array([each.at_ms for each in timed]), len(requests), asked.seed)
+        users = _users(requests, timed, names, asked.seed)
+        controls = _controls(requests, asked)
+        faults = Faults(str(self._untimed_file), is_lenient=self._is_lenient)
+        builder = Builder(faults, Rules())
+        for at_ms, request, user, control in zip(arrivals_ms.tolist(), requests, users, controls, strict=True):
+            options = names.options(request, control, asked.control_image)
+            builder.add(Row(at_ms, wish=Overrides(options=options, tenant=user)), request.where)
+        trace = builder.trace(self._folder.name)
+        return trace, {
+            "made_from": {"components": self._untimed_file.name, "times_and_users": self._timed_file.name},
+            "drawn": {
+                "seed": asked.seed,
+                "rows": [asked.first, asked.first + len(requests)],
+                "times": "gaps of the second file in their order from a drawn one, over again; moved by less than 1 s",
+                "users": "of the second file's requests to the base of equal rank, in their order, from a drawn one",
+                "controls": f"{asked.control_share:g} of the requests, one each, as skewed as the most popular LoRAs; "
+                "the files name none",
+            },
+            "requests": len(trace),
+            "requests_in_files": {"components": len(self), "times": len(timed)},
+            "bases": len(names.bases),
+            "adapters": len(names.loras),
+            "controls": N_CONTROLS if asked.control_share else 0,
+            "users": len({each.user for each in timed}),
+            "names": "base-000, lora-000: by popularity in the whole first file",
+            "skipped": dict(self._skipped + faults.skipped),
+        }
+
+
+def draw_trace(folder: pathlib.Path, asked: Drawing, *, is_lenient: bool = False) -> tuple[Trace, dict[str, Any]]:
+    """Return the trace drawn from a folder's two request files, and how it was made. Raises as `RequestFiles` does."""
+    return RequestFiles(folder, is_lenient=is_lenient).draw(asked)
 
 
 class _Names:

@@ -117,7 +117,7 @@ def test_a_line_that_cannot_be_read_is_an_error_or_counted(tmp_path: pathlib.Pat
     folder = folder_of(tmp_path, processed(*REQUESTS) + "22.0,4.0,30.0,few,seven\n", timed(*USERS))
     with pytest.raises(InvalidTrace, match=r"a.csv:8: lora_args is not a list"):
         draw_trace(folder, Drawing())
-    assert draw_trace(folder, Drawing(is_lenient=True))[1]["skipped"] == {"not LoRAs": 1}
+    assert draw_trace(folder, Drawing(), is_lenient=True)[1]["skipped"] == {"not LoRAs": 1}
 
 
 def test_the_command_writes_the_trace_and_beside_it_how_it_was_made(tmp_path: pathlib.Path) -> None:
@@ -142,3 +142,10 @@ def test_the_catalog_that_ships_has_every_name_of_such_a_trace(tmp_path: pathlib
         assert options.model in variant.bases
         assert set(options.adapters) <= set(variant.adapters)
         assert set(options.controls) <= set(variant.controls)
+
+
+def test_a_stretch_of_the_file_keeps_the_names_of_the_whole(tmp_path: pathlib.Path) -> None:
+    options = [row.wish.options for row in drawn(tmp_path, first=3, limit=2).rows()]
+    assert [(each.model, each.adapters) for each in options] == [("base-000", ()), ("base-001", ("lora-000",))]
+    with pytest.raises(InvalidTrace, match="has 6 requests: none from 6 on"):
+        drawn(tmp_path, first=6)

@@ -1,0 +1,120 @@
+"""What placing components by demand is worth on GenTD26, against LRU tiers and jobs in turn, simulated.
+
+Each pair of runs has another stretch of the file with ids, and other times and users, so that pairs are independent;
+both policies get the same. Source of the question: MLoRA 7.3 to 7.5 (Figs. 10 to 13), on 300 GPUs of one service.
+"""
+
+import pathlib
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from planner.catalog.model import Catalog
+from replay.bench.comparison import AHEAD, BEHIND, LEVEL, UNDECIDED, PairedDifference, paired
+from replay.bench.papers.names import IN_TURN, MLORA
+from replay.simulation.component_setup import ComponentSetup, budgets_of, needs_of
+from replay.simulation.overrides import requested_overrides
+from replay.simulation.results.figures import Figures, figures_of
+from replay.simulation.run import Simulation
+from replay.simulation.setup import Setup, Timing
+from replay.traces.formats.gentd26_folder import Drawing, RequestFiles
+from replay.traces.trace import Trace
+from replay.traces.transforms import sped
+
+SLO_MS: Final = 120_000.0  # beyond which an answer is late; nothing is dropped, so that p99 is of all requests
+TIMING: Final = Timing(beat_ms=5000, silent_ms=20_000)  # calls take 9 s and more: ten times fewer heartbeats will do
+PLAN_EVERY: Final = 60.0  # mean gaps between requests, bounded as below
+PERIOD_MS: Final = (60_000.0, 600_000.0)  # least and most between two plans
+FIGURES: Final[Mapping[str, Callable[[Figures], float]]] = {
+    "network_gb": lambda row: row["bytes_moved"]["volume"] / 1e9,
+    "moved_gb": lambda row: sum(row["bytes_moved"][tier] for tier in ("volume", "host", "device")) / 1e9,
+    "loads": lambda row: row["loads"],
+    "load_s": lambda row: row["load_s"],
+    "device_hits": lambda row: row["hits_by_tier"]["device"],
+    "cold_starts": lambda row: row["cold_starts"],
+    "replicas": lambda row: row["replicas"]["mean"],
+    "replicas_of_hottest": lambda row: row["replicas"]["most"],
+    "mean_s": lambda row: row["latency_s"]["mean"],
+    "p50_s": lambda row: row["latency_s"]["p50"],
+    "p99_s": lambda row: row["latency_s"]["p99"],
+}
+HIGHER: Final = frozenset({"device_hits"})  # is better; of replicas neither is
+NEITHER: Final = frozenset({"replicas", "replicas_of_hottest"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Options of the bench."""
+
+    speeds: Sequence[float] = (1.0, 40.0)
+    pairs: int = 5
+    requests: int = 2000  # of each run
+    workers: int = 16
+    controls: float = 0.0  # share of the requests, drawn
+    seed: int = 0  # of the first pair
+    ours: str = MLORA
+    baseline: str = IN_TURN
+
+
+def measure(
+    files: RequestFiles, catalog: Catalog, asked: Asked, on_progress: Callable[[int], object]
+) -> dict[str, Any]:
+    """Return by speed the means of both policies, and their difference pair by pair; `on_progress`: requests served."""
+    found: dict[str, Any] = {}
+    for speed in asked.speeds:
+        rows: dict[str, list[Figures]] = {asked.ours: [], asked.baseline: []}
+        for pair in range(asked.pairs):
+            first = (asked.seed + pair) * asked.requests % max(1, len(files) - asked.requests + 1)
+            drawing = Drawing(seed=asked.seed + pair, first=first, limit=asked.requests, control_share=asked.controls)
+            trace = sped(files.draw(drawing)[0], speed)
+            for policy, of_policy in rows.items():
+                of_policy.append(run(policy, trace, catalog, asked, on_progress))
+        found[f"x{speed:g}"] = _compared(rows[asked.ours], rows[asked.baseline], asked)
+    return found
+
+
+def run(policy: str, trace: Trace, catalog: Catalog, asked: Asked, on_progress: Callable[[int], object]) -> Figures:
+    """Return the figures of one policy on one trace."""
+    least_ms, most_ms = PERIOD_MS
+    needs = needs_of(trace, catalog)
+    setup = Setup(
+        catalog=catalog,
+        policy=policy,
+        workers=asked.workers,
+        slo_ms=SLO_MS,
+        drops=False,
+        period_ms=min(most_ms, max(least_ms, PLAN_EVERY * trace.span_ms / len(trace))),
+        timing=TIMING,
+        components=ComponentSetup(budgets=budgets_of(needs, catalog, asked.workers)),
+    )
+    wishes = requested_overrides(trace, catalog)
+    return figures_of(Simulation(setup, trace.arrival_ms, wishes=wishes).run(on_progress))
+
+
+def _compared(ours: Sequence[Figures], theirs: Sequence[Figures], asked: Asked) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, of in FIGURES.items():
+        mine, other = [of(row) for row in ours], [of(row) for row in theirs]
+        apart = paired(mine, other)
+        found[name] = {
+            asked.ours: round(statistics.fmean(mine), 4),
+            asked.baseline: round(statistics.fmean(other), 4),
+            "difference": round(apart.mean, 4),
+            "interval": [round(apart.low, 4), round(apart.high, 4)] if apart.pairs > 1 else None,
+            "p": round(apart.p, 6),
+            "verdict": "" if name in NEITHER else _verdict(apart, is_higher=name in HIGHER),
+        }
+    return found
+
+
+def _verdict(apart: PairedDifference, *, is_higher: bool) -> str:
+    """Ahead, behind or undecided for one figure; each of FIGURES is one of as many questions (Bonferroni)."""
+    if apart.p > (1 - LEVEL) / len(FIGURES):
+        return UNDECIDED
+    return AHEAD if (apart.mean > 0) == is_higher else BEHIND
+
+
+def read_files(folder: pathlib.Path) -> RequestFiles:
+    """Read a folder of GenTD26; lines that cannot be read are skipped. Raises InvalidTrace."""
+    return RequestFiles(folder, is_lenient=True)
