@@ -31,6 +31,7 @@ class HostWeights:
         self._has_all_files = has_all_files
         self._close = close
         self._users, self._lock = 1, threading.Lock()
+        self._has_failed = False
 
     @property
     def bytes(self) -> int:
@@ -64,6 +65,10 @@ class HostWeights:
                 _write(folder / path, reading.lease.view)
             yield folder
 
+    def on_failure(self) -> None:
+        """Take note that building failed: until its error is gone, its traceback may point into the buffers."""
+        self._has_failed = True
+
     def hold(self) -> "HostWeights":
         """Count one more user, and return this."""
         with self._lock:
@@ -81,7 +86,10 @@ class HostWeights:
         if is_last:
             try:
                 for reading in self._files.values():
-                    reading.lease.release()
+                    if self._has_failed:
+                        reading.lease.recycle()
+                    else:
+                        reading.lease.release()
             finally:
                 self._close()
 

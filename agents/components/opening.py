@@ -77,7 +77,7 @@ def open_components(
     """
     settings = keeping.settings
     paths = {} if settings.remote else _paths(variant, resolve)
-    variant = dataclasses.replace(variant, components=tuple(_sized(each, paths) for each in variant.components))
+    variant = dataclasses.replace(variant, components=tuple(sized(each, paths) for each in variant.components))
     known = of_variant(variant)
     listed = {each.id: each for each in variant.components}
     largest = max(each.bytes for each in known.values())
@@ -93,12 +93,21 @@ def open_components(
     else:
         on_volume = sum(each.bytes for each in known.values())
         source = InPlace(listed, paths, pools)
-    least = 2 * max(known[f"{BASE}:{name}"].bytes for name in variant.bases)  # a base, with a combination in it
-    on_device = max(int(free_bytes * DEVICE_SHARE), least) if settings.device_bytes == OWN else settings.device_bytes
-    budgets = Budgets(volume=on_volume, host=host, device=on_device)
+    budgets = Budgets(volume=on_volume, host=host, device=device_budget(variant, keeping, free_bytes))
     return ComponentStore(
         known, budgets, source, device, score=score_named(settings.eviction), before=keeping.before
     )  # fmt: skip
+
+
+def device_budget(variant: Variant, keeping: Keeping, free_bytes: int, ratio: float = 1.0) -> int:
+    """Return the device's budget in bytes of weight files, of which each takes `ratio` bytes there by its precision.
+
+    Where the settings leave it open: half of what is free, and at least the largest base with a combination in it.
+    """
+    asked = keeping.settings.device_bytes
+    if asked != OWN:
+        return int(asked / ratio)
+    return max(int(free_bytes * DEVICE_SHARE / ratio), 2 * max(variant.base(name).bytes for name in variant.bases))
 
 
 def _paths(variant: Variant, resolve: Callable[[str], str]) -> dict[str, pathlib.Path]:
@@ -107,7 +116,7 @@ def _paths(variant: Variant, resolve: Callable[[str], str]) -> dict[str, pathlib
     return {id_: path for id_, path in found.items() if path.exists()}
 
 
-def _sized(component: Component, paths: Mapping[str, pathlib.Path]) -> Component:
+def sized(component: Component, paths: Mapping[str, pathlib.Path]) -> Component:
     if component.bytes:
         return component
     size = sum(file.stat().st_size for file in weight_files(paths[component.id])) if component.id in paths else 0

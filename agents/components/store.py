@@ -9,6 +9,7 @@ the tiers hold is made to agree with what is there.
 """
 
 import contextlib
+import dataclasses
 import logging
 import threading
 import time
@@ -120,6 +121,16 @@ class ComponentStore:
         """Return the bytes that components fill in a tier: at most its budget."""
         with self._lock:
             return self._tiers.bytes_held(tier)
+
+    def resize_device(self, size: int) -> None:
+        """Give the device another budget, in bytes of weight files. Raises ComponentFailed where it holds more."""
+        with self._lock:
+            budgets = dataclasses.replace(self._budgets, device=size)
+            try:
+                self._tiers.resize(budgets)
+            except InvalidComponent as error:
+                raise ComponentFailed(f"{error} (worker.components.device_bytes)") from error
+            self._budgets = budgets
 
     def pin(self, pinned: frozenset[tuple[str, Tier]]) -> None:
         """Say which components leave their tier only when nothing else can."""
@@ -270,8 +281,16 @@ class ComponentStore:
                 host, began_s = reading.result()
                 with self._mover(each):
                     if each not in self._device.held():
-                        self._device.put(each, host)
+                        self._put(each, host)
                 self.spans.append(Span(each, began_s, time.monotonic()))
+
+    def _put(self, id_: str, host: HostWeights | None) -> None:
+        try:
+            self._device.put(id_, host)
+        except BaseException:
+            if host is not None:
+                host.on_failure()
+            raise
 
     def _read_beside(self, id_: str) -> tuple[HostWeights | None, float]:
         began_s = time.monotonic()
@@ -297,7 +316,7 @@ class ComponentStore:
                 return
             host = self._host(id_)
             try:
-                self._device.put(id_, host)
+                self._put(id_, host)
             finally:
                 if host is not None:
                     host.release()

@@ -5,6 +5,7 @@ fused and put together. What is loaded is held against the digest that the catal
 nothing.
 """
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,7 @@ import torch
 
 from agents.components.building import built, parts_of
 from agents.components.host import HostWeights
-from agents.components.opening import Keeping, open_components, with_own_base
+from agents.components.opening import Keeping, device_budget, open_components, with_own_base
 from agents.components.store import ComponentStore, Prefetched
 from agents.components.weight_files import ComponentFailed
 from agents.engines import CannotRefine, EngineFailed, GenerationTask, model_source
@@ -161,17 +162,23 @@ class Components:
         Raises EngineFailed where the store cannot be opened.
         """
         self._variant, self._watch = with_own_base(variant), watch
+        keeping, free = keeping or Keeping(), free_bytes()
         self._parts = Resident(self._variant, load_base, watch)
         try:
             self.store: ComponentStore = open_components(
-                self._variant, model_source, self._parts, keeping or Keeping(), free_bytes=free_bytes(),
-                memory=_pinned(),
+                self._variant, model_source, self._parts, keeping, free_bytes=free, memory=_pinned()
             )  # fmt: skip
             default = component_id(Kind.BASE, self._variant.bases[0])
             if self.store.load_ahead(default, Tier.DEVICE) is not Prefetched.LOADED:
                 raise ComponentFailed(f"{default} does not fit the device: raise worker.components.device_bytes")
+            self._ratio = bytes_of(self.opened()) / self.store.bytes_held(Tier.DEVICE)  # 2 of half precision in single
+            self.store.resize_device(device_budget(self._variant, keeping, free, self._ratio))
         except (PochadeError, OSError) as error:
             raise EngineFailed(f"components of {variant.name} cannot be kept: {error}") from error
+
+    def opened(self) -> Any:
+        """Return the pipeline of the default base as it was loaded when this was made, before any call."""
+        return self._parts.bases[component_id(Kind.BASE, self._variant.bases[0])].pipeline
 
     def pipeline(self, base: str = "") -> Any:
         """Return the pipeline of a base without adapters, loaded if need be; "": of the default one."""
@@ -213,7 +220,7 @@ class Components:
         """Fuse a combination from parts that are on the device; its adapters may leave for it where room is short."""
         fusing, weights = self._parts.bases[base_id].weights, weights_of(id_)
         adapters = [Applied(name_of(each), weights[each], self._parts.adapters[each]) for each in weights]
-        component = Component(id=id_, bytes=fusing.bytes_of(adapters), load_ms={})
+        component = Component(id=id_, bytes=math.ceil(fusing.bytes_of(adapters) / self._ratio), load_ms={})
         try:
             self.store.add_fused(component, (base_id, *controls), prefer=tuple(weights))
         except ComponentFailed as error:
@@ -276,6 +283,12 @@ def _laid_out(network: Any) -> Any:
     """In the layout in memory that is fastest on a CPU, as the parts of a pipeline are."""
     is_cpu = network.device.type == "cpu" and all(weights.dim() < 5 for weights in network.parameters())
     return network.to(memory_format=torch.channels_last) if is_cpu else network
+
+
+def bytes_of(pipeline: Any) -> int:
+    """Return the bytes of the weights of all parts of a pipeline."""
+    parts = [part for part in pipeline.components.values() if isinstance(part, torch.nn.Module)]
+    return sum(weights.numel() * weights.element_size() for part in parts for weights in part.parameters())
 
 
 def _pinned() -> Memory | None:

@@ -42,7 +42,7 @@ class DiffusersEngine:
         self.components: Components | None = None
         if variant.components:
             self.components = Components(variant, partial(_base_of, variant), self._watch.watch, keeping)
-            pipeline = self.components.pipeline()
+            pipeline = self.components.opened()
         self._pipeline = None if self.components else self._watch.watch(pipeline)
         self._over: Any = None  # the model as a pipeline that begins with an image, made when it is first needed
         self._over_of: Any = None  # the pipeline whose parts it shares

@@ -2,6 +2,7 @@
 
 import functools
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -31,7 +32,7 @@ class Stopwatch:
         ):
             method = getattr(owner, name, None)
             if method is not None and not hasattr(method, _MARK):
-                setattr(owner, name, self._measured(method, kind, _waits_for(pipeline)))
+                setattr(owner, name, self._measured(owner, method, kind, _waits_for(pipeline)))
         return pipeline
 
     def begin(self) -> None:
@@ -50,13 +51,16 @@ class Stopwatch:
         load, encode, denoise, decode = (round(ms, 3) for ms in times)
         return CallTimes(load_ms=load, encode_ms=encode, denoise_ms=denoise, decode_ms=decode)
 
-    def _measured(self, method: Callable[..., Any], kind: str, wait: Callable[[], object]) -> Callable[..., Any]:
-        @functools.wraps(method)
+    def _measured(self, owner: Any, method: Any, kind: str, wait: Callable[[], object]) -> Callable[..., Any]:
+        """A method of `owner` that stands before the one of its class; it keeps nobody from freeing the owner."""
+        function, of = method.__func__, weakref.ref(owner)
+
+        @functools.wraps(function)
         def measured(*args: Any, **more: Any) -> Any:
             wait()  # what was asked of a device before is not this method's
             began = time.perf_counter()
             try:
-                return method(*args, **more)
+                return function(of(), *args, **more)
             finally:
                 wait()
                 self._ms[kind] += _since_ms(began)

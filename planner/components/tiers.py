@@ -80,6 +80,16 @@ class WorkerTiers:
         self._held: dict[Tier, dict[str, None]] = {tier: {} for tier in LOCAL}
         self._bytes: Counter[Tier] = Counter()
 
+    def resize(self, budgets: Budgets) -> None:
+        """Replace the budgets. Raises DoesNotFit where a tier holds more than its new one; nothing has changed."""
+        for tier in LOCAL:
+            if self._bytes[tier] > budgets.of(tier):
+                raise DoesNotFit(
+                    f"tier {tier.label} holds {self._bytes[tier]} bytes, and is to have {budgets.of(tier)}: evict "
+                    "first, or raise the budget"
+                )
+        self._budgets = budgets
+
     def held(self, tier: Tier) -> frozenset[str]:
         """Return the components in a tier."""
         return frozenset(self._held[tier])

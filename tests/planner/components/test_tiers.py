@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from planner.components.component import Component, InvalidComponent, Tier, base_of
 from planner.components.eviction import SCORES, lru
-from planner.components.tiers import LOCAL, DoesNotFit
+from planner.components.tiers import LOCAL, Budgets, DoesNotFit
 from tests.planner.components.build import a_component, a_worker, some
 
 IDS = [*(f"base:b{n}" for n in range(5)), *(f"adapter:a{n}" for n in range(6)), "fused:b0+a0@1", "fused:b1+a1@1"]
@@ -76,6 +76,15 @@ def test_what_was_dear_to_fuse_stays_beside_a_cheap_adapter() -> None:
     worker.use(["base:a", "adapter:y"], 0)
     worker.add_fused("fused:a+x@1", 0, keep=["base:a"])
     assert worker.least_worthy(Tier.DEVICE, 1, keep=["base:a"]) == "adapter:y"
+
+
+def test_a_budget_changes_where_what_is_held_fits_it() -> None:
+    worker = a_worker(some("base:a", "base:b"), device=20)
+    worker.use(["base:a"], 0)
+    with pytest.raises(DoesNotFit, match="device holds 10 bytes, and is to have 9"):
+        worker.resize(Budgets(volume=100, host=100, device=9))
+    worker.resize(Budgets(volume=100, host=100, device=10))
+    assert worker.use(["base:b"], 1).evicted == [("base:a", Tier.DEVICE)]
 
 
 def test_what_lies_on_a_volume_already_is_found_there_and_counts_as_no_move() -> None:
