@@ -10,6 +10,7 @@ import click
 from agents.commands.options import CATALOG, MODELS_FOLDER
 from agents.commands.profile_cascades import cascades, swept
 from agents.commands.profile_classes import classes
+from agents.commands.profile_components import components
 from agents.commands.profile_reuse import profile_reuse, refuse_others, target_of
 from agents.commands.stream_option import STREAM
 from streams.cli import LazySettings
@@ -172,6 +173,7 @@ def profile(
 
 profile.add_command(cascades)
 profile.add_command(classes)
+profile.add_command(components)
 
 
 def _levels(catalog: "Catalog", asked: str | None) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ from agents.components.store import ComponentStore, Device
 from agents.components.weight_files import ComponentFailed, weight_files
 from planner.catalog.components import BASE, Component
 from planner.catalog.entries import Variant
-from planner.components.eviction import score_named
 from planner.components.from_catalog import of_variant
 from planner.components.pools import pool_sizes
 from planner.components.tiers import Budgets
@@ -95,7 +94,7 @@ def open_components(
         source = InPlace(listed, paths, pools)
     budgets = Budgets(volume=on_volume, host=host, device=device_budget(variant, keeping, free_bytes))
     return ComponentStore(
-        known, budgets, source, device, score=score_named(settings.eviction), before=keeping.before
+        known, budgets, source, device, before=keeping.before
     )  # fmt: skip
 
 

@@ -14,7 +14,6 @@ from agents.components.opening import OWN, Keeping
 from agents.components.store import ComponentStore
 from planner.catalog.entries import Variant
 from planner.components.component import Component, Tier
-from planner.components.eviction import score_named
 from planner.components.from_catalog import of_variant
 from planner.components.tiers import Budgets
 
@@ -84,6 +83,5 @@ def open_profiled(
         Budgets(volume=volume, host=host, device=device),
         ProfiledSource(known, sleep),
         ProfiledDevice(known, sleep),
-        score=score_named(asked.eviction),
         before=keeping.before,
     )

@@ -23,7 +23,7 @@ from agents.components.host import HostWeights
 from agents.components.sources import Source
 from agents.components.weight_files import ComponentFailed
 from planner.components.component import Component, InvalidComponent, Kind, Tier, base_of, kind_of
-from planner.components.eviction import ReuseEstimate, Score, utility
+from planner.components.eviction import ReuseEstimate, Score, eviction_under
 from planner.components.tiers import LOCAL, Budgets, Use, WorkerTiers
 from schemas.messages import WorkerComponents
 from streams import metrics
@@ -82,7 +82,6 @@ class ComponentStore:
         source: Source,
         device: Device,
         *,
-        score: Score = utility,
         before: WorkerComponents | None = None,
         clock_ms: Callable[[], float] = now_ms,
     ) -> None:
@@ -90,7 +89,7 @@ class ComponentStore:
         self.spans: deque[Span] = deque(maxlen=SPANS)  # the newest last
         self._known, self._budgets, self._source, self._device = known, budgets, source, device
         self._before, self._now_ms = before or WorkerComponents(), clock_ms
-        self._tiers = WorkerTiers(known, budgets, ReuseEstimate(HALF_LIFE_MS, HALF_LIFE_MS), score)
+        self._tiers = WorkerTiers(known, budgets, ReuseEstimate(HALF_LIFE_MS, HALF_LIFE_MS), eviction_under(None))
         self._hosts: dict[str, HostWeights] = {}
         self._lock = threading.RLock()  # of all above; held for no longer than deciding takes
         self._moving: dict[str, threading.Lock] = {}
@@ -121,6 +120,11 @@ class ComponentStore:
         """Return the bytes that components fill in a tier: at most its budget."""
         with self._lock:
             return self._tiers.bytes_held(tier)
+
+    def evict(self, id_: str, tier: Tier) -> None:
+        """Let go of a component in a tier, and of what was fused from it there; no call uses it."""
+        with self._lock:
+            self._drop([(each, tier) for each in self._tiers.evict(id_, tier)])
 
     def resize_device(self, size: int) -> None:
         """Give the device another budget, in bytes of weight files. Raises ComponentFailed where it holds more."""

@@ -46,6 +46,22 @@ def updated(text: str, profile: Profile) -> str:
     return tomlkit.dumps(document)
 
 
+def with_load_times(text: str, times: Mapping[str, Mapping[str, float]]) -> str:
+    """The catalog's text with the load times of components: id -> tier -> ms to the device.
+
+    Raises PochadeError for a component that the text has no table for.
+    """
+    document: Any = tomlkit.parse(text)
+    for id_, found in times.items():
+        kind, _, name = id_.partition(":")
+        if name not in document.get(f"{kind}s", {}):
+            raise PochadeError(f"the catalog has no [{kind}s.{name}] to write into: was it changed meanwhile?")
+        table = tomlkit.inline_table()
+        table.update({tier: float(f"{ms:.3g}") for tier, ms in sorted(found.items(), key=lambda each: -each[1])})
+        document[f"{kind}s"][name]["load_ms"] = table
+    return tomlkit.dumps(document)
+
+
 def _set_step(cascades: Any, measured: CascadeProfile) -> None:
     for table in cascades:
         if (table["light"], table["heavy"]) == (measured.light, measured.heavy) and "paint_over_step" in table:
