@@ -30,6 +30,9 @@ class Kind(StrEnum):
     FUSED = "fused"
 
 
+_KINDS: Final = {str(each): each for each in Kind}
+
+
 class Tier(IntEnum):
     """Where a component's bytes lie; a higher tier is nearer to the computation."""
 
@@ -120,11 +123,12 @@ def fused_id(base: str, weights: Mapping[str, float]) -> str:
 
 def kind_of(id_: str) -> Kind:
     """Return the kind that an id names. Raises InvalidComponent."""
-    kind, _, name = id_.partition(":")
-    known = {str(each) for each in Kind}
-    if kind not in known or not name:
-        raise InvalidComponent(f"component id must be KIND:NAME with a kind of {', '.join(sorted(known))}: got {id_!r}")
-    return Kind(kind)
+    label, _, name = id_.partition(":")
+    kind = _KINDS.get(label)
+    if kind is None or not name:
+        known = ", ".join(sorted(_KINDS))
+        raise InvalidComponent(f"component id must be KIND:NAME with a kind of {known}: got {id_!r}")
+    return kind
 
 
 def name_of(id_: str) -> str:

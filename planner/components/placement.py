@@ -96,7 +96,8 @@ def place(
     request for it evicts nothing that is placed for good. Components that are not known are passed over.
     """
     hot = _ranked(Popularity.HOT, components, demand)
-    rooms = _Rooms(workers, {worker: _reserve(budgets, components, demand) for worker, budgets in workers.items()})
+    of_device = {size: _reserve(size, hot, components, demand) for size in {each.device for each in workers.values()}}
+    rooms = _Rooms(workers, {worker: of_device[budgets.device] for worker, budgets in workers.items()})
     unplaced = [each.id for each in hot if each.kind is Kind.BASE and not _place_base(each, rooms, components, demand)]
     for each in hot:
         if each.kind is not Kind.BASE:
@@ -130,15 +131,17 @@ def _ranked(popularity: Popularity, components: Mapping[str, Component], demand:
     return [components[each] for each in sorted(ids, key=lambda each: (-demand.requests.get(each, 0.0), each))]
 
 
-def _reserve(budgets: Budgets, components: Mapping[str, Component], demand: PlacementDemand) -> int:
-    """Bytes of the device that stay free for a base that is not hot; 0 where nothing else would fit beside it."""
+def _reserve(
+    device: int, hot: Sequence[Component], components: Mapping[str, Component], demand: PlacementDemand
+) -> int:  # fmt: skip
+    """Bytes of a device that stay free for a base that is not hot; 0 where nothing else would fit beside it."""
     others = [
         each.bytes
         for each in components.values()
         if each.kind is Kind.BASE and demand.popularity.get(each.id) is not Popularity.HOT
     ]
-    largest_hot = max((each.bytes for each in _ranked(Popularity.HOT, components, demand)), default=0)
-    reserve = max((size for size in others if size + largest_hot <= budgets.device), default=0)
+    largest_hot = max((each.bytes for each in hot), default=0)
+    reserve = max((size for size in others if size + largest_hot <= device), default=0)
     return reserve if demand.requests else 0
 
 

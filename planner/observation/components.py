@@ -6,7 +6,7 @@
 
 import json
 import math
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -82,9 +82,9 @@ class ComponentLog:
     def clear(self) -> None:
         """A reader begins again with its window; the counts are those of the plan in force."""
         self._waiting: deque[_Request] = deque(maxlen=MAX_WAITING)
-        self._demand: dict[str, ComponentDemand] = {}
-        self._cohesion: dict[str, Cohesion] = {}
-        self._lately: dict[str, deque[int]] = {}
+        self._demand: defaultdict[str, ComponentDemand] = defaultdict(ComponentDemand)
+        self._cohesion: defaultdict[str, Cohesion] = defaultdict(Cohesion)
+        self._lately: defaultdict[str, deque[int]] = defaultdict(lambda: deque(maxlen=MAX_WAITING))
         self._first_ms = math.inf  # of all requests
         self._counted_ms = 0  # up to which the memory has counted
         self._has_begun = False
@@ -146,28 +146,24 @@ class ComponentLog:
             self._restore(json.loads(plan.residency.memory))
         except (ValueError, TypeError, KeyError, AttributeError):  # of another release
             self.ignored += 1
-            self._demand, self._counted_ms = {}, 0
+            self._demand.clear()
+            self._counted_ms = 0
 
     def _restore(self, memory: Mapping[str, Any]) -> None:
         for variant, counts in memory[DEMAND].items():
             if variant in self._catalog.served:
-                self._demand_of(variant).restore(counts)
+                self._demand[variant].restore(counts)
         self._counted_ms = int(memory[AT_MS])
 
     def _count(self, request: _Request) -> None:
         if request.at_ms > self._counted_ms:
-            self._demand_of(request.variant).on_request(request.components, request.at_ms)
-        self._cohesion.setdefault(request.variant, Cohesion()).on_request(
-            request.user, request.components.ids, request.at_ms
-        )
-        self._lately.setdefault(request.variant, deque(maxlen=MAX_WAITING)).append(request.at_ms)
+            self._demand[request.variant].on_request(request.components, request.at_ms)
+        self._cohesion[request.variant].on_request(request.user, request.components.ids, request.at_ms)
+        self._lately[request.variant].append(request.at_ms)
         self._first_ms = min(self._first_ms, request.at_ms)
 
-    def _demand_of(self, variant: str) -> ComponentDemand:
-        return self._demand.setdefault(variant, ComponentDemand())
-
     def _seen_demand(self, variant: str, now_ms: int) -> SeenDemand:
-        lately = self._lately.get(variant, deque())
+        lately = self._lately[variant]
         while lately and lately[0] <= now_ms - RATE_MS:
             lately.popleft()
         watched_ms = min(RATE_MS, max(MIN_WATCHED_MS, now_ms - self._first_ms))
