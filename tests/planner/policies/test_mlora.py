@@ -10,7 +10,7 @@ from planner.control.propose import Rules, propose
 from planner.control.validity import check_live
 from planner.observation.observation import Observation
 from planner.policies import named, proteus
-from schemas.messages import ResidencyPlan
+from schemas.messages import Pin, Plan, ResidencyPlan
 from tests.builders import a_catalog, an_observation
 from tests.planner.control.test_residency import LIBRARY, SKEWED, asked, observed, seeing
 
@@ -76,13 +76,45 @@ def test_workers_evict_by_worth_under_a_residency_and_the_least_recently_used_wi
 class NoPlans:
     """Nobody has planned yet."""
 
-    plan = pin = None
+    plan: Plan | None = None
+    pin: Pin | None = None
     newest = 0
 
-    def find(self, _version: int) -> None:
+    def find(self, _version: int) -> Plan | None:
         return None
 
 
 def with_demand() -> Observation:
     seen = seeing()
     return dataclasses.replace(seen, demand_rps=4.0, on_request={"styles": 2.0}, components=observed(asked(*SKEWED)))
+
+
+class BackTo(NoPlans):
+    """An operator went back to an earlier plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.earlier, self.plan = plan, dataclasses.replace(plan, version=7, policy="other", residency=None)
+        self.pin, self.newest = Pin(policy="", plan_version=plan.version), 7
+
+    def find(self, _version: int) -> Plan:
+        return self.earlier
+
+
+def test_who_goes_back_to_a_plan_of_mlora_has_its_components_placed_for_the_workers_of_now() -> None:
+    seen = with_demand()
+    first = PlannerLogic(LIBRARY, named, Order("mlora"), period_ms=1000, silent_ms=3000).decide(seen, NoPlans()).plan
+    assert first is not None
+    assert first.residency is not None
+    styles = [worker for worker, variant in first.allocation.items() if variant == "styles"]
+    fewer = dataclasses.replace(
+        first,
+        residency=dataclasses.replace(
+            first.residency, workers={w: held for w, held in first.residency.workers.items() if w != styles[0]}
+        ),
+    )
+    logic = PlannerLogic(LIBRARY, named, Order("random-split"), period_ms=1000, silent_ms=3000)
+    homes = tuple(dataclasses.replace(w, variant=first.allocation[w.worker_id]) for w in seen.workers)
+    again = logic.decide(dataclasses.replace(seen, workers=homes), BackTo(fewer)).plan
+    assert again is not None
+    assert again.residency is not None
+    assert again.residency.workers == first.residency.workers
