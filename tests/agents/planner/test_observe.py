@@ -11,7 +11,7 @@ from planner.serving.decisions import SHED
 from planner.serving.ending.outcomes import completed, rejected, result_of
 from schemas.avro import Message
 from schemas.errors import PochadeError
-from schemas.messages import GenerateOptions, GenerateRequest, Result, ReuseHealth, StageReuse
+from schemas.messages import GenerateOptions, GenerateRequest, Result, ReuseHealth, StageReuse, WorkerComponents
 from schemas.topics import RESULTS
 from streams import metrics
 from streams.settings import load
@@ -27,6 +27,7 @@ from tests.builders import (
     an_image,
     an_outcome,
     owned,
+    sized_variant,
 )
 
 
@@ -187,3 +188,17 @@ def test_requests_are_in_flight_until_their_result_and_those_turned_away_for_as_
         sources.on_result(a_record(result_of(outcome)))
     assert sources.asked(NOW_MS + 199) == {"", "heavy"}
     assert sources.asked(NOW_MS + 200) == {"heavy"}, "heavy, the best level, takes 200 ms"
+
+
+def test_components_that_classified_requests_name_are_counted_once_a_request_with_what_workers_hold() -> None:
+    report = WorkerComponents(held={"device": ("base:poster",)})
+    fleet = StubFleet().receive(a_heartbeat(variant="styles", components=report), NOW_MS)
+    catalog = a_catalog(on_request={"styles": sized_variant()})
+    sources = Sources(load({"planner": {"slo_s": 2.5}}), catalog, fleet)
+    for n in (1, 1, 2):
+        request = a_request(request_id=f"r-{n}", options=GenerateOptions(model="poster"))
+        sources.on_classified(a_record(a_classified(request, received_ms=NOW_MS)))
+    seen = observed(sources, fleet).components
+    assert seen is not None
+    assert seen.demand["styles"].requests["base:poster"][0] == 2
+    assert seen.workers == {"w-1": report}
