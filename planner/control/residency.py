@@ -34,9 +34,12 @@ SLOTS: Final = 24  # of it: hours
 MAX_COMPANIONS: Final = 8  # K of Eq. 5, which the paper does not give
 MIN_RETURNING: Final = 0.5  # a component is held for its last users where they want it more likely than not
 REPLICA_SLACK: Final = 0.25  # busy workers by which the load must have fallen before a replica is given up
+PLACE_MS: Final = 30_000
 REFRESH_MS: Final = 600_000
-MAX_REMEMBERED: Final = 1000  # components, and combinations, of a variant: the most frequent
-MAX_PAIRS: Final = 20  # of a base
+MAX_REMEMBERED: Final = 1000  # components of a variant: the most frequent
+MAX_COMBINATIONS: Final = 300
+MAX_PAIRS: Final = 10  # of a base
+PLACED_MS: Final = "placed_ms"  # in the memory: when it was decided last who holds what
 NOTES: Final = "notes"  # in the memory, by variant
 NO_DEMAND: Final = SeenDemand(rps=0.0)
 
@@ -74,21 +77,30 @@ def with_residency(proposal: PlanProposal, seen: Observation, catalog: Catalog) 
 def place_components(
     allocation: Mapping[str, str], seen: SeenComponents, before: ResidencyPlan | None, catalog: Catalog, now_ms: int
 ) -> ResidencyPlan:
-    """Return who is to hold what; equal to the residency before where nothing changes, its memory included."""
+    """Return who is to hold what: the residency before where nothing changes.
+
+    On the same workers it changes once in PLACE_MS at most: each change is a plan, which carries the memory.
+    """
     memory = _loaded(before)
     notes = {variant: _recalled(memory, variant, now_ms) for variant in sorted(seen.demand)}
     has_learnt = [_end_slot(notes[variant], demand, now_ms) for variant, demand in seen.demand.items()]
+    is_fresh = not any(has_learnt) and 0 <= now_ms - memory.get(AT_MS, 0) < REFRESH_MS
+    variants = sorted({name for name in allocation.values() if catalog.level(name).bases})
+    budgets = {v: _budgets([w for w, name in allocation.items() if name == v], seen.workers) for v in variants}
+    is_recent = is_fresh and 0 <= now_ms - memory.get(PLACED_MS, 0) < PLACE_MS
+    if before is not None and is_recent and before.workers.keys() == {w for known in budgets.values() for w in known}:
+        return before
     workers: dict[str, dict[str, str]] = {}
-    for variant in sorted({name for name in allocation.values() if catalog.level(name).bases}):
-        homes = [worker for worker, name in allocation.items() if name == variant]
+    for variant in variants:
         demand, noted = seen.demand.get(variant, NO_DEMAND), notes.get(variant) or _recalled(memory, variant, now_ms)
-        task = _Task(variant, _budgets(homes, seen.workers), demand, noted, catalog, now_ms)
-        found = task.place(seen)
+        found = _Task(variant, budgets[variant], demand, noted, catalog, now_ms).place(seen)
         workers |= {worker: {id_: tier.label for id_, tier in sorted(held.items())} for worker, held in found.items()}
-    is_fresh = before is not None and not any(has_learnt) and now_ms - memory.get(AT_MS, 0) < REFRESH_MS
-    if before is not None and is_fresh:
-        return before if workers == before.workers else replace(before, workers=workers)
-    return ResidencyPlan(workers=workers, memory=_written(seen, notes, now_ms))
+    if before is None or not is_fresh:
+        return ResidencyPlan(workers=workers, memory=_written(seen, notes, now_ms))
+    if workers == before.workers:
+        return before
+    noted_now = {PLACED_MS: now_ms, NOTES: {variant: each.snapshot() for variant, each in notes.items()}}
+    return ResidencyPlan(workers=workers, memory=_dumped(memory | noted_now))
 
 
 class _Task:
@@ -209,7 +221,8 @@ def _end_slot(notes: _Notes, demand: SeenDemand, now_ms: int) -> bool:
 def _loaded(before: ResidencyPlan | None) -> dict[str, Any]:
     """Return the memory; {} where there is none, or another release's that is no object."""
     memory = json.loads(before.memory) if before is not None else {}
-    return memory if isinstance(memory, dict) and isinstance(memory.get(AT_MS), int | float) else {}
+    times = [memory.get(AT_MS), memory.get(PLACED_MS)] if isinstance(memory, dict) else [None]
+    return memory if all(isinstance(at_ms, int | float) for at_ms in times) else {}
 
 
 def _recalled(memory: Mapping[str, Any], variant: str, now_ms: int) -> _Notes:
@@ -228,13 +241,17 @@ def _written(seen: SeenComponents, notes: Mapping[str, _Notes], now_ms: int) -> 
     demand = {
         variant: {
             "requests": _largest(each.requests, MAX_REMEMBERED, now_ms),
-            "fused": _largest(each.fused, MAX_REMEMBERED, now_ms),
+            "fused": _largest(each.fused, MAX_COMBINATIONS, now_ms),
             "pairs": {base: _largest(each.pairs[base], MAX_PAIRS, now_ms) for base in sorted(each.pairs)},
         }
         for variant, each in seen.demand.items()
     }
     noted = {variant: each.snapshot() for variant, each in notes.items()}
-    return json.dumps({AT_MS: now_ms, DEMAND: demand, NOTES: noted}, sort_keys=True, separators=(",", ":"))
+    return _dumped({AT_MS: now_ms, PLACED_MS: now_ms, DEMAND: demand, NOTES: noted})
+
+
+def _dumped(memory: Mapping[str, Any]) -> str:
+    return json.dumps(memory, sort_keys=True, separators=(",", ":"))
 
 
 def _largest(counts: Counts, most: int, now_ms: int) -> dict[str, list[float]]:

@@ -12,7 +12,7 @@ from planner.control import residency
 from planner.control.carry_over import carry_over
 from planner.control.plans import publish, same_decision
 from planner.control.proposal import PlanProposal
-from planner.control.residency import REFRESH_MS, SLOTS, place_components, with_residency
+from planner.control.residency import PLACE_MS, REFRESH_MS, SLOTS, place_components, with_residency
 from planner.control.validity import check
 from planner.observation.components import AT_MS, ComponentLog, SeenComponents
 from planner.observation.observation import Observation
@@ -112,9 +112,10 @@ def test_more_load_means_more_replicas_up_to_five_and_none_is_given_up_for_a_lit
     assert len(holders(few, "base:b00")) == 3
     many = placed(observed(asked((1000, "b00", ()))))  # 3.3 workers
     assert len(holders(many, "base:b00")) == 5
-    fewer = placed(observed(asked((890, "b00", ()))), many)  # 2.97: four would do by now
+    later = NOW_MS + PLACE_MS
+    fewer = placed(observed(asked((890, "b00", ()))), many, later)  # 2.97: four would do by now
     assert len(holders(fewer, "base:b00")) == 5
-    assert len(holders(placed(observed(asked((700, "b00", ()))), many), "base:b00")) == 4
+    assert len(holders(placed(observed(asked((700, "b00", ()))), many, later), "base:b00")) == 4
 
 
 def test_a_worker_that_leaves_moves_the_hot_components_that_it_had_and_no_other() -> None:
@@ -179,13 +180,29 @@ def test_an_equal_placement_is_the_residency_before_until_its_memory_is_old() ->
     assert (late.workers, json.loads(late.memory)[AT_MS]) == (first.workers, soon + 1)
 
 
+def test_on_the_same_workers_it_changes_once_in_a_while_and_on_others_at_once() -> None:
+    log = asked(*SKEWED)
+    first = placed(observed(log))
+    and_asked(log, (900, "b05", ()))
+    soon, later = NOW_MS + PLACE_MS - 1, NOW_MS + PLACE_MS
+    assert placed(observed(log, now_ms=soon), first, soon) is first
+    assert holders(placed(observed(log, now_ms=later), first, later), "base:b05")
+    fewer = WORKERS[1:]
+    assert holders(placed(observed(log, fewer, now_ms=soon), first, soon, fewer), "base:b05")
+    changed = placed(observed(log, now_ms=later), first, later)
+    and_asked(log, (9000, "b06", ()))
+    assert placed(observed(log, now_ms=later + 1), changed, later + 1) is changed
+    assert json.loads(changed.memory)[AT_MS] == NOW_MS, "its counts are those of the first"
+
+
 def test_a_restarted_planner_places_as_the_one_before_and_goes_on_counting() -> None:
     first = placed(observed(asked(*SKEWED)))
     plan = a_plan(allocation=ALLOCATION, residency=first)
     again = ComponentLog(LIBRARY)
     assert placed(observed(again, plan=plan), first).workers == first.workers
-    and_asked(again, (500, "b01", ()), at_ms=NOW_MS + 1)
-    after = placed(observed(again, now_ms=NOW_MS + 1), first, NOW_MS + 1)
+    later = NOW_MS + PLACE_MS
+    and_asked(again, (500, "b01", ()), at_ms=later)
+    after = placed(observed(again, now_ms=later), first, later)
     assert holders(after, "base:b01"), "what is asked for now counts beside what was remembered"
 
 
