@@ -54,6 +54,12 @@ DESIRED_WORKERS = Gauge(
     "pochade_desired_workers",
     "Workers that the demand needs, by the newest proposal; above pochade_live_workers: saturated",
 )
+WORKERS_WANTED = Gauge(
+    "pochade_workers_wanted",
+    "Workers that a variant should have, within all limits; with pochade_workers_warm what an autoscaler goes by",
+    ["variant"],
+)
+WORKERS_WARM = Gauge("pochade_workers_warm", "Workers without a variant that should be held ready besides")
 LIVE_WORKERS = Gauge("pochade_live_workers", "Workers that the newest proposal was made for")
 
 

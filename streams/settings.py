@@ -135,7 +135,8 @@ class Scale(Section):
     """How many workers there should be, where the fleet grows and shrinks with the load (`pochade scale`)."""
 
     when: Literal["policy", "always", "never"] = "policy"  # policy: under a policy that asks for it
-    max_workers: int = Field(4, ge=1, le=1024)  # of all variants and the pool; at most kafka.jobs_partitions
+    # Of all variants and the pool; 0: kafka.jobs_partitions, which is the most
+    max_workers: int = Field(0, ge=0, le=1024)
     max_by_tenant: dict[str, Annotated[int, Field(ge=0)]] = {}  # workers that a tenant's requests may ask for
     minimum: dict[str, Annotated[int, Field(ge=0)]] = {}  # variant -> workers that it always has; of levels together
     load_factor: float = Field(0.8, gt=0, le=1)  # share of the workers' places that requests in flight may fill

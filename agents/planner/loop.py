@@ -88,6 +88,8 @@ class PlannerLoop:
                 self._plans.catch_up(self._leadership.barrier)
                 self._logic.begin()
             self.tick(now)
+        if self._was_leading and not self._leadership.is_leading:
+            self._report.on_standby()
         self._was_leading = self._leadership.is_leading
         self._is_watching = True
 

@@ -15,6 +15,7 @@ from planner.observation.forecast import horizon_of
 from planner.policies import DEFAULT, named
 from planner.scaling.fleet import ScaleRules
 from schemas.errors import PochadeError
+from schemas.messages import ScalePlan
 from streams import metrics
 from streams.settings import Settings
 
@@ -44,7 +45,7 @@ def scale_rules_of(settings: Settings) -> ScaleRules:
         )
     return ScaleRules(
         when=scale.when,
-        max_workers=scale.max_workers,
+        max_workers=scale.max_workers or most,
         max_by_tenant=scale.max_by_tenant,
         minimum=scale.minimum,
         load_factor=scale.load_factor,
@@ -113,6 +114,7 @@ class DecisionReport:
 
     def __init__(self) -> None:
         self._reported = ""
+        self._shown: set[str] = set()  # variants whose number of workers was shown
 
     def on_decision(self, decision: PlanDecision) -> None:
         """Count what it did without, and log what an operator should know."""
@@ -144,9 +146,25 @@ class DecisionReport:
 
     def on_expected(self, request: PlanRequest, decision: PlanDecision) -> None:
         """Say how many workers the demand would take now; where the policy made no proposal, nothing new is known."""
+        live = len(request.workers)
         if decision.expected is not None:
-            metrics.LIVE_WORKERS.set(len(request.workers))
-            metrics.DESIRED_WORKERS.set(desired_workers(decision.expected, len(request.workers)))
+            metrics.LIVE_WORKERS.set(live)
+            metrics.DESIRED_WORKERS.set(desired_workers(decision.expected, live))
+        if decision.error is None or decision.scale is not None:
+            self._show(decision.scale)
+
+    def on_standby(self) -> None:
+        """Want no workers: those that the leading planner wants count."""
+        self._show(None)
+
+    def _show(self, scale: ScalePlan | None) -> None:
+        targets = scale.targets if scale else {}
+        self._shown |= targets.keys()
+        for variant in self._shown:  # what is wanted no more is 0: a scrape meanwhile must not miss the others
+            metrics.WORKERS_WANTED.labels(variant).set(targets.get(variant, 0))
+        metrics.WORKERS_WARM.set(scale.warm if scale else 0)
+        if scale is not None:
+            metrics.DESIRED_WORKERS.set(sum(scale.wanted.values()) + scale.warm)
 
     def on_published(self, request: PlanRequest, decision: PlanDecision) -> None:
         """Log the plan that was written."""

@@ -32,7 +32,7 @@ from planner.observation.observation import MAX_STEP_BACK_MS, Observation, stead
 from planner.observation.workers import ReceivedHeartbeat, WorkerView, live_workers
 from planner.scaling.fleet import FleetScaling, Staffing, is_memory_old, same_scale, with_staffing
 from schemas.errors import PochadeError, Unknown
-from schemas.messages import Expected, Pin, Plan
+from schemas.messages import Expected, Pin, Plan, ScalePlan
 
 # What a decision did without, as it is counted.
 POLICY_FAILED, POLICY_LATE = "policy", "policy-late"
@@ -97,6 +97,7 @@ class PlanDecision:
     error: Exception | None = None  # of the policy
     carry_over_error: Exception | None = None  # why the plan in force cannot go on with the workers that are left
     expected: Expected | None = None  # of the policy's proposal at the demand now, also where the plan in force stays
+    scale: ScalePlan | None = None  # of the proposal, also where the plan in force stays; None: the fleet stays
 
 
 RunPolicy = Callable[[str, Callable[[], PlanProposal]], PlanProposal]
@@ -190,9 +191,9 @@ class PlannerLogic:
             serving = seen if staffing is None else _of_workers(seen, proposal.allocation)
             unchanged = self._keep_current(proposal, order, serving, before)
             if unchanged is not None:
-                return replace(unchanged, expected=proposal.expected)
+                return replace(unchanged, expected=proposal.expected, scale=proposal.scale)
         plan = publish(proposal, before, order.policy, seen.now_ms, newest)
-        return PlanDecision(plan, expected=plan.expected)
+        return PlanDecision(plan, expected=plan.expected, scale=plan.scale)
 
     def _order(self, plans: PlansInForce) -> Order:
         """The operator's, else the configured one."""
@@ -284,7 +285,8 @@ class PlannerLogic:
             plan = fallback_plan(before, why, seen, self._catalog, self._rules, newest, staffing)
         except Exception as unfit:  # a plan of a catalog that is no more
             return PlanDecision(None, (failed,), why, error, unfit)
-        return PlanDecision(plan, (failed,) if plan is None else (failed, FALLBACK_PLAN), why, error)
+        fallbacks = (failed,) if plan is None else (failed, FALLBACK_PLAN)
+        return PlanDecision(plan, fallbacks, why, error, scale=before.scale if plan is None else plan.scale)
 
 
 def _of_workers(seen: Observation, workers: Collection[str]) -> Observation:

@@ -12,8 +12,10 @@ from planner.policies import (
     lru_round_robin,
     mlora,
     nirvana,
+    octoai,
     pac,
     proteus,
+    push_round_robin,
     random_split,
     sommelier,
 )
@@ -35,8 +37,10 @@ POLICIES: dict[str, Policy] = {
     "lru-round-robin": lru_round_robin.plan,
     "mlora": mlora.plan,
     "nirvana": nirvana.plan,
+    "octoai": octoai.plan,
     "pac": pac.plan,
     "proteus": proteus.plan,
+    "push-round-robin": push_round_robin.plan,
     "random-split": random_split.plan,
     "sommelier": sommelier.plan,
 }

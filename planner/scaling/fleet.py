@@ -90,6 +90,7 @@ class FleetScaling:
         """Remember nothing: the plan in force says what was."""
         self._scaler: Scaler | None = None
         self._ended_ms = 0
+        self._has_begun = False  # a request has come
         self._scale_ups: list[tuple[int, int]] = []
 
     def unserved(self, asked: Collection[str], plan: Plan | None) -> tuple[str, ...]:
@@ -106,9 +107,10 @@ class FleetScaling:
         if self._scaler is None:
             self._restore(before, seen.now_ms)
         assert self._scaler is not None
-        fleet = _Fleet(seen.workers, before, levels)
-        targets = self._current(fleet, before, levels)
         in_flight = _by_group(seen, levels)
+        fleet = _Fleet(seen.workers, levels, is_scaled=self._is_scaled(before))
+        targets = self._current(fleet, before, levels, in_flight)
+        self._has_begun = self._has_begun or bool(in_flight)
         loads = {
             group: self._load(group, in_flight.get(group, {}), targets.get(group, 0), fleet, before, levels)
             for group in sorted(targets.keys() | in_flight.keys() | self._minimum(levels).keys() | {LEVELS})
@@ -131,6 +133,7 @@ class FleetScaling:
         if memory:
             self._scaler.restore(memory["scaler"])
             self._ended_ms = min(now_ms, memory["ended_ms"])
+            self._has_begun = memory["has_begun"]
             self._scale_ups = [(at_ms, count) for at_ms, count in memory["scale_ups"]]
 
     def _snapshot(self) -> str:
@@ -138,16 +141,27 @@ class FleetScaling:
         scaler = self._scaler.snapshot()
         for each in scaler.values():
             each["in_flight"] = [round(value, 3) for value in each["in_flight"]]
-        return json.dumps({"scaler": scaler, "ended_ms": self._ended_ms, "scale_ups": self._scale_ups}, sort_keys=True)
+        memory = {"scaler": scaler, "ended_ms": self._ended_ms, "scale_ups": self._scale_ups}
+        return json.dumps(memory | {"has_begun": self._has_begun}, sort_keys=True)
 
-    def _current(self, fleet: "_Fleet", before: Plan | None, levels: Collection[str]) -> dict[str, int]:
-        """The targets that are in force: the plan's, or, where nothing was scaled so far, the fleet as it is."""
+    def _is_scaled(self, before: Plan | None) -> bool:
+        """Whether the plan in force says which workers serve; before the first request all that are there may."""
+        return before is not None and before.scale is not None and self._has_begun
+
+    def _current(
+        self, fleet: "_Fleet", before: Plan | None, levels: Collection[str], asked: Collection[str]
+    ) -> dict[str, int]:
+        """The targets that are in force: the plan's, or, where no request has come so far, the fleet as it is.
+
+        `asked`: groups with requests in flight; workers of others serve the levels.
+        """
         targets: Counter[str] = Counter()
-        if before is not None and before.scale is not None:
+        if before is not None and before.scale is not None and self._has_begun:
             for variant, target in before.scale.targets.items():
                 targets[_group(variant, levels)] += target
             return within_total(targets, self._rules.max_workers)
-        targets += Counter({group: len(workers) for group, workers in fleet.homes.items()})
+        for group, workers in fleet.homes.items():
+            targets[group if group in asked else LEVELS] += len(workers)
         targets[LEVELS] += max(0, len(fleet.free) - self._rules.warm)
         for group, minimum in self._minimum(levels).items():
             targets[group] = max(targets[group], minimum)
@@ -217,8 +231,7 @@ class FleetScaling:
 class _Fleet:
     """The live workers by what the plan in force has them serve."""
 
-    def __init__(self, workers: Sequence[WorkerView], before: Plan | None, levels: Collection[str]) -> None:
-        is_scaled = before is not None and before.scale is not None
+    def __init__(self, workers: Sequence[WorkerView], levels: Collection[str], *, is_scaled: bool) -> None:
         self.homes: dict[str, list[WorkerView]] = {}  # group -> who serves it, or is on its way there
         self.leaving: dict[str, list[WorkerView]] = {}  # group -> who serves it, and is to leave it
         self.free: list[WorkerView] = []  # who serves nothing

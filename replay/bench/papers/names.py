@@ -14,8 +14,10 @@ from planner.policies import (
     lru_round_robin,
     mlora,
     nirvana,
+    octoai,
     pac,
     proteus,
+    push_round_robin,
     random_split,
     sommelier,
 )
@@ -30,5 +32,6 @@ LIGHT, HEAVY = _named(clipper_light), _named(clipper_heavy)
 DIFFSERVE, STATIC, HADIS = _named(diffserve), _named(diffserve_static), _named(hadis)
 MLORA, IN_TURN = _named(mlora), _named(lru_round_robin)
 JOINT, RANDOM = _named(joint), _named(random_split)
+OCTOAI, PUSHED = _named(octoai), _named(push_round_robin)
 
 STEADY = {"time_limit_s": 10.0}  # of joint: so that a busy machine does not change its plans

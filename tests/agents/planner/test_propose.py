@@ -9,7 +9,7 @@ from agents.planner.propose import DecisionReport, PolicyThread, scale_rules_of
 from planner.control.planning import PlanDecision, PlanRequest, PolicyTimeout
 from planner.control.proposal import PlanProposal
 from schemas.errors import PochadeError
-from schemas.messages import Expected, Route
+from schemas.messages import Expected, Route, ScalePlan
 from streams import metrics
 from streams.settings import Kafka, load
 from tests.builders import NOW_MS, a_worker
@@ -84,6 +84,21 @@ def test_how_many_workers_the_demand_would_take_is_told_also_where_the_plan_stay
     DecisionReport().on_expected(request, PlanDecision(expected=expected))
     DecisionReport().on_expected(request, PlanDecision(reason="no policy"))
     assert (metrics.LIVE_WORKERS._value.get(), metrics.DESIRED_WORKERS._value.get()) == (2, 3)
+
+
+def test_the_workers_that_each_variant_should_have_are_shown_until_another_planner_leads() -> None:
+    def shown() -> tuple[float, ...]:
+        wanted = [metrics.WORKERS_WANTED.labels(variant)._value.get() for variant in ("heavy", "light")]
+        return *wanted, metrics.WORKERS_WARM._value.get(), metrics.DESIRED_WORKERS._value.get()
+
+    request, report = PlanRequest("the period is over", NOW_MS, (a_worker("w-1"),)), DecisionReport()
+    scale = ScalePlan(targets={"heavy": 4, "light": 1}, wanted={"heavy": 9, "light": 1}, warm=2)
+    report.on_expected(request, PlanDecision(scale=scale))
+    assert shown() == (4, 1, 2, 12), "more is wanted than the limits let in: the fleet is saturated"
+    report.on_expected(request, PlanDecision(scale=ScalePlan(targets={"heavy": 2}, wanted={"heavy": 2})))
+    assert shown()[:3] == (2, 0, 0)
+    report.on_standby()
+    assert shown()[:3] == (0, 0, 0)
 
 
 def test_more_workers_than_a_variants_topic_has_partitions_are_refused_with_what_to_do() -> None:

@@ -64,7 +64,7 @@ class Fleet:
     def step(self, in_flight: float | Mapping[str, Mapping[str, float]], obeys: bool = True, **seen: Any) -> ScalePlan:
         """A period later: the plan in force then, obeyed by all workers if `obeys`."""
         self.now_ms += PERIOD_MS
-        flights = {"t": {"": in_flight}} if isinstance(in_flight, float) else in_flight
+        flights = in_flight if not isinstance(in_flight, float) else {"t": {"": in_flight}} if in_flight else {}
         decision = self.logic.decide(self.seen(flights, **seen), self)
         if decision.plan is not None:
             self.plan, self.newest = decision.plan, decision.plan.version
@@ -116,6 +116,7 @@ def test_from_zero_the_first_worker_is_asked_for_at_once_and_the_pool_gives_it()
 
 def test_a_fleet_shrinks_to_zero_where_nothing_is_in_flight_for_ten_minutes() -> None:
     fleet = Fleet(2)
+    fleet.step(1.0)
     targets = [fleet.step(0.0).targets.get("heavy", 0) for _ in range(140)]
     assert targets[0] == 2
     assert targets[-1] == 0
@@ -148,7 +149,7 @@ def test_of_too_many_workers_the_one_leaves_whose_cost_by_eq_4_is_greatest() -> 
 
 def test_a_worker_that_is_about_to_leave_comes_back_before_one_from_the_pool() -> None:
     fleet = Fleet(3, warm=0)
-    fleet.step(0.0)
+    fleet.step(1.0)
     fleet.serves = {"w-01": "heavy", "w-02": "heavy"}
     assert fleet.plan is not None
     assert fleet.plan.scale is not None
@@ -164,8 +165,20 @@ def test_the_fleet_as_it_is_counts_when_scaling_begins_and_what_is_beyond_the_po
     assert Fleet(5, warm=2).step(1.0).targets == {"heavy": 3}
     fleet = Fleet(5, warm=2)
     fleet.serves = {"w-00": "heavy", "w-01": "styles"}
-    assert fleet.step(1.0).targets == {"heavy": 2, "styles": 1}
+    assert fleet.step({"t": {"": 1.0, "styles": 1.0}}).targets == {"heavy": 2, "styles": 1}
+    fleet = Fleet(2)
+    fleet.serves = {"w-00": "light", "w-01": "light"}
+    assert fleet.step(1.0).targets == {"heavy": 2}, "nothing in flight names what they serve"
     assert Fleet(9, max_workers=4).step(1.0).targets == {"heavy": 4}
+
+
+def test_workers_that_start_before_the_first_request_serve_and_later_ones_are_the_pool() -> None:
+    fleet = Fleet(0, warm=1)
+    targets = []
+    for in_flight in (0.0, 0.0, 0.0, 1.0, 1.0):
+        targets.append(fleet.step({"t": {"": in_flight}} if in_flight else {}).targets["heavy"])
+        fleet.ids.append(f"w-{len(fleet.ids):02}")
+    assert targets == [0, 0, 1, 2, 2]
 
 
 def test_a_restarted_planner_goes_on_from_the_plan_in_force() -> None:

@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from planner.control.planning import Order, PlannerLogic, PlanRequest
+from planner.control.proposal import NEVER
 from planner.control.propose import Rules
 from planner.control.validity import check
 from planner.observation.forecast import horizon_of
 from planner.observation.workers import ReceivedHeartbeat
 from planner.policies import named
+from planner.scaling.fleet import ScaleRules
 from replay.simulation.draws.delays import Delay
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.roles.control.observation_feed import ObservationFeed
@@ -19,6 +21,7 @@ from replay.simulation.roles.workers.heartbeats import Heartbeats
 from replay.simulation.setup import PlanningTime, Setup
 from schemas.messages import Pin, Plan
 
+FIXED = ScaleRules(when=NEVER)  # the fleet is the setup's
 NEVER_MS = 2**53  # the period of a planner that is given the times to look at
 
 
@@ -36,6 +39,7 @@ def logic_of(setup: Setup) -> PlannerLogic:
             forecast=setup.forecast,
             horizon_s=horizon_of(setup.period_ms),
             hysteresis=setup.hysteresis,
+            scale=FIXED,
         ),
         check=check,
     )
