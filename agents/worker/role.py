@@ -18,7 +18,7 @@ from agents.worker.residency import Prefetcher
 from agents.worker.reuse import Opens, WorkerReuse
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
-from planner.control.allocation import may_leave
+from planner.control.allocation import may_leave, wanted_variant
 from planner.observation.workers import live_workers
 from planner.serving.dispatch import worker
 from planner.serving.dispatch.worker import POLL_MS, WorkerLogic
@@ -85,6 +85,8 @@ class Worker:
             while not stopping.is_set():
                 variant = self._wanted(self._plans.plan)
                 if variant is None:
+                    if self._me.variant is not None:
+                        self._become("starting", None)  # in the pool: any plan may name it
                     stopping.wait(POLL_MS / 1000)
                 else:
                     self._serve(variant, stopping)
@@ -117,7 +119,8 @@ class Worker:
 
     def _wanted(self, plan: Plan | None) -> Variant | None:
         self._me.plan_version = plan.version if plan else 0
-        name = (plan.allocation.get(self._me.worker_id) if plan else None) or self._settings.worker.variant
+        own = self._settings.worker.variant
+        name = wanted_variant(self._me.worker_id, own, plan) if plan else own
         return self._catalog.level(name) if name else None
 
     def _serve(self, variant: Variant, stopping: threading.Event) -> None:
@@ -169,7 +172,8 @@ class Worker:
         """Do one window of work; return True when the plan wants another variant here and this one may be left."""
         plan = self._plans.plan
         wanted = self._wanted(plan)
-        moves = wanted is not None and wanted.name != variant.name
+        is_pooled = wanted is None and plan is not None and plan.scale is not None
+        moves = is_pooled or (wanted is not None and wanted.name != variant.name)
         if moves and self._may_leave_now(variant):
             return True
         if plan is not None:
@@ -247,7 +251,9 @@ class Worker:
     def _may_leave_now(self, variant: Variant) -> bool:
         plan = self._plans.plan
         live = live_workers(self._fleet.heartbeats, now_ms(), self._settings.planner.worker_timeout_ms)
-        return may_leave(self._me.worker_id, variant.name, plan.allocation if plan else {}, live)
+        is_scaled = plan is not None and plan.scale is not None
+        allocation = plan.allocation if plan else {}
+        return may_leave(self._me.worker_id, variant.name, allocation, live, is_scaled=is_scaled)
 
     def _wait_after(self, error: EngineFailed, variant: Variant, stopping: threading.Event) -> None:
         """Be failed for a while, then there for a plan again: none names a failed worker, so it would stay so."""

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from planner.observation.workers import SERVING, WorkerView
+from schemas.messages import Plan
 
 
 def split(work: Mapping[str, float], n_workers: int) -> dict[str, int]:
@@ -60,18 +61,30 @@ def assign(counts: Mapping[str, int], workers: Iterable[WorkerView]) -> dict[str
     return allocation | dict(zip(free, places, strict=False))
 
 
-def may_leave(worker_id: str, variant: str, allocation: Mapping[str, str], live: Iterable[WorkerView]) -> bool:
+def wanted_variant(worker_id: str, serves: str, plan: Plan) -> str:
+    """Return the variant that a plan has a worker serve, which serves `serves` now; "": none.
+
+    A worker that the plan does not name goes on, unless the plan scales the fleet: then it is one of the pool.
+    """
+    return plan.allocation.get(worker_id, serves if plan.scale is None else "")
+
+
+def may_leave(
+    worker_id: str, variant: str, allocation: Mapping[str, str], live: Iterable[WorkerView], *, is_scaled: bool = False
+) -> bool:
     """Whether a worker that the plan moved away from `variant`, which it serves now, may leave at once.
 
     It may when another live worker serves the variant and the plan keeps it there. Else all who serve it are leaving,
     and the one with the smallest id drains the topic first, so that no two leave work behind for each other.
+    `is_scaled`: by a plan that scales the fleet, whoever it does not name leaves.
     """
-    if allocation.get(worker_id, variant) == variant:
+    unnamed = "" if is_scaled else variant
+    if allocation.get(worker_id, unnamed) == variant:
         return False
     others = [w for w in live if w.variant == variant and w.worker_id != worker_id]
     if any(allocation.get(w.worker_id) == variant and w.state in SERVING for w in others):
         return True
-    leaving = [w.worker_id for w in others if allocation.get(w.worker_id, variant) != variant]
+    leaving = [w.worker_id for w in others if allocation.get(w.worker_id, unnamed) != variant]
     return any(other < worker_id for other in leaving)
 
 

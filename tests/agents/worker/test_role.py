@@ -1,6 +1,7 @@
 # ruff: noqa: ARG001, ARG002, ARG005  the ports name their arguments
 """A worker follows the plan from variant to variant, and comes back from whatever fails."""
 
+import dataclasses
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +13,7 @@ from agents.worker import role as module
 from agents.worker.jobs import Taken
 from agents.worker.role import Worker
 from planner.catalog.model import Catalog
-from schemas.messages import GenerateJob, GenerateOptions, Heartbeat, ImageGenerated
+from schemas.messages import GenerateJob, GenerateOptions, Heartbeat, ImageGenerated, ScalePlan
 from schemas.topics import FLEET, IMAGES
 from streams.clock import now_ms
 from streams.kafka.memory import MemoryRecordProducer
@@ -295,3 +296,30 @@ def test_a_worker_can_run_again_after_it_failed(shop: Shop) -> None:
     assert not shop.queues["light"].is_open
     shop.queue("light", "a")
     shop.open().until(lambda: shop.generated() == ["a"])
+
+
+def test_a_worker_that_a_scaling_plan_does_not_name_drains_its_variant_and_waits_for_a_plan(shop: Shop) -> None:
+    shop.plan("light")
+    shop.open().until(lambda: shop.queues["light"].is_open)
+    shop.fleet.receive(a_heartbeat(worker_id="w-1"), now_ms())
+    shop.queue("light", *(f"r-{n}" for n in range(30)))
+    shop.plan("light", version=2)
+    pooled = dataclasses.replace(shop.plans.plan, version=3, allocation={}, scale=ScalePlan(targets={"light": 0}))
+    shop.plans.plan = pooled
+    shop.until(lambda: shop.states()[-1] == ("starting", ""))
+    assert shop.generated() == [f"r-{n}" for n in range(30)]
+    assert not shop.queues["light"].is_open
+    assert shop.worker.not_ready() == "waits for a plan that names w-1"
+    shop.plan("heavy", version=4)
+    shop.until(lambda: shop.queues["heavy"].is_open)
+
+
+def test_a_worker_that_another_plan_does_not_name_goes_on(shop: Shop) -> None:
+    shop.plan("light")
+    shop.open().until(lambda: shop.queues["light"].is_open)
+    shop.fleet.receive(a_heartbeat(worker_id="w-1"), now_ms())
+    shop.plans.plan = dataclasses.replace(shop.plans.plan, version=2, allocation={})
+    shop.until(lambda: shop.worker._me.plan_version == 2)
+    shop.queue("light", "r")
+    shop.until(lambda: shop.generated() == ["r"])
+    assert shop.queues["light"].is_open

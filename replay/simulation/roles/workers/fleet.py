@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
-from planner.control.allocation import may_leave
+from planner.control.allocation import may_leave, wanted_variant
 from planner.observation.workers import live_workers
 from planner.serving.dispatch.worker import POLL_MS, SETTLE_MS, WorkerLogic
 from replay.simulation.draws.delays import Delay
@@ -109,16 +109,25 @@ class Fleet:
 
     def _serve(self, worker: Worker) -> None:
         """Follow the plan, and take one window of work."""
-        wanted = self._plan_state.plan.allocation.get(worker.id, worker.variant)
+        wanted = wanted_variant(worker.id, worker.variant, self._plan_state.plan)
         moves = wanted != worker.variant
-        if moves and self._timing.residency.beside_factor and self._timing.loads and wanted not in worker.resident:
+        if (
+            moves
+            and wanted
+            and self._timing.residency.beside_factor
+            and self._timing.loads
+            and wanted not in worker.resident
+        ):
             self._load_beside(worker, wanted)
             moves = False
         if worker.logic is not None:
             worker.logic.follow(self._plan_state.plan.version, self._plan_state.plan.created_ms, is_leaving=moves)
         if moves and self._may_leave_now(worker, is_empty=not (worker.member and worker.member.waiting)):
             self._leave(worker)
-            self._load(worker, wanted)
+            if wanted:
+                self._load(worker, wanted)
+            else:
+                self._wait(worker)
         else:
             self._serving.take_window(worker, is_leaving=moves)
             if worker.call:
@@ -127,7 +136,7 @@ class Fleet:
     def _may_leave_now(self, worker: Worker, is_empty: bool) -> bool:
         plan, now_ms = self._plan_state.plan, self._events.now_ms
         live = live_workers(self._beats.heartbeats(), int(now_ms), int(self._timing.silent_ms))
-        if may_leave(worker.id, worker.variant, plan.allocation, live):
+        if may_leave(worker.id, worker.variant, plan.allocation, live, is_scaled=plan.scale is not None):
             return True
         assert worker.logic is not None, "a worker that serves has its logic"
         is_obeyed = worker.logic.may_leave_empty(now_ms)
@@ -154,7 +163,7 @@ class Fleet:
 
     def _is_moved(self, worker: Worker) -> bool:
         """Whether the plan gives the worker another variant."""
-        return self._plan_state.plan.allocation.get(worker.id, worker.variant) != worker.variant
+        return wanted_variant(worker.id, worker.variant, self._plan_state.plan) != worker.variant
 
     def _load_beside(self, worker: Worker, variant: str) -> None:
         """Begin to load a variant's model while the worker goes on serving; one model at a time."""
@@ -199,6 +208,11 @@ class Fleet:
         self._regrouping.joined(self.group(worker.variant), worker.member)
         if worker.member is not None and not worker.member.partitions:
             self._beats.now(worker)  # it serves, though nothing is its yet
+
+    def _wait(self, worker: Worker) -> None:
+        """The worker has left its variant for the pool."""
+        worker.variant, worker.state, worker.logic = "", "starting", None
+        self._beats.now(worker)
 
     def _leave(self, worker: Worker) -> None:
         """Its jobs go to those who stay, or wait for somebody to come."""
