@@ -5,7 +5,8 @@
 
 The server imports the modules that it is told, and touches no device and no client: it refuses to fork once a second
 Python thread runs, as locks that threads hold stay locked in a child. A child opens everything itself, as any
-process of `pochade serve` does. The server ends with this process, and its children with the server, however they end.
+process of `pochade serve` does. The server ends with this process, and its children with the server, however they
+end, but for those that are detached.
 """
 
 import contextlib
@@ -121,12 +122,12 @@ class ForkServer:
 
     def spawn(
         self, arguments: Sequence[str], log: pathlib.Path, environment: Mapping[str, str] | None = None, *,
-        target: str = POCHADE,
+        target: str = POCHADE, is_detached: bool = False,
     ) -> ForkedChild:  # fmt: skip
         """Fork a process that runs `pochade` with these arguments; both its outputs are appended to `log`.
 
         `environment`: of the process; None: this one's. `target`: MODULE:FUNCTION that takes the arguments.
-        Raises ForkFailed.
+        `is_detached`: it goes on when the server ends, in a session of its own. Raises ForkFailed.
         """
         log.parent.mkdir(parents=True, exist_ok=True)
         order = {
@@ -135,6 +136,7 @@ class ForkServer:
             "log": str(log.resolve()),
             "folder": os.getcwd(),
             "environment": dict(os.environ if environment is None else environment),
+            "is_detached": is_detached,
         }
         assert self._socket is not None, "the fork server was not started"
         mine, childs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -219,8 +221,11 @@ def _be_child(order: Mapping[str, Any], server: int, inherited: Sequence[socket.
     """Run the target in the forked process and end it."""
     status = 70  # the software failed (sysexits.h)
     try:
-        os.setpgid(0, 0)
-        die_with(server)
+        if order["is_detached"]:
+            os.setsid()
+        else:
+            os.setpgid(0, 0)
+            die_with(server)
         for each in inherited:
             each.close()
         output = os.open(order["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)

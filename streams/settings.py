@@ -140,7 +140,7 @@ class Scale(Section):
     max_by_tenant: dict[str, Annotated[int, Field(ge=0)]] = {}  # workers that a tenant's requests may ask for
     minimum: dict[str, Annotated[int, Field(ge=0)]] = {}  # variant -> workers that it always has; of levels together
     load_factor: float = Field(0.8, gt=0, le=1)  # share of the workers' places that requests in flight may fill
-    period_s: float = Field(10, ge=1, le=600)  # between decisions; a variant's first worker is asked for at once
+    period_s: float = Field(10, ge=0.1, le=600)  # between decisions; a variant's first worker is asked for at once
     warm: int = Field(0, ge=0, le=1024)  # least number of started workers held ready without a variant
     max_warm: int = Field(0, ge=0, le=1024)  # most; where it is above `warm` past scale-ups say how many
     start_s: float = Field(20, gt=0, le=3600)  # until a worker that is started anew is ready for a variant

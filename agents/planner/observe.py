@@ -49,6 +49,7 @@ class Sources:
             catalog,
             Arrivals(),
             slo_ms=1000 * (planner.slo_s or catalog.slo_s),
+            in_flight_ms=1000 * planner.scale.period_s,
         )
         self._followers: dict[str, TopicTailer] = {}
         self._warned_of: tuple[str, ...] = ()

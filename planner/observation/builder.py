@@ -7,7 +7,7 @@ from planner.catalog.bands import bounds_of
 from planner.catalog.model import Catalog
 from planner.observation.arrivals import ArrivalLog
 from planner.observation.components import ComponentLog
-from planner.observation.in_flight import InFlight
+from planner.observation.in_flight import WINDOW_MS, InFlight
 from planner.observation.observation import (
     COUNTS_S,
     DEMAND_MS,
@@ -31,11 +31,17 @@ Log = TypeVar("Log", bound=ArrivalLog)
 class ObservationBuilder(Generic[Log]):
     """Builds observations; fed from topics live and from arrays in the simulator, with equal windows and estimates."""
 
-    def __init__(self, catalog: Catalog, arrivals: Log, *, slo_ms: float) -> None:
-        """`slo_ms`: latency beyond which an answer is late; 0: none is."""
+    def __init__(
+        self, catalog: Catalog, arrivals: Log, *, slo_ms: float, in_flight_ms: float = WINDOW_MS
+    ) -> None:  # fmt: skip
+        """`slo_ms`: latency beyond which an answer is late; 0: none is. `in_flight_ms`: over which means are taken."""
         self._catalog, self._bounds, self._slo_ms = catalog, bounds_of(catalog), slo_ms
         self.arrivals, self.results, self.queues, self.reuse = arrivals, Results(slo_ms), QueueGrowth(), ReuseLog()
-        self.run_times, self.components, self.in_flight = RunTimes(catalog), ComponentLog(catalog), InFlight()
+        self.run_times, self.components, self.in_flight = (
+            RunTimes(catalog),
+            ComponentLog(catalog),
+            InFlight(in_flight_ms),
+        )
 
     def observation(
         self,

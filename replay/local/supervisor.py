@@ -129,19 +129,17 @@ class Supervisor:
         if gave_up or running.restarts >= most:
             when = "while starting" if gave_up else f"after {most} restarts"
             log = self.log_of(running.role.name)
-            raise RoleFailed(
-                f"{running.role.name} ended with {_ending(status)} {when}; the end of {log}:\n{_tail(log)}"
-            )
+            raise RoleFailed(f"{running.role.name} ended with {ending(status)} {when}; the end of {log}:\n{_tail(log)}")
         return self._bury(running, status)
 
     def _bury(self, running: _Running, status: int) -> str:
         name, patience = running.role.name, self._patience
         backoff_s = min(patience.most_s, patience.first_s * 2 ** min(running.restarts, 30))
         running.restarts += 1
-        self.endings[f"{name}: {_ending(status)}"] += 1
+        self.endings[f"{name}: {ending(status)}"] += 1
         running.restart_at_s = self._clock_s() + backoff_s
         return (
-            f"{name} ended with {_ending(status)}; restart {running.restarts} of {patience.restarts} in {backoff_s:g} s"
+            f"{name} ended with {ending(status)}; restart {running.restarts} of {patience.restarts} in {backoff_s:g} s"
         )
 
     def end(self, *children: Child, is_killed: bool = False) -> None:
@@ -163,7 +161,8 @@ class Supervisor:
         self.stop()
 
 
-def _ending(status: int) -> str:
+def ending(status: int) -> str:
+    """Return how a process ended, in words."""
     return f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
 
 

@@ -121,3 +121,19 @@ def test_forked_processes_draw_other_random_numbers(tmp_path: pathlib.Path, monk
             server.spawn(["0"], tmp_path / f"{n}.log").wait(PATIENCE_S)
     first, second = ((tmp_path / f"{n}.log").read_text().split()[:2] for n in range(2))
     assert not set(first) & set(second)
+
+
+def test_a_detached_process_goes_on_when_its_server_ends_in_a_session_of_its_own(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with started(tmp_path, monkeypatch, WAITING) as server:
+        detached = server.spawn(["wait"], tmp_path / "detached", is_detached=True)
+        bound = server.spawn(["wait"], tmp_path / "bound")
+        wait_for(tmp_path / "detached", "here")
+        wait_for(tmp_path / "bound", "here")
+        ends = os.pidfd_open(bound.pid)
+    try:
+        assert has_ended(ends, round(1000 * PATIENCE_S))
+        assert os.getsid(detached.pid) == detached.pid
+    finally:
+        os.kill(detached.pid, signal.SIGKILL)

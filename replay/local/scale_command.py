@@ -1,0 +1,100 @@
+"""The run of `pochade scale`: its fork server, what it reads, and its loop until a signal."""
+
+import os
+import pathlib
+import signal
+import threading
+from contextlib import ExitStack
+from types import FrameType
+
+from rich.console import Console
+
+from replay.local.deployment import child_environment, child_options
+from replay.local.scaling import MODULES, Topics, WorkerSupply
+from replay.reports.progress import open_reporter
+from schemas.topics import FLEET, PLAN
+from streams import catalogs
+from streams.clock import now_ms
+from streams.forkserver import ForkedChild, ForkFailed, ForkServer
+from streams.kafka.consumers.consumer import TopicTailer
+from streams.settings import Settings, load
+from streams.shipped import INFRA
+from streams.weights.classes import classes_of
+
+STEP_S = 0.2  # between two looks at the plan and the processes
+CAUGHT_UP_S = 60.0  # for reading plan and fleet to their end
+ENGINE_MODULES = {"diffusers": "agents.engines.diffusers_engine"}  # that take seconds to import
+
+
+class Starter:
+    """Forks workers from a server, which is started anew should it have died."""
+
+    def __init__(self, settings: Settings, stack: ExitStack) -> None:
+        self._settings, self._stack = settings, stack
+        self._options = child_options(settings, load())
+        os.environ.update(child_environment(settings, load()))
+        self._server: ForkServer | None = None
+
+    def __call__(self, name: str, lock: pathlib.Path) -> ForkedChild:
+        """Start a worker. Raises ForkFailed."""
+        try:
+            return self._spawn(name, lock)
+        except ForkFailed:
+            self._server = None
+            return self._spawn(name, lock)
+
+    def _spawn(self, name: str, lock: pathlib.Path) -> ForkedChild:
+        if self._server is None:
+            log = self._settings.home / "logs" / "scale-server.log"
+            self._server = self._stack.enter_context(ForkServer(modules_of(self._settings), log))
+        own = ["--set", f"worker.id={name}", "serve", "worker"]
+        log = self._settings.home.resolve() / "logs" / f"{name}.log"
+        return self._server.spawn(
+            [str(lock.resolve()), *self._options, *own], log, target="replay.local.owned_worker:main", is_detached=True
+        )
+
+
+def modules_of(settings: Settings) -> list[str]:
+    """Return what a worker of this deployment imports before it can load a model."""
+    modules, catalog = list(MODULES), catalogs.load(settings.catalog, settings.published)
+    for variant in catalog.served.values():
+        engine = settings.worker.engine or variant.engine
+        if engine in ENGINE_MODULES:
+            modules.append(ENGINE_MODULES[engine])
+            model = INFRA / variant.model
+            modules += classes_of(model) if model.is_dir() else []
+    return list(dict.fromkeys(modules))
+
+
+def run(settings: Settings, name: str, *, is_kept: bool) -> None:
+    """Supervise until SIGTERM or SIGINT, then drain the workers unless they are kept. Raises PochadeError."""
+    stopping = threading.Event()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    with ExitStack() as stack:
+        reporter = stack.enter_context(open_reporter(Console(stderr=True)))
+        topics = Topics()
+        follower = TopicTailer(settings, [PLAN, FLEET], topics.on_record).start()
+        stack.callback(follower.close)
+        reporter.phase("reading the plan and the fleet")
+        follower.wait_caught_up(CAUGHT_UP_S)
+        supply = WorkerSupply(settings.home.resolve() / "scale", name, Starter(settings, stack))
+        for note in supply.find():
+            reporter.note(note)
+        while not stopping.is_set():
+            plan = topics.plan()
+            for note in supply.step(plan, topics.live(now_ms(), settings.planner.worker_timeout_ms)):
+                reporter.note(note)
+            reporter.phase(supply.state(plan).words())
+            stopping.wait(STEP_S)
+        counts = ", ".join(f"{count} {what}" for what, count in sorted(supply.counts.items())) or "nothing to do"
+        if is_kept:
+            reporter.note(f"{len(supply.ids)} workers are left running; in all {counts}")
+        else:
+            reporter.phase(f"draining {len(supply.ids)} workers")
+            supply.close(settings.shutdown_timeout_s + 5.0)
+            reporter.note(f"all workers have ended; in all {counts}")
