@@ -38,6 +38,7 @@ from replay.simulation.roles.workers.heartbeats import Heartbeats
 from replay.simulation.roles.workers.lookups import Lookups
 from replay.simulation.roles.workers.serving import Serving
 from replay.simulation.roles.workers.stores import ObjectStore
+from replay.simulation.roles.workers.supply import Supply
 from replay.simulation.setup import Outage, Setup
 from replay.simulation.times import CallTimes
 from replay.traces.outages import OBJECT_STORE, VECTOR_STORE
@@ -67,6 +68,7 @@ class Ran:
     solver_s: float  # wall time of planning
     stores: dict[str, float] = field(default_factory=dict)  # as `ObjectStore.as_table`
     reuse: dict[str, Figure] = field(default_factory=dict)  # as `ReuseMetrics.as_table`; {}: no plan asked for it
+    scale: dict[str, float] = field(default_factory=dict)  # as `Supply.as_table`; {}: the fleet stayed as it was
     components: dict[str, ComponentFigure] = field(default_factory=dict)  # as `ComponentMetrics.as_table`; {}: none
 
     @property
@@ -122,6 +124,10 @@ class Simulation:
         self._batch = BatchClassifier(self._events, self._beats, timing, self._times, catalog, self.tally, BatchGate())
         self._batch.on_passed = self._classified
         self._planner = PlannerLoop(self._events, self._plan_state, setup, self._fleet, self._beats, self._feed)
+        self._supply: Supply | None = None
+        if setup.is_scaled:
+            self._fleet.max_workers = setup.scale.max_workers
+            self._supply = Supply(self._events, self._plan_state, setup, self._fleet, self._beats)
 
     def _new_serving(self, run_times: RunTimes) -> Serving:
         """What workers do with their jobs, in their true times."""
@@ -152,7 +158,7 @@ class Simulation:
         timing, catalog = self._setup.timing, self._setup.catalog
         rights = Rights(self._setup.quotas) if self.tally.tenants else None
         limits = BacklogLimits(timing.interactive_backlog_ms, timing.most_backlog_ms)
-        logic = RoutingLogic(catalog, limits, rights)
+        logic = RoutingLogic(catalog, limits, rights, start_ms=self._setup.scale.start_ms)
         if rights is not None:
             self.tally.on_end.append(lambda job: logic.abandon(job.request_id))
         loads = FleetLoads(self._events, self._beats, timing, tuple(catalog.variants))
@@ -179,6 +185,8 @@ class Simulation:
         for worker_id in self._setup.worker_ids():
             self._fleet.start(worker_id)
         self._planner.start()
+        if self._supply is not None:
+            self._supply.begin()
         self._events.at(0.0, Simulation._sample_backlog, self)
         for outage in self._setup.outages:
             self._events.at(outage.at_ms, self._on_outage, outage)
@@ -191,7 +199,7 @@ class Simulation:
     def _serve(self, first: int, arrivals_ms: list[float]) -> None:
         setup, wishes, tally, advance = self._setup, self._wishes, self.tally, self._events.advance
         enter = self._by_tier if wishes else self._enter
-        new = wishes.job if wishes else Job
+        new, is_scaled = wishes.job if wishes else Job, setup.is_scaled
         draws = self._source(first, len(arrivals_ms))
         self._feed.on_sampled(first, draws)
         for row, at_ms in enumerate(arrivals_ms):
@@ -201,6 +209,8 @@ class Simulation:
             request_id = self._ids[number] if self._ids else f"{setup.seed}-{number}"
             job = new(number, request_id, at_ms, deadline_ms, draws, row)
             tally.requests += 1
+            if is_scaled:
+                self._feed.on_arrived(job)
             enter(job)
 
     def _by_tier(self, job: Job) -> None:
@@ -262,6 +272,7 @@ class Simulation:
             solver_s=self._planner.solver_s,
             stores=self._store.as_table(ended_ms),
             reuse=self._reuse(ended_ms),
+            scale=self._supply.as_table(tuple(lives), ended_ms) if self._supply else {},
             components=self._serving.components.metrics.as_table() if self._serving.components else {},
         )
 

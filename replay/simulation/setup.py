@@ -5,13 +5,17 @@ from typing import NamedTuple
 
 from planner.catalog.model import Catalog
 from planner.catalog.prompt_table import PromptTable
-from planner.control.proposal import BY_POLICY
+from planner.control.proposal import BY_POLICY, NEVER, terms_of
+from planner.policies import named
+from planner.scaling.fleet import ScaleRules
 from planner.serving.admission.quotas import Quota
 from planner.serving.routing.routing import ANY_BACKLOG_MS, NO_LIMITS
 from replay.simulation.component_setup import ComponentSetup
 from replay.simulation.draws.hop_latencies import NO_LATENCIES, HopLatencies
 from replay.simulation.draws.run_times import NO_VARIATION, Variation
 from schemas.errors import PochadeError
+
+FIXED = ScaleRules(when=NEVER)  # the fleet stays as it is, whatever a policy asks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +107,7 @@ class Setup:
     before_ms: tuple[int, ...] = ()  # arrivals of other requests that it saw before 0, of a run that begins at rest
     quotas: dict[str, Quota] = field(default_factory=dict)  # of tenants, by name
     timing: Timing = Timing()
+    scale: ScaleRules = FIXED  # of a fleet that grows and shrinks; its pool comes on top of `workers` at the start
     variation: Variation = NO_VARIATION  # of run and load times, and between workers
     components: ComponentSetup | None = None  # tiers of the workers; None: what jobs need is always on the device
 
@@ -111,7 +116,13 @@ class Setup:
         """The catalog that outcomes are drawn, timed and judged by."""
         return self.catalog if self.truth is None else self.truth
 
+    @property
+    def is_scaled(self) -> bool:
+        """Whether the fleet grows and shrinks with the load."""
+        return self.scale.hold_for(terms_of(named(self.policy)))
+
     def worker_ids(self) -> list[str]:
-        """Return the ids of the fleet's workers, in order."""
-        width = len(str(self.workers - 1))
-        return [f"w-{number:0{width}}" for number in range(self.workers)]
+        """Return the ids of the fleet's workers at the start, in order; where it is scaled its pool is among them."""
+        count = self.workers + (self.scale.warm if self.is_scaled else 0)
+        width = len(str(count - 1))
+        return [f"w-{number:0{width}}" for number in range(count)]

@@ -50,13 +50,9 @@ MANY_FACTORS: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 1.05, 1.2, 1.4, 1.7, 2.0)
 OF_PEAK: Final = (0.6, 0.7, 0.8, 0.9, 1.05)  # of the true peak, which diffserve-static is told
 TRACES: Final = (*TUNING, *HELD_OUT)
 TRUTHS: Final = ("catalog", "slow", "curve")
-<<<<<<< HEAD
-# NIRVANA generates all on one level where nothing is reused, and the others plan levels as PROTEUS does
-LEFT_OUT: Final = (NIRVANA, MLORA, IN_TURN)
-=======
-# All on one level, which Clipper is in the grid: where nothing is reused, and in a fleet that stays as it is
-LEFT_OUT: Final = (NIRVANA, OCTOAI, PUSHED)
->>>>>>> a318fc1c (Add octoai and push-round-robin, and show the workers wanted)
+# NIRVANA generates all on one level where nothing is reused, MLORA and its baseline plan levels as PROTEUS does, OCTOAI
+# and its baseline are Clipper's heavy end in a fleet that stays as it is
+LEFT_OUT: Final = (NIRVANA, MLORA, IN_TURN, OCTOAI, PUSHED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,6 +64,7 @@ def figures_of(ran: Ran) -> Figures:
         **by_part(tally),
         **({"stores": ran.stores} if ran.stores else {}),
         **({"reuse": ran.reuse} if ran.reuse else {}),
+        **({"scale": ran.scale} if ran.scale else {}),
         **ran.components,
     }
 

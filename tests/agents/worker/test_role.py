@@ -306,9 +306,8 @@ def test_a_worker_that_a_scaling_plan_does_not_name_drains_its_variant_and_waits
     shop.plan("light", version=2)
     pooled = dataclasses.replace(shop.plans.plan, version=3, allocation={}, scale=ScalePlan(targets={"light": 0}))
     shop.plans.plan = pooled
-    shop.until(lambda: shop.states()[-1] == ("starting", ""))
+    shop.until(lambda: not shop.queues["light"].is_open and shop.states()[-1] == ("starting", ""))
     assert shop.generated() == [f"r-{n}" for n in range(30)]
-    assert not shop.queues["light"].is_open
     assert shop.worker.not_ready() == "waits for a plan that names w-1"
     shop.plan("heavy", version=4)
     shop.until(lambda: shop.queues["heavy"].is_open)

@@ -78,6 +78,7 @@ def test_every_key_of_a_report_is_documented_and_none_that_is_not_there(report: 
     sometimes |= {"policies.NAME.by_tenant", "policies.NAME.stores"}  # where tenants do; where the store was away
     sometimes |= {"policies.NAME.reuse"}  # where a plan asked for it
     sometimes |= {f"policies.NAME.{key}" for key in OF_COMPONENTS}  # where requests need some
+    sometimes |= {"policies.NAME.scale"}  # where workers come and go
     found, reported = set(keys_of(report)), {key for key in documented() if not key.startswith("live.")}
     assert found - reported == set()
     assert reported - found - groups == sometimes
@@ -93,7 +94,7 @@ def test_a_report_keeps_to_its_schema_which_knows_nothing_else(report: dict[str,
     schema = json.loads(importlib.resources.files("schemas").joinpath("report.schema.json").read_text("utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.Draft202012Validator(schema).validate(report)
-    sometimes = {"interval", "by_tier", "by_tenant", "stores", "reuse", *OF_COMPONENTS}
+    sometimes = {"interval", "by_tier", "by_tenant", "stores", "reuse", "scale", *OF_COMPONENTS}
     for name, figures in report["policies"].items():
         assert schema["$defs"]["policy"]["properties"].keys() == figures.keys() | sometimes, name
     for breaking in ({"version": 2}, {"extra": 1}, {"policies": {}}):

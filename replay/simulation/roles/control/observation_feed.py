@@ -7,12 +7,14 @@ from typing import TypeVar
 
 import numpy as np
 
+from planner.catalog.entries import run_ms
 from planner.control.planning import PlanRequest
 from planner.control.proposal import terms_of
 from planner.control.shedding import ORDINARY
 from planner.observation.arrivals import Prompts
 from planner.observation.builder import ObservationBuilder
 from planner.observation.observation import COUNTS_S, PROMPTS, Observation
+from planner.observation.results import LACKED_CAPACITY
 from planner.observation.workers import ReceivedHeartbeat
 from planner.policies import named
 from planner.reuse.steps import Reuse
@@ -135,7 +137,10 @@ class ObservationFeed:
             setup.catalog,
             TraceArrivals(events, setup, tally, arrivals_ms, is_batch),
             slo_ms=setup.slo_ms,
+            in_flight_ms=setup.scale.period_ms,
         )
+        self._in_flight = self._builder.in_flight if setup.is_scaled else None  # else nobody asks for it
+        self._best_ms = run_ms(setup.catalog.best(), 1)
         self._results, self._learns = self._builder.results, setup.learns or terms_of(named(setup.policy)).learns
         arrivals = self._builder.arrivals
         self.on_sampled, self.on_classified = arrivals.on_sampled, arrivals.on_classified
@@ -155,6 +160,15 @@ class ObservationFeed:
 
         return count
 
+    def on_arrived(self, job: Job) -> None:
+        """A request is in flight until it has ended."""
+        if self._in_flight is not None:
+            self._in_flight.begin(job.number, job.tenant, "", job.arrived_ms)
+
+    def asked(self) -> frozenset[str]:
+        """Return the variants that requests in flight name, where the fleet is scaled; "": any level."""
+        return frozenset() if self._in_flight is None else self._in_flight.asked(self._events.now_ms)
+
     def on_scored(self, job: Job, confidence: float) -> None:
         """Keep the confidence of a judged image, which the planner learns when its request has ended."""
         if self._learns:
@@ -172,6 +186,9 @@ class ObservationFeed:
         """A request has ended; `code`: why it was rejected."""
         now_ms, results = self._events.now_ms, self._results
         results.add(status, int(now_ms), now_ms - job.arrived_ms, code)
+        if self._in_flight is not None:
+            lacked = status is Status.REJECTED and code in LACKED_CAPACITY
+            self._in_flight.end(job.number, now_ms, self._best_ms if lacked else 0.0)
         if code == QUOTA:
             self._builder.arrivals.take_back(job)
         if job.reuse is not None and job.share:

@@ -5,13 +5,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from planner.control.planning import Order, PlannerLogic, PlanRequest
-from planner.control.proposal import NEVER
 from planner.control.propose import Rules
 from planner.control.validity import check
 from planner.observation.forecast import horizon_of
 from planner.observation.workers import ReceivedHeartbeat
 from planner.policies import named
-from planner.scaling.fleet import ScaleRules
 from replay.simulation.draws.delays import Delay
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.roles.control.observation_feed import ObservationFeed
@@ -21,7 +19,6 @@ from replay.simulation.roles.workers.heartbeats import Heartbeats
 from replay.simulation.setup import PlanningTime, Setup
 from schemas.messages import Pin, Plan
 
-FIXED = ScaleRules(when=NEVER)  # the fleet is the setup's
 NEVER_MS = 2**53  # the period of a planner that is given the times to look at
 
 
@@ -39,7 +36,7 @@ def logic_of(setup: Setup) -> PlannerLogic:
             forecast=setup.forecast,
             horizon_s=horizon_of(setup.period_ms),
             hysteresis=setup.hysteresis,
-            scale=FIXED,
+            scale=setup.scale,
         ),
         check=check,
     )
@@ -74,6 +71,7 @@ class PlannerLoop:
         self._events, self._plan_state, self._setup = events, plan_state, setup
         self._fleet, self._beats, self._feed = fleet, beats, feed
         self._logic, self._plans = logic or logic_of(setup), OwnPlans()
+        self._is_scaled = setup.is_scaled  # workers come whenever they do
         self._look_ms = min(setup.timing.look_ms, setup.period_ms)
         hops = setup.timing.hops
         self._takes = Delay(events, hops.plan, hops.slot_ms, setup.seed, "plan")  # solving, and writing the plan
@@ -99,7 +97,9 @@ class PlannerLoop:
         """Look, unless neither the period nor a backlog can call for a plan. Who comes or goes is looked at apart."""
         now_ms = self._events.now_ms
         self._feed.sample_queues()
-        if self._logic.may_be_due(now_ms, self._beats.live_backlog_ms(self._setup.timing.silent_ms)):
+        if self._setup.is_scaled or self._logic.may_be_due(
+            now_ms, self._beats.live_backlog_ms(self._setup.timing.silent_ms)
+        ):
             self.plan_if_due()
         self._events.at(now_ms + self._look_ms, PlannerLoop._tick, self)
 
@@ -107,7 +107,7 @@ class PlannerLoop:
         """Plan if it is time to."""
         self._feed.sample_queues()
         heartbeats = self._beats.heartbeats()
-        request = self._logic.due(self._events.now_ms, heartbeats, self._plans)
+        request = self._logic.due(self._events.now_ms, heartbeats, self._plans, self._feed.asked())
         if request is not None:
             self._plan(request, heartbeats)
 
@@ -145,6 +145,7 @@ def slim(plan: Plan, before: Plan) -> Plan:
         routes=(),
         memory="{}",
         residency=None,
+        scale=None if plan.scale is None else replace(plan.scale, memory="{}"),
         allocation=before.allocation if plan.allocation == before.allocation else plan.allocation,
         batch=before.batch if plan.batch == before.batch else plan.batch,
         cascades=before.cascades if plan.cascades == before.cascades else plan.cascades,

@@ -45,15 +45,21 @@ class Fleet:
         self._beats, self._serving, self._tally = beats, serving, tally
         self._workers: dict[str, Worker] = {}  # by id, the living
         self.all: list[Worker] = []  # every process there was
+        self.max_workers = 1  # of one variant, at least
         self.switches = 0  # a worker began to load another variant
         self._sent = 0
         serving.on_window_end = self._on_window_end
         self._fetches = Delay(events, timing.hops.fetch, timing.hops.slot_ms, seed, "fetch")
         self._regrouping = Regrouping(events, timing.group_beat_ms, self._is_busy, self._changed, timing.rebalance_ms)
 
-    def start(self, worker_id: str) -> None:
-        """Start a worker's process."""
+    def ids(self) -> list[str]:
+        """Return the ids of the living workers."""
+        return list(self._workers)
+
+    def start(self, worker_id: str, ordered_ms: float | None = None) -> None:
+        """Start a worker's process; `ordered_ms`: since when it costs, where it took time to come."""
         worker = Worker(worker_id, self._events.now_ms)
+        worker.started_ms = worker.started_ms if ordered_ms is None else ordered_ms
         worker.speed = self.speeds.get(worker_id, 1.0)
         worker.resident = list(self._timing.residency.preloaded)
         if self._serving.components is not None:
@@ -63,6 +69,14 @@ class Fleet:
         self._beats.start(worker)
         if self._plan_state.before is not None:
             self._obey(worker)
+
+    def end(self, worker_id: str) -> None:
+        """A worker that serves nothing ends by SIGTERM, with a goodbye."""
+        worker = self._workers.pop(worker_id)
+        assert worker.member is None, f"{worker_id} serves {worker.variant}"
+        worker.state = "stopped"
+        self._beats.goodbye(worker)
+        worker.is_up, worker.stopped_ms = False, self._events.now_ms
 
     def stop(self, worker_id: str) -> None:
         """A process dies as by kill -9: silently, with what it had in hand."""
@@ -90,7 +104,7 @@ class Fleet:
     def group(self, variant: str) -> Group:
         """The topic of a variant; it has as many partitions as there may be workers."""
         if variant not in self._beats.groups:
-            self._beats.groups[variant] = Group(max(1, len(self.all)))
+            self._beats.groups[variant] = Group(max(self.max_workers, len(self.all)))
         return self._beats.groups[variant]
 
     def obey(self) -> None:

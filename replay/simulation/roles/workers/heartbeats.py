@@ -52,6 +52,10 @@ class Heartbeats:
             worker.beat_is_due = True
             self._events.at(worker.beaten_ms + MIN_BEAT_MS, self._on_change, worker)
 
+    def goodbye(self, worker: Worker) -> None:
+        """Send the last heartbeat of a worker that ends."""
+        self._beat(worker)
+
     def _on_change(self, worker: Worker) -> None:
         if worker.is_up and worker.beat_is_due:
             self._beat(worker)
