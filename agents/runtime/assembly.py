@@ -195,7 +195,9 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, proce
         views.ended.on_end = tenants.ended
         dispatcher = Dispatcher(catalog, views.fleet, role)
         limits = backlog_limits(settings.admission.max_backlog_s, settings.admission.interactive_headroom)
-        return [Router(RoutingLogic(catalog, limits, tenants, views.ended), views.plans, dispatcher)]
+        start_ms = 1000 * settings.planner.scale.start_s
+        routing = RoutingLogic(catalog, limits, tenants, views.ended, start_ms)
+        return [Router(routing, views.plans, dispatcher)]
     from agents.discriminator.role import Discriminator
     from agents.discriminator.scorers import open_scorers
     from planner.serving.routing.escalation import EscalationLogic

@@ -9,11 +9,11 @@ import numpy as np
 from planner.catalog.model import Catalog
 from planner.observation.deferral import ObservedDeferral, observed_deferral
 from planner.observation.observation import MAX_STEP_BACK_MS, SCORES, SERVED_MS, Served
-from planner.serving.decisions import OVERLOADED, SHED
+from planner.serving.decisions import OVERLOADED, SHED, STARTING
 from schemas.messages import Plan, Status
 
 MAX_RESULTS = 200_000  # that count
-LACKED_CAPACITY = frozenset({OVERLOADED, SHED})  # codes of the rejections that more workers would have spared
+LACKED_CAPACITY = frozenset({OVERLOADED, SHED, STARTING})  # codes of the rejections that more workers would have spared
 
 
 class Results:

@@ -10,6 +10,7 @@ SHED = "shed"
 UNHONOURED = "unhonoured"
 OVERLOADED = "overloaded"
 QUOTA = "quota"
+STARTING = "starting"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from replay.commands.bench_genai import genai2026
 from replay.commands.bench_loader import loader
 from replay.commands.bench_papers import papers
 from replay.commands.bench_reuse import reuse
+from replay.commands.bench_scale import scale
 from replay.commands.measuring import OUTPUT, measure
 from replay.commands.options import seed_option
 from schemas.errors import PochadeError
@@ -53,6 +54,7 @@ def bench() -> None:
       pochade bench reuse --requests 1200
       pochade bench loader
       pochade bench genai2026 FOLDER
+      pochade bench scale
     """
 
 
@@ -62,6 +64,7 @@ bench.add_command(genai2026)
 bench.add_command(loader)
 bench.add_command(papers)
 bench.add_command(reuse)
+bench.add_command(scale)
 
 
 @bench.command()

@@ -8,6 +8,7 @@
     admitted by the plan   else REJECTED, shed; a tenant that floods has the smaller part of what is admitted
     room in the backlog    else a cheaper level, or REJECTED, overloaded; not where others fill the backlog
     components honoured    else REJECTED, unhonoured: never left out, by no fallback
+    a worker in time       else REJECTED, starting, where the plan scales a level from zero and it would come too late
     before its deadline    else a cheaper level, or EXPIRED, deadline
     options honoured       else REJECTED, unhonoured, where the request is strict
     within its quota       else REJECTED, quota or overloaded; last, so that no rejection costs a token
@@ -24,7 +25,17 @@ from planner.catalog.model import Catalog
 from planner.catalog.option_limits import MAX_IMAGES, QUALITIES, TIERS, check_options
 from planner.catalog.options import AS_IT_IS, ResolvedOptions, resolve_options, resolved_ms
 from planner.serving.admission.admission import can_meet, is_admitted, level_in_time, predicted_finish_ms
-from planner.serving.decisions import DEADLINE, ENDED, IN_FLIGHT, OVERLOADED, SHED, UNHONOURED, Ignored, Rejection
+from planner.serving.decisions import (
+    DEADLINE,
+    ENDED,
+    IN_FLIGHT,
+    OVERLOADED,
+    SHED,
+    STARTING,
+    UNHONOURED,
+    Ignored,
+    Rejection,
+)
 from planner.serving.requests import ClassifiedValues, RequestValues, Work
 from planner.serving.routing.cascades import judging_ms, may_escalate
 from planner.serving.routing.composing import Composed, is_composed
@@ -226,8 +237,13 @@ class RoutingLogic:
         limits: BacklogLimits,
         rights: TenantRights | None = None,
         ended: Container[str] = NOBODY,
+        start_ms: float = 0.0,
     ) -> None:
-        """`rights`: None: tenants have no quotas and no shares. `ended`: ids of the requests that have a result."""
+        """`rights`: None: tenants have no quotas and no shares. `ended`: ids of the requests that have a result.
+
+        `start_ms`: until a worker that is started anew may load a variant, where a plan scales the fleet.
+        """
+        self._start_ms = start_ms
         self._catalog = catalog
         self._limits = limits
         self._rights = rights
@@ -354,7 +370,9 @@ class RoutingLogic:
             route = route_of(plan, classified.hardness, classified.classes)
             costs, requested = self._costs(request, facts), composed.choose(choices_of(route), request.request_id)
             if math.isinf(loads.wait_ms(requested.level)):  # until its deadline the planner may give it one
-                return costs.placement(requested.level, 0.0)
+                return self._too_late(requested.level, request, plan, costs, now_ms) or costs.placement(
+                    requested.level, 0.0
+                )
         else:
             costs, requested = self._costs(request, facts), self._requested(classified, facts)
         level = requested.level
@@ -366,8 +384,24 @@ class RoutingLogic:
         if isinstance(other, Rejection):
             return other
         if other == level:
-            return costs.placement(level, requested.probability)
+            late = self._too_late(level, request, plan, costs, now_ms) if math.isinf(wait_ms) else None
+            return late or costs.placement(level, requested.probability)
         return costs.placement(other, 0.0, CHEAPER if other in self._levels[level].cheaper else DEARER)
+
+    def _too_late(
+        self, level: str, request: RequestValues, plan: Plan, costs: _Costs, now_ms: float
+    ) -> Rejection | None:
+        """Reject a request for a level without a worker, where one that starts for it comes after its deadline.
+
+        Only where the plan scales the fleet, so that one does start: a rejected request counts as demand.
+        """
+        if plan.scale is None or request.deadline_ms is None:
+            return None
+        start_ms = self._levels[level].variant.load_ms + (0.0 if plan.scale.warm else self._start_ms)
+        if can_meet(request.deadline_ms, predicted_finish_ms(now_ms, start_ms, costs.total_ms(level))):
+            return None
+        reason = f"{level} has no worker yet, and one takes {start_ms / 1000:.1f} s to start: send again then"
+        return Rejection(Status.REJECTED, STARTING, reason, math.ceil(start_ms))
 
     def _composed_of(self, options: GenerateOptions) -> Composed:
         """Return what honours these options; looked up once for the combinations that come again."""

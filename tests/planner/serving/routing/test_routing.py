@@ -13,7 +13,7 @@ from planner.serving.routing.cascades import cascade_of
 from planner.serving.routing.placement import CHEAPER, DEARER, Placement
 from planner.serving.routing.routing import NO_LIMITS, BacklogLimits, RoutingLogic, backlog_limits, with_room
 from schemas.errors import InvalidRequest, Unknown
-from schemas.messages import GenerateOptions, Route, Status
+from schemas.messages import GenerateOptions, Route, ScalePlan, Status
 from tests.builders import (
     NOW_MS,
     a_catalog,
@@ -43,6 +43,29 @@ def decided(
     plan = a_plan(routes=(Route(levels={to: 1.0}),), allocation=allocation)
     logic = RoutingLogic(CATALOG, BacklogLimits(most_ms, most_ms))
     return logic.route(a_classified(a_request(**asked)), plan, FixedLoads(wait_ms), NOW_MS)
+
+
+def from_zero(deadline_ms: int | None, warm: int = 0, scales: bool = True, **asked: Any) -> Placement | Rejection:
+    scale = ScalePlan(targets={"heavy": 1}, warm=warm) if scales else None
+    plan = a_plan(routes=(Route(levels={"heavy": 1.0}),), allocation={}, scale=scale)
+    logic = RoutingLogic(CATALOG, NO_LIMITS, start_ms=3000)
+    nobody = FixedLoads({"light": math.inf, "heavy": math.inf})
+    found = logic.route(a_classified(a_request(deadline_ms=deadline_ms, **asked)), plan, nobody, NOW_MS)
+    assert not isinstance(found, Ignored)
+    return found
+
+
+def test_who_asks_a_level_at_zero_waits_for_its_worker_or_is_told_when_to_ask_again() -> None:
+    assert isinstance(from_zero(None), Placement)
+    assert isinstance(from_zero(NOW_MS + 3450), Placement), "3 s to start, 50 ms to load, 400 ms to run"
+    late = from_zero(NOW_MS + 3449)
+    assert isinstance(late, Rejection)
+    assert (late.status, late.code, late.retry_after_ms) == (Status.REJECTED, "starting", 3050)
+    assert isinstance(from_zero(NOW_MS + 450, warm=1), Placement), "one of the pool has started"
+    assert isinstance(from_zero(NOW_MS + 100, scales=False), Placement), "nobody starts one: it waits for its deadline"
+    named = from_zero(NOW_MS + 100, options=GenerateOptions(model="light"))
+    assert isinstance(named, Rejection)
+    assert named.reason.startswith("light has no worker yet")
 
 
 def on(level: str, probability: float, fallback: str = "") -> Placement:

@@ -1,0 +1,101 @@
+"""`pochade scale` live: 0 -> 1 -> 2 -> 0 workers under load, supervisor and worker killed, nothing lost or doubled."""
+
+import os
+import pathlib
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from replay.local.deployment import child_options
+from replay.local.owned_worker import holder
+from replay.local.processes import RoleProcess, role_process
+from schemas.messages import Status
+from streams.kafka.topics import create_topics
+from streams.settings import load
+from tests.integration.pipeline import Pipeline
+
+pytestmark = pytest.mark.integration
+
+SCALE = (
+    "planner.policy=octoai", "planner.period_ms=200", "planner.scale.period_s=0.2", "planner.scale.max_workers=2",
+    "planner.scale.start_s=2", "planner.load_shedding=false",
+)  # fmt: skip
+SUPERVISOR = "scale"
+
+
+class Scaled(Pipeline):
+    """A pipeline without workers, and the supervisor that brings them."""
+
+    def process(self, name: str) -> RoleProcess:
+        """What to run for one role, or the supervisor."""
+        process = role_process(name, self._roles[name], self._options, {})
+        if name != SUPERVISOR:
+            return process
+        command = (*process.command[: -len(self._roles[name]) - 1], "scale", "--name", "s")
+        return RoleProcess(name=name, command=command)
+
+    def targets(self) -> int:
+        scale = self.plans[-1][1].scale if self.plans else None
+        return sum(scale.targets.values()) if scale else -1
+
+    def serving(self) -> list[str]:
+        return sorted(name for name, (_, beat) in self.heartbeats.items() if beat.state in ("ready", "painting"))
+
+    def workers(self) -> dict[str, int]:
+        """Worker -> its process, of those that run."""
+        files = (self.settings.home / "scale").glob("s-*.lock")
+        found = {file.stem: holder(file) for file in files}
+        return {name: pid for name, pid in found.items() if pid is not None}
+
+
+@pytest.fixture
+def scaled(broker_home: pathlib.Path, tmp_path: pathlib.Path) -> Iterator[Scaled]:
+    settings = load({"home": broker_home, "kafka": {"prefix": "scaled", "session_timeout_ms": 3000}})
+    create_topics(settings, ["light", "heavy"])
+    roles = {"flow": ["classifier", "router", "discriminator", "ledger", "planner"], SUPERVISOR: [SUPERVISOR]}
+    pipeline = Scaled(settings, tmp_path, extra=SCALE, roles=roles)
+    pipeline._options += child_options(settings, settings)[2:]
+    pipeline._follower.start()
+    try:
+        for name in roles:
+            pipeline.start_role(name)
+        pipeline.until(lambda: pipeline.targets() == 0, "a plan that wants no worker yet")
+        yield pipeline
+    finally:
+        pipeline.close()
+        for pid in pipeline.workers().values():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def test_workers_come_for_requests_and_go_without_them_whoever_is_killed_meanwhile(scaled: Scaled) -> None:
+    assert scaled.workers() == {}
+    first = scaled.submit(1)
+    assert [result.status for result in scaled.wait_all(first)] == [Status.COMPLETED], "it waited for a worker to start"
+    assert list(scaled.workers()) == ["s-1"]
+
+    busy = scaled.submit(100, rate=9.0)  # one worker generates five a second
+    scaled.until(lambda: len(scaled.serving()) == 2, "a second worker")
+    before = scaled.workers()
+    scaled.kill(SUPERVISOR)
+    during = scaled.submit(4)
+    scaled.start_role(SUPERVISOR)
+    scaled.until(lambda: "runs already" in scaled.log(SUPERVISOR), "workers that are taken over")
+    assert scaled.workers() == before, "none was ended or started twice"
+
+    scaled.wait_all([*busy, *during])
+    scaled.until(lambda: scaled.targets() == 1 and len(scaled.plans[-1][1].allocation) == 1, "one worker fewer wanted")
+    leaving = set(before) - set(scaled.plans[-1][1].allocation)
+    late = scaled.submit(5)
+    with suppress(ProcessLookupError):
+        os.kill(before[leaving.pop()], signal.SIGKILL)
+    scaled.wait_all(late)
+    scaled.until(lambda: not scaled.targets() and not scaled.workers(), "no worker wanted, and none left")
+
+    again = scaled.submit(1)
+    scaled.wait_all(again)
+    every = [*first, *busy, *during, *late, *again]
+    assert scaled.statuses(every) == {Status.COMPLETED: len(every)}
+    assert not scaled.dead_letters
