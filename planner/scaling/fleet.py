@@ -18,8 +18,11 @@ from typing import Any, Final, NamedTuple
 
 from planner.catalog.entries import run_ms, variant_of
 from planner.catalog.model import Catalog
+from planner.components.from_catalog import components_of
+from planner.components.holdings import Holdings
 from planner.control.allocation import describe_counts, split
 from planner.control.proposal import ALWAYS, BY_POLICY, PlanProposal, PolicyTerms
+from planner.observation.components import SeenComponents
 from planner.observation.observation import Observation
 from planner.observation.workers import SERVING, WorkerView
 from planner.scaling.agreement import Agreement, shared_periods
@@ -108,7 +111,7 @@ class FleetScaling:
             self._restore(before, seen.now_ms)
         assert self._scaler is not None
         in_flight = _by_group(seen, levels)
-        fleet = _Fleet(seen.workers, levels, is_scaled=self._is_scaled(before))
+        fleet = _Fleet(seen.workers, levels, seen.components, is_scaled=self._is_scaled(before))
         targets = self._current(fleet, before, levels, in_flight)
         self._has_begun = self._has_begun or bool(in_flight)
         loads = {
@@ -231,7 +234,12 @@ class FleetScaling:
 class _Fleet:
     """The live workers by what the plan in force has them serve."""
 
-    def __init__(self, workers: Sequence[WorkerView], levels: Collection[str], *, is_scaled: bool) -> None:
+    def __init__(
+        self, workers: Sequence[WorkerView], levels: Collection[str], seen: SeenComponents | None, *, is_scaled: bool
+    ) -> None:
+        """`seen`: demand for components and who holds them; None: no variant lists any."""
+        self._seen = seen
+        self._holdings = seen.holdings() if seen else Holdings()
         self.homes: dict[str, list[WorkerView]] = {}  # group -> who serves it, or is on its way there
         self.leaving: dict[str, list[WorkerView]] = {}  # group -> who serves it, and is to leave it
         self.free: list[WorkerView] = []  # who serves nothing
@@ -269,16 +277,28 @@ class _Fleet:
         return [worker for worker in workers if worker.worker_id in ids]
 
     def _candidates(self, group: str, workers: Sequence[WorkerView], catalog: Catalog) -> list[Candidate]:
-        """The terms of Eq. 4; a worker of the group loads nothing, another one the whole variant."""
+        """The terms of Eq. 4, by who is to serve the group."""
         variants = [group] if group else sorted(self._levels) or [catalog.best().name]
-        load_ms = max(catalog.level(variant).load_ms for variant in variants)
         return [
             Candidate(
-                worker.worker_id, worker.remaining_ms, 0.0 if worker.variant in variants else load_ms,
+                worker.worker_id, worker.remaining_ms,
+                max(self._loading_ms(variant, worker, variants, catalog) for variant in variants),
                 float(worker.state == "painting"),
             )
             for worker in workers
         ]  # fmt: skip
+
+    def _loading_ms(self, variant: str, worker: WorkerView, group: Collection[str], catalog: Catalog) -> float:
+        """Time to load what the variant's requests of late needed and the worker lacks: R_pred of Eq. 4.
+
+        Of a variant without components it is the whole variant, or nothing for a worker that serves the group.
+        """
+        components = components_of(catalog, variant)
+        demand = self._seen.demand.get(variant) if self._seen else None
+        if not components or demand is None:
+            return 0.0 if worker.variant in group else catalog.level(variant).load_ms
+        needed = [each for each in sorted(demand.requests) if each in components]
+        return self._holdings.missing_ms(worker.worker_id, needed, components)
 
 
 def with_staffing(proposal: PlanProposal, staffing: Staffing) -> PlanProposal:

@@ -11,16 +11,17 @@ import pytest
 from planner.control.planning import Order, PlannerLogic
 from planner.control.proposal import ALWAYS, NEVER, PlanProposal, PolicyTerms, on_terms
 from planner.control.propose import Rules
+from planner.observation.components import SeenComponents, SeenDemand
 from planner.observation.observation import Observation
 from planner.observation.workers import ReceivedHeartbeat
 from planner.policies.clipper_heavy import plan as all_heavy
 from planner.scaling.fleet import InvalidScaling, ScaleRules
 from schemas.errors import Unknown
-from schemas.messages import Pin, Plan, ScalePlan
-from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_worker, composed_variant
+from schemas.messages import Pin, Plan, ScalePlan, WorkerComponents
+from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_worker, sized_variant
 
 PERIOD_MS = 10_000
-CATALOG = a_catalog(on_request={"styles": composed_variant(latency_ms={1: 100.0})})
+CATALOG = a_catalog(on_request={"styles": sized_variant(latency_ms={1: 100.0})})
 heavy_that_scales = on_terms(PolicyTerms(scales=True, hysteresis=False))(all_heavy.plan)
 
 
@@ -36,6 +37,7 @@ class Fleet:
         self.pin: Pin | None = None
         self.newest, self.now_ms = 0, NOW_MS
         self.policy: Any = heavy_that_scales
+        self.components: SeenComponents | None = None
 
     def _logic(self) -> PlannerLogic:
         return PlannerLogic(
@@ -59,7 +61,10 @@ class Fleet:
             for name in sorted(self.ids)
         )  # fmt: skip
         flights = {tenant: dict(each) for tenant, each in in_flight.items()}
-        return Observation(now_ms=self.now_ms, demand_rps=1.0, workers=workers, in_flight=flights)
+        return Observation(
+            now_ms=self.now_ms, demand_rps=1.0, workers=workers, in_flight=flights,
+            components=self.components,
+        )  # fmt: skip
 
     def step(self, in_flight: float | Mapping[str, Mapping[str, float]], obeys: bool = True, **seen: Any) -> ScalePlan:
         """A period later: the plan in force then, obeyed by all workers if `obeys`."""
@@ -145,6 +150,32 @@ def test_of_too_many_workers_the_one_leaves_whose_cost_by_eq_4_is_greatest() -> 
         if len(fleet.plan.allocation) < 3:
             break
     assert sorted(fleet.plan.allocation) == ["w-00", "w-02"]
+
+
+def test_of_the_pool_that_worker_is_taken_which_holds_what_requests_of_late_needed() -> None:
+    for holder, other in (("w-00", "w-01"), ("w-01", "w-00")):
+        fleet = Fleet(2, warm=2)
+        fleet.step(0.0)
+        held = {holder: WorkerComponents(held={"device": ("base:poster", "adapter:candy")})}
+        demand = SeenDemand(rps=1.0, requests={"base:poster": (3.0, NOW_MS), "adapter:candy": (3.0, NOW_MS)})
+        fleet.components = SeenComponents(demand={"styles": demand}, workers=held)
+        fleet.step({"t": {"styles": 1.0}})
+        assert fleet.plan is not None
+        assert fleet.plan.allocation == {holder: "styles"}, f"{other} would load a base"
+
+
+def test_of_too_many_workers_that_one_leaves_which_lacks_what_requests_of_late_needed() -> None:
+    fleet = Fleet(2)
+    fleet.serves = {"w-00": "styles", "w-01": "styles"}
+    both = {name: WorkerComponents(held={"device": ("base:chalk",)}) for name in fleet.ids}
+    both["w-01"] = WorkerComponents(held={"device": ("base:poster",)})
+    demand = SeenDemand(rps=1.0, requests={"base:poster": (3.0, NOW_MS)})
+    fleet.components = SeenComponents(demand={"styles": demand}, workers=both)
+    fleet.step({"t": {"styles": 1.0}})
+    assert fleet.plan is not None
+    while len(fleet.plan.allocation) == 2:
+        fleet.step({"t": {"styles": 0.1}})
+    assert fleet.plan.allocation == {"w-01": "styles"}
 
 
 def test_a_worker_that_is_about_to_leave_comes_back_before_one_from_the_pool() -> None:
