@@ -352,3 +352,56 @@ def test_a_request_that_would_wait_for_components_beyond_its_deadline_is_not_beg
     assert (figures["expired"], figures["late"], figures["loads"]) == (2, 0, 0)
     figures = figures_of(ran(requests(20_000, "a", "a"), setup_of(catalog_of(), slo_ms=5500.0)))
     assert (figures["completed"], figures["late"], figures["loads"]) == (2, 0, 1)
+
+
+def test_a_new_replica_that_loads_a_base_with_its_companions_ahead_lets_no_request_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The shape of MLoRA 6.1.2: a new instance is at parity sooner where what comes with a base is prefetched."""
+    decide = PlannerLogic.decide
+    trace = requests(5_000, "a", "a+x", "a", "a+y", "a", "a+x", "a+y", "a")
+    waits = {}
+    for name, listed in (("coupled", ("base:a", "adapter:x", "adapter:y")), ("base alone", ("base:a",)), ("naive", ())):
+        residency = ResidencyPlan(workers={"w-1": dict.fromkeys(listed, "device")})
+
+        def with_residency(self: PlannerLogic, *seen: Any, residency: ResidencyPlan = residency) -> Any:
+            decision = decide(self, *seen)
+            return replace(decision, plan=replace(decision.plan, residency=residency)) if decision.plan else decision
+
+        monkeypatch.setattr(PlannerLogic, "decide", with_residency)
+        setup = setup_of(
+            catalog_of(), workers=2, dispatch="round-robin", outages=(down(-0.9, "w-1"), up(1, "w-1")),
+            held={"budgets": Budgets(volume=10_000, host=10_000, device=1_200)},
+        )  # fmt: skip
+        waits[name] = figures_of(ran(trace, setup))["load_s"]
+    of_the_other = waits["coupled"]
+    assert waits["base alone"] == pytest.approx(of_the_other + 0.8)  # both adapters, from remote
+    assert waits["naive"] == pytest.approx(of_the_other + 0.8 + 4.0)
+
+
+def sessions(count: int, *, are_users_known: bool) -> Trace:
+    """Users who ask for a rare base and a minute later for the same one, with four requests of others in between."""
+    dice, asked = np.random.default_rng(3), []
+    for user in range(count):
+        at_ms, base = 80_000.0 * user, "cdefgh"[dice.integers(6)]
+        asked += [(at_ms, base, f"u{user}"), (at_ms + 60_000, base, f"u{user}" if are_users_known else f"v{user}")]
+        for other in range(1, 5):
+            rare_or_not = "abcdefgh"[dice.choice(8, p=[0.3, 0.3] + [0.4 / 6] * 6)]
+            asked.append((at_ms + 10_000 * other, rare_or_not, f"o{user}-{other}"))
+    asked.sort()
+    wishes = [Overrides(options=GenerateOptions(model=base), tenant=user) for _, base, user in asked]
+    return asking(np.array([at_ms for at_ms, _, _ in asked]), wishes)
+
+
+def test_a_follow_up_of_a_user_finds_more_nearby_where_users_are_told_apart() -> None:
+    """MLoRA 6.3.1: lifetimes of components are extended, as users iterate variants within short windows."""
+    found = {}
+    for are_users_known in (True, False):
+        setup = setup_of(
+            catalog_of(bases="abcdefgh"), policy="mlora", drops=False, period_ms=10_000.0,
+            held={"eviction": "", "budgets": Budgets(volume=9000, host=2100, device=2100)},
+        )  # fmt: skip
+        found[are_users_known] = figures_of(ran(sessions(45, are_users_known=are_users_known), setup))
+    near = {known: row["hits_by_tier"]["host"] + row["hits_by_tier"]["device"] for known, row in found.items()}
+    assert near[True] > near[False]
+    assert found[True]["load_s"] < found[False]["load_s"]
