@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from replay.commands.bench_components import components
 from replay.commands.bench_crowd import crowd
 from replay.commands.bench_frontier import frontier
 from replay.commands.bench_genai import genai2026
@@ -53,11 +54,13 @@ def bench() -> None:
       pochade bench frontier --traces FOLDER
       pochade bench reuse --requests 1200
       pochade bench loader
+      pochade bench components
       pochade bench genai2026 FOLDER
       pochade bench scale
     """
 
 
+bench.add_command(components)
 bench.add_command(crowd)
 bench.add_command(frontier)
 bench.add_command(genai2026)
