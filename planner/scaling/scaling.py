@@ -5,14 +5,15 @@ In each period, for each variant, in this order:
     1. the number in flight, counted within each tenant's maximum         `limits.within_tenant_maxima`
     2. more workers where periods agree on it                             `agreement.grown`
        at most doubled, while earlier ones start                          `limits.at_most_doubled`
-       else one fewer where they agree on that, once nothing starts       `agreement.can_do_with_fewer`
+       else fewer where they agree on that, once nothing starts: one,     `agreement.can_do_with_fewer`
+       or half of them where half were idle for long                      `agreement.has_idle_half`
     3. all variants within the fleet's maximum                            `limits.within_total`
 
-The post has no rule to scale down: ours asks for agreement over longer, takes one worker at a time, and no other before
-that one has drained, nor within `hold` periods of any other change unless half of the workers are idle. Growth within
-`hold` periods of a change must be twice as significant, unless it was agreed on before and is held up by the doubling.
-Growth that takes a shrink back doubles the hold, up to 16 times. What is at the maximum and wants more is saturated,
-the signal of ARGUS 5.3 to add hardware.
+The post has no rule to scale down: ours asks for agreement over longer, takes one worker at a time, or half of them
+where half were idle, and no other before these have drained, nor within `hold` periods of any other change unless half
+are idle. Growth within `hold` periods of a change must be twice as significant, unless it was agreed on before and is
+held up by the doubling. Growth that takes a shrink back doubles the hold, up to 16 times. What is at the maximum and
+wants more is saturated, the signal of ARGUS 5.3 to add hardware.
 """
 
 from collections.abc import Mapping
@@ -147,13 +148,14 @@ class Scaler:
             if target > current:
                 memory.on_change(True, rule.calm)
             return VariantScale(target, Reason.FROM_ZERO if current == 0 else Reason.GROW, wanted)
-        if current <= load.minimum or load.starting or not self._may_shrink(memory, current, rule):
+        fewer = max(load.minimum, self._fewer(memory, current, rule))
+        if fewer >= current or load.starting:
             return VariantScale(current, Reason.STEADY, wanted)
         if load.draining:
             return VariantScale(current, Reason.DRAINING, wanted)
         memory.goal = 0
         memory.on_change(False, rule.calm)
-        return VariantScale(current - 1, Reason.SHRINK if current > 1 else Reason.TO_ZERO, wanted)
+        return VariantScale(fewer, Reason.SHRINK if current > 1 else Reason.TO_ZERO, wanted)
 
     def _grown(self, memory: _Memory, current: int, rule: Agreement) -> int:
         is_held = min(memory.since_change, memory.since_shrink) <= memory.hold
@@ -162,10 +164,12 @@ class Scaler:
             return more
         return max(current, memory.goal)
 
-    def _may_shrink(self, memory: _Memory, current: int, rule: Agreement) -> bool:
+    def _fewer(self, memory: _Memory, current: int, rule: Agreement) -> int:
+        """The workers that are enough: at most half of them go at once, one where not half are idle."""
         if has_idle_half(memory.in_flight, current, rule):
-            return True
-        return memory.since_change >= memory.hold and can_do_with_fewer(memory.in_flight, current, rule)
+            return current - current // 2
+        may_shrink = memory.since_change >= memory.hold and can_do_with_fewer(memory.in_flight, current, rule)
+        return current - 1 if may_shrink else current
 
     def _limited(self, load: VariantLoad, scale: VariantScale, allowed: int) -> VariantScale:
         is_cut = allowed < scale.target or self._is_cut_by_tenant(load)

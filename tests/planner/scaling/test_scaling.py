@@ -88,12 +88,15 @@ def test_a_variant_that_nobody_asks_for_loses_its_last_worker_and_one_with_a_min
     assert {_end(_scaler(), 0.0, 1, rule, minimum=1).target for _ in range(2 * rule.calm)} == {1}
 
 
-def test_workers_leave_one_by_one_each_after_the_one_before_has_drained() -> None:
+def test_where_half_were_idle_for_long_half_leave_after_those_before_have_drained_and_then_one_by_one() -> None:
     scaler, rule = _scaler(), Agreement()
-    found = [_end(scaler, 2.0, 32, rule) for _ in range(rule.idle)][-1]
-    assert found == (31, Reason.SHRINK, 3)
-    assert _end(scaler, 2.0, 31, rule, draining=1) == (31, Reason.DRAINING, 3)
-    assert _end(scaler, 2.0, 31, rule) == (30, Reason.SHRINK, 3)
+    found = [_end(scaler, 2.0, 32, rule) for _ in range(rule.idle)]
+    assert found[:-1] == [(32, Reason.STEADY, 3)] * (rule.idle - 1)
+    assert found[-1] == (16, Reason.SHRINK, 3)
+    assert _end(scaler, 2.0, 16, rule, draining=16) == (16, Reason.DRAINING, 3)
+    assert [_end(scaler, 2.0, ready, rule).target for ready in (16, 8, 4)] == [8, 4, 4]
+    assert _follow(_scaler(), [1.0] * rule.calm, 4, rule) == [4] * (rule.calm - 1) + [3], "not half of four"
+    assert _end(_scaler(), 2.0, 32, rule, minimum=30).target == 32
 
 
 def test_a_burst_is_answered_within_agreement_and_doublings() -> None:
