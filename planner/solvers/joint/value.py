@@ -342,22 +342,30 @@ class Model:
 
     @by_parts("allocation", "batch")
     def _crews(self, plan: PlanProposal) -> dict[str, Crew]:
-        """variant -> who serves it now, and under the plan."""
+        """variant -> who serves it now, and under the plan.
+
+        A worker is where it serves or loads, wherever the plan in force wants it: until it has ended its call, or the
+        load that it has begun, it does not go on, and one that has not left yet has no way back.
+        """
         now, then, comes_s, before = dict[str, int](), dict[str, int](), dict[str, float](), dict[str, int]()
         for worker in self.seen.workers:
-            loads = worker.state in ("loading", "starting") and bool(worker.home)
-            before[worker.home] = before.get(worker.home, 0) + (not loads)
+            here = worker.variant or worker.home
+            loads = worker.state in ("loading", "starting") and bool(here)
+            before[here] = before.get(here, 0) + (not loads)
             name = plan.allocation.get(worker.worker_id, worker.home)
             if name not in self.catalog.variants:
                 continue
-            then[name] = then.get(name, 0) + 1
-            if worker.home == name or not worker.home:
-                now[name] = now.get(name, 0) + (not loads)
-                away_s = self.catalog.variants[name].load_ms / 2000 if loads else 0.0
+            left = self.catalog.variants.get(here)  # None: nothing yet, or of an earlier catalog
+            if not loads:
+                rest_s = run_ms(left, plan.batch.get(here, 1)) / 2000 if left else 0.0
             else:
-                left = self.catalog.variants.get(worker.home)  # None: of an earlier catalog
-                drain_s = run_ms(left, plan.batch.get(worker.home, 1)) / 2000 if left else 0.0
-                away_s = self.catalog.variants[name].load_ms / 1000 + drain_s
+                rest_s = left.load_ms / 2000 if left else 0.0
+            then[name] = then.get(name, 0) + 1
+            if here == name or not here:
+                now[name] = now.get(name, 0) + (not loads)
+                away_s = rest_s if loads else 0.0
+            else:
+                away_s = self.catalog.variants[name].load_ms / 1000 + rest_s
             comes_s[name] = max(comes_s.get(name, 0.0), away_s)
         crews = {
             name: Crew(now.get(name, 0), count, comes_s[name], before.get(name, 0)) for name, count in then.items()

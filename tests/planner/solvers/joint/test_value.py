@@ -143,6 +143,28 @@ def _routed(levels: dict[str, float], allocation: dict[str, str]) -> PlanProposa
     return PlanProposal(routes=(route,), allocation=dict(allocation), batch={}, reason="")
 
 
+@pytest.mark.parametrize(
+    ("at", "state", "wanted", "comes_s"),
+    [
+        ("sd35-turbo", "painting", "", 9.06 + 1.3 / 2),
+        ("sd35-turbo", "loading", "", 9.06 + 29.35 / 2),
+        ("sd35-turbo", "painting", "sd35-medium", 9.06 + 1.3 / 2),
+        ("sd35-medium", "painting", "sd35-turbo", 0.0),
+        ("sd35-medium", "loading", "", 9.06 / 2),
+    ],
+)
+def test_a_worker_is_where_it_serves_or_loads_and_not_where_a_plan_wants_it(
+    at: str, state: str, wanted: str, comes_s: float
+) -> None:
+    homes = {f"w{i:02}": "sd35-medium" for i in range(16)}
+    workers = tuple(WorkerView(worker, at, state, 0, 0.0, wanted) for worker in homes)
+    sight = Observation(now_ms=0, demand_rps=0.4, slo_ms=60_000.0, workers=workers)
+    model = Model(measured("hadis-l40s"), sight, Outlook(0.4), Prices(5.0), 60.0)
+    crew = model._crews(_routed({"sd35-medium": 1.0}, homes))["sd35-medium"]
+    assert crew.comes_s == pytest.approx(comes_s)
+    assert crew.now == (16 if comes_s == 0 else 0)
+
+
 def test_a_level_that_keeps_hardly_any_of_its_requests_is_valued() -> None:
     _, sight, catalog = _on_heavy()
     plan = _routed({"sd-turbo": 4e-6, "sd15": 1 - 4e-6}, {f"w{i:02}": "sd15" if i else "sd-turbo" for i in range(16)})
