@@ -13,6 +13,7 @@ from agents.worker import role as module
 from agents.worker.jobs import Taken
 from agents.worker.role import Worker
 from planner.catalog.model import Catalog
+from planner.serving.dispatch.worker import WorkerLogic
 from schemas.messages import GenerateJob, GenerateOptions, Heartbeat, ImageGenerated, ScalePlan
 from schemas.topics import FLEET, IMAGES
 from streams.clock import now_ms
@@ -184,7 +185,10 @@ def test_a_slow_variant_takes_one_job_at_a_time(shop: Shop) -> None:
     assert shop.generated() == ["a", "b"]
 
 
-def test_waiting_jobs_are_counted_as_those_of_late_took_and_anew_on_another_variant(shop: Shop) -> None:
+def test_waiting_jobs_are_counted_as_those_of_late_took_and_anew_on_another_variant(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(WorkerLogic, "on_generated", lambda *_: None)  # the stub engine takes no time at all
     four_images = a_classified(a_request(options=GenerateOptions(n=4)))
     shop.queues["light"].jobs += [a_job(four_images)] * 100
     shop.plan("light")
