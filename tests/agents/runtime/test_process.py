@@ -66,7 +66,7 @@ def test_a_role_that_fails_is_not_begun_again_after_the_signal_to_stop() -> None
 
 def run_until_signalled(role: Run, on_stop: Callable[[], None]) -> None:
     """Runs the role as `worker`, which is asked to stop once it has begun."""
-    begun = threading.Event()
+    begun, sending, heard = threading.Event(), threading.Lock(), threading.Event()
 
     def worker(stopping: threading.Event) -> None:
         begun.set()
@@ -76,12 +76,19 @@ def run_until_signalled(role: Run, on_stop: Callable[[], None]) -> None:
     def sends(stopping: threading.Event) -> None:
         assert begun.wait(PATIENCE_S)
         while not stopping.wait(0.05):
-            os.kill(os.getpid(), signal.SIGTERM)
+            with sending:
+                if not heard.is_set():
+                    os.kill(os.getpid(), signal.SIGTERM)
+
+    def stops() -> None:
+        with sending:  # no signal after this: the loop takes its handler away when it ends
+            heard.set()
+        on_stop()
 
     before = signal.getsignal(signal.SIGTERM)
     signal.signal(signal.SIGTERM, lambda *_: None)  # until the loop has put its own there
     try:
-        run_process({"worker": worker, "sender": sends}, [], on_stop)
+        run_process({"worker": worker, "sender": sends}, [], stops)
     finally:
         signal.signal(signal.SIGTERM, before)
         gc.unfreeze()
