@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.components.component import Kind, Tier, kind_of
+from planner.components.demand.popularity import Popularity, classes
 from planner.components.holdings import LOCAL, Holdings
 from planner.components.mismatch import mismatch
-from planner.components.popularity import Popularity, classes
 from planner.observation.components import SeenComponents, SeenDemand
 from planner.observation.observation import Observation
 from planner.observation.workers import WorkerView

@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from planner.components.cold import HOUR_MS
 from planner.components.component import Component, Kind, base_of
-from planner.components.decay import DecayedCounts
+from planner.components.demand.cold import HOUR_MS
+from planner.components.demand.decay import DecayedCounts
 from schemas.errors import Unknown
 from schemas.messages import ResidencyPlan
 

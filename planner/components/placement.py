@@ -16,11 +16,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from planner.components.cold import ColdComponent, worth_holding
 from planner.components.component import Component, Kind, Tier, base_of
+from planner.components.demand.cold import ColdComponent, worth_holding
+from planner.components.demand.popularity import MIN_REPLICAS, Popularity
 from planner.components.hashing import preferred
 from planner.components.holdings import Holdings
-from planner.components.popularity import MIN_REPLICAS, Popularity
 from planner.components.tiers import Budgets
 
 

@@ -7,8 +7,8 @@ how a worker gets there; the rules are ours.
 from collections.abc import Container
 from typing import Final, NamedTuple, Protocol
 
-from planner.components.combinations import parts_of
 from planner.components.component import InvalidComponent, Kind, Tier, kind_of
+from planner.components.demand.combinations import parts_of
 from schemas.messages import ResidencyPlan
 
 _ORDER: Final = tuple(Kind)  # bases first, as adapters and controls attach to them (MLoRA 6.3.1)

@@ -14,15 +14,15 @@ from typing import Any, Final
 
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
-from planner.components.bandit import PrefetchBandit
-from planner.components.combinations import parts_of
 from planner.components.component import Component, Kind, Tier, base_of, kind_of
-from planner.components.decay import DecayedCounts
-from planner.components.demand import HALF_LIFE_MS
+from planner.components.demand.bandit import PrefetchBandit
+from planner.components.demand.combinations import parts_of
+from planner.components.demand.counts import HALF_LIFE_MS
+from planner.components.demand.decay import DecayedCounts
+from planner.components.demand.popularity import Popularity, classes, replication_factor
 from planner.components.from_catalog import components_of, fused
 from planner.components.holdings import Holdings
 from planner.components.placement import PlacementDemand, place
-from planner.components.popularity import Popularity, classes, replication_factor
 from planner.components.tiers import Budgets
 from planner.control.proposal import PlanProposal
 from planner.observation.components import AT_MS, DEMAND, Counts, SeenComponents, SeenDemand

@@ -8,7 +8,7 @@ from planner.catalog.entries import reuse_step, variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.option_limits import TIERS
 from planner.catalog.options import fault
-from planner.components.combinations import parts_of
+from planner.components.demand.combinations import parts_of
 from planner.components.holdings import LOCAL
 from planner.reuse import terms
 from planner.serving.dispatch.dispatch import KINDS

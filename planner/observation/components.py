@@ -15,9 +15,9 @@ from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
 from planner.catalog.options import AS_IT_IS, resolve_options
 from planner.catalog.validate import is_amount
-from planner.components.cohesion import Cohesion
 from planner.components.component import ComponentRequest, Tier
-from planner.components.demand import ComponentDemand
+from planner.components.demand.cohesion import Cohesion
+from planner.components.demand.counts import ComponentDemand
 from planner.components.from_catalog import requested
 from planner.components.holdings import LOCAL, Holdings
 from planner.observation.workers import ReceivedHeartbeat

@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 from planner.catalog.components import Selection
 from planner.catalog.model import Catalog
-from planner.components.combinations import combination, parts_of
 from planner.components.component import Component, Tier
+from planner.components.demand.combinations import combination, parts_of
 from planner.components.from_catalog import components_of, requested
 from planner.components.holdings import LOCAL, Holdings
 

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.components.combinations import combination, covered_share, parts_of, static_combinations
 from planner.components.component import (
     Component,
     InvalidComponent,
@@ -18,6 +17,7 @@ from planner.components.component import (
     kind_of,
     weights_of,
 )
+from planner.components.demand.combinations import combination, covered_share, parts_of, static_combinations
 from tests.planner.components.build import a_component, some
 
 WEIGHTS = st.dictionaries(

@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from planner.components.cold import HOUR_MS, ColdComponent, decay_per_hour, score, worth_holding
 from planner.components.component import Component, Kind, Tier
+from planner.components.demand.cold import HOUR_MS, ColdComponent, decay_per_hour, score, worth_holding
 from planner.components.eviction import TYPE_WEIGHTS, Held, ReuseEstimate, lru, score_named, utility
 from schemas.errors import Unknown
 from tests.planner.components.build import a_component, a_worker, some

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.components.component import Component, ComponentRequest, Tier
-from planner.components.demand import ComponentDemand
+from planner.components.demand.counts import ComponentDemand
+from planner.components.demand.popularity import Popularity
 from planner.components.holdings import Holdings
 from planner.components.placement import PlacementDemand, Residency, moves, place
-from planner.components.popularity import Popularity
 from planner.components.tiers import Budgets
 from tests.planner.components.build import a_component, some
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from planner.components.component import Tier
-from planner.components.popularity import Popularity
+from planner.components.demand.popularity import Popularity
 from planner.observation.components import (
     AT_MS,
     DEMAND,

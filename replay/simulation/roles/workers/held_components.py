@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from planner.components.component import Component
-from planner.components.demand import HALF_LIFE_MS
+from planner.components.demand.counts import HALF_LIFE_MS
 from planner.components.eviction import Held, ReuseEstimate, eviction_under, score_named
 from planner.components.residency import Load, ResidencyLogic
 from planner.components.tiers import LOCAL, WorkerTiers

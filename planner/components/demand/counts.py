@@ -7,11 +7,11 @@ that a restarted planner goes on.
 from collections.abc import Mapping
 from typing import Any
 
-from planner.components.combinations import StaticCombination, combination, static_combinations
 from planner.components.component import Component, ComponentRequest, Kind, kind_of
-from planner.components.cooccurrence import CoOccurrence, prefetch_set, theta
-from planner.components.decay import DecayedCounts
-from planner.components.popularity import Popularity, classes
+from planner.components.demand.combinations import StaticCombination, combination, static_combinations
+from planner.components.demand.cooccurrence import CoOccurrence, prefetch_set, theta
+from planner.components.demand.decay import DecayedCounts
+from planner.components.demand.popularity import Popularity, classes
 
 HALF_LIFE_MS = 6 * 3_600_000.0  # of counts: dominant models lose most of their use within days (MLoRA 1)
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.components.bandit import PrefetchBandit
-from planner.components.cohesion import Cohesion, CohesiveReuse
 from planner.components.component import Kind
-from planner.components.cooccurrence import CoOccurrence, fitting, prefetch_set, theta
+from planner.components.demand.bandit import PrefetchBandit
+from planner.components.demand.cohesion import Cohesion, CohesiveReuse
+from planner.components.demand.cooccurrence import CoOccurrence, fitting, prefetch_set, theta
 from planner.components.eviction import ReuseEstimate, utility
 from planner.components.tiers import Budgets, WorkerTiers
 from tests.planner.components.build import a_component, some

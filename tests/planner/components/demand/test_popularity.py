@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner.components.demand.popularity import Popularity, classes, replication_factor
 from planner.components.hashing import preferred, replicas
 from planner.components.mismatch import mismatch
-from planner.components.popularity import Popularity, classes, replication_factor
 
 WORKERS = st.sets(st.text("abcdef0123", min_size=1, max_size=5), min_size=1, max_size=12)
 KEYS = [f"base:{n}" for n in range(20)]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from planner.components.component import Component
-from planner.components.decay import DecayedCounts
+from planner.components.demand.decay import DecayedCounts
 
 MIN_THETA: Final = 0.15
 MAX_THETA: Final = 0.30
