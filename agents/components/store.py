@@ -251,14 +251,12 @@ class ComponentStore:
     def report(self) -> WorkerComponents:
         """Return what a heartbeat says. Counters go on from those of the store before."""
         with self._lock:
-            tiers, before = self._tiers, self._before
-            return WorkerComponents(
-                held={tier.label: tuple(sorted(tiers.held(tier))) for tier in LOCAL},
-                held_bytes={tier.label: tiers.bytes_held(tier) for tier in LOCAL},
-                budget_bytes={tier.label: self._budgets.of(tier) for tier in LOCAL},
-                hits=_added(before.hits, tiers.hits),
-                moved_bytes=_added(before.moved_bytes, tiers.moved_bytes),
-                loads=before.loads + tiers.loads,
+            now, before = self._tiers.report(), self._before
+            return dataclasses.replace(
+                now,
+                hits=_added(before.hits, now.hits),
+                moved_bytes=_added(before.moved_bytes, now.moved_bytes),
+                loads=before.loads + now.loads,
             )
 
     def close(self) -> None:
@@ -408,9 +406,9 @@ class ComponentStore:
             metrics.COMPONENT_BYTES.labels(tier.label).set(self._tiers.bytes_held(tier))
 
 
-def _added(before: dict[str, int], now: Counter[Tier]) -> dict[str, int]:
+def _added(before: dict[str, int], now: dict[str, int]) -> dict[str, int]:
     counts = Counter(before)
-    counts.update({tier.label: count for tier, count in now.items()})
+    counts.update(now)
     return dict(counts)
 
 

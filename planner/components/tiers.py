@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from planner.components.component import Component, InvalidComponent, Tier, base_of, total_bytes
 from planner.components.eviction import Held, ReuseEstimate, Score, utility
+from schemas.messages import WorkerComponents
 
 LOCAL = (Tier.VOLUME, Tier.HOST, Tier.DEVICE)
 
@@ -101,6 +102,17 @@ class WorkerTiers:
     def tier_of(self, id_: str) -> Tier:
         """Return the nearest tier that holds a component; remote where none does."""
         return next((tier for tier in reversed(LOCAL) if id_ in self._held[tier]), Tier.REMOTE)
+
+    def report(self) -> WorkerComponents:
+        """Return what the worker's heartbeat says of them."""
+        return WorkerComponents(
+            held={tier.label: tuple(sorted(self._held[tier])) for tier in LOCAL},
+            held_bytes={tier.label: self._bytes[tier] for tier in LOCAL},
+            budget_bytes={tier.label: self._budgets.of(tier) for tier in LOCAL},
+            hits={tier.label: count for tier, count in self.hits.items()},
+            moved_bytes={tier.label: count for tier, count in self.moved_bytes.items()},
+            loads=self.loads,
+        )
 
     def adopt(self, id_: str, tier: Tier) -> bool:
         """Take note of a component that lies in a tier already, such as on a volume that outlived its worker.

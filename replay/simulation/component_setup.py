@@ -1,12 +1,13 @@
 """How much of a trace's components simulated workers can hold, and by which rule one leaves a full tier."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from planner.catalog.components import Selection
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
 from planner.catalog.options import resolve_options
@@ -43,9 +44,12 @@ def table_of(catalog: Catalog) -> dict[str, Component]:
 
 def needed_by(options: GenerateOptions, variant: Variant, known: Mapping[str, Component]) -> tuple[str, ...]:
     """Return the ids of the components that a variant needs for these options, those of known size; (): none."""
-    if not variant.bases:
-        return ()
-    return tuple(id_ for id_ in requested(resolve_options(options, variant).components).ids if id_ in known)
+    return ids_of(resolve_options(options, variant).components, variant, known) if variant.bases else ()
+
+
+def ids_of(selection: Selection, variant: Variant, known: Container[str]) -> tuple[str, ...]:
+    """Return the ids of what a variant needs for a request's components, those of known size; (): none."""
+    return tuple(id_ for id_ in requested(selection).ids if id_ in known) if variant.bases else ()
 
 
 def needs_of(trace: Trace, catalog: Catalog) -> set[tuple[str, ...]]:

@@ -82,8 +82,10 @@ SIZES = (
     Size(joint.plan, "", 64, 100),
     Size(joint.plan, "", 1000, 2000),
     Size(joint.plan, "hadis-l40s", 16),
-    *(Size(one.plan, "argus-a100", 64) for one in (pac, proteus, sommelier, nirvana, mlora, lru_round_robin)),
-    *(Size(one.plan, "argus-a100", 64) for one in (octoai, push_round_robin)),
+    *(
+        Size(one.plan, "argus-a100", 64)
+        for one in (pac, proteus, sommelier, nirvana, mlora, lru_round_robin, octoai, push_round_robin)
+    ),
     *(
         Size(one.plan, "diffserve-sdturbo", 16)
         for one in (clipper_light, clipper_heavy, diffserve_static, random_split)

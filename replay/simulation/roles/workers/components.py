@@ -11,9 +11,8 @@ from planner.catalog.components import Selection
 from planner.catalog.model import Catalog
 from planner.catalog.options import AS_IT_IS, resolve_options
 from planner.components.component import Kind, Tier, kind_of
-from planner.components.from_catalog import requested
 from planner.components.tiers import WorkerTiers
-from replay.simulation.component_setup import ComponentSetup, table_of
+from replay.simulation.component_setup import ComponentSetup, ids_of, table_of
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.results.component_metrics import ComponentMetrics
@@ -50,8 +49,7 @@ class Components:
         if found is None:
             variant = self._catalog.level(job.variant)
             resolved = resolve_options(AS_IT_IS, variant).components if selection is None else selection
-            ids = requested(resolved).ids if variant.bases else ()
-            found = self._needs[job.variant, selection] = tuple(id_ for id_ in ids if id_ in self._table)
+            found = self._needs[job.variant, selection] = ids_of(resolved, variant, self._table)
         return found
 
     def lacking_ms(self, worker: Worker, job: Job) -> float:

@@ -6,7 +6,7 @@ from planner.components.component import Component
 from planner.components.demand.counts import HALF_LIFE_MS
 from planner.components.eviction import Held, ReuseEstimate, eviction_under, score_named
 from planner.components.residency import Load, ResidencyLogic
-from planner.components.tiers import LOCAL, WorkerTiers
+from planner.components.tiers import WorkerTiers
 from replay.simulation.component_setup import ComponentSetup
 from replay.simulation.job import Job
 from schemas.messages import Plan, WorkerComponents
@@ -16,7 +16,6 @@ class HeldComponents:
     """One worker's tiers, what it is loading ahead, and its last report."""
 
     __slots__ = (
-        "_budgets",
         "_eviction",
         "_report",
         "_score",
@@ -40,7 +39,6 @@ class HeldComponents:
         self.load_ends_ms = 0.0
         self.plan: Plan | None = None  # that it follows
         self.queue_ms = queue_ms
-        self._budgets = {tier.label: setup.budgets.of(tier) for tier in LOCAL}
         self._report: WorkerComponents | None = None
 
     def follow(self, plan: Plan) -> None:
@@ -65,13 +63,5 @@ class HeldComponents:
     def report(self) -> WorkerComponents:
         """Return what a heartbeat says; kept until something changes, as heartbeats are many."""
         if self._report is None:
-            tiers = self.tiers
-            self._report = WorkerComponents(
-                held={tier.label: tuple(sorted(tiers.held(tier))) for tier in LOCAL},
-                held_bytes={tier.label: tiers.bytes_held(tier) for tier in LOCAL},
-                budget_bytes=self._budgets,
-                hits={tier.label: count for tier, count in tiers.hits.items()},
-                moved_bytes={tier.label: count for tier, count in tiers.moved_bytes.items()},
-                loads=tiers.loads,
-            )
+            self._report = self.tiers.report()
         return self._report
