@@ -137,11 +137,16 @@ def _sizes(paths: Mapping[str, pathlib.Path]) -> tuple[int, ...]:
     return pool_sizes(frequencies)
 
 
+def url_of(component: Component, remote: str) -> str:
+    """Return where a component lies in a remote, s3://BUCKET/PREFIX or a folder."""
+    return f"{remote.rstrip('/')}/{component.kind}/{component.name}"
+
+
 def _remotes(keeping: Keeping) -> Callable[[Component], Remote]:
     opened: dict[str, Remote] = {}
 
     def remote_of(component: Component) -> Remote:
-        url = f"{keeping.settings.remote.rstrip('/')}/{component.kind}/{component.name}"
+        url = url_of(component, keeping.settings.remote)
         if url not in opened:
             opened[url] = open_remote(url, keeping.s3_endpoint_url, keeping.s3_region)
         return opened[url]

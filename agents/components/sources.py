@@ -125,7 +125,7 @@ class Fetched:
         with self._told(component):
             remote = self._remote_of(component)
             listed = retried(lambda: read_manifest(remote), self.transfer, **self._wait)
-            check_digest(component, _weights(listed), remote.url)
+            check_digest(component, weights_of(listed), remote.url)
             done = self._volume.fetch(remote, listed)
             self.transfer.add(fetched=done.fetched_bytes, kept=done.kept_bytes, retries=done.retries)
             self._digests[id_] = listed.digest
@@ -169,12 +169,13 @@ def check_digest(component: Component, digests: Mapping[str, str], where: str) -
         )
 
 
-def _weights(listed: Manifest) -> dict[str, str]:
+def weights_of(listed: Manifest) -> dict[str, str]:
+    """Return path -> sha-256 of a component's weight files."""
     return {file.path: file.sha256 for file in listed.files if file.path.endswith(WEIGHTS)}
 
 
 def _is_of(listed: Manifest, component: Component) -> bool:
-    return not component.sha256 or digest_of_digests(_weights(listed)) == component.sha256
+    return not component.sha256 or digest_of_digests(weights_of(listed)) == component.sha256
 
 
 @contextlib.contextmanager

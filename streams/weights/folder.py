@@ -3,12 +3,15 @@
 import contextlib
 import os
 import pathlib
-import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Final
 
+from schemas.errors import PochadeError
 from streams.store.port import StoreUnavailable
 from streams.weights.errors import WeightsGone
 from streams.weights.remote import RemoteFile
+
+BLOCK: Final = 4 << 20  # bytes copied at a time
 
 
 class FolderRemote:
@@ -38,13 +41,22 @@ class FolderRemote:
             raise StoreUnavailable(f"cannot read {self._folder / path}: it ended at byte {offset}; was it cut?")
         return came
 
-    def put(self, path: str, file: pathlib.Path) -> None:
+    def put(self, path: str, file: pathlib.Path, on_bytes: Callable[[int], None] = lambda _: None) -> None:
         target = self._folder / path
-        with self._available(path):
+        draft = target.with_name(f".{target.name}.draft")
+        try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            draft = target.with_name(f".{target.name}.draft")
-            shutil.copyfile(file, draft)
+            with file.open("rb") as source, draft.open("wb") as copied:
+                while block := source.read(BLOCK):
+                    copied.write(block)
+                    on_bytes(len(block))
             os.replace(draft, target)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
+            raise PochadeError(
+                f"cannot write {target}: {error.strerror}; check the rights and the disk's room, then publish again"
+            ) from error
 
     @contextlib.contextmanager
     def _available(self, path: str) -> Iterator[None]:

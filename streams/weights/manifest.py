@@ -99,14 +99,16 @@ def parse(text: str, where: str, digest: str = "") -> Manifest:
     return found
 
 
-def describe(component: str, folder: pathlib.Path) -> Manifest:
-    """Return the list of the files in a folder, read whole; hidden files and an old list are left out.
+def describe(component: str, source: pathlib.Path) -> Manifest:
+    """Return the list of the files in a folder, or of one file, read whole; hidden files and an old list are left out.
 
     Raises:
         InvalidManifest: there are none.
         OSError: a file cannot be read.
     """
-    return Manifest(component=component, files=tuple(_described(folder, sorted(_paths(folder)))))
+    if source.is_file():
+        return Manifest(component=component, files=tuple(_described(source.parent, [source.name])))
+    return Manifest(component=component, files=tuple(_described(source, sorted(_paths(source)))))
 
 
 def _paths(folder: pathlib.Path) -> Iterable[str]:

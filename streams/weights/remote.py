@@ -1,7 +1,7 @@
 """The port to where components are kept for good: a folder, or a bucket of S3."""
 
 import pathlib
-import tempfile
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from streams.weights import manifest
@@ -38,8 +38,8 @@ class Remote(Protocol):
         """
         ...
 
-    def put(self, path: str, file: pathlib.Path) -> None:
-        """Copy a local file there, in place of one of this name."""
+    def put(self, path: str, file: pathlib.Path, on_bytes: Callable[[int], None] = lambda _: None) -> None:
+        """Copy a local file there, in place of one of this name; `on_bytes`, on any thread: so many more came."""
         ...
 
 
@@ -61,18 +61,3 @@ def read_manifest(remote: Remote, digest: str = "") -> Manifest:
         came = remote.read_into(manifest.NAME, seen.version, done, memoryview(buffer)[done:])
         done += came
     return manifest.parse(buffer.decode(errors="replace"), where, digest)
-
-
-def publish(component: str, folder: pathlib.Path, remote: Remote) -> Manifest:
-    """Copy a folder's files to a remote, the list of them last; return the list.
-
-    Raises what `Remote.put` and `manifest.describe` raise.
-    """
-    found = manifest.describe(component, folder)
-    for file in found.files:
-        remote.put(file.path, folder / file.path)
-    with tempfile.TemporaryDirectory() as drafts:
-        listed = pathlib.Path(drafts) / manifest.NAME
-        listed.write_text(found.as_json())
-        remote.put(manifest.NAME, listed)
-    return found

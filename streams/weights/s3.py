@@ -2,7 +2,7 @@
 
 import contextlib
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError, CredentialRetrievalError, NoCredentialsError
@@ -16,6 +16,7 @@ from streams.weights.remote import RemoteFile
 NOT_THERE = ("404", "NoSuchKey", "NoSuchBucket")
 CHANGED = ("412", "PreconditionFailed", "416", "InvalidRange")
 REFUSED = (400, 401, 403, 405)
+RIGHTS = {"read": "s3:GetObject", "write": "s3:PutObject, s3:AbortMultipartUpload"}
 BLOCK = 1 << 20  # bytes asked of the connection at a time
 
 
@@ -62,12 +63,13 @@ class S3Remote:
                         raise StoreUnavailable(f"{self.url}/{path}: the connection broke: {error}") from error
         return came
 
-    def put(self, path: str, file: pathlib.Path) -> None:
-        with self._available(path), file.open("rb") as data:
-            self._client.put_object(Bucket=self._bucket, Key=self._prefix + path, Body=data)
+    def put(self, path: str, file: pathlib.Path, on_bytes: Callable[[int], None] = lambda _: None) -> None:
+        with self._available(path, "write"), file.open("rb") as data:
+            # in parts where it is large: one request takes 5 GB at most
+            self._client.upload_fileobj(data, self._bucket, self._prefix + path, Callback=on_bytes)
 
     @contextlib.contextmanager
-    def _available(self, path: str) -> Iterator[None]:
+    def _available(self, path: str, what: str = "read") -> Iterator[None]:
         where = f"{self.url}/{path}"
         try:
             yield
@@ -75,12 +77,14 @@ class S3Remote:
             raise PochadeError(f"{where}: no credentials ({error}); set them as boto3 finds them") from error
         except ClientError as error:
             code, status = str(error.response["Error"]["Code"]), error.response["ResponseMetadata"]["HTTPStatusCode"]
+            if code in NOT_THERE and what == "write":
+                raise PochadeError(f"{where}: there is no bucket {self._bucket!r}: create it, or correct it") from None
             if code in NOT_THERE:
                 raise WeightsGone(f"{where} is not there ({code}): publish the component, or correct its URL") from None
             if code in CHANGED:
                 raise WeightsGone(f"{where} changed while it was read ({code}): fetch it again") from None
             if status in REFUSED:
-                raise PochadeError(f"{where}: refused ({error}): check credentials, region and s3:GetObject") from error
-            raise StoreUnavailable(f"cannot read {where}: {error}") from error
+                raise PochadeError(f"{where}: refused ({error}): check credentials, region, {RIGHTS[what]}") from error
+            raise StoreUnavailable(f"cannot {what} {where}: {error}") from error
         except (BotoCoreError, OSError) as error:
-            raise StoreUnavailable(f"cannot read {where}: {error}; is the server up?") from error
+            raise StoreUnavailable(f"cannot {what} {where}: {error}; is the server up?") from error

@@ -117,6 +117,7 @@ def test_a_value_and_a_section_of_one_name_are_refused() -> None:
 
 
 COMMANDS = ["up", "down", "status", "submit", "results", "explain", "watch", "cancel", "fetch", "gc", "doctor"]
+COMMANDS += ["put", "fleet", "components publish"]
 COMMANDS += [f"dlq {verb}" for verb in ("ls", "show", "redrive")]
 COMMANDS += [f"topics {verb}" for verb in ("list", "create", "describe", "diff")]
 COMMANDS += [f"config {verb}" for verb in ("show", "validate")]
@@ -143,7 +144,10 @@ def test_an_unknown_command_lists_the_known_ones_and_the_nearest(words: list[str
     assert message in " ".join(done.output.split())
 
 
-@pytest.mark.parametrize("group", ["plan", "profile", "replay", "report", "config", "topics", "dlq", "bench"])
+GROUPS = ["plan", "profile", "replay", "report", "config", "topics", "dlq", "bench", "components"]
+
+
+@pytest.mark.parametrize("group", GROUPS)
 def test_no_line_of_a_groups_help_is_cut_off(group: str) -> None:
     done = CliRunner().invoke(cli.main, [group, "--help"])
     assert done.exit_code == 0

@@ -21,7 +21,7 @@ from planner.catalog.entries import Variant
 from planner.components.component import Tier
 from streams.settings import WorkerComponentSettings
 from streams.weights.folder import FolderRemote
-from streams.weights.remote import publish
+from streams.weights.publish import publish
 
 TIERS: Final = (Tier.HOST, Tier.VOLUME, Tier.REMOTE)  # the nearest first
 REPEATS: Final = 7

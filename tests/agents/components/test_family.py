@@ -30,7 +30,7 @@ from schemas.messages import GenerateOptions
 from streams import catalogs, metrics
 from streams.settings import WorkerComponentSettings
 from streams.weights.folder import FolderRemote
-from streams.weights.remote import publish
+from streams.weights.publish import publish
 from tests.agents.components.killed import fetched
 from tests.paths import MODELS, ROOT
 from tests.streams.weights.components import Failing

@@ -20,7 +20,7 @@ from streams.weights.folder import FolderRemote
 from streams.weights.loader import WeightsLoader
 from streams.weights.memory import PAGE, CannotPin, PinnedMemory, address_of
 from streams.weights.pools import BufferPools
-from streams.weights.remote import publish
+from streams.weights.publish import publish
 from streams.weights.tensors import NotSafetensors, as_torch, parse
 from streams.weights.volume import Volume
 from tests.streams.weights.components import MIB, Failing, made

@@ -9,9 +9,10 @@ import pytest
 from schemas.errors import PochadeError
 from streams.store.port import StoreUnavailable
 from streams.weights.errors import WeightsGone
-from streams.weights.manifest import Manifest
+from streams.weights.manifest import Manifest, describe
 from streams.weights.open import open_remote
-from streams.weights.remote import Remote, publish, read_manifest
+from streams.weights.publish import missing, publish, send
+from streams.weights.remote import Remote, read_manifest
 from streams.weights.volume import Volume
 from tests.streams.store.s3_server import answering, s3_server, set_up_credentials
 from tests.streams.weights.components import MIB, contents, cutting_proxy, made
@@ -88,7 +89,7 @@ def test_a_refusal_is_not_retried(tmp_path: pathlib.Path) -> None:
     _, listed = made(tmp_path)
     with (
         answering(403, "AccessDenied") as endpoint,
-        pytest.raises(PochadeError, match="check credentials, region and s3:GetObject") as refused,
+        pytest.raises(PochadeError, match="check credentials, region, s3:GetObject") as refused,
     ):
         volume_in(tmp_path).fetch(remote_at(endpoint), listed)
     assert not isinstance(refused.value, StoreUnavailable)
@@ -109,3 +110,28 @@ def test_an_object_that_changes_while_it_is_read_is_not_mixed() -> None:
         client.put_object(Bucket="weights", Key="bases/test/file", Body=b"new bytes")
         with pytest.raises(WeightsGone, match="changed while it was read"):
             remote.read_into("file", version, 0, memoryview(bytearray(4)))
+
+
+def test_a_large_file_is_published_in_parts_and_counted_on_its_way(tmp_path: pathlib.Path) -> None:
+    source, counted = tmp_path / "source", list[int]()
+    source.mkdir()
+    (source / "model.safetensors").write_bytes(bytes(9 * MIB))
+    with s3_server("weights") as endpoint:
+        listed, remote = describe("base:large", source), remote_at(endpoint)
+        send(listed, missing(listed, remote), source, remote, counted.append)
+        assert missing(listed, remote).is_nothing
+        volume = volume_in(tmp_path)
+        volume.fetch(remote, read_manifest(remote, listed.digest))
+    assert volume.path(listed.digest)
+    assert (sum(counted), len(counted) > 1) == (9 * MIB, True)
+
+
+def test_publishing_to_no_bucket_or_without_rights_says_what_to_do(tmp_path: pathlib.Path) -> None:
+    made(tmp_path)
+    with s3_server() as endpoint, pytest.raises(PochadeError, match=r"there is no bucket 'none': create it"):
+        publish("base:test", tmp_path / "source-1", open_remote("s3://none/x", endpoint, "us-east-1"))
+    with (
+        answering(403, "AccessDenied", head=404) as endpoint,
+        pytest.raises(PochadeError, match="check credentials, region, s3:PutObject"),
+    ):
+        publish("base:test", tmp_path / "source-1", remote_at(endpoint))
