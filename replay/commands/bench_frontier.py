@@ -27,6 +27,7 @@ SUMMARY = ("truth", "judge", "comparisons", "ahead", "even", "behind", "undecide
 COLUMNS = (
     "truth", "judge", "catalog", "trace", "violations up to", "ours", "best other", "quality ahead", "verdict",
 )  # fmt: skip
+FAILURES = ("catalog", "policy", "failures", "in runs", "of runs")
 COLOURS = {"ahead": "green", "behind": "red"}
 
 
@@ -216,15 +217,15 @@ def _show(
     again: "Repeated | None",
 ) -> None:  # fmt: skip
     from replay.bench.frontier.repeated import in_words
-    from replay.bench.frontier.tables import lines_of, page_of, record, summary
+    from replay.bench.frontier.tables import failures_of, lines_of, page_of, record, summary
     from streams.commands import listing
 
-    rows = _rows(results)
+    rows, failures = _rows(results), failures_of(results)
     if page is not None:
-        page.write_text(page_of(rows, made), encoding="utf-8")
+        page.write_text(page_of(rows, made, failures), encoding="utf-8")
     if output == "json":
         click.echo(json.dumps(
-            {"bench": "frontier", **made, "summary": summary(rows), "comparisons": record(rows)}
+            {"bench": "frontier", **made, "summary": summary(rows), "failures": failures, "comparisons": record(rows)}
             | ({"repeated": again.record()} if again is not None else {})
         ))  # fmt: skip
         return
@@ -233,6 +234,9 @@ def _show(
     listing.show(lines_of(rows), COLUMNS, output, COLOURS)
     click.echo("")
     listing.show(summary(rows), SUMMARY, output)
+    if failures:
+        click.echo("\nfailed to plan, so that the plan before stayed in force:")
+        listing.show(failures, FAILURES, output)
     if again is not None:
         click.echo("\n" + "\n".join(in_words(again)))
 

@@ -20,7 +20,7 @@ from streams.settings import Settings
 
 KEPT = (
     "requests", "completed", "violations", "violation_rate", "quality", "quality_optimistic", "quality_run",
-    "quality_run_optimistic", "heavy_share", "rejected", "utilization", "switches", "plans",
+    "quality_run_optimistic", "heavy_share", "rejected", "utilization", "switches", "plans", "plan_failures",
 )  # fmt: skip
 """Figures of a cell that are kept."""
 

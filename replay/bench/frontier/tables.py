@@ -170,6 +170,24 @@ def _difference(row: Row) -> str:
     return "-" if row.difference is None else in_words(row.difference, 2 if row.margin >= 0.01 else 4)
 
 
+def failures_of(results: Iterable[tuple[GridCell, Figures]]) -> list[dict[str, Any]]:
+    """Return, by catalog and policy, how often it failed to plan, where it did: the plan before stayed in force."""
+    found: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    for cell, figures in results:
+        found[cell.catalog, cell.policy].append(figures["plan_failures"])
+    return [
+        {
+            "catalog": catalog,
+            "policy": policy,
+            "failures": int(sum(counts)),
+            "in runs": sum(count > 0 for count in counts),
+            "of runs": len(counts),
+        }
+        for (catalog, policy), counts in found.items()
+        if any(counts)
+    ]
+
+
 def lines_of(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Return the comparisons as rows of a printed table."""
     return [
@@ -197,7 +215,7 @@ def _side(setting: Setting | None, violations: float) -> str:
     return f"{setting.policy} ({words + '; ' if words else ''}{violations:.2%})"
 
 
-def page_of(rows: Sequence[Row], made: Mapping[str, Any]) -> str:
+def page_of(rows: Sequence[Row], made: Mapping[str, Any], failures: Sequence[Mapping[str, Any]]) -> str:
     """Return the comparisons as a part of a page, in Markdown. `made`: command, cells, redraws, cpu_hours."""
     parts = [
         "## joint on the grid",
@@ -205,6 +223,7 @@ def page_of(rows: Sequence[Row], made: Mapping[str, Any]) -> str:
         f"{made['cpu_hours']:.1f} hours of processor time. ahead, even, behind and undecided are by one rule for "
         "both sides (replay/bench/comparison.py); quality ahead is of joint, in FID or in the share of facts.",
         _markdown("Verdicts by truth and judge", summary(rows)),
+        _markdown("Policies that failed to plan", failures) if failures else "No policy failed to plan.",
     ]
     for truth, judge in dict.fromkeys((row.truth, row.judge) for row in rows):
         lines = lines_of([row for row in rows if (row.truth, row.judge) == (truth, judge)])

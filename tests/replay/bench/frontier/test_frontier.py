@@ -37,7 +37,18 @@ from replay.bench.frontier.grid import (
 from replay.bench.frontier.plan import Part, judged_cells, tuning_cells
 from replay.bench.frontier.results import ResultStore, read_results
 from replay.bench.frontier.run import TraceFiles, run_cells
-from replay.bench.frontier.tables import ALONE, BEATEN, JUDGES, NONE, compare, lines_of, record, summary
+from replay.bench.frontier.tables import (
+    ALONE,
+    BEATEN,
+    JUDGES,
+    NONE,
+    compare,
+    failures_of,
+    lines_of,
+    page_of,
+    record,
+    summary,
+)  # fmt: skip
 from replay.bench.papers.arrivals import HELD_OUT, TUNING
 from replay.bench.papers.names import HADIS, JOINT, LIGHT
 from replay.commands.bench import bench
@@ -57,7 +68,7 @@ def a_cell(setting: Setting = OTHER, seed: int = 0, **changes: str) -> GridCell:
 
 
 def figures(violations: float = 0.0, quality: float = -17.0, **changes: float) -> Figures:
-    return {"violation_rate": violations, "cpu_s": 1.0} | dict.fromkeys(JUDGES, quality) | changes
+    return {"violation_rate": violations, "cpu_s": 1.0, "plan_failures": 0.0} | dict.fromkeys(JUDGES, quality) | changes
 
 
 def frontier(*options: str) -> Result:
@@ -222,6 +233,18 @@ def test_verdicts_are_counted_and_the_worst_is_named() -> None:
     assert found[0]["worst"].startswith("diffserve-sdturbo, azure-1to8")
     assert len(lines_of(rows)) == len(record(rows)) == 3 * len(JUDGES)
     json.dumps(record(rows), allow_nan=False)
+
+
+def test_policies_that_failed_to_plan_are_named_and_others_are_not() -> None:
+    results = [(a_cell(ONE, seed), figures(plan_failures=float(3 * seed))) for seed in range(3)]
+    results += [(a_cell(OTHER, seed), figures()) for seed in range(3)]
+    found = failures_of(results)
+    failed = {"catalog": "diffserve-sdturbo", "policy": JOINT, "failures": 9, "in runs": 2, "of runs": 3}
+    assert found == [failed]
+    made = {"command": "bench", "cells": 6, "redraws": 3, "cpu_hours": 0.1}
+    rows = compare(results, {"diffserve-sdturbo": "fid"})
+    assert "| joint | 9 | 2 | 3 |" in page_of(rows, made, found)
+    assert "No policy failed to plan." in page_of(rows, made, [])
 
 
 def test_a_quick_run_ends_with_tables_and_as_json(tmp_path: pathlib.Path) -> None:
