@@ -80,18 +80,19 @@ def draft(
         return _on_models(task, f"; {why_not}")
     task, reuse = task._replace(reuse=group), reuse_offers(catalog, batch, group.hits, losses_of(catalog, group))
     state = strategy_switch.recalled(memory)
+    retrieval = strategy_switch.retrieval_of(observation.reuse, _saved_ms(reuse))
     if settings["switch"]:
         rule = strategy_switch.Rule(return_after_ms=int(1000 * settings["return_s"]))
-        retrieval = strategy_switch.retrieval_of(observation.reuse, _saved_ms(reuse))
         retrieval = retrieval._replace(carries=_carries(task, reuse, state, settings["switch_margin"]))
         state = strategy_switch.step(state, retrieval, observation.now_ms, rule)
     if state.stage == strategy_switch.REUSE:
         return _on_reuse(task, reuse, state)
     if state.stage == strategy_switch.MODELS:
-        note = "; lookups of past images get no answer or cost too much, or save too little for the demand"
+        note = f"; without reuse: {strategy_switch.describe(retrieval)}"
         return _on_models(task, note, strategy_switch.remembered(state))
     if state.stage == strategy_switch.LEAVING:
-        return _leaving(task, reuse, state, settings["switch_margin"])
+        why = strategy_switch.describe(retrieval)
+        return _leaving(task, reuse, state, settings["switch_margin"], why)
     return _returning(task, reuse, state, settings["switch_margin"])
 
 
@@ -137,8 +138,8 @@ def _carries(task: Task, reuse: Sequence[Offer], state: strategy_switch.State, m
     return fill({reuse[0].variant: len(task.seen.workers)}, reuse, demand_rps).carried >= 1
 
 
-def _leaving(task: Task, reuse: Sequence[Offer], state: strategy_switch.State, margin: float) -> PlanProposal:
-    """A wave of workers on their way to smaller models, and routes to those that generate and stay.
+def _leaving(task: Task, reuse: Sequence[Offer], state: strategy_switch.State, margin: float, why: str) -> PlanProposal:
+    """A wave of workers on their way to smaller models, and routes to those that generate and stay. `why`: in words.
 
     In full, as lookups fail or cost too much; with the reuse levels where the demand alone is the reason.
     """
@@ -147,7 +148,7 @@ def _leaving(task: Task, reuse: Sequence[Offer], state: strategy_switch.State, m
     offers = offers_of(task.catalog, dict.fromkeys(task.catalog.variants, task.batch))
     target = assign(maximize_quality(offers, len(workers), task.demand_rps).counts, workers)
     after = strategy_switch.after_switch(state, target, workers)
-    return _under_way(task, _mixed(task) if is_for_demand else offers, after, target, "leaving reuse")
+    return _under_way(task, _mixed(task) if is_for_demand else offers, after, target, f"leaving reuse: {why}")
 
 
 def _returning(task: Task, reuse: Sequence[Offer], state: strategy_switch.State, margin: float) -> PlanProposal:

@@ -20,6 +20,7 @@ import math
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from planner.control.format import number
 from planner.observation.reuse import SeenReuse
 from planner.observation.workers import SERVING, WorkerView
 
@@ -70,6 +71,18 @@ def retrieval_of(seen: SeenReuse | None, saves_ms: float) -> Retrieval:
     if seen.failing >= MOST:
         return Retrieval(math.inf, saves_ms, 1.0)
     return Retrieval(seen.p50_ms if seen.lookups else None, saves_ms, seen.unanswered, seen.lookups)
+
+
+def describe(retrieval: Retrieval) -> str:
+    """Return in words what speaks for or against looking up past images."""
+    if not retrieval.carries:
+        return "reuse would save too little for the demand"
+    if retrieval.costs_ms is None or math.isnan(retrieval.costs_ms):
+        return "no past image was looked up"
+    if math.isinf(retrieval.costs_ms):
+        return "lookups of past images get no answer"
+    costs, saves = number(retrieval.costs_ms), number(retrieval.saves_ms)
+    return f"a lookup takes {costs} ms, is expected to save {saves} ms, and {retrieval.unanswered:.0%} get no answer"
 
 
 def recalled(memory: Mapping[str, Any]) -> State:
