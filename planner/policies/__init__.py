@@ -22,7 +22,8 @@ from planner.policies import (
 from schemas.errors import Unknown
 
 __all__ = [
-    "BASELINE", "BEGINS_WITH_REUSE", "DEFAULT", "JUDGES_ALL", "LOOKS_ALL_UP", "POLICIES", "SWITCHES_STRATEGY",
+    "BASELINE", "BEGINS_WITH_REUSE", "DEFAULT", "JUDGES_ALL", "LOOKS_ALL_UP", "PLACES_COMPONENTS", "POLICIES",
+    "SWITCHES_STRATEGY",
     "InvalidParameter", "PlanProposal", "Policy", "named",
 ]  # fmt: skip
 
@@ -50,6 +51,7 @@ DEFAULT = "joint"
 JUDGES_ALL = "diffserve-static"  # every first image is judged: what the demo switches to on its way
 BEGINS_WITH_REUSE = frozenset({"argus", "nirvana", "pac"})  # where the catalog has a profile of reuse
 SWITCHES_STRATEGY = frozenset({"argus", "pac"})  # leave reuse where lookups fail; they have `overprovision`
+PLACES_COMPONENTS = "mlora"  # says what each worker holds: what `chaos --components` runs
 LOOKS_ALL_UP = "nirvana"  # every request looks for a stored image at any load: what `chaos --reuse` runs
 
 

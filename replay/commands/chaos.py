@@ -26,7 +26,7 @@ class FaultOption(NamesOption):
         """Return the kinds, those of several brokers among them."""
         from replay.verify.chaos.kinds import kinds
 
-        return kinds(3, with_reuse=True)
+        return kinds(3, with_reuse=True, with_components=True)
 
 
 @click.command()
@@ -71,6 +71,12 @@ class FaultOption(NamesOption):
     help="Let images begin from stored ones, of prompts that repeat, and break the vector store and its writer, too.",
 )
 @click.option(
+    "--components",
+    "with_components",
+    is_flag=True,
+    help="Let requests name bases, adapters and controls, and break their fetches, loads, fusions, files and remote.",
+)
+@click.option(
     "--only",
     cls=FaultOption,
     multiple=True,
@@ -92,6 +98,9 @@ def chaos(load: "Callable[[], Settings]", /, **asked: Any) -> None:
     they depend on the machine. With --brokers 3 each record has three copies; brokers are killed, stopped, frozen and
     restarted one by one, and one is lost for good. With --reuse an index writer and a Milvus Lite run beside the roles,
     and the audit also checks whose latents the images began from; faults of either, such as vectors-kill, imply it.
+    With --components workers fetch the shipped weights from a bucket on this machine to a volume that is too small for
+    all, and the audit also compares the components of each result with its request, and each image with one of the
+    same request that is generated again from the shipped files.
 
     \b
     Examples:
@@ -100,6 +109,7 @@ def chaos(load: "Callable[[], Settings]", /, **asked: Any) -> None:
       pochade chaos --requests 300 --faults 12 --engine diffusers
       pochade chaos --brokers 3 --requests 600 --faults 12
       pochade chaos --reuse --requests 600 --faults 30
+      pochade chaos --components --engine diffusers --requests 200 --faults 12
       pochade chaos --only vectors-lie --only vectors-kill
     """
     from rich.console import Console
@@ -128,7 +138,7 @@ def _check(asked: Sequence[str], brokers: int) -> None:
 
     if brokers == 2:
         raise PochadeError("--brokers 2: neither of two brokers may die; 3 or more go on with one less")
-    known = kinds(brokers, with_reuse=True)
+    known = kinds(brokers, with_reuse=True, with_components=True)
     for kind in asked:
         if kind not in known:
             raise Unknown("kind of fault", kind, known)
@@ -184,6 +194,12 @@ def lines(report: dict[str, Any]) -> dict[str, str]:
         shown["reuse"] = ", ".join(f"{count} {why}" for why, count in found) or "nothing was looked up"
         shown["marks"] = f"{report['pictures']['marks_checked']} checked, {len(report['pictures']['foreign'])} foreign"
         shown["lookups"] = f"p95 at most {lookups['max_p95_ms']:.0f} ms, breakers: {lookups['breakers'] or 'closed'}"
+    if (components := report["components"]) is not None:
+        shown["components"] = (
+            f"{components['requests']} requests completed with the components that they named, "
+            f"{len(components['misnamed'])} with others; {components['images']} images generated again, "
+            f"{len(components['unlike'])} unlike (by at most {components['largest_difference']} of 255)"
+        )
     if report["brokers"] > 1:
         shown["no result for"] = _longest(recovery["still"], recovery["still_limit_s"], "a broker's fault")
         shown["p99 back after"] = _longest(recovery["p99_back"], recovery["p99_back_limit_s"], "a broker's death")

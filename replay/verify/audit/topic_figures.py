@@ -128,6 +128,10 @@ class TopicFigures:
         EVENTS: _event, DLQ: _dead_letter,
     }  # fmt: skip
 
+    def first_results(self) -> list[Result]:
+        """Return the first result of each request."""
+        return list(self._ends.first.values())
+
     def figures(self) -> Figures:
         """Return the figures counted so far."""
         accepted = self._accepted

@@ -3,7 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from replay.verify.chaos.faults import broker, clocks, cluster, disks, input, plans, processes, vectors
+from replay.verify.chaos.faults import (
+    broker,
+    clocks,
+    cluster,
+    components,
+    disks,
+    input,
+    plans,
+    processes,
+    vectors,
+    weights,
+)
 from replay.verify.chaos.schedule import Card
 from replay.verify.chaos.world import Do
 
@@ -37,6 +48,19 @@ REUSE_KINDS: Mapping[str, Do] = {
     "indexer-kill": processes.kill,
     "indexer-freeze": processes.freeze,
 }  # of a deployment that reuses images
+COMPONENT_KINDS: Mapping[str, Do] = {
+    "fetch-kill": components.fetch_kill,
+    "load-kill": components.load_kill,
+    "fuse-kill": components.fuse_kill,
+    "volume-full": components.volume_full,
+    "volume-altered": weights.volume_altered,
+    "volume-cut": weights.volume_cut,
+    "remote-altered": weights.remote_altered,
+    "remote-cut": weights.remote_cut,
+    "remote-swapped": weights.remote_swapped,
+    "remote-drops": weights.remote_drops,
+    "remote-away": weights.remote_away,
+}  # of a deployment whose requests name components
 INDEXER = "indexer"
 MAX_AWAY = 0.15  # of a run, that a fault takes the vector store away
 ROLES = ("classifier", "router", "discriminator", "ledger", "planner")  # one process each, beside the workers
@@ -45,10 +69,26 @@ TWINS = tuple(f"{role}-2" for role in ROLES)  # the second of each, where there 
 STARTED = (5000.0, 12_000.0)  # ms: long enough to join, and to have work in hand
 
 
-def kinds(brokers: int, *, with_reuse: bool = False) -> Mapping[str, Do]:
-    """Return the kinds of faults for a run with this number of brokers. `with_reuse`: images begin from stored ones."""
-    reuse = REUSE_KINDS if with_reuse else {}
-    return {**KINDS, **reuse} if brokers == 1 else {**KINDS, **reuse, **cluster.KINDS}
+def kinds(brokers: int, *, with_reuse: bool = False, with_components: bool = False) -> Mapping[str, Do]:
+    """Return the kinds of faults for a run with this number of brokers.
+
+    `with_reuse`: images begin from stored ones; `with_components`: requests name components.
+    """
+    more = {**(REUSE_KINDS if with_reuse else {}), **(COMPONENT_KINDS if with_components else {})}
+    return {**KINDS, **more} if brokers == 1 else {**KINDS, **more, **cluster.KINDS}
+
+
+def component_catalogue(workers: Sequence[str], span_ms: float) -> list[Card]:
+    """Return the faults that may come repeatedly where requests name components.
+
+    The remote is wrong or away for shorter and for longer than a fetch tries (6 s), and never for most of a run.
+    """
+    wrong = (4000.0, max(4000.0, min(15_000.0, MAX_AWAY * span_ms)))
+    cards = [Card(kind=kind) for kind in ("fetch-kill", "fetch-kill", "load-kill", "fuse-kill")]
+    cards += [Card(kind="volume-full", target=name, lasts_ms=(20_000, 30_000)) for name in workers[:1]]
+    cards += [Card(kind="volume-altered"), Card(kind="volume-cut")]
+    cards += [Card(kind=kind, lasts_ms=wrong) for kind in ("remote-altered", "remote-cut", "remote-swapped")]
+    return [*cards, *(Card(kind=kind, lasts_ms=wrong) for kind in ("remote-drops", "remote-away"))]
 
 
 def reuse_catalogue(session_ms: int, span_ms: float) -> list[Card]:

@@ -1,13 +1,19 @@
 """Roles started behind a statement of ours, which changes what they will meet. Loads nothing: it delays their start."""
 
 import contextlib
+import ctypes
+import os
 import pathlib
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Iterator
 
 from replay.local.processes import RoleProcess
 
 POLL_S = 0.02
+CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000  # of Linux: sched.h, sys/mount.h
 
 
 def behind(process: RoleProcess, statement: str) -> RoleProcess:
@@ -25,6 +31,23 @@ def skewed(process: RoleProcess, by_ms: int) -> RoleProcess:
 def stallable(process: RoleProcess, mark: pathlib.Path) -> RoleProcess:
     """A process whose store stalls while the file is there."""
     return behind(process, f"stall({str(mark)!r})")
+
+
+def stopping_at_points(process: RoleProcess, folder: pathlib.Path) -> RoleProcess:
+    """A worker that stops where a fault waits for it (`weights/points.py`)."""
+    return behind(process, f"stop_at_points({str(folder)!r})")
+
+
+def on_small_disk(process: RoleProcess, volume: pathlib.Path, size: int) -> RoleProcess:
+    """A worker whose volume is an empty file system of `size` bytes that only this process sees."""
+    return behind(process, f"mount_small_disk({str(volume)!r}, {size})")
+
+
+def can_have_small_disk() -> bool:
+    """Whether this system lets a process of ours mount a file system of its own: Linux, with the rights to."""
+    with tempfile.TemporaryDirectory() as folder:
+        statement = f"from replay.verify.chaos import launching; launching.mount_small_disk({folder!r}, 65536)"
+        return subprocess.run([sys.executable, "-c", statement], capture_output=True, check=False).returncode == 0
 
 
 def move(by_ms: int) -> None:
@@ -48,3 +71,26 @@ def stall(mark: str) -> None:
             yield
 
     FolderImageStore._available = when_it_answers  # type: ignore[method-assign, assignment]
+
+
+def stop_at_points(folder: str) -> None:
+    """Let this process stop at the points that a fault arms in a folder."""
+    from replay.verify.chaos.weights.points import stop_at_all
+
+    stop_at_all(pathlib.Path(folder))
+
+
+def mount_small_disk(folder: str, size: int) -> None:
+    """Mount an empty file system in memory over a folder, for this process alone: it is gone with the process.
+
+    Raises OSError where this process may not.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def check(status: int, what: str) -> None:
+        if status:
+            raise OSError(ctypes.get_errno(), f"cannot {what}: {os.strerror(ctypes.get_errno())}")
+
+    check(libc.unshare(CLONE_NEWNS), "have mounts of its own")
+    check(libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "keep its mounts to itself")
+    check(libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, f"size={size}".encode()), f"mount over {folder}")

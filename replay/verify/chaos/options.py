@@ -5,16 +5,18 @@ import pathlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from planner.policies import JUDGES_ALL, LOOKS_ALL_UP
+from planner.policies import JUDGES_ALL, LOOKS_ALL_UP, PLACES_COMPONENTS
 from replay.local.deployment import own_deployment
 from replay.local.processes import RoleProcess, role_process
-from replay.verify.chaos.kinds import INDEXER, REUSE_KINDS, ROLES
-from replay.verify.chaos.launching import stallable
+from replay.verify.chaos.kinds import COMPONENT_KINDS, INDEXER, REUSE_KINDS, ROLES
+from replay.verify.chaos.launching import stallable, stopping_at_points
+from replay.verify.chaos.weights.remote import BUCKET
 from schemas.errors import PochadeError
 from streams.broker import java
 from streams.broker.address import kafka_home
-from streams.settings import Settings, Vectors
+from streams.settings import Settings, Vectors, WorkerComponentSettings
 
 ENGINES = {"profile": ("chaos", "chaos"), "diffusers": ("diffusers", "tiny")}  # -> engine, catalog
 REUSE_CATALOG = "chaos-reuse"  # of a run whose images begin from stored ones
@@ -23,6 +25,8 @@ SESSION_MS = 3000
 JOB_LIMITS_S = {"profile": 30.0, "diffusers": 240.0}
 DRAIN_S = 10.0
 RATES = {"profile": 8.0, "diffusers": 2.0}  # per second
+# bytes of each tier's budget, of weight files: two bases of the tiny family of three, one, and two with combinations
+BUDGETS = {"volume_bytes": 9_000_000, "host_bytes": 5_000_000, "device_bytes": 24_000_000}
 REUSE_RATE = 4.0  # 3 workers of its catalog generate 5 a second in full
 
 
@@ -42,10 +46,18 @@ class ChaosOptions:
     report: pathlib.Path | None
     is_kept: bool
     with_reuse: bool = False  # a vector store, an index writer, and prompts that repeat
+    with_components: bool = False  # a remote, a volume, and requests that name bases, adapters and controls
 
     def __post_init__(self) -> None:
         if self.reuses and self.engine != "profile":
             raise PochadeError(f"--reuse needs --engine profile, whose images show what they began from: {self.engine}")
+        if self.moves_components and self.engine != "diffusers":
+            raise PochadeError(f"--components needs --engine diffusers, which has weights to move: {self.engine}")
+
+    @property
+    def moves_components(self) -> bool:
+        """Whether requests name components; asking for a fault of them is asking for it."""
+        return self.with_components or any(kind in COMPONENT_KINDS for kind in self.only)
 
     @property
     def reuses(self) -> bool:
@@ -73,7 +85,7 @@ class ChaosOptions:
         only = "".join(f" --only {kind}" for kind in self.only)
         brokers = "" if self.brokers == 1 else f" --brokers {self.brokers}"
         policy = "" if self.policy is None else f" --policy {self.policy}"
-        reuse = " --reuse" if self.with_reuse else ""
+        reuse = " --reuse" * self.with_reuse + " --components" * self.with_components
         return (
             f"pochade --home {home} chaos --requests {self.requests} --faults {self.faults} --seed {self.seed} "
             f"--engine {self.engine} --workers {self.workers}{brokers}{policy}{reuse}{only}{rate}"
@@ -97,15 +109,30 @@ def deployment_of(settings: Settings, options: ChaosOptions, name: str) -> Setti
         f"chaos-{options.seed}",
         catalog=catalog,
         engine=engine,
-        policy=options.policy or (LOOKS_ALL_UP if options.reuses else JUDGES_ALL),
+        policy=options.policy or _policy(options),
         workers=options.workers + 2,  # guests come
     )
+    worker: dict[str, Any] = {"job_timeout_s": JOB_LIMITS_S[options.engine]}
+    if options.moves_components:
+        places = {"remote": f"s3://{BUCKET}", "volume": str(home / "volume")}
+        worker["components"] = WorkerComponentSettings.model_validate(places | BUDGETS)
     changes = {
-        "worker": own.worker.model_copy(update={"job_timeout_s": JOB_LIMITS_S[options.engine]}),
+        "worker": own.worker.model_copy(update=worker),
         "store": own.store.model_copy(update={"folder": str(home / "images"), "url": ""}),
         "vectors": Vectors(url="lite" if options.reuses else ""),
     }
     return own.model_copy(update=changes)
+
+
+def _policy(options: ChaosOptions) -> str:
+    if options.moves_components:
+        return PLACES_COMPONENTS
+    return LOOKS_ALL_UP if options.reuses else JUDGES_ALL
+
+
+def from_remote(own: Settings, endpoint_url: str) -> Settings:
+    """The settings of a run whose components come from the server at a URL."""
+    return own.model_copy(update={"store": own.store.model_copy(update={"s3_endpoint_url": endpoint_url})})
 
 
 def on_cluster(own: Settings, bootstrap: str) -> Settings:
@@ -129,13 +156,17 @@ def processes_of(
     *,
     with_twins: bool = False,
     with_indexer: bool = False,
+    points: pathlib.Path | None = None,
 ) -> list[RoleProcess]:
     """Return one process per role, so that each can die alone; their store hangs while the file `mark` exists.
 
-    `with_twins`: two processes of each role; `with_indexer`: an index writer among them.
+    `with_twins`: two processes of each role; `with_indexer`: an index writer among them; `points`: the folder in which
+    faults say where a worker is to stop, None: it never does.
     """
     names = (*ROLES, INDEXER) if with_indexer else ROLES
     roles = [role_process(role, [role], options, {}) for role in names]
     roles += [role_process(f"{role}-2", [role], options, {}) for role in names if with_twins]
     worker_processes = [role_process(worker, ["worker"], options, {"worker.id": worker}) for worker in workers]
+    if points is not None:
+        worker_processes = [stopping_at_points(each, points) for each in worker_processes]
     return [stallable(each, mark) for each in (*roles, *worker_processes)]

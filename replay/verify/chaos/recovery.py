@@ -14,8 +14,9 @@ KILLS = ("kill", "last-worker")  # of a worker, by kill -9
 OUTAGES = ("broker", "broker-restart")
 OF_SEVERAL = (*OUTAGES, "broker-freeze", "broker-lost", "controller", "leaders", "rolling")  # others go on meanwhile
 DEATHS = ("broker", "broker-lost", "controller")  # of one broker of several
+AIMED = ("fetch-kill", "load-kill", "fuse-kill")  # kill -9 of whichever worker comes to a point
 ENDS = (*KILLS, *OF_SEVERAL, "restart", "freeze")  # a process ends or stops as the fault begins
-LEAVES = ("join", "second", "skew")  # and here as it ends too
+LEAVES = ("join", "second", "skew", "volume-full")  # and here as it ends too
 HARMLESS = (
     "cancel",
     "repeat",
@@ -26,6 +27,8 @@ HARMLESS = (
     "vectors-lie",
     "indexer-kill",
     "indexer-freeze",
+    "volume-altered",
+    "volume-cut",
 )  # to how soon others are served: a lookup is cut at its deadline
 SETTLES_MS = 8000  # after which a fault that is over delays nobody: so late a killed classifier serves again
 MAX_REPEATS = 1.5  # jobs generated again for each that ran as a process ended
@@ -138,7 +141,7 @@ def _ends(begun: Sequence[Doing]) -> Iterator[float]:
     for doing in begun:
         if doing.fault.kind in (*ENDS, *LEAVES):
             yield doing.began_ms
-        if doing.fault.kind in LEAVES and doing.ended_ms is not None:
+        if doing.fault.kind in (*LEAVES, *AIMED) and doing.ended_ms is not None:
             yield doing.ended_ms
 
 

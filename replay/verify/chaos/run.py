@@ -7,32 +7,48 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
+from planner.catalog.entries import Variant
 from replay.demo import state_of
 from replay.load.driver import TICK_S, Driver
 from replay.local.hosting import LocalDeployment, epoch_ms, follow
 from replay.local.readiness import GeneratedCounter
 from replay.local.supervisor import RestartLimit
 from replay.reports.progress import ProgressReporter
+from replay.traces.trace import Overrides
 from replay.verify.audit.reading import Audited, audit
 from replay.verify.chaos import recovery
 from replay.verify.chaos.doing import Faults
 from replay.verify.chaos.faults import cluster
+from replay.verify.chaos.faults.components import points_of
 from replay.verify.chaos.faults.disks import hang_mark
 from replay.verify.chaos.garbage import collect
-from replay.verify.chaos.kinds import fault_catalogue, kinds, reuse_catalogue
+from replay.verify.chaos.kinds import component_catalogue, fault_catalogue, kinds, reuse_catalogue
 from replay.verify.chaos.lookups import LookupWatch
-from replay.verify.chaos.options import SESSION_MS, ChaosOptions, deployment_of, on_cluster, processes_of, share_jars
+from replay.verify.chaos.options import (
+    SESSION_MS,
+    ChaosOptions,
+    deployment_of,
+    from_remote,
+    on_cluster,
+    processes_of,
+    share_jars,
+)
 from replay.verify.chaos.schedule import LAST, Fault, draw_faults, draw_requests, killers, ordinary, with_last
 from replay.verify.chaos.story import report_of
+from replay.verify.chaos.weights.checks import Checked, check
+from replay.verify.chaos.weights.orders import store_outline, with_components
+from replay.verify.chaos.weights.remote import BUCKET, WeightsRemote
 from replay.verify.chaos.world import World
 from schemas.topics import FLEET, IMAGES
 from streams.broker.address import kafka_home
 from streams.broker.cluster import BrokerCluster
+from streams.catalogs import load as load_catalog
 from streams.catalogs import measured
 from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.operator.client import RequestClient
 from streams.settings import Settings
+from streams.store.open import open_store
 from streams.vectors import lite_server
 
 TIRELESS = RestartLimit(restarts=100_000, first_s=0.5, most_s=1.0)  # what an orchestrator does with a dead role
@@ -45,6 +61,8 @@ def _faults(options: ChaosOptions, *, can_exit: bool) -> list[Fault]:
     cards = fault_catalogue(options.worker_ids, SESSION_MS, can_exit=can_exit, brokers=options.brokers)
     if options.reuses:
         cards += reuse_catalogue(SESSION_MS, options.span_ms)
+    if options.moves_components:
+        cards += component_catalogue(options.worker_ids, options.span_ms)
     chosen = [card for card in cards if not options.only or card.kind in options.only]
     has_last = options.brokers > 1 and options.faults > 0 and (not options.only or cluster.LOST in options.only)
     count = options.faults - has_last if chosen else 0
@@ -68,10 +86,16 @@ class ChaosRun:
         self._due = draw_requests(
             f"chaos-{name}", options.requests, options.rate, options.seed, self._faults, repeat=options.reuses
         )
+        self._remote: WeightsRemote | None = None
+        if options.moves_components:
+            self._remote = WeightsRemote(self.settings.home / "remote" / BUCKET, self._styles.components)
+            self.settings = from_remote(self.settings, self._remote.endpoint_url)
         make = partial(
-            processes_of, hang_mark(self.settings), with_twins=options.brokers > 1, with_indexer=options.reuses
-        )
-        self._lookups, self._kinds = LookupWatch(), kinds(options.brokers, with_reuse=options.reuses)
+            processes_of, hang_mark(self.settings), with_twins=options.brokers > 1, with_indexer=options.reuses,
+            points=points_of(self.settings) if options.moves_components else None,
+        )  # fmt: skip
+        self._lookups = LookupWatch()
+        self._kinds = kinds(options.brokers, with_reuse=options.reuses, with_components=options.moves_components)
         self._hosted = LocalDeployment(self.settings, inherited, options.worker_ids, teller, make, TIRELESS)
 
     def run(self) -> dict[str, Any]:
@@ -87,11 +111,14 @@ class ChaosRun:
             if self._options.reuses:
                 stack.callback(lite_server.stop, self.settings)
                 lite_server.ensure(self.settings, self._teller.note)
+            if self._remote is not None:
+                stack.enter_context(self._remote.serving())
+                self._name_components()
             self._hosted.start(stack)
             producer = KafkaRecordProducer(self.settings)
             stack.callback(producer.close)
             client = stack.enter_context(RequestClient(self.settings, producer))
-            world = World(self._hosted, client, producer, self._cluster)
+            world = World(self._hosted, client, producer, self._cluster, self._remote)
             world.start(stack, sorted(measured(self.settings.catalog, self.settings.published).variants))
             world.serving = self._hosted.ready.serving
             self._hosted.warm_up(client, f"warm-up-{self._name}", self._options.seed)
@@ -105,6 +132,7 @@ class ChaosRun:
                 lite_server.ensure(self.settings)
             self._teller.phase("reading everything again")
             found = self._audit(driver, start_ms)
+            components = self._check_components(found, world)
             left = collect(self.settings)
         recovered = recovery.of(
             found.tally, faults, SESSION_MS, self.settings.worker.job_timeout_s, accepted_ms=world.accepted_ms,
@@ -114,8 +142,26 @@ class ChaosRun:
         return report_of(
             self._options, found, faults, recovered, left,
             endings=self._hosted.roles.endings, start_ms=start_ms, seconds=time.time() - began_s,
-            lookups=self._lookups if self._options.reuses else None,
+            lookups=self._lookups if self._options.reuses else None, components=components,
         )  # fmt: skip
+
+    @property
+    def _styles(self) -> Variant:
+        """The variant that requests of a run with components name components of."""
+        variants = load_catalog(self.settings.catalog).on_request.values()
+        return next(each for each in variants if each.bases)
+
+    def _name_components(self) -> None:
+        styles = self._styles
+        outline = store_outline(open_store(self.settings), styles.width, styles.height, Overrides().tenant)
+        self._due = with_components(self._due, styles, outline, self._options.seed)
+
+    def _check_components(self, found: Audited, world: World) -> Checked | None:
+        if self._remote is None:
+            return None
+        self._teller.phase("generating again what named components")
+        asked, results = dict(world.asked), found.tally.first_results()
+        return check(self.settings.catalog, self._styles, asked, results, open_store(self.settings))
 
     def _audit(self, driver: Driver, start_ms: float) -> Audited:
         """Audit from the first request on, without the requests that warmed the deployment up."""

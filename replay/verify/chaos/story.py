@@ -11,6 +11,7 @@ from replay.verify.chaos.doing import Faults
 from replay.verify.chaos.lookups import LookupWatch
 from replay.verify.chaos.options import ChaosOptions
 from replay.verify.chaos.recovery import Recovery, too_slow
+from replay.verify.chaos.weights.checks import Checked
 
 
 def report_of(
@@ -24,15 +25,16 @@ def report_of(
     start_ms: float,
     seconds: float,
     lookups: LookupWatch | None = None,
+    components: Checked | None = None,
 ) -> dict[str, Any]:
     """Return the report of a run; `broken` is None when every promise was kept.
 
-    `lookups`: of a run whose images begin from stored ones.
+    `lookups`: of a run whose images begin from stored ones; `components`: of one whose requests name components.
     `too_slow` breaks no promise, as the machine has a part in it.
     """
     counted = as_json(found.figures, found.images)
     said = verdict(found.figures, found.images), _open(found), _check_repeats(found, recovery), _left(orphans_left)
-    broken = [each for each in said if each]
+    broken = [each for each in (*said, components.broken() if components is not None else None) if each]
     return {
         "seed": options.seed,
         "engine": options.engine,
@@ -45,6 +47,7 @@ def report_of(
         "recovery": asdict(recovery),
         "too_slow": too_slow(recovery),
         "lookups": None if lookups is None else lookups.report(),
+        "components": None if components is None else components.report(),
         "faults": [doing.report(start_ms) for doing in faults.begun],
         "endings": dict(endings),
         "seconds": round(seconds, 1),

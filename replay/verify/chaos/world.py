@@ -11,6 +11,7 @@ from typing import TypeVar
 from replay.local.hosting import LocalDeployment
 from replay.local.processes import RoleProcess, role_process
 from replay.verify.chaos.schedule import Fault
+from replay.verify.chaos.weights.remote import WeightsRemote
 from schemas.errors import PochadeError
 from schemas.messages import GenerateRequest
 from schemas.record import Delivered, Incoming, Outgoing
@@ -44,9 +45,10 @@ class World:
         client: RequestClient,
         producer: KafkaRecordProducer,
         cluster: BrokerCluster | None = None,
+        remote: WeightsRemote | None = None,
     ) -> None:
-        """`cluster`: of a run with several brokers."""
-        self.hosted, self.client, self.producer, self.cluster = hosted, client, producer, cluster
+        """`cluster`: of a run with several brokers; `remote`: of one whose requests name components."""
+        self.hosted, self.client, self.producer, self.cluster, self.remote = hosted, client, producer, cluster, remote
         self.settings: Settings = hosted.settings
         self.processes: dict[str, RoleProcess] = {each.name: each for each in hosted.processes}
         self.asked: dict[str, GenerateRequest] = {}
@@ -95,6 +97,11 @@ class World:
         if child is None:
             raise NotThere(f"{name} was not running")
         return child
+
+    def name_of(self, pid: int) -> str:
+        """Return the name of a running process."""
+        running = ((name, self.hosted.roles.child(name)) for name in self.processes)
+        return next((name for name, child in running if child is not None and child.pid == pid), f"process {pid}")
 
     def join(self, name: str, roles: Sequence[str]) -> RoleProcess:
         """Start one more process."""

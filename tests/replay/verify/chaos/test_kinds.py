@@ -74,6 +74,21 @@ def run(program: str, launched: Callable[[RoleProcess], RoleProcess]) -> str:
     return subprocess.run(process.command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
 
 
+def test_a_worker_on_a_small_disk_alone_sees_it_and_is_told_that_it_is_full(tmp_path: pathlib.Path) -> None:
+    if not launching.can_have_small_disk():
+        pytest.skip("this system lets no process of ours mount a file system of its own")
+    (tmp_path / "before").touch()
+    program = (
+        f"import os, pathlib; folder = pathlib.Path({str(tmp_path)!r}); print(list(folder.iterdir()))\n"
+        "try: (folder / 'big').write_bytes(b'x' * 200_000)\n"
+        "except OSError as error: print(error.strerror)"
+    )
+    assert run(program, lambda process: launching.on_small_disk(process, tmp_path, 100_000)) == (
+        "[]\nNo space left on device\n"
+    )
+    assert [each.name for each in tmp_path.iterdir()] == ["before"]
+
+
 def test_a_process_that_ignores_its_end_is_killed() -> None:
     program = (
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('on', flush=True); time.sleep(60)"

@@ -5,8 +5,10 @@ from click.testing import CliRunner
 
 from replay.commands.chaos import lines
 from replay.verify.chaos.kinds import ROLES
-from replay.verify.chaos.options import ChaosOptions, deployment_of, processes_of, share_jars
+from replay.verify.chaos.options import ChaosOptions, deployment_of, from_remote, processes_of, share_jars
+from replay.verify.chaos.weights.checks import Checked
 from schemas.errors import PochadeError
+from streams.catalogs import load as load_catalog
 from streams.cli import main
 from streams.settings import Settings
 
@@ -68,6 +70,7 @@ def test_the_end_of_a_run_tells_faults_that_met_nothing() -> None:
         "accepted": 2, "outcomes": {"COMPLETED": 2}, "lost": 0, "duplicates": 0, "late_commits": 0, "painted": 3,
         "painted_twice": 1, "wasted_s": 0.2, "begun_in_vain": 0, "orphans": 1, "orphans_left": 0, "dead_letters": 0,
         "pictures": {"checked": 2, "broken": [], "marks_checked": 1, "foreign": []}, "lookups": None,
+        "components": None,
         "recovery": {
             "moved": [{"seconds": 3.5, "beside": ()}, {"seconds": 9.1, "beside": ("freeze ledger",)}],
             "moved_limit_s": 6.0, "first_result": [], "first_result_limit_s": 3.0, "painted_twice_limit": 3.0,
@@ -86,7 +89,12 @@ def test_the_end_of_a_run_tells_faults_that_met_nothing() -> None:
     assert reported["too slow"] == "the first result came late"
     assert "reuse" not in reported
     report |= {"reuse": {"none": 2, "hit": 5}, "lookups": {"max_p95_ms": 61.2, "breakers": {"failing": ["w-1"]}}}
+    report["components"] = Checked(requests=30, images=33, largest_difference=41, unlike=("b", "c")).report()
     reported = lines(report)
+    assert reported["components"] == (
+        "30 requests completed with the components that they named, 0 with others; 33 images generated again, 2 unlike "
+        "(by at most 41 of 255)"
+    )
     assert (reported["reuse"], reported["marks"]) == ("5 hit, 2 none", "1 checked, 0 foreign")
     assert reported["lookups"] == "p95 at most 61 ms, breakers: {'failing': ['w-1']}"
 
@@ -125,6 +133,32 @@ def test_asking_for_a_fault_of_reuse_is_asking_for_reuse(tmp_path: pathlib.Path)
 def test_reuse_is_refused_where_images_do_not_show_what_they_began_from() -> None:
     with pytest.raises(PochadeError, match="--engine profile"):
         some(with_reuse=True, engine="diffusers")
+
+
+def test_asking_for_a_fault_of_components_is_asking_for_components(tmp_path: pathlib.Path) -> None:
+    asked = {only: some(engine="diffusers", only=(only,)).moves_components for only in ("kill", "fuse-kill")}
+    assert asked == {"kill": False, "fuse-kill": True}
+    assert " --components " in some(engine="diffusers", with_components=True, only=("kill",)).command(tmp_path)
+    with pytest.raises(PochadeError, match="--components needs --engine diffusers"):
+        some(with_components=True)
+
+
+def test_components_come_from_a_remote_of_the_run_and_no_tier_has_room_for_all(tmp_path: pathlib.Path) -> None:
+    usual = Settings(home=tmp_path, worker={"components": {"remote": "s3://production"}})
+    own = from_remote(deployment_of(usual, some(engine="diffusers", with_components=True), "run"), "http://here:1")
+    placed = own.worker.components
+    assert (placed.remote, placed.volume) == ("s3://weights", str(own.home / "volume"))
+    assert own.store.s3_endpoint_url == "http://here:1"
+    assert (own.catalog, own.planner.policy) == ("tiny", "mlora")
+    of_all = sum(each.bytes for each in load_catalog("tiny").level("styles").components)
+    assert 0 < placed.host_bytes < placed.volume_bytes < of_all
+
+
+def test_workers_stop_at_points_where_faults_may_wait_for_them() -> None:
+    points = pathlib.Path("points")
+    *roles, worker = processes_of(pathlib.Path("mark"), [], ["worker-1"], points=points)
+    assert "stop_at_points('points')" in worker.command[2]
+    assert not any("stop_at_points" in each.command[2] for each in roles)
 
 
 def test_an_index_writer_runs_where_images_are_reused() -> None:

@@ -2,7 +2,17 @@ from collections import Counter
 
 from replay.verify.chaos.faults import cluster as several
 from replay.verify.chaos.faults.cluster import LOST
-from replay.verify.chaos.kinds import KINDS, REUSE_KINDS, ROLES, TWINS, fault_catalogue, kinds, reuse_catalogue
+from replay.verify.chaos.kinds import (
+    COMPONENT_KINDS,
+    KINDS,
+    REUSE_KINDS,
+    ROLES,
+    TWINS,
+    component_catalogue,
+    fault_catalogue,
+    kinds,
+    reuse_catalogue,
+)
 from replay.verify.chaos.schedule import (
     EXIT,
     FIRST,
@@ -141,3 +151,11 @@ def test_every_fault_of_reuse_comes_in_a_run_of_them_and_none_in_another() -> No
     assert max(card.lasts_ms[1] for card in cards if card.kind.startswith("vectors")) == 9000
     usual = fault_catalogue(["worker-1"], 3000, can_exit=True)
     assert not {card.kind for card in usual} & set(REUSE_KINDS)
+
+
+def test_where_requests_name_components_every_fault_of_them_may_come() -> None:
+    cards = component_catalogue(WORKERS, 60_000.0)
+    assert {card.kind for card in cards} == set(COMPONENT_KINDS)
+    assert set(COMPONENT_KINDS) <= set(kinds(1, with_components=True)) - set(kinds(1, with_reuse=True))
+    wrong = [card.lasts_ms for card in cards if card.kind.startswith("remote-")]
+    assert all(least < 6000 < most <= 15_000 for least, most in wrong), "a fetch tries for about 6 s"
