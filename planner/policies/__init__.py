@@ -23,7 +23,7 @@ from schemas.errors import Unknown
 
 __all__ = [
     "BASELINE", "BEGINS_WITH_REUSE", "DEFAULT", "JUDGES_ALL", "LOOKS_ALL_UP", "PLACES_COMPONENTS", "POLICIES",
-    "SWITCHES_STRATEGY",
+    "SCALES", "SWITCHES_STRATEGY",
     "InvalidParameter", "PlanProposal", "Policy", "named",
 ]  # fmt: skip
 
@@ -51,6 +51,7 @@ DEFAULT = "joint"
 JUDGES_ALL = "diffserve-static"  # every first image is judged: what the demo switches to on its way
 BEGINS_WITH_REUSE = frozenset({"argus", "nirvana", "pac"})  # where the catalog has a profile of reuse
 SWITCHES_STRATEGY = frozenset({"argus", "pac"})  # leave reuse where lookups fail; they have `overprovision`
+SCALES = "octoai"  # says how many workers there should be: what `chaos --scale` runs
 PLACES_COMPONENTS = "mlora"  # says what each worker holds: what `chaos --components` runs
 LOOKS_ALL_UP = "nirvana"  # every request looks for a stored image at any load: what `chaos --reuse` runs
 

@@ -26,7 +26,7 @@ class FaultOption(NamesOption):
         """Return the kinds, those of several brokers among them."""
         from replay.verify.chaos.kinds import kinds
 
-        return kinds(3, with_reuse=True, with_components=True)
+        return kinds(3, with_reuse=True, with_components=True, is_scaled=True)
 
 
 @click.command()
@@ -77,6 +77,12 @@ class FaultOption(NamesOption):
     help="Let requests name bases, adapters and controls, and break their fetches, loads, fusions, files and remote.",
 )
 @click.option(
+    "--scale",
+    "is_scaled",
+    is_flag=True,
+    help="Let requests come in bursts and workers come and go as the plan asks, up to --workers; break that, too.",
+)
+@click.option(
     "--only",
     cls=FaultOption,
     multiple=True,
@@ -100,7 +106,8 @@ def chaos(load: "Callable[[], Settings]", /, **asked: Any) -> None:
     and the audit also checks whose latents the images began from; faults of either, such as vectors-kill, imply it.
     With --components workers fetch the shipped weights from a bucket on this machine to a volume that is too small for
     all, and the audit also compares the components of each result with its request, and each image with one of the
-    same request that is generated again from the shipped files.
+    same request that is generated again from the shipped files. With --scale workers are started and drained by
+    `pochade scale`.
 
     \b
     Examples:
@@ -110,6 +117,7 @@ def chaos(load: "Callable[[], Settings]", /, **asked: Any) -> None:
       pochade chaos --brokers 3 --requests 600 --faults 12
       pochade chaos --reuse --requests 600 --faults 30
       pochade chaos --components --engine diffusers --requests 200 --faults 12
+      pochade chaos --scale --requests 720 --faults 15
       pochade chaos --only vectors-lie --only vectors-kill
     """
     from rich.console import Console
@@ -138,7 +146,7 @@ def _check(asked: Sequence[str], brokers: int) -> None:
 
     if brokers == 2:
         raise PochadeError("--brokers 2: neither of two brokers may die; 3 or more go on with one less")
-    known = kinds(brokers, with_reuse=True, with_components=True)
+    known = kinds(brokers, with_reuse=True, with_components=True, is_scaled=True)
     for kind in asked:
         if kind not in known:
             raise Unknown("kind of fault", kind, known)

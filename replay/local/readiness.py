@@ -46,6 +46,11 @@ class Readiness:
         with self._lock:
             return {name: beat.variant for name, beat in self._beats.items() if beat.state in CAN_GENERATE}
 
+    def states(self) -> dict[str, str]:
+        """Worker -> the state of its last heartbeat; the dead among them."""
+        with self._lock:
+            return {name: beat.state for name, beat in self._beats.items()}
+
     def missing(self) -> list[str]:
         """Return what is still missing, in words; empty once requests can be served."""
         with self._lock:

@@ -12,6 +12,7 @@ from replay.verify.chaos.faults import (
     input,
     plans,
     processes,
+    scaling,
     vectors,
     weights,
 )
@@ -61,6 +62,13 @@ COMPONENT_KINDS: Mapping[str, Do] = {
     "remote-drops": weights.remote_drops,
     "remote-away": weights.remote_away,
 }  # of a deployment whose requests name components
+SCALE_KINDS: Mapping[str, Do] = {
+    "scale-up-kill": scaling.scale_up_kill,
+    "scale-down-kill": scaling.scale_down_kill,
+    "starting-kill": scaling.starting_kill,
+    "draining-kill": scaling.draining_kill,
+    "serving-kill": scaling.serving_kill,
+}  # of a deployment whose workers come and go as the plan asks
 INDEXER = "indexer"
 MAX_AWAY = 0.15  # of a run, that a fault takes the vector store away
 ROLES = ("classifier", "router", "discriminator", "ledger", "planner")  # one process each, beside the workers
@@ -69,13 +77,25 @@ TWINS = tuple(f"{role}-2" for role in ROLES)  # the second of each, where there 
 STARTED = (5000.0, 12_000.0)  # ms: long enough to join, and to have work in hand
 
 
-def kinds(brokers: int, *, with_reuse: bool = False, with_components: bool = False) -> Mapping[str, Do]:
+def kinds(
+    brokers: int, *, with_reuse: bool = False, with_components: bool = False, is_scaled: bool = False
+) -> Mapping[str, Do]:
     """Return the kinds of faults for a run with this number of brokers.
 
-    `with_reuse`: images begin from stored ones; `with_components`: requests name components.
+    `with_reuse`: images begin from stored ones; `with_components`: requests name components; `is_scaled`: workers come
+    and go.
     """
-    more = {**(REUSE_KINDS if with_reuse else {}), **(COMPONENT_KINDS if with_components else {})}
-    return {**KINDS, **more} if brokers == 1 else {**KINDS, **more, **cluster.KINDS}
+    more = dict(KINDS)
+    for found, is_there in ((REUSE_KINDS, with_reuse), (COMPONENT_KINDS, with_components), (SCALE_KINDS, is_scaled)):
+        more |= found if is_there else {}
+    return more if brokers == 1 else {**more, **cluster.KINDS}
+
+
+def scale_catalogue(session_ms: int) -> list[Card]:
+    """Return the faults that may come repeatedly where workers come and go as the plan asks."""
+    cards = [Card(kind=kind) for kind in SCALE_KINDS] * 2
+    cards += [Card(kind=kind, target=scaling.SCALER) for kind in ("kill", "restart")]
+    return [*cards, Card(kind="freeze", target=scaling.SCALER, lasts_ms=(1.2 * session_ms, 2.5 * session_ms))]
 
 
 def component_catalogue(workers: Sequence[str], span_ms: float) -> list[Card]:
@@ -104,8 +124,9 @@ def reuse_catalogue(session_ms: int, span_ms: float) -> list[Card]:
 
 
 def fault_catalogue(workers: Sequence[str], session_ms: int, *, can_exit: bool, brokers: int = 1) -> list[Card]:
-    """Return the faults that may come repeatedly. `session_ms`: silence until a member's partitions move on;
-    `can_exit`: engine `chaos`."""
+    """Return the faults that may come repeatedly. `workers`: those that are there all the time;
+    `session_ms`: silence until a member's partitions move on; `can_exit`: engine `chaos`.
+    """
     cards = _single_broker_catalogue(workers, session_ms, can_exit=can_exit)
     if brokers == 1:
         return cards
@@ -124,11 +145,12 @@ def _single_broker_catalogue(workers: Sequence[str], session_ms: int, *, can_exi
     cards = [Card(kind=kind, target=name) for kind in ("kill", "restart") for name in (*ROLES, *workers)]
     cards += [Card(kind="freeze", target=name, lasts_ms=frozen) for name in (*ROLES, *workers)]
     cards += [Card(kind="second", target=role, lasts_ms=STARTED) for role in ("planner", "router", "ledger")]
-    cards += [Card(kind="skew", target=role, lasts_ms=(3000, 8000)) for role in ("router", "ledger", workers[0])]
+    cards += [Card(kind="skew", target=name, lasts_ms=(3000, 8000)) for name in ("router", "ledger", *workers[:1])]
     cards += [Card(kind="disk", target=name, lasts_ms=(1000, 4000)) for name in workers[:1]]
     cards += [Card(kind="broker", lasts_ms=(0, 2000)), Card(kind="broker", lasts_ms=(0, 2000))]
     cards += [Card(kind="broker-restart", lasts_ms=(0, 2000)), Card(kind="broker-freeze", lasts_ms=frozen)]
-    cards += [Card(kind="last-worker", lasts_ms=(session, 3 * session)), Card(kind="flap", lasts_ms=(2000, 6000))]
+    cards += [Card(kind="last-worker", lasts_ms=(session, 3 * session))] if workers else []
+    cards += [Card(kind="flap", lasts_ms=(2000, 6000))]
     cards += [Card(kind="join", lasts_ms=STARTED), Card(kind="join", lasts_ms=(500, 2000))]
     cards += [Card(kind="store", lasts_ms=(1000, 4000)), Card(kind="store-hangs", lasts_ms=frozen)]
     cards += [Card(kind="slow"), Card(kind="repeat"), Card(kind="replay")]

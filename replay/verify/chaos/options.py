@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from planner.policies import JUDGES_ALL, LOOKS_ALL_UP, PLACES_COMPONENTS
+from planner.policies import JUDGES_ALL, LOOKS_ALL_UP, PLACES_COMPONENTS, SCALES
 from replay.local.deployment import own_deployment
 from replay.local.processes import RoleProcess, role_process
-from replay.verify.chaos.kinds import COMPONENT_KINDS, INDEXER, REUSE_KINDS, ROLES
+from replay.verify.chaos.faults.scaling import SCALER, WORKERS
+from replay.verify.chaos.kinds import COMPONENT_KINDS, INDEXER, REUSE_KINDS, ROLES, SCALE_KINDS
 from replay.verify.chaos.launching import stallable, stopping_at_points
 from replay.verify.chaos.weights.remote import BUCKET
 from schemas.errors import PochadeError
@@ -27,6 +28,9 @@ DRAIN_S = 10.0
 RATES = {"profile": 8.0, "diffusers": 2.0}  # per second
 # bytes of each tier's budget, of weight files: two bases of the tiny family of three, one, and two with combinations
 BUDGETS = {"volume_bytes": 9_000_000, "host_bytes": 5_000_000, "device_bytes": 24_000_000}
+SCALE_RATE = 6.0  # twice that in bursts: 3 workers of the catalog generate 15 a second in full
+SCALE_PERIOD_S = 0.2  # of decisions about the fleet, so that it grows and shrinks within a burst and the pause after it
+START_S = 2.0  # until a worker of the engine `profile` is ready
 REUSE_RATE = 4.0  # 3 workers of its catalog generate 5 a second in full
 
 
@@ -46,6 +50,7 @@ class ChaosOptions:
     report: pathlib.Path | None
     is_kept: bool
     with_reuse: bool = False  # a vector store, an index writer, and prompts that repeat
+    is_scaled: bool = False  # workers come and go as the plan asks, under `pochade scale`
     with_components: bool = False  # a remote, a volume, and requests that name bases, adapters and controls
 
     def __post_init__(self) -> None:
@@ -53,6 +58,13 @@ class ChaosOptions:
             raise PochadeError(f"--reuse needs --engine profile, whose images show what they began from: {self.engine}")
         if self.moves_components and self.engine != "diffusers":
             raise PochadeError(f"--components needs --engine diffusers, which has weights to move: {self.engine}")
+        if self.scales and (self.engine != "profile" or self.reuses):
+            raise PochadeError("--scale needs --engine profile, and cannot be combined with --reuse")
+
+    @property
+    def scales(self) -> bool:
+        """Whether workers come and go as the plan asks; asking for a fault of that is asking for it."""
+        return self.is_scaled or any(kind in SCALE_KINDS for kind in self.only)
 
     @property
     def moves_components(self) -> bool:
@@ -67,7 +79,8 @@ class ChaosOptions:
     @property
     def rate(self) -> float:
         """Rate of requests per second."""
-        return self.rate_rps or (REUSE_RATE if self.reuses else RATES[self.engine])
+        usual = SCALE_RATE if self.scales else REUSE_RATE if self.reuses else RATES[self.engine]
+        return self.rate_rps or usual
 
     @property
     def span_ms(self) -> float:
@@ -76,8 +89,8 @@ class ChaosOptions:
 
     @property
     def worker_ids(self) -> list[str]:
-        """Ids of the workers that are there from the beginning."""
-        return [f"worker-{number}" for number in range(1, self.workers + 1)]
+        """Ids of the workers that are there from the beginning: none where they come and go."""
+        return [] if self.scales else [f"{WORKERS}-{number}" for number in range(1, self.workers + 1)]
 
     def command(self, home: pathlib.Path) -> str:
         """The command that runs the same again."""
@@ -85,7 +98,7 @@ class ChaosOptions:
         only = "".join(f" --only {kind}" for kind in self.only)
         brokers = "" if self.brokers == 1 else f" --brokers {self.brokers}"
         policy = "" if self.policy is None else f" --policy {self.policy}"
-        reuse = " --reuse" * self.with_reuse + " --components" * self.with_components
+        reuse = " --reuse" * self.with_reuse + " --components" * self.with_components + " --scale" * self.is_scaled
         return (
             f"pochade --home {home} chaos --requests {self.requests} --faults {self.faults} --seed {self.seed} "
             f"--engine {self.engine} --workers {self.workers}{brokers}{policy}{reuse}{only}{rate}"
@@ -121,12 +134,22 @@ def deployment_of(settings: Settings, options: ChaosOptions, name: str) -> Setti
         "store": own.store.model_copy(update={"folder": str(home / "images"), "url": ""}),
         "vectors": Vectors(url="lite" if options.reuses else ""),
     }
+    if options.scales:
+        changes["planner"] = own.planner.model_copy(update=_scaled(own, options))
     return own.model_copy(update=changes)
+
+
+def _scaled(own: Settings, options: ChaosOptions) -> dict[str, Any]:
+    """The planner's settings for a fleet that grows and shrinks within seconds, up to the workers of the run."""
+    scale = {"max_workers": options.workers, "period_s": SCALE_PERIOD_S, "start_s": START_S}
+    return {"scale": own.planner.scale.model_copy(update=scale), "period_ms": round(1000 * SCALE_PERIOD_S)}
 
 
 def _policy(options: ChaosOptions) -> str:
     if options.moves_components:
         return PLACES_COMPONENTS
+    if options.scales:
+        return SCALES
     return LOOKS_ALL_UP if options.reuses else JUDGES_ALL
 
 
@@ -157,16 +180,20 @@ def processes_of(
     with_twins: bool = False,
     with_indexer: bool = False,
     points: pathlib.Path | None = None,
+    is_scaled: bool = False,
 ) -> list[RoleProcess]:
     """Return one process per role, so that each can die alone; their store hangs while the file `mark` exists.
 
     `with_twins`: two processes of each role; `with_indexer`: an index writer among them; `points`: the folder in which
-    faults say where a worker is to stop, None: it never does.
+    faults say where a worker is to stop, None: it never does; `is_scaled`: a supervisor starts and ends workers, too.
     """
     names = (*ROLES, INDEXER) if with_indexer else ROLES
     roles = [role_process(role, [role], options, {}) for role in names]
     roles += [role_process(f"{role}-2", [role], options, {}) for role in names if with_twins]
     worker_processes = [role_process(worker, ["worker"], options, {"worker.id": worker}) for worker in workers]
+    if is_scaled:
+        command = (*role_process(SCALER, [], options, {}).command[:-1], "scale", "--name", WORKERS)
+        worker_processes.append(RoleProcess(name=SCALER, command=command))
     if points is not None:
         worker_processes = [stopping_at_points(each, points) for each in worker_processes]
     return [stallable(each, mark) for each in (*roles, *worker_processes)]

@@ -14,7 +14,8 @@ KILLS = ("kill", "last-worker")  # of a worker, by kill -9
 OUTAGES = ("broker", "broker-restart")
 OF_SEVERAL = (*OUTAGES, "broker-freeze", "broker-lost", "controller", "leaders", "rolling")  # others go on meanwhile
 DEATHS = ("broker", "broker-lost", "controller")  # of one broker of several
-AIMED = ("fetch-kill", "load-kill", "fuse-kill")  # kill -9 of whichever worker comes to a point
+# kill -9 of whichever worker comes to a point
+AIMED = ("fetch-kill", "load-kill", "fuse-kill", "starting-kill", "draining-kill", "serving-kill")
 ENDS = (*KILLS, *OF_SEVERAL, "restart", "freeze")  # a process ends or stops as the fault begins
 LEAVES = ("join", "second", "skew", "volume-full")  # and here as it ends too
 HARMLESS = (

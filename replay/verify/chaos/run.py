@@ -21,8 +21,9 @@ from replay.verify.chaos.doing import Faults
 from replay.verify.chaos.faults import cluster
 from replay.verify.chaos.faults.components import points_of
 from replay.verify.chaos.faults.disks import hang_mark
+from replay.verify.chaos.faults.scaling import end_workers
 from replay.verify.chaos.garbage import collect
-from replay.verify.chaos.kinds import component_catalogue, fault_catalogue, kinds, reuse_catalogue
+from replay.verify.chaos.kinds import component_catalogue, fault_catalogue, kinds, reuse_catalogue, scale_catalogue
 from replay.verify.chaos.lookups import LookupWatch
 from replay.verify.chaos.options import (
     SESSION_MS,
@@ -33,7 +34,16 @@ from replay.verify.chaos.options import (
     processes_of,
     share_jars,
 )
-from replay.verify.chaos.schedule import LAST, Fault, draw_faults, draw_requests, killers, ordinary, with_last
+from replay.verify.chaos.schedule import (
+    LAST,
+    Fault,
+    draw_faults,
+    draw_requests,
+    in_bursts,
+    killers,
+    ordinary,
+    with_last,
+)
 from replay.verify.chaos.story import report_of
 from replay.verify.chaos.weights.checks import Checked, check
 from replay.verify.chaos.weights.orders import store_outline, with_components
@@ -63,6 +73,8 @@ def _faults(options: ChaosOptions, *, can_exit: bool) -> list[Fault]:
         cards += reuse_catalogue(SESSION_MS, options.span_ms)
     if options.moves_components:
         cards += component_catalogue(options.worker_ids, options.span_ms)
+    if options.scales:
+        cards += scale_catalogue(SESSION_MS)
     chosen = [card for card in cards if not options.only or card.kind in options.only]
     has_last = options.brokers > 1 and options.faults > 0 and (not options.only or cluster.LOST in options.only)
     count = options.faults - has_last if chosen else 0
@@ -90,12 +102,17 @@ class ChaosRun:
         if options.moves_components:
             self._remote = WeightsRemote(self.settings.home / "remote" / BUCKET, self._styles.components)
             self.settings = from_remote(self.settings, self._remote.endpoint_url)
+        if options.scales:
+            self._due = in_bursts(self._due)
         make = partial(
             processes_of, hang_mark(self.settings), with_twins=options.brokers > 1, with_indexer=options.reuses,
-            points=points_of(self.settings) if options.moves_components else None,
+            points=points_of(self.settings) if options.moves_components else None, is_scaled=options.scales,
         )  # fmt: skip
         self._lookups = LookupWatch()
-        self._kinds = kinds(options.brokers, with_reuse=options.reuses, with_components=options.moves_components)
+        self._kinds = kinds(
+            options.brokers, with_reuse=options.reuses, with_components=options.moves_components,
+            is_scaled=options.scales,
+        )  # fmt: skip
         self._hosted = LocalDeployment(self.settings, inherited, options.worker_ids, teller, make, TIRELESS)
 
     def run(self) -> dict[str, Any]:
@@ -114,6 +131,8 @@ class ChaosRun:
             if self._remote is not None:
                 stack.enter_context(self._remote.serving())
                 self._name_components()
+            if self._options.scales:
+                stack.callback(end_workers, self.settings)
             self._hosted.start(stack)
             producer = KafkaRecordProducer(self.settings)
             stack.callback(producer.close)
@@ -128,6 +147,7 @@ class ChaosRun:
             faults, start_ms = self._break(driver, world, stack)
             self._teller.phase("stopping all roles")
             self._hosted.roles.stop()
+            end_workers(self.settings)
             if self._options.reuses:  # a fault may have given up before it was back
                 lite_server.ensure(self.settings)
             self._teller.phase("reading everything again")

@@ -17,6 +17,7 @@ EXIT, HANG = "!exit", "!hang"
 TENANTS = ("ann", "bob", "eve")  # of a run whose images begin from stored ones: nobody else's latent is there
 REPEATS = 24  # requests for each prompt of such a run, of all tenants together
 CONSENTS = ("own",) * 8 + ("", "off")  # what its requests say of reuse, drawn evenly
+BURST_MS = 40_000.0  # of a run whose workers come and go: a burst, and a pause in which they go
 SLOW = Overrides(options=GenerateOptions(model="heavy", steps=200, n=8))  # 6 s of one worker in the catalog `chaos`
 
 
@@ -92,6 +93,11 @@ def draw_requests(
             number = next((n for n, due in enumerate(plain) if due.offset_ms >= fault.at_ms), count - 1)
             mixed[number] = dataclasses.replace(plain[number], row=_asked(fault, plain[number].row))
     return mixed
+
+
+def in_bursts(requests: Sequence[Due]) -> list[Due]:
+    """Return the requests at twice their rate for the first half of each BURST_MS, and none in the other."""
+    return [dataclasses.replace(due, offset_ms=due.offset_ms - due.offset_ms % BURST_MS / 2) for due in requests]
 
 
 def _repeating(requests: Sequence[Due], dice: random.Random) -> list[Due]:

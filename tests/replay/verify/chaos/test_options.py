@@ -143,6 +143,20 @@ def test_asking_for_a_fault_of_components_is_asking_for_components(tmp_path: pat
         some(with_components=True)
 
 
+def test_a_fleet_that_is_scaled_has_no_fixed_worker_and_a_supervisor_that_brings_some(tmp_path: pathlib.Path) -> None:
+    scaled = some(only=("scale-up-kill",), workers=3)
+    assert (scaled.scales, scaled.worker_ids, scaled.rate) == (True, [], 6.0)
+    own = deployment_of(Settings(home=tmp_path), scaled, "run")
+    assert (own.planner.policy, own.planner.scale.max_workers) == ("octoai", 3)
+    assert own.kafka.jobs_partitions > 3
+    *_, supervisor = processes_of(pathlib.Path("mark"), ["--home", "/h"], [], is_scaled=True)
+    assert (supervisor.name, supervisor.command[-3:]) == ("scale", ("scale", "--name", "worker"))
+    assert " --scale " in some(is_scaled=True, only=("kill",)).command(tmp_path)
+    for combined in ({"engine": "diffusers"}, {"with_reuse": True}):
+        with pytest.raises(PochadeError, match="--scale needs --engine profile"):
+            some(is_scaled=True, **combined)
+
+
 def test_components_come_from_a_remote_of_the_run_and_no_tier_has_room_for_all(tmp_path: pathlib.Path) -> None:
     usual = Settings(home=tmp_path, worker={"components": {"remote": "s3://production"}})
     own = from_remote(deployment_of(usual, some(engine="diffusers", with_components=True), "run"), "http://here:1")

@@ -1,5 +1,7 @@
 from collections import Counter
 
+import pytest
+
 from replay.verify.chaos.faults import cluster as several
 from replay.verify.chaos.faults.cluster import LOST
 from replay.verify.chaos.kinds import (
@@ -7,13 +9,16 @@ from replay.verify.chaos.kinds import (
     KINDS,
     REUSE_KINDS,
     ROLES,
+    SCALE_KINDS,
     TWINS,
     component_catalogue,
     fault_catalogue,
     kinds,
     reuse_catalogue,
+    scale_catalogue,
 )
 from replay.verify.chaos.schedule import (
+    BURST_MS,
     EXIT,
     FIRST,
     HANG,
@@ -24,6 +29,7 @@ from replay.verify.chaos.schedule import (
     Fault,
     draw_faults,
     draw_requests,
+    in_bursts,
     killers,
     ordinary,
     with_last,
@@ -159,3 +165,20 @@ def test_where_requests_name_components_every_fault_of_them_may_come() -> None:
     assert set(COMPONENT_KINDS) <= set(kinds(1, with_components=True)) - set(kinds(1, with_reuse=True))
     wrong = [card.lasts_ms for card in cards if card.kind.startswith("remote-")]
     assert all(least < 6000 < most <= 15_000 for least, most in wrong), "a fetch tries for about 6 s"
+
+
+def test_where_workers_come_and_go_every_fault_of_that_may_come_and_none_of_a_fixed_worker() -> None:
+    cards = [*fault_catalogue([], 3000, can_exit=True), *scale_catalogue(3000)]
+    assert set(SCALE_KINDS) <= {card.kind for card in cards} <= set(kinds(1, is_scaled=True))
+    assert {card.kind for card in cards if card.target == "scale"} == {"kill", "restart", "freeze"}
+    assert not {card.target for card in cards if card.target.startswith("worker")}
+    assert "last-worker" not in {card.kind for card in cards}
+
+
+def test_bursts_are_twice_as_fast_and_leave_a_pause_of_the_same_length() -> None:
+    steady = draw_requests("run", 480, 6, 1, [])
+    burst = in_bursts(steady)
+    assert [due.request_id for due in burst] == [due.request_id for due in steady]
+    assert max(due.offset_ms % BURST_MS for due in burst) < BURST_MS / 2
+    assert [due.offset_ms for due in burst[:3]] == [0, pytest.approx(1000 / 12), pytest.approx(2000 / 12)]
+    assert sum(due.offset_ms < BURST_MS for due in burst) == 240
