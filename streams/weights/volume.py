@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from schemas.errors import PochadeError
+from streams import metrics
 from streams.store.folder import sync_folder
 from streams.weights import manifest
 from streams.weights.draft import Draft, full_disk, part_size
@@ -100,7 +101,7 @@ class Volume:
                 return transfer
             partial = self._partial / digest
             try:
-                drafts = self._reserve(partial, listed)
+                drafts = self._reserve_somehow(partial, listed)
             except VolumeFull:
                 shutil.rmtree(partial, ignore_errors=True)
                 raise
@@ -112,6 +113,25 @@ class Volume:
                     draft.finish(partial / "files" / file.path)
             self._publish(partial, listed)
         return transfer
+
+    def reclaim(self) -> int:
+        """Remove what interrupted fetches left and nobody continues just now; return the bytes that were freed."""
+        freed = 0
+        for digest, size in self.partial().items():
+            with contextlib.suppress(ComponentInUse, FileNotFoundError), self._locked(digest, fcntl.LOCK_EX, 0.0):
+                self._put_away(self._partial / digest)
+                freed += size
+        return freed
+
+    def _reserve_somehow(self, partial: pathlib.Path, listed: Manifest) -> dict[ComponentFile, Draft]:
+        """As `_reserve`, in the room that interrupted fetches of other components take, where there is no other."""
+        try:
+            return self._reserve(partial, listed)
+        except VolumeFull:
+            if not self.reclaim():
+                raise
+            metrics.FALLBACKS.labels("weights", "reclaimed").inc()
+            return self._reserve(partial, listed)
 
     def _reserve(self, partial: pathlib.Path, listed: Manifest) -> dict[ComponentFile, Draft]:
         """The drafts of the files that are not whole yet, at their full size, if the volume has room for all."""
@@ -170,10 +190,13 @@ class Volume:
             for folder in (self._ready / digest, self._partial / digest):
                 if folder.is_dir():
                     freed += _bytes_in(folder)
-                    away = self._removed / uuid.uuid4().hex
-                    os.rename(folder, away)  # at once: nobody sees half of it
-                    shutil.rmtree(away, ignore_errors=True)
+                    self._put_away(folder)
             return freed
+
+    def _put_away(self, folder: pathlib.Path) -> None:
+        away = self._removed / uuid.uuid4().hex
+        os.rename(folder, away)  # at once: nobody sees half of it
+        shutil.rmtree(away, ignore_errors=True)
 
     def _sweep(self) -> None:
         """Remove what a process that died was removing."""

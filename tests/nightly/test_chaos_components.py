@@ -1,4 +1,4 @@
-"""Chaos with components and with a fleet that scales: workers killed within loads, fetches and scale-ups, wrong weights.
+"""Chaos with components and a fleet that scales: kills within fetches, loads, fusions and scale-ups, wrong weights.
 
 `TEST_CHAOS_OUT`: a folder in which each run leaves its report, and in which an interrupted part goes on.
 """

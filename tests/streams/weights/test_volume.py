@@ -190,6 +190,35 @@ def test_a_full_disk_is_told_before_anything_is_fetched_and_leaves_nothing(
     assert volume.path(listed.digest)
 
 
+def test_what_interrupted_fetches_of_others_left_gives_way_where_there_is_no_room(tmp_path: pathlib.Path) -> None:
+    _, left, volume = interrupted(tmp_path)
+    assert set(volume.partial()) == {left.digest}
+    other, listed = made(tmp_path, seed=2)
+    small = volume_in(tmp_path, volume.used_bytes() + listed.bytes - 1)
+    small.fetch(other, listed)
+    assert small.path(listed.digest)
+    assert small.partial() == {}
+
+
+def test_a_fetch_that_is_under_way_gives_way_to_nobody(tmp_path: pathlib.Path) -> None:
+    first, (one, other) = FolderRemote(tmp_path / "remote-1"), (made(tmp_path), made(tmp_path, seed=2))
+    volume = volume_in(tmp_path, one[1].bytes + other[1].bytes - 1)
+    refused = list[VolumeFull]()
+
+    def ask_meanwhile(number: int) -> bool:
+        if number == 2:
+            with pytest.raises(VolumeFull) as full:
+                volume_in(tmp_path, volume.budget_bytes).fetch(other[0], other[1])
+            refused.append(full.value)
+        return False
+
+    slow = Failing(first)
+    slow.fails = ask_meanwhile
+    volume.fetch(slow, one[1])
+    assert len(refused) == 1
+    assert contents(volume.path(one[1].digest) or tmp_path) == contents(tmp_path / "remote-1")
+
+
 def test_a_component_that_is_held_is_not_removed(tmp_path: pathlib.Path) -> None:
     remote, listed = made(tmp_path)
     volume = volume_in(tmp_path)
