@@ -17,7 +17,7 @@ from planner.catalog.components import Component
 from streams.processes import end_all
 from streams.shipped import INFRA
 from streams.weights.folder import FolderRemote
-from streams.weights.remote import publish
+from streams.weights.publish import publish
 
 BUCKET: Final = "weights"
 SERVER: Final = "replay.bench.loader.server"
