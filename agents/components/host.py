@@ -56,7 +56,7 @@ class HostWeights:
         if self._has_all_files:
             yield self.folder
             return
-        with tempfile.TemporaryDirectory(prefix="pochade-component-") as made:
+        with tempfile.TemporaryDirectory(dir=self.folder.parent) as made:
             folder = pathlib.Path(made)
             for other in self.folder.rglob("*"):
                 if other.is_file():

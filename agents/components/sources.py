@@ -5,11 +5,11 @@ What is read is compared with the digest that the catalog has of a component: ot
 
 import contextlib
 import pathlib
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from agents.components.host import HostWeights
+from agents.components.scratch import Scratch
 from agents.components.weight_files import ComponentFailed, digest_of_digests, weight_files
 from planner.catalog.components import Component
 from schemas.errors import PochadeError
@@ -106,6 +106,7 @@ class Fetched:
         self._wait: dict[str, Callable[[float], None]] = {"wait": wait} if wait else {}
         self._digests: dict[str, str] = {}  # of the lists of files that were seen
         self.transfer = Transfer()  # of all fetches
+        self._scratch = Scratch()
         self._look()
 
     def on_volume(self) -> frozenset[str]:
@@ -134,12 +135,17 @@ class Fetched:
         component = self._components[id_]
         with self._told(component):
             host = self._loader.to_host(self._remote_of(component), self._digests[id_])
-            folder = tempfile.TemporaryDirectory(prefix="pochade-component-")
+            scratch, folder = self._scratch, self._scratch.folder()
             for path, data in host.others.items():
                 target = pathlib.Path(folder.name) / path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(data)
-            return HostWeights(id_, pathlib.Path(folder.name), host.files, has_all_files=False, close=folder.cleanup)
+
+            def close() -> None:
+                folder.cleanup()
+                assert scratch is not None, "it lasts for as long as its folders do"
+
+            return HostWeights(id_, pathlib.Path(folder.name), host.files, has_all_files=False, close=close)
 
     def drop(self, id_: str) -> bool:
         try:

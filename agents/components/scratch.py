@@ -1,0 +1,61 @@
+"""Temporary folders of one process, which are removed by the next one if it was killed.
+
+    TMP/pochade-component-XXXX/    locked by flock for as long as its process lives
+        YYYY/                      one use
+
+A folder that nobody locks is of a process that was killed, unless it was made just now.
+"""
+
+import fcntl
+import os
+import pathlib
+import shutil
+import tempfile
+import time
+import weakref
+from typing import Final
+
+PREFIX: Final = "pochade-component-"
+NEW_S: Final = 60.0  # within which a folder may not be locked yet
+
+
+class Scratch:
+    """Makes temporary folders, all of which are gone when this is."""
+
+    def __init__(self, where: pathlib.Path | None = None) -> None:
+        """`where`: None: the folder for temporary files. What killed processes left there is removed."""
+        where = where or pathlib.Path(tempfile.gettempdir())
+        sweep(where, time.time() - NEW_S)
+        self.path = pathlib.Path(tempfile.mkdtemp(prefix=PREFIX, dir=where))
+        handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._finalizer = weakref.finalize(self, _remove, self.path, handle)
+
+    def folder(self) -> "tempfile.TemporaryDirectory[str]":
+        """Return a new folder, which its owner removes by `cleanup`."""
+        return tempfile.TemporaryDirectory(dir=self.path)
+
+
+def _remove(path: pathlib.Path, handle: int) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+    os.close(handle)
+
+
+def sweep(where: pathlib.Path, before_s: float) -> int:
+    """Remove what processes that were killed left of before a moment (epoch seconds); return how many folders."""
+    removed = 0
+    for path in where.glob(f"{PREFIX}*"):
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:  # gone, or another user's
+            continue
+        try:
+            if os.fstat(handle).st_mtime < before_s and os.fstat(handle).st_uid == os.getuid():
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path, ignore_errors=True)
+                removed += 1
+        except BlockingIOError:  # its process lives
+            pass
+        finally:
+            os.close(handle)
+    return removed
