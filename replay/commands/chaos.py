@@ -46,7 +46,7 @@ class FaultOption(NamesOption):
     "--rate",
     "rate_rps",
     type=POSITIVE,
-    help="Number of requests to publish per second (default: 8; with --engine diffusers, 2).",
+    help="Number of requests to publish per second (default: 8; with --engine diffusers 2, --reuse or --scale 4).",
 )
 @click.option(
     "--workers", type=click.IntRange(2, 32), default=3, show_default=True, help="Number of worker processes to start."

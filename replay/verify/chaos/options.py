@@ -28,7 +28,7 @@ DRAIN_S = 10.0
 RATES = {"profile": 8.0, "diffusers": 2.0}  # per second
 # bytes of each tier's budget, of weight files: two bases of the tiny family of three, one, and two with combinations
 BUDGETS = {"volume_bytes": 9_000_000, "host_bytes": 5_000_000, "device_bytes": 24_000_000}
-SCALE_RATE = 6.0  # twice that in bursts: 3 workers of the catalog generate 15 a second in full
+SCALE_RATE = 4.0  # three times that in bursts: 3 workers of the catalog generate 15 a second in full
 SCALE_PERIOD_S = 0.2  # of decisions about the fleet, so that it grows and shrinks within a burst and the pause after it
 START_S = 2.0  # until a worker of the engine `profile` is ready
 REUSE_RATE = 4.0  # 3 workers of its catalog generate 5 a second in full

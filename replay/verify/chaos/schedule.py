@@ -17,7 +17,8 @@ EXIT, HANG = "!exit", "!hang"
 TENANTS = ("ann", "bob", "eve")  # of a run whose images begin from stored ones: nobody else's latent is there
 REPEATS = 24  # requests for each prompt of such a run, of all tenants together
 CONSENTS = ("own",) * 8 + ("", "off")  # what its requests say of reuse, drawn evenly
-BURST_MS = 40_000.0  # of a run whose workers come and go: a burst, and a pause in which they go
+# of a run whose workers come and go: 20 s of requests, and a pause in which they go, which takes 15 to 35 s
+CYCLE_MS, BURST = 60_000.0, 3.0
 SLOW = Overrides(options=GenerateOptions(model="heavy", steps=200, n=8))  # 6 s of one worker in the catalog `chaos`
 
 
@@ -96,8 +97,9 @@ def draw_requests(
 
 
 def in_bursts(requests: Sequence[Due]) -> list[Due]:
-    """Return the requests at twice their rate for the first half of each BURST_MS, and none in the other."""
-    return [dataclasses.replace(due, offset_ms=due.offset_ms - due.offset_ms % BURST_MS / 2) for due in requests]
+    """Return the requests at BURST times their rate at the beginning of each CYCLE_MS, and none in the rest of it."""
+    late = 1 - 1 / BURST
+    return [dataclasses.replace(due, offset_ms=due.offset_ms - late * (due.offset_ms % CYCLE_MS)) for due in requests]
 
 
 def _repeating(requests: Sequence[Due], dice: random.Random) -> list[Due]:

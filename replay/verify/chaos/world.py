@@ -58,6 +58,7 @@ class World:
         self.accepted_ms: list[float] = []  # when a broker that had ended accepted connections again
         self.doubled: set[str] = set()  # open requests whose records were written again
         self.ambushes: list[Ambush] = []
+        self.killed: set[int] = set()  # processes of scaled workers
         self._threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="fault")
 
     def start(self, stack: ExitStack, variants: Sequence[str]) -> None:

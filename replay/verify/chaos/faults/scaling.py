@@ -14,7 +14,7 @@ from streams.settings import Settings
 
 SCALER: Final = "scale"  # the process of `pochade scale`
 WORKERS: Final = "worker"  # begins the ids of its workers
-AMBUSH_S: Final = 45.0  # for the fleet to grow or to shrink: bursts come every 40 s
+AMBUSH_S: Final = 65.0  # for the fleet to grow or to shrink: bursts come every 60 s
 STARTING: Final = ("starting", "loading")
 SERVING: Final = ("ready", "painting")
 STOP_S: Final = 10.0  # for workers that are left over to end after SIGTERM
@@ -88,8 +88,9 @@ def _worker(find: Find, when: str) -> Do:
         """kill -9 of a worker, which its supervisor starts again where it is still wanted."""
         name = yield from _awaited(world, find, when)
         pid = workers_of(world.settings).get(name)
-        if pid is None:
-            raise NotThere(f"{name} has ended by itself {when}")
+        if pid is None or pid in world.killed:
+            raise NotThere(f"{name} ended {when} before it was killed")
+        world.killed.add(pid)
         os.kill(pid, signal.SIGKILL)
         yield 0.0
         return f"SIGKILL of {name} {when}"

@@ -145,7 +145,7 @@ def test_asking_for_a_fault_of_components_is_asking_for_components(tmp_path: pat
 
 def test_a_fleet_that_is_scaled_has_no_fixed_worker_and_a_supervisor_that_brings_some(tmp_path: pathlib.Path) -> None:
     scaled = some(only=("scale-up-kill",), workers=3)
-    assert (scaled.scales, scaled.worker_ids, scaled.rate) == (True, [], 6.0)
+    assert (scaled.scales, scaled.worker_ids, scaled.rate) == (True, [], 4.0)
     own = deployment_of(Settings(home=tmp_path), scaled, "run")
     assert (own.planner.policy, own.planner.scale.max_workers) == ("octoai", 3)
     assert own.kafka.jobs_partitions > 3

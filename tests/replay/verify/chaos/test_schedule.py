@@ -18,7 +18,7 @@ from replay.verify.chaos.kinds import (
     scale_catalogue,
 )
 from replay.verify.chaos.schedule import (
-    BURST_MS,
+    CYCLE_MS,
     EXIT,
     FIRST,
     HANG,
@@ -175,10 +175,10 @@ def test_where_workers_come_and_go_every_fault_of_that_may_come_and_none_of_a_fi
     assert "last-worker" not in {card.kind for card in cards}
 
 
-def test_bursts_are_twice_as_fast_and_leave_a_pause_of_the_same_length() -> None:
-    steady = draw_requests("run", 480, 6, 1, [])
+def test_bursts_are_three_times_as_fast_and_leave_a_pause_of_twice_their_length() -> None:
+    steady = draw_requests("run", 480, 4, 1, [])
     burst = in_bursts(steady)
     assert [due.request_id for due in burst] == [due.request_id for due in steady]
-    assert max(due.offset_ms % BURST_MS for due in burst) < BURST_MS / 2
+    assert max(due.offset_ms % CYCLE_MS for due in burst) < CYCLE_MS / 3
     assert [due.offset_ms for due in burst[:3]] == [0, pytest.approx(1000 / 12), pytest.approx(2000 / 12)]
-    assert sum(due.offset_ms < BURST_MS for due in burst) == 240
+    assert sum(due.offset_ms < CYCLE_MS for due in burst) == 240

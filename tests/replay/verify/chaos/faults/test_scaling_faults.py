@@ -56,7 +56,7 @@ def a_world(home: pathlib.Path, wanted: int, allocation: dict[str, str], **state
     ready = SimpleNamespace(plans=lambda: [plan], states=lambda: said)
     return SimpleNamespace(
         settings=load({"home": home}), hosted=SimpleNamespace(ready=ready), child=lambda _name: supervisor,
-        killed=killed,
+        beaten=killed, killed=set(),
     )  # fmt: skip
 
 
@@ -89,6 +89,16 @@ def test_a_worker_that_no_plan_names_while_fewer_are_wanted_is_killed(
     assert staying.poll() is None
 
 
+def test_a_worker_is_killed_once_however_many_faults_wait_for_it(
+    tmp_path: pathlib.Path, start: Callable[[str], Any]
+) -> None:
+    start("worker-1")
+    world = a_world(tmp_path, 2, {}, w1="starting")
+    world.killed.update(scaling.workers_of(world.settings).values())
+    with pytest.raises(NotThere, match="before it was killed"):
+        over(scaling.starting_kill(world, FAULT))
+
+
 def test_the_supervisor_is_killed_as_the_fleet_grows_and_as_it_shrinks(
     tmp_path: pathlib.Path, start: Callable[[str], Any]
 ) -> None:
@@ -99,7 +109,7 @@ def test_the_supervisor_is_killed_as_the_fleet_grows_and_as_it_shrinks(
     shrinking = a_world(tmp_path, 0, {}, w1="ready")
     told = over(scaling.scale_down_kill(shrinking, FAULT))
     assert told == "SIGKILL of the supervisor of 1 workers as the fleet shrank (worker-1)"
-    assert growing.killed == shrinking.killed == ["supervisor"]
+    assert growing.beaten == shrinking.beaten == ["supervisor"]
 
 
 @pytest.mark.parametrize("fault", [scaling.scale_up_kill, scaling.scale_down_kill, scaling.starting_kill])
