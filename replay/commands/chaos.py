@@ -46,7 +46,8 @@ class FaultOption(NamesOption):
     "--rate",
     "rate_rps",
     type=POSITIVE,
-    help="Number of requests to publish per second (default: 8; with --engine diffusers 2, --reuse or --scale 4).",
+    help="Number of requests to publish per second (default: 8; --engine diffusers: 2; --components: 1; --reuse and "
+    "--scale: 4).",
 )
 @click.option(
     "--workers", type=click.IntRange(2, 32), default=3, show_default=True, help="Number of worker processes to start."
@@ -208,6 +209,8 @@ def lines(report: dict[str, Any]) -> dict[str, str]:
             f"{len(components['misnamed'])} with others; {components['images']} images generated again, "
             f"{len(components['unlike'])} unlike (by at most {components['largest_difference']} of 255)"
         )
+        moved = ", ".join(f"{size / 1e6:.1f} MB to {tier}" for tier, size in components["tiers"]["moved_bytes"].items())
+        shown["components moved"] = f"{moved or 'nothing'}; {components['tiers']['loads']} loads that jobs waited for"
     if report["brokers"] > 1:
         shown["no result for"] = _longest(recovery["still"], recovery["still_limit_s"], "a broker's fault")
         shown["p99 back after"] = _longest(recovery["p99_back"], recovery["p99_back_limit_s"], "a broker's death")

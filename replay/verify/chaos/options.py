@@ -26,6 +26,7 @@ SESSION_MS = 3000
 JOB_LIMITS_S = {"profile": 30.0, "diffusers": 240.0}
 DRAIN_S = 10.0
 RATES = {"profile": 8.0, "diffusers": 2.0}  # per second
+COMPONENT_RATE = 1.0  # a worker that is killed starts again after 10 s, on a busy machine after a minute
 # bytes of each tier's budget, of weight files: two bases of the tiny family of three, one, and two with combinations
 BUDGETS = {"volume_bytes": 9_000_000, "host_bytes": 5_000_000, "device_bytes": 24_000_000}
 SCALE_RATE = 4.0  # three times that in bursts: 3 workers of the catalog generate 15 a second in full
@@ -79,8 +80,14 @@ class ChaosOptions:
     @property
     def rate(self) -> float:
         """Rate of requests per second."""
-        usual = SCALE_RATE if self.scales else REUSE_RATE if self.reuses else RATES[self.engine]
-        return self.rate_rps or usual
+        return self.rate_rps or self._usual_rate()
+
+    def _usual_rate(self) -> float:
+        if self.scales:
+            return SCALE_RATE
+        if self.moves_components:
+            return COMPONENT_RATE
+        return REUSE_RATE if self.reuses else RATES[self.engine]
 
     @property
     def span_ms(self) -> float:

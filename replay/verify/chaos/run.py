@@ -4,6 +4,7 @@ import pathlib
 import shutil
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -48,6 +49,7 @@ from replay.verify.chaos.story import report_of
 from replay.verify.chaos.weights.checks import Checked, check
 from replay.verify.chaos.weights.orders import store_outline, with_components
 from replay.verify.chaos.weights.remote import BUCKET, WeightsRemote
+from replay.verify.chaos.weights.tiers import TierWatch
 from replay.verify.chaos.world import World
 from schemas.topics import FLEET, IMAGES
 from streams.broker.address import kafka_home
@@ -108,7 +110,7 @@ class ChaosRun:
             processes_of, hang_mark(self.settings), with_twins=options.brokers > 1, with_indexer=options.reuses,
             points=points_of(self.settings) if options.moves_components else None, is_scaled=options.scales,
         )  # fmt: skip
-        self._lookups = LookupWatch()
+        self._lookups, self._tiers = LookupWatch(), TierWatch()
         self._kinds = kinds(
             options.brokers, with_reuse=options.reuses, with_components=options.moves_components,
             is_scaled=options.scales,
@@ -181,7 +183,8 @@ class ChaosRun:
             return None
         self._teller.phase("generating again what named components")
         asked, results = dict(world.asked), found.tally.first_results()
-        return check(self.settings.catalog, self._styles, asked, results, open_store(self.settings))
+        found_components = check(self.settings.catalog, self._styles, asked, results, open_store(self.settings))
+        return replace(found_components, tiers=self._tiers.report())
 
     def _audit(self, driver: Driver, start_ms: float) -> Audited:
         """Audit from the first request on, without the requests that warmed the deployment up."""
@@ -196,6 +199,8 @@ class ChaosRun:
         stack.callback(TopicTailer(self.settings, [IMAGES], generated.on_record).start().close)
         if self._options.reuses:
             stack.callback(TopicTailer(self.settings, [FLEET], self._lookups.on_record, since_ms=None).start().close)
+        if self._remote is not None:
+            stack.callback(TopicTailer(self.settings, [FLEET], self._tiers.on_record, since_ms=None).start().close)
         stack.callback(faults.close)
         start_ms = epoch_ms()
         while not (driver.is_finished() and faults.are_over):

@@ -14,7 +14,7 @@ from streams.settings import Settings
 from streams.weights.errors import ComponentInUse
 from streams.weights.volume import Volume
 
-AMBUSH_S = 30.0  # for a worker to come to a point
+AMBUSH_S = 60.0  # for a worker to come to a point: one that was killed starts meanwhile
 DISK_BYTES = 5_500_000  # a base of the tiny family, and adapters: the settings allow two bases
 FILE_BYTES = 64 << 10  # above which no file grows where no small disk can be made: every weight file is larger
 

@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -39,12 +39,15 @@ class Checked:
     unlike: tuple[str, ...] = ()  # a sentence for each image that differs by more than MAX_DIFFERENCE
     untold: tuple[str, ...] = ()  # a sentence for each request that FAILED without a reason that names what failed
 
+    tiers: Mapping[str, Any] = field(default_factory=dict)  # what heartbeats said (`weights/tiers.py`)
+
     def broken(self) -> str | None:
         """Return one sentence about each broken promise; None when all are kept."""
         said = (
             (self.misnamed, "results do not say the components that were asked"),
             (self.unlike, "images are not those of the shipped weights"),
             (self.untold, "requests failed and do not say for which component"),
+            (self.tiers.get("exceeded", ()), "tiers held more than their budget"),
         )
         return "; ".join(f"{len(each)} {what} ({each[0]})" for each, what in said if each) or None
 

@@ -12,6 +12,8 @@ from streams.catalogs import load as load_catalog
 from streams.cli import main
 from streams.settings import Settings
 
+MOVED = {"moved_bytes": {"volume": 1_500_000, "host": 2_000_000}, "loads": 3, "exceeded": []}
+
 
 def some(**changes: object) -> ChaosOptions:
     values: dict[str, object] = {
@@ -89,8 +91,11 @@ def test_the_end_of_a_run_tells_faults_that_met_nothing() -> None:
     assert reported["too slow"] == "the first result came late"
     assert "reuse" not in reported
     report |= {"reuse": {"none": 2, "hit": 5}, "lookups": {"max_p95_ms": 61.2, "breakers": {"failing": ["w-1"]}}}
-    report["components"] = Checked(requests=30, images=33, largest_difference=41, unlike=("b", "c")).report()
+    report["components"] = Checked(
+        requests=30, images=33, largest_difference=41, unlike=("b", "c"), tiers=MOVED
+    ).report()
     reported = lines(report)
+    assert reported["components moved"] == "1.5 MB to volume, 2.0 MB to host; 3 loads that jobs waited for"
     assert reported["components"] == (
         "30 requests completed with the components that they named, 0 with others; 33 images generated again, 2 unlike "
         "(by at most 41 of 255)"

@@ -70,6 +70,11 @@ def test_a_request_that_failed_says_for_which_component(styles: Variant) -> None
     assert found.broken() == "1 requests failed and do not say for which component (one: OSError: broken pipe)"
 
 
+def test_a_budget_that_was_exceeded_breaks_the_promise() -> None:
+    found = Checked(tiers={"exceeded": ["w-1 held 7 bytes of 6 in device"]})
+    assert found.broken() == "1 tiers held more than their budget (w-1 held 7 bytes of 6 in device)"
+
+
 def png(level: int, size: int = 4) -> bytes:
     data = io.BytesIO()
     Image.new("RGB", (size, size), (level, 100, 100)).save(data, "PNG")
