@@ -1,8 +1,12 @@
-"""Components on a running deployment: styles and outlines that requests name are in their images."""
+"""Components on a running deployment: styles and outlines that requests name are in their images.
+
+Its workers start with an empty volume, and fetch what requests name from a folder to which it was published.
+"""
 
 import io
 import json
 import pathlib
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
+from agents.commands.components import components
 from agents.commands.fleet import fleet
 from agents.commands.plan import plan
 from agents.lab.world import renderer
@@ -20,12 +25,18 @@ from agents.lab.world.styles import ADAPTERS, BASES, POSTER, Style
 from agents.world import captions
 from replay.reports.gallery import card_of
 from schemas.messages import Status
+from schemas.topics import jobs_topic
+from streams.catalogs import load as load_catalog
+from streams.clock import now_ms
 from streams.commands.put import put
 from streams.commands.requests import submit
+from streams.kafka.consumers.snapshot import past
 from streams.kafka.topics import create_topics
 from streams.settings import Settings, load
 from streams.store.open import open_store
+from streams.weights.volume import Volume
 from tests.integration.pipeline import Pipeline
+from tests.integration.waiting import ask
 
 pytestmark = pytest.mark.integration
 
@@ -42,13 +53,21 @@ def settings(broker_home: pathlib.Path) -> Settings:
 
 
 @pytest.fixture(scope="module")
-def pipeline(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
+def volume(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    return tmp_path_factory.mktemp("volume")
+
+
+@pytest.fixture(scope="module")
+def pipeline(settings: Settings, volume: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
     create_topics(settings, ["light", "middle", "heavy", "styles"])
+    remote = tmp_path_factory.mktemp("remote")
+    shown(components, settings, "publish", "--to", str(remote))
+    tiers = [f"worker.components.remote={remote}", f"worker.components.volume={volume}"]
     running = Pipeline(
         settings,
         tmp_path_factory.mktemp("logs"),
         catalog="tiny",
-        extra=["planner.period_ms=1000", "planner.worker_timeout_ms=20000"],
+        extra=["planner.period_ms=1000", "planner.worker_timeout_ms=20000", *tiers],
         roles=ROLES,
     )
     try:
@@ -143,7 +162,7 @@ def shown(command: click.Command, settings: Settings, *words: str) -> str:
 def test_mlora_may_be_pinned_and_its_plan_says_what_the_worker_of_the_styles_holds(
     pipeline: Pipeline, settings: Settings
 ) -> None:
-    """The last one: it changes the policy. Demand comes from the requests before it, and from this one."""
+    """The first of two that change the policy. Demand comes from the requests before it, and from this one."""
     said(settings, HEART, "--model", "poster", "--adapter", "candy")
     shown(plan, settings, "pin", "mlora")
     found: dict[str, Any] = {}
@@ -168,3 +187,73 @@ def test_mlora_may_be_pinned_and_its_plan_says_what_the_worker_of_the_styles_hol
     assert in_force["dispatch"] == "least-cost"
     counted = json.loads(in_force["residency"]["memory"])["demand"]["styles"]["requests"]
     assert counted["base:poster"][0] >= 1, "a planner that starts now goes on from it"
+
+
+def test_mlora_and_then_octoai_serve_what_their_workers_fetch_from_a_remote(
+    pipeline: Pipeline, settings: Settings, volume: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    shown(plan, settings, "pin", "mlora")
+    pipeline.until(lambda: in_force(pipeline) == "mlora" and pipeline.is_ready(), "a plan of mlora that is obeyed")
+    before = row_of_the_styles(settings)
+    assert "adapter:dusk" not in on_volume(volume)
+    restyled = said(settings, HEART, "--model", "poster", "--adapter", "dusk")
+    assert restyled["components"] == ["base:poster", "adapter:dusk@1"]
+    assert way_to(picture(settings, restyled), ADAPTERS["dusk"]) > 0.6
+    assert {"base:poster", "adapter:dusk"} <= on_volume(volume)
+    fetched = load_catalog("tiny").level("styles").offer.of_kind("adapter")["dusk"].bytes
+
+    def is_counted() -> bool:
+        now = row_of_the_styles(settings)
+        counted = now["moved_bytes"]["volume"]
+        is_more = counted >= before["moved_bytes"]["volume"] + fetched and now["hits"].get("remote", 0) > 0
+        return (
+            is_more and metric(pipeline, now["worker"], 'pochade_component_moved_bytes_total{tier="volume"}') == counted
+        )
+
+    pipeline.until(is_counted, "the bytes of an adapter, fetched from the remote, by fleet and by the metrics")
+
+    shown(plan, settings, "pin", "octoai")
+    pipeline.until(lambda: in_force(pipeline) == "octoai" and pipeline.is_ready(), "a plan of octoai that is obeyed")
+    obeyed = json.loads(shown(plan, settings, "show", "-o", "json"))
+    assert obeyed["dispatch"] == "pull"
+    assert obeyed["scale"], "the fleet is scaled"
+    plain = said(settings, HEART)
+    assert (plain["status"], plain["level"]) == (Status.COMPLETED, "heavy")
+    begun_ms = now_ms()
+    file = tmp_path / "prompts.jsonl"
+    wanted = {"prompt": HEART, "model": "poster", "adapters": ["dusk"]}
+    file.write_text("".join(json.dumps({**wanted, "seed": seed}) + "\n" for seed in (1, 2, 3)))
+    ids = json.loads(shown(submit, settings, "--file", str(file), "--wait", "-o", "json"))["request_ids"]
+    done = pipeline.wait_all(ids)
+    assert {(each.status, each.components) for each in done} == {
+        (Status.COMPLETED, ("base:poster", "adapter:dusk@1")),
+    }
+    jobs = past(settings, [jobs_topic("styles", 0).name], keep=lambda record: record.timestamp_ms >= begun_ms)
+    sent_ms = sorted(record.timestamp_ms for record in jobs)
+    assert len(sent_ms) == 3
+    assert min(np.diff(sent_ms)) > 40, "a job waits until the worker is idle: poster takes 100 ms"
+
+
+def in_force(pipeline: Pipeline) -> str:
+    return pipeline.plans[-1][1].policy
+
+
+def row_of_the_styles(settings: Settings) -> dict[str, Any]:
+    (row,) = (
+        each for each in json.loads(shown(fleet, settings, "-o", "json"))["workers"] if each["variant"] == "styles"
+    )
+    return dict(row)
+
+
+def on_volume(volume: pathlib.Path) -> set[str]:
+    """The components whose files lie on the workers' volume."""
+    opened = Volume(volume, 1 << 40)
+    return {opened.manifest(digest).component for digest in opened.held()}
+
+
+def metric(pipeline: Pipeline, worker: str, sample: str) -> float:
+    url = re.findall(r"health and metrics on (\S+)/livez", pipeline.log(worker))[-1]
+    return next(
+        (float(line.rsplit(" ", 1)[1]) for line in ask(f"{url}/metrics")[1].splitlines() if line.startswith(sample)),
+        -1.0,
+    )

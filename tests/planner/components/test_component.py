@@ -85,4 +85,6 @@ def test_the_most_frequent_combinations_stay_fused_while_they_fit_and_are_asked_
         "fused:a+x@1",
         "fused:big+x@1",
     ]
+    many = {f"fused:a+x{n}@1": 100.0 - n for n in range(60)}
+    assert len(static_combinations(many, components, 10_000)) == 50, "of MLoRA 6.3.1"
     assert combination("base:a", {}) is None

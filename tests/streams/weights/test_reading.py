@@ -38,7 +38,7 @@ def test_a_file_is_read_whole_in_blocks_of_2_mb(tmp_path: pathlib.Path, size: in
     path, data, digest = written(tmp_path, size)
     reading = read_file(path, size, digest, BufferPools([], 0))
     assert bytes(reading.lease.view) == data
-    assert reading.reads == -(-size // BLOCK)
+    assert reading.reads == -(-size // (2 * MIB)), "a sixteenth of the calls of blocks of 128 KB"
 
 
 def test_a_file_system_that_refuses_direct_io_is_read_as_usual(
