@@ -28,10 +28,11 @@ from replay.simulation.roles.control.observation_feed import ObservationFeed
 from replay.simulation.roles.control.plan_state import PlanState
 from replay.simulation.roles.control.planning import PlannerLoop
 from replay.simulation.roles.routing.batch_gate import BatchClassifier
+from replay.simulation.roles.routing.forwarder import Forwarder
 from replay.simulation.roles.routing.judge import Judge
 from replay.simulation.roles.routing.rerouting import Rerouter
 from replay.simulation.roles.routing.router import Router
-from replay.simulation.roles.routing.sender import FleetLoads
+from replay.simulation.roles.routing.sender import FleetLoads, WaitingTopics
 from replay.simulation.roles.workers.components import Components
 from replay.simulation.roles.workers.fleet import Fleet
 from replay.simulation.roles.workers.heartbeats import Heartbeats
@@ -111,7 +112,7 @@ class Simulation:
         self._events, self._plan_state = EventQueue(-timing.warm_up_ms), PlanState(catalog)
         self._times, self.tally = CallTimes(catalog), metrics_for(wishes, setup.slo_ms, arrivals_ms)
         self._beats = Heartbeats(self._events, timing, self._times)
-        self._store = ObjectStore(self._events)
+        self._store, self._waiting = ObjectStore(self._events), WaitingTopics()
         self._lookups = Lookups(self._events, self._plan_state, catalog, setup.seed, repeats)
         is_batch = wishes.is_batch() if wishes else None
         self._feed = ObservationFeed(self._events, setup, self._beats.groups, self.tally, arrivals_ms, is_batch)
@@ -154,24 +155,28 @@ class Simulation:
         return fleet
 
     def _new_router(self) -> Router:
-        """The router, and in its process the search for orphaned jobs; where tenants count, with their rights."""
+        """The router, and in its process the forwarder of waiting jobs and the search for orphaned ones.
+
+        Where tenants count, it has their rights.
+        """
         timing, catalog = self._setup.timing, self._setup.catalog
         rights = Rights(self._setup.quotas) if self.tally.tenants else None
         limits = BacklogLimits(timing.interactive_backlog_ms, timing.most_backlog_ms)
         logic = RoutingLogic(catalog, limits, rights, start_ms=self._setup.scale.start_ms)
         if rights is not None:
             self.tally.on_end.append(lambda job: logic.abandon(job.request_id))
-        loads = FleetLoads(self._events, self._beats, timing, tuple(catalog.variants))
+        loads = FleetLoads(self._events, self._beats, timing, self._times, self._waiting)
         shared = (self._events, self._plan_state, self._fleet, self._beats, timing, self._times, self.tally)
-        Rerouter(*shared, OrphanRouting(catalog, logic, int(timing.silent_ms)), loads)
-        return Router(*shared, logic, loads)
+        Forwarder(*shared, self._waiting, loads)
+        Rerouter(*shared, OrphanRouting(catalog, logic, int(timing.silent_ms)), self._waiting, loads)
+        return Router(*shared, logic, self._waiting, loads)
 
     def _new_judge(self, logic: EscalationLogic) -> Judge:
         """The discriminator, whose scores the planner sees."""
         setup = self._setup
         judge = Judge(
             self._events, self._plan_state, self._fleet, self._beats, setup.timing, self._times, setup.catalog,
-            self.tally, self._store, logic,
+            self.tally, self._store, logic, self._waiting,
         )  # fmt: skip
         judge.on_scored = self._feed.on_scored
         return judge

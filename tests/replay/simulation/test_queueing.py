@@ -49,6 +49,14 @@ def test_other_dispatches_serve_everything_too(dispatch: str) -> None:
     assert mean_wait_ms(run) < mean_wait_ms(served(0.7, 4, 3000, dispatch="random"))
 
 
+def test_a_pulled_job_waits_for_workers_of_its_own_variant_alone() -> None:
+    """Four workers, two of them ten times slower: as many requests to each, and only the slow ones queue up."""
+    runs = [ran(a_setup(workers=4, slo_ms=400.0, dispatch=kind), arrivals(60, 1500)) for kind in ("pull", "least-work")]
+    pulled, pushed = (run.tally for run in runs)
+    assert pulled.violations <= pushed.violations + 15
+    assert pulled.latencies.mean() == pytest.approx(pushed.latencies.mean(), rel=0.05)
+
+
 def test_pulled_jobs_fill_batches_as_pushed_ones_do() -> None:
     """Two workers of 80 images a second in batches of 4, 50 one by one."""
     runs = [

@@ -10,7 +10,7 @@ from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.roles.control.plan_state import PlanState
-from replay.simulation.roles.routing.sender import Sender
+from replay.simulation.roles.routing.sender import Sender, WaitingTopics
 from replay.simulation.roles.workers.fleet import Fleet
 from replay.simulation.roles.workers.heartbeats import Heartbeats
 from replay.simulation.roles.workers.stores import ObjectStore
@@ -30,8 +30,9 @@ class Judge(Sender):
     def __init__(
         self, events: EventQueue, plan_state: PlanState, fleet: Fleet, beats: Heartbeats, timing: Timing,
         times: CallTimes, catalog: Catalog, tally: RunMetrics, store: ObjectStore, logic: EscalationLogic,
+        waiting: WaitingTopics,
     ) -> None:  # fmt: skip
-        super().__init__(events, plan_state, fleet, beats, timing, times)
+        super().__init__(events, plan_state, fleet, beats, timing, times, waiting)
         self._logic = logic
         self._tally, self._variants, self._grace_ms = tally, catalog.variants, timing.grace_ms
         self._store, self._waits = store, False  # for the store, and all that comes behind
@@ -90,10 +91,7 @@ class Judge(Sender):
         job.become_new_record(attempt=1)
         variant = self._variants[job.variant]
         job.how, job.step = job.as_resolved(variant, decision.how.options, asked.cascade.refine_from_step)
-        self.take(job)
-
-    def _serve(self, job: Job) -> bool:
-        return self._place(job)
+        self._place(job)
 
     def _complete(self, job: Job) -> None:
         now_ms = self._events.now_ms

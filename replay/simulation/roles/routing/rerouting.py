@@ -9,7 +9,7 @@ from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.roles.control.plan_state import PlanState
-from replay.simulation.roles.routing.sender import FleetLoads, Sender
+from replay.simulation.roles.routing.sender import FleetLoads, Sender, WaitingTopics
 from replay.simulation.roles.workers.fleet import Fleet
 from replay.simulation.roles.workers.heartbeats import Heartbeats
 from replay.simulation.setup import Timing
@@ -22,9 +22,9 @@ class Rerouter(Sender):
 
     def __init__(
         self, events: EventQueue, plan_state: PlanState, fleet: Fleet, beats: Heartbeats, timing: Timing,
-        times: CallTimes, tally: RunMetrics, logic: OrphanRouting, loads: FleetLoads,
+        times: CallTimes, tally: RunMetrics, logic: OrphanRouting, waiting: WaitingTopics, loads: FleetLoads,
     ) -> None:  # fmt: skip
-        super().__init__(events, plan_state, fleet, beats, timing, times, loads)
+        super().__init__(events, plan_state, fleet, beats, timing, times, waiting, loads)
         self._beats, self._grace_ms, self._tally = beats, timing.grace_ms, tally
         self._logic, self._shares = logic, ReuseShares(times.catalog)
         events.at(events.now_ms + POLL_MS, Rerouter._search, self)
@@ -52,7 +52,7 @@ class Rerouter(Sender):
             case Placement():
                 job.placed(decision, self._shares[decision.level])
                 job.become_new_record(job.attempts)
-                self.take(job)
+                self._place(job)
             case Rejection():
                 self._tally.ended(decision.status, job, decision.code)
             case Keep():
@@ -63,6 +63,3 @@ class Rerouter(Sender):
             case _:
                 return False
         return True
-
-    def _serve(self, job: Job) -> bool:
-        return self._place(job)

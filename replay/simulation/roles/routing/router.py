@@ -7,7 +7,7 @@ from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.roles.control.plan_state import PlanState
-from replay.simulation.roles.routing.sender import FleetLoads, Sender
+from replay.simulation.roles.routing.sender import FleetLoads, Sender, WaitingTopics
 from replay.simulation.roles.workers.fleet import Fleet
 from replay.simulation.roles.workers.heartbeats import Heartbeats
 from replay.simulation.setup import Timing
@@ -19,15 +19,16 @@ class Router(Sender):
 
     def __init__(
         self, events: EventQueue, plan_state: PlanState, fleet: Fleet, beats: Heartbeats, timing: Timing,
-        times: CallTimes, tally: RunMetrics, logic: RoutingLogic, loads: FleetLoads | None = None,
+        times: CallTimes, tally: RunMetrics, logic: RoutingLogic, waiting: WaitingTopics,
+        loads: FleetLoads | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(events, plan_state, fleet, beats, timing, times, loads)
+        super().__init__(events, plan_state, fleet, beats, timing, times, waiting, loads)
         self._tally, self._logic, self._shares = tally, logic, ReuseShares(times.catalog)
 
-    def _serve(self, job: Job) -> bool:
-        if not job.variant and not self._decide(job):
-            return True
-        return self._place(job)
+    def take(self, job: Job) -> None:
+        """Serve a record."""
+        if self._decide(job):
+            self._place(job)
 
     def _decide(self, job: Job) -> bool:
         """Decide on the level of a request; False: it has ended instead."""

@@ -1,13 +1,12 @@
 """Sends jobs to workers, for the simulated router and discriminator. `WorkerChoice` chooses the worker."""
 
-import math
-from abc import abstractmethod
-from collections import deque
+from collections.abc import Callable
 from functools import partial
 
 from planner.catalog.options import AS_IT_IS, resolve_options
-from planner.serving.dispatch.dispatch import RETRY_MS, JobCost, Retry, WorkerChoice
+from planner.serving.dispatch.dispatch import JobCost, Retry, WorkerChoice
 from planner.serving.dispatch.lacking import Need, Needs
+from planner.serving.dispatch.waiting import PullQueues, Waiting, holds, queued_ms
 from planner.serving.dispatch.worker_loads import WorkerPool
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
@@ -19,16 +18,35 @@ from replay.simulation.setup import Timing
 from replay.simulation.times import CallTimes
 from schemas.ids import draw
 
-MAX_RETRIES_AT_ONCE = 10  # looks for an idle worker that are skipped, as nobody is expected to be idle before
 NO_OWNER = "no-owner"
+
+
+def nobody(_variant: str) -> None:
+    """Forward nothing."""
+
+
+class WaitingTopics:
+    """The topics of jobs that wait for idle workers, which all senders write and one process forwards from."""
+
+    def __init__(self) -> None:
+        self.queues: PullQueues[Job] = PullQueues()
+        self.on_job: Callable[[str], None] = nobody  # called with the variant of each job that comes
+
+    def append(self, job: Job, least_ms: float) -> None:
+        """Put a job behind those of its variant; `least_ms` as in `Waiting`."""
+        self.queues.add(job.variant, Waiting(job, job.request_id, job.tier, job.deadline_ms, least_ms))
+        self.on_job(job.variant)
 
 
 class FleetLoads:
     """The loads of all workers as one process sees them: heartbeats and its own sends."""
 
-    def __init__(self, events: EventQueue, beats: Heartbeats, timing: Timing, variants: tuple[str, ...]) -> None:
+    def __init__(
+        self, events: EventQueue, beats: Heartbeats, timing: Timing, times: CallTimes, waiting: WaitingTopics
+    ) -> None:
         self.view = SimulatedLoadView()
-        self._events, self._beats, self._silent_ms, self._variants = events, beats, timing.silent_ms, variants
+        self._events, self._beats, self._silent_ms = events, beats, timing.silent_ms
+        self._variants, self._times, self._queues = tuple(times.catalog.variants), times, waiting.queues
         self._subscription: Subscription | None = None  # for heartbeats; None: not listening yet
 
     def pool(self, variant: str) -> WorkerPool:
@@ -45,7 +63,9 @@ class FleetLoads:
 
     def wait_ms(self, variant: str) -> float:
         """Time until the least loaded worker of a variant is free; infinite where nobody serves it."""
-        return self.pool(variant).wait_ms(self._events.now_ms)
+        pool, jobs = self.pool(variant), self._queues.count(variant)
+        wait_ms = pool.wait_ms(self._events.now_ms)
+        return wait_ms + queued_ms(jobs, self._times[variant, 1, 0], len(pool.free)) if jobs else wait_ms
 
     def serving(self) -> int:
         """Number of workers that take new jobs, of all variants."""
@@ -53,60 +73,48 @@ class FleetLoads:
 
 
 class Sender:
-    """Serves one record after the other."""
+    """Sends jobs to workers, one after the other."""
 
     def __init__(
         self, events: EventQueue, plan_state: PlanState, fleet: Fleet, beats: Heartbeats, timing: Timing,
-        times: CallTimes, loads: FleetLoads | None = None,
+        times: CallTimes, waiting: WaitingTopics, loads: FleetLoads | None = None,
     ) -> None:  # fmt: skip
         """`loads`: of the process that this sender is part of; None: it is a process of its own."""
         self._events, self._plan_state, self._fleet, self._times = events, plan_state, fleet, times
-        self._loads = loads or FleetLoads(events, beats, timing, tuple(times.catalog.variants))
-        self._choice, self._needs = WorkerChoice(times.catalog), Needs(times.catalog)
-        self._held: deque[Job] = deque()  # behind one that waits for an idle worker
-        self._idle_in_ms = 0.0  # of the one that waits
+        self._loads = loads or FleetLoads(events, beats, timing, times, waiting)
+        self._choice, self._needs, self._waiting = WorkerChoice(times.catalog), Needs(times.catalog), waiting
 
-    def take(self, job: Job) -> None:
-        """Serve a record, or keep it until those before it are served."""
-        if self._held or not self._serve(job):
-            self._hold(job)
+    def _place(self, job: Job) -> None:
+        """Send it to a worker of its variant, or where one may come; by a plan that pulls, to the variant's queue."""
+        if holds(self._plan_state.plan):
+            judging_ms = job.judged * self._plan_state.judging_ms(job.level)
+            run_ms = self._times.call_ms(job.variant, job.images, job.how, job.step) * (1 - job.share)
+            self._waiting.append(job, run_ms + judging_ms)
+            return
+        place = self._choose(job)
+        assert not isinstance(place, Retry)
+        self._send(job, place)
 
-    @abstractmethod
-    def _serve(self, job: Job) -> bool:
-        """Whether it is served; False: it waits for an idle worker, and everything behind it."""
-
-    def _hold(self, job: Job) -> None:
-        self._held.append(job)
-        if len(self._held) == 1:
-            self._events.at(self._events.now_ms + RETRY_MS, Sender._retry, self)
-
-    def _retry(self) -> None:
-        while self._held and self._serve(self._held[0]):
-            self._held.popleft()
-        if self._held:
-            at_once = max(1, min(math.ceil(self._idle_in_ms / RETRY_MS), MAX_RETRIES_AT_ONCE))
-            self._events.at(self._events.now_ms + RETRY_MS * at_once, Sender._retry, self)
-
-    def _place(self, job: Job) -> bool:
-        """Send it to a worker of its variant, or where one may come; False: none is idle, and the plan says to wait."""
-        variant, now_ms = job.variant, self._events.now_ms
-        pool, group = self._loads.pool(variant), self._fleet.group(variant)
-        need, cost = self._need(job), None
+    def _choose(self, job: Job) -> int | Retry | None:
+        """The place of the job's worker, by the plan's dispatch."""
+        variant, pool, cost = job.variant, self._loads.pool(job.variant), None
+        need = self._need(job)
         if need is not None:
             cost = JobCost(self._times.of_job(job), partial(pool.lacking_ms, need=need))
-        place = self._choice.choose(self._plan_state.plan, variant, job.request_id, pool.free, now_ms, cost)
+        plan, now_ms = self._plan_state.plan, self._events.now_ms
+        return self._choice.choose(plan, variant, job.request_id, pool.free, now_ms, cost)
+
+    def _send(self, job: Job, place: int | None) -> None:
+        """Send it to the worker at a place of its pool, None: to a partition that may get an owner."""
+        variant, group = job.variant, self._fleet.group(job.variant)
         if place is None:
             partition = int(draw(job.request_id, NO_OWNER) * len(group.ends))
-        elif isinstance(place, Retry):
-            self._idle_in_ms = place.idle_in_ms
-            return False
         else:
-            partition = pool.next_partition(place)
-            run_ms = self._times.of_job(job)
-            self._loads.view.on_sent(variant, partition, group.ends[partition], run_ms, now_ms, need)
+            partition = self._loads.pool(variant).next_partition(place)
+            run_ms, offset = self._times.of_job(job), group.ends[partition]
+            self._loads.view.on_sent(variant, partition, offset, run_ms, self._events.now_ms, self._need(job))
             self._choice.on_sent(variant)
         self._fleet.send(variant, partition, job)
-        return True
 
     def _need(self, job: Job) -> Need | None:
         """The components that it needs; None: its variant lists no bases."""

@@ -7,13 +7,14 @@ from planner.catalog.model import Catalog
 from planner.catalog.options import ResolvedOptions
 from planner.serving.backoff import DRAFT_S
 from planner.serving.dispatch.worker import group_by_call, has_killed_enough, idle_state, jobs_at_once, working_state
-from planner.serving.ending.outcomes import is_overdue, late_status
+from planner.serving.ending.outcomes import is_overdue
 from replay.simulation.draws.delays import Delay
 from replay.simulation.draws.run_times import NO_VARIATION, RunTimes
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.roles.control.plan_state import PlanState
+from replay.simulation.roles.too_late import end_too_late
 from replay.simulation.roles.workers.components import Components
 from replay.simulation.roles.workers.lookups import Lookups
 from replay.simulation.roles.workers.stores import ObjectStore
@@ -137,15 +138,8 @@ class Serving:
             scoring_ms += self.components.lacking_ms(worker, job)
         if worker.logic.is_in_time(job.deadline_ms, self._times.of_job(job), scoring_ms, self._events.now_ms):
             return True
-        self._end_too_late(job)
+        end_too_late(job, self._tally, self._plan_state, self._events.now_ms)
         return False
-
-    def _end_too_late(self, job: Job) -> None:
-        status = late_status(has_draft=job.draft is not None)
-        if status is Status.COMPLETED and job.draft is not None:
-            self._tally.completed(job, *job.draft, self._plan_state.judges(job.draft[0]), self._events.now_ms)
-        else:
-            self._tally.ended(status, job)
 
     def _begin_call(self, worker: Worker) -> None:
         worker.call = call = worker.calls.popleft()

@@ -37,7 +37,7 @@ from replay.simulation.results.timeline import Timeline
 from replay.simulation.roles.control.plan_state import PlanState
 from replay.simulation.roles.routing.rerouting import Rerouter
 from replay.simulation.roles.routing.router import Router as SimulatedRouter
-from replay.simulation.roles.routing.sender import FleetLoads
+from replay.simulation.roles.routing.sender import FleetLoads, WaitingTopics
 from replay.simulation.roles.workers.group import Group
 from replay.simulation.setup import Timing
 from replay.simulation.times import CallTimes
@@ -219,7 +219,7 @@ class Simulated:
         self.tally = RunMetrics(1000.0, Timeline(np.array([0.0])))
         self._router = SimulatedRouter(
             events, plan_state, self._topics, StubHeartbeats(situation.beats), Timing(silent_ms=SILENT_MS),
-            CallTimes(catalog), self.tally, self.logic,
+            CallTimes(catalog), self.tally, self.logic, WaitingTopics(),
         )  # type: ignore[arg-type]  # fmt: skip
 
     def serve(self, classified: ClassifiedRequest) -> Carried:
@@ -382,9 +382,10 @@ class SimulatedRerouter:
         self._topics, self._tally, self._beats = StubJobTopics(), StubTally(), StubHeartbeats(situation.beats)
         timing, times = Timing(silent_ms=SILENT_MS), CallTimes(situation.catalog)
         logic = OrphanRouting(situation.catalog, RoutingLogic(situation.catalog, NO_LIMITS), SILENT_MS)
-        loads = FleetLoads(self._events, self._beats, timing, tuple(situation.catalog.variants))  # type: ignore[arg-type]
+        waiting = WaitingTopics()
+        loads = FleetLoads(self._events, self._beats, timing, times, waiting)  # type: ignore[arg-type]
         self._rerouter = Rerouter(
-            self._events, plan_state, self._topics, self._beats, timing, times, self._tally, logic, loads
+            self._events, plan_state, self._topics, self._beats, timing, times, self._tally, logic, waiting, loads
         )  # type: ignore[arg-type]
 
     def serve(self, classified: ClassifiedRequest, *, has_draft: bool) -> Carried | None:

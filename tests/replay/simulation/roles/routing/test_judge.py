@@ -25,6 +25,7 @@ from replay.simulation.job import Job
 from replay.simulation.overrides import Asked, OverriddenJob, metrics_for
 from replay.simulation.roles.control.plan_state import PlanState
 from replay.simulation.roles.routing.judge import Judge
+from replay.simulation.roles.routing.sender import WaitingTopics
 from replay.simulation.roles.workers.fleet import Fleet
 from replay.simulation.roles.workers.heartbeats import Heartbeats
 from replay.simulation.roles.workers.lookups import Lookups
@@ -164,7 +165,7 @@ class Recording(Judge):
     def view(self) -> LoadView:
         return self._loads.view
 
-    def take(self, job: Job) -> None:
+    def _place(self, job: Job) -> None:
         self.level, self.step = job.level, job.how.refine_from_step if job.how else job.step
 
 
@@ -180,7 +181,7 @@ def simulated(situation: Situation, logic_of: LogicOf) -> Decided:
     serving = Serving(events, plan_state, CATALOG, timing, times, tally, store, lookups)
     fleet = Fleet(events, plan_state, CATALOG, timing, beats, serving, tally)
     logic = logic_of(CATALOG)
-    judge = Recording(events, plan_state, fleet, beats, timing, times, CATALOG, tally, store, logic)
+    judge = Recording(events, plan_state, fleet, beats, timing, times, CATALOG, tally, store, logic, WaitingTopics())
     judge.on_scored = lambda _job, _confidence: None
     beat = heavy_beat(situation)
     if beat is not None:

@@ -3,7 +3,7 @@
 from planner.serving.dispatch.worker import WorkerLogic
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.roles.routing.load_view import SimulatedLoadView
-from replay.simulation.roles.routing.sender import FleetLoads
+from replay.simulation.roles.routing.sender import FleetLoads, WaitingTopics
 from replay.simulation.roles.workers.group import Group, Member
 from replay.simulation.roles.workers.heartbeats import Heartbeats
 from replay.simulation.roles.workers.worker import Worker
@@ -34,7 +34,7 @@ class OneWorker:
         catalog = a_catalog()
         times = CallTimes(catalog)
         self.beats = Heartbeats(self.events, TIMING, times)
-        self.loads = FleetLoads(self.events, self.beats, TIMING, ("light",))
+        self.loads = FleetLoads(self.events, self.beats, TIMING, times, WaitingTopics())
         self.loads.view = self.view = CountedView()
         self.group = self.beats.groups["light"] = Group(1)
         self.worker, member = Worker("w-1", 0.0), Member("w-1")

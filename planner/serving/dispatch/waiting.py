@@ -1,0 +1,140 @@
+"""Jobs that wait for an idle worker, one queue a variant, where a plan's dispatch pulls; and what becomes of each.
+
+`PullQueues` decides for the live forwarder (`agents/router/waiting/`) and the simulated one
+(`replay/simulation/roles/routing/forwarder.py`). A queue has two lanes: batch requests go when no other waits. Jobs of
+a lane go in the order in which they came. What waits for one variant keeps no job of another one waiting.
+
+    its request has a result            dropped: cancelled, past its deadline by the ledger, or a repetition
+    it cannot end by its deadline       ended, with its draft as the answer where it has one
+    a worker of its variant is idle     sent to it
+    the plan pulls, and none is idle    it waits, and those behind it
+    the plan pushes                     sent as it pushes: what waits when a plan changes leaves at once
+    nobody serves its variant           it waits while the plan gives the variant a worker, else it goes to the jobs
+                                        of the variant, where orphaned jobs are rerouted from (`routing/reroute.py`)
+
+Source: OctoAI, "Stable Diffusion at scale" (2023), "Pull-based Routing": workers take the first request of the queue
+whenever they are idle. It has no classes of urgency, and no deadlines: both are ours.
+"""
+
+from collections import deque
+from collections.abc import Callable, Container, Iterator
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from planner.serving.admission.admission import can_meet
+from planner.serving.decisions import DEADLINE, ENDED, Ignored, Rejection
+from planner.serving.dispatch.dispatch import Retry
+from schemas.messages import Plan, Status
+
+J = TypeVar("J")
+W = TypeVar("W")
+
+HOLDS: Final = frozenset({"pull"})  # kinds of dispatch by which a job waits in one queue until a worker is idle
+URGENT, BATCH = 0, 1  # lanes, in the order in which they are served
+BATCH_TIER: Final = "batch"
+NOBODY: Container[str] = frozenset()
+NO_WORKER_YET: Final = Retry(50.0, 50.0)  # its heartbeat is waited for
+
+
+class Waiting(NamedTuple, Generic[J]):
+    """A job that waits, and what is asked about it."""
+
+    job: J
+    request_id: str
+    tier: str
+    deadline_ms: float | None  # on the clock of `now_ms`; None: it has none
+    least_ms: float  # from the call that generates its images until they are judged, as short as it can be
+
+
+class Forward(NamedTuple, Generic[W]):
+    """The decision to send a job: to this worker; None: to the topic of its variant's jobs, whoever comes there."""
+
+    worker: W | None
+
+
+Decision = Forward[W] | Rejection | Ignored
+
+
+def holds(plan: Plan) -> bool:
+    """Whether new jobs wait for an idle worker by this plan, instead of going to one at once."""
+    return plan.dispatch in HOLDS
+
+
+def queued_ms(jobs: int, image_ms: float, workers: int) -> float:
+    """Time in ms that a variant's workers take for the jobs in its queue; 0 where there are none, or no workers.
+
+    `image_ms`: run time of one image alone, by which heartbeats count waiting jobs too.
+    """
+    return jobs * image_ms / workers if workers else 0.0
+
+
+class PullQueues(Generic[J]):
+    """The jobs that wait for idle workers, by variant. Not thread-safe: one owner; knows no clock."""
+
+    def __init__(self, ended: Container[str] = NOBODY) -> None:
+        """`ended`: ids of the requests that have a result."""
+        self._ended = ended
+        self._lanes: dict[str, tuple[deque[Waiting[J]], deque[Waiting[J]]]] = {}
+        self._idle_in_ms: dict[str, float] = {}
+
+    def add(self, variant: str, waiting: Waiting[J]) -> None:
+        """Put a job behind those of its lane."""
+        lanes = self._lanes.setdefault(variant, (deque(), deque()))
+        lanes[BATCH if waiting.tier == BATCH_TIER else URGENT].append(waiting)
+
+    def remove(self, variant: str, is_lost: Callable[[J], bool]) -> None:
+        """Forget the jobs of a variant that another owner has now."""
+        for lane in self._lanes.get(variant, ()):
+            kept = [waiting for waiting in lane if not is_lost(waiting.job)]
+            lane.clear()
+            lane.extend(kept)
+
+    def variants(self) -> list[str]:
+        """Return the variants that jobs wait for."""
+        return [variant for variant, lanes in self._lanes.items() if any(lanes)]
+
+    def count(self, variant: str) -> int:
+        """Return the number of jobs that wait for a variant."""
+        return sum(map(len, self._lanes.get(variant, ())))
+
+    def idle_in_ms(self) -> float:
+        """Time in ms until a worker can take a job that waits, as far as was known when they were last asked about.
+
+        0 where jobs wait for a worker of which nothing is known; infinite where none waits.
+        """
+        return min((self._idle_in_ms.get(variant, 0.0) for variant in self.variants()), default=float("inf"))
+
+    def forward(
+        self, variant: str, plan: Plan, now_ms: float, choose: Callable[[Waiting[J]], W | Retry | None]
+    ) -> Iterator[tuple[Waiting[J], Decision[W]]]:
+        """Yield the jobs of a variant that wait no more with the decision on each, the first of the queue first.
+
+        `choose`: the worker of a job by the plan's dispatch, Retry where it is to wait for one, None where the variant
+        has no worker. It must know what was sent to each of the jobs that were yielded before.
+        """
+        lanes = self._lanes.get(variant)
+        if lanes is None:
+            return
+        self._idle_in_ms.pop(variant, None)
+        for lane in lanes:
+            while lane:
+                decision = self._decide(lane[0], variant, plan, now_ms, choose)
+                if isinstance(decision, Retry):
+                    self._idle_in_ms[variant] = max(0.0, decision.idle_in_ms)
+                    return
+                yield lane.popleft(), decision
+
+    def _decide(
+        self, waiting: Waiting[J], variant: str, plan: Plan, now_ms: float,
+        choose: Callable[[Waiting[J]], W | Retry | None],
+    ) -> Decision[W] | Retry:  # fmt: skip
+        if waiting.request_id in self._ended:
+            return ENDED
+        if not can_meet(waiting.deadline_ms, now_ms + waiting.least_ms):
+            reason = f"{variant} would have finished after deadline_ms {waiting.deadline_ms}: no worker was idle before"
+            return Rejection(Status.EXPIRED, DEADLINE, reason)
+        chosen = choose(waiting)
+        if isinstance(chosen, Retry):
+            return chosen
+        if chosen is None and holds(plan) and variant in plan.allocation.values():
+            return NO_WORKER_YET
+        return Forward(chosen)

@@ -1,0 +1,57 @@
+"""Forwards jobs that wait for idle workers, in the process of the router. `PullQueues` decides on them."""
+
+import math
+from collections.abc import Iterable
+
+from planner.serving.decisions import Rejection
+from planner.serving.dispatch.dispatch import RETRY_MS, Retry
+from planner.serving.dispatch.waiting import Forward, Waiting
+from replay.simulation.event_queue import EventQueue
+from replay.simulation.job import Job
+from replay.simulation.results.run_metrics import RunMetrics
+from replay.simulation.roles.control.plan_state import PlanState
+from replay.simulation.roles.routing.sender import FleetLoads, Sender, WaitingTopics
+from replay.simulation.roles.too_late import end_too_late
+from replay.simulation.roles.workers.fleet import Fleet
+from replay.simulation.roles.workers.heartbeats import Heartbeats
+from replay.simulation.setup import Timing
+from replay.simulation.times import CallTimes
+
+MAX_RETRIES_AT_ONCE = 10  # looks for an idle worker that are skipped, as nobody is expected to be idle before
+
+
+class Forwarder(Sender):
+    """Looks for an idle worker every RETRY_MS while a job waits. To write a job and to read it takes no time."""
+
+    def __init__(
+        self, events: EventQueue, plan_state: PlanState, fleet: Fleet, beats: Heartbeats, timing: Timing,
+        times: CallTimes, tally: RunMetrics, waiting: WaitingTopics, loads: FleetLoads,
+    ) -> None:  # fmt: skip
+        super().__init__(events, plan_state, fleet, beats, timing, times, waiting, loads)
+        self._tally, self._queues, self._is_due = tally, waiting.queues, False
+        waiting.on_job = self._on_job
+
+    def _on_job(self, variant: str) -> None:
+        self._forward([variant])
+
+    def _look(self) -> None:
+        self._is_due = False
+        self._forward(self._queues.variants())
+
+    def _forward(self, variants: Iterable[str]) -> None:
+        plan, now_ms = self._plan_state.plan, self._events.now_ms
+        for variant in variants:
+            for waiting, decision in self._queues.forward(variant, plan, now_ms, self._worker_of):
+                match decision:
+                    case Forward():
+                        self._send(waiting.job, decision.worker)
+                    case Rejection():
+                        end_too_late(waiting.job, self._tally, self._plan_state, now_ms)
+        idle_in_ms = self._queues.idle_in_ms()
+        if not self._is_due and math.isfinite(idle_in_ms):
+            self._is_due = True
+            at_once = max(1, min(math.ceil(idle_in_ms / RETRY_MS), MAX_RETRIES_AT_ONCE))
+            self._events.at(now_ms + RETRY_MS * at_once, Forwarder._look, self)
+
+    def _worker_of(self, waiting: Waiting[Job]) -> int | Retry | None:
+        return self._choose(waiting.job)

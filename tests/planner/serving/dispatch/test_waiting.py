@@ -1,0 +1,149 @@
+"""Jobs that wait for idle workers: in which order they go, what ends them, and whom they keep waiting."""
+
+import itertools
+from collections import defaultdict
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from planner.serving.decisions import DEADLINE, ENDED, Rejection
+from planner.serving.dispatch.dispatch import Retry
+from planner.serving.dispatch.waiting import Forward, PullQueues, Waiting, queued_ms
+from schemas.messages import Plan, Status
+from tests.builders import a_plan
+from tests.stateful.depth import depth
+
+PULL, PUSH = a_plan(dispatch="pull"), a_plan(dispatch="least-work")
+NOW_MS = 1000.0
+
+
+class Workers:
+    """The idle workers of each variant; None for a variant that nobody serves."""
+
+    def __init__(self, **idle: int | None) -> None:
+        self.idle = idle
+
+    def choose(self, waiting: Waiting[str]) -> str | Retry | None:
+        count = self.idle[waiting.job]
+        if count is None:
+            return None
+        if not count:
+            return Retry(5.0, 70.0)
+        self.idle[waiting.job] = count - 1
+        return f"{waiting.job}-{count}"
+
+
+def a_waiting(name: str, variant: str = "light", **changes: object) -> Waiting[str]:
+    values: dict[str, object] = {"tier": "standard", "deadline_ms": None, "least_ms": 20.0}
+    return Waiting(variant, name, **(values | changes))  # type: ignore[arg-type]
+
+
+def gone(queues: PullQueues[str], variant: str, workers: Workers, plan: Plan = PULL) -> dict[str, object]:
+    found = queues.forward(variant, plan, NOW_MS, workers.choose)
+    return {waiting.request_id: decision for waiting, decision in found}
+
+
+@pytest.fixture
+def queues() -> PullQueues[str]:
+    return PullQueues({"cancelled"})
+
+
+def test_as_many_jobs_go_as_workers_are_idle_and_the_rest_wait_in_order(queues: PullQueues[str]) -> None:
+    for name in ("r-1", "r-2", "r-3"):
+        queues.add("light", a_waiting(name))
+    assert list(gone(queues, "light", Workers(light=2))) == ["r-1", "r-2"]
+    assert queues.count("light") == 1
+    assert queues.idle_in_ms() == 70.0
+    assert list(gone(queues, "light", Workers(light=2))) == ["r-3"]
+    assert queues.variants() == []
+    assert queues.idle_in_ms() == float("inf")
+
+
+def test_what_waits_for_a_busy_variant_keeps_no_job_of_another_variant_waiting(queues: PullQueues[str]) -> None:
+    workers = Workers(light=0, heavy=1)
+    queues.add("light", a_waiting("r-1"))
+    queues.add("heavy", a_waiting("r-2", "heavy"))
+    assert gone(queues, "light", workers) == {}
+    assert gone(queues, "heavy", workers) == {"r-2": Forward("heavy-1")}
+
+
+def test_batch_requests_go_when_no_other_waits(queues: PullQueues[str]) -> None:
+    for name, tier in (("b-1", "batch"), ("r-1", "standard"), ("b-2", "batch"), ("r-2", "interactive")):
+        queues.add("light", a_waiting(name, tier=tier))
+    assert list(gone(queues, "light", Workers(light=3))) == ["r-1", "r-2", "b-1"]
+
+
+def test_a_request_that_has_a_result_takes_no_worker(queues: PullQueues[str]) -> None:
+    queues.add("light", a_waiting("cancelled"))
+    queues.add("light", a_waiting("r-1"))
+    assert gone(queues, "light", Workers(light=1)) == {"cancelled": ENDED, "r-1": Forward("light-1")}
+
+
+def test_a_job_that_no_worker_can_end_by_its_deadline_ends_before_one_is_idle(queues: PullQueues[str]) -> None:
+    queues.add("light", a_waiting("late", deadline_ms=NOW_MS + 19))
+    queues.add("light", a_waiting("in time", deadline_ms=NOW_MS + 20))
+    decided = gone(queues, "light", Workers(light=0))
+    (decision,) = decided.values()
+    assert isinstance(decision, Rejection)
+    assert (decision.status, decision.code) == (Status.EXPIRED, DEADLINE)
+    assert "after deadline_ms 1019" in decision.reason
+    assert queues.count("light") == 1
+
+
+def test_what_waits_leaves_at_once_under_a_plan_that_pushes(queues: PullQueues[str]) -> None:
+    for name in ("r-1", "r-2"):
+        queues.add("light", a_waiting(name))
+    decided = gone(queues, "light", Workers(light=9), PUSH)
+    assert list(decided.values()) == [Forward("light-9"), Forward("light-8")]
+
+
+def test_a_variant_without_workers_keeps_its_jobs_while_the_plan_gives_it_one(queues: PullQueues[str]) -> None:
+    queues.add("light", a_waiting("r-1"))
+    assert gone(queues, "light", Workers(light=None)) == {}
+    without = a_plan(dispatch="pull", allocation={"w-2": "heavy"})
+    assert gone(queues, "light", Workers(light=None), without) == {"r-1": Forward(None)}
+
+
+def test_what_another_owner_serves_is_forgotten(queues: PullQueues[str]) -> None:
+    queues.add("light", a_waiting("r-1"))
+    queues.remove("light", lambda _job: True)
+    assert gone(queues, "light", Workers(light=1)) == {}
+
+
+def test_a_queue_lengthens_the_wait_by_its_work_shared_among_the_workers() -> None:
+    assert queued_ms(jobs=6, image_ms=20.0, workers=4) == 30.0
+    assert queued_ms(jobs=6, image_ms=20.0, workers=0) == 0.0
+
+
+class WaitingMachine(RuleBasedStateMachine):
+    """Jobs of two variants and lanes: each goes once, in the order of its lane, and only to an idle worker."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queues, self.numbers = PullQueues[str](), itertools.count()
+        self.expected: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)  # variant, is batch -> in order
+
+    @rule(variant=st.sampled_from(["light", "heavy"]), is_batch=st.booleans())
+    def a_job_comes(self, variant: str, is_batch: bool) -> None:
+        name = f"r-{next(self.numbers)}"
+        self.queues.add(variant, a_waiting(name, variant, tier="batch" if is_batch else "interactive"))
+        self.expected[variant, is_batch].append(name)
+
+    @rule(variant=st.sampled_from(["light", "heavy"]), idle=st.integers(0, 3))
+    def workers_are_idle(self, variant: str, idle: int) -> None:
+        urgent, batch = self.expected[variant, False], self.expected[variant, True]
+        assert list(gone(self.queues, variant, Workers(**{variant: idle}))) == (urgent + batch)[:idle]
+        batch[:] = batch[max(0, idle - len(urgent)) :]
+        urgent[:] = urgent[idle:]
+
+    @invariant()
+    def nothing_is_lost(self) -> None:
+        for variant in ("light", "heavy"):
+            assert self.queues.count(variant) == sum(
+                len(self.expected[variant, is_batch]) for is_batch in (True, False)
+            )
+
+
+TestWaiting = WaitingMachine.TestCase
+TestWaiting.settings = depth(20)
