@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection
 
 from agents.engines import CannotRefine, Generated, GenerationTask
 from agents.engines.diffusers_engine import DiffusersEngine, _latent, load
@@ -22,6 +21,7 @@ from planner.catalog.options import ResolvedOptions, resolve_options
 from schemas.messages import GenerateOptions
 from streams import catalogs
 from streams.store.latents import Latent, LatentSpace, UnfitLatent, from_bytes, to_bytes
+from tests.agents.engines.extra_large import extra_large_pipeline
 
 PROMPTS = ("a red heart above a blue star", "a green tree")
 SAME = 2  # of 255: rounding of the last bit differs with the batch
@@ -259,29 +259,7 @@ def test_another_autoencoder_of_one_architecture_has_another_digest(change: str)
 
 @cache
 def extra_large() -> DiffusersEngine:
-    """A pipeline of Stable Diffusion XL with few random weights: its latents have the usual 4 channels."""
-    diffusers, tokenizer = importlib.import_module("diffusers"), load_pipeline(level("light")).tokenizer
-    torch.manual_seed(0)
-    text = CLIPTextConfig(
-        hidden_size=32, intermediate_size=37, num_attention_heads=4, num_hidden_layers=2, projection_dim=32,
-        vocab_size=len(tokenizer), max_position_embeddings=tokenizer.model_max_length, hidden_act="gelu",
-    )  # fmt: skip
-    unet = diffusers.UNet2DConditionModel(
-        block_out_channels=(32, 64), layers_per_block=1, sample_size=16, in_channels=4, out_channels=4,
-        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"), up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
-        attention_head_dim=(2, 4), use_linear_projection=True, addition_embed_type="text_time",
-        addition_time_embed_dim=8, projection_class_embeddings_input_dim=80, cross_attention_dim=64,
-    )  # fmt: skip
-    vae = diffusers.AutoencoderKL(
-        block_out_channels=(32, 64), latent_channels=4, sample_size=32, down_block_types=("DownEncoderBlock2D",) * 2,
-        up_block_types=("UpDecoderBlock2D",) * 2,
-    )  # fmt: skip
-    pipeline = diffusers.StableDiffusionXLPipeline(
-        vae=vae, unet=unet, text_encoder=CLIPTextModel(text).eval(), tokenizer=tokenizer, tokenizer_2=tokenizer,
-        text_encoder_2=CLIPTextModelWithProjection(text).eval(), add_watermarker=False,
-        scheduler=diffusers.EulerDiscreteScheduler(timestep_spacing="trailing"),
-    )  # fmt: skip
-    pipeline.set_progress_bar_config(disable=True)
+    pipeline = extra_large_pipeline(load_pipeline(level("light")).tokenizer)
     return DiffusersEngine(_prepared(pipeline), level("middle"))
 
 
