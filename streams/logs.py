@@ -127,13 +127,19 @@ def _errors_of(record: logging.LogRecord) -> list[BaseException]:
 
 
 def _withheld(text: str, *errors: BaseException | None) -> str:
-    """The text without the messages of errors that cite what was sent, all their causes included."""
+    """The text without the messages of errors that cite what was sent, all their causes included.
+
+    An error may be its own cause: pymilvus raises such.
+    """
     if _shows_prompts:
         return text
-    for first in errors:
-        error = first
-        while error is not None:
-            if isinstance(error, CITING) and str(error):
-                text = text.replace(str(error), WITHHELD)
-            error = error.__cause__ or error.__context__
+    waiting, seen = list(errors), set[int]()
+    while waiting:
+        error = waiting.pop()
+        if error is None or id(error) in seen:
+            continue
+        seen.add(id(error))
+        if isinstance(error, CITING) and str(error):
+            text = text.replace(str(error), WITHHELD)
+        waiting += [error.__cause__, error.__context__]
     return text

@@ -151,6 +151,20 @@ def test_an_error_that_quotes_a_prompt_is_found_behind_another(written: Written)
     assert "RuntimeError: no result" in written.getvalue()
 
 
+def test_an_error_that_is_its_own_cause_is_logged_and_what_it_quotes_is_withheld(written: Written) -> None:
+    set_up()
+    quoting = InvalidRecord(f"starts with {PROMPT}")
+    around = RuntimeError(f"no result: {quoting}")
+    around.__cause__, quoting.__cause__, quoting.__context__ = (
+        quoting,
+        quoting,
+        around,
+    )  # pymilvus: raise e from e
+    log.warning("again in 1 s: %s", around)
+    assert "portrait" not in written.getvalue()
+    assert "again in 1 s: no result" in written.getvalue()
+
+
 def test_a_prompt_can_be_followed_by_its_hash(written: Written) -> None:
     set_up()
     log.info("generating %s", logs.logged_prompt(PROMPT))
