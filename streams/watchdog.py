@@ -12,6 +12,7 @@ from types import TracebackType
 log = logging.getLogger(__name__)
 
 HUNG = 70  # exit status of a hung process
+LAST_WORDS_S = 2.0  # for a last line to be logged
 Bite = Callable[[], None]  # what ends it
 
 
@@ -78,9 +79,16 @@ class Watchdog:
             self._hang()
 
     def _hang(self) -> None:
-        log.critical("%s took longer than %g s; ending the process", self._what, self._limit_s)
+        log_last(log, "%s took longer than %g s; ending the process", self._what, self._limit_s)
         report_stacks()
         self._bite()
+
+
+def log_last(log: logging.Logger, message: str, *arguments: object) -> None:
+    """Log a critical line, or give up after LAST_WORDS_S: a thread that hangs may hold the lock of logging."""
+    speaker = threading.Thread(target=log.critical, args=(message, *arguments), daemon=True)
+    speaker.start()
+    speaker.join(LAST_WORDS_S)
 
 
 def report_stacks() -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from schemas.errors import Unknown
 from streams import metrics
-from streams.watchdog import report_stacks
+from streams.watchdog import log_last, report_stacks
 
 if TYPE_CHECKING:
     from streams.faust.host import AgentHost
@@ -123,8 +123,8 @@ class Drain:
     def begin(self) -> None:
         """The signal has come; further ones do not extend the time."""
         if self._timer.ident is None:
+            self._timer.start()  # first: whatever keeps the line from being logged must not keep the process
             log.info("stopping: %g s for the work in hand", self._limit_s)
-            self._timer.start()
 
     def __enter__(self) -> "Drain":
         return self
@@ -137,7 +137,6 @@ class Drain:
     def _cut_short(self) -> None:
         busy = [t.name for t in threading.enumerate() if not t.daemon and t is not threading.main_thread()]
         who = ", ".join(busy) or "the stream roles or a client"
-        log.critical("%s did not finish within shutdown_timeout_s = %g; ending the process", who, self._limit_s)
+        log_last(log, "%s did not finish within shutdown_timeout_s = %g; ending the process", who, self._limit_s)
         report_stacks()
-        logging.shutdown()
         self._end(CUT_SHORT)

@@ -1,9 +1,11 @@
 """The watchdog bites a job that hangs, and no other."""
 
+import logging
 import threading
 
 import pytest
 
+from streams import watchdog
 from streams.watchdog import Watchdog
 from tests.patience import PATIENCE_S
 
@@ -70,3 +72,18 @@ def test_what_is_waited_for_does_not_count_and_the_limit_counts_anew_after_it() 
                 assert not dog.is_overdue()
         assert dog.since == begun, "others see that it is at it since then"
         assert bitten.wait(PATIENCE_S)
+
+
+def test_a_thread_that_holds_the_lock_of_logging_for_ever_does_not_keep_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watchdog, "LAST_WORDS_S", 0.01)
+    bitten, handler = threading.Event(), logging.StreamHandler()
+    watchdog.log.addHandler(handler)
+    handler.acquire()
+    try:
+        Watchdog(0.01, bitten.set).begin()
+        assert bitten.wait(PATIENCE_S)
+    finally:
+        handler.release()
+        watchdog.log.removeHandler(handler)

@@ -1,6 +1,7 @@
 """A process keeps its roles running until it is asked to stop, and has a limited time from then to its end."""
 
 import gc
+import logging
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 from agents.runtime import process
 from agents.runtime.process import CRASHED, CUT_SHORT, Drain, Run, keep_running, run_process
 from schemas.errors import Unknown
-from streams import metrics
+from streams import metrics, watchdog
 from tests.patience import PATIENCE_S
 
 
@@ -202,6 +203,20 @@ with Drain(0.2) as drain:
 """)
     assert status == CUT_SHORT
     assert "the stream roles or a client did not finish" in said
+
+
+def test_a_thread_that_holds_the_lock_of_logging_for_ever_is_cut_short_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "LAST_WORDS_S", 0.01)
+    ended, handler = threading.Event(), logging.StreamHandler()
+    process.log.addHandler(handler)
+    handler.acquire()
+    try:
+        with Drain(0.05, lambda _status: ended.set()) as drain:
+            drain.begin()
+            assert ended.wait(PATIENCE_S)
+    finally:
+        handler.release()
+        process.log.removeHandler(handler)
 
 
 def test_a_client_that_hangs_when_it_is_closed_is_cut_short_too() -> None:
