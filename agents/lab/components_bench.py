@@ -3,6 +3,7 @@
     turns    requests with three adapters in turn on one base, against requests with one of them, in alternating blocks
     fused    the largest difference of the UNet's output to that with the adapter's layers beside the base (PEFT)
     hits     a skewed stream of bases and adapters on a device that holds two of three bases, by rule of eviction
+    memory   resident memory and bytes by tier over requests for all combinations (`components_memory`), if asked for
 
 The question is JSON on standard input, the answer JSON on standard output.
 """
@@ -21,6 +22,7 @@ from agents.components.opening import Keeping
 from agents.engines import GenerationTask
 from agents.engines.diffusers_engine import DiffusersEngine, load
 from agents.engines.low_rank import Applied, FusedWeights, combination, read_adapter
+from agents.lab.components_memory import memory
 from planner.catalog.components import ADAPTER
 from planner.catalog.entries import Variant
 from planner.catalog.options import resolve_options
@@ -37,8 +39,10 @@ BASES_HELD: Final = 2.5  # of which the device has room, in largest bases: two, 
 SKEW: Final = 1.0  # of Zipf's law, by which the stream draws
 
 
-def measure(catalog: str, variant_name: str, blocks: int, requests: int, seed: int) -> dict[str, Any]:
-    """Return the figures of a variant whose components lie in folders."""
+def measure(
+    catalog: str, variant_name: str, blocks: int, requests: int, seed: int, memory_requests: int = 0
+) -> dict[str, Any]:
+    """Return the figures of a variant whose components lie in folders; `memory_requests`: 0 leaves memory out."""
     variant = catalogs.load(catalog).level(variant_name)
     adapters = [each.name for each in variant.components if each.kind == ADAPTER][:3]
     engine = load(variant, 1)
@@ -46,11 +50,12 @@ def measure(catalog: str, variant_name: str, blocks: int, requests: int, seed: i
         turns = _turns(engine, variant, adapters, blocks)
     finally:
         engine.close()
-    return {
+    found = {
         "turns": turns,
         "fused_difference": _difference(variant, adapters),
         "hits": {rule: _hits(variant, rule, requests, seed) for rule in SCORES},
     }
+    return found | ({"memory": memory(variant, memory_requests, seed)} if memory_requests else {})
 
 
 def _turns(engine: DiffusersEngine, variant: Variant, adapters: Sequence[str], blocks: int) -> dict[str, Any]:
