@@ -14,6 +14,7 @@ from streams.kafka import clients
 from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics, own_topics
 from streams.settings import Settings, load
+from tests.integration.forked import ROLE_SERVER
 from tests.paths import ROOT
 from tests.patience import PATIENCE_S
 
@@ -27,6 +28,14 @@ def only_our_settings() -> Iterator[None]:
         for variable in [name for name in os.environ if name.startswith("POCHADE_")]:
             patch.delenv(variable)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def role_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What forks the roles of pipelines ends with the session."""
+    ROLE_SERVER.begin(tmp_path_factory.mktemp("role-server"))
+    yield
+    ROLE_SERVER.close()
 
 
 @pytest.fixture(scope="session")

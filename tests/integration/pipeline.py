@@ -4,13 +4,12 @@ import contextlib
 import json
 import pathlib
 import re
-import subprocess
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from replay.local.processes import RoleProcess, role_process
+from replay.local.processes import RoleProcess, forking, role_process
 from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest, Heartbeat, Plan, Result
 from schemas.record import Incoming, Outgoing
@@ -21,8 +20,9 @@ from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics
-from streams.processes import end_all, spawn
+from streams.processes import Child, end_all, spawn
 from streams.settings import Settings
+from tests.integration.forked import ROLE_SERVER
 from tests.integration.waiting import ask, poll_until
 
 ROLES = {
@@ -46,9 +46,14 @@ class Pipeline:
         catalog: str = "profile",
         extra: Sequence[str] = (),
         roles: Mapping[str, list[str]] = ROLES,
+        *,
+        is_forked: bool = True,
     ) -> None:
-        """`extra`: settings of every process, as name=value; `roles`: process -> what it serves."""
-        self.settings, self._logs, self._roles = settings, logs, roles
+        """`extra`: settings of every process, as name=value; `roles`: process -> what it serves.
+
+        `is_forked`: from a process that has imported the roles; False: each process starts anew.
+        """
+        self.settings, self._logs, self._roles, self._is_forked = settings, logs, roles, is_forked
         self._options = [
             "--home", str(settings.home), "--set", f"kafka.prefix={settings.kafka.prefix}",
             "--set", f"results.format={settings.results.format}", "--set", f"catalog={catalog}",
@@ -58,7 +63,7 @@ class Pipeline:
             *(part for name, value in settings.kafka.properties.items()
               for part in ("--set", f"kafka.properties.{name}={value}")),
         ]  # fmt: skip
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes: dict[str, Child] = {}
         self._lock = threading.Lock()
         self.results: dict[str, list[Result]] = {}
         self.plans: list[tuple[int, Plan]] = []  # (broker time, plan)
@@ -113,7 +118,8 @@ class Pipeline:
 
     def start_role(self, name: str) -> None:
         """Start one role's process."""
-        self._processes[name] = spawn(self.process(name).command, self._logs / f"{name}.log")
+        start = forking(ROLE_SERVER.server(), self._roles[name]) if self._is_forked else spawn
+        self._processes[name] = start(self.process(name).command, self._logs / f"{name}.log")
 
     def process_ids(self) -> dict[str, int | None]:
         """Of each role; None: it has ended."""

@@ -23,7 +23,7 @@ from tests.replay.simulation.roles.routing.routers import (
     random_situation,
 )
 
-SITUATIONS, ORPHANS = 1000, 300
+SITUATIONS, ORPHANS = 500, 200
 
 
 def test_both_routers_decide_alike_in_any_situation() -> None:
