@@ -28,6 +28,8 @@ OPERATOR = "operator"  # `pochade topics create`, `cancel`, `plan pin`, `dlq red
 WHO = (*ROLES, PRODUCER, CONSUMER, OPERATOR)
 
 JOBS = "jobs."  # the beginning of the job topics' names, one a variant
+WAITING = "waiting."  # and of the topics of jobs that wait for an idle worker
+OF_VARIANTS = frozenset({JOBS, WAITING})
 ALL = ""  # the beginning of every name
 
 
@@ -44,6 +46,7 @@ ACCESS: Mapping[str, Rows] = {
     PROMPTS_BATCH: Rows((PRODUCER, OPERATOR, "classifier"), ("classifier", OPERATOR)),
     CLASSIFIED: Rows(("classifier",), ("router", "planner", "ledger", OPERATOR)),
     JOBS: Rows(("router", "discriminator"), ("worker", "router", OPERATOR)),  # the router: those that nobody serves
+    WAITING: Rows(("router", "discriminator"), ("router", OPERATOR)),
     IMAGES: Rows(("worker",), ("discriminator", OPERATOR)),
     OUTCOMES: Rows(("classifier", "router", "worker", "discriminator", "ledger", OPERATOR), ("ledger", OPERATOR)),
     RESULTS: Rows(("ledger",), (*ROLES, CONSUMER, OPERATOR)),
@@ -75,7 +78,13 @@ DESCRIBE_GROUPS = Group(ALL, is_prefix=True, operations=("Describe",))
 
 GROUPS: Mapping[str, tuple[Group, ...]] = {
     "classifier": (DESCRIBE_GROUPS, Group("classifier"), Group("classifier-batch")),
-    "router": (DESCRIBE_GROUPS, TRIAL, Group("router"), Group(WORKERS, is_prefix=True, operations=MEMBER)),
+    "router": (
+        DESCRIBE_GROUPS,
+        TRIAL,
+        Group("router"),
+        Group("waiting", operations=MEMBER),
+        Group(WORKERS, is_prefix=True, operations=MEMBER),
+    ),
     "worker": (DESCRIBE_GROUPS, TRIAL, Group(WORKERS, is_prefix=True, operations=MEMBER)),
     "discriminator": (DESCRIBE_GROUPS, Group("discriminator")),
     "ledger": (DESCRIBE_GROUPS, TRIAL, Group("ledger", operations=MEMBER)),
@@ -98,10 +107,10 @@ TRANSACTIONS: Mapping[str, tuple[str, ...]] = {
 
 
 def written_by(who: str) -> list[str]:
-    """The topics that one of WHO writes, in the table's order; `JOBS` stands for all job topics."""
+    """The topics that one of WHO writes, in the table's order; each of OF_VARIANTS stands for all variants' topics."""
     return [topic for topic, rows in ACCESS.items() if who in rows.written_by]
 
 
 def read_by(who: str) -> list[str]:
-    """The topics that one of WHO reads, in the table's order; `JOBS` stands for all job topics."""
+    """The topics that one of WHO reads, in the table's order; each of OF_VARIANTS stands for all variants' topics."""
     return [topic for topic, rows in ACCESS.items() if who in rows.read_by]

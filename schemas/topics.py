@@ -131,6 +131,19 @@ def jobs_topic(variant: str, partitions: int) -> Topic:
     )  # fmt: skip
 
 
+def waiting_topic(variant: str) -> Topic:
+    """The topic of a variant's jobs that wait for an idle worker: one queue, so one partition, which has one owner."""
+    return Topic(
+        name=f"waiting.{variant}.v1", record=messages.GenerateJob, key="request_id", partitions=1,
+        written_by="router, discriminator", read_by="router", config=_flows(),
+    )  # fmt: skip
+
+
+def topics_of(variant: str, jobs_partitions: int) -> tuple[Topic, ...]:
+    """Return the topics that a variant has for itself."""
+    return jobs_topic(variant, jobs_partitions), waiting_topic(variant)
+
+
 def full_name(prefix: str, name: str) -> str:
     """The name on the broker of a row of the table."""
     return f"{prefix}.{name}"
@@ -139,3 +152,8 @@ def full_name(prefix: str, name: str) -> str:
 def worker_group(prefix: str, variant: str) -> str:
     """Return a variant's consumer group; a worker changes variant by opening another consumer (measured: 0.17 s)."""
     return f"{prefix}.worker.{variant}"
+
+
+def waiting_group(prefix: str) -> str:
+    """Return the consumer group that forwards waiting jobs of all variants."""
+    return f"{prefix}.waiting"

@@ -100,7 +100,6 @@ def followed() -> tuple[set[str], Result]:
         EscalationLogic(catalog),
         plans,
         ended,
-        fleet,
         Dispatcher(catalog, fleet, "discriminator"),
         store,
         {"look": Scorer()},

@@ -13,7 +13,7 @@ from PIL import Image
 from agents.discriminator.scorers import Scorer
 from agents.router.dispatcher import Dispatcher
 from agents.runtime.records import event_record, outcome_record, refused
-from agents.runtime.views import EndedView, FleetView, PlanView
+from agents.runtime.views import EndedView, PlanView
 from planner.serving.backoff import MAX_RETRY_S, RETRY_S
 from planner.serving.ending.outcomes import completed, failed, step_of
 from planner.serving.routing.escalation import Escalate, EscalationLogic, Keep, Score
@@ -39,7 +39,6 @@ class Discriminator:
         logic: EscalationLogic,
         plans: PlanView,
         ended: EndedView,
-        fleet: FleetView,
         dispatcher: Dispatcher,
         store: ImageStore,
         scorers: Mapping[str, Scorer],
@@ -47,7 +46,6 @@ class Discriminator:
         self._logic = logic
         self._plans = plans
         self._ended = ended
-        self._fleet = fleet
         self._dispatcher = dispatcher
         self._store = store
         self._scorers = scorers
@@ -69,17 +67,14 @@ class Discriminator:
             decision = self._decide(decision, image, confidence)
         stage = step_of(image, confidence, decision.threshold, scored_by)
         if isinstance(decision, Escalate):
-            return await self._escalated(plan, image, stage, decision, record)
+            return self._escalated(plan, image, stage, decision, record)
         return [self._completed(plan, image, stage, decision, record)]
 
     def _decide(self, asked: Score, image: ImageGenerated, confidence: float) -> Keep | Escalate:
         at_ms = now_ms()
+        loads = self._dispatcher.loads(at_ms)
         sizes = [(each.width, each.height) for each in (image.image, *image.more)]
-
-        def wait_ms(variant: str) -> float:
-            return self._fleet.wait_ms(variant, at_ms)
-
-        return self._logic.decide(asked, image.job.classified.request, sizes, confidence, wait_ms, at_ms)
+        return self._logic.decide(asked, image.job.classified.request, sizes, confidence, loads.wait_ms, at_ms)
 
     def _completed(self, plan: Plan, image: ImageGenerated, stage: Stage, decision: Keep, record: Incoming) -> Outgoing:
         at_ms = now_ms()
@@ -89,14 +84,14 @@ class Discriminator:
         )  # fmt: skip
         return outcome_record(outcome, record.headers, at_ms)
 
-    async def _escalated(
+    def _escalated(
         self, plan: Plan, image: ImageGenerated, stage: Stage, decision: Escalate, record: Incoming
     ) -> Sequence[Outgoing]:
         """The request as a job on the next level; the draft stays on its path and is shown as a preview."""
         job, how = image.job, decision.how
         path = (*job.path, stage)
         placement = Placement(decision.next_level, how.variant, how.options, how.run_ms, job.probability)
-        placed = await self._dispatcher.send(plan, job.classified, placement, cause=record.headers, path=path)
+        placed = self._dispatcher.send(plan, job.classified, placement, cause=record.headers, path=path)
         detail = {
             "from": job.level, "to": decision.next_level, "preview": image.image.uri, "paint_over_step": how.from_step
         }  # fmt: skip

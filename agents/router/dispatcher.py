@@ -1,13 +1,16 @@
-"""Writes jobs for the workers that get them, and counts what is on its way: for the router and the discriminator."""
+"""Writes jobs for the workers that get them, and counts what is on its way: for the router and the discriminator.
 
-import asyncio
-from collections.abc import Iterable
+By a plan that pulls, jobs go to the queue of their variant instead, from which `waiting/` forwards them.
+"""
 
-from agents.runtime.records import job_record
-from agents.runtime.views import FleetView
-from planner.catalog.entries import reuse_share
+import dataclasses
+
+from agents.runtime.records import job_record, waiting_record
+from agents.runtime.views import FleetView, WaitingCounts
+from planner.catalog.components import Selection
+from planner.catalog.entries import reuse_share, run_ms
 from planner.catalog.model import Catalog
-from planner.serving.dispatch.dispatch import JobCost, Retry, WorkerChoice
+from planner.serving.dispatch.dispatch import JobCost, Retry, WorkerChoice, holds, queued_ms
 from planner.serving.dispatch.lacking import Need, Needs
 from planner.serving.dispatch.worker_loads import Load, Sent, WorkerPool
 from planner.serving.routing.placement import Placement
@@ -24,24 +27,31 @@ NOWHERE = -1  # an offset that every heartbeat has counted
 class FleetLoads:
     """The loads of the workers at one moment, for the decisions on one request."""
 
-    def __init__(self, fleet: FleetView, variants: Iterable[str], at_ms: int) -> None:
+    def __init__(self, fleet: FleetView, catalog: Catalog, waiting: WaitingCounts, at_ms: int) -> None:
         self._fleet = fleet
-        self._variants = variants
+        self._catalog = catalog
+        self._waiting = waiting
         self._at_ms = at_ms
 
     def wait_ms(self, variant: str) -> float:
-        """Time until the least loaded worker of a variant is free; infinite where nobody serves it."""
-        return self._fleet.wait_ms(variant, self._at_ms)
+        """Time until the least loaded worker of a variant is free, and its queue served; infinite without a worker."""
+        wait_ms, jobs = self._fleet.wait_ms(variant, self._at_ms), self._waiting.count(variant)
+        if not jobs:
+            return wait_ms
+        workers = self._fleet.serving([variant], self._at_ms)
+        return wait_ms + queued_ms(jobs, run_ms(self._catalog.level(variant), 1), workers)
 
     def serving(self) -> int:
         """Number of workers that take new jobs, of all variants."""
-        return self._fleet.serving(self._variants, self._at_ms)
+        return self._fleet.serving(self._catalog.served, self._at_ms)
 
 
 class Dispatcher:
     """Knows the loads of all workers, its own sends included."""
 
-    def __init__(self, catalog: Catalog, fleet: FleetView, role: str) -> None:
+    def __init__(self, catalog: Catalog, fleet: FleetView, role: str, waiting: WaitingCounts | None = None) -> None:
+        """`waiting`: of the process; None: the dispatcher counts for itself what waits."""
+        self._waiting = WaitingCounts() if waiting is None else waiting
         self._catalog = catalog
         self._fleet = fleet
         self._role = role
@@ -52,9 +62,9 @@ class Dispatcher:
 
     def loads(self, at_ms: int) -> FleetLoads:
         """The loads of all workers, for the decisions on one request."""
-        return FleetLoads(self._fleet, self._catalog.served, at_ms)
+        return FleetLoads(self._fleet, self._catalog, self._waiting, at_ms)
 
-    async def send(
+    def send(
         self,
         plan: Plan,
         classified: ClassifiedRequest,
@@ -64,13 +74,10 @@ class Dispatcher:
         path: tuple[Stage, ...] = (),
         attempt: int = 1,
     ) -> Outgoing:
-        """The record of the placement's job, for the worker that the plan's dispatch names.
+        """The record of the placement's job, for the worker that the plan's dispatch names, or the variant's queue.
 
         `attempt`: number of owners that the job will have met, the next one included. Raises RecordTooLarge.
         """
-        selection = placement.options.components
-        need = self._needs.of(placement.variant, selection) if selection.base else None
-        load = await self._worker(plan, placement, need, classified.request.request_id)
         share = reuse_share(placement.level, self._catalog.level(placement.variant))
         job = GenerateJob(
             job_id=ids.job_id(classified.request.request_id, len(path), placement.level),
@@ -81,14 +88,22 @@ class Dispatcher:
             attempt=attempt,
             probability=placement.probability,
             plan_version=plan.version,
-            worker_id=load.worker_id if load else "",
+            worker_id="",
             routed_ms=now_ms(),
             path=path,
             overridden=placement.overridden,
             refine_from_step=0 if share else placement.options.refine_from_step,
             reuse_share=share,
         )
-        return self._record(job, load, placement.run_ms, need, cause)
+        if holds(plan):
+            record = waiting_record(job, cause, self._role, now_ms())
+            LIMITS.check(record)  # what is never written must not be counted
+            self._waiting.add(job.variant, 1)
+            return record
+        selection = placement.options.components
+        load = self.choose(plan, job, placement.run_ms, selection)
+        assert not isinstance(load, Retry), f"dispatch {plan.dispatch} has a job wait, and is not one that `holds`"
+        return self.record(job, load, placement.run_ms, selection, cause)
 
     def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
         """A job lies on its partition: heartbeats that have seen its offset count it from now on."""
@@ -102,36 +117,38 @@ class Dispatcher:
         if sent is not None:
             self._fleet.acknowledged(sent, NOWHERE)
 
-    async def _worker(self, plan: Plan, placement: Placement, need: Need | None, request_id: str) -> Load | None:
-        """Choose the worker of a job; None when nobody serves the variant, so that the job waits on its topic."""
-        while True:
-            chosen = self._choose(plan, placement, need, request_id, now_ms())
-            if chosen is None:
-                metrics.FALLBACKS.labels(self._role, "no-owner").inc()
-            if not isinstance(chosen, Retry):
-                return chosen
-            await asyncio.sleep(chosen.after_ms / 1000)
+    def choose(self, plan: Plan, job: GenerateJob, own_ms: float, components: Selection) -> Load | Retry | None:
+        """Choose the worker of a job that takes `own_ms` alone, by the plan's dispatch.
 
-    def _choose(
-        self, plan: Plan, placement: Placement, need: Need | None, request_id: str, at_ms: int
-    ) -> Load | Retry | None:
-        variant = placement.variant
+        None: nobody serves the variant. Retry: the job is to wait for an idle worker.
+        """
+        at_ms, need = now_ms(), self._need(job, components)
 
         def choose(pool: WorkerPool) -> int | Retry | None:
             cost = None
             if need is not None:
-                cost = JobCost(placement.run_ms, lambda place: pool.lacking_ms(place, need))
-            return self._choice.choose(plan, variant, request_id, pool.free, at_ms, cost)
+                cost = JobCost(own_ms, lambda place: pool.lacking_ms(place, need))
+            return self._choice.choose(plan, job.variant, job.classified.request.request_id, pool.free, at_ms, cost)
 
-        return self._fleet.choose(variant, at_ms, choose)
+        return self._fleet.choose(job.variant, at_ms, choose)
 
-    def _record(
-        self, job: GenerateJob, load: Load | None, run_ms: float, need: Need | None, cause: Headers
+    def record(
+        self, job: GenerateJob, load: Load | None, own_ms: float, components: Selection, cause: Headers
     ) -> Outgoing:
+        """The record of a job for its worker; None: for the variant's topic, where it waits for whoever comes.
+
+        It counts for the worker from now on. Raises RecordTooLarge.
+        """
+        job = dataclasses.replace(job, worker_id=load.worker_id if load else "")
         record = job_record(job, load.partition if load else None, cause, self._role, now_ms())
         LIMITS.check(record)  # what is never written must not be remembered as on its way
-        if load is not None:
+        if load is None:
+            metrics.FALLBACKS.labels(self._role, "no-owner").inc()
+        else:
             self._choice.on_sent(job.variant)
-            sent = self._fleet.sent(job.variant, load.partition, run_ms, now_ms(), need)
+            sent = self._fleet.sent(job.variant, load.partition, own_ms, now_ms(), self._need(job, components))
             self._on_their_way[id(record)] = record, sent
         return record
+
+    def _need(self, job: GenerateJob, components: Selection) -> Need | None:
+        return self._needs.of(job.variant, components) if components.base else None

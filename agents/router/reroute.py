@@ -5,7 +5,6 @@ has `OrphanRouting` decide on each job anew, and commits when the answers are ac
 between, a job is taken again: the ledger lets one outcome through.
 """
 
-import asyncio
 import logging
 import math
 import threading
@@ -17,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 from agents.router.dispatcher import Dispatcher
 from agents.runtime.records import event_record, outcome_record, refused
-from agents.runtime.views import EndedView, FleetView, PlanView
+from agents.runtime.views import EndedView, FleetView, PlanView, WaitingCounts
 from agents.worker.jobs import JobSource, Taken
 from planner.catalog.model import Catalog
 from planner.observation.workers import live_workers
@@ -73,25 +72,22 @@ class Rerouting:
 
     def serve(self, jobs: Sequence[Taken], plan: Plan) -> list[str]:
         """Reroute jobs, and return the decision on each, in words, once all records are acknowledged. Blocks."""
-        answers = asyncio.run(self._answers(jobs, plan))
+        answers = [self._answer_or_fail(taken, plan) for taken in jobs]
         sent = [(record, self._producer.send(record)) for answer in answers for record in answer.records]
         for record, future in sent:
             self._dispatcher.on_delivered(record, written(self._producer, record, future, DELIVERY_S))
         return [answer.what for answer in answers]
 
-    async def _answers(self, jobs: Sequence[Taken], plan: Plan) -> list[Answer]:
-        return [await self._answer_or_fail(taken, plan) for taken in jobs]
-
-    async def _answer_or_fail(self, taken: Taken, plan: Plan) -> Answer:
+    def _answer_or_fail(self, taken: Taken, plan: Plan) -> Answer:
         record = taken.record
         try:
-            return await self._answer(taken, decode(record.value, GenerateJob), plan)
+            return self._answer(taken, decode(record.value, GenerateJob), plan)
         except Exception as error:  # one job that cannot be answered must not keep those behind it
             log.exception("an orphaned job cannot be rerouted")
             outcome = failed(request_id_of(record), reason=str(error), by=ROLE, now_ms=now_ms())
             return Answer("failed", tuple(refused(record, outcome, error, now_ms())))
 
-    async def _answer(self, taken: Taken, job: GenerateJob, plan: Plan) -> Answer:
+    def _answer(self, taken: Taken, job: GenerateJob, plan: Plan) -> Answer:
         classified, headers, at_ms = job.classified, taken.record.headers, now_ms()
         loads = self._dispatcher.loads(at_ms)
         has_ended = taken.has_ended or classified.request.request_id in self._ended
@@ -111,7 +107,7 @@ class Rerouting:
             outcome = turned_away(decision, classified, by=ROLE, policy=plan.policy, now_ms=at_ms)
             return Answer(outcome.status.lower(), (outcome_record(outcome, headers, at_ms),))
         attempt = max(taken.attempt, job.attempt)
-        sent = await self._dispatcher.send(plan, classified, decision, cause=headers, attempt=attempt)
+        sent = self._dispatcher.send(plan, classified, decision, cause=headers, attempt=attempt)
         detail = {"from": job.level, "to": decision.level, "reason": f"nobody serves {job.variant} any more"}
         note = event_record(classified.request.request_id, "rerouted", ROLE, now_ms(), **detail)
         return Answer(f"to {decision.level}", (sent, note))
@@ -249,8 +245,9 @@ class Rerouter:
 
 
 def rerouter_of(
-    settings: Settings, catalog: Catalog, producer: RecordProducer, plans: PlanView, ended: EndedView, fleet: FleetView
-) -> Rerouter:
+    settings: Settings, catalog: Catalog, producer: RecordProducer, plans: PlanView, ended: EndedView, fleet: FleetView,
+    counts: WaitingCounts,
+) -> Rerouter:  # fmt: skip
     """The one of a router's process."""
     prefix = settings.kafka.prefix
 
@@ -262,7 +259,7 @@ def rerouter_of(
 
     silent_ms = settings.planner.worker_timeout_ms
     logic = OrphanRouting(catalog, RoutingLogic(catalog, NO_LIMITS), silent_ms)
-    rerouting = Rerouting(logic, ended, Dispatcher(catalog, fleet, ROLE), producer)
+    rerouting = Rerouting(logic, ended, Dispatcher(catalog, fleet, ROLE, counts), producer)
     return Rerouter(
         catalog,
         logic,

@@ -42,7 +42,7 @@ class Router:
         decision = self._logic.route(classified, plan, loads, at_ms)
         match decision:
             case Placement():
-                return [await self._job(plan, classified, decision, record.headers)]
+                return [self._job(plan, classified, decision, record.headers)]
             case Rejection():
                 if decision.code == SHED:
                     metrics.SHED.labels(classified.request.tier).inc()
@@ -52,12 +52,12 @@ class Router:
                 (metrics.DEAD_WORK.labels(self.role) if decision is ENDED else metrics.REPEATED).inc()
                 return []
 
-    async def _job(self, plan: Plan, classified: ClassifiedRequest, placement: Placement, cause: Headers) -> Outgoing:
+    def _job(self, plan: Plan, classified: ClassifiedRequest, placement: Placement, cause: Headers) -> Outgoing:
         if placement.fallback:
             metrics.FALLBACKS.labels(self.role, placement.fallback).inc()
         try:
-            return await self._dispatcher.send(plan, classified, placement, cause=cause)
-        except BaseException:  # cancelled, or too large: it has no job
+            return self._dispatcher.send(plan, classified, placement, cause=cause)
+        except BaseException:  # too large: it has no job
             self._logic.abandon(classified.request.request_id)
             raise
 

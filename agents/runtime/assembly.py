@@ -10,6 +10,8 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from agents.router.reroute import rerouter_of
+from agents.router.waiting.counting import CountedWaiting
+from agents.router.waiting.forwarder import forwarder_of
 from agents.runtime.following import FollowedEnds, FollowedFleet, FollowedPlans
 from agents.runtime.process import Run, not_alive
 from agents.worker.resuming import settle
@@ -36,10 +38,10 @@ if TYPE_CHECKING:  # half a second of imports, which roles with a thread of thei
 
 TORCH_ROLES = {"worker", "discriminator", "indexer"}
 STREAM_ROLES = {"classifier", "router", "discriminator"}
-SWEEPER = "sweeper"  # the thread beside a router
+SWEEPER, FORWARDER = "sweeper", "forwarder"  # the threads beside a router
 PLANNED = {"router", "discriminator"}  # stream roles that serve nothing before they hold a plan
 
-View = TypeVar("View", FollowedPlans, FollowedEnds, FollowedFleet)
+View = TypeVar("View", FollowedPlans, FollowedEnds, FollowedFleet, CountedWaiting)
 
 
 @dataclass
@@ -112,6 +114,11 @@ class Views:
     def fleet(self) -> FollowedFleet:
         return self._opened(FollowedFleet(self._settings))
 
+    @cached_property
+    def waiting(self) -> CountedWaiting:
+        """The jobs that wait for idle workers, counted by the plan in force."""
+        return self._opened(CountedWaiting(self._settings, sorted(self._catalog.served), self.plans, self._role))
+
 
 def needs_torch(roles: frozenset[str], catalog: Catalog) -> bool:
     """Whether a process of these roles loads a model: it generates, judges images, or predicts from prompts."""
@@ -143,9 +150,10 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
         probes: dict[str, tuple[Probe, Probe]] = {}
         for role in sorted(roles):
             if role == "router":
-                rerouter = rerouter_of(settings, catalog, producer, views.plans, views.ended, views.fleet)
-                process.threaded[SWEEPER] = rerouter.run
-                probes[SWEEPER] = (lambda: "", partial(not_alive, SWEEPER))
+                beside = settings, catalog, producer, views.plans, views.ended, views.fleet, views.waiting
+                for name, run in ((SWEEPER, rerouter_of(*beside).run), (FORWARDER, forwarder_of(*beside).run)):
+                    process.threaded[name] = run
+                    probes[name] = (lambda: "", partial(not_alive, name))
             if role in STREAM_ROLES:
                 from streams.faust.host import AgentHost
 
@@ -193,7 +201,7 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, proce
 
         tenants = Tenants({name: Quota(**limits.model_dump()) for name, limits in settings.tenants.items()})
         views.ended.on_end = tenants.ended
-        dispatcher = Dispatcher(catalog, views.fleet, role)
+        dispatcher = Dispatcher(catalog, views.fleet, role, views.waiting)
         limits = backlog_limits(settings.admission.max_backlog_s, settings.admission.interactive_headroom)
         start_ms = 1000 * settings.planner.scale.start_s
         routing = RoutingLogic(catalog, limits, tenants, views.ended, start_ms)
@@ -203,8 +211,8 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, proce
     from planner.serving.routing.escalation import EscalationLogic
 
     store, scorers = open_store(settings), open_scorers(catalog)
-    dispatcher, logic = Dispatcher(catalog, views.fleet, role), EscalationLogic(catalog)
-    return [Discriminator(logic, views.plans, views.ended, views.fleet, dispatcher, store, scorers)]
+    dispatcher, logic = Dispatcher(catalog, views.fleet, role, views.waiting), EscalationLogic(catalog)
+    return [Discriminator(logic, views.plans, views.ended, dispatcher, store, scorers)]
 
 
 def ledger_of(settings: Settings, producer: RecordProducer) -> "Ledger":

@@ -63,6 +63,15 @@ def job_record(job: GenerateJob, partition: int | None, cause: Headers, role: st
     )  # fmt: skip
 
 
+def waiting_record(job: GenerateJob, cause: Headers, role: str, now_ms: int) -> Outgoing:
+    """A job for the queue of its variant, where it waits for an idle worker."""
+    facts = {"level": job.level, "stage": job.stage, "plan_version": job.plan_version}
+    return outgoing(
+        topics.waiting_topic(job.variant).name, job, request_id=job.classified.request.request_id, cause=cause,
+        role=role, now_ms=now_ms, facts=facts, partition=0,
+    )  # fmt: skip
+
+
 def event_record(request_id: str, kind: str, role: str, now_ms: int, **detail: Any) -> Outgoing:
     """A note for `watch` and the dashboard."""
     event = Event(request_id=request_id, kind=kind, at_ms=now_ms, by=role, detail=json.dumps(detail))

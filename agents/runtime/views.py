@@ -6,8 +6,8 @@ The views take in records and load no client; `following.py` reads the topics.
 import asyncio
 import logging
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Mapping
 
 from planner.catalog.model import Catalog
 from planner.control.validity import check_live, is_newer
@@ -174,3 +174,32 @@ class FleetView:
         """A job of our own lies at this offset."""
         with self._lock:
             self._loads.on_acknowledged(sent, offset)
+
+
+class WaitingCounts:
+    """The jobs that wait for idle workers, by variant: as counted last, with what this process did since.
+
+    Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: Counter[str] = Counter()
+
+    def count(self, variant: str) -> int:
+        """Return the number of jobs that wait for a variant."""
+        return max(0, self._jobs[variant])
+
+    def add(self, variant: str, jobs: int) -> None:
+        """Note that this process has added so many jobs; fewer than 0: that it has taken them."""
+        with self._lock:
+            self._jobs[variant] += jobs
+
+    def counted(self, jobs: Mapping[str, int]) -> None:
+        """Take over a count of what lies on the topics."""
+        with self._lock:
+            self._jobs.update({variant: count - self._jobs[variant] for variant, count in jobs.items()})
+
+    def any(self) -> bool:
+        """Whether jobs wait, as far as is known."""
+        return any(count > 0 for count in self._jobs.values())

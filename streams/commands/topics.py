@@ -202,14 +202,14 @@ def acls(
 def _row(found: "Found", prefix: str) -> dict[str, Any]:
     table: dict[str, Topic] = {topic.name: topic for topic in TABLE}
     entry = table.get(found.name)
-    is_job = found.name.startswith("jobs.")
+    is_job, is_waiting = found.name.startswith("jobs."), found.name.startswith("waiting.")
     kept = "for ever" if found.retention_ms == float("inf") else duration(found.retention_ms)
     return {
         "topic": full_name(prefix, found.name),
         "partitions": found.partitions,
         "replicas": found.replicas,
         "kept": "newest of each key" if found.config.get("cleanup.policy") == "compact" else kept,
-        "key": entry.key if entry else "request_id" if is_job else None,
-        "written_by": entry.written_by if entry else "router, discriminator" if is_job else None,
-        "read_by": entry.read_by if entry else "the variant's workers" if is_job else None,
+        "key": entry.key if entry else "request_id" if is_job or is_waiting else None,
+        "written_by": entry.written_by if entry else "router, discriminator" if is_job or is_waiting else None,
+        "read_by": entry.read_by if entry else "the variant's workers" if is_job else "router" if is_waiting else None,
     }

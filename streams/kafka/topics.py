@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from schemas.errors import PochadeError
-from schemas.topics import Topic, jobs_topic, table
+from schemas.topics import Topic, table, topics_of
 from streams.broker import address, probe
 from streams.kafka.clients import ANSWER_LIMIT_S, client_config, topic_name
 from streams.settings import Settings
@@ -42,7 +42,7 @@ def own_topics(settings: Settings) -> list[str]:
 
 
 def create_topics(settings: Settings, variants: Sequence[str] = ()) -> list[str]:
-    """Create the missing topics of the topic table and of the variants' jobs; return the names created.
+    """Create the missing topics of the topic table and of the variants; return the names created.
 
     Existing topics stay as they are. On the embedded broker one copy is kept, elsewhere as many as the cluster says, of
     which two must be in sync before a record is acknowledged where there are three. A cluster that allows no records
@@ -54,7 +54,7 @@ def create_topics(settings: Settings, variants: Sequence[str] = ()) -> list[str]
     exists = set(own_topics(settings))
     wanted: list[Topic] = [
         *table(settings.kafka.flow_partitions),
-        *(jobs_topic(variant, settings.kafka.jobs_partitions) for variant in variants),
+        *(topic for variant in variants for topic in topics_of(variant, settings.kafka.jobs_partitions)),
     ]
     missing = {topic_name(settings, topic.name): topic for topic in wanted}
     missing = {name: topic for name, topic in missing.items() if name not in exists}

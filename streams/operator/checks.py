@@ -25,7 +25,7 @@ from schemas.topics import (
     jobs_topic,
 )
 from streams.kafka.groups.group_terms import Protocol, Timeouts, describe
-from streams.operator.cluster import JOBS, Difference, Found
+from streams.operator.cluster import OF_VARIANT, Difference, Found
 from streams.visible import counted
 
 SKEW_WARN_MS = 1000
@@ -112,7 +112,7 @@ def check_retention(found: Mapping[str, Found]) -> Check:
         return fail("retention", "results does not exist", "pochade topics create")
     kept_ms = max(found[name].retention_ms for name in (RESULTS, ENDED) if name in found)
     served_ms = min(kept_ms, WINDOW_MS) - SKEW_MS  # the age of what a ledger takes in
-    upstream = [name for name in found if name in UPSTREAM or JOBS.fullmatch(name)]
+    upstream = [name for name in found if name in UPSTREAM or OF_VARIANT.fullmatch(name)]
     if short := [name for name in upstream if found[name].retention_ms > served_ms]:
         do = "raise retention.ms of results and ended, or lower theirs"
         shown = f"{', '.join(short)} keep records for longer than the ledger remembers, {served_ms / DAY_MS:.1f} days"
@@ -306,6 +306,14 @@ def check_role(role: str, seen: Attendance) -> Check:
         return fail(role, f"no member serves, {waits}", do) if seen.behind else warn(role, "no member serves", do)
     shown = f"{seen.members} member{'s' if seen.members > 1 else ''}, {waits}"
     return warn(role, shown, f"start another {role}, or see its log") if seen.behind > BEHIND else ok(role, shown)
+
+
+def check_waiting(behind: Mapping[str, int], members: int | None) -> Check:
+    """Check that jobs that wait for an idle worker have a router that forwards them. `behind`: variant -> jobs."""
+    shown = ", ".join(f"{counted(count, 'job')} for {variant}" for variant, count in sorted(behind.items()) if count)
+    if shown and members == 0:
+        return fail("waiting", f"{shown}, and nobody forwards them", "pochade serve router; if it runs, see its log")
+    return ok("waiting", f"{shown} until a worker is idle" if shown else "no job waits for an idle worker")
 
 
 def check_leader(beat_ms: int, silent_ms: int, now_ms: int) -> Check:

@@ -25,8 +25,8 @@ from schemas.topics import (
     SCHEMAS,
     Topic,
     full_name,
-    jobs_topic,
     table,
+    topics_of,
 )
 from streams.broker import probe
 from streams.kafka.clients import ANSWER_LIMIT_S, client_config
@@ -35,7 +35,7 @@ from streams.settings import Settings
 
 KAFKAS_SEGMENT_MS = 7 * 24 * 60 * 60 * 1000  # Kafka's default of segment.ms
 DENIED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
-JOBS = re.compile(r"jobs\.(.+)\.v\d+")
+OF_VARIANT = re.compile(r"(?:jobs|waiting)\.(.+)\.v\d+")
 JOINED = {CLASSIFIED, OUTCOMES, RESULTS, ENDED}  # the ledger joins them by partition
 SINGLE = {PLAN, FLEET, SCHEMAS, DLQ}  # topics that must have one partition
 
@@ -116,14 +116,14 @@ class Difference:
 
 
 def variants_of(names: Iterable[str]) -> list[str]:
-    """Return the variants that have a job topic among these names (without the prefix)."""
-    return sorted({match[1] for name in names if (match := JOBS.fullmatch(name))})
+    """Return the variants that have a topic of their own among these names (without the prefix)."""
+    return sorted({match[1] for name in names if (match := OF_VARIANT.fullmatch(name))})
 
 
 def expected(variants: Iterable[str], jobs_partitions: int, flow_partitions: int = FLOW_PARTITIONS) -> list[Topic]:
-    """Return the topics of the table, and the job topics of these variants."""
-    jobs = (jobs_topic(variant, jobs_partitions) for variant in sorted(set(variants)))
-    return [*table(flow_partitions), *jobs]
+    """Return the topics of the table, and those of these variants."""
+    own = (topic for variant in sorted(set(variants)) for topic in topics_of(variant, jobs_partitions))
+    return [*table(flow_partitions), *own]
 
 
 def differences(wanted: Iterable[Topic], found: Mapping[str, Found], prefix: str) -> list[Difference]:
@@ -137,7 +137,7 @@ def differences(wanted: Iterable[Topic], found: Mapping[str, Found], prefix: str
         there = found.get(topic.name)
         if there is None:
             text = f"{topic.partitions} partitions, {_words(topic.config)}"
-            variant = JOBS.fullmatch(topic.name)
+            variant = OF_VARIANT.fullmatch(topic.name)
             option = f" --variant {variant[1]}" if variant else ""
             result.append(_difference(name, "topic", text, "missing", f"pochade topics create{option}"))
             continue

@@ -170,7 +170,7 @@ def _request_in(dead_letter: DeadLetter) -> GenerateRequest | None:
     try:
         if dead_letter.topic == CLASSIFIED:
             return decode(value, ClassifiedRequest).request
-        if dead_letter.topic.startswith("jobs."):
+        if dead_letter.topic.startswith(("jobs.", "waiting.")):
             return decode(value, GenerateJob).classified.request
         if dead_letter.topic == IMAGES:
             return decode(value, ImageGenerated).job.classified.request

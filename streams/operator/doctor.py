@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 from schemas.errors import PochadeError
 from schemas.messages import Heartbeat, Plan, ReusePlan
 from schemas.record import Incoming
-from schemas.topics import DLQ, FLEET, PLAN, RESULTS, TABLE, full_name
+from schemas.topics import DLQ, FLEET, PLAN, RESULTS, TABLE, full_name, waiting_group, waiting_topic
 from streams.broker import probe
 from streams.catalogs import load, missing_models
 from streams.clock import now_ms
@@ -154,8 +154,24 @@ def _roles(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
         if topic in found:
             do = "allow DESCRIBE on the groups PREFIX.*"
             yield _checked(role, lambda: checks.check_role(role, attendance(settings, role)), do)  # noqa: B023  called at once
+    topics = {variant: waiting_topic(variant).name for variant in variants_of(found)}
+    waiting = {variant: topic for variant, topic in topics.items() if topic in found}
+    yield _checked("waiting", lambda: _waiting(settings, waiting), "allow DESCRIBE on the groups PREFIX.*")
     if PLAN in found:
         yield _checked("planner", lambda: _leader(settings), "allow READ on the group PREFIX.planner")
+
+
+def _waiting(settings: Settings, topics: Mapping[str, str]) -> Check:
+    """Check the queues of jobs that wait for idle workers; what has gone since the oldest of a queue counts with it."""
+    prefix = settings.kafka.prefix
+    group, behind = waiting_group(prefix), dict[str, int]()
+    for variant, topic in topics.items():
+        try:
+            spans = unread(settings, full_name(prefix, topic), group)
+        except KafkaException as failure:
+            raise PochadeError(f"cannot see how far {group} has come on {topic}: {failure.args[0].str()}") from None
+        behind[variant] = sum(span.end - span.start for span in spans.values())
+    return checks.check_waiting(behind, _members(settings, group))
 
 
 def _leader(settings: Settings) -> Check:

@@ -11,9 +11,9 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from schemas.access import GROUPS, JOBS, TRANSACTIONS, read_by, written_by
+from schemas.access import GROUPS, OF_VARIANTS, TRANSACTIONS, read_by, written_by
 from schemas.errors import PochadeError
-from schemas.topics import full_name, jobs_topic
+from schemas.topics import full_name, topics_of
 from streams.broker import probe
 from streams.kafka.clients import ANSWER_LIMIT_S, client_config
 from streams.security.security import PLAINTEXT
@@ -76,7 +76,7 @@ def _on_topics(client: AdminClient, prefix: str, role: str, variants: Sequence[s
     wanted: dict[str, set[str]] = {}
     for right, topics in (("READ", read_by(role)), ("WRITE", written_by(role))):
         for topic in topics:
-            for name in [jobs_topic(variant, 1).name for variant in variants] if topic == JOBS else [topic]:
+            for name in _of_variants(topic, variants) if topic in OF_VARIANTS else [topic]:
                 wanted.setdefault(full_name(prefix, name), {"DESCRIBE"}).add(right)
     answers = client.describe_topics(
         TopicCollection(list(wanted)), include_authorized_operations=True, request_timeout=ANSWER_LIMIT_S
@@ -87,6 +87,11 @@ def _on_topics(client: AdminClient, prefix: str, role: str, variants: Sequence[s
         lacks = sorted(wanted[name] - held) if held is not None else []
         missing += [f"{', '.join(lacks)} on topic {name}"] if lacks else []
     return missing
+
+
+def _of_variants(begin: str, variants: Sequence[str]) -> list[str]:
+    """Return the topics of these variants whose names begin so."""
+    return [each.name for variant in variants for each in topics_of(variant, 1) if each.name.startswith(begin)]
 
 
 def _operations(future: "Future[Any]") -> set[str] | None:

@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from schemas.access import ALL, GROUPS, JOBS, OPERATOR, SEES_LIMITS, TRANSACTIONS, WHO, read_by, written_by
+from schemas.access import ALL, GROUPS, OF_VARIANTS, OPERATOR, SEES_LIMITS, TRANSACTIONS, WHO, read_by, written_by
 from schemas.errors import PochadeError, Unknown
 from schemas.topics import full_name
 from streams.kafka.clients import ANSWER_LIMIT_S, client_config
@@ -110,7 +110,7 @@ def _topic_rows(who: str, row: Callable[..., None]) -> None:
     reads, writes = read_by(who), written_by(who)
     for topic in dict.fromkeys((*reads, *writes)):
         operations = [op for op, topics in (("Read", reads), ("Write", writes)) if topic in topics]
-        row(Resource.TOPIC, topic, *operations, is_prefix=topic == JOBS)
+        row(Resource.TOPIC, topic, *operations, is_prefix=topic in OF_VARIANTS)
 
 
 def commands(rows: Sequence[Acl], bootstrap: str) -> list[str]:

@@ -117,7 +117,7 @@ def an_image_of(name: str) -> ImageGenerated:
 def test_the_discriminator(tmp_path: pathlib.Path, fed: list[Fed]) -> None:
     fleet, logic = a_fleet(), EscalationLogic(CATALOG)
     dispatcher, scorers = Dispatcher(CATALOG, fleet, "discriminator"), {"look": FixedScorer(0.9)}
-    role = Discriminator(logic, StubPlans(a_plan()), set(), fleet, dispatcher, STORE, scorers)
+    role = Discriminator(logic, StubPlans(a_plan()), set(), dispatcher, STORE, scorers)
     answers = served(role, tmp_path, fed)
     is_accounted_for(fed, answers, ImageGenerated, OUTCOMES)
 

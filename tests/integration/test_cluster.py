@@ -64,10 +64,11 @@ def test_a_cluster_that_does_not_let_us_in_says_why(
 
 def test_topics_are_created_once_with_the_tables_partitions_and_configuration(settings: Settings) -> None:
     created = create_topics(settings, ["tiny-light"])
-    assert len(created) == len(TABLE) + 1
+    assert len(created) == len(TABLE) + 2  # jobs of the variant, and those that wait
     assert clients.topic_name(settings, "jobs.tiny-light.v1") in created
     assert create_topics(settings, ["tiny-light"]) == []
-    assert create_topics(settings, ["tiny-light", "tiny-heavy"]) == [clients.topic_name(settings, "jobs.tiny-heavy.v1")]
+    more = [clients.topic_name(settings, f"{kind}.tiny-heavy.v1") for kind in ("jobs", "waiting")]
+    assert create_topics(settings, ["tiny-light", "tiny-heavy"]) == more
     metadata = probe.probe(clients.client_config(settings), 10).topics
     for topic in TABLE:
         assert len(metadata[clients.topic_name(settings, topic.name)].partitions) == topic.partitions

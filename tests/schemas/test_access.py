@@ -1,12 +1,15 @@
 """Who reads and writes: held against the topic table and against what roles may not do."""
 
 from schemas import topics
-from schemas.access import ACCESS, GROUPS, JOBS, PRODUCER, ROLES, TRANSACTIONS, WHO, read_by, written_by
+from schemas.access import ACCESS, GROUPS, OF_VARIANTS, PRODUCER, ROLES, TRANSACTIONS, WHO, read_by, written_by
 
 
 def test_every_topic_of_the_table_has_its_writers_and_readers() -> None:
-    assert set(ACCESS) == {topic.name for topic in topics.TABLE} | {JOBS}
-    assert topics.jobs_topic("light", 1).name.startswith(JOBS)
+    assert set(ACCESS) == {topic.name for topic in topics.TABLE} | OF_VARIANTS
+    for topic in topics.topics_of("light", 1):
+        assert topic.name.removesuffix("light.v1") in OF_VARIANTS
+        roles = {*ACCESS[topic.name.removesuffix("light.v1")].written_by} & set(ROLES)
+        assert all(role in topic.written_by for role in roles)
     for topic, rows in ACCESS.items():
         assert all((rows.written_by, rows.read_by)), topic
         assert {*rows.written_by, *rows.read_by} <= set(WHO), topic

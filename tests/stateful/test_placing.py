@@ -1,6 +1,5 @@
 """The dispatcher of a role: what it remembers is what is on its way, and no more."""
 
-import asyncio
 import itertools
 
 import pytest
@@ -42,13 +41,12 @@ class PlacingMachine(RuleBasedStateMachine):
         name = f"r-{next(self.numbers)}"
         classified = a_classified(a_request(request_id=name, prompt="x" * (995_000 if is_long else 1)))
         plan, before = a_plan(dispatch=kind), len(self.dispatcher._on_their_way)
-        placing = self.dispatcher.send(plan, classified, on("light"), cause={})
         if is_long:
             with pytest.raises(Exception, match="990000 bytes"):
-                asyncio.run(placing)
+                self.dispatcher.send(plan, classified, on("light"), cause={})
             assert len(self.dispatcher._on_their_way) == before
             return
-        record = asyncio.run(placing)
+        record = self.dispatcher.send(plan, classified, on("light"), cause={})
         job = decode(record.value, GenerateJob)
         assert (job.worker_id == "") == (record.partition is None)
         if record.partition is not None:

@@ -13,6 +13,7 @@ from schemas.errors import Unknown
 from schemas.messages import Plan
 
 RETRY_MS: Final = 5.0  # between two looks for an idle worker
+HOLDS: Final = frozenset({"pull"})  # kinds by which a job waits in its variant's queue until a worker is idle
 
 
 class Retry(NamedTuple):
@@ -20,6 +21,19 @@ class Retry(NamedTuple):
 
     after_ms: float
     idle_in_ms: float  # until a worker can take it, as far as is known now
+
+
+def holds(plan: Plan) -> bool:
+    """Whether new jobs wait for an idle worker by this plan, instead of going to one at once."""
+    return plan.dispatch in HOLDS
+
+
+def queued_ms(jobs: int, image_ms: float, workers: int) -> float:
+    """Time in ms that a variant's workers take for the jobs in its queue; 0 where there are none, or no workers.
+
+    `image_ms`: run time of one image alone, by which heartbeats count waiting jobs too.
+    """
+    return jobs * image_ms / workers if workers else 0.0
 
 
 class JobCost(NamedTuple):

@@ -22,13 +22,12 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from planner.serving.admission.admission import can_meet
 from planner.serving.decisions import DEADLINE, ENDED, Ignored, Rejection
-from planner.serving.dispatch.dispatch import Retry
+from planner.serving.dispatch.dispatch import Retry, holds
 from schemas.messages import Plan, Status
 
 J = TypeVar("J")
 W = TypeVar("W")
 
-HOLDS: Final = frozenset({"pull"})  # kinds of dispatch by which a job waits in one queue until a worker is idle
 URGENT, BATCH = 0, 1  # lanes, in the order in which they are served
 BATCH_TIER: Final = "batch"
 NOBODY: Container[str] = frozenset()
@@ -52,19 +51,6 @@ class Forward(NamedTuple, Generic[W]):
 
 
 Decision = Forward[W] | Rejection | Ignored
-
-
-def holds(plan: Plan) -> bool:
-    """Whether new jobs wait for an idle worker by this plan, instead of going to one at once."""
-    return plan.dispatch in HOLDS
-
-
-def queued_ms(jobs: int, image_ms: float, workers: int) -> float:
-    """Time in ms that a variant's workers take for the jobs in its queue; 0 where there are none, or no workers.
-
-    `image_ms`: run time of one image alone, by which heartbeats count waiting jobs too.
-    """
-    return jobs * image_ms / workers if workers else 0.0
 
 
 class PullQueues(Generic[J]):

@@ -22,6 +22,8 @@ from schemas.topics import (
     RESULTS,
     full_name,
     jobs_topic,
+    waiting_group,
+    waiting_topic,
     worker_group,
 )
 from streams.clock import now_ms
@@ -40,6 +42,7 @@ READERS = {
     OUTCOMES: "ledger",
 }  # whose group is PREFIX.ROLE
 JOBS_BEGIN, JOBS_END = jobs_topic("|", 1).name.split("|")
+WAITING_BEGIN, WAITING_END = waiting_topic("|").name.split("|")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,8 @@ def audit(
     committed = dict(_committed(settings))
     tally = TopicFigures(committed, asked, since_ms, until_ms, has_all_sources=has_all_sources)
     logs = Logs(settings, tally.add, committed)
-    topics = [*TOPICS, *(f"{JOBS_BEGIN}{variant}{JOBS_END}" for variant in _variants(settings))]
+    jobs = [f"{JOBS_BEGIN}{variant}{JOBS_END}" for variant in _variants(settings)]
+    topics = [*TOPICS, *_waiting(settings), *jobs]
     logs.read(topics, since_ms)  # in this order: what a record caused is read after it, or waits
     _reread(logs, tally)
     _read_before(settings, tally, since_ms)
@@ -119,9 +123,18 @@ def _image_figures(settings: Settings, tally: TopicFigures, orphan_ms: float, *,
 
 def _variants(settings: Settings) -> list[str]:
     """Return the variants that have a topic of jobs."""
-    names = [name.removeprefix(settings.kafka.prefix + ".") for name in own_topics(settings)]
-    mine = [name for name in names if name.startswith(JOBS_BEGIN) and name.endswith(JOBS_END)]
+    mine = _named(settings, JOBS_BEGIN, JOBS_END)
     return [name.removeprefix(JOBS_BEGIN).removesuffix(JOBS_END) for name in mine]
+
+
+def _waiting(settings: Settings) -> list[str]:
+    """Return the topics of jobs that wait for idle workers; deployments of older releases have none."""
+    return _named(settings, WAITING_BEGIN, WAITING_END)
+
+
+def _named(settings: Settings, begin: str, end: str) -> list[str]:
+    names = [name.removeprefix(settings.kafka.prefix + ".") for name in own_topics(settings)]
+    return [name for name in names if name.startswith(begin) and name.endswith(end)]
 
 
 def _committed(settings: Settings) -> Iterator[tuple[Position, int]]:
@@ -129,6 +142,7 @@ def _committed(settings: Settings) -> Iterator[tuple[Position, int]]:
     prefix = settings.kafka.prefix
     groups = {topic: f"{prefix}.{role}" for topic, role in READERS.items()}
     groups |= {jobs_topic(variant, 1).name: worker_group(prefix, variant) for variant in _variants(settings)}
+    groups |= dict.fromkeys(_waiting(settings), waiting_group(prefix))
     try:
         for topic, group in groups.items():
             for partition, offset in positions(settings, full_name(prefix, topic), group).items():

@@ -69,9 +69,7 @@ def a_discriminator(
     heartbeat = a_heartbeat(worker_id="w-2", variant="heavy", partitions=(owned(3),))
     fleet, logic = StubFleet().receive(heartbeat, now_ms()), EscalationLogic(catalog)
     dispatcher = Dispatcher(catalog, fleet, "discriminator")
-    return Discriminator(
-        logic, plans or StubPlans(a_plan()), ended or set(), fleet, dispatcher, store, {"look": scorer}
-    )
+    return Discriminator(logic, plans or StubPlans(a_plan()), ended or set(), dispatcher, store, {"look": scorer})
 
 
 def test_a_confident_image_completes_its_request(store: MemoryImageStore) -> None:

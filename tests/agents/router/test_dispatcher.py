@@ -1,12 +1,14 @@
 """The dispatcher: own sends count at once, on the right worker, until a heartbeat has seen them."""
 
-import asyncio
 import math
 
 import pytest
 
 from agents.router import dispatcher as dispatching
 from agents.router.dispatcher import Dispatcher
+from planner.catalog.components import NOTHING
+from planner.serving.dispatch.dispatch import Retry
+from planner.serving.dispatch.worker_loads import Load
 from planner.serving.routing.placement import Placement
 from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
 from schemas.messages import GenerateJob, GenerateOptions, WorkerComponents
@@ -15,8 +17,7 @@ from streams.clock import now_ms
 from tests.agents.router import placing
 from tests.agents.router.placing import finish_in_ms, on
 from tests.agents.stubs import StubFleet, read
-from tests.builders import a_catalog, a_classified, a_heartbeat, a_plan, a_request, owned, sized_variant
-from tests.patience import PATIENCE_S
+from tests.builders import a_catalog, a_classified, a_heartbeat, a_job, a_plan, a_request, owned, sized_variant
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def dispatcher(fleet: StubFleet) -> Dispatcher:
 
 def placed(dispatcher: Dispatcher, request_id: str = "r-1", **plan: object) -> Outgoing:
     classified = a_classified(a_request(request_id=request_id))
-    return asyncio.run(dispatcher.send(a_plan(**plan), classified, on("light"), cause={}))
+    return dispatcher.send(a_plan(**plan), classified, on("light"), cause={})
 
 
 def test_a_second_job_goes_to_the_other_worker(dispatcher: Dispatcher) -> None:
@@ -64,7 +65,7 @@ def test_a_job_that_skips_steps_is_counted_with_what_is_left(
     assert finish_in_ms(dispatcher, "light", 1) == pytest.approx(10)  # one of two steps of 20 ms
     for n in range(20):
         sending = dispatcher.send(a_plan(), a_classified(a_request(request_id=f"r-{n}")), on("light", 1), cause={})
-        assert read(asyncio.run(sending), GenerateJob).refine_from_step == 1
+        assert read(sending, GenerateJob).refine_from_step == 1
     assert finish_in_ms(dispatcher, "light") == pytest.approx(120)  # ten jobs of 10 ms, and itself
 
 
@@ -94,20 +95,27 @@ def test_a_level_that_nobody_serves_is_never_finished(dispatcher: Dispatcher) ->
     assert finish_in_ms(dispatcher, "heavy") == math.inf
 
 
-def test_pull_waits_until_a_worker_is_idle(fleet: StubFleet) -> None:
+def test_pull_writes_to_the_queue_of_the_variant_and_what_waits_there_lengthens_its_wait(fleet: StubFleet) -> None:
+    dispatcher = Dispatcher(a_catalog(), fleet, "router")
+    before = dispatcher.loads(now_ms())
+    for n in range(6):
+        record = placed(dispatcher, f"r-{n}", dispatch="pull")
+        assert (record.topic, record.partition) == ("waiting.light.v1", 0)
+        assert read(record, GenerateJob).worker_id == ""
+    assert before.wait_ms("light") == pytest.approx(60)  # six jobs of 20 ms before two workers
+    assert before.wait_ms("heavy") == math.inf
+
+
+def test_a_job_that_waits_goes_to_no_busy_worker(fleet: StubFleet) -> None:
     for worker, partition in (("w-1", 0), ("w-2", 1)):
         fleet.receive(a_heartbeat(worker_id=worker, partitions=(owned(partition, 5, remaining_ms=60_000),)), now_ms())
-    dispatcher = Dispatcher(a_catalog(), fleet, "router")
-
-    async def scenario() -> Outgoing:
-        sending = dispatcher.send(a_plan(dispatch="pull"), a_classified(), on("light"), cause={})
-        job = asyncio.create_task(sending)
-        _, waiting = await asyncio.wait([job], timeout=0.02)
-        assert waiting
-        fleet.receive(a_heartbeat(worker_id="w-2", partitions=(owned(1, 5),)), now_ms())
-        return await asyncio.wait_for(job, PATIENCE_S)
-
-    assert read(asyncio.run(scenario()), GenerateJob).worker_id == "w-2"
+    dispatcher, plan = Dispatcher(a_catalog(), fleet, "router"), a_plan(dispatch="pull")
+    assert isinstance(dispatcher.choose(plan, a_job(), 20.0, NOTHING), Retry)
+    fleet.receive(a_heartbeat(worker_id="w-2", partitions=(owned(1, 5),)), now_ms())
+    load = dispatcher.choose(plan, a_job(), 20.0, NOTHING)
+    assert isinstance(load, Load)
+    assert read(dispatcher.record(a_job(), load, 20.0, NOTHING, {}), GenerateJob).worker_id == "w-2"
+    assert isinstance(dispatcher.choose(plan, a_job(), 20.0, NOTHING), Retry)
 
 
 @pytest.mark.parametrize(("level", "share", "step"), [("heavy~k5", 0.2, 0), ("heavy", 0.0, 3)])
@@ -115,7 +123,7 @@ def test_a_job_carries_the_share_that_its_level_lets_a_stored_latent_save(
     dispatcher: Dispatcher, level: str, share: float, step: int
 ) -> None:
     placement = on("heavy", step or 5)._replace(level=level)
-    job = read(asyncio.run(dispatcher.send(a_plan(), a_classified(), placement, cause={})), GenerateJob)
+    job = read(dispatcher.send(a_plan(), a_classified(), placement, cause={}), GenerateJob)
     assert (job.level, job.variant, job.reuse_share, job.refine_from_step) == (level, "heavy", share, step)
 
 
@@ -135,6 +143,6 @@ def test_jobs_with_components_go_to_the_workers_that_hold_them_under_least_cost(
         request = a_request(request_id=f"r-{n}", options=GenerateOptions(model=model))
         placement = logic.route(a_classified(request), plan, sender.loads(now_ms()), now_ms())
         assert isinstance(placement, Placement)
-        record = asyncio.run(sender.send(plan, a_classified(request), placement, cause={}))
+        record = sender.send(plan, a_classified(request), placement, cause={})
         went.setdefault(model, set()).add(record.partition)
     assert went == {"poster": {0}, "chalk": {1}}

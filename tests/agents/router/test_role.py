@@ -74,7 +74,7 @@ def test_a_repetition_of_an_open_request_is_neither_decided_on_nor_charged_again
 def test_what_never_got_its_job_is_decided_on_again(fleet: StubFleet, monkeypatch: pytest.MonkeyPatch) -> None:
     router = a_router(fleet, StubPlans(a_plan()))
 
-    async def cancelled(*_: object, **__: object) -> None:
+    def cancelled(*_: object, **__: object) -> None:
         raise asyncio.CancelledError
 
     with monkeypatch.context() as patched:

@@ -289,7 +289,7 @@ def _discriminator() -> Done:
     ):
         store, fleet, logic = MemoryImageStore(), _fleet(), EscalationLogic(a_catalog())
         dispatcher, scorers = Dispatcher(a_catalog(), fleet, "discriminator"), {"look": _Scorer(confidence)}
-        role = Discriminator(logic, StubPlans(plan), set(), fleet, dispatcher, store, scorers)
+        role = Discriminator(logic, StubPlans(plan), set(), dispatcher, store, scorers)
         yield f"discriminator meets {name}", _answered(role, _incoming(_stored(store)))
 
 

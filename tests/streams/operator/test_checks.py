@@ -22,6 +22,7 @@ from streams.operator.checks import (
     check_role,
     check_sizes,
     check_visibility,
+    check_waiting,
     check_worker_clocks,
 )
 from streams.operator.cluster import Found, differences, expected
@@ -233,6 +234,14 @@ def test_a_role_that_is_dead_or_behind_is_reported_with_what_waits(
 ) -> None:
     check = check_role("router", seen)
     assert (check.verdict, words in check.found) == (verdict, True), check.found
+
+
+def test_jobs_that_wait_for_an_idle_worker_are_reported_and_fail_only_where_nobody_forwards_them() -> None:
+    waits = check_waiting({"light": 3, "heavy": 0}, members=2)
+    assert (waits.verdict, waits.found) == (OK, "3 jobs for light until a worker is idle")
+    assert check_waiting({"light": 3}, members=0).verdict is FAIL
+    assert check_waiting({"light": 3}, members=None).verdict is OK  # this user may not see the members
+    assert check_waiting({}, members=0).found == "no job waits for an idle worker"
 
 
 def test_a_planner_that_led_and_fell_silent_is_reported() -> None:

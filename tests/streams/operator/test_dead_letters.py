@@ -7,7 +7,7 @@ import pytest
 
 from schemas.messages import GenerateRequest
 from schemas.record import Incoming
-from schemas.topics import CLASSIFIED, DLQ, OUTCOMES, PROMPTS, jobs_topic
+from schemas.topics import CLASSIFIED, DLQ, OUTCOMES, PROMPTS, jobs_topic, waiting_topic
 from streams.codec.avro import decode, encode
 from streams.codec.headers import dead_letter
 from streams.operator.dead_letters import (
@@ -81,6 +81,7 @@ def test_a_job_of_an_ended_request_begins_again_at_prompts() -> None:
     classified = a_classified(a_request(seed=9))
     for topic, value in (
         (jobs_topic("light", 1).name, encode(a_job(classified))),
+        (waiting_topic("light").name, encode(a_job(classified))),
         (CLASSIFIED, encode(classified)),
         (OUTCOMES, encode(an_outcome(request=classified.request))),
     ):

@@ -28,15 +28,16 @@ class Forwarder(Sender):
         times: CallTimes, tally: RunMetrics, waiting: WaitingTopics, loads: FleetLoads,
     ) -> None:  # fmt: skip
         super().__init__(events, plan_state, fleet, beats, timing, times, waiting, loads)
-        self._tally, self._queues, self._is_due = tally, waiting.queues, False
+        self._tally, self._queues, self._due_ms = tally, waiting.queues, math.inf
         waiting.on_job = self._on_job
 
     def _on_job(self, variant: str) -> None:
         self._forward([variant])
 
     def _look(self) -> None:
-        self._is_due = False
-        self._forward(self._queues.variants())
+        if self._events.now_ms >= self._due_ms:  # else another look was wanted before, and has found what is due now
+            self._due_ms = math.inf
+            self._forward(self._queues.variants())
 
     def _forward(self, variants: Iterable[str]) -> None:
         plan, now_ms = self._plan_state.plan, self._events.now_ms
@@ -48,10 +49,11 @@ class Forwarder(Sender):
                     case Rejection():
                         end_too_late(waiting.job, self._tally, self._plan_state, now_ms)
         idle_in_ms = self._queues.idle_in_ms()
-        if not self._is_due and math.isfinite(idle_in_ms):
-            self._is_due = True
-            at_once = max(1, min(math.ceil(idle_in_ms / RETRY_MS), MAX_RETRIES_AT_ONCE))
-            self._events.at(now_ms + RETRY_MS * at_once, Forwarder._look, self)
+        if math.isfinite(idle_in_ms):
+            due_ms = now_ms + RETRY_MS * max(1, min(math.ceil(idle_in_ms / RETRY_MS), MAX_RETRIES_AT_ONCE))
+            if due_ms < self._due_ms:
+                self._due_ms = due_ms
+                self._events.at(due_ms, Forwarder._look, self)
 
     def _worker_of(self, waiting: Waiting[Job]) -> int | Retry | None:
         return self._choose(waiting.job)

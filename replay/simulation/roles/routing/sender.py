@@ -4,9 +4,9 @@ from collections.abc import Callable
 from functools import partial
 
 from planner.catalog.options import AS_IT_IS, resolve_options
-from planner.serving.dispatch.dispatch import JobCost, Retry, WorkerChoice
+from planner.serving.dispatch.dispatch import JobCost, Retry, WorkerChoice, holds, queued_ms
 from planner.serving.dispatch.lacking import Need, Needs
-from planner.serving.dispatch.waiting import PullQueues, Waiting, holds, queued_ms
+from planner.serving.dispatch.waiting import PullQueues, Waiting
 from planner.serving.dispatch.worker_loads import WorkerPool
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from planner.serving.decisions import DEADLINE, ENDED, Rejection
-from planner.serving.dispatch.dispatch import Retry
-from planner.serving.dispatch.waiting import Forward, PullQueues, Waiting, queued_ms
+from planner.serving.dispatch.dispatch import Retry, queued_ms
+from planner.serving.dispatch.waiting import Forward, PullQueues, Waiting
 from schemas.messages import Plan, Status
 from tests.builders import a_plan
 from tests.stateful.depth import depth

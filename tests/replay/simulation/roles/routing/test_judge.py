@@ -118,9 +118,7 @@ def live(situation: Situation, logic_of: LogicOf) -> Decided:
     if beat is not None:
         fleet.receive(beat, NOW_MS)
     dispatcher, scorers = Dispatcher(CATALOG, fleet, "discriminator"), {"look": FixedScorer(situation.confidence)}
-    discriminator = Discriminator(
-        logic_of(CATALOG), StubPlans(situation.plan), set(), fleet, dispatcher, store, scorers
-    )
+    discriminator = Discriminator(logic_of(CATALOG), StubPlans(situation.plan), set(), dispatcher, store, scorers)
     with mock.patch.object(role, "now_ms", return_value=NOW_MS):
         first, *_ = asyncio.run(discriminator.on_record(a_record(stored(situation, store))))
     if first.topic == OUTCOMES:
