@@ -101,14 +101,15 @@ def scale_catalogue(session_ms: int) -> list[Card]:
 def component_catalogue(workers: Sequence[str], span_ms: float) -> list[Card]:
     """Return the faults that may come repeatedly where requests name components.
 
-    The remote is wrong or away for shorter and for longer than a fetch tries (6 s), and never for most of a run.
+    The remote is away for shorter and for longer than a fetch tries (6 s). A file there is wrong for long enough for
+    somebody to want it.
     """
-    wrong = (4000.0, max(4000.0, min(15_000.0, MAX_AWAY * span_ms)))
+    away, wrong = (2000.0, 12_000.0), (10_000.0, max(10_000.0, min(30_000.0, MAX_AWAY * span_ms)))
     cards = [Card(kind=kind) for kind in ("fetch-kill", "fetch-kill", "load-kill", "fuse-kill")]
     cards += [Card(kind="volume-full", target=name, lasts_ms=(20_000, 30_000)) for name in workers[:1]]
     cards += [Card(kind="volume-altered"), Card(kind="volume-cut")]
     cards += [Card(kind=kind, lasts_ms=wrong) for kind in ("remote-altered", "remote-cut", "remote-swapped")]
-    return [*cards, *(Card(kind=kind, lasts_ms=wrong) for kind in ("remote-drops", "remote-away"))]
+    return [*cards, *(Card(kind=kind, lasts_ms=away) for kind in ("remote-drops", "remote-away"))]
 
 
 def reuse_catalogue(session_ms: int, span_ms: float) -> list[Card]:

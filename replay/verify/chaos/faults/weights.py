@@ -5,15 +5,15 @@ import os
 import pathlib
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Final
 
 from planner.catalog.components import Component
-from replay.verify.chaos.faults.components import clear_volume
+from replay.verify.chaos.faults.components import AMBUSH_S, clear_volume
 from replay.verify.chaos.faults.disks import exchange
 from replay.verify.chaos.schedule import Fault
 from replay.verify.chaos.weights.remote import WeightsRemote, folder_of
-from replay.verify.chaos.world import Do, NotThere, Steps, World
+from replay.verify.chaos.world import POLL_S, Do, NotThere, Steps, World
 
 WEIGHTS: Final = "*.safetensors"
 KEPT: Final = ".kept"  # ends the name of a file's right copy while it is changed
@@ -46,10 +46,9 @@ def _on_volume(how: str) -> Do:
     def damage(world: World, fault: Fault) -> Steps:
         """One weight file of a component that is ready on the volume of the workers."""
         dice, ready = fault.draw(), pathlib.Path(world.settings.worker.components.volume) / "ready"
-        files = sorted(ready.rglob(WEIGHTS))
-        if not files:
-            raise NotThere("no component was ready on the volume")
-        file = dice.choice(files)
+        if not (yield from _awaited(lambda: any(ready.rglob(WEIGHTS)))):
+            raise NotThere(f"no component was ready on the volume within {AMBUSH_S:g} s")
+        file = dice.choice(sorted(ready.rglob(WEIGHTS)))
         with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
             done = HOW[how](file, dice)
             yield 0.0
@@ -97,25 +96,37 @@ def remote_swapped(world: World, fault: Fault) -> Steps:
 
 
 def remote_drops(world: World, fault: Fault) -> Steps:
-    """Every connection to the remote is cut within a file, for a while."""
-    remote, most = _remote(world), fault.draw().randrange(1, MAX_BROUGHT)
-    with remote.proxy.cutting(most):
-        clear_volume(world.settings)
-        before = remote.proxy.cuts
-        yield fault.lasts_ms / 1000
-        cuts = remote.proxy.cuts - before
+    """Every connection to the remote is cut within a file, from the first one on for a while."""
+    most = fault.draw().randrange(1, MAX_BROUGHT)
+    cuts = yield from _cut(world, fault, most)
     return f"connections to the remote cut after {most} bytes for {fault.lasts_ms / 1000:.1f} s: {cuts} of them"
 
 
 def remote_away(world: World, fault: Fault) -> Steps:
-    """The remote closes every connection at once, for a while."""
+    """The remote closes every connection at once, from the first one on for a while."""
+    cuts = yield from _cut(world, fault, 0)
+    return f"the remote was away for {fault.lasts_ms / 1000:.1f} s: {cuts} connections closed"
+
+
+def _cut(world: World, fault: Fault, most: int) -> Generator[float, None, int]:
+    """Cut connections until the fault is over; return how many. Raises NotThere: nobody fetched anything."""
     remote = _remote(world)
-    with remote.proxy.cutting(0):
+    with remote.proxy.cutting(most):
         clear_volume(world.settings)
         before = remote.proxy.cuts
+        if not (yield from _awaited(lambda: remote.proxy.cuts > before)):
+            raise NotThere(f"no connection was cut within {AMBUSH_S:g} s")
         yield fault.lasts_ms / 1000
-        cuts = remote.proxy.cuts - before
-    return f"the remote was away for {fault.lasts_ms / 1000:.1f} s: {cuts} connections closed"
+        return remote.proxy.cuts - before
+
+
+def _awaited(is_there: Callable[[], bool]) -> Generator[float, None, bool]:
+    """Wait up to AMBUSH_S in steps; whether it is there."""
+    for _ in range(round(AMBUSH_S / POLL_S)):
+        if is_there():
+            return True
+        yield POLL_S
+    return False
 
 
 volume_altered, volume_cut = _on_volume("altered"), _on_volume("cut")

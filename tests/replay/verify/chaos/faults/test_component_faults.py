@@ -1,5 +1,6 @@
 """Faults of components: workers killed at points, files that are altered or cut, and a remote that is wrong."""
 
+import contextlib
 import os
 import pathlib
 import random
@@ -148,7 +149,39 @@ def test_a_file_on_the_volume_is_damaged(world: Any, damage: Any, word: str) -> 
     assert (len(file.read_bytes()) == len(right)) == (word == "altered")
 
 
-def test_an_empty_volume_has_nothing_to_damage(world: Any) -> None:
+class Proxy:
+    """A proxy that nobody asks until the test says so."""
+
+    def __init__(self) -> None:
+        self.cuts, self.most = 3, list[int]()
+
+    @contextlib.contextmanager
+    def cutting(self, most: int) -> Iterator[None]:
+        self.most.append(most)
+        yield
+
+
+@pytest.mark.parametrize(("fault", "is_away"), [(weights.remote_drops, False), (weights.remote_away, True)])
+def test_connections_are_cut_from_the_first_one_on(world: Any, fault: Any, is_away: bool) -> None:
+    world.remote.proxy = Proxy()
+    steps = fault(world, a_fault("remote-drops", lasts_ms=5000))
+    assert next(steps) < 1
+    assert not components.volume_of(world.settings).held(), "so that somebody must fetch"
+    world.remote.proxy.cuts += 2
+    assert next(steps) == 5.0
+    assert ("2 connections closed" if is_away else "2 of them") in over(steps)
+    assert (world.remote.proxy.most == [0]) == is_away
+
+
+def test_a_remote_that_nobody_asks_is_not_cut(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "AMBUSH_S", 0.1)
+    world.remote.proxy = Proxy()
+    with pytest.raises(NotThere, match="no connection was cut"):
+        over(weights.remote_away(world, a_fault("remote-away")))
+
+
+def test_an_empty_volume_has_nothing_to_damage(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "AMBUSH_S", 0.1)
     components.clear_volume(world.settings)
     with pytest.raises(NotThere):
         over(weights.volume_cut(world, a_fault("volume-cut")))
