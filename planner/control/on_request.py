@@ -27,14 +27,18 @@ class Reserved:
 
 
 def reserve(seen: Observation, catalog: Catalog) -> Reserved:
-    """Return the workers for what was asked of variants on request of late; those that serve them already stay."""
+    """Return the workers for what was asked of variants on request of late, and for what still waits for one of them.
+
+    Workers that serve them already stay. What waits may lie with no worker, as the one that had it was killed.
+    """
     asked = {name: rps for name, rps in sorted(seen.on_request.items()) if name in catalog.on_request}
     waiting = {worker.home for worker in seen.workers if worker.home in catalog.on_request and worker.remaining_ms > 0}
+    waiting |= {name for named in seen.in_flight.values() for name in named if name in catalog.on_request}
     asked |= {name: 0.0 for name in sorted(waiting) if name not in asked}
     if not asked:
         return Reserved({}, "", seen)
     total_rps = math.fsum(asked.values())
-    others = seen.demand_rps - total_rps > 1e-9 or not total_rps
+    others = seen.demand_rps - total_rps > 1e-9
     left = list(seen.workers)
     allocation: dict[str, str] = {}
     words = []

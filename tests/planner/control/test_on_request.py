@@ -1,5 +1,7 @@
 """Variants on request get their workers first, whatever the policy; the levels keep one."""
 
+from dataclasses import replace
+
 import pytest
 
 from planner.catalog.model import Catalog
@@ -46,3 +48,17 @@ def test_who_serves_it_stays_and_one_worker_is_left_to_the_levels() -> None:
     assert short.without.demand_rps == pytest.approx(1.0)
     assert reserve(seen(1, 1.0, demand_rps=2.0), catalog).allocation == {}
     assert reserve(seen(1, 1.0, demand_rps=1.0), catalog).allocation == {"w-0": "styles"}
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_what_waits_for_it_has_a_worker_though_nobody_asked_of_late_and_no_worker_has_it(workers: int) -> None:
+    """Its last worker was killed, or its jobs lay there while it loaded: no heartbeat shows them."""
+    waiting = replace(seen(workers, None, demand_rps=0.0), in_flight={"ann": {"styles": 0.3, "": 1.0}})
+    assert list(reserve(waiting, a_composing_catalog()).allocation.values()) == ["styles"]
+    others = replace(waiting, in_flight={"ann": {"": 1.0, "heavy": 2.0}})
+    assert reserve(others, a_composing_catalog()).allocation == {}
+
+
+def test_what_waits_leaves_the_only_worker_to_levels_that_are_asked_for() -> None:
+    waiting = replace(seen(1, None), in_flight={"ann": {"styles": 0.3}})
+    assert reserve(waiting, a_composing_catalog()).allocation == {}
