@@ -8,8 +8,9 @@ one have an id, too:
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from planner.catalog.validate import is_amount, require
@@ -101,17 +102,43 @@ class Selection(NamedTuple):
 NOTHING: Final = Selection()
 
 
-class Offer(NamedTuple):
-    """What one variant honours, as the functions below read it."""
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """What one variant honours, as the functions below read it: indexed once, as each request asks it."""
 
     variant: str
     bases: Sequence[str]
     components: Sequence[Component]
     honours: Sequence[str]
 
-    def of_kind(self, kind: str) -> dict[str, Component]:
+    def of_kind(self, kind: str) -> Mapping[str, Component]:
         """The components of a kind, by name."""
-        return {each.name: each for each in self.components if each.kind == kind}
+        return self._by_kind.get(kind, {})
+
+    def has_base(self, name: str) -> bool:
+        """Whether a model is one of its bases."""
+        return name in self._base_names
+
+    def named(self, options: GenerateOptions) -> list[Component]:
+        """The adapters and controls that a request names, each once, in the order of the catalog."""
+        names = [*((ADAPTER, name) for name in options.adapters), *((CONTROL, name) for name in options.controls)]
+        places = sorted({self._places[key] for key in names if key in self._places})
+        return [self.components[place] for place in places]
+
+    @cached_property
+    def _by_kind(self) -> dict[str, dict[str, Component]]:
+        found: dict[str, dict[str, Component]] = {}
+        for each in self.components:
+            found.setdefault(each.kind, {})[each.name] = each
+        return found
+
+    @cached_property
+    def _places(self) -> dict[tuple[str, str], int]:
+        return {(each.kind, each.name): place for place, each in enumerate(self.components)}
+
+    @cached_property
+    def _base_names(self) -> frozenset[str]:
+        return frozenset(self.bases)
 
 
 def needs_components(options: GenerateOptions) -> bool:
@@ -122,6 +149,8 @@ def needs_components(options: GenerateOptions) -> bool:
 def unhonoured(options: GenerateOptions, offer: Offer) -> str:
     """Return why a variant cannot generate with what a request names, and what there is; "": it can."""
     for kind, names in ((ADAPTER, options.adapters), (CONTROL, options.controls)):
+        if not names:
+            continue
         known = offer.of_kind(kind)
         missing = [name for name in names if name not in known]
         if missing:
@@ -129,13 +158,13 @@ def unhonoured(options: GenerateOptions, offer: Offer) -> str:
     for name in ("image", "mask"):
         if getattr(options, name) and name not in offer.honours:
             return f"{offer.variant} begins with no {name}"
-    if options.model in offer.bases:
-        wrong = [each for each in _named(options, offer) if not _fits(each, options.model)]
+    if offer.has_base(options.model):
+        wrong = [each for each in offer.named(options) if not _fits(each, options.model)]
         return (
             f"{wrong[0].kind} {wrong[0].name} is for {_and(wrong[0].bases)}, not for {options.model}" if wrong else ""
         )
     if offer.bases and not _base_of(options, offer):
-        return f"no base of {offer.variant} fits all of {_and([each.id for each in _named(options, offer)])}"
+        return f"no base of {offer.variant} fits all of {_and([each.id for each in offer.named(options)])}"
     return ""
 
 
@@ -144,7 +173,7 @@ def select(options: GenerateOptions, offer: Offer) -> Selection:
     weights = options.adapter_weights or (1.0,) * len(options.adapters)
     strengths = options.control_weights or (1.0,) * len(options.controls)
     factor = 1.0
-    for each in _named(options, offer):
+    for each in offer.named(options):
         factor *= each.run_factor
     begins = options.strength or DEFAULT_STRENGTH
     return Selection(
@@ -159,15 +188,10 @@ def select(options: GenerateOptions, offer: Offer) -> Selection:
 
 def _base_of(options: GenerateOptions, offer: Offer) -> str:
     """The base that is named, else the first that everything named fits; "": there is none."""
-    if options.model in offer.bases:
+    if offer.has_base(options.model):
         return options.model
-    named = _named(options, offer)
+    named = [each for each in offer.named(options) if each.bases]
     return next((base for base in offer.bases if all(_fits(each, base) for each in named)), "")
-
-
-def _named(options: GenerateOptions, offer: Offer) -> list[Component]:
-    wanted = {(ADAPTER, name) for name in options.adapters} | {(CONTROL, name) for name in options.controls}
-    return [each for each in offer.components if (each.kind, each.name) in wanted]
 
 
 def _fits(component: Component, base: str) -> bool:

@@ -1,8 +1,12 @@
 """Components: what a request names is honoured whole or not at all, and what there is is said."""
 
-import pytest
+from collections.abc import Iterator
 
-from planner.catalog.components import NOTHING, Component, Weighted, select, unhonoured
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.catalog.components import NOTHING, Component, Offer, Weighted, select, unhonoured
 from planner.catalog.model import Catalog
 from planner.catalog.options import job_ms, resolve_options
 from planner.catalog.validate import InvalidCatalog
@@ -57,6 +61,42 @@ def test_a_selection_names_its_parts_and_what_they_are_fused_to() -> None:
     assert chosen.ids == ("base:poster", "adapter:candy@0.8", "control:outline@1")
     assert chosen.fused_id == "fused:poster+candy@0.8"
     assert select(asked(), OFFER).fused_id == "base:poster"
+
+
+class CountedComponents(tuple[Component, ...]):
+    """Components that count how often all of them are gone through."""
+
+    scans = 0
+
+    def __iter__(self) -> Iterator[Component]:
+        self.scans += 1
+        return super().__iter__()
+
+
+def test_the_components_of_a_catalog_are_gone_through_once_and_not_for_each_request() -> None:
+    listed = CountedComponents(STYLES.components)
+    offer = Offer("styles", STYLES.bases, listed, STYLES.honours)
+    ways = [asked(adapters=("candy",), controls=("outline",)), asked(adapters=("neon",)), asked(model="chalk")]
+
+    def ask() -> int:
+        for way in ways:
+            if not unhonoured(way, offer):
+                select(way, offer)
+        return listed.scans
+
+    assert ask() == ask() <= 2
+
+
+NAMES = st.lists(st.sampled_from(["candy", "frost", "outline", "neon"]), max_size=4).map(tuple)
+
+
+@given(adapters=NAMES, controls=NAMES)
+def test_a_request_names_its_components_once_each_in_the_order_of_the_catalog(
+    adapters: tuple[str, ...], controls: tuple[str, ...]
+) -> None:
+    wanted = {("adapter", name) for name in adapters} | {("control", name) for name in controls}
+    named = OFFER.named(GenerateOptions(adapters=adapters, controls=controls))
+    assert named == [each for each in STYLES.components if (each.kind, each.name) in wanted]
 
 
 def test_a_job_takes_the_time_that_its_components_and_its_strength_take() -> None:
