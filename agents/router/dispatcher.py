@@ -27,19 +27,27 @@ NOWHERE = -1  # an offset that every heartbeat has counted
 class FleetLoads:
     """The loads of the workers at one moment, for the decisions on one request."""
 
-    def __init__(self, fleet: FleetView, catalog: Catalog, waiting: WaitingCounts, at_ms: int) -> None:
+    def __init__(self, fleet: FleetView, catalog: Catalog, waiting: WaitingCounts, needs: Needs, at_ms: int) -> None:
         self._fleet = fleet
         self._catalog = catalog
         self._waiting = waiting
+        self._needs = needs
         self._at_ms = at_ms
 
     def wait_ms(self, variant: str) -> float:
         """Time until the least loaded worker of a variant is free, and its queue served; infinite without a worker."""
-        wait_ms, jobs = self._fleet.wait_ms(variant, self._at_ms), self._waiting.count(variant)
+        return self._fleet.wait_ms(variant, self._at_ms) + self._queued_ms(variant)
+
+    def ready_ms(self, variant: str, selection: Selection) -> float:
+        """Time until a worker of a variant is free and has loaded what it lacks of a request's components."""
+        ready_ms = self._fleet.ready_ms(variant, self._needs.of(variant, selection), self._at_ms)
+        return ready_ms + self._queued_ms(variant)
+
+    def _queued_ms(self, variant: str) -> float:
+        jobs = self._waiting.count(variant)
         if not jobs:
-            return wait_ms
-        workers = self._fleet.serving([variant], self._at_ms)
-        return wait_ms + queued_ms(jobs, run_ms(self._catalog.level(variant), 1), workers)
+            return 0.0
+        return queued_ms(jobs, run_ms(self._catalog.level(variant), 1), self._fleet.serving([variant], self._at_ms))
 
     def serving(self) -> int:
         """Number of workers that take new jobs, of all variants."""
@@ -62,7 +70,7 @@ class Dispatcher:
 
     def loads(self, at_ms: int) -> FleetLoads:
         """The loads of all workers, for the decisions on one request."""
-        return FleetLoads(self._fleet, self._catalog, self._waiting, at_ms)
+        return FleetLoads(self._fleet, self._catalog, self._waiting, self._needs, at_ms)
 
     def send(
         self,

@@ -151,6 +151,11 @@ class FleetView:
         with self._lock:
             return self._loads.pool(variant, at_ms, self._silent_ms).wait_ms(at_ms)
 
+    def ready_ms(self, variant: str, need: Need, at_ms: int) -> float:
+        """Time until a worker of a variant is free and has loaded what it lacks of a need; infinite: there is none."""
+        with self._lock:
+            return self._loads.pool(variant, at_ms, self._silent_ms).ready_ms(need, at_ms)
+
     def serving(self, variants: Iterable[str], at_ms: int) -> int:
         """Number of workers that take new jobs of these variants."""
         with self._lock:

@@ -69,6 +69,9 @@ class StubFleet:
     def wait_ms(self, variant: str, at_ms: int) -> float:
         return self._loads.pool(variant, at_ms, SILENT_MS).wait_ms(at_ms)
 
+    def ready_ms(self, variant: str, need: Need, at_ms: int) -> float:
+        return self._loads.pool(variant, at_ms, SILENT_MS).ready_ms(need, at_ms)
+
     def serving(self, variants: Iterable[str], at_ms: int) -> int:
         return sum(len(self.loads(variant, at_ms)) for variant in variants)
 

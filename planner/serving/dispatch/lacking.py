@@ -54,16 +54,17 @@ class SeenHoldings:
     them there. Then heartbeats say what is held, and what was evicted meanwhile.
     """
 
-    __slots__ = ("_held", "_pending", "_view")
+    __slots__ = ("_held", "_pending", "_view", "is_reported")
 
     def __init__(self) -> None:
+        self.is_reported = False  # by a heartbeat; else nothing is known of what it holds
         self._held: Mapping[str, Iterable[str]] = {}  # of the last heartbeat
         self._view = Holdings()
         self._pending: deque[tuple[float, tuple[str, ...]]] = deque(maxlen=MAX_PENDING)  # when done, ms; components
 
     def update(self, held: Mapping[str, Iterable[str]], seen_ms: float) -> None:
         """Take over a heartbeat's holdings by tier; tiers of another release are left out."""
-        is_news = held is not self._held
+        is_news, self.is_reported = held is not self._held, True
         while self._pending and self._pending[0][0] <= seen_ms:
             self._pending.popleft()
             is_news = True

@@ -99,6 +99,19 @@ class WorkerPool:
         """Time until the least loaded worker is free; infinite where there is none."""
         return self.free.wait_ms(now_ms)
 
+    def ready_ms(self, need: Need, now_ms: float) -> float:
+        """Time until the first worker is free and has loaded what it lacks of a need; infinite where there is none.
+
+        O(workers): one that is free later may have loaded it already. A worker that reports no components lacks none.
+        """
+        return min(
+            (
+                max(0.0, at_ms - now_ms) + (worker.held.lacking_ms(need) if worker.held.is_reported else 0.0)
+                for at_ms, worker in zip(self.free, self.workers, strict=True)
+            ),
+            default=math.inf,
+        )
+
     def invalidate(self) -> None:
         """Detach the workers, which keep its times up to date no more."""
         for worker in self.workers:

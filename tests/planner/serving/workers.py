@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from planner.catalog.components import Selection
 from planner.serving.dispatch.dispatch import ahead_ms, pick
 from planner.serving.dispatch.free_times import SALT, FreeTimes
 from planner.serving.dispatch.worker_loads import Load
@@ -15,9 +16,14 @@ class FixedLoads(NamedTuple):
 
     waits_ms: Mapping[str, float]
     workers: int = 2
+    loads_ms: Mapping[str, float] = {}  # of a variant's missing components, on each of its workers
 
     def wait_ms(self, variant: str) -> float:
         return self.waits_ms[variant]
+
+    def ready_ms(self, variant: str, selection: Selection) -> float:
+        del selection
+        return self.waits_ms[variant] + self.loads_ms.get(variant, 0.0)
 
     def serving(self) -> int:
         return self.workers

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+from planner.catalog.components import Selection
 from planner.catalog.options import AS_IT_IS, resolve_options
 from planner.serving.dispatch.dispatch import JobCost, Retry, WorkerChoice, holds, queued_ms
 from planner.serving.dispatch.lacking import Need, Needs
@@ -44,7 +45,7 @@ class FleetLoads:
     def __init__(
         self, events: EventQueue, beats: Heartbeats, timing: Timing, times: CallTimes, waiting: WaitingTopics
     ) -> None:
-        self.view = SimulatedLoadView()
+        self.view, self.needs = SimulatedLoadView(), Needs(times.catalog)
         self._events, self._beats, self._silent_ms = events, beats, timing.silent_ms
         self._variants, self._times, self._queues = tuple(times.catalog.variants), times, waiting.queues
         self._subscription: Subscription | None = None  # for heartbeats; None: not listening yet
@@ -63,9 +64,18 @@ class FleetLoads:
 
     def wait_ms(self, variant: str) -> float:
         """Time until the least loaded worker of a variant is free; infinite where nobody serves it."""
-        pool, jobs = self.pool(variant), self._queues.count(variant)
-        wait_ms = pool.wait_ms(self._events.now_ms)
-        return wait_ms + queued_ms(jobs, self._times[variant, 1, 0], len(pool.free)) if jobs else wait_ms
+        pool = self.pool(variant)
+        return pool.wait_ms(self._events.now_ms) + self._queued_ms(variant, pool)
+
+    def ready_ms(self, variant: str, selection: Selection) -> float:
+        """Time until a worker of a variant is free and has loaded what it lacks of a request's components."""
+        pool = self.pool(variant)
+        ready_ms = pool.ready_ms(self.needs.of(variant, selection), self._events.now_ms)
+        return ready_ms + self._queued_ms(variant, pool)
+
+    def _queued_ms(self, variant: str, pool: WorkerPool) -> float:
+        jobs = self._queues.count(variant)
+        return queued_ms(jobs, self._times[variant, 1, 0], len(pool.free)) if jobs else 0.0
 
     def serving(self) -> int:
         """Number of workers that take new jobs, of all variants."""
@@ -82,7 +92,7 @@ class Sender:
         """`loads`: of the process that this sender is part of; None: it is a process of its own."""
         self._events, self._plan_state, self._fleet, self._times = events, plan_state, fleet, times
         self._loads = loads or FleetLoads(events, beats, timing, times, waiting)
-        self._choice, self._needs, self._waiting = WorkerChoice(times.catalog), Needs(times.catalog), waiting
+        self._choice, self._waiting = WorkerChoice(times.catalog), waiting
 
     def _place(self, job: Job) -> None:
         """Send it to a worker of its variant, or where one may come; by a plan that pulls, to the variant's queue."""
@@ -122,4 +132,4 @@ class Sender:
         if not variant.bases:
             return None
         how = job.how or resolve_options(AS_IT_IS, variant)
-        return self._needs.of(variant.name, how.components)
+        return self._loads.needs.of(variant.name, how.components)

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from planner.catalog.components import Selection
 from planner.catalog.model import Catalog
 from planner.serving.decisions import UNHONOURED, Rejection
 from planner.serving.routing.cascades import may_escalate
@@ -12,6 +13,7 @@ from planner.serving.routing.placement import Placement
 from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
 from schemas.messages import GenerateOptions, Route, Status
 from tests.builders import NOW_MS, a_catalog, a_classified, a_plan, a_request, a_variant, composed_variant
+from tests.planner.serving.workers import FixedLoads
 
 URI = "memory:00/input.0123456789abcdef-0123456789abcdef.png"
 
@@ -19,6 +21,10 @@ URI = "memory:00/input.0123456789abcdef-0123456789abcdef.png"
 class Waits(dict[str, float]):
     def wait_ms(self, variant: str) -> float:
         return self.get(variant, math.inf)
+
+    def ready_ms(self, variant: str, selection: Selection) -> float:
+        del selection
+        return self.wait_ms(variant)
 
     def serving(self) -> int:
         return len(self)
@@ -79,6 +85,22 @@ def test_without_a_worker_it_waits_for_one_and_no_level_stands_in() -> None:
     placed = routed(GenerateOptions(model="poster"), Waits(light=0.0, heavy=0.0), deadline_ms=NOW_MS + 60_000)
     assert isinstance(placed, Placement)
     assert placed.variant == "styles"
+
+
+def test_a_level_whose_base_no_worker_holds_gives_way_to_a_cheaper_one_that_is_in_time() -> None:
+    parts = composed_variant().components
+    dear = a_variant(name="heavy", bases=("poster",), components=parts, latency_ms={1: 200.0})
+    catalog = a_catalog(variants={"light": a_variant(latency_ms={1: 50.0}), "heavy": dear})
+    plan = a_plan(routes=(Route(levels={"heavy": 1.0}),))
+
+    def level(load_ms: float) -> str:
+        loads = FixedLoads({"light": 0.0, "heavy": 0.0}, loads_ms={"heavy": load_ms})
+        request = a_classified(a_request(deadline_ms=NOW_MS + 1000))
+        placed = RoutingLogic(catalog, NO_LIMITS).route(request, plan, loads, NOW_MS)
+        assert isinstance(placed, Placement)
+        return placed.level
+
+    assert (level(750.0), level(850.0)) == ("heavy", "light")
 
 
 def test_no_other_request_falls_back_to_it() -> None:

@@ -3,17 +3,23 @@
 import dataclasses
 import random
 from collections import Counter
+from unittest import mock
+
+import pytest
 
 from planner.serving.admission.quotas import Quota
 from planner.serving.decisions import QUOTA, UNHONOURED, Rejection
 from planner.serving.ending.outcomes import is_overdue
+from planner.serving.requests import ClassifiedValues
 from planner.serving.routing.placement import Placement
-from planner.serving.routing.routing import NO_LIMITS
+from planner.serving.routing.routing import NO_LIMITS, Loads
 from replay.simulation.setup import Timing
-from schemas.messages import GenerateOptions
-from tests.builders import NOW_MS, a_catalog, a_classified, a_plan, a_request
+from schemas.messages import GenerateOptions, Plan, WorkerComponents
+from tests.builders import NOW_MS, a_catalog, a_classified, a_heartbeat, a_plan, a_request, owned, sized_variant
 from tests.replay.simulation.roles.routing.routers import (
+    Beat,
     Carried,
+    Decision,
     Live,
     LiveRerouter,
     Observed,
@@ -24,6 +30,7 @@ from tests.replay.simulation.roles.routing.routers import (
 )
 
 SITUATIONS, ORPHANS = 500, 200
+RUN_MS, LOAD_MS = 50.0, 1000.0
 
 
 def test_both_routers_decide_alike_in_any_situation() -> None:
@@ -71,6 +78,59 @@ def test_both_rerouters_decide_alike_on_a_job_of_a_variant_that_lost_its_workers
         assert shown == done, f"situation {seed}"
         met["stays" if done is None else done.status or "placed"] += 1
     assert met.keys() == {"stays", "placed", "EXPIRED", "REJECTED", "COMPLETED"}
+
+
+def held(by_worker: dict[str, WorkerComponents | None], busy_ms: int = 0) -> Situation:
+    """Workers of a variant with two bases, by what they report to hold; the first has this much to do."""
+    styles = sized_variant(latency_ms={1: RUN_MS}, load_ms=LOAD_MS)
+    beats = [
+        Beat(
+            a_heartbeat(
+                worker_id=name,
+                variant="styles",
+                components=report,
+                partitions=(owned(nth, 5, 0 if nth else busy_ms),),
+            ),
+            NOW_MS,
+        )
+        for nth, (name, report) in enumerate(by_worker.items())
+    ]
+    return Situation(a_catalog(on_request={"styles": styles}), a_plan(), NO_LIMITS, beats)
+
+
+POSTER, CHALK = (WorkerComponents(held={"device": (f"base:{name}",)}) for name in ("poster", "chalk"))
+
+
+@pytest.mark.parametrize(
+    ("situation", "begins_ms"),
+    [
+        (held({"a": POSTER, "b": CHALK}), 0.0),
+        (held({"a": CHALK, "b": CHALK}), LOAD_MS),
+        (held({"a": POSTER, "b": CHALK}, busy_ms=400), 400.0),  # sooner than to load it beside
+        (held({"a": POSTER, "b": CHALK}, busy_ms=2000), LOAD_MS),
+        (held({"a": WorkerComponents(held={"host": ("base:poster",)})}), LOAD_MS),  # from no tier was it measured
+        (held({"a": None}), 0.0),  # it reports no components: an engine without tiers
+    ],
+)
+def test_a_deadline_must_leave_time_to_load_the_components_that_no_free_worker_holds(
+    situation: Situation, begins_ms: float
+) -> None:
+    for slack_ms, status in ((begins_ms + RUN_MS + 1, ""), (begins_ms + RUN_MS - 1, "EXPIRED")):
+        request = a_request(options=GenerateOptions(model="poster"), deadline_ms=NOW_MS + round(slack_ms))
+        for router in (Live(situation), Simulated(situation)):
+            done = router.serve(a_classified(request))
+            assert (done.status, done.level) == (status, "" if status else "styles"), f"{slack_ms} ms before it is due"
+
+
+def test_a_request_without_a_deadline_asks_nobody_what_they_lack() -> None:
+    class Asking(Observed):
+        def route(self, classified: ClassifiedValues, plan: Plan, loads: Loads, now_ms: float) -> Decision:
+            with mock.patch.object(type(loads), "ready_ms", side_effect=AssertionError):
+                return super().route(classified, plan, loads, now_ms)
+
+    situation = held({"a": CHALK})
+    for router in (Live(situation, Asking), Simulated(situation, Asking)):
+        assert router.serve(a_classified(a_request(options=GenerateOptions(model="poster")))).level == "styles"
 
 
 class QuotaBeforeOptions(Observed):
