@@ -111,6 +111,11 @@ class ComponentStore:
         with self._lock:
             return self._tiers.tier_of(id_)
 
+    def lacking_ms(self, ids: Iterable[str], fused: str = "") -> float:
+        """Return the time in ms to load what the device lacks of a call's components; `fused` as in the tiers."""
+        with self._lock:
+            return self._tiers.lacking_ms([each for each in ids if each in self._known], fused)
+
     def held(self, tier: Tier) -> frozenset[str]:
         """Return the components in a tier."""
         with self._lock:

@@ -23,6 +23,8 @@ from planner.catalog.components import NOTHING, needs_components, unhonoured
 from planner.catalog.entries import Variant
 from planner.catalog.option_limits import MAX_IMAGES, check_options
 from planner.catalog.options import ResolvedOptions, resolve_options, resolved_ms
+from planner.components.demand.combinations import combination
+from planner.components.from_catalog import requested
 from planner.reuse.lookups.lookup import described, job_of
 from planner.reuse.neighbour import Miss, latent_name
 from planner.reuse.steps import Decision, FullRun, Reuse
@@ -211,12 +213,21 @@ class Generator:
     def _end_too_late(self, wanted: Wanted) -> list[Outgoing] | None:
         request = wanted.job.classified.request
         took_ms = resolved_ms(self._variant, wanted.how)
-        if not self.logic.is_in_time(request.deadline_ms, took_ms, self._judged_ms(wanted.job), now_ms()):
+        besides_ms = self._judged_ms(wanted.job) + self._lacking_ms(wanted)
+        if not self.logic.is_in_time(request.deadline_ms, took_ms, besides_ms, now_ms()):
             reason = f"{self._variant.name} would have finished after deadline_ms {request.deadline_ms}"
             outcome = too_late(wanted.job, reason=reason, by=ROLE, now_ms=now_ms())
             late = outcome_record(outcome, wanted.taken.record.headers, now_ms())
             return self._writable(late, wanted.taken, wanted.job)
         return None
+
+    def _lacking_ms(self, wanted: Wanted) -> float:
+        """Time to load what the device lacks of a job's components, in ms."""
+        store, chosen = self._engine.store, wanted.how.components
+        if store is None or not chosen.base:
+            return 0.0
+        request = requested(chosen)
+        return store.lacking_ms(request.ids, combination(request.base, request.adapters) or "")
 
     def _with_drafts(self, wanted: Wanted) -> Wanted:
         """The job with the drafts that it refines, or from noise where that cannot be."""
@@ -284,6 +295,7 @@ class Generator:
         started = now_ms()
         for each in wanted:  # best effort: nobody waits for it
             self._note(self._started(each, started))
+        self.logic.on_loading(self._lacking_ms(wanted[0]))
         try:
             pictures = self._call(wanted)
         except (CannotRefine, UnfitLatent) as error:
@@ -311,9 +323,10 @@ class Generator:
         return [record for each, own in alive for record in self._store(each, own, times)]
 
     def _learn_run_time(self, wanted: Sequence[Wanted], times: GenerationTimes) -> None:
-        """Tell the worker's logic how long the call took, without loads of components, and what was profiled."""
+        """Tell the worker's logic how long the call loaded components and then took, and what was profiled."""
         how = wanted[0].how._replace(n=sum(each.how.n for each in wanted))
         load_ms = times.parts.load_ms if times.parts is not None else 0.0
+        self.logic.on_loaded(load_ms, len(wanted))
         self.logic.on_generated(times.generated_ms - times.started_ms - load_ms, resolved_ms(self._variant, how))
 
     def _started(self, wanted: Wanted, at_ms: int) -> Outgoing:

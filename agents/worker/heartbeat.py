@@ -34,7 +34,6 @@ class WorkerState:
     plan_version: int = 0
     generated: int = 0
     detail: str = ""
-    in_hand_ms: float = 0.0  # what the jobs taken will take
     logic: WorkerLogic | None = None  # of the variant that is served; None: none yet
     source: JobSource | None = None
     reuse: WorkerReuse | None = None  # None: this worker never begins from stored latents
@@ -83,8 +82,10 @@ class Heart:
         self._beat("stopped")
 
     def _reported_state(self) -> str:
-        me, since = self._state, self._state.watchdog.since
-        return me.state if since is None else reported_state(me.state, me.in_hand_ms, _ms_since(since))
+        me, since, logic = self._state, self._state.watchdog.since, self._state.logic
+        if since is None or logic is None:
+            return me.state
+        return reported_state(me.state, logic.in_hand_ms, _ms_since(since))
 
     def _beat(self, state: str) -> None:
         me = self._state
@@ -112,7 +113,7 @@ class Heart:
         if since is None or not owned:
             return owned
         first = owned[0]  # the work in hand delays every partition; one of them carries it
-        in_progress_ms = round(remaining_ms(me.in_hand_ms, _ms_since(since)))
+        in_progress_ms = round(remaining_ms(logic.in_hand_ms, _ms_since(since)))
         return (dataclasses.replace(first, remaining_ms=first.remaining_ms + in_progress_ms), *owned[1:])
 
 

@@ -184,7 +184,7 @@ class Worker:
         if not taken:
             is_last_out = moves and generator.logic.may_leave_empty(now_ms())
             return is_last_out and source.is_empty()  # the last one leaves an empty topic
-        batches, self._me.in_hand_ms = generator.logic.begin(taken, most)
+        batches = generator.logic.begin(taken, most).batches
         self._me.state = worker.working_state(moves)
         self._me.watchdog.begin()
         self._heart.beat_now()
@@ -192,7 +192,7 @@ class Worker:
             self._generate(taken, batches, source, generator)
         finally:
             self._me.watchdog.end()
-        self._me.in_hand_ms, self._me.state = 0.0, worker.idle_state(moves)
+        self._me.state = worker.idle_state(moves)
         self._me.generated += len(taken)
         generator.logic.end()
         self._heart.beat_now()

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from planner.components.component import Component, InvalidComponent, Tier, base_of, total_bytes
+from planner.components.demand.combinations import parts_of
 from planner.components.eviction import Held, ReuseEstimate, Score, utility
 from schemas.messages import WorkerComponents
 
@@ -102,6 +103,17 @@ class WorkerTiers:
     def tier_of(self, id_: str) -> Tier:
         """Return the nearest tier that holds a component; remote where none does."""
         return next((tier for tier in reversed(LOCAL) if id_ in self._held[tier]), Tier.REMOTE)
+
+    def lacking_ms(self, ids: Iterable[str], fused: str = "") -> float:
+        """Return the time in ms to load, one after the other, what the device lacks of a request's components.
+
+        `fused`: the combination of its base and adapters, which stands for them where the device has it; "": none.
+        Raises KeyError for a component that is not known, InvalidComponent for one that cannot be loaded.
+        """
+        device = self._held[Tier.DEVICE]
+        stands_for = set(parts_of(fused)) if fused and fused in device else ()
+        missing = (each for each in ids if each not in device and each not in stands_for)
+        return sum(self._components[each].load_from(self.tier_of(each)) for each in missing)
 
     def report(self) -> WorkerComponents:
         """Return what the worker's heartbeat says of them."""

@@ -19,7 +19,7 @@ POLL_MS = 100.0  # that an idle worker waits for jobs before it reads the plan a
 MIN_BEAT_MS = 50.0  # between two heartbeats: one after every batch shows the router which worker is free
 SETTLE_MS = 2000.0  # routes have left a variant this long after the first plan that left it: one is obeyed within 1 s
 WINDOW_MS = 200  # of work is taken at once: quick variants pay for acks and commits once a window, slow ones a job
-PACE_OVER = 16  # jobs: how many back the pace remembers
+PACE_OVER = 16  # jobs: how many back the pace remembers, and the mean of what jobs wait for components
 MAX_CALLS: Final = 30  # of its own that a worker looks back on, to know how long its calls take
 MIN_CALLS: Final = 3  # before it believes them
 TOLERANCE: Final = 0.05  # of the profiled time, within which it takes the profile for right: the noise of so few calls
@@ -42,6 +42,9 @@ class WorkerLogic:
         self.own_ms = run_ms(variant, 1)
         self.pace = 1.0  # predicted time of its recent jobs over the variant's own: options and drafts change it
         self.reported_pace = 1.0  # `pace` at the end of the last window, which heartbeats go by
+        self.in_hand_ms = 0.0  # predicted time of the window in hand, with the loads of its calls so far; 0: none
+        self.loading_ms = 0.0  # that its recent jobs waited for components: running mean
+        self.reported_loading_ms = 0.0  # `loading_ms` at the end of the last window
         self.slowness = 1.0  # run time of its calls of late, as a multiple of what the catalog profiled: median
         self._slownesses: deque[float] = deque(maxlen=MAX_CALLS)
         self._variant = variant
@@ -75,18 +78,31 @@ class WorkerLogic:
         return found
 
     def begin(self, jobs: list[T], batch: int) -> Window[T]:
-        """The batches of a window of these jobs, one or more, where the plan lets `batch` share a call."""
+        """Begin a window of these jobs, one or more: its batches, where the plan lets `batch` share a call."""
         if len(jobs) == 1:
-            return Window([jobs], self.slowness * self.pace * self.own_ms)
-        batches = [jobs[first : first + batch] for first in range(0, len(jobs), batch)]
-        return Window(batches, self.slowness * self.pace * sum([self._of_call(len(each)) for each in batches]))
+            batches, own_ms = [jobs], self.own_ms
+        else:
+            batches = [jobs[first : first + batch] for first in range(0, len(jobs), batch)]
+            own_ms = sum([self._of_call(len(each)) for each in batches])
+        self.in_hand_ms = self.slowness * self.pace * own_ms
+        return Window(batches, self.in_hand_ms)
 
     def end(self) -> None:
         """End the window."""
-        self.reported_pace = self.pace
+        self.in_hand_ms, self.reported_pace, self.reported_loading_ms = 0.0, self.pace, self.loading_ms
+
+    def on_loading(self, load_ms: float) -> None:
+        """A call of the window begins, and first loads components for this long, as predicted."""
+        self.in_hand_ms += load_ms
+
+    def on_loaded(self, load_ms: float, jobs: int) -> None:
+        """A call of this many jobs waited for components for this long: `loading_ms` follows."""
+        if load_ms or self.loading_ms:
+            for _ in range(jobs):
+                self.loading_ms += (load_ms / jobs - self.loading_ms) / PACE_OVER
 
     def on_generated(self, took_ms: float, profiled_ms: float) -> None:
-        """A call took this long and was to take that long by the catalog: `slowness` follows.
+        """A call took this long, without loading, and was to take that long by the catalog: `slowness` follows.
 
         A median of the last calls, which a straggler moves little. Source: DiffServe 3.1, run times as served.
         """
@@ -107,8 +123,11 @@ class WorkerLogic:
         return can_meet(deadline_ms, predicted_finish_ms(now_ms, 0, self.slowness * run_ms + scoring_ms))
 
     def waiting_ms(self, jobs: int) -> float:
-        """ms of work that a heartbeat reports for jobs that are not taken yet."""
-        return jobs * self.own_ms * self.reported_pace * self.slowness
+        """ms of work that a heartbeat reports for jobs that are not taken yet.
+
+        What they need is known once they are taken: each counts with what recent jobs waited for components.
+        """
+        return jobs * (self.own_ms * self.reported_pace * self.slowness + self.reported_loading_ms)
 
     def _of_call(self, images: int) -> float:
         if images not in self._call_ms:

@@ -97,11 +97,16 @@ def test_positions_that_cannot_be_had_leave_a_heartbeat_without_them() -> None:
     assert producer.beats[0].partitions == ()
 
 
+def a_busy_logic(in_hand_ms: float) -> WorkerLogic:
+    """Of a worker with a window in hand that is to take so long."""
+    logic = WorkerLogic(a_variant())
+    logic.on_loading(in_hand_ms - logic.begin([1], 1).run_ms)
+    return logic
+
+
 def test_the_batch_in_hand_counts_once_on_top_of_what_waits() -> None:
     producer = Listening()
-    state = WorkerState(
-        "w-1", logic=WorkerLogic(a_variant()), source=FixedSource(owned(0, 9, 100), owned(1, 4)), in_hand_ms=60_000
-    )
+    state = WorkerState("w-1", logic=a_busy_logic(60_000), source=FixedSource(owned(0, 9, 100), owned(1, 4)))
     state.watchdog.begin()
     heart = Heart(state, producer, 60_000).start()
     assert producer.heard.acquire(timeout=PATIENCE_S)
@@ -118,9 +123,8 @@ def test_a_worker_whose_call_hangs_says_so_and_is_not_told_to_be_free() -> None:
         "w-1",
         "painting",
         a_variant(),
-        logic=WorkerLogic(a_variant()),
+        logic=a_busy_logic(200),
         source=FixedSource(owned(0, 9, 100)),
-        in_hand_ms=200,
     )
     state.watchdog.begin()
     state.watchdog.since = time.monotonic() - 60

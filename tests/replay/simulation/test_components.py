@@ -15,7 +15,6 @@ from planner.catalog.options import resolve_options
 from planner.components.component import Tier
 from planner.components.tiers import Budgets
 from planner.control.planning import PlannerLogic
-from planner.serving.dispatch.worker import WorkerLogic
 from replay.simulation.component_setup import ComponentSetup, budgets_of, needs_of, table_of
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.overrides import requested_overrides
@@ -23,7 +22,6 @@ from replay.simulation.results.figures import figures_of
 from replay.simulation.results.tables import describe_parts
 from replay.simulation.roles.routing.load_view import SimulatedLoadView
 from replay.simulation.roles.workers.components import Components
-from replay.simulation.roles.workers.group import Member
 from replay.simulation.roles.workers.worker import Worker
 from replay.simulation.run import Ran, Simulation
 from replay.simulation.setup import Setup, Timing
@@ -115,15 +113,6 @@ def test_a_worker_that_loads_for_long_is_not_taken_for_stalled(monkeypatch: pyte
     assert figures["completed"] == 4
     assert "painting" in states
     assert "hanging" not in states
-
-
-def test_work_that_waits_is_reported_with_the_loads_that_it_will_wait_for() -> None:
-    _, components, worker = idle_worker(state())
-    assert worker.components is not None
-    components.begin_call(worker, [job("a")])
-    worker.logic, worker.member = WorkerLogic(catalog_of().level("light")), Member("w-0")
-    worker.member.wait_for([job("a"), job("b"), job("b"), job("c")])
-    assert worker.remaining_ms(0.0) == 4 * RUN_MS + 4000 + 4000
 
 
 def job(base: str) -> Any:

@@ -5,13 +5,12 @@ Each worker has a `planner.components.tiers.WorkerTiers` and follows `Plan.resid
 jobs that come meanwhile; a job that needs just that component waits for its rest. Transfers do not slow each other.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from planner.catalog.components import Selection
 from planner.catalog.model import Catalog
 from planner.catalog.options import AS_IT_IS, resolve_options
 from planner.components.component import Kind, Tier, kind_of
-from planner.components.tiers import WorkerTiers
 from replay.simulation.component_setup import ComponentSetup, ids_of, table_of
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
@@ -35,7 +34,7 @@ class Components:
 
     def start(self, worker: Worker) -> None:
         """Give a new process its tiers; the volume of one that died by this name is still there."""
-        held = HeldComponents(worker.id, self._table, self._setup, self._queue_ms)
+        held = HeldComponents(worker.id, self._table, self._setup)
         before = self._workers.get(worker.id)
         if before is not None and before.components is not None:
             for id_ in sorted(before.components.tiers.held(Tier.VOLUME)):
@@ -54,7 +53,7 @@ class Components:
 
     def lacking_ms(self, worker: Worker, job: Job) -> float:
         """Time to load what the worker lacks of a job's components now, in ms."""
-        return self._queue_ms(_held(worker).tiers, (job,))
+        return _held(worker).tiers.lacking_ms(self.needed(job))
 
     def begin_call(self, worker: Worker, call: Sequence[Job]) -> float:
         """Bring the components of jobs that share a call to the device; return the ms that they wait for it."""
@@ -96,16 +95,6 @@ class Components:
         self.on_changed(worker)
         if not worker.call:
             self.tend(worker)
-
-    def _queue_ms(self, tiers: WorkerTiers, jobs: Iterable[Job]) -> float:
-        """Time to load, one after the other, what jobs in turn lack; what one of them loads the next one finds."""
-        total_ms, loaded = 0.0, set()
-        for job in jobs:
-            for id_ in self.needed(job):
-                if id_ not in loaded and (tier := tiers.tier_of(id_)) is not Tier.DEVICE:
-                    total_ms += self._table[id_].load_from(tier)
-                    loaded.add(id_)
-        return total_ms
 
     def sample(self) -> None:
         """Take in how many devices hold each base; this changes nothing."""

@@ -1,14 +1,11 @@
 """What one simulated worker holds of components, what it is loading ahead, and its last report."""
 
-from collections.abc import Callable, Iterable
-
 from planner.components.component import Component
 from planner.components.demand.counts import HALF_LIFE_MS
 from planner.components.eviction import Held, ReuseEstimate, eviction_under, score_named
 from planner.components.residency import Load, ResidencyLogic
 from planner.components.tiers import WorkerTiers
 from replay.simulation.component_setup import ComponentSetup
-from replay.simulation.job import Job
 from schemas.messages import Plan, WorkerComponents
 
 
@@ -23,22 +20,16 @@ class HeldComponents:
         "load_ends_ms",
         "logic",
         "plan",
-        "queue_ms",
         "tiers",
     )
 
-    def __init__(
-        self, worker_id: str, table: dict[str, Component], setup: ComponentSetup,
-        queue_ms: Callable[[WorkerTiers, Iterable[Job]], float],
-    ) -> None:  # fmt: skip
-        """`queue_ms`: time to load what jobs lack, one after the other."""
+    def __init__(self, worker_id: str, table: dict[str, Component], setup: ComponentSetup) -> None:
         self._eviction, self._score = setup.eviction, eviction_under(None)
         self.tiers = WorkerTiers(table, setup.budgets, ReuseEstimate(HALF_LIFE_MS, HALF_LIFE_MS), self._worth)
         self.logic = ResidencyLogic(worker_id, table)
         self.load: Load | None = None  # that it brings to a tier ahead of any request
         self.load_ends_ms = 0.0
         self.plan: Plan | None = None  # that it follows
-        self.queue_ms = queue_ms
         self._report: WorkerComponents | None = None
 
     def follow(self, plan: Plan) -> None:
@@ -55,10 +46,6 @@ class HeldComponents:
     def changed(self) -> None:
         """Something moved: the last report holds no more."""
         self._report = None
-
-    def waiting_ms(self, jobs: Iterable[Job]) -> float:
-        """Time that the jobs which wait before the worker will wait for components, in ms."""
-        return self.queue_ms(self.tiers, jobs)
 
     def report(self) -> WorkerComponents:
         """Return what a heartbeat says; kept until something changes, as heartbeats are many."""

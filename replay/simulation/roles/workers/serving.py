@@ -52,7 +52,7 @@ class Serving:
         assert worker.logic is not None
         assert not worker.call, f"{worker.id} is generating"
         while worker.member.waiting:
-            worker.in_hand_ms = self._take(worker)
+            self._take(worker)
             worker.since_ms, worker.state = self._events.now_ms, working_state(is_leaving)
             if self._begins_batch(worker):
                 return
@@ -61,8 +61,8 @@ class Serving:
         if self.components is not None:
             self.components.tend(worker)
 
-    def _take(self, worker: Worker) -> float:
-        """A window of jobs becomes batches; predicted ms of all of them."""
+    def _take(self, worker: Worker) -> None:
+        """A window of jobs becomes batches."""
         assert worker.logic is not None
         assert worker.member is not None
         batch, member = self._plan_state.plan.batch.get(worker.variant, 1), worker.member
@@ -70,9 +70,7 @@ class Serving:
         if jobs > 1:
             jobs = min(jobs_at_once(worker.logic.max_jobs(batch), are_suspects=member.suspects > 0), jobs)
         worker.window, worker.is_absolved = member.take(jobs), False
-        batches, run_ms = worker.logic.begin(worker.window, batch)
-        worker.batches.extend(batches)
-        return run_ms
+        worker.batches.extend(worker.logic.begin(worker.window, batch).batches)
 
     def _begins_batch(self, worker: Worker) -> bool:
         """Whether anything of the window was left to generate."""
@@ -153,9 +151,10 @@ class Serving:
             own_ms = max(0.0, own_ms + sum([late.next_ms() * job.images for job in call]))
         worker.call_ms = own_ms
         if self.components is not None:
-            load_ms = self.components.begin_call(worker, call)
-            worker.in_hand_ms += load_ms
-            own_ms += load_ms
+            assert worker.logic is not None
+            worker.load_ms = self.components.begin_call(worker, call)
+            worker.logic.on_loading(worker.load_ms)
+            own_ms += worker.load_ms
         self._events.at(self._events.now_ms + own_ms, self._on_generated, worker)
 
     def _on_generated(self, worker: Worker) -> None:
@@ -163,6 +162,7 @@ class Serving:
             return
         worker.busy_ms += worker.call_ms
         assert worker.logic is not None
+        worker.logic.on_loaded(worker.load_ms, len(worker.call))
         worker.logic.on_generated(worker.call_ms, self._times.of_call(worker.call))
         self.on_generated(worker.call, worker.call_ms)
         if self.lookups.is_used:
@@ -187,7 +187,7 @@ class Serving:
         if worker.calls:
             self._begin_call(worker)
         elif not self._begins_batch(worker):
-            worker.call, worker.in_hand_ms = [], 0.0
+            worker.call = []
             worker.state = idle_state(worker.state == "draining")
             assert worker.logic is not None
             worker.logic.end()

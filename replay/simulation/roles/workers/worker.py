@@ -16,7 +16,7 @@ class Worker:
     __slots__ = (
         "batches", "beat_is_due", "beaten_ms", "busy_ms", "call", "call_ms", "calls", "components", "done",
         "heard_components", "heard_partitions", "heard_remaining_ms", "heard_reuse", "heard_state", "heard_variant",
-        "id", "in_hand_ms", "is_absolved", "is_probing", "is_up", "loads_beside", "logic", "lookups", "member",
+        "id", "is_absolved", "is_probing", "is_up", "load_ms", "loads_beside", "logic", "lookups", "member",
         "resident", "since_ms", "speed", "started_ms", "state", "stopped_ms", "variant", "window",
     )  # fmt: skip
 
@@ -35,7 +35,7 @@ class Worker:
         self.call: list[Job] = []  # being generated
         self.call_ms = 0.0  # that it takes
         self.done: list[Job] = []  # the last call whose images are on their way
-        self.in_hand_ms = 0.0  # what was taken will take, as it thinks itself
+        self.load_ms = 0.0  # that its jobs wait for components, of the call's time
         self.since_ms = 0.0
         self.logic: WorkerLogic | None = None  # of its variant
         self.lookups: WorkerLookups | None = None  # of stored latents; None: no plan has asked it for any
@@ -67,7 +67,9 @@ class Worker:
 
     def reported_state(self, now_ms: float) -> str:
         """Return the state, as in `Heartbeat`."""
-        return reported_state(self.state, self.in_hand_ms, now_ms - self.since_ms) if self.call else self.state
+        if not self.call or self.logic is None:
+            return self.state
+        return reported_state(self.state, self.logic.in_hand_ms, now_ms - self.since_ms)
 
     def says_nothing_new(self, now_ms: float) -> bool:
         """Whether a heartbeat would say what follows from the last one, as the worker does what it predicted."""
@@ -80,15 +82,13 @@ class Worker:
             and self.state == self.heard_state
             and self.variant == self.heard_variant
             and member.partitions == self.heard_partitions
-            and (not self.call or now_ms - self.since_ms <= self.in_hand_ms)
+            and (not self.call or (self.logic is not None and now_ms - self.since_ms <= self.logic.in_hand_ms))
         )
 
     def remaining_ms(self, now_ms: float) -> float:
         """The work that its heartbeat reports, in ms."""
         assert self.member is not None
         assert self.logic is not None
-        left = remaining_ms(self.in_hand_ms, now_ms - self.since_ms) if self.call else 0.0
+        left = remaining_ms(self.logic.in_hand_ms, now_ms - self.since_ms) if self.call else 0.0
         waiting = len(self.member.waiting)
-        if waiting and self.components is not None:
-            left += self.components.waiting_ms(self.member.waiting)
         return self.logic.waiting_ms(waiting) + left if waiting else left

@@ -5,6 +5,7 @@ import pytest
 from planner.serving.dispatch.worker import (
     MIN_CALLS,
     MIN_STALL_MS,
+    PACE_OVER,
     SETTLE_MS,
     STALL_FACTOR,
     WINDOW_MS,
@@ -111,6 +112,29 @@ def test_heartbeats_go_by_the_pace_at_the_end_of_the_last_window() -> None:
     assert logic.waiting_ms(3) == 60.0
     logic.end()
     assert logic.waiting_ms(3) == 60.0 * logic.pace
+
+
+def test_jobs_that_wait_count_with_what_recent_jobs_waited_for_components_as_of_the_last_window() -> None:
+    logic = WorkerLogic(a_variant(latency_ms={1: 20.0}))
+    logic.on_loaded(0.0, 1)
+    logic.on_loaded(320.0, 2)
+    assert logic.waiting_ms(3) == 60.0
+    logic.end()
+    mean_ms = 160 / PACE_OVER * (1 + 15 / PACE_OVER)
+    assert logic.waiting_ms(3) == pytest.approx(3 * (20.0 + mean_ms))
+    for _ in range(200):
+        logic.on_loaded(0.0, 1)
+    logic.end()
+    assert logic.waiting_ms(3) == pytest.approx(60.0, abs=0.01)
+
+
+def test_a_call_that_loads_is_in_hand_for_as_long_as_the_load_and_the_window_take() -> None:
+    logic = WorkerLogic(a_variant(latency_ms={1: 20.0}))
+    logic.begin([1], 1)
+    logic.on_loading(400.0)
+    assert logic.in_hand_ms == 420.0
+    logic.end()
+    assert logic.in_hand_ms == 0.0
 
 
 def a_slow_worker(*slownesses: float) -> WorkerLogic:

@@ -10,7 +10,7 @@ import jsonschema
 import numpy as np
 from click.testing import CliRunner
 
-from planner.serving.dispatch.worker import STALLED
+from planner.serving.dispatch.worker import STALLED, WorkerLogic
 from replay.reports.page import render
 from replay.simulation.draws.hop_latencies import RANKS, HopLatencies
 from replay.simulation.event_queue import EventQueue
@@ -24,7 +24,7 @@ from replay.traces import poisson
 from replay.traces.outages import OBJECT_STORE
 from schemas.messages import Status
 from streams.cli import main
-from tests.builders import a_catalog, a_discriminator
+from tests.builders import a_catalog, a_discriminator, a_variant
 from tests.replay.simulation.roles.workers.test_group import a_job
 from tests.replay.simulation.runs import SERVICE_MS, a_setup, arrivals, down, one_level, ran, timed, up
 
@@ -113,7 +113,8 @@ def test_who_waits_gives_up_after_his_patience() -> None:
 
 def test_a_worker_that_waits_for_long_takes_no_more_jobs_until_it_goes_on() -> None:
     worker = Worker("w-0", 0.0)
-    worker.state, worker.in_hand_ms, worker.since_ms = "painting", 20.0, 1000.0
+    worker.state, worker.since_ms, worker.logic = "painting", 1000.0, WorkerLogic(a_variant(latency_ms={1: 20.0}))
+    worker.logic.begin([1], 1)
     assert worker.reported_state(9000.0) == "painting"
     worker.call = [a_job(1)]
     assert worker.reported_state(1500.0) == "painting"

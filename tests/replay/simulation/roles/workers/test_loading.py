@@ -1,0 +1,117 @@
+"""Live and simulated workers reckon alike with the time that their jobs wait for components."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from agents.components.opening import Keeping
+from agents.components.profiled import open_profiled
+from agents.engines import Generated, GenerationTask
+from agents.worker.generate import Generator
+from agents.worker.jobs import Taken
+from planner.catalog.options import ResolvedOptions
+from planner.components.component import Component
+from planner.components.from_catalog import requested
+from planner.serving.dispatch.worker import PACE_OVER, WorkerLogic
+from schemas.messages import CallTimes, GenerateOptions, Outcome, Status
+from schemas.topics import IMAGES
+from streams.clock import now_ms
+from streams.settings import WorkerComponentSettings
+from streams.store.port import MemoryImageStore
+from tests.agents.stubs import StubEngine, a_record, read
+from tests.builders import a_classified, a_job, a_request
+from tests.replay.simulation.test_components import LOAD_MS, ROOMY, RUN_MS, catalog_of, ran, requests, setup_of
+
+STORY = ("a", "a+x", "b", "a", "a+x", "a", "c", "a")
+Said = list[tuple[str, float]]
+
+
+class LoadingEngine(StubEngine):
+    """A live engine whose components move at once, and which says that they took what they take."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        settings = WorkerComponentSettings(host_bytes=ROOMY.host, device_bytes=ROOMY.device)
+        self.store = open_profiled(catalog_of().level("light"), Keeping(settings=settings), sleep=lambda _s: None)
+
+    def generate(
+        self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: Callable[[], bool], **more: Any
+    ) -> Generated | None:
+        assert self.store is not None
+        ids = requested(how.components).ids
+        load_ms = self.store.lacking_ms(ids)
+        self.store.bring(ids)
+        generated = super().generate(tasks, how, should_stop, **more)
+        return None if generated is None else generated._replace(times=CallTimes(load_ms=load_ms))
+
+
+def a_generator() -> Generator:
+    engine = LoadingEngine()
+    return Generator("w-0", engine, catalog_of().level("light"), MemoryImageStore(), set(), 3)
+
+
+def taken(asked: str, **request: Any) -> Taken:
+    base, _, adapter = asked.partition("+")
+    options = GenerateOptions(model=base, adapters=(adapter,) if adapter else ())
+    return Taken(a_record(a_job(a_classified(a_request(options=options, **request)))), 1)
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> Said:
+    """What is in hand as each call begins, and what a job that waits counts as after each window."""
+    found: Said = []
+    loading, end = WorkerLogic.on_loading, WorkerLogic.end
+
+    def on_loading(self: WorkerLogic, load_ms: float) -> None:
+        loading(self, load_ms)
+        found.append(("in hand", self.in_hand_ms))
+
+    def on_end(self: WorkerLogic) -> None:
+        end(self)
+        found.append(("waits", self.waiting_ms(1)))
+
+    monkeypatch.setattr(WorkerLogic, "on_loading", on_loading)
+    monkeypatch.setattr(WorkerLogic, "end", on_end)
+    return found
+
+
+def test_both_say_the_same_of_a_call_that_loads_and_of_jobs_that_wait_behind_it(said: Said) -> None:
+    ran(requests(20_000, *STORY), setup_of(catalog_of()))
+    simulated = said.copy()
+    said.clear()
+    generator = a_generator()
+    for asked in STORY:
+        generator.logic.begin([taken(asked)], 1)
+        generator.answer([taken(asked)])
+        generator.logic.end()
+    assert _rounded(said) == _rounded(simulated)
+    first_waits_ms = RUN_MS + LOAD_MS["remote"] / PACE_OVER
+    assert _rounded(said[:3]) == [("in hand", RUN_MS + 4000), ("waits", first_waits_ms), ("in hand", RUN_MS + 400)]
+
+
+def _rounded(said: Said) -> Said:
+    return [(what, round(ms, 6)) for what, ms in said]
+
+
+@pytest.mark.parametrize(("slack_ms", "begins"), [(RUN_MS + 4000 + 500, True), (RUN_MS + 4000 - 500, False)])
+def test_a_live_worker_begins_no_job_whose_components_load_beyond_its_deadline(slack_ms: float, begins: bool) -> None:
+    generator = a_generator()
+    (answer,) = generator.answer([taken("a", deadline_ms=now_ms() + round(slack_ms))])
+    if begins:
+        assert answer.topic == IMAGES
+    else:
+        assert read(answer, Outcome).status == Status.EXPIRED
+
+
+def test_a_live_worker_whose_combination_is_fused_on_its_device_loads_nothing_for_it() -> None:
+    catalog = catalog_of()
+    store = open_profiled(catalog.level("light"), Keeping(), sleep=lambda _s: None)
+    assert store is not None
+    store.bring(["base:a", "adapter:x"])
+    known = store.lacking_ms(["base:a", "adapter:y"], "fused:a+y@1")
+    assert known == 400.0
+    store.add_fused(Component(id="fused:a+y@1", bytes=1, load_ms={}), ["base:a"])
+    assert store.lacking_ms(["base:a", "adapter:y"], "fused:a+y@1") == 0.0
+    assert store.lacking_ms(["base:a", "adapter:y"], "fused:a+y@0.5") == 400.0
+    store.close()
