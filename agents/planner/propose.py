@@ -17,6 +17,7 @@ from planner.scaling.fleet import ScaleRules
 from schemas.errors import PochadeError
 from schemas.messages import ScalePlan
 from streams import metrics
+from streams.parsing.scale_rules import scale_rules
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -43,17 +44,7 @@ def scale_rules_of(settings: Settings) -> ScaleRules:
             f"planner.scale.max_workers must be at most kafka.jobs_partitions, {most}: got {scale.max_workers}; "
             "lower it, or create the topics with more partitions"
         )
-    return ScaleRules(
-        when=scale.when,
-        max_workers=scale.max_workers or most,
-        max_by_tenant=scale.max_by_tenant,
-        minimum=scale.minimum,
-        load_factor=scale.load_factor,
-        period_ms=1000 * scale.period_s,
-        warm=scale.warm,
-        max_warm=scale.max_warm,
-        start_ms=1000 * scale.start_s,
-    )
+    return scale_rules(scale, scale.max_workers or most)
 
 
 def logic_of(settings: Settings, catalog: Catalog) -> PlannerLogic:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replay.commands import deviations, sweep, validate
+from replay.commands import deviations, scaling, sweep, validate
 from replay.commands.options import POSITIVE, seed_option
 from replay.commands.trace_options import (
     TraceGiven,
@@ -33,7 +33,8 @@ DISPATCHES = click.Choice(["least-work", "least-cost", "random", "pull", "round-
     cls=RepeatableCommand,
     epilog="\b\nExamples:\n"
     "  pochade simulate arrivals.csv --policy clipper-light,diffserve-static --workers 16 "
-    "--catalog diffserve-sdturbo --slo 5 --report out",
+    "--catalog diffserve-sdturbo --slo 5 --report out\n"
+    "  pochade simulate arrivals.csv --policy octoai --workers 2 --max-workers 16 --pool 2 --start 20 --slo 5",
 )
 @trace_options
 @click.option(
@@ -139,7 +140,7 @@ DISPATCHES = click.Choice(["least-work", "least-cost", "random", "pull", "round-
     f"(default: in reports of up to {MAX_FOR_BASELINE:,} requests).",
 )
 @click.option("--report", type=FOLDER, help="Folder to write report.json and report.html to.")
-@with_options(deviations.OPTIONS + sweep.OPTIONS + validate.OPTIONS)
+@with_options(deviations.OPTIONS + scaling.OPTIONS + sweep.OPTIONS + validate.OPTIONS)
 @click.pass_context
 def simulate(
     context: click.Context, /, given: TraceGiven, report: pathlib.Path | None, has_baseline: bool | None, **asked: Any
@@ -192,6 +193,12 @@ def _require(asked: dict[str, Any], catalog: str) -> None:
     missing = [option for name, option in options.items() if not asked[name]]
     if missing:
         raise click.UsageError(f"give also {', '.join(missing)}")
+    if asked["max_workers"] is None:
+        given = [option for name, option in scaling.NEEDING.items() if asked[name] not in (None, ())]
+        if given:
+            raise click.UsageError(f"{', '.join(given)}: of a fleet that is scaled; give also --max-workers")
+    elif asked["span"]:
+        raise click.UsageError("--sweep finds a fleet that stays as it is: leave --max-workers out")
 
 
 def _run(setups: "list[Setup]", trace: "Trace", seeds: int) -> "dict[str, list[Ran]]":
@@ -218,6 +225,7 @@ def _show(found: dict[str, Any], runs: "dict[str, list[Ran]]") -> None:
         describe_components,
         describe_parts,
         describe_reuse,
+        describe_scale,
         describe_stores,
         did,
         figures_table,
@@ -231,6 +239,8 @@ def _show(found: dict[str, Any], runs: "dict[str, list[Ran]]") -> None:
         console.print(did(policy, row["planned"]), highlight=False, soft_wrap=True)
         for parts in (row[key] for key in ("by_tier", "by_tenant") if key in row):
             console.print(describe_parts(policy, parts), highlight=False, soft_wrap=True)
+        if "scale" in row:
+            console.print(describe_scale(policy, row), highlight=False, soft_wrap=True)
         if "stores" in row:
             console.print(describe_stores(policy, row["stores"]), highlight=False, soft_wrap=True)
         if "hits_by_tier" in row:

@@ -9,7 +9,7 @@ from planner.catalog.model import Catalog
 from planner.components.tiers import Budgets
 from planner.policies import named
 from replay.load.record.folder import read_run
-from replay.simulation.clockwork import quotas_of, timing_of
+from replay.simulation.clockwork import quotas_of, scale_of, timing_of
 from replay.simulation.component_setup import ComponentSetup, budgets_of, check_budgets, evictions_of, needs_of
 from replay.simulation.draws.hop_latencies import NO_LATENCIES, HopLatencies
 from replay.simulation.draws.run_times import ASKED, IN_HOPS, Variation, measured_variation
@@ -64,7 +64,10 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
         timing=timing,
         variation=_variation(asked, catalog, hops),
         quotas=quotas_of(settings),
+        scale=scale_of(settings, asked),
     )
+    for name in common.scale.minimum:
+        catalog.level(name)
     if asked["failures"]:
         common = dataclasses.replace(common, outages=read_failures(asked["failures"], common.worker_ids()))
     setups = [

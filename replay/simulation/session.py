@@ -109,6 +109,7 @@ def report_of(trace: Trace, runs: Mapping[str, Sequence[Ran]]) -> dict[str, Any]
     """The report: what was simulated, and what it came to. The same runs make the same bytes."""
     every = [policy_runs[0] for policy_runs in runs.values()]
     ran, first = every[0], every[0].setup
+    bound = None if first.is_scaled else fluid_bound(first, arrivals_of(first, trace, first.seed).arrival_ms)
     return {
         "version": VERSION,
         "trace": {
@@ -138,6 +139,7 @@ def report_of(trace: Trace, runs: Mapping[str, Sequence[Ran]]) -> dict[str, Any]
             "outages": [dataclasses.asdict(outage) for outage in first.outages],
             "hops": first.timing.hops != NO_LATENCIES,
             "variation": first.variation.as_table(),
+            **({"scaling": dataclasses.asdict(first.scale)} if first.is_scaled else {}),
             **({"budgets": dataclasses.asdict(first.components.budgets)} if first.components else {}),
             **(
                 {
@@ -156,6 +158,6 @@ def report_of(trace: Trace, runs: Mapping[str, Sequence[Ran]]) -> dict[str, Any]
         },
         **demand(ran),
         "baseline": BASELINE,
-        "fluid_bound": fluid_bound(first, arrivals_of(first, trace, first.seed).arrival_ms),
+        "fluid_bound": bound,
         "policies": {policy: entry(policy_runs) for policy, policy_runs in runs.items()},
     }

@@ -67,6 +67,15 @@ def describe_stores(policy: str, stores: Mapping[str, float]) -> str:
     return phrases + (f", {stores['on_blank']:.0f} jobs without their drafts" if stores["on_blank"] else "")
 
 
+def describe_scale(policy: str, row: Mapping[str, Any]) -> str:
+    """Describe how the fleet grew and shrank, and what it cost."""
+    fleet = row["scale"]
+    words = f"{policy}: {fleet['workers_mean']:.1f} workers on average, {fleet['workers_most']:.0f} at most"
+    words += f"; {fleet['started']:.0f} cold starts of workers, {fleet['drained']:.0f} drained"
+    words += f", {fleet['target_changes']:.0f} changes of how many there should be"
+    return words + f"; {row['cost_worker_s']:,.0f} worker-seconds"
+
+
 def describe_components(policy: str, row: Mapping[str, Any]) -> str:
     """Describe where components were found, what was moved and how many workers held a base."""
     found = ", ".join(f"{tier} {share:.1%}" for tier, share in reversed(row["hits_by_tier"].items()))

@@ -39,6 +39,32 @@ def test_it_prints_a_row_a_policy_and_writes_the_report(trace: pathlib.Path, tmp
     assert report["trace"]["requests"] == 200
 
 
+def test_a_fleet_grows_and_shrinks_within_what_the_options_and_settings_say_and_its_cost_is_told(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_ms = [*range(0, 20_000, 200), *range(20_000, 40_000, 20), *range(40_000, 90_000, 1000)]  # 5, 50 and 1 a second
+    trace = tmp_path / "burst.csv"
+    trace.write_text("\n".join([COLUMN, *map(str, at_ms)]))
+    monkeypatch.setenv("POCHADE_PLANNER__SCALE__LOAD_FACTOR", "0.6")
+    scaling = ["--max-workers", "12", "--pool", "1", "--start", "2", "--scale-period", "1", "--min-workers", "heavy=2"]
+    options = ["--policy", "clipper-heavy", "--period", "1", *scaling, "--report", str(tmp_path)]
+    done = simulated(trace, *options)
+    assert done.exit_code == 0, done.output
+    assert "cold starts of workers" in done.output
+    assert "worker-seconds" in done.output
+    report = json.loads((tmp_path / "report.json").read_text())
+    asked = {"max_workers": 12, "warm": 1, "start_ms": 2000.0, "period_ms": 1000.0, "minimum": {"heavy": 2}}
+    assert asked.items() <= report["setup"]["scaling"].items()
+    assert report["setup"]["scaling"]["load_factor"] == 0.6
+    row = report["policies"]["clipper-heavy"]
+    assert 4 < row["scale"]["workers_mean"] < row["scale"]["workers_most"] <= 12
+    assert row["scale"]["started"] >= 3
+    assert row["scale"]["drained"] >= 3
+    assert row["scale"]["target_changes"] >= 2
+    assert row["cost_worker_s"] == pytest.approx(90 * row["scale"]["workers_mean"], rel=0.05)
+    assert report["fluid_bound"] is None
+
+
 def test_the_same_call_writes_the_same_bytes(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:
     for folder in ("a", "b"):
         assert simulated(trace, "--report", str(tmp_path / folder)).exit_code == 0
@@ -56,6 +82,11 @@ def test_over_provisioning_goes_to_the_policies_that_know_it(trace: pathlib.Path
     ("options", "fault"),
     [
         (["--workers", "0"], "0 is not in the range 1<=x"),
+        (["--pool", "2"], "--pool: of a fleet that is scaled; give also --max-workers"),
+        (["--max-workers", "3", "--pool", "1"], "--max-workers must be at least 4"),
+        (["--max-workers", "9", "--min-workers", "heavy"], "write VARIANT=NUMBER, such as heavy=2"),
+        (["--max-workers", "9", "--min-workers", "hevay=2"], "did you mean 'heavy'"),
+        (["--max-workers", "9", "--sweep", "workers=1:3"], "leave --max-workers out"),
         (["--policy", "clipper-lihgt"], "did you mean 'clipper-light'"),
         (["--catalog", "nome"], "unknown catalog 'nome'"),
         (["--dispatch", "fifo"], "'fifo' is not one of"),
