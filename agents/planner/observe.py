@@ -103,7 +103,8 @@ class Sources:
             if step.confidence is not None and result.hardness is not None:
                 results.add_score(step.level, result.hardness, step.confidence)
             if step.reuse is None and not step.more:
-                self.builder.run_times.add(step.level, step.batch, step.refine_from_step, step.generate_ms)
+                load_ms = step.times.load_ms if step.times is not None else 0.0  # of components: no profile has it
+                self.builder.run_times.add(step.level, step.batch, step.refine_from_step, step.generate_ms - load_ms)
             if step.reuse is not None:
                 self.builder.reuse.add(step.level, step.reuse.step, step.reuse.steps, step.reuse.miss, self._catalog)
         if result.code == QUOTA:

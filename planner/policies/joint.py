@@ -23,6 +23,7 @@ from planner.observation.run_times import as_served
 from planner.policies import argus, clipper_heavy, clipper_light, diffserve, hadis, pac, proteus
 from planner.solvers.joint.demand import outlook_of
 from planner.solvers.joint.improve import Valued, improved
+from planner.solvers.joint.loading import with_cold_loads
 from planner.solvers.joint.program.build import problem_of
 from planner.solvers.joint.program.problem import Problem, Solution
 from planner.solvers.joint.program.reading import draft_of
@@ -77,6 +78,7 @@ def plan(
     settings = validate_parameters(parameters, PARAMETERS)
     run_times = observation.run_times if settings["profiles"] else ()
     catalog = as_served(catalog, run_times)
+    catalog = with_cold_loads(catalog, observation.components, observation.now_ms, settings["hold_s"])
     observation = replace(
         observation, run_times=(), deferral=observation.deferral if settings["learns"] else ()
     )  # the catalog has the run times now

@@ -6,12 +6,21 @@ from agents.planner import observe as sources
 from agents.planner.observe import Sources
 from planner.observation.observation import Observation, Queue, Served, hardness_shares
 from planner.observation.reuse import SeenHits
+from planner.observation.run_times import MIN_JOBS
 from planner.observation.workers import live_workers
 from planner.serving.decisions import SHED
 from planner.serving.ending.outcomes import completed, rejected, result_of
 from schemas.avro import Message
 from schemas.errors import PochadeError
-from schemas.messages import GenerateOptions, GenerateRequest, Result, ReuseHealth, StageReuse, WorkerComponents
+from schemas.messages import (
+    CallTimes,
+    GenerateOptions,
+    GenerateRequest,
+    Result,
+    ReuseHealth,
+    StageReuse,
+    WorkerComponents,
+)
 from schemas.topics import RESULTS
 from streams import metrics
 from streams.settings import load
@@ -159,6 +168,19 @@ def test_the_deferral_curve_is_that_of_the_confidences_on_the_results_paths() ->
     (curve,) = after(*(a_result(n / 200) for n in range(200))).deferral
     assert (curve.level, curve.discriminator, curve.images) == ("light", "look", 200)
     assert after(a_result(None)).deferral == ()
+
+
+def test_run_times_as_served_are_those_without_loads_of_components() -> None:
+    fleet, factors = StubFleet().receive(a_heartbeat(), NOW_MS), []
+    for load_ms in (0.0, 12.0):
+        sources = opened(fleet)
+        image = an_image(a_job(a_classified()), times=CallTimes(load_ms=load_ms))
+        outcome = completed(image, None, None, reason="", by="worker", policy="p", now_ms=NOW_MS - 10)
+        for _ in range(MIN_JOBS):
+            sources.on_result(a_record(result_of(outcome)))
+        (seen,) = observed(sources, fleet).run_times
+        factors.append(seen.factor)
+    assert factors[1] == pytest.approx(factors[0] * (20 - 12) / 20)
 
 
 def test_lookups_are_seen_by_heartbeats_and_what_they_save_by_results() -> None:

@@ -6,20 +6,26 @@ import highspy
 import numpy as np
 import pytest
 
+from planner.catalog.components import Component
 from planner.catalog.entries import DeferralPoint, run_ms
 from planner.catalog.measured import Measured, Shares
+from planner.components.component import Tier
+from planner.components.from_catalog import components_of
 from planner.control.plans import publish
 from planner.control.proposal import PlanProposal, validate_parameters
 from planner.control.validity import check
+from planner.observation.components import SeenComponents, SeenDemand
 from planner.observation.deferral import ObservedDeferral
 from planner.observation.observation import Observation, Queue
 from planner.observation.run_times import SeenRunTime
 from planner.observation.workers import WorkerView
 from planner.policies import POLICIES, joint
 from planner.solvers.joint.demand import outlook_of
+from planner.solvers.joint.loading import cold_load_ms
 from planner.solvers.joint.program.build import problem_of
-from schemas.messages import Expected
+from schemas.messages import Expected, WorkerComponents
 from streams.parsing.catalog import parse
+from tests.builders import a_catalog, a_variant
 from tests.paths import ROOT
 from tests.planner.solvers.joint.exactness import seeds
 
@@ -270,3 +276,40 @@ def test_a_fleet_with_time_to_spare_gives_up_no_quality() -> None:
     quality = promised(draft).quality
     assert quality is not None
     assert quality >= best - 1e-3
+
+
+def cold_or_warm(held: tuple[str, ...], load_ms: float = 30_000.0, rps: float = 0.01) -> PlanProposal:
+    """Two levels of which the better one lists a base that two workers may hold; a request for it now and then."""
+    base = Component(kind="base", name="poster", source="models/poster", bytes=1000, load_ms={"remote": load_ms})
+    best = a_variant(name="heavy", latency_ms={1: 200.0}, quality=0.9, bases=("poster",), components=(base,))
+    light = a_variant(name="light", latency_ms={1: 50.0}, quality=0.8)
+    catalog = a_catalog(variants={"light": light, "heavy": best}, discriminators={}, cascades=(), class_cuts={})
+    demand = SeenDemand(rps=rps, requests={"base:poster": (10.0, 0.0)})
+    workers = {f"w{n:03d}": WorkerComponents(held={"device": held}) for n in range(2)}
+    components = SeenComponents(demand={"heavy": demand}, workers=workers)
+    return joint.plan(seen(1.0, workers=2, components=components), catalog, {}, {})
+
+
+def test_a_level_whose_base_no_worker_holds_is_worth_less_than_a_warm_one() -> None:
+    def share(plan: PlanProposal) -> float:
+        (route,) = plan.routes
+        return route.levels.get("heavy", 0.0)
+
+    assert share(cold_or_warm(("base:poster",))) > 0.99
+    assert share(cold_or_warm(())) < 0.1
+    assert share(cold_or_warm((), load_ms=100.0)) > 0.99, "a short load costs less than the quality"
+
+
+def test_a_cold_base_that_is_asked_for_often_is_loaded_once_for_many() -> None:
+    catalog = CATALOGS["genai2026"]
+    hot, rare = (
+        SeenComponents(
+            demand={"image": SeenDemand(rps=1.0, requests={"base:base-000": (count, 0.0)})},
+            workers={"w-0": WorkerComponents()},
+        )
+        for count in (1e6, 1.0)
+    )
+    load_ms = cold_load_ms("image", catalog, rare, 0.0, 120.0)
+    assert load_ms == components_of(catalog, "image")["base:base-000"].load_from(Tier.REMOTE)
+    assert cold_load_ms("image", catalog, hot, 0.0, 120.0) < load_ms / 1000
+    assert cold_load_ms("image", catalog, dataclasses.replace(rare, workers={}), 0.0, 120.0) == 0.0
