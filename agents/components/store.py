@@ -32,7 +32,6 @@ from streams.weights.errors import VolumeFull
 
 log = logging.getLogger(__name__)
 
-HALF_LIFE_MS: Final = 600_000.0  # of a worker's counts of uses: about 400 requests of a busy one (README of the tiers)
 SPANS: Final = 64  # newest loads whose times are remembered
 READERS: Final = 2  # components that are read beside a base
 
@@ -89,7 +88,7 @@ class ComponentStore:
         self.spans: deque[Span] = deque(maxlen=SPANS)  # the newest last
         self._known, self._budgets, self._source, self._device = known, budgets, source, device
         self._before, self._now_ms = before or WorkerComponents(), clock_ms
-        self._tiers = WorkerTiers(known, budgets, ReuseEstimate(HALF_LIFE_MS, HALF_LIFE_MS), eviction_under(None))
+        self._tiers = WorkerTiers(known, budgets, ReuseEstimate(), eviction_under(None))
         self._hosts: dict[str, HostWeights] = {}
         self._lock = threading.RLock()  # of all above; held for no longer than deciding takes
         self._moving: dict[str, threading.Lock] = {}

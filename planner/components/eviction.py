@@ -17,6 +17,7 @@ from schemas.errors import Unknown
 from schemas.messages import ResidencyPlan
 
 AGING_PER_HOUR: Final = 1.0  # beta
+USES_HALF_LIFE_MS: Final = 3_600_000.0  # of a worker's counts of uses, live and simulated (README of the folder)
 RUN_SHARE: Final = 0.05  # of a half-life that a run of requests lasts; tuned on the order of GenTD26's requests
 TYPE_WEIGHTS: Final[Mapping[Kind, float]] = dict.fromkeys(Kind, 1.0)  # alpha_type: size and load time tell kinds apart
 
@@ -74,7 +75,7 @@ class ReuseEstimate:
     requests come in runs. A use of a fused component is one of its base: they are held and evicted as one pipeline.
     """
 
-    def __init__(self, half_life_ms: float, horizon_ms: float) -> None:
+    def __init__(self, half_life_ms: float = USES_HALF_LIFE_MS, horizon_ms: float = USES_HALF_LIFE_MS) -> None:
         self._habit: DecayedCounts[str] = DecayedCounts(half_life_ms)
         self._run: DecayedCounts[str] = DecayedCounts(half_life_ms * RUN_SHARE)
         self._horizon_ms = horizon_ms

@@ -1,7 +1,6 @@
 """What one simulated worker holds of components, what it is loading ahead, and its last report."""
 
 from planner.components.component import Component
-from planner.components.demand.counts import HALF_LIFE_MS
 from planner.components.eviction import Held, ReuseEstimate, eviction_under, score_named
 from planner.components.residency import Load, ResidencyLogic
 from planner.components.tiers import WorkerTiers
@@ -25,7 +24,7 @@ class HeldComponents:
 
     def __init__(self, worker_id: str, table: dict[str, Component], setup: ComponentSetup) -> None:
         self._eviction, self._score = setup.eviction, eviction_under(None)
-        self.tiers = WorkerTiers(table, setup.budgets, ReuseEstimate(HALF_LIFE_MS, HALF_LIFE_MS), self._worth)
+        self.tiers = WorkerTiers(table, setup.budgets, ReuseEstimate(), self._worth)
         self.logic = ResidencyLogic(worker_id, table)
         self.load: Load | None = None  # that it brings to a tier ahead of any request
         self.load_ends_ms = 0.0

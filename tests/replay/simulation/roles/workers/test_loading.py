@@ -1,26 +1,33 @@
 """Live and simulated workers reckon alike with the time that their jobs wait for components."""
 
+import dataclasses
+import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from agents.components.opening import Keeping
-from agents.components.profiled import open_profiled
+from agents.components.profiled import ProfiledDevice, ProfiledSource, open_profiled
+from agents.components.store import ComponentStore
 from agents.engines import Generated, GenerationTask
 from agents.worker.generate import Generator
 from agents.worker.jobs import Taken
 from planner.catalog.options import ResolvedOptions
-from planner.components.component import Component
-from planner.components.from_catalog import requested
+from planner.components.component import Component, Tier
+from planner.components.eviction import utility
+from planner.components.from_catalog import of_variant, requested
 from planner.serving.dispatch.worker import PACE_OVER, WorkerLogic
+from replay.simulation.component_setup import ComponentSetup
+from replay.simulation.event_queue import EventQueue
+from replay.simulation.roles.workers.held_components import HeldComponents
 from schemas.messages import CallTimes, GenerateOptions, Outcome, Status
 from schemas.topics import IMAGES
 from streams.clock import now_ms
 from streams.settings import WorkerComponentSettings
 from streams.store.port import MemoryImageStore
 from tests.agents.stubs import StubEngine, a_record, read
-from tests.builders import a_classified, a_job, a_request
+from tests.builders import a_classified, a_job, a_plan, a_request
 from tests.replay.simulation.test_components import LOAD_MS, ROOMY, RUN_MS, catalog_of, ran, requests, setup_of
 
 STORY = ("a", "a+x", "b", "a", "a+x", "a", "c", "a")
@@ -33,7 +40,7 @@ class LoadingEngine(StubEngine):
     def __init__(self) -> None:
         super().__init__()
         settings = WorkerComponentSettings(host_bytes=ROOMY.host, device_bytes=ROOMY.device)
-        self.store = open_profiled(catalog_of().level("light"), Keeping(settings=settings), sleep=lambda _s: None)
+        self.store = open_profiled(catalog_of().level("light"), Keeping(settings=settings), sleep=_at_once)
 
     def generate(
         self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: Callable[[], bool], **more: Any
@@ -104,9 +111,32 @@ def test_a_live_worker_begins_no_job_whose_components_load_beyond_its_deadline(s
         assert read(answer, Outcome).status == Status.EXPIRED
 
 
+def test_both_remember_uses_for_as_long_and_evict_the_same_components() -> None:
+    known, clock = of_variant(catalog_of().level("light")), EventQueue()
+    budgets = dataclasses.replace(ROOMY, device=2_000)  # two of three bases
+    store = ComponentStore(
+        known, budgets, ProfiledSource(known, _at_once), ProfiledDevice(known, _at_once), clock_ms=lambda: clock.now_ms
+    )
+    store.evict_by(utility)
+    held = HeldComponents("w-0", known, ComponentSetup(budgets=budgets, eviction="utility"))
+    held.follow(a_plan())
+    dice = random.Random(1)
+    for _ in range(400):
+        clock.advance(clock.now_ms + dice.choice((1000.0, 60_000.0, 1_800_000.0)))
+        ids = [f"base:{dice.choice('aaabbc')}"]
+        store.bring(ids)
+        held.tiers.use(ids, clock.now_ms)
+        assert store.held(Tier.DEVICE) == held.tiers.held(Tier.DEVICE)
+    store.close()
+
+
+def _at_once(seconds: float) -> None:
+    del seconds
+
+
 def test_a_live_worker_whose_combination_is_fused_on_its_device_loads_nothing_for_it() -> None:
     catalog = catalog_of()
-    store = open_profiled(catalog.level("light"), Keeping(), sleep=lambda _s: None)
+    store = open_profiled(catalog.level("light"), Keeping(), sleep=_at_once)
     assert store is not None
     store.bring(["base:a", "adapter:x"])
     known = store.lacking_ms(["base:a", "adapter:y"], "fused:a+y@1")
