@@ -1,8 +1,9 @@
 """Real routers under a plan that pulls: a busy variant holds up no other, and a kill -9 loses no job that waits."""
 
 import pathlib
+import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -37,7 +38,7 @@ class Routers:
         self.settings, self._logs = settings, logs
         self._lock, self.jobs = threading.Lock(), list[tuple[str, GenerateJob]]()
         self.producer = KafkaRecordProducer(settings)
-        self.processes = {}  # type: ignore[var-annotated]
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._follower = TopicTailer(settings, [jobs_topic(variant, 1).name for variant in VARIANTS], self._receive)
         self._follower.start()
 
@@ -80,9 +81,11 @@ class Routers:
         spans = unread(self.settings, full_name(prefix, topic), group)
         return sum(span.end - span.start for span in spans.values())
 
-    def until(self, condition: object, what: str) -> None:
-        logs = {log.name: log.read_text()[-1500:] for log in self._logs.glob("*.log")}
-        poll_until(condition, lambda: f"{what}: {self.jobs} {logs}")  # type: ignore[arg-type]
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        poll_until(condition, lambda: f"{what}: {self.jobs}\n{self._tails()}")
+
+    def _tails(self) -> str:
+        return "\n".join(f"--- {log.name}\n{log.read_text()[-1500:]}" for log in sorted(self._logs.glob("*.log")))
 
     def close(self) -> None:
         end_all(self.processes.values())
