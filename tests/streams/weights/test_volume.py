@@ -1,12 +1,14 @@
 """Components come to a volume whole, once, within its budget, and never with wrong bytes."""
 
 import errno
+import itertools
 import os
 import pathlib
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import pytest
@@ -141,6 +143,22 @@ def test_broken_connections_are_retried_from_the_byte_that_they_reached(tmp_path
     transfer = volume_in(tmp_path).fetch(failing, listed)
     assert transfer.retries >= 15
     assert transfer.fetched_bytes == listed.bytes, "no byte twice"
+
+
+def test_a_file_comes_by_several_ranges_at_once(tmp_path: pathlib.Path) -> None:
+    remote, listed = made(tmp_path)
+    three, reads = threading.Barrier(3, timeout=10), itertools.count()
+
+    class Meeting(Failing):
+        """A remote whose first reads of the large file wait for one another."""
+
+        def read_into(self, path: str, version: str, offset: int, buffer: memoryview) -> int:
+            if path == "unet/model.safetensors" and next(reads) < 3:
+                three.wait()
+            return super().read_into(path, version, offset, buffer)
+
+    transfer = volume_in(tmp_path).fetch(Meeting(remote), listed)
+    assert (transfer.fetched_bytes, three.broken) == (listed.bytes, False)
 
 
 def test_a_remote_that_never_answers_is_given_up_after_some_tries(tmp_path: pathlib.Path) -> None:
