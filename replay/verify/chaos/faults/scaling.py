@@ -14,7 +14,7 @@ from streams.settings import Settings
 
 SCALER: Final = "scale"  # the process of `pochade scale`
 WORKERS: Final = "worker"  # begins the ids of its workers
-AMBUSH_S: Final = 65.0  # for the fleet to grow or to shrink: bursts come every 60 s
+AMBUSH_S: Final = 130.0  # for the fleet to grow or to shrink: two bursts, as a busy machine hardly pauses between them
 STARTING: Final = ("starting", "loading")
 SERVING: Final = ("ready", "painting")
 STOP_S: Final = 10.0  # for workers that are left over to end after SIGTERM
