@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from planner.catalog.model import Catalog
+from planner.control.proposal import ALWAYS
+from planner.scaling.fleet import ScaleRules
 from replay.load.clock import TraceClock
 from replay.load.identity import Ids
 from replay.load.record import hop_latencies
@@ -17,7 +19,7 @@ from replay.load.record.request_records import OPEN, RequestRecord
 from replay.simulation.clockwork import quotas_of, timing_of
 from replay.simulation.draws.hop_latencies import Quantiles
 from replay.simulation.session import report_of
-from replay.simulation.setup import Setup
+from replay.simulation.setup import FIXED, Setup
 from replay.traces.trace import Trace
 from schemas.errors import PochadeError
 from streams.settings import Settings
@@ -43,7 +45,7 @@ def outcome(facts: Facts, trace: Trace, ids: Ids, history: History, seen: Sequen
     """Build report.json, without how it was made. Raises PochadeError where nothing was published."""
     if not history.published.created_ms:
         raise PochadeError("nothing of the trace was published: see why above, and run it again")
-    setup = _setup(facts, policy_of(history))
+    setup = _setup(facts, policy_of(history), is_scaled=any(plan.scale is not None for plan in history.plans))
     ran = ran_of(history, seen, setup, trace)
     found = hop_latencies.samples(history, facts.catalog)
     clock = TraceClock(trace.arrival_ms, history.published.created_ms)
@@ -69,7 +71,7 @@ def outcome(facts: Facts, trace: Trace, ids: Ids, history: History, seen: Sequen
     }
 
 
-def _setup(facts: Facts, policy: str) -> Setup:
+def _setup(facts: Facts, policy: str, *, is_scaled: bool) -> Setup:
     planner = facts.settings.planner
     return Setup(
         catalog=facts.catalog,
@@ -85,6 +87,7 @@ def _setup(facts: Facts, policy: str) -> Setup:
         sheds=planner.load_shedding,
         timing=timing_of(facts.settings),
         quotas=quotas_of(facts.settings),
+        scale=ScaleRules(when=ALWAYS) if is_scaled else FIXED,  # by the plans: another release's policy is not known
     )
 
 

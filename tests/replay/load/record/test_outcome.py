@@ -1,3 +1,4 @@
+import dataclasses
 import importlib.resources
 import json
 
@@ -10,6 +11,7 @@ from replay.load.record.outcome import Facts, fault, lateness, outcome, policy_o
 from replay.load.record.request_records import request_records
 from replay.reports import files
 from schemas.errors import PochadeError
+from schemas.messages import ScalePlan
 from streams.settings import Settings
 from tests.builders import NOW_MS, a_catalog, a_classified, a_job, a_request, an_image
 from tests.replay.load.runs import a_history, a_trace, answered, judging_plan, painted_again
@@ -35,6 +37,15 @@ def test_a_live_run_is_reported_in_the_keys_of_a_simulated_one() -> None:
     live = found["live"]
     assert (live["published"], live["lost"], live["refused"], live["before"]) == (3, 1, 1, 1)
     assert live["lateness_ms"] == {"requests": 2, "p50": 1.0, "p95": 1.45, "max": 1.5}
+
+
+def test_a_live_run_of_a_scaled_fleet_has_no_bound_of_a_fixed_one() -> None:
+    fixed, scaled = judging_plan(), dataclasses.replace(judging_plan(), scale=ScalePlan(targets={"heavy": 1}))
+    bounds = []
+    for plan in (fixed, scaled):
+        history = a_history({0: answered(IDS[0])}, CREATED, (plan,))
+        bounds.append(outcome(facts(), TRACE, IDS, history, request_records(history, IDS.all))["fluid_bound"])
+    assert [bound is None for bound in bounds] == [False, True]
 
 
 def test_nothing_published_is_no_run() -> None:
