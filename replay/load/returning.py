@@ -30,21 +30,24 @@ class Coming(NamedTuple):
     source: int | None = None  # number of the earlier one, from 0; None: the prompt is new
 
 
-def returning_prompts(count: int, seed: int = 0) -> list[Coming]:
-    """Draw `count` prompts. The first few are new, as is one of which no word can be changed."""
+def returning_prompts(count: int, seed: int = 0, repeated: float = REPEATED) -> list[Coming]:
+    """Draw `count` prompts. The first few are new, as is one of which no word can be changed.
+
+    `repeated`: share that equals an earlier one; as many as ever change one word.
+    """
     dice = random.Random(f"returning {seed}")
     fresh, drawn = iter(builtin_prompts(count, seed)), list[Coming]()
     for number in range(count):
         at, source = dice.random(), number - dice.choice(GAPS)
-        following = _following(dice, at, drawn[source].prompt) if source >= 0 else None
+        following = _following(dice, at, drawn[source].prompt, repeated) if source >= 0 else None
         drawn.append(Coming(following, source) if following is not None else Coming(next(fresh)))
     return drawn
 
 
-def _following(dice: random.Random, at: float, earlier: str) -> str | None:
-    if at < REPEATED:
+def _following(dice: random.Random, at: float, earlier: str, repeated: float) -> str | None:
+    if at < repeated:
         return earlier
-    return edited(dice, earlier) if at < REPEATED + EDITED else None
+    return edited(dice, earlier) if at < repeated + EDITED else None
 
 
 def edited(dice: random.Random, prompt: str) -> str | None:
