@@ -15,10 +15,9 @@ from PIL import Image
 
 from agents.engines import GenerationTask
 from agents.engines.diffusers_engine import DiffusersEngine, load
+from agents.worker.generate import image_seeds
 from planner.catalog.entries import Variant
 from planner.catalog.options import resolve_options
-from planner.serving.admission.admission import SEED_LIMIT
-from schemas.ids import seed_of
 from schemas.messages import GenerateRequest
 from streams import catalogs
 from streams.codec.avro import from_json
@@ -42,15 +41,14 @@ def _images(
     engine: DiffusersEngine, variant: Variant, request: GenerateRequest, images: Mapping[str, Image.Image]
 ) -> list[str]:
     options, how = request.options, resolve_options(request.options, variant)
-    first = seed_of(request.request_id) if request.seed is None else request.seed
     tasks = [
         GenerationTask(
             request_id=request.request_id,
             prompt=request.prompt,
-            seed=(first + number) % SEED_LIMIT,
+            seed=seed,
             controls=tuple(images[uri] for uri in options.control_images),
         )
-        for number in range(options.n)
+        for seed in image_seeds(request)
     ]
     made = engine.generate(tasks, how, lambda: False)
     assert made is not None, "nobody asked to stop"

@@ -35,7 +35,7 @@ from planner.serving.ending.outcomes import failed, rejected, too_late
 from schemas import topics
 from schemas.errors import InvalidRequest, PochadeError
 from schemas.ids import refinement_seed, seed_of
-from schemas.messages import CallTimes, GenerateJob, ImageGenerated
+from schemas.messages import CallTimes, GenerateJob, GenerateRequest, ImageGenerated
 from schemas.record import Outgoing
 from schemas.wire_names import field_name
 from streams import metrics
@@ -50,6 +50,12 @@ from streams.store.port import ImageStore
 log = logging.getLogger(__name__)
 
 ROLE = "worker"
+
+
+def image_seeds(request: GenerateRequest) -> list[int]:
+    """Return the noise seeds of a request's images: consecutive ones, from its own or one of its id."""
+    first = seed_of(request.request_id) if request.seed is None else request.seed
+    return [(first + number) % SEED_LIMIT for number in range(request.options.n)]
 
 
 class Wanted(NamedTuple):
@@ -88,8 +94,7 @@ class Wanted(NamedTuple):
     def tasks(self) -> list[GenerationTask]:
         """Return one task per image: consecutive seeds for n > 1; other noise than the draft's for refining."""
         request = self.job.classified.request
-        first = seed_of(request.request_id) if request.seed is None else request.seed
-        seeds = [(first + i) % SEED_LIMIT for i in range(request.options.n)]
+        seeds = image_seeds(request)
         over: list[Image | Latent | None] = list(self.drafts) or [self.latent] * len(seeds)
         return [
             GenerationTask(

@@ -223,7 +223,7 @@ class PlannerLogic:
         terms, back_to = self._terms(order), order.back_to
         if back_to is not None:
             terms = terms._replace(scales=back_to.scale is not None)
-        return self._scaling.decide(seen, before) if self._rules.scale.hold_for(terms) else None
+        return self._scaling.decide(seen, before) if self._rules.scale.hold_for(lambda: terms) else None
 
     def _propose(
         self, order: Order, seen: Observation, before: Plan | None, staffing: Staffing | None

@@ -12,7 +12,7 @@ requests name is scaled by itself. Who is named by no plan is in the pool, or on
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -64,9 +64,9 @@ class ScaleRules:
         if not 0 <= self.warm <= self.max_workers:
             raise InvalidScaling(f"the pool must be 0 to {self.max_workers} workers: got {self.warm}")
 
-    def hold_for(self, terms: PolicyTerms) -> bool:
-        """Whether the fleet is scaled under a policy on these terms."""
-        return terms.scales if self.when == BY_POLICY else self.when == ALWAYS
+    def hold_for(self, terms: Callable[[], PolicyTerms]) -> bool:
+        """Whether the fleet is scaled under a policy; its terms are asked for only where they decide."""
+        return terms().scales if self.when == BY_POLICY else self.when == ALWAYS
 
 
 class Staffing(NamedTuple):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from planner.catalog.model import Catalog
 from planner.catalog.prompt_table import PromptTable
-from planner.control.proposal import ALWAYS, BY_POLICY, NEVER, terms_of
+from planner.control.proposal import BY_POLICY, NEVER, terms_of
 from planner.policies import named
 from planner.scaling.fleet import ScaleRules
 from planner.serving.admission.quotas import Quota
@@ -118,12 +118,8 @@ class Setup:
 
     @property
     def is_scaled(self) -> bool:
-        """Whether the fleet grows and shrinks with the load. Only where the policy says so must it be known."""
-        return (
-            self.scale.hold_for(terms_of(named(self.policy)))
-            if self.scale.when == BY_POLICY
-            else self.scale.when == ALWAYS
-        )
+        """Whether the fleet grows and shrinks with the load."""
+        return self.scale.hold_for(lambda: terms_of(named(self.policy)))
 
     def worker_ids(self) -> list[str]:
         """Return the ids of the fleet's workers at the start, in order; where it is scaled its pool is among them."""
