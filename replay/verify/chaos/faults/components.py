@@ -2,10 +2,10 @@
 
 import os
 import pathlib
-import resource
 import signal
 
 from replay.verify.chaos import launching
+from replay.verify.chaos.faults.disks import files_up_to
 from replay.verify.chaos.schedule import Fault
 from replay.verify.chaos.weights.points import FETCH, FUSE, LOAD, POINTS, Ambush, is_armed
 from replay.verify.chaos.world import POLL_S, Do, NotThere, Steps, World
@@ -59,15 +59,9 @@ def volume_full(world: World, fault: Fault) -> Steps:
 
 
 def _no_large_files(world: World, fault: Fault) -> Steps:
-    child = world.child(fault.target)
-    was = resource.prlimit(child.pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (FILE_BYTES, was[1]))
-    clear_volume(world.settings)
-    try:
+    with files_up_to(world.child(fault.target), FILE_BYTES):
+        clear_volume(world.settings)
         yield fault.lasts_ms / 1000
-    finally:
-        if child.poll() is None:
-            resource.prlimit(child.pid, resource.RLIMIT_FSIZE, was)
     return f"no file of {fault.target} above {FILE_BYTES} bytes for {fault.lasts_ms / 1000:.1f} s (EFBIG)"
 
 

@@ -1,13 +1,16 @@
 """The object store fails: away or silent for everybody, or a disk that takes no more bytes from one process."""
 
+import contextlib
 import ctypes
 import os
 import pathlib
 import resource
 import sys
+from collections.abc import Iterator
 
 from replay.verify.chaos.schedule import Fault
 from replay.verify.chaos.world import NotThere, Steps, World
+from streams.processes import Child
 from streams.settings import Settings
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
@@ -46,15 +49,21 @@ def hang_mark(settings: Settings) -> pathlib.Path:
 
 def disk_full(world: World, fault: Fault) -> Steps:
     """Let no file that a process writes grow, as on a full disk, its images and its log alike."""
-    child = world.child(fault.target)
-    was = resource.prlimit(child.pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (0, was[1]))
-    try:
+    with files_up_to(world.child(fault.target), 0):
         yield fault.lasts_ms / 1000
+    return f"no bytes written by {fault.target} for {fault.lasts_ms / 1000:.1f} s"
+
+
+@contextlib.contextmanager
+def files_up_to(child: Child, most_bytes: int) -> Iterator[None]:
+    """Let no file that a process writes grow beyond so many bytes."""
+    was = resource.prlimit(child.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (most_bytes, was[1]))
+    try:
+        yield
     finally:
         if child.poll() is None:
             resource.prlimit(child.pid, resource.RLIMIT_FSIZE, was)
-    return f"no bytes written by {fault.target} for {fault.lasts_ms / 1000:.1f} s"
 
 
 def exchange(one: pathlib.Path, other: pathlib.Path) -> None:
