@@ -18,6 +18,7 @@ from planner.serving.routing.escalation import EscalationLogic
 from replay.simulation.job import Job
 from replay.simulation.results.figures import Figures, figures_of
 from replay.simulation.results.mixtures import span_quality
+from replay.simulation.roles.workers import serving
 from replay.simulation.roles.workers.serving import Serving
 from replay.simulation.roles.workers.worker import Worker
 from replay.simulation.setup import Timing
@@ -69,7 +70,7 @@ def drop_by_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
             if can_meet(job.deadline_ms, self._events.now_ms + call_ms):
                 call.append(job)
             else:
-                self._end_too_late(job)
+                serving.end_too_late(job, self._tally, self._plan_state, self._events.now_ms)
         waiting.extendleft(reversed(call))
         own(self, worker, is_leaving=is_leaving)
 
@@ -79,7 +80,7 @@ def drop_by_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
 def refuse_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rejected draft is never an answer: what heavy has no time for is dropped, after it has waited there."""
     monkeypatch.setattr(EscalationLogic, "keep_for_time", lambda _logic, _scored: None)
-    monkeypatch.setattr(Serving, "_end_too_late", lambda self, job: self._tally.ended(Status.EXPIRED, job))
+    monkeypatch.setattr(serving, "end_too_late", lambda job, tally, *_: tally.ended(Status.EXPIRED, job))
 
 
 def test_clipper_light_and_least_work_at_1_2_come_to_the_reference_s_figures() -> None:
