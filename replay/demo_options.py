@@ -22,7 +22,7 @@ DEFAULT_COUNT = 36
 RATE_RPS = 4.0
 REUSE_COUNT = 320  # at REUSE_RPS 160 s: to freeze the store, and to see the way back, which took 58 and 83 s
 REUSE_RPS = 2.0
-DEMO_REPEATED = 0.35  # of its prompts: on two busy cores a lookup takes 28 ms, half of what rarer repeats would save
+DEMO_REPEATED = 0.35  # of its prompts: of rarer repeats lookups may not pay on two busy cores
 PEAK = 1.2  # of the capacity in full: too much for the large model alone, so that steps are skipped
 MAX_OVERPROVISION = 100.0
 OWN = Overrides(options=GenerateOptions(reuse="own"))  # without it a request with a seed is not looked up

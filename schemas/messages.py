@@ -281,7 +281,7 @@ class ReuseHealth:
     breaker: str  # closed | failing | unprofitable
     lookups: int  # looked back on
     unanswered: float  # share of them that failed or were cut by their deadline
-    p50_ms: float  # of a lookup, search and fetch; cut ones count with their deadline
+    p50_ms: float  # that a lookup costs its job: until its answer or deadline, less the text encoding beside it
     p95_ms: float
     hits: int = 0  # since start
     misses: dict[str, int] = field(default_factory=dict)  # since start: why -> jobs

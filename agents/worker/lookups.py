@@ -88,6 +88,8 @@ class _Asked:
     decision: Decision = NOT_ASKED
     fetch: Future[Latent] | None = None
     latent: Latent | None = None
+    took_ms: float | None = None  # until the answer, or the deadline; None: no store was asked
+    guard_ms: float = 0.0  # of it, that no store is to blame for
 
 
 class Lookups:
@@ -121,7 +123,8 @@ class Lookups:
         """Return how each job begins, in order. All of them are looked up at the same time.
 
         `space`: of the engine; None: it neither gives nor takes latents. `meanwhile` is called once if stores are
-        asked, and raises nothing: the caller's own work, in its own thread, for which no deadline is extended.
+        asked, and raises nothing: the caller's own work, in its own thread, for which no deadline is extended. What a
+        lookup costs its job is the time that it takes beyond that work, which the job needs without reuse too.
         """
         began_ms = self._clock_ms()
         with self._lock:
@@ -129,12 +132,17 @@ class Lookups:
         asked = [
             _Asked(each, lookup) for each, lookup in zip(sought, firsts, strict=True) if isinstance(lookup, Lookup)
         ]
+        own_ms = 0.0
         if asked and space is not None and meanwhile is not None:
             looked_up = self._batches.submit(lambda: self._search_safely(asked, terms, space, began_ms))
             meanwhile()
+            own_ms = self._clock_ms() - began_ms
             looked_up.result()
         elif asked and space is not None:
             self._search_safely(asked, terms, space, began_ms)
+        for each in asked:
+            if each.took_ms is not None:
+                self._count(each, each.took_ms, own_ms)
         answers = iter(asked)
         return [
             Begun(first) if isinstance(first, FullRun) else Begun((each := next(answers)).decision, each.latent)
@@ -168,7 +176,7 @@ class Lookups:
         for each in asked:
             if each.fetch is not None:
                 each.latent = self._answer(each, each.fetch, began_ms + guard_ms)
-            self._count(each, self._clock_ms() - began_ms, guard_ms)
+            each.took_ms, each.guard_ms = self._clock_ms() - began_ms, guard_ms
 
     def _search(self, each: _Asked, vector: list[float], space: LatentSpace) -> Future[Nearest]:
         sought, timeout_s = each.sought, each.lookup.deadline_ms / 1000
@@ -214,15 +222,16 @@ class Lookups:
             log.debug("a lookup got no answer: %r", error)
         return None
 
-    def _count(self, each: _Asked, took_ms: float, guard_ms: float) -> None:
-        """Tell the breaker and the window of calls of a lookup. `guard_ms`: of it, that no store is to blame for."""
-        over_ms = took_ms - guard_ms - each.lookup.deadline_ms
+    def _count(self, each: _Asked, took_ms: float, own_ms: float) -> None:
+        """Tell the breaker and the window of calls of a lookup. `own_ms`: of the job's own work beside it."""
+        over_ms = took_ms - each.guard_ms - each.lookup.deadline_ms
         if over_ms > OVER_MS:  # the process was stopped, or had no processor
             metrics.FALLBACKS.labels("worker", "lookup-overrun").inc()
             log.warning("a lookup took %.0f ms beyond its %.0f ms", over_ms, each.lookup.deadline_ms)
         metrics.LOOKUP_SECONDS.observe(took_ms / 1000)
         with self._lock:
-            has_opened = self._logic.finish(each.sought.job, each.decision, took_ms, self._clock_ms())
+            costs_ms = max(0.0, took_ms - own_ms)
+            has_opened = self._logic.finish(each.sought.job, each.decision, costs_ms, self._clock_ms())
             why = self._logic.opened
         if has_opened:
             self._report_opened(why)

@@ -44,7 +44,7 @@ DEFAULT_RULE: Final = BreakerRule()
 class Call:
     """A lookup that was made for a request; a miss saves nothing, but is no failure."""
 
-    took_ms: float  # search and fetch, until the answer or the deadline
+    costs_ms: float  # that its job waits for search and fetch, until the answer or the deadline
     saved_ms: float = 0.0  # that its hit saved; 0: a miss
     has_failed: bool = False  # an error, or no answer by the deadline
 
@@ -89,7 +89,7 @@ class Breaker:
             self,
             recent=recent,
             counted=self.counted + 1,
-            balance_ms=self.balance_ms + call.saved_ms - call.took_ms,
+            balance_ms=self.balance_ms + call.saved_ms - call.costs_ms,
         )
         return after._after_window(now_ms) if after.counted >= self.rule.calls else after
 

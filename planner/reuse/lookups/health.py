@@ -41,7 +41,7 @@ class CallWindow:
     def report(self, hits: int, misses: dict[str, int]) -> ReuseHealth:
         """Return what a heartbeat says; `hits`, `misses`: since start."""
         calls = tuple(self._calls)
-        times_ms = sorted(call.took_ms for call in calls)
+        times_ms = sorted(call.costs_ms for call in calls)
         return ReuseHealth(
             breaker=self._opened or CLOSED,
             lookups=len(calls),

@@ -66,16 +66,17 @@ class LookupLogic:
             self.budget_ms = asked.deadline_ms
         return firsts
 
-    def finish(self, job: LookupJob, decision: Decision, took_ms: float, now_ms: float) -> bool:
+    def finish(self, job: LookupJob, decision: Decision, costs_ms: float, now_ms: float) -> bool:
         """Learn what a lookup came to. Return whether the breaker has opened by it; behind an open one nothing counts.
 
-        `took_ms`: from the beginning of the batch to the answer, or to the deadline that cut it.
+        `costs_ms`: from the beginning of the batch to the answer, or to the deadline that cut it, less what its job had
+        to do anyway and did meanwhile.
         """
         if self._breaker.is_open:  # by another of the batch
             return False
         saved = saved_ms(job.run_ms, decision.step / decision.steps) if isinstance(decision, Reuse) else 0.0
         has_failed = isinstance(decision, FullRun) and decision.why in UNANSWERED
-        call = Call(took_ms, saved, has_failed)
+        call = Call(costs_ms, saved, has_failed)
         self._learn(call, self._breaker.after_call(call, now_ms), now_ms)
         return self._breaker.is_open
 

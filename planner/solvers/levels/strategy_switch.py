@@ -82,7 +82,7 @@ def describe(retrieval: Retrieval) -> str:
     if math.isinf(retrieval.costs_ms):
         return "lookups of past images get no answer"
     costs, saves = number(retrieval.costs_ms), number(retrieval.saves_ms)
-    return f"a lookup takes {costs} ms, is expected to save {saves} ms, and {retrieval.unanswered:.0%} get no answer"
+    return f"a lookup costs {costs} ms, is expected to save {saves} ms, and {retrieval.unanswered:.0%} get no answer"
 
 
 def recalled(memory: Mapping[str, Any]) -> State:

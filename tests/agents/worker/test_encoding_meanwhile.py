@@ -8,6 +8,7 @@ import pytest
 
 from agents.engines import EncodedPrompts, Generated, GenerationTask
 from planner.catalog.options import ResolvedOptions
+from planner.reuse.lookups.worker import GeneratedJobs
 from schemas.messages import ImageGenerated
 from tests.agents.worker.reusing import CALL_S, SHORT, Hanging, LatentEngine, Reusing, Troubled, a_latent
 from tests.builders import a_plan, a_reuse_plan
@@ -143,3 +144,24 @@ def test_encoded_prompts_are_of_one_batch_only() -> None:
     worker.plan = None
     worker.generated(worker.job(PROMPT, "r-2"))
     assert engine.given == [(PROMPT,), None]
+
+
+def test_a_lookup_costs_its_job_only_the_time_that_it_takes_beyond_the_text_encoding() -> None:
+    times, has_encoded = {"now": 0.0}, threading.Event()
+
+    def answer() -> None:
+        has_encoded.wait(CALL_S)
+        times["now"] += 8.0
+
+    def encode() -> None:
+        times["now"] += 20.0
+        has_encoded.set()
+
+    def cost_ms(beside: Callable[[], None]) -> float:
+        worker, engine = encoding(Troubled(answer), clock_ms=lambda: times["now"])
+        engine.before = beside
+        worker.one(PROMPT)
+        return worker.lookups.report(GeneratedJobs()).p50_ms
+
+    assert cost_ms(encode) == 8.0, "20 of its 28 ms went by beside the encoding"
+    assert cost_ms(lambda: None) == 8.0

@@ -9,9 +9,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from planner.reuse.lookups.breaker import Breaker, BreakerRule, Call, Opened, Probe, unanswered_share
 from tests.stateful.depth import depth
 
-HIT = Call(took_ms=5, saved_ms=100)
-MISS = Call(took_ms=5)
-CUT = Call(took_ms=100, has_failed=True)
+HIT = Call(costs_ms=5, saved_ms=100)
+MISS = Call(costs_ms=5)
+CUT = Call(costs_ms=100, has_failed=True)
 GOOD, SLOW, DEAD = Probe(10, 100), Probe(60, 100), Probe(100, 100, has_failed=True)
 
 
@@ -46,7 +46,7 @@ def test_a_window_that_pays_begins_the_count_anew() -> None:
 
 
 def test_hits_that_save_just_what_lookups_take_do_not_pay() -> None:
-    even = [Call(took_ms=5, saved_ms=10), MISS] * 30
+    even = [Call(costs_ms=5, saved_ms=10), MISS] * 30
     assert after(Breaker(), *even).opened is Opened.UNPROFITABLE
 
 
@@ -122,7 +122,7 @@ class BreakerMachine(RuleBasedStateMachine):
             if self.breaker.is_open:
                 failures = sum(self.answers[-6:])
                 windows = [self.calls[n : n + 6] for n in range(0, len(self.calls) - 5, 6)]
-                losses = [sum(each.saved_ms - each.took_ms for each in window) <= 0 for window in windows]
+                losses = [sum(each.saved_ms - each.costs_ms for each in window) <= 0 for window in windows]
                 assert failures >= 3 or losses[-2:] == [True, True]
                 self.probes = []
 

@@ -51,7 +51,7 @@ def test_with_reuse_levels_all_workers_keep_the_large_model_and_routes_go_to_ste
 @pytest.mark.parametrize(
     ("seen", "why"),
     [
-        (SLOW, "a lookup takes 90 ms, is expected to save 120 ms, and 0% get no answer"),
+        (SLOW, "a lookup costs 90 ms, is expected to save 120 ms, and 0% get no answer"),
         (NO_ANSWER, "lookups of past images get no answer"),
         (lookups(unanswered=0.3), "and 30% get no answer"),
     ],
