@@ -13,11 +13,9 @@ from planner.control.propose import Rules
 from planner.control.saturation import desired_workers
 from planner.observation.forecast import horizon_of
 from planner.policies import DEFAULT, named
-from planner.scaling.fleet import ScaleRules
-from schemas.errors import PochadeError
 from schemas.messages import ScalePlan
 from streams import metrics
-from streams.parsing.scale_rules import scale_rules
+from streams.parsing.scale_rules import scale_rules_of
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -34,17 +32,6 @@ def rules_of(settings: Settings) -> Rules:
         hysteresis=planner.hysteresis,
         scale=scale_rules_of(settings),
     )
-
-
-def scale_rules_of(settings: Settings) -> ScaleRules:
-    """Return the limits of scaling. Raises PochadeError: they contradict each other, or the topics' partitions."""
-    scale, most = settings.planner.scale, settings.kafka.jobs_partitions
-    if scale.max_workers > most:
-        raise PochadeError(
-            f"planner.scale.max_workers must be at most kafka.jobs_partitions, {most}: got {scale.max_workers}; "
-            "lower it, or create the topics with more partitions"
-        )
-    return scale_rules(scale, scale.max_workers or most)
 
 
 def logic_of(settings: Settings, catalog: Catalog) -> PlannerLogic:

@@ -24,6 +24,7 @@ from replay.traces.writing import write
 from schemas.topics import IMAGES
 from streams.catalogs import measured
 from streams.kafka.consumers.consumer import TopicTailer
+from streams.parsing.scale_rules import scale_rules_of
 from streams.settings import Settings
 
 
@@ -39,6 +40,7 @@ class LiveRun:
         self._catalog = measured(self.settings.catalog, self.settings.published)
         self._slo_ms = slo_ms(self.settings, self._catalog)
         self._options, self._trace, self._teller = options, trace, teller
+        self._scale = scale_rules_of(self.settings)
         self._hosted: LocalDeployment | None = None
         if options.serves:
             workers = [f"worker-{number}" for number in range(1, options.serves + 1)]
@@ -70,6 +72,7 @@ class LiveRun:
             slo_ms=self._slo_ms,
             drops=self._options.drops,
             workers=workers,
+            scale=self._scale,
             before=len(before.created_ms),
             lateness_ms=driver.lateness_ms,
             refused=driver.total - len(driver.accepted()) - len(before.created_ms),

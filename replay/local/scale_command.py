@@ -10,17 +10,20 @@ from types import FrameType
 from rich.console import Console
 
 from replay.local.deployment import child_environment, child_options
-from replay.local.scaling import MODULES, Topics, WorkerSupply
+from replay.local.scaling import MODULES, SupplyState, WorkerSupply
 from replay.reports.progress import open_reporter
 from schemas.topics import FLEET, PLAN
-from streams import catalogs
+from streams import catalogs, metrics
 from streams.clock import now_ms
+from streams.control.plan_and_fleet import PlanAndFleet
 from streams.forkserver import ForkedChild, ForkFailed, ForkServer
+from streams.health import Health, served
 from streams.kafka.consumers.consumer import TopicTailer
 from streams.settings import Settings, load
 from streams.shipped import INFRA
 from streams.weights.classes import classes_of
 
+ROLE = "scale"
 STEP_S = 0.2  # between two looks at the plan and the processes
 CAUGHT_UP_S = 60.0  # for reading plan and fleet to their end
 ENGINE_MODULES = {"diffusers": "agents.engines.diffusers_engine"}  # that take seconds to import
@@ -66,6 +69,13 @@ def modules_of(settings: Settings) -> list[str]:
     return list(dict.fromkeys(modules))
 
 
+def show(state: SupplyState) -> None:
+    """Set the gauges that Prometheus reads."""
+    counts = state._asdict() | {"wanted": state.wanted or 0}
+    for name, count in counts.items():
+        metrics.SCALE_WORKERS.labels(name).set(count)
+
+
 def run(settings: Settings, name: str, *, is_kept: bool) -> None:
     """Supervise until SIGTERM or SIGINT, then drain the workers unless they are kept. Raises PochadeError."""
     stopping = threading.Event()
@@ -77,7 +87,8 @@ def run(settings: Settings, name: str, *, is_kept: bool) -> None:
         signal.signal(number, stop)
     with ExitStack() as stack:
         reporter = stack.enter_context(open_reporter(Console(stderr=True)))
-        topics = Topics()
+        topics, health = PlanAndFleet(), Health([ROLE])
+        address = stack.enter_context(served(health, settings.http))
         follower = TopicTailer(settings, [PLAN, FLEET], topics.on_record).start()
         stack.callback(follower.close)
         reporter.phase("reading the plan and the fleet")
@@ -85,12 +96,18 @@ def run(settings: Settings, name: str, *, is_kept: bool) -> None:
         supply = WorkerSupply(settings.home.resolve() / "scale", name, Starter(settings, stack))
         for note in supply.find():
             reporter.note(note)
+        health.watch(ROLE, ready=lambda: "" if topics.plan() else "has seen no plan yet", alive=lambda: "")
+        if address:
+            reporter.note(f"health and metrics on {address}/livez, /readyz, /metrics")
         while not stopping.is_set():
             plan = topics.plan()
             for note in supply.step(plan, topics.live(now_ms(), settings.planner.worker_timeout_ms)):
                 reporter.note(note)
-            reporter.phase(supply.state(plan).words())
+            state = supply.state(plan)
+            show(state)
+            reporter.phase(state.words())
             stopping.wait(STEP_S)
+        health.stop()
         counts = ", ".join(f"{count} {what}" for what, count in sorted(supply.counts.items())) or "nothing to do"
         if is_kept:
             reporter.note(f"{len(supply.ids)} workers are left running; in all {counts}")

@@ -8,22 +8,18 @@ starts anew goes on with them.
 """
 
 import pathlib
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from planner.control.validity import is_newer
-from planner.observation.workers import ReceivedHeartbeat, WorkerView, live_workers
+from planner.observation.workers import WorkerView
 from planner.scaling.supply import CALM_MS, backoff_ms, next_ids, orders, wanted_workers_of
 from replay.local.owned_worker import RUNS_ALREADY, SUFFIX, FoundWorker, holder
 from replay.local.supervisor import ending
-from schemas.messages import Heartbeat, Plan
-from schemas.record import Incoming
-from schemas.topics import FLEET, PLAN, PLAN_KEY
-from streams.codec.avro import decode
+from schemas.messages import Plan
+from streams import metrics
 from streams.processes import Child, end_all
 
 MODULES: Final = ("replay.local.owned_worker", "agents.commands.serve", "agents.runtime.assembly", "agents.worker.role")
@@ -33,37 +29,6 @@ FORGET_MS: Final = 60_000.0  # after the end of a worker, until a heartbeat of i
 
 Start = Callable[[str, pathlib.Path], Child]
 """(worker id, the file that it locks) -> its process."""
-
-
-class Topics:
-    """The newest plan and the last heartbeat of each worker, read from `plan` and `fleet` by another thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._plan: Plan | None = None
-        self._beats: dict[str, ReceivedHeartbeat] = {}
-
-    def on_record(self, record: Incoming) -> None:
-        """Take a record of either topic; a pin is no plan."""
-        with self._lock:
-            if record.topic == PLAN and record.key == PLAN_KEY.encode() and record.value:
-                plan = decode(record.value, Plan)
-                if is_newer(self._plan.version if self._plan else 0, plan):
-                    self._plan = plan
-            elif record.topic == FLEET and record.value:
-                beat = decode(record.value, Heartbeat)
-                self._beats[beat.worker_id] = ReceivedHeartbeat(beat, record.timestamp_ms)
-
-    def plan(self) -> Plan | None:
-        """Return the newest plan."""
-        with self._lock:
-            return self._plan
-
-    def live(self, now_ms: int, silent_ms: int) -> dict[str, WorkerView]:
-        """Return the workers with a heartbeat within `silent_ms`, by id."""
-        with self._lock:
-            allocation = self._plan.allocation if self._plan else {}
-            return {view.worker_id: view for view in live_workers(self._beats, now_ms, silent_ms, allocation)}
 
 
 @dataclass(slots=True)
@@ -121,7 +86,7 @@ class WorkerSupply:
                     self._workers[name] = _Owned(FoundWorker(pid), self._clock_ms())
                 except ProcessLookupError:
                     continue
-                self.counts["found"] += 1
+                self._count("found")
                 notes.append(f"worker {name} runs already, as process {pid}: taken over")
         return notes
 
@@ -135,7 +100,7 @@ class WorkerSupply:
         found = orders(plan, staying, counted)
         for name in next_ids(found.start, {*self._workers, *live}, self._prefix):
             self._workers[name] = _Owned(self._begin(name), self._clock_ms())
-            self.counts["started"] += 1
+            self._count("started")
             notes.append(f"worker {name} started")
         return notes + [self._end(name) for name in found.end]
 
@@ -153,6 +118,10 @@ class WorkerSupply:
         """End all workers: SIGTERM, so that they finish what they have, and SIGKILL after `limit_s`."""
         end_all([each.child for each in self._workers.values() if each.child is not None], limit_s)
         self._workers.clear()
+
+    def _count(self, event: str) -> None:
+        self.counts[event] += 1
+        metrics.SCALE_EVENTS.labels(event).inc()
 
     def _begin(self, name: str) -> Child:
         return self._start(name, self._folder / f"{name}{SUFFIX}")
@@ -178,7 +147,7 @@ class WorkerSupply:
         self._gone[name] = now_ms
         if each.is_ending:
             del self._workers[name]
-            self.counts["drained"] += 1
+            self._count("drained")
             return f"worker {name} has ended"
         pid = holder(self._folder / f"{name}{SUFFIX}") if status == RUNS_ALREADY else None
         if pid is not None:
@@ -186,10 +155,10 @@ class WorkerSupply:
             return f"worker {name} runs already, as process {pid}: taken over"
         each.child, each.deaths = None, each.deaths + 1
         each.again_ms = now_ms + backoff_ms(each.deaths)
-        self.counts["died"] += 1
+        self._count("died")
         return f"worker {name} died, {ending(status)}; started again in {backoff_ms(each.deaths) / 1000:g} s"
 
     def _again(self, name: str, each: _Owned) -> str:
         each.child, each.started_ms = self._begin(name), self._clock_ms()
-        self.counts["restarted"] += 1
+        self._count("restarted")
         return f"worker {name} started again after {each.deaths} deaths in a row"

@@ -2,19 +2,18 @@
 
 import os
 import pathlib
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
 
-from replay.local.deployment import child_options
-from replay.local.owned_worker import holder
-from replay.local.processes import RoleProcess, role_process
 from schemas.messages import Status
 from streams.kafka.topics import create_topics
 from streams.settings import load
-from tests.integration.pipeline import Pipeline
+from tests.integration.scaled_pipeline import SUPERVISOR, Scaled, scaled_pipeline
+from tests.integration.waiting import ask
 
 pytestmark = pytest.mark.integration
 
@@ -22,52 +21,14 @@ SCALE = (
     "planner.policy=octoai", "planner.period_ms=200", "planner.scale.period_s=0.2", "planner.scale.max_workers=2",
     "planner.scale.start_s=2", "planner.load_shedding=false",
 )  # fmt: skip
-SUPERVISOR = "scale"
-
-
-class Scaled(Pipeline):
-    """A pipeline without workers, and the supervisor that brings them."""
-
-    def process(self, name: str) -> RoleProcess:
-        """What to run for one role, or the supervisor."""
-        process = role_process(name, self._roles[name], self._options, {})
-        if name != SUPERVISOR:
-            return process
-        command = (*process.command[: -len(self._roles[name]) - 1], "scale", "--name", "s")
-        return RoleProcess(name=name, command=command)
-
-    def targets(self) -> int:
-        scale = self.plans[-1][1].scale if self.plans else None
-        return sum(scale.targets.values()) if scale else -1
-
-    def serving(self) -> list[str]:
-        return sorted(name for name, (_, beat) in self.heartbeats.items() if beat.state in ("ready", "painting"))
-
-    def workers(self) -> dict[str, int]:
-        """Worker -> its process, of those that run."""
-        files = (self.settings.home / "scale").glob("s-*.lock")
-        found = {file.stem: holder(file) for file in files}
-        return {name: pid for name, pid in found.items() if pid is not None}
 
 
 @pytest.fixture
 def scaled(broker_home: pathlib.Path, tmp_path: pathlib.Path) -> Iterator[Scaled]:
     settings = load({"home": broker_home, "kafka": {"prefix": "scaled", "session_timeout_ms": 3000}})
     create_topics(settings, ["light", "heavy"])
-    roles = {"flow": ["classifier", "router", "discriminator", "ledger", "planner"], SUPERVISOR: [SUPERVISOR]}
-    pipeline = Scaled(settings, tmp_path, extra=SCALE, roles=roles)
-    pipeline._options += child_options(settings, settings)[2:]
-    pipeline._follower.start()
-    try:
-        for name in roles:
-            pipeline.start_role(name)
-        pipeline.until(lambda: pipeline.targets() == 0, "a plan that wants no worker yet")
+    with scaled_pipeline(settings, tmp_path, SCALE) as pipeline:
         yield pipeline
-    finally:
-        pipeline.close()
-        for pid in pipeline.workers().values():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
 
 
 def test_workers_come_for_requests_and_go_without_them_whoever_is_killed_meanwhile(scaled: Scaled) -> None:
@@ -99,3 +60,6 @@ def test_workers_come_for_requests_and_go_without_them_whoever_is_killed_meanwhi
     every = [*first, *busy, *during, *late, *again]
     assert scaled.statuses(every) == {Status.COMPLETED: len(every)}
     assert not scaled.dead_letters
+    (address,) = re.findall(r"metrics on (\S+)/livez", scaled.log(SUPERVISOR))[-1:]
+    assert 'pochade_scale_events_total{event="drained"}' in ask(f"{address}/metrics")[1], "of the second supervisor"
+    assert ask(f"{address}/readyz")[0] == 200

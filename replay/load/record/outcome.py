@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,8 @@ class Facts:
     catalog: Catalog
     slo_ms: float
     drops: bool
-    workers: int
+    workers: int  # at the start, those of a pool among them
+    scale: ScaleRules  # where its plans scale the fleet
     before: int  # requests that earlier sessions of the run published
     lateness_ms: Sequence[float]  # of this session's
     refused: int  # submissions that the broker did not take
@@ -73,10 +74,11 @@ def outcome(facts: Facts, trace: Trace, ids: Ids, history: History, seen: Sequen
 
 def _setup(facts: Facts, policy: str, *, is_scaled: bool) -> Setup:
     planner = facts.settings.planner
+    scale = replace(facts.scale, when=ALWAYS) if is_scaled else FIXED
     return Setup(
         catalog=facts.catalog,
         policy=policy,
-        workers=facts.workers,
+        workers=max(0, facts.workers - scale.warm),
         slo_ms=facts.slo_ms,
         parameters=dict(planner.parameters),
         period_ms=float(planner.period_ms),
@@ -87,7 +89,7 @@ def _setup(facts: Facts, policy: str, *, is_scaled: bool) -> Setup:
         sheds=planner.load_shedding,
         timing=timing_of(facts.settings),
         quotas=quotas_of(facts.settings),
-        scale=ScaleRules(when=ALWAYS) if is_scaled else FIXED,  # by the plans: another release's policy is not known
+        scale=scale,  # whether it is scaled is seen in the plans: another release's policy is not known
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from planner.catalog.model import Catalog
 from planner.control.proposal import ALWAYS
+from planner.scaling.fleet import ScaleRules
 from planner.serving.admission.quotas import Quota
 from replay.load.record.folder import RunFolder
 from replay.load.record.request_records import observed
@@ -23,7 +24,7 @@ from replay.simulation.draws.planning_times import TICK_MS, planning_times
 from replay.simulation.overrides import requested_overrides
 from replay.simulation.results.figures import Figures, figures_of
 from replay.simulation.run import Simulation
-from replay.simulation.setup import PlanningTime, Residency, Setup, Timing
+from replay.simulation.setup import FIXED, PlanningTime, Residency, Setup, Timing
 from schemas.errors import PochadeError
 
 LATENCY, VIOLATIONS, SHARES = 0.10, 0.03, 0.02  # relative, and of shares, by which live and simulated may differ. Ours
@@ -92,6 +93,7 @@ def setup_of(report: Mapping[str, Any], catalog: Catalog, hops: HopLatencies, un
         is_cold=True,
         looks=planning_times(plans, hops.plan, 1000 * described["period_s"], until_ms, seed),
         before_ms=tuple(round(1000 * at_s) for at_s in report["live"].get("came_before_s", ())),
+        scale=ScaleRules(**described["scaling"]) if "scaling" in described else FIXED,
         quotas={tenant: Quota(**quota) for tenant, quota in described.get("quotas", {}).items()},
         timing=Timing(**timing),
     )

@@ -5,12 +5,13 @@ import time
 
 import pytest
 
-from agents.planner.propose import DecisionReport, PolicyThread, scale_rules_of
+from agents.planner.propose import DecisionReport, PolicyThread
 from planner.control.planning import PlanDecision, PlanRequest, PolicyTimeout
 from planner.control.proposal import PlanProposal
 from schemas.errors import PochadeError
 from schemas.messages import Expected, Route, ScalePlan
 from streams import metrics
+from streams.parsing.scale_rules import scale_rules_of
 from streams.settings import Kafka, load
 from tests.builders import NOW_MS, a_worker
 from tests.patience import PATIENCE_S

@@ -10,11 +10,9 @@ import pytest
 from planner.observation.workers import WorkerView
 from replay.local import owned_worker, scaling
 from replay.local.owned_worker import RUNS_ALREADY
-from replay.local.scaling import Topics, WorkerSupply
+from replay.local.scaling import WorkerSupply
 from schemas.messages import Plan, ScalePlan
-from schemas.topics import FLEET, PIN_KEY, PLAN, PLAN_KEY
-from tests.agents.stubs import a_record
-from tests.builders import NOW_MS, a_heartbeat, a_plan, a_worker
+from tests.builders import a_plan, a_worker
 
 
 class StubChild:
@@ -148,15 +146,3 @@ def test_a_new_supervisor_takes_over_what_runs_and_starts_none_twice(tmp_path: p
         worker.wait()
         assert house.step(plan_of(2))[0].startswith("worker s-1 died")
         assert owned_worker.holder(lock) is None
-
-
-def test_the_newest_plan_counts_and_pins_are_none() -> None:
-    topics = Topics()
-    for version in (2, 1):
-        topics.on_record(a_record(a_plan(version=version), topic=PLAN, key=PLAN_KEY.encode()))
-    topics.on_record(a_record(a_plan(version=9), topic=PLAN, key=PIN_KEY.encode()))
-    plan = topics.plan()
-    assert plan is not None
-    assert plan.version == 2
-    topics.on_record(a_record(a_heartbeat(worker_id="s-1", variant=""), topic=FLEET))
-    assert list(topics.live(NOW_MS, 10**15)) == ["s-1"]

@@ -6,10 +6,13 @@ import jsonschema  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 
+from planner.scaling.fleet import ScaleRules
 from replay.load.identity import Ids
 from replay.load.record.outcome import Facts, fault, lateness, outcome, policy_of
 from replay.load.record.request_records import request_records
 from replay.reports import files
+from replay.simulation.draws.hop_latencies import NO_LATENCIES
+from replay.simulation.results.validation import setup_of
 from schemas.errors import PochadeError
 from schemas.messages import ScalePlan
 from streams.settings import Settings
@@ -24,7 +27,7 @@ CREATED = {number: NOW_MS + 100 * number for number in range(3)}  # the fourth w
 def facts(lateness_ms: tuple[float, ...] = (0.5, 1.5)) -> Facts:
     return Facts(
         name="run", settings=Settings(), catalog=a_catalog(), slo_ms=200.0, drops=True, workers=2, before=1,
-        lateness_ms=lateness_ms, refused=1,
+        lateness_ms=lateness_ms, refused=1, scale=ScaleRules(warm=1, minimum={"heavy": 1}),
     )  # fmt: skip
 
 
@@ -41,11 +44,15 @@ def test_a_live_run_is_reported_in_the_keys_of_a_simulated_one() -> None:
 
 def test_a_live_run_of_a_scaled_fleet_has_no_bound_of_a_fixed_one() -> None:
     fixed, scaled = judging_plan(), dataclasses.replace(judging_plan(), scale=ScalePlan(targets={"heavy": 1}))
-    bounds = []
+    bounds, setups = [], []
     for plan in (fixed, scaled):
         history = a_history({0: answered(IDS[0])}, CREATED, (plan,))
-        bounds.append(outcome(facts(), TRACE, IDS, history, request_records(history, IDS.all))["fluid_bound"])
+        found = outcome(facts(), TRACE, IDS, history, request_records(history, IDS.all))
+        bounds.append(found["fluid_bound"])
+        setups.append(setup_of(found, a_catalog(), NO_LATENCIES, 30_000.0))
     assert [bound is None for bound in bounds] == [False, True]
+    assert [(setup.workers, setup.scale.when) for setup in setups] == [(2, "never"), (1, "always")]
+    assert dataclasses.replace(setups[1].scale, when="policy") == facts().scale, "simulated again as it was scaled"
 
 
 def test_nothing_published_is_no_run() -> None:
