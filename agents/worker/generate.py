@@ -186,13 +186,14 @@ class Generator:
                 answers += self._retry_or_fail(each, error)
                 continue
             alive.append(self._with_drafts(each))
-        for each in self._with_latents(alive):
-            ended = self._end_too_late(each)
-            if ended is None:
-                wanted.append(each)
-            else:
-                answers += ended
-        return answers + [record for group in grouped(wanted) for record in self._generate(group)]
+        with contextlib.nullcontext() if self._reuse is None else self._reuse.batch():
+            for each in self._with_latents(alive):
+                ended = self._end_too_late(each)
+                if ended is None:
+                    wanted.append(each)
+                else:
+                    answers += ended
+            return answers + [record for group in grouped(wanted) for record in self._generate(group)]
 
     def _end_unpainted(self, wanted: Wanted) -> list[Outgoing] | None:
         taken, job, attempt = wanted.taken, wanted.job, wanted.attempt

@@ -230,8 +230,7 @@ class Lookups:
             log.warning("a lookup took %.0f ms beyond its %.0f ms", over_ms, each.lookup.deadline_ms)
         metrics.LOOKUP_SECONDS.observe(took_ms / 1000)
         with self._lock:
-            costs_ms = max(0.0, took_ms - own_ms)
-            has_opened = self._logic.finish(each.sought.job, each.decision, costs_ms, self._clock_ms())
+            has_opened = self._logic.finish(each.sought.job, each.decision, took_ms, self._clock_ms(), own_ms)
             why = self._logic.opened
         if has_opened:
             self._report_opened(why)

@@ -1,11 +1,16 @@
 """A worker's reuse of stored latents: opened in the background when a plan asks for it, and obeyed while it does.
 
 Until the encoder, the guard and the vector store are open, and where `vectors.url` names none, jobs run in full.
+
+A probe in the background is to take as long as a lookup would. So it is made while the worker waits, or as a batch
+begins, where lookups are made; in the middle of a batch only where that is long in coming.
 """
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from agents.worker.lookups import Begun, Lookups, Meanwhile, Sought
 from planner.catalog.entries import Variant
@@ -30,6 +35,7 @@ log = logging.getLogger(__name__)
 
 RETRY_S = 5.0  # after opening has failed
 OPEN_S = 5.0  # for the collection to be made
+PATIENCE_S = 5.0  # that a probe which is due waits for a batch to begin, or to end
 
 Opens = Callable[[Terms], Lookups]
 
@@ -37,15 +43,21 @@ Opens = Callable[[Terms], Lookups]
 class WorkerReuse:
     """What a worker knows of reuse. `find` and `count` are for its generating thread."""
 
-    def __init__(self, plan: Callable[[], Plan | None], opens: Opens | None) -> None:
+    def __init__(
+        self, plan: Callable[[], Plan | None], opens: Opens | None, clock_s: Callable[[], float] = time.monotonic
+    ) -> None:
         """`plan`: the one in force; `opens`: opens the stores for its terms; None: no vector store is configured."""
         self._plan = plan
         self._opens = opens
+        self._clock_s = clock_s
         self._read: tuple[Plan | None, Terms | None] = (None, None)  # the last plan, and what it says
         self._lookups: Lookups | None = None
         self._opened_for: tuple[str, bool] | None = None  # the encoder, and whether there is a guard
         self._generated = GeneratedJobs()
         self._stopping = threading.Event()
+        self._woken = threading.Event()  # a batch begins, or the worker stops
+        self._is_busy = False  # with a batch
+        self._due_s: float | None = None  # since when a probe is; None: it is not
 
     def start(self) -> "WorkerReuse":
         """Begin to tend the stores; nothing is opened, and no thread begun, where there are none."""
@@ -56,6 +68,7 @@ class WorkerReuse:
     def close(self) -> None:
         """Stop; what hangs is left behind."""
         self._stopping.set()
+        self._woken.set()
         if self._lookups is not None:
             self._lookups.close()
 
@@ -67,6 +80,16 @@ class WorkerReuse:
             terms = terms_of(plan.reuse) if plan is not None and plan.reuse is not None else None
             self._read = plan, terms
         return terms
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Around the lookups and calls of a batch of jobs, in the generating thread."""
+        self._is_busy = True
+        self._woken.set()
+        try:
+            yield
+        finally:
+            self._is_busy = False
 
     def find(
         self, sought: Sequence[Sought], terms: Terms, space: LatentSpace | None, meanwhile: Meanwhile | None = None
@@ -100,7 +123,7 @@ class WorkerReuse:
         lookups = self._lookups
         return None if lookups is None else lookups.report(self._generated)
 
-    def tend(self) -> None:
+    def tend(self, *, as_batch_begins: bool = False) -> None:
         """Open what the plan asks for, or test it where that is due, jobs or none. Takes as long as that takes.
 
         Raises PochadeError: what the plan asks for cannot be opened now.
@@ -116,15 +139,26 @@ class WorkerReuse:
             self._lookups = self._opens(terms)
             self._opened_for = wanted
             log.info("images may begin from stored latents: encoder %r, guard %s", terms.key, wanted[1])
-        elif self._lookups is not None and self._lookups.probe_due():
+        elif self._lookups is not None and self._probes_now(self._lookups, as_batch_begins=as_batch_begins):
             self._lookups.probe()
+
+    def _probes_now(self, lookups: Lookups, *, as_batch_begins: bool) -> bool:
+        """Whether a probe is due that would take as long as a lookup, or has waited for that long enough."""
+        if not lookups.probe_due():
+            self._due_s = None
+            return False
+        now_s = self._clock_s()
+        self._due_s = now_s if self._due_s is None else self._due_s
+        return as_batch_begins or not self._is_busy or now_s - self._due_s >= PATIENCE_S
 
     def _run(self) -> None:
         wait_s = 0.0
-        while not self._stopping.wait(wait_s):
+        while not self._stopping.is_set():
+            is_woken = self._woken.wait(wait_s)
+            self._woken.clear()
             wait_s = POLL_MS / 1000
             try:
-                self.tend()
+                self.tend(as_batch_begins=is_woken)
             except Exception as error:  # whatever a store and its libraries raise: jobs run all their steps meanwhile
                 log.warning("cannot look up latents, so all steps are run; again in %g s: %s", RETRY_S, error)
                 metrics.FALLBACKS.labels("worker", "reuse-closed").inc()

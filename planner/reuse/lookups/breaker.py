@@ -29,7 +29,7 @@ class BreakerRule:
 
     calls: int = 20  # that are looked back on, and make one window of the balance
     max_failures: int = 5  # of `calls`
-    max_losses: int = 3  # windows in a row whose hits saved no more than its lookups took
+    max_losses: int = 3  # windows in a row whose hits saved less than its lookups cost
     probe_ms: float = 5_000.0  # between two probes while it is open
     good_probes: int = 5  # in a row, after which it closes
     good_share: float = 0.5  # of the budget: a probe below this is good
@@ -124,7 +124,7 @@ class Breaker:
         return (*self.recent, has_failed)[-self.rule.calls :]
 
     def _after_window(self, now_ms: float) -> "Breaker":
-        if self.balance_ms > 0.0:
+        if self.balance_ms >= 0.0:  # lookups that cost nothing may save nothing
             return replace(self, counted=0, balance_ms=0.0, losses=0, rests=0)
         if self.losses + 1 >= self.rule.max_losses:
             return self._open(Opened.UNPROFITABLE, now_ms)

@@ -9,7 +9,8 @@
 Between `begin` and `finish` its owner asks the stores, and `lookup.choose` decides on what they found.
 """
 
-from collections import Counter
+import statistics
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -24,6 +25,7 @@ from planner.reuse.steps import Decision, FullRun, Reuse
 from planner.reuse.terms import Terms
 from schemas.messages import ReuseHealth
 
+RECENT: Final = 20  # lookups whose jobs' own work says what jobs usually do beside one
 UNANSWERED: Final = (Miss.TIMEOUT, Miss.FAILED)  # of these the stores are to blame
 
 
@@ -49,6 +51,7 @@ class LookupLogic:
         self._deadlines = deadlines
         self._breaker = Breaker()
         self._window = CallWindow()
+        self._own_ms: deque[float] = deque(maxlen=RECENT)
         self._asked_ms = now_ms  # when the stores last answered, or were given up
         self.budget_ms = deadlines.max_ms  # of a probe: the newest deadline of a lookup
 
@@ -66,17 +69,18 @@ class LookupLogic:
             self.budget_ms = asked.deadline_ms
         return firsts
 
-    def finish(self, job: LookupJob, decision: Decision, costs_ms: float, now_ms: float) -> bool:
+    def finish(self, job: LookupJob, decision: Decision, took_ms: float, now_ms: float, own_ms: float = 0.0) -> bool:
         """Learn what a lookup came to. Return whether the breaker has opened by it; behind an open one nothing counts.
 
-        `costs_ms`: from the beginning of the batch to the answer, or to the deadline that cut it, less what its job had
-        to do anyway and did meanwhile.
+        `took_ms`: from the beginning of the batch to the answer, or to the deadline that cut it; `own_ms`: of its job's
+        own work beside it, which it needs without reuse too. The lookup costs it what it takes beyond that.
         """
         if self._breaker.is_open:  # by another of the batch
             return False
         saved = saved_ms(job.run_ms, decision.step / decision.steps) if isinstance(decision, Reuse) else 0.0
         has_failed = isinstance(decision, FullRun) and decision.why in UNANSWERED
-        call = Call(costs_ms, saved, has_failed)
+        self._own_ms.append(own_ms)
+        call = Call(max(0.0, took_ms - own_ms), saved, has_failed)
         self._learn(call, self._breaker.after_call(call, now_ms), now_ms)
         return self._breaker.is_open
 
@@ -87,12 +91,14 @@ class LookupLogic:
     def probed(self, probe: Probe, now_ms: float) -> bool:
         """Learn what a probe came to: one that took its budget has failed. Return whether the breaker opened or closed.
 
-        Its budget is `budget_ms` of when it began.
+        Its budget is `budget_ms` of when it began. It counts as what it would have cost a job: its time beyond the
+        work that jobs usually had beside their lookups.
         """
         if not probe.took_ms < probe.budget_ms:
             probe = Probe(probe.budget_ms, probe.budget_ms, has_failed=True)
         before = self._breaker.opened
-        call = Call(probe.took_ms, has_failed=probe.has_failed)
+        own_ms = statistics.median(self._own_ms) if self._own_ms else 0.0
+        call = Call(max(0.0, probe.took_ms - own_ms), has_failed=probe.has_failed)
         self._learn(call, self._breaker.after_probe(probe, now_ms), now_ms, is_probe=True)
         return self._breaker.opened is not before
 

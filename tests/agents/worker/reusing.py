@@ -84,7 +84,7 @@ class Reusing:
         self.vectors.ensure(self.key.dimension, CALL_S)
         clock = {} if clock_ms is None else {"clock_ms": clock_ms}
         self.lookups = Lookups(self.vectors, self.store, self.key, compared, deadlines=deadlines, **clock)
-        self.reuse = WorkerReuse(lambda: self.plan, self._opened)
+        self.reuse = WorkerReuse(lambda: self.plan, self._opened, lambda: self.lookups._clock_ms() / 1000)
         self.reuse.tend()
         self.generator = Generator("w-1", self.engine, HEAVY, self.store, set(), 3, reuse=self.reuse)  # type: ignore[arg-type]
 

@@ -1,6 +1,7 @@
 """What a worker does with stored latents: it begins with them where every rule allows it, and never waits for long."""
 
 import io
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from prometheus_client import REGISTRY
 from agents.engines import CannotRefine
 from agents.worker.jobs import Taken
 from agents.worker.lookups import Lookups
-from agents.worker.reuse import WorkerReuse, opener
+from agents.worker.reuse import PATIENCE_S, WorkerReuse, opener
 from planner.reuse.guard import Comparison, Verdict
 from planner.reuse.lookups.deadline import DeadlineRule
 from planner.reuse.lookups.probing import POLL_MS
@@ -397,6 +398,38 @@ def tended(worker: Reusing, clock: list[float], seconds: int) -> None:
     for _ in range(2 * seconds):
         clock[0] += POLL_MS
         worker.reuse.tend()
+
+
+def test_a_probe_that_is_due_waits_for_the_next_batch_but_not_for_the_end_of_a_long_one() -> None:
+    probes = list[float]()
+    worker, clock = idle_worker(lambda clock: probes.append(clock[0]))
+    clock[0] = 10_000.0
+    with worker.reuse.batch():
+        worker.reuse.tend()
+        clock[0] += 1000 * PATIENCE_S - 1
+        worker.reuse.tend()
+        assert probes == [], "beside generating it would take longer than a lookup does"
+        clock[0] += 1
+        worker.reuse.tend()
+        assert len(probes) == 1
+        clock[0] += 6000
+        worker.reuse.tend(as_batch_begins=True)
+    clock[0] += 6000
+    worker.reuse.tend()
+    assert len(probes) == 3
+
+
+def test_a_batch_that_begins_wakes_who_tends_the_stores() -> None:
+    probed = threading.Event()
+    worker, clock = idle_worker(lambda _clock: probed.set())
+    clock[0] = 10_000.0
+    worker.reuse._is_busy = True
+    worker.reuse.start()
+    try:
+        with worker.reuse.batch():
+            assert probed.wait(CALL_S)
+    finally:
+        worker.reuse.close()
 
 
 @pytest.mark.parametrize("strategy", ["models", "reuse"])

@@ -45,9 +45,10 @@ def test_a_window_that_pays_begins_the_count_anew() -> None:
     assert not after(Breaker(), *[MISS] * 40, *[MISS] * 18, HIT, HIT, *[MISS] * 40).is_open
 
 
-def test_hits_that_save_just_what_lookups_take_do_not_pay() -> None:
-    even = [Call(costs_ms=5, saved_ms=10), MISS] * 30
-    assert after(Breaker(), *even).opened is Opened.UNPROFITABLE
+def test_hits_that_save_less_than_lookups_cost_do_not_pay() -> None:
+    less, even = ([Call(costs_ms=5, saved_ms=saved_ms), MISS] * 30 for saved_ms in (9, 10))
+    assert after(Breaker(), *less).opened is Opened.UNPROFITABLE
+    assert after(Breaker(), *even).opened is Opened.NOT
 
 
 def test_it_closes_after_five_good_probes_and_begins_with_a_clean_record() -> None:
@@ -122,7 +123,7 @@ class BreakerMachine(RuleBasedStateMachine):
             if self.breaker.is_open:
                 failures = sum(self.answers[-6:])
                 windows = [self.calls[n : n + 6] for n in range(0, len(self.calls) - 5, 6)]
-                losses = [sum(each.saved_ms - each.costs_ms for each in window) <= 0 for window in windows]
+                losses = [sum(each.saved_ms - each.costs_ms for each in window) < 0 for window in windows]
                 assert failures >= 3 or losses[-2:] == [True, True]
                 self.probes = []
 
