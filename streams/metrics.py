@@ -60,16 +60,6 @@ WORKERS_WANTED = Gauge(
     ["variant"],
 )
 WORKERS_WARM = Gauge("pochade_workers_warm", "Workers without a variant that should be held ready besides")
-SCALE_EVENTS = Counter(
-    "pochade_scale_events_total",
-    "Workers that this supervisor started, took over (found), drained, lost (died), started again (restarted)",
-    ["event"],
-)
-SCALE_WORKERS = Gauge(
-    "pochade_scale_workers",
-    "Workers of this supervisor: running, draining, waiting to be started again; and wanted, of all supervisors",
-    ["state"],
-)
 LIVE_WORKERS = Gauge("pochade_live_workers", "Workers that the newest proposal was made for")
 
 

@@ -10,10 +10,10 @@ from types import FrameType
 from rich.console import Console
 
 from replay.local.deployment import child_environment, child_options
-from replay.local.scaling import MODULES, SupplyState, WorkerSupply
+from replay.local.scaling import MODULES, SCALE_WORKERS, SupplyState, WorkerSupply
 from replay.reports.progress import open_reporter
 from schemas.topics import FLEET, PLAN
-from streams import catalogs, metrics
+from streams import catalogs
 from streams.clock import now_ms
 from streams.control.plan_and_fleet import PlanAndFleet
 from streams.forkserver import ForkedChild, ForkFailed, ForkServer
@@ -73,7 +73,7 @@ def show(state: SupplyState) -> None:
     """Set the gauges that Prometheus reads."""
     counts = state._asdict() | {"wanted": state.wanted or 0}
     for name, count in counts.items():
-        metrics.SCALE_WORKERS.labels(name).set(count)
+        SCALE_WORKERS.labels(name).set(count)
 
 
 def run(settings: Settings, name: str, *, is_kept: bool) -> None:

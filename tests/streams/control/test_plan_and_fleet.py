@@ -2,7 +2,8 @@
 
 from schemas.topics import FLEET, PIN_KEY, PLAN, PLAN_KEY
 from streams.control.plan_and_fleet import PlanAndFleet
-from tests.builders import NOW_MS, a_heartbeat, a_plan, a_record
+from tests.agents.stubs import a_record
+from tests.builders import NOW_MS, a_heartbeat, a_plan
 
 
 def test_the_newest_plan_counts_and_pins_are_none() -> None:
