@@ -53,7 +53,7 @@ class Call:
 class Probe:
     """A background search and fetch of a known object."""
 
-    took_ms: float
+    took_ms: float  # beyond what a job would have done beside it anyway
     budget_ms: float  # the deadline of a lookup
     has_failed: bool = False  # an error, no answer, or not the known object
 

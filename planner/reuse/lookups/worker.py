@@ -12,7 +12,7 @@ Between `begin` and `finish` its owner asks the stores, and `lookup.choose` deci
 import statistics
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from planner.reuse.lookups import probing
@@ -99,7 +99,8 @@ class LookupLogic:
         before = self._breaker.opened
         own_ms = statistics.median(self._own_ms) if self._own_ms else 0.0
         call = Call(max(0.0, probe.took_ms - own_ms), has_failed=probe.has_failed)
-        self._learn(call, self._breaker.after_probe(probe, now_ms), now_ms, is_probe=True)
+        counted = replace(probe, took_ms=call.costs_ms)
+        self._learn(call, self._breaker.after_probe(counted, now_ms), now_ms, is_probe=True)
         return self._breaker.opened is not before
 
     def report(self, generated: GeneratedJobs) -> ReuseHealth:

@@ -39,3 +39,14 @@ def test_lookups_that_cost_nothing_beyond_the_encoding_never_count_as_unprofitab
         alone.finish(a_lookup_job(), MISSED, 20.0, float(number))
     assert alone.opened is Opened.UNPROFITABLE
     assert beside.opened is Opened.NOT
+
+
+def test_a_breaker_closes_by_probes_that_would_cost_a_job_less_than_half_their_budget() -> None:
+    def closes(own_ms: float) -> bool:
+        logic = LookupLogic(0.0)
+        for number in range(5):
+            logic.finish(a_lookup_job(), FullRun(Miss.TIMEOUT), 100.0, float(number), own_ms)
+        assert logic.opened is Opened.FAILING
+        return any(logic.probed(Probe(60.0, 100.0), 100.0 + number) for number in range(5))
+
+    assert [closes(own_ms) for own_ms in (5.0, 20.0)] == [False, True]
