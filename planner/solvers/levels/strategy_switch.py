@@ -31,6 +31,7 @@ UNDER_WAY = frozenset({LEAVING, RETURNING})  # requests are served by the varian
 MIN_LOOKUPS = (
     20  # to leave for: of fewer, such as the first ones, a few cut ones say little. A breaker looks back on 20
 )
+ROUNDING = 1e-9  # of a share that was divided by the lookups
 MOST = 0.5  # share of the workers whose breaker is open, from which on nobody is taken to get an answer
 
 
@@ -51,6 +52,7 @@ class Rule(NamedTuple):
     healthy: float = 0.25  # at most this: come back; between the two nothing changes
     unanswered: float = 0.25  # share of lookups; above: leave. A breaker opens at as many
     answered: float = 0.05  # share that may yet get no answer: come back
+    few: int = 10  # lookups, of which one may get no answer by chance: the last five probes of two workers
     leave_after_ms: int = 0
     return_after_ms: int = 15_000  # three periods of the planner. Ours, against flapping
     return_plans: int = 3  # that must have seen good lookups, one after the other: planning may be oftener than that
@@ -160,7 +162,8 @@ def _against_since(state: State, retrieval: Retrieval, now_ms: int, rule: Rule) 
     elif not is_away and lookups < MIN_LOOKUPS and not math.isinf(costs_ms):
         return -1
     elif is_away:
-        is_against = costs_ms <= saves_ms * rule.healthy and unanswered <= rule.answered
+        may_fail = max(rule.answered * lookups, 1.0 if lookups >= rule.few else 0.0)
+        is_against = costs_ms <= saves_ms * rule.healthy and unanswered * lookups <= may_fail + ROUNDING
     else:
         is_against = costs_ms > saves_ms * rule.too_much or unanswered > rule.unanswered
     if not is_against:

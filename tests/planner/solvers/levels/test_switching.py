@@ -83,6 +83,14 @@ def test_a_few_lookups_without_an_answer_keep_the_fleet_away() -> None:
     assert step(State(MODELS), HEALTHY._replace(unanswered=0.1), 1000, RULE).since_ms == -1
 
 
+@pytest.mark.parametrize(("unanswered", "lookups", "comes"), [(0.1, 10, True), (0.2, 10, False), (0.2, 5, False)])
+def test_one_probe_of_ten_that_gets_no_answer_does_not_keep_a_fleet_away(
+    unanswered: float, lookups: int, comes: bool
+) -> None:
+    seen = HEALTHY._replace(unanswered=unanswered, lookups=lookups)
+    assert (step(State(MODELS), seen, 1000, RULE).since_ms == 1000) == comes
+
+
 @pytest.mark.parametrize("cold", [SLOW, HEALTHY._replace(unanswered=0.6)])
 def test_the_first_few_lookups_do_not_send_the_fleet_away_but_open_breakers_do(cold: Retrieval) -> None:
     few = MIN_LOOKUPS - 1
