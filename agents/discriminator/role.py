@@ -74,7 +74,7 @@ class Discriminator:
         at_ms = now_ms()
         loads = self._dispatcher.loads(at_ms)
         sizes = [(each.width, each.height) for each in (image.image, *image.more)]
-        return self._logic.decide(asked, image.job.classified.request, sizes, confidence, loads.wait_ms, at_ms)
+        return self._logic.decide(asked, image.job.classified.request, sizes, confidence, loads, at_ms)
 
     def _completed(self, plan: Plan, image: ImageGenerated, stage: Stage, decision: Keep, record: Incoming) -> Outgoing:
         at_ms = now_ms()

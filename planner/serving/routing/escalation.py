@@ -18,14 +18,13 @@ from planner.serving.admission.admission import can_meet
 from planner.serving.ending.outcomes import as_score
 from planner.serving.requests import RequestValues
 from planner.serving.routing.cascades import cascade_of, judging_ms, keeps, may_escalate
+from planner.serving.routing.loads import Loads, begins_ms
 from schemas.messages import Cascade, GenerateOptions, Plan
 
 AS_REQUESTED = "kept as it is: the request asked for this level"
 
 Size = tuple[int, int]
 """Width and height of an image in pixels."""
-WaitMs = Callable[[str], float]
-"""ms until the least loaded worker of a variant is free; infinite where no worker serves it."""
 
 
 class Refinement(NamedTuple):
@@ -56,7 +55,7 @@ class Score:
 class Scored:
     """The facts of an image once it is scored."""
 
-    __slots__ = ("asked", "confidence", "next_ms", "now_ms", "refinement", "request", "score", "sizes", "wait_ms")
+    __slots__ = ("asked", "confidence", "loads", "next_ms", "now_ms", "refinement", "request", "score", "sizes")
 
     def __init__(
         self,
@@ -64,14 +63,14 @@ class Scored:
         request: RequestValues,
         sizes: Sequence[Size],
         confidence: float | None,
-        wait_ms: WaitMs,
+        loads: Loads,
         now_ms: float,
     ) -> None:
         self.asked = asked
         self.request = request
         self.sizes = sizes  # of all images of the job
         self.confidence = confidence  # of the worst of them; None: no discriminator answered
-        self.wait_ms = wait_ms
+        self.loads = loads
         self.now_ms = now_ms
         self.score = as_score(confidence)
         self.refinement: Refinement | None = None  # once it was asked for
@@ -151,17 +150,18 @@ class EscalationLogic:
         request: RequestValues,
         sizes: Sequence[Size],
         confidence: float | None,
-        wait_ms: WaitMs,
+        loads: Loads,
         now_ms: float,
     ) -> Keep | Escalate:
         """Decide on an image once it is scored, by the plan under which it was examined.
 
-        Kept if confidence >= threshold, or the next level would miss the deadline. `wait_ms` is asked only of images
-        below the threshold; where it is infinite every deadline is missed, but without a deadline the request waits.
+        Kept if confidence >= threshold, or the next level would miss the deadline, its wait and the load of components
+        that no worker of it holds included. `loads` is asked only of images below the threshold; where nobody serves
+        the next level every deadline is missed, but without a deadline the request waits.
         `sizes`: of all images of the job; `confidence`: of the worst of them.
         Source: DiffServe 3.1 (keeps above t), HADIS 3.3 (keeps from t on: ours).
         """
-        scored = Scored(asked, request, sizes, confidence, wait_ms, now_ms)
+        scored = Scored(asked, request, sizes, confidence, loads, now_ms)
         return self.keep_confident(scored) or self.keep_for_time(scored) or self.escalate(scored)
 
     def keep_confident(self, scored: Scored) -> Keep | None:
@@ -177,7 +177,9 @@ class EscalationLogic:
         refinement = self._refine(scored)
         after = self._ask(asked.plan, asked.cascade.next_level)
         scoring_ms = after.latency_ms * scored.request.options.n if isinstance(after, Score) else 0.0
-        scored.next_ms = scored.wait_ms(refinement.variant) + refinement.run_ms + scoring_ms
+        variant, components = self._catalog.level(refinement.variant), refinement.options.components
+        wait_ms = begins_ms(variant, components, scored.loads.wait_ms(variant.name), scored.loads)
+        scored.next_ms = wait_ms + refinement.run_ms + scoring_ms
         if can_meet(deadline_ms, scored.now_ms + scored.next_ms):
             return None
         return Keep(asked.cascade.threshold, scored.is_late, is_rejected=True)

@@ -9,8 +9,9 @@ from planner.observation.workers import SERVING, ReceivedHeartbeat, WorkerView, 
 from planner.serving.decisions import ENDED, Ignored, Rejection
 from planner.serving.requests import ClassifiedValues
 from planner.serving.routing.escalation import Keep
+from planner.serving.routing.loads import Loads
 from planner.serving.routing.placement import Placement
-from planner.serving.routing.routing import Loads, RoutingLogic
+from planner.serving.routing.routing import RoutingLogic
 from schemas.messages import Plan
 
 POLL_MS: Final = 2000.0  # between two searches for orphaned jobs

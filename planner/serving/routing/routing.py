@@ -20,7 +20,6 @@ import sys
 from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from planner.catalog.components import Selection
 from planner.catalog.entries import expected_steps, reuse_step, variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.option_limits import MAX_IMAGES, QUALITIES, TIERS, check_options
@@ -40,6 +39,7 @@ from planner.serving.decisions import (
 from planner.serving.requests import ClassifiedValues, RequestValues, Work
 from planner.serving.routing.cascades import judging_ms, may_escalate
 from planner.serving.routing.composing import Composed, is_composed
+from planner.serving.routing.loads import Loads, begins_ms
 from planner.serving.routing.placement import (
     CHEAPER,
     DEARER,
@@ -56,25 +56,6 @@ ANY_BACKLOG_MS = sys.float_info.max  # infinite is the wait for a level that nob
 MAX_COMBINATIONS = 10_000  # of components that are remembered: tenants choose them
 INTERACTIVE, ANY_QUALITY = "interactive", "auto"
 NOBODY: Container[str] = frozenset()
-
-
-class Loads(Protocol):
-    """The loads of the workers at one moment, as one sender sees them."""
-
-    def wait_ms(self, variant: str) -> float:
-        """Time until the least loaded worker of a variant is free; infinite where nobody serves it."""
-        ...
-
-    def ready_ms(self, variant: str, selection: Selection) -> float:
-        """Time until a worker of a variant is free and has loaded what it lacks of a request's components.
-
-        Of the worker where that is soonest; infinite where nobody serves the variant, which lists bases.
-        """
-        ...
-
-    def serving(self) -> int:
-        """Number of workers that take new jobs, of all variants."""
-        ...
 
 
 class TenantRights(Protocol):
@@ -215,15 +196,8 @@ class _Costs:
         return self._resolved[level]
 
     def begins_ms(self, level: str, wait_ms: float, loads: Loads) -> float:
-        """Time until a worker of the level is free, after `wait_ms`, and holds the request's components, in ms.
-
-        A level whose workers all lack them is as late as the load. Source: MLoRA 7.2, whose router weighs queues
-        against the locality of caches.
-        """
-        level_ = self._levels[level]
-        if not level_.variant.bases or math.isinf(wait_ms):
-            return wait_ms
-        return loads.ready_ms(level_.name, self._resolve(level).options.components)
+        """Time until a worker of the level is free, after `wait_ms`, and holds the request's components, in ms."""
+        return begins_ms(self._levels[level].variant, self._resolve(level).options.components, wait_ms, loads)
 
     def total_ms(self, level: str) -> float:
         """Run time of the job, and the time to judge its images."""

@@ -12,7 +12,7 @@ from schemas.ids import draw
 
 
 class FixedLoads(NamedTuple):
-    """`planner.serving.routing.routing.Loads` of variants with these waits."""
+    """`planner.serving.routing.loads.Loads` of variants with these waits."""
 
     waits_ms: Mapping[str, float]
     workers: int = 2

@@ -75,15 +75,12 @@ class Judge(Sender):
         confidence = job.draws.confidence(job.variant, asked.cascade.discriminator)[job.row]
         self.on_scored(job, confidence)
         sizes = job.sizes(self._variants[job.variant])
-        decision = self._logic.decide(asked, job, sizes, confidence, self._wait_ms, self._events.now_ms)
+        decision = self._logic.decide(asked, job, sizes, confidence, self._loads, self._events.now_ms)
         if isinstance(decision, Escalate):
             self._escalate(job, asked, decision)
         else:
             job.is_rejected = decision.is_rejected
             self._complete(job)
-
-    def _wait_ms(self, variant: str) -> float:
-        return self._loads.wait_ms(variant)
 
     def _escalate(self, job: Job, asked: Score, decision: Escalate) -> None:
         self._tally.escalated += 1

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from planner.serving.routing.escalation import Escalate, EscalationLogic, Keep, Score
 from tests.builders import NOW_MS, a_cascade, a_catalog, a_plan, a_request
+from tests.planner.serving.workers import FixedLoads
 
 CATALOG = a_catalog()
 HEAVY_MS = 200.0  # of one image
@@ -19,7 +20,7 @@ def judged(
     logic, request = EscalationLogic(CATALOG), a_request(deadline_ms=deadline_ms)
     asked = logic.examine(a_plan(cascades=(a_cascade(threshold=threshold),)), "light", request)
     assert isinstance(asked, Score)
-    return logic.decide(asked, request, [(32, 32)], confidence, lambda _variant: wait_ms, NOW_MS)
+    return logic.decide(asked, request, [(32, 32)], confidence, FixedLoads({"heavy": wait_ms}), NOW_MS)
 
 
 @given(st.floats(0, 1), st.floats(0, 1, exclude_max=True))

@@ -19,7 +19,8 @@ from agents.router.dispatcher import Dispatcher
 from planner.catalog.model import Catalog
 from planner.serving.dispatch.worker_loads import LoadView
 from planner.serving.requests import RequestValues
-from planner.serving.routing.escalation import Escalate, EscalationLogic, Keep, Score, Scored, Size, WaitMs
+from planner.serving.routing.escalation import Escalate, EscalationLogic, Keep, Score, Scored, Size
+from planner.serving.routing.loads import Loads
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.overrides import Asked, OverriddenJob, metrics_for
@@ -34,7 +35,7 @@ from replay.simulation.roles.workers.stores import ObjectStore
 from replay.simulation.setup import Timing
 from replay.simulation.times import CallTimes
 from replay.traces.trace import Overrides
-from schemas.messages import GenerateJob, GenerateOptions, Heartbeat, Outcome, Plan
+from schemas.messages import GenerateJob, GenerateOptions, Heartbeat, Outcome, Plan, WorkerComponents
 from schemas.topics import OUTCOMES
 from streams.store.port import MemoryImageStore
 from tests import builders
@@ -60,6 +61,7 @@ class Situation(NamedTuple):
     slack_ms: float | None  # from the image on until the deadline
     confidence: float
     heavy_ms: int | None  # work before the worker of the next level; None: nobody serves it
+    held: tuple[str, ...] = ("base:poster",)  # by that worker on its device, where the next level lists bases
 
 
 class Decided(NamedTuple):
@@ -109,16 +111,19 @@ class FixedScorer:
 def heavy_beat(situation: Situation) -> Heartbeat | None:
     if situation.heavy_ms is None:
         return None
-    return a_heartbeat(worker_id="w-2", variant="heavy", partitions=(owned(0, 0, situation.heavy_ms),))
+    return a_heartbeat(
+        worker_id="w-2", variant="heavy", partitions=(owned(0, 0, situation.heavy_ms),),
+        components=WorkerComponents(held={"device": situation.held}),
+    )  # fmt: skip
 
 
-def live(situation: Situation, logic_of: LogicOf) -> Decided:
+def live(situation: Situation, logic_of: LogicOf, catalog: Catalog = CATALOG) -> Decided:
     """Of the role, its clock standing at NOW_MS."""
     store, fleet, beat = MemoryImageStore(), StubFleet(), heavy_beat(situation)
     if beat is not None:
         fleet.receive(beat, NOW_MS)
-    dispatcher, scorers = Dispatcher(CATALOG, fleet, "discriminator"), {"look": FixedScorer(situation.confidence)}
-    discriminator = Discriminator(logic_of(CATALOG), StubPlans(situation.plan), set(), dispatcher, store, scorers)
+    dispatcher, scorers = Dispatcher(catalog, fleet, "discriminator"), {"look": FixedScorer(situation.confidence)}
+    discriminator = Discriminator(logic_of(catalog), StubPlans(situation.plan), set(), dispatcher, store, scorers)
     with mock.patch.object(role, "now_ms", return_value=NOW_MS):
         first, *_ = asyncio.run(discriminator.on_record(a_record(stored(situation, store))))
     if first.topic == OUTCOMES:
@@ -167,19 +172,19 @@ class Recording(Judge):
         self.level, self.step = job.level, job.how.refine_from_step if job.how else job.step
 
 
-def simulated(situation: Situation, logic_of: LogicOf) -> Decided:
+def simulated(situation: Situation, logic_of: LogicOf, catalog: Catalog = CATALOG) -> Decided:
     """Of the simulator's role."""
     reasons: list[str] = []
-    events, timing, plan_state = EventQueue(0.0), Timing(), PlanState(CATALOG)
+    events, timing, plan_state = EventQueue(0.0), Timing(), PlanState(catalog)
     plan_state.obey(situation.plan)
-    times = CallTimes(CATALOG)
+    times = CallTimes(catalog)
     beats, store = Heartbeats(events, timing, times), ObjectStore(events)
     tally = metrics_for(None, 1000.0, np.zeros(1))
-    lookups = Lookups(events, plan_state, CATALOG, seed=0)
-    serving = Serving(events, plan_state, CATALOG, timing, times, tally, store, lookups)
-    fleet = Fleet(events, plan_state, CATALOG, timing, beats, serving, tally)
-    logic = logic_of(CATALOG)
-    judge = Recording(events, plan_state, fleet, beats, timing, times, CATALOG, tally, store, logic, WaitingTopics())
+    lookups = Lookups(events, plan_state, catalog, seed=0)
+    serving = Serving(events, plan_state, catalog, timing, times, tally, store, lookups)
+    fleet = Fleet(events, plan_state, catalog, timing, beats, serving, tally)
+    logic = logic_of(catalog)
+    judge = Recording(events, plan_state, fleet, beats, timing, times, catalog, tally, store, logic, WaitingTopics())
     judge.on_scored = lambda _job, _confidence: None
     beat = heavy_beat(situation)
     if beat is not None:
@@ -224,10 +229,10 @@ class Exchanged(EscalationLogic):
     """Escalates before it asks whether time is left."""
 
     def decide(
-        self, asked: Score, request: RequestValues, sizes: Sequence[Size], confidence: float | None, wait_ms: WaitMs,
+        self, asked: Score, request: RequestValues, sizes: Sequence[Size], confidence: float | None, loads: Loads,
         now_ms: float,
     ) -> Keep | Escalate:  # fmt: skip
-        scored = Scored(asked, request, sizes, confidence, wait_ms, now_ms)
+        scored = Scored(asked, request, sizes, confidence, loads, now_ms)
         return self.keep_confident(scored) or self.escalate(scored) or self.keep_for_time(scored)
 
 
@@ -239,3 +244,16 @@ def test_two_checks_exchanged_in_the_logic_that_is_passed_in_change_what_a_role_
     late = "confidence 0.100 < threshold 0.500, but no time left: heavy would need 200 ms of 100"
     assert decide(hurried, EscalationLogic) == Decided("", 0, late)
     assert decide(hurried, Exchanged) == Decided("heavy", 0, "")
+
+
+@pytest.mark.parametrize("decide", [live, simulated])
+def test_a_draft_is_kept_where_no_worker_of_the_next_level_holds_its_base_and_loading_it_would_be_too_late(
+    decide: Callable[[Situation, LogicOf, Catalog], Decided],
+) -> None:
+    heavy = builders.sized_variant(name="heavy", on_request=False, quality=1.0, latency_ms={1: 200.0}, load_ms=100.0)
+    catalog = a_catalog(variants={"light": builders.a_variant(), "heavy": heavy}, discriminators=CATALOG.discriminators)
+    warm = Situation(a_plan(), Overrides(), slack_ms=299.0, confidence=0.1, heavy_ms=0)
+    late = "confidence 0.100 < threshold 0.500, but no time left: heavy would need 300 ms of 299"
+    assert decide(warm, EscalationLogic, catalog) == Decided("heavy", 0, "")
+    assert decide(warm._replace(held=()), EscalationLogic, catalog) == Decided("", 0, late)
+    assert decide(warm._replace(held=(), slack_ms=300.0), EscalationLogic, catalog) == Decided("heavy", 0, "")
