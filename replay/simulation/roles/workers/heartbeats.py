@@ -148,9 +148,14 @@ class Subscription:
             pending.clear()
 
     def update_at_once(self, worker: Worker) -> None:
-        """Take in the beat of a worker that is not what it was; its earlier beats count no more."""
+        """Take in the beat of a worker that is not what it was; its earlier beats count no more.
+
+        First those that others of its variant have sent before: they may claim partitions that are this one's now, and
+        the newest claim holds.
+        """
         for pending in self.pending.values():
             pending.pop(worker.id, None)
+        self.listen(worker.heard_variant)
         self._pass_on(worker)
 
     def _pass_on(self, worker: Worker) -> None:

@@ -29,14 +29,14 @@ class CountedView(SimulatedLoadView):
 class OneWorker:
     """A worker that serves `light` and has nothing to do, its heartbeats, and a sender that reads them."""
 
-    def __init__(self) -> None:
+    def __init__(self, partitions: int = 1) -> None:
         self.events = EventQueue()
         catalog = a_catalog()
         times = CallTimes(catalog)
         self.beats = Heartbeats(self.events, TIMING, times)
         self.loads = FleetLoads(self.events, self.beats, TIMING, times, WaitingTopics())
         self.loads.view = self.view = CountedView()
-        self.group = self.beats.groups["light"] = Group(1)
+        self.group = self.beats.groups["light"] = Group(partitions)
         self.worker, member = Worker("w-1", 0.0), Member("w-1")
         self.worker.variant, self.worker.state, self.worker.member = "light", "ready", member
         self.worker.logic = WorkerLogic(catalog.level("light"))
@@ -77,3 +77,18 @@ def test_a_sign_of_life_of_a_worker_that_nobody_knows_adds_none() -> None:
     view = SimulatedLoadView()
     view.on_sign_of_life("w-1", 0.0)
     assert view.loads("light", 0.0, TIMING.silent_ms) == []
+
+
+def test_a_worker_that_joins_keeps_its_partitions_though_an_older_beat_that_claims_them_is_taken_in_later() -> None:
+    one = OneWorker(partitions=2)
+    assert one.ids(1000.0) == ["w-1"]
+    one.group.written(0)
+    one.events.advance(2000.0)  # w-1 has told that both are its own, and nobody asked since
+    joining, member = Worker("w-2", 2000.0), Member("w-2")
+    joining.variant, joining.state, joining.member = "light", "ready", member
+    joining.logic = one.worker.logic
+    one.group.join(member)
+    one.group.settle(one.group.members)
+    one.beats.start(joining)
+    assert one.ids(2001.0) == ["w-1", "w-2"]
+    assert one.ids(20_000.0) == ["w-1", "w-2"], "w-2 says nothing new in all that time"
