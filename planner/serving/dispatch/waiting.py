@@ -5,7 +5,8 @@
 a lane go in the order in which they came. What waits for one variant keeps no job of another one waiting.
 
     its request has a result            dropped: cancelled, past its deadline by the ledger, or a repetition
-    it cannot end by its deadline       ended, with its draft as the answer where it has one
+    it cannot end by its deadline       ended, with its draft as the answer where it has one; the work before the worker
+                                        that would get it counts, of which whoever put it there knew less
     a worker of its variant is idle     sent to it
     the plan pulls, and none is idle    it waits, and those behind it
     the plan pushes                     sent as it pushes: what waits when a plan changes leaves at once
@@ -18,15 +19,25 @@ whenever they are idle. It has no classes of urgency, and no deadlines: both are
 
 from collections import deque
 from collections.abc import Callable, Container, Iterator
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from planner.serving.admission.admission import can_meet
 from planner.serving.decisions import DEADLINE, ENDED, Ignored, Rejection
 from planner.serving.dispatch.dispatch import Retry, holds
 from schemas.messages import Plan, Status
 
+
+class Chosen(Protocol):
+    """Protocol of a worker that a job would be sent to; `worker_loads.Load` is the live one."""
+
+    @property
+    def remaining_ms(self) -> float:
+        """Work before it, in ms: of its call in progress, and of jobs that were sent to it."""
+        ...
+
+
 J = TypeVar("J")
-W = TypeVar("W")
+W = TypeVar("W", bound=Chosen)
 
 URGENT, BATCH = 0, 1  # lanes, in the order in which they are served
 BATCH_TIER: Final = "batch"
@@ -116,11 +127,17 @@ class PullQueues(Generic[J]):
         if waiting.request_id in self._ended:
             return ENDED
         if not can_meet(waiting.deadline_ms, now_ms + waiting.least_ms):
-            reason = f"{variant} would have finished after deadline_ms {waiting.deadline_ms}: no worker was idle before"
-            return Rejection(Status.EXPIRED, DEADLINE, reason)
+            return _too_late(variant, waiting, "no worker was idle before")
         chosen = choose(waiting)
         if isinstance(chosen, Retry):
             return chosen
-        if chosen is None and holds(plan) and variant in plan.allocation.values():
-            return NO_WORKER_YET
+        if chosen is None:
+            return NO_WORKER_YET if holds(plan) and variant in plan.allocation.values() else Forward(None)
+        if not can_meet(waiting.deadline_ms, now_ms + chosen.remaining_ms + waiting.least_ms):
+            return _too_late(variant, waiting, f"its next worker was busy for {chosen.remaining_ms:.0f} ms more")
         return Forward(chosen)
+
+
+def _too_late(variant: str, waiting: Waiting[J], why: str) -> Rejection:
+    reason = f"{variant} would have finished after deadline_ms {waiting.deadline_ms}: {why}"
+    return Rejection(Status.EXPIRED, DEADLINE, reason)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from planner.serving.decisions import Rejection
 from planner.serving.dispatch.dispatch import RETRY_MS, Retry
@@ -18,6 +19,13 @@ from replay.simulation.setup import Timing
 from replay.simulation.times import CallTimes
 
 MAX_RETRIES_AT_ONCE = 10  # looks for an idle worker that are skipped, as nobody is expected to be idle before
+
+
+class PooledWorker(NamedTuple):
+    """A worker by its place in the pool of its variant, and the work before it."""
+
+    place: int
+    remaining_ms: float
 
 
 class Forwarder(Sender):
@@ -45,7 +53,7 @@ class Forwarder(Sender):
             for waiting, decision in self._queues.forward(variant, plan, now_ms, self._worker_of):
                 match decision:
                     case Forward():
-                        self._send(waiting.job, decision.worker)
+                        self._send(waiting.job, None if decision.worker is None else decision.worker.place)
                     case Rejection():
                         end_too_late(waiting.job, self._tally, self._plan_state, now_ms)
         idle_in_ms = self._queues.idle_in_ms()
@@ -55,5 +63,9 @@ class Forwarder(Sender):
                 self._due_ms = due_ms
                 self._events.at(due_ms, Forwarder._look, self)
 
-    def _worker_of(self, waiting: Waiting[Job]) -> int | Retry | None:
-        return self._choose(waiting.job)
+    def _worker_of(self, waiting: Waiting[Job]) -> PooledWorker | Retry | None:
+        job = waiting.job
+        place = self._choose(job)
+        if place is None or isinstance(place, Retry):
+            return place
+        return PooledWorker(place, self._loads.pool(job.variant).load(place, self._events.now_ms).remaining_ms)

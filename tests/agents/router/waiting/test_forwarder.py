@@ -13,6 +13,7 @@ from agents.router.waiting.forwarder import Forwarder
 from agents.router.waiting.progress import Committed, Progress
 from agents.router.waiting.source import OnLost
 from agents.runtime.views import WaitingCounts
+from planner.serving.ending.outcomes import step_of
 from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
 from schemas.messages import GenerateJob, Outcome, Status
 from schemas.record import Delivered, Incoming, Outgoing
@@ -23,7 +24,7 @@ from streams.kafka.memory import MemoryRecordProducer
 from streams.kafka.producers.writing import DeliveryFailed
 from tests.agents.router.placing import on
 from tests.agents.stubs import StubFleet, StubPlans, a_record, read
-from tests.builders import a_catalog, a_classified, a_heartbeat, a_job, a_plan, a_request, owned
+from tests.builders import a_catalog, a_classified, a_heartbeat, a_job, a_plan, a_request, an_image, owned
 
 PULL = a_plan(dispatch="pull")
 BUSY_MS = 60_000
@@ -263,6 +264,24 @@ def test_a_job_whose_deadline_passes_while_it_waits_ends_with_the_reason(process
     assert "no worker was idle before" in outcome.reason
     process.forwarder.step()
     assert process.topics.waiting("light") == []
+
+
+def test_a_job_that_would_be_late_behind_the_work_of_its_worker_ends_with_its_draft(
+    topics: Topics, producer: Producer
+) -> None:
+    busy = a_heartbeat(worker_id="w-2", variant="heavy", partitions=(owned(3, remaining_ms=BUSY_MS),))
+    process = Process(topics, StubFleet().receive(busy, now_ms()), producer)
+    process.plans.obey(a_plan(version=2, dispatch="pull", batch={"heavy": 1000}))  # its next call is not full
+    for name, left_ms in (("late", BUSY_MS + 100), ("in time", BUSY_MS + 10_000)):  # heavy takes 200 ms
+        classified = a_classified(a_request(request_id=name, deadline_ms=now_ms() + left_ms))
+        draft = step_of(an_image(a_job(classified)), 0.2, 0.5)
+        topics.append(process.dispatcher.send(PULL, classified, on("heavy"), cause={}, path=(draft,)))
+    process.forwarder.step()
+    (outcome,) = (read(record, Outcome) for record in producer.topics[OUTCOMES])
+    assert (outcome.request_id, outcome.status) == ("late", Status.COMPLETED)
+    assert "its next worker was busy for" in outcome.reason
+    assert "the draft was kept" in outcome.reason
+    assert sent(producer, "heavy") == ["in time"]
 
 
 def test_a_plan_that_pushes_empties_the_queues_at_once(process: Process, producer: Producer) -> None:

@@ -2,6 +2,7 @@
 
 import itertools
 from collections import defaultdict
+from typing import NamedTuple
 
 import pytest
 from hypothesis import strategies as st
@@ -18,20 +19,30 @@ PULL, PUSH = a_plan(dispatch="pull"), a_plan(dispatch="least-work")
 NOW_MS = 1000.0
 
 
+class Worker(NamedTuple):
+    name: str
+    remaining_ms: float = 0.0
+
+
 class Workers:
-    """The idle workers of each variant; None for a variant that nobody serves."""
+    """The workers of each variant that take jobs; None for a variant that nobody serves."""
 
-    def __init__(self, **idle: int | None) -> None:
-        self.idle = idle
+    def __init__(self, remaining_ms: float = 0.0, **idle: int | None) -> None:
+        self.idle, self._remaining_ms = idle, remaining_ms
 
-    def choose(self, waiting: Waiting[str]) -> str | Retry | None:
+    def choose(self, waiting: Waiting[str]) -> Worker | Retry | None:
         count = self.idle[waiting.job]
         if count is None:
             return None
         if not count:
             return Retry(5.0, 70.0)
         self.idle[waiting.job] = count - 1
-        return f"{waiting.job}-{count}"
+        return Worker(f"{waiting.job}-{count}", self._remaining_ms)
+
+
+def to(name: str) -> Forward[Worker]:
+    """The decision to send a job to an idle worker."""
+    return Forward(Worker(name))
 
 
 def a_waiting(name: str, variant: str = "light", **changes: object) -> Waiting[str]:
@@ -65,7 +76,7 @@ def test_what_waits_for_a_busy_variant_keeps_no_job_of_another_variant_waiting(q
     queues.add("light", a_waiting("r-1"))
     queues.add("heavy", a_waiting("r-2", "heavy"))
     assert gone(queues, "light", workers) == {}
-    assert gone(queues, "heavy", workers) == {"r-2": Forward("heavy-1")}
+    assert gone(queues, "heavy", workers) == {"r-2": to("heavy-1")}
 
 
 def test_batch_requests_go_when_no_other_waits(queues: PullQueues[str]) -> None:
@@ -77,7 +88,7 @@ def test_batch_requests_go_when_no_other_waits(queues: PullQueues[str]) -> None:
 def test_a_request_that_has_a_result_takes_no_worker(queues: PullQueues[str]) -> None:
     queues.add("light", a_waiting("cancelled"))
     queues.add("light", a_waiting("r-1"))
-    assert gone(queues, "light", Workers(light=1)) == {"cancelled": ENDED, "r-1": Forward("light-1")}
+    assert gone(queues, "light", Workers(light=1)) == {"cancelled": ENDED, "r-1": to("light-1")}
 
 
 def test_a_job_that_no_worker_can_end_by_its_deadline_ends_before_one_is_idle(queues: PullQueues[str]) -> None:
@@ -91,11 +102,23 @@ def test_a_job_that_no_worker_can_end_by_its_deadline_ends_before_one_is_idle(qu
     assert queues.count("light") == 1
 
 
+def test_a_job_that_its_worker_cannot_end_in_time_after_the_work_before_it_ends_and_the_next_one_goes(
+    queues: PullQueues[str],
+) -> None:
+    queues.add("light", a_waiting("late", deadline_ms=NOW_MS + 119))
+    queues.add("light", a_waiting("in time", deadline_ms=NOW_MS + 120))
+    decided = gone(queues, "light", Workers(light=2, remaining_ms=100.0))
+    decision = decided["late"]
+    assert isinstance(decision, Rejection)
+    assert "after deadline_ms 1119.0: its next worker was busy for 100 ms more" in decision.reason
+    assert isinstance(decided["in time"], Forward)
+
+
 def test_what_waits_leaves_at_once_under_a_plan_that_pushes(queues: PullQueues[str]) -> None:
     for name in ("r-1", "r-2"):
         queues.add("light", a_waiting(name))
     decided = gone(queues, "light", Workers(light=9), PUSH)
-    assert list(decided.values()) == [Forward("light-9"), Forward("light-8")]
+    assert list(decided.values()) == [to("light-9"), to("light-8")]
 
 
 def test_a_variant_without_workers_keeps_its_jobs_while_the_plan_gives_it_one(queues: PullQueues[str]) -> None:
