@@ -18,6 +18,8 @@ APART = {
     "failed_for",
     "reuse_contradictory_ids",
     "reuse_sourceless_ids",
+    "components_wrong_for",
+    "components_unlisted_ids",
     "pictures",
 }  # not in the table as they are
 SENTENCES = ("broken", "foreign")  # of images; the table counts them
@@ -57,8 +59,9 @@ def audit(
     Exit status 1 says that a promise is broken. A request without a result is open while some role has not committed
     past a record of it, and lost otherwise. A result is late if an earlier outcome of the request lies before the one
     that it was made from. A result whose image began from a stored latent must agree with its path; where all results
-    are read, another of its tenant must have left a latent. Images are read and compared with the hash that their
-    result names. Roles may run meanwhile.
+    are read, another of its tenant must have left a latent. A result of a request that named components must name the
+    same ones, as the catalog now lists them. Images are read and compared with the hash that their result names. Roles
+    may run meanwhile.
 
     \b
     Examples:

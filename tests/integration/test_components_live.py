@@ -24,6 +24,7 @@ from agents.lab.world.reading import read
 from agents.lab.world.styles import ADAPTERS, BASES, POSTER, Style
 from agents.world import captions
 from replay.reports.gallery import card_of
+from replay.verify.audit.reading import audit
 from schemas.messages import Status
 from schemas.topics import jobs_topic
 from streams.catalogs import load as load_catalog
@@ -232,6 +233,9 @@ def test_mlora_and_then_octoai_serve_what_their_workers_fetch_from_a_remote(
     sent_ms = sorted(record.timestamp_ms for record in jobs)
     assert len(sent_ms) == 3
     assert min(np.diff(sent_ms)) > 40, "a job waits until the worker is idle: poster takes 100 ms"
+    audited = audit(settings, with_images=False).figures
+    assert audited.components_checked >= 4
+    assert (audited.components_wrong, audited.components_unlisted, audited.components_undigested) == ({}, (), {})
 
 
 def in_force(pipeline: Pipeline) -> str:

@@ -31,6 +31,10 @@ class Figures:
     reuse: dict[str, int] = field(default_factory=dict)  # hit, or why not -> stages under a plan with reuse
     reuse_contradictory: tuple[str, ...] = ()  # results whose fields of reuse are not those of their path
     reuse_sourceless: tuple[str, ...] = ()  # begun from a latent, and none of their tenant was there; or not known
+    components_checked: int = 0  # completed requests that named components, a base or an input image
+    components_wrong: dict[str, str] = field(default_factory=dict)  # id -> what its result says instead
+    components_unlisted: tuple[str, ...] = ()  # whose result names what the catalog does not list: not compared
+    components_undigested: dict[str, int] = field(default_factory=dict)  # component without a digest -> requests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +56,8 @@ def as_json(figures: Figures, images: ImageFigures | None) -> dict[str, Any]:
     one |= {"duplicates": sum(figures.doubled.values()), "duplicate_ids": list(one.pop("doubled"))}
     one |= {"late_commits": len(figures.late_commits), "late_commit_ids": list(figures.late_commits)}
     one |= {"failed": len(figures.failed), "failed_for": figures.failed}
-    for name in ("reuse_contradictory", "reuse_sourceless"):
+    one |= {"components_wrong": len(figures.components_wrong), "components_wrong_for": figures.components_wrong}
+    for name in ("reuse_contradictory", "reuse_sourceless", "components_unlisted"):
         ids = one.pop(name)
         one |= {name: len(ids), f"{name}_ids": list(ids)}
     one["wasted_s"] = round(figures.wasted_s, 3)
@@ -78,6 +83,9 @@ def verdict(figures: Figures, images: ImageFigures | None = None) -> str | None:
     if figures.reuse_sourceless:
         names = _some(figures.reuse_sourceless)
         broken.append(f"{len(figures.reuse_sourceless)} results began from no latent of their tenant ({names})")
+    if figures.components_wrong:
+        name, why = next(iter(figures.components_wrong.items()))
+        broken.append(f"{len(figures.components_wrong)} results name other components than were asked ({name}: {why})")
     if images is not None and images.foreign:
         broken.append(f"{len(images.foreign)} images began from what is not their tenant's ({images.foreign[0]})")
     if images is not None and images.broken:

@@ -26,6 +26,7 @@ from schemas.topics import (
     waiting_topic,
     worker_group,
 )
+from streams import catalogs
 from streams.clock import now_ms
 from streams.kafka.consumers.offsets import positions
 from streams.kafka.topics import own_topics
@@ -73,10 +74,10 @@ def audit(
     `has_marks`: all images are of the engine `profile`, which show whose latent they began from.
 
     Raises:
-        PochadeError: a topic cannot be read, or the store is away.
+        PochadeError: a topic or the catalog cannot be read, or the store is away.
     """
-    committed = dict(_committed(settings))
-    tally = TopicFigures(committed, asked, since_ms, until_ms, has_all_sources=has_all_sources)
+    committed, catalog = dict(_committed(settings)), catalogs.load(settings.catalog, settings.published)
+    tally = TopicFigures(committed, asked, since_ms, until_ms, has_all_sources=has_all_sources, catalog=catalog)
     logs = Logs(settings, tally.add, committed)
     jobs = [f"{JOBS_BEGIN}{variant}{JOBS_END}" for variant in _variants(settings)]
     topics = [*TOPICS, *_waiting(settings), *jobs]

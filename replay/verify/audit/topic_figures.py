@@ -6,12 +6,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from planner.catalog.model import Catalog
+from replay.verify.audit.components import NOT_COMPARED, NamedComponents
 from replay.verify.audit.ends import Ends
 from replay.verify.audit.figures import Figures
 from replay.verify.audit.generations import Begun, Generations
 from replay.verify.audit.reused import Reused
 from schemas.errors import InvalidRecord
-from schemas.messages import Event, ImageGenerated, Outcome, Result, Status
+from schemas.messages import ClassifiedRequest, Event, ImageGenerated, Outcome, Result, Status
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, DLQ, EVENTS, IMAGES, OUTCOMES, PROMPTS, PROMPTS_BATCH, RESULTS
 from streams.codec.avro import decode, decode_result
@@ -48,15 +50,18 @@ class TopicFigures:
         until_ms: float = math.inf,
         *,
         has_all_sources: bool | None = None,
+        catalog: Catalog | None = None,
     ) -> None:
         """`asked`: ids that a broker acknowledged; `since_ms`, `until_ms` (epoch ms): when requests were accepted;
         `has_all_sources`: whatever an image may have begun from ended within the time that is read; None: only if
-        everything is read, and no result has expired."""
+        everything is read, and no result has expired; `catalog`: by which components are compared; None: they are not.
+        """
         self._committed, self._since_ms, self._until_ms = committed, since_ms, until_ms
         self._accepted: dict[str, None] = dict.fromkeys(asked)
         self._waiting: set[str] = set()
         self._ends, self.generations, self.reused = Ends(), Generations(), Reused()
         self._has_all_sources = has_all_sources
+        self._components = NamedComponents(catalog) if catalog is not None and _has_components(catalog) else None
         self._first_result: dict[int, int] = {}  # partition -> the offset of its first result
         self._said: defaultdict[str, list[Said]] = defaultdict(list)
         self.named: dict[str, set[str]] = {}  # URI of an image -> the hashes that results say it has
@@ -94,6 +99,10 @@ class TopicFigures:
         if self._since_ms <= record.timestamp_ms < self._until_ms:
             self._accepted.setdefault(request_id_of(record))
 
+    def _classified(self, record: Incoming) -> None:
+        if self._components is not None:
+            self._components.ask(decode(record.value, ClassifiedRequest).request)
+
     def _result(self, record: Incoming) -> None:
         result = decode_result(record.value)
         self._first_result.setdefault(record.partition, record.offset)
@@ -124,8 +133,8 @@ class TopicFigures:
         self._dead_letters += 1
 
     _TAKEN: Mapping[str, Callable[["TopicFigures", Incoming], None]] = {
-        PROMPTS: _prompt, PROMPTS_BATCH: _prompt, RESULTS: _result, OUTCOMES: _outcome, IMAGES: _image,
-        EVENTS: _event, DLQ: _dead_letter,
+        PROMPTS: _prompt, PROMPTS_BATCH: _prompt, CLASSIFIED: _classified, RESULTS: _result, OUTCOMES: _outcome,
+        IMAGES: _image, EVENTS: _event, DLQ: _dead_letter,
     }  # fmt: skip
 
     def first_results(self) -> list[Result]:
@@ -138,6 +147,7 @@ class TopicFigures:
         unended = self._ends.open(accepted)
         twice, wasted_ms = self.generations.repeats()
         others, others_ms = self.generations.by_other_jobs()
+        composed = self._components.findings(self._ends.first) if self._components is not None else NOT_COMPARED
         return Figures(
             accepted=len(accepted),
             outcomes=dict(Counter(str(r.status) for name, r in self._ends.first.items() if name in accepted)),
@@ -157,6 +167,10 @@ class TopicFigures:
             reuse=dict(self.reused.outcomes),
             reuse_contradictory=tuple(self.reused.contradictory),
             reuse_sourceless=tuple(self.reused.sourceless() if self._knows_sources() else ()),
+            components_checked=composed.checked,
+            components_wrong=dict(composed.wrong),
+            components_unlisted=composed.unlisted,
+            components_undigested=dict(composed.undigested),
         )
 
     def _knows_sources(self) -> bool:
@@ -175,6 +189,10 @@ class TopicFigures:
         if result is None:
             return []
         return [said for said in self._said.get(name, []) if said.status != result.status]
+
+
+def _has_components(catalog: Catalog) -> bool:
+    return any(variant.components for variant in catalog.served.values())
 
 
 def _has_failed(result: Result) -> bool:

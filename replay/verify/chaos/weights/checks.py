@@ -19,7 +19,7 @@ from PIL import Image
 
 from planner.catalog.components import needs_components
 from planner.catalog.entries import Variant
-from planner.catalog.options import resolve_options
+from replay.verify.audit.components import contradiction
 from schemas.errors import PochadeError
 from schemas.messages import GenerateRequest, Result, Status
 from streams.store.port import ImageStore
@@ -70,10 +70,8 @@ def check_names(asked: Mapping[str, GenerateRequest], results: Mapping[str, Resu
     completed = {name: results[name] for name in asked if name in results and results[name].status is Status.COMPLETED}
     misnamed, untold = list[str](), list[str]()
     for name, result in completed.items():
-        wanted = resolve_options(asked[name].options, variant).components.ids
-        if (result.level, result.components) != (variant.name, wanted):
-            said = f"{result.level} with {', '.join(result.components) or 'nothing'}"
-            misnamed.append(f"{name} asked for {', '.join(wanted)} and says {said}")
+        if why := contradiction(asked[name].options, result, variant):
+            misnamed.append(f"{name} {why}")
     for name in asked:
         result = results.get(name)  # type: ignore[assignment]
         if result is not None and result.status is Status.FAILED and not _names_component(result.reason, variant):
