@@ -129,17 +129,19 @@ def _entry_points() -> dict[str, importlib.metadata.EntryPoint]:
 
 
 def nested(assignments: tuple[str, ...]) -> dict[str, Any]:
-    """Return `("worker.threads=2",)` as `{"worker": {"threads": "2"}}`; the text after the second dot is one key.
+    """Return `("worker.threads=2",)` as `{"worker": {"threads": "2"}}`.
 
     Raises:
         click.BadParameter: no `=`, or one key is both a value and a section.
     """
     flags: dict[str, Any] = {}
+    if assignments:
+        from streams.settings import path_of  # not for --help
     for assignment in assignments:
         key, equals, value = assignment.partition("=")
         if not equals or not key:
             raise click.BadParameter(f"{quoted(assignment)} is not KEY=VALUE, such as worker.threads=2")
-        *sections, name = key.split(".", 2)  # kafka.properties.security.protocol: the last part has dots of its own
+        *sections, name = path_of(key)
         inside = flags
         for section in sections:
             inside = inside.setdefault(section, {})

@@ -296,6 +296,21 @@ class NewNames(PydanticBaseSettingsSource):
         return self._source.get_field_value(field, field_name)
 
 
+def path_of(key: str) -> tuple[str, ...]:
+    """Split a setting's key at the dots between sections: what follows the name of a table of free keys is one key.
+
+    `kafka.properties.security.protocol` has three parts, `planner.scale.minimum.heavy` four.
+    """
+    section: type[BaseModel] | None = Settings
+    parts, rest = list[str](), key
+    while section is not None and "." in rest:
+        name, _, rest = rest.partition(".")
+        parts.append(name)
+        kind = section.model_fields[name].annotation if name in section.model_fields else None
+        section = kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+    return *parts, rest
+
+
 def old_variables() -> dict[str, str]:
     """The variables of settings that stand in no section and had another name: no field asks for them."""
     names = {old: PREFIX + old.upper() for old in NEW_NAMES if "." not in old}

@@ -1,5 +1,13 @@
 """Long tests use the jars, homes and brokers of the integration tests."""
 
-from tests.integration.conftest import broker_address, broker_home, new_home, only_our_settings, producer, settings
+from tests.integration.conftest import (
+    broker_address,
+    broker_home,
+    new_home,
+    only_our_settings,
+    producer,
+    role_server,
+    settings,
+)
 
-__all__ = ["broker_address", "broker_home", "new_home", "only_our_settings", "producer", "settings"]
+__all__ = ["broker_address", "broker_home", "new_home", "only_our_settings", "producer", "role_server", "settings"]

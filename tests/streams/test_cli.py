@@ -96,12 +96,18 @@ def test_an_unknown_setting_names_the_nearest_one(run: CliRunner) -> None:
     assert "did you mean 'worker.threads'?" in result.stderr
 
 
-def test_assignments_nest_two_deep_and_keep_the_dots_of_a_property() -> None:
-    flags = cli.nested(("home=x", "worker.threads=2", "kafka.properties.security.protocol=SSL", "kafka.prefix=a=b"))
+def test_assignments_nest_as_sections_do_and_keep_the_dots_of_free_keys() -> None:
+    free = (
+        "kafka.properties.security.protocol=SSL",
+        "planner.scale.minimum.heavy=2",
+        "planner.scale.max_by_tenant.a.b=1",
+    )
+    flags = cli.nested(("home=x", "worker.threads=2", "kafka.prefix=a=b", "planner.scale.warm=1", *free))
     assert flags == {
         "home": "x",
         "worker": {"threads": "2"},
         "kafka": {"properties": {"security.protocol": "SSL"}, "prefix": "a=b"},
+        "planner": {"scale": {"warm": "1", "minimum": {"heavy": "2"}, "max_by_tenant": {"a.b": "1"}}},
     }
 
 

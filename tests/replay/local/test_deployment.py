@@ -15,6 +15,9 @@ def read_back(options: list[str]) -> Settings:
     return load({**nested(tuple(options[3::2])), "home": options[1]})
 
 
+PLANNER = {"parameters": {"slack": 0.5}, "scale": {"minimum": {"heavy": 1}, "max_by_tenant": {"a.b": 2}}}
+
+
 def test_a_run_has_topics_of_its_own_and_keeps_every_other_setting(tmp_path: pathlib.Path) -> None:
     own = own_deployment(Settings(home=tmp_path), "pochade-demo-7", catalog="profile")
     assert own.kafka.prefix == "pochade-demo-7"
@@ -23,7 +26,7 @@ def test_a_run_has_topics_of_its_own_and_keeps_every_other_setting(tmp_path: pat
 
 
 def test_children_read_back_exactly_the_settings_of_the_run(tmp_path: pathlib.Path) -> None:
-    given = load({"home": tmp_path, "kafka": {"session_timeout_ms": 9000}, "planner": {"parameters": {"slack": 0.5}}})
+    given = load({"home": tmp_path, "kafka": {"session_timeout_ms": 9000}, "planner": PLANNER})
     own = own_deployment(given, "pochade-demo-7", catalog="profile", engine="profile", policy="hadis", workers=9)
     assert read_back(child_options(own, load())) == own
     assert own.kafka.jobs_partitions == 9
