@@ -1,16 +1,17 @@
 """Groups on the real broker: their timeouts, and the protocol that their members speak."""
 
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from agents.worker.jobs import JobSource
 from schemas.record import Outgoing
-from schemas.topics import jobs_topic
+from schemas.topics import RESULTS, jobs_topic
 from streams.kafka import clients
 from streams.kafka.groups import groups
-from streams.kafka.groups.group_terms import Timeouts, wanted_timeouts
+from streams.kafka.groups.group_terms import Timeouts, Trial, wanted_timeouts
 from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics
@@ -51,6 +52,16 @@ def test_a_group_gets_the_nearest_timeouts_that_the_broker_allows_before_it_exis
 
 def test_this_broker_speaks_the_consumer_protocol(settings: Settings, producer: KafkaRecordProducer) -> None:  # noqa: ARG001
     assert groups.protocol(settings) == "consumer"
+
+
+def test_of_processes_that_try_the_protocol_at_once_each_learns_it(
+    settings: Settings,
+    producer: KafkaRecordProducer,  # noqa: ARG001  topics are there
+) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        group = f"{settings.kafka.prefix}.doctor"
+        tried = list(pool.map(lambda _: groups.try_consumer_protocol(settings, group, RESULTS), range(4)))
+    assert tried == [(Trial.JOINED, "")] * 4, "one of them was given all partitions"
 
 
 def test_a_job_source_of_the_classic_protocol_takes_and_commits_as_the_other_does(

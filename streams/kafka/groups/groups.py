@@ -9,7 +9,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -38,10 +38,12 @@ from streams.kafka.groups.group_terms import (
     nearest,
     wanted_timeouts,
 )
+from streams.kafka.groups.members import members_of
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
 
+ASK_S = 0.2  # between two questions whether the cluster lists a member that has no partition
 TRIAL_S = 3.0  # a member had partitions or was refused after 0.1 s (measured)
 SILENT = logging.Logger("librdkafka", logging.CRITICAL + 1)  # a refusal is fatal to one client, and an answer to us
 DENIED = {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
@@ -160,13 +162,20 @@ def try_consumer_protocol(settings: Settings, group: str, topic: str) -> tuple[T
 
 
 def _try(settings: Settings, member: Mapping[str, Any], topic: str, limit_s: float) -> tuple[Trial, str]:
+    """Join a group for a moment; it counts who is given a partition, or whom the cluster lists among the members.
+
+    Of processes that try at once one is given all partitions, and the others none until it has left.
+    """
     said: list[str] = []
     gained: list[object] = []
     consumer = open_member(member, {"error_cb": lambda error: said.append(error.str()), "logger": SILENT})
     try:
         consumer.subscribe([full_name(settings.kafka.prefix, topic)], on_assign=lambda _, parts: gained.extend(parts))
-        deadline = time.monotonic() + limit_s
-        while time.monotonic() < deadline and not gained:
+        begun = asked = time.monotonic()
+        while (now := time.monotonic()) < begun + limit_s and not gained:
+            if now - asked >= ASK_S:
+                asked = now
+                gained += {consumer.memberid()} & set(_members(settings, member["group.id"]))
             message = consumer.poll(0.05)
             error = message.error() if message is not None else None
             if error is not None and (error.fatal() or error.code() == KafkaError._FATAL):
@@ -211,6 +220,14 @@ def unwarned() -> Iterator[None]:
         yield
     finally:
         _is_reported_otherwise.reset(before)
+
+
+def _members(settings: Settings, group: str) -> Collection[str]:
+    """The ids of a group's members, as far as this user may see them."""
+    try:
+        return members_of(settings, group)
+    except KafkaException:
+        return ()
 
 
 def _find_protocol(settings: Settings, asked: str) -> Protocol:
