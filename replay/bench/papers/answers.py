@@ -5,6 +5,7 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from replay.bench.frontier.cells import Figures
 from replay.bench.frontier.grid import GridCell
@@ -56,8 +57,8 @@ class Mean:
         return statistics.fmean(self.each(name))
 
     def each(self, name: str) -> list[float]:
-        """A figure, run by run."""
-        return [float(getattr(run, name)) for run in self.runs]
+        """A figure, run by run; `fleet.workers` is the figure `workers` of the run's `fleet`."""
+        return [float(attrgetter(name)(run)) for run in self.runs]
 
     @property
     def violations(self) -> float:

@@ -151,11 +151,22 @@ def _shape(shape: Shape) -> Callable[[pathlib.Path | None, int], Trace]:
     return lambda _folder, seed: shaped(shape, POISSON, seed)
 
 
+CARRIED_RPS: Final = 8 / 4.2  # what eight workers that generate one image in 4.2 s carry
+
+
+def _loads(name: str, *spans: tuple[float, int]) -> Callable[[pathlib.Path | None, int], Trace]:
+    """Return the maker of a trace of (load, seconds) one after the other; a load of 1 is CARRIED_RPS."""
+    rates = np.concatenate([np.full(seconds, load * CARRIED_RPS) for load, seconds in spans])
+    return lambda _folder, seed: _made(name, rates, 1.0, POISSON, seed)
+
+
 LOW, HIGH = 40.0, 200.0  # a minute: from the paper's least to nine tenths of what eight workers carry
 MADE: Final[dict[str, Callable[[pathlib.Path | None, int], Trace]]] = {
     "steps": _shape(Shape(name="steps", rates_rps=(1.0, 3.0, 8.0, 4.0, 1.0), seconds=1500)),
     "phases": _shape(Shape(name="phases", seconds=2400)),
     "ramp": _shape(Shape(name="ramp", seconds=3600)),
     "bursts": _shape(Shape(name="burst", rates_rps=(LOW / 60, HIGH / 60), seconds=3600, every_s=600)),
+    "burst-8x": _loads("burst-8x", (0.6, 300), (4.8, 300), (0.6, 1200)),
+    "silence": _loads("silence", (0.15, 120), (0.0, 1800), (0.15, 300)),
     "twitter-minutes": lambda folder, seed: _by_minutes(folder, "twitter-normal", LOW, HIGH, seed),
 }

@@ -14,6 +14,7 @@ from planner.catalog.papers.affinity import FITTED, Affinity, with_affinity
 from planner.catalog.reuse import Neighbours, ReuseProfile
 from planner.control.proposal import BY_POLICY
 from replay.bench.papers.names import JOINT, STEADY
+from replay.bench.papers.scaling import Scaled, Scaling, rules_of, scaled_of
 from replay.simulation import session
 from replay.simulation.draws.hop_latencies import NO_LATENCIES
 from replay.simulation.draws.run_times import ASKED, NO_VARIATION, Variation
@@ -57,6 +58,7 @@ class Cell:
     hysteresis: str = BY_POLICY  # whether moves must be worth their cost
     beside: float = 0.0  # a model loads beside serving, which makes calls take so many times longer; 0: it blocks
     run_cv: float = 0.0  # coefficient of variation of run times
+    scaling: Scaling | None = None  # of a fleet that grows and shrinks; None: it stays as it is
 
 
 class Course(NamedTuple):
@@ -88,6 +90,8 @@ class Found(NamedTuple):
     quality_run: float = float("nan")  # of all answers together, as the papers judge
     quality_optimistic: float = float("nan")  # the same two with blind mixtures at their upper bound
     quality_run_optimistic: float = float("nan")
+    mean_s: float = float("nan")
+    fleet: Scaled = Scaled()
 
     @property
     def fid(self) -> float:
@@ -129,6 +133,8 @@ def run(cell: Cell, trace: Trace) -> Found:
         quality_run=_number(figures["quality_run"]),
         quality_optimistic=_number(figures["quality_optimistic"]),
         quality_run_optimistic=_number(figures["quality_run_optimistic"]),
+        mean_s=_number(figures["latency_s"]["mean"]),
+        fleet=scaled_of(ran),
     )
 
 
@@ -154,6 +160,7 @@ def setup_of(cell: Cell) -> Setup:
         forecast=cell.forecast,
         hysteresis=cell.hysteresis,
         variation=_variation(cell),
+        scale=rules_of(cell.scaling),
     )
 
 

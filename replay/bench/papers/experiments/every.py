@@ -2,12 +2,13 @@
 
 from typing import Final
 
-from replay.bench.papers.experiments import argus, diffserve, hadis, production
+from replay.bench.papers.experiments import argus, diffserve, hadis, mlora, octoai
 from replay.bench.papers.experiments.experiment import Experiment
 
 EVERY: Final[tuple[Experiment, ...]] = (
     *diffserve.EXPERIMENTS,
     *hadis.EXPERIMENTS,
     *argus.EXPERIMENTS,
-    *production.EXPERIMENTS,
+    *octoai.EXPERIMENTS,
+    *mlora.EXPERIMENTS,
 )
