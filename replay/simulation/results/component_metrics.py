@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 
 from planner.components.component import Tier
 from planner.components.tiers import LOCAL, Use
+from replay.simulation.results.update_metrics import UpdateMetrics
 
-Figure = float | Mapping[str, float]
+Figure = float | Mapping[str, float] | Mapping[str, Mapping[str, float]]
 
 
 class ComponentMetrics:
@@ -20,9 +21,14 @@ class ComponentMetrics:
         self._load_ms = 0.0
         self._samples = self._holders = self._bases = 0
         self._most = 0.0
+        self._updates = UpdateMetrics()
 
-    def used(self, use: Use, jobs: int, waits_ms: float, *, is_cold: bool) -> None:
-        """Count a call of so many jobs, and their wait for components; `is_cold`: for a base from remote."""
+    def used(self, use: Use, jobs: int, waits_ms: float, *, is_cold: bool, nth_call: int | None = None) -> None:
+        """Count a call of so many jobs, and their wait for components; `is_cold`: for a base from remote.
+
+        `nth_call`: of a worker that came during the run; None: of another.
+        """
+        self._updates.add(use, waits_ms, nth_call)
         self._hits.update(use.found.values())
         self._moved.update(use.moved_bytes)
         self._loads += len(use.load_ms)
@@ -58,4 +64,5 @@ class ComponentMetrics:
                 "most": round(self._most / self._samples, 6) if self._samples else 0.0,
             },
             "cold_starts": self._cold_starts,
+            "updates": self._updates.as_table(),
         }

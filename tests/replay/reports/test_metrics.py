@@ -21,7 +21,7 @@ from tests.paths import ROOT
 from tests.replay.load.record.test_outcome import CREATED, IDS, TRACE, facts
 from tests.replay.load.runs import a_history, answered, judging_plan
 
-OF_COMPONENTS = {"bytes_moved", "loads", "prefetches", "load_s", "hits_by_tier", "replicas", "cold_starts"}
+OF_COMPONENTS = {"bytes_moved", "loads", "prefetches", "load_s", "hits_by_tier", "replicas", "cold_starts", "updates"}
 DOCUMENT = (ROOT / "replay" / "METRICS.md").read_text()
 BY_NAME = ("by_level", "interval", "by_seed", "workers", "thresholds", "batch")  # keys below are names of the catalog's
 WHOLE = ("setup", "made.versions", "policies.NAME.series.", "policies.NAME.planned.heavy_share",

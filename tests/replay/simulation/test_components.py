@@ -394,3 +394,25 @@ def test_a_follow_up_of_a_user_finds_more_nearby_where_users_are_told_apart() ->
     near = {known: row["hits_by_tier"]["host"] + row["hits_by_tier"]["device"] for known, row in found.items()}
     assert near[True] > near[False]
     assert found[True]["load_s"] < found[False]["load_s"]
+
+
+def test_updates_tell_kinds_and_calls_with_more_components_wait_longer() -> None:
+    run = ran(requests(20_000, "a", "b", "a", "a+x", "b+y"), setup_of(catalog_of()))
+    updates = run.components["updates"]
+    assert isinstance(updates, dict)
+    assert updates["count"] == {"adapter": 2, "base": 4, "pipeline": 5}
+    assert updates["mean_s"]["base"] == pytest.approx((4 + 4 + 0.5 + 0.5) / 4)
+    assert updates["cv"]["base"] == pytest.approx(7 / 9, abs=1e-3)  # two humps: 4 s and .5 s
+    assert updates["mean_s"]["adapter"] == pytest.approx(0.4)
+    assert updates["wait_s_by_parts"]["1"] == pytest.approx((4 + 4 + 0.5) / 3, abs=1e-3)
+    assert updates["wait_s_by_parts"]["2"] == pytest.approx((0.4 + 0.9) / 2, abs=1e-3)
+    assert updates["newcomers"] == {"calls": 0, "wait_s": 0}
+
+
+def test_only_the_first_calls_of_a_worker_that_came_during_the_run_count_as_a_newcomers() -> None:
+    setup = setup_of(catalog_of(), outages=(down(15, "w-0"), up(30, "w-0")))
+    run = ran(requests(10_000, *("a" * 20)), setup)
+    updates = run.components["updates"]
+    assert isinstance(updates, dict)
+    assert updates["newcomers"]["calls"] == 10
+    assert updates["newcomers"]["wait_s"] == pytest.approx(LOAD_MS["volume"] / 1000 / 10)  # the volume outlived it

@@ -66,7 +66,9 @@ class Components:
             use.load_ms[held.load.id] = min(use.load_ms[held.load.id], max(0.0, held.load_ends_ms - now_ms))
         waits_ms = use.overlapped_ms if self._setup.overlaps else use.serial_ms
         is_cold = any(found is Tier.REMOTE and kind_of(id_) is Kind.BASE for id_, found in use.found.items())
-        self.metrics.used(use, len(call), waits_ms, is_cold=is_cold)
+        held.calls += 1
+        nth_call = held.calls if worker.started_ms > 0 else None
+        self.metrics.used(use, len(call), waits_ms, is_cold=is_cold, nth_call=nth_call)
         held.changed()
         return waits_ms
 

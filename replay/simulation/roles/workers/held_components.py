@@ -15,6 +15,7 @@ class HeldComponents:
         "_eviction",
         "_report",
         "_score",
+        "calls",
         "load",
         "load_ends_ms",
         "logic",
@@ -26,6 +27,7 @@ class HeldComponents:
         self._eviction, self._score = setup.eviction, eviction_under(None)
         self.tiers = WorkerTiers(table, setup.budgets, ReuseEstimate(), self._worth)
         self.logic = ResidencyLogic(worker_id, table)
+        self.calls = 0  # that needed components
         self.load: Load | None = None  # that it brings to a tier ahead of any request
         self.load_ends_ms = 0.0
         self.plan: Plan | None = None  # that it follows
