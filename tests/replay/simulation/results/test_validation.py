@@ -1,3 +1,4 @@
+import functools
 import pathlib
 from dataclasses import asdict, replace
 
@@ -8,6 +9,7 @@ from replay.commands import validate
 from replay.load.record.folder import RunFolder
 from replay.load.record.request_records import RequestRecord
 from replay.simulation.draws.hop_latencies import NO_LATENCIES, HopLatencies, whole
+from replay.simulation.results import validation
 from replay.simulation.results.figures import Figures, figures_of
 from replay.simulation.results.validation import (
     TIMES,
@@ -48,13 +50,25 @@ def a_run(catalog: Catalog, hops: HopLatencies, seed: int = 5) -> tuple[RunFolde
     return RunFolder(report, timed(TRACE), seen), figures_of(ran)
 
 
+@functools.cache
+def a_slow_run() -> tuple[RunFolder, Figures]:
+    return a_run(a_catalog(), SLOW)
+
+
 def again(run: RunFolder, hops: HopLatencies) -> list[Figures]:
     return simulated(run, a_catalog(), hops)
 
 
+@functools.cache
+def slow_again(*, has_times: bool = True) -> list[Figures]:
+    """The slow run, simulated again with its times between processes or without."""
+    run, _ = a_slow_run()
+    return again(run, hop_latencies(run.report) if has_times else NO_LATENCIES)
+
+
 def test_a_run_that_is_simulated_again_as_it_was_agrees() -> None:
-    run, live = a_run(a_catalog(), SLOW)
-    rows = compare_figures(live, again(run, hop_latencies(run.report)))
+    _, live = a_slow_run()
+    rows = compare_figures(live, slow_again())
     assert {row.name for row in rows} == {
         "p50 latency",
         "p95 latency",
@@ -67,12 +81,13 @@ def test_a_run_that_is_simulated_again_as_it_was_agrees() -> None:
 
 
 def test_a_simulation_that_leaves_out_what_it_takes_to_get_there_does_not() -> None:
-    run, live = a_run(a_catalog(), SLOW)
-    apart = [row.name for row in compare_figures(live, again(run, NO_LATENCIES)) if not row.is_within]
+    _, live = a_slow_run()
+    apart = [row.name for row in compare_figures(live, slow_again(has_times=False)) if not row.is_within]
     assert "p50 latency" in apart
 
 
-def test_what_requests_wish_and_tenants_may_is_simulated_again_too() -> None:
+def test_what_requests_wish_and_tenants_may_is_simulated_again_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validation, "TIMES", 1)
     run, _ = a_run(a_catalog(), NO_LATENCIES)
     wishes = [Overrides(tier="interactive", tenant="acme"), Overrides(tier="batch", tenant="other")]
     setup = run.report["setup"] | {"quotas": {"acme": {"rate_rps": 1.0, "burst": 1.0, "weight": 1.0}}}
@@ -83,7 +98,7 @@ def test_what_requests_wish_and_tenants_may_is_simulated_again_too() -> None:
 
 
 def test_the_moments_of_a_run_s_plans_and_what_came_before_it_are_given() -> None:
-    run, _ = a_run(a_catalog(), SLOW)
+    run, _ = a_slow_run()
     changes = [{"at_s": -8.2}, {"at_s": 12.4}]
     figures = {"diffserve-static": run.report["policies"]["diffserve-static"] | {"changes": changes}}
     live = run.report["live"] | {"came_before_s": [-7.06], "plans_took_ms": [460, 110]}
@@ -96,7 +111,7 @@ def test_the_moments_of_a_run_s_plans_and_what_came_before_it_are_given() -> Non
 
 
 def test_a_report_of_an_earlier_release_is_simulated_without_what_it_does_not_tell() -> None:
-    run, _ = a_run(a_catalog(), SLOW)
+    run, _ = a_slow_run()
     timing = {name: value for name, value in run.report["setup"]["timing"].items() if name != "group_beat_ms"}
     hops = {name: value for name, value in asdict(SLOW).items() if name not in ("plan", "paint_of")}
     report = dict(run.report) | {"setup": run.report["setup"] | {"timing": timing}, "live": {"hops": hops}}
@@ -106,8 +121,8 @@ def test_a_report_of_an_earlier_release_is_simulated_without_what_it_does_not_te
 
 
 def test_a_figure_comes_with_the_range_that_chance_makes_of_it() -> None:
-    run, live = a_run(a_catalog(), SLOW)
-    figures = again(run, hop_latencies(run.report))
+    _, live = a_slow_run()
+    figures = slow_again()
     p95 = [each["latency_s"]["p95"] for each in figures]
     row = compare_figures(live, figures)[1]
     assert len(figures) == TIMES
@@ -118,21 +133,21 @@ def test_a_figure_comes_with_the_range_that_chance_makes_of_it() -> None:
 
 
 def test_limits_are_scaled_for_models_that_really_generate() -> None:
-    run, live = a_run(a_catalog(), SLOW)
-    rows = compare_figures(live, again(run, NO_LATENCIES), scale=2)
+    _, live = a_slow_run()
+    rows = compare_figures(live, slow_again(has_times=False), scale=2)
     assert [row.limit for row in rows[:3]] == pytest.approx([0.2, 0.2, 0.06])
 
 
 def test_a_run_without_answers_has_no_latency_to_compare() -> None:
-    run, live = a_run(a_catalog(), SLOW)
+    _, live = a_slow_run()
     nothing = live | {"latency_s": {"p50": None, "p95": None}}
-    assert not compare_figures(nothing, again(run, SLOW))[0].is_within
+    assert not compare_figures(nothing, slow_again())[0].is_within
 
 
 def test_a_run_whose_catalog_was_a_file_asks_for_the_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
-    run, _ = a_run(a_catalog(), SLOW)
+    run, _ = a_slow_run()
     live = {"hops_by_time": run.report["live"]["hops"]}
     report = dict(run.report) | {"setup": run.report["setup"] | {"catalog": "mine"}, "live": live}
     monkeypatch.setattr("replay.load.record.folder.read_run", lambda _: replace(run, report=report))
