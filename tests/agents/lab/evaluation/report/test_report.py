@@ -5,7 +5,9 @@ import re
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
+from typing import Any
 
+import pytest
 from PIL import Image
 
 from agents.lab.evaluation.report.report import Grid, figure_text, interval_text, points_text, render
@@ -40,9 +42,19 @@ class Page(HTMLParser):
 
 
 @cache
+def summary() -> dict[str, Any]:
+    return summarise(WHOLE, HOW, {"classifier: AUC": "a bag of words & nothing more"})
+
+
+@cache
 def page() -> str:
-    notes = {"classifier: AUC": "a bag of words & nothing more"}
-    return render(WHOLE, summarise(WHOLE, HOW, notes), [GRID])
+    return render(WHOLE, summary(), [GRID])
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plots are made, but not drawn, which is most of the time: for tests that read only words."""
+    monkeypatch.setattr("agents.lab.evaluation.report.report.svg", lambda _: "<svg/>")
 
 
 def test_the_page_needs_nothing_from_outside() -> None:
@@ -63,7 +75,7 @@ def test_the_verdicts_come_before_anything_else() -> None:
     first = page().index('aria-label="Verdicts"')
     assert first < page().index("<img")
     assert Page(page()).headings[0].endswith("numbers reached, on 80 fresh prompts")
-    for verdict in summarise(WHOLE, HOW)["verdicts"]:
+    for verdict in summary()["verdicts"]:
         assert verdict["name"] in page()[first : page().index("<h2>")]
 
 
@@ -73,8 +85,7 @@ def test_titles_and_notes_are_escaped() -> None:
 
 
 def test_the_same_evaluation_gives_the_same_page() -> None:
-    notes = {"classifier: AUC": "a bag of words & nothing more"}
-    assert render(WHOLE, summarise(WHOLE, HOW, notes), [GRID]) == page()
+    assert render(WHOLE, summary(), [GRID]) == page()
 
 
 def test_what_was_not_measured_leaves_no_empty_section() -> None:
@@ -84,14 +95,16 @@ def test_what_was_not_measured_leaves_no_empty_section() -> None:
     assert "not measured" in text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_gain_that_could_be_nothing_is_called_so() -> None:
     silent = replace(WHOLE.main, light="large")  # a pair that always ties
     evaluation = replace(WHOLE, pairs={"main": silent})
     assert "no gain shown" in render(evaluation, summarise(evaluation, HOW))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_could_not_be_looked_at_is_told() -> None:
-    text = render(WHOLE, summarise(WHOLE, HOW), [GRID], ["a classifier: <none> found"])
+    text = render(WHOLE, summary(), [GRID], ["a classifier: <none> found"])
     assert "a classifier: &lt;none&gt; found" in text
     assert "Not looked at" not in Page(page()).headings
 
