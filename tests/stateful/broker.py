@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from unittest import mock
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message, TopicPartition
 
 from agents.ledger import partition as lane
 from agents.ledger.remembered import Send
@@ -156,7 +156,7 @@ class Transactions:
             if forgets:
                 self._broker.hanging[self._id].append((place, offset))
             if on_delivery is not None:
-                on_delivery(None, Message(place, offset, self._broker.logs[place][offset]))
+                on_delivery(None, a_message(place, offset, self._broker.logs[place][offset]))
         for place in {place for place, *_ in self._open}:
             self._broker.append(place, None, None, {}, committed=False)
         self._open = []
@@ -191,15 +191,15 @@ class Reader:
         (asked,) = places
         place = (asked.topic, asked.partition)
         log, begin = self._broker.logs[place], max(asked.offset, self._broker.begins[place])
-        records = [Message(place, o, log[o]) for o in range(begin, len(log)) if log[o].is_committed]
+        records = [a_message(place, o, log[o]) for o in range(begin, len(log)) if log[o].is_committed]
         hidden, self._broker.hidden = self._broker.hidden, 0
         if hidden:  # what is behind is met first
             end = max(begin, len(log) - hidden)
             seen = [record for record in records if record.offset() < end]
-            self._messages = [*seen, End(place, end), None, *records[len(seen) :]]
+            self._messages = [*seen, an_end(place, end), None, *records[len(seen) :]]
         else:
             self._messages = [*records]
-        self._messages.append(End(place, len(log)))
+        self._messages.append(an_end(place, len(log)))
 
     def poll(self, timeout_s: float) -> Any:
         return self._messages.pop(0) if self._messages else None
@@ -214,38 +214,16 @@ class Reader:
         """Nothing is held."""
 
 
-class Message:
-    def __init__(self, place: Place, offset: int, written: Written) -> None:
-        self._place, self._offset, self._written = place, offset, written
-
-    def error(self) -> KafkaError | None:
-        return None
-
-    def topic(self) -> str:
-        return self._place[0]
-
-    def partition(self) -> int:
-        return self._place[1]
-
-    def offset(self) -> int:
-        return self._offset
-
-    def key(self) -> bytes | None:
-        return self._written.key
-
-    def value(self) -> bytes | None:
-        return self._written.value
-
-    def timestamp(self) -> tuple[int, int]:
-        return (TIMESTAMP_LOG_APPEND_TIME, self._written.at_ms)
+def a_message(place: Place, offset: int, written: Written) -> Message:
+    when = (TIMESTAMP_LOG_APPEND_TIME, written.at_ms)
+    topic, partition = place
+    return Message(
+        topic=topic, partition=partition, offset=offset, key=written.key, value=written.value, timestamp=when
+    )
 
 
-class End(Message):
-    def __init__(self, place: Place, offset: int) -> None:
-        super().__init__(place, offset, Written(None, None, (), 0))
-
-    def error(self) -> KafkaError:
-        return KafkaError(KafkaError._PARTITION_EOF)
+def an_end(place: Place, offset: int) -> Message:
+    return Message(topic=place[0], partition=place[1], offset=offset, error=KafkaError(KafkaError._PARTITION_EOF))
 
 
 class Group:

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from agents.indexer import source as reading
 from agents.indexer.source import COUNT_S, ResultSource
@@ -19,35 +19,9 @@ OF_TOMORROW = HEAD.pack(0, len(by_id()) + 1)
 OLD = HEAD.pack(0, 1)
 
 
-class Message:
+def a_message(partition: int, offset: int, value: bytes) -> Message:
     """A record of `results`."""
-
-    def __init__(self, partition: int, offset: int, value: bytes) -> None:
-        self.at, self._value = (partition, offset), value
-
-    def topic(self) -> str:
-        return TOPIC
-
-    def partition(self) -> int:
-        return self.at[0]
-
-    def offset(self) -> int:
-        return self.at[1]
-
-    def key(self) -> bytes:
-        return b"r"
-
-    def value(self) -> bytes:
-        return self._value
-
-    def headers(self) -> None:
-        return None
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, 1
-
-    def error(self) -> None:
-        return None
+    return Message(topic=TOPIC, partition=partition, offset=offset, key=b"r", value=value, timestamp=(1, 1))
 
 
 class Consumer:
@@ -107,7 +81,7 @@ def taken(source: ResultSource) -> list[tuple[int, int]]:
 def test_a_newer_release_s_result_waits_and_its_partition_with_it(
     consumer: Consumer, source: ResultSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    consumer.polled = [Message(0, 0, OLD), Message(0, 1, OF_TOMORROW), Message(0, 2, OLD), Message(1, 0, OLD)]
+    consumer.polled = [a_message(0, 0, OLD), a_message(0, 1, OF_TOMORROW), a_message(0, 2, OLD), a_message(1, 0, OLD)]
     assert taken(source) == [(0, 0), (1, 0)]
     assert consumer.paused == {0}
     assert f"unknown schema id {len(by_id()) + 1} of topic {RESULTS} at 0@1" in source.waits_for
@@ -117,11 +91,11 @@ def test_a_newer_release_s_result_waits_and_its_partition_with_it(
 
 
 def test_what_is_read_again_is_not_served_twice(consumer: Consumer, source: ResultSource) -> None:
-    consumer.polled = [Message(0, 0, OLD), Message(0, 1, OF_TOMORROW)]
+    consumer.polled = [a_message(0, 0, OLD), a_message(0, 1, OF_TOMORROW)]
     batch = source.take(100, 0.0)
     source.rewind(batch)  # a store was away
     assert (consumer.sought, consumer.paused) == ({0: 0}, set())
-    consumer.polled = [Message(0, 0, OLD), Message(0, 1, OF_TOMORROW)]
+    consumer.polled = [a_message(0, 0, OLD), a_message(0, 1, OF_TOMORROW)]
     assert taken(source) == [(0, 0)]
     assert consumer.paused == {0}
 
@@ -129,7 +103,7 @@ def test_what_is_read_again_is_not_served_twice(consumer: Consumer, source: Resu
 def test_what_waits_on_a_partition_that_is_taken_away_is_its_new_owner_s(
     consumer: Consumer, source: ResultSource
 ) -> None:
-    consumer.polled = [Message(0, 1, OF_TOMORROW)]
+    consumer.polled = [a_message(0, 1, OF_TOMORROW)]
     assert taken(source) == []
     consumer.lose(consumer, [TopicPartition(TOPIC, 0)])
     assert (source.waits_for, source.owned) == ("", {1})

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from agents.worker import jobs as job_source
 from agents.worker.jobs import JobSource
@@ -20,33 +20,9 @@ TOPIC = "pochade.jobs.light.v1"
 PARTITIONS, JOBS, MOST = 3, 6, 3
 
 
-class FakeMessage:
-    def __init__(self, partition: int, offset: int) -> None:
-        self._partition, self._offset = partition, offset
-
-    def topic(self) -> str:
-        return TOPIC
-
-    def partition(self) -> int:
-        return self._partition
-
-    def offset(self) -> int:
-        return self._offset
-
-    def error(self) -> None:
-        return None
-
-    def headers(self) -> None:
-        return None
-
-    def timestamp(self) -> tuple[int, int]:
-        return (1, 5)
-
-    def key(self) -> bytes:
-        return b"k"
-
-    def value(self) -> bytes:
-        return b"v"
+def a_message(partition: int, offset: int) -> Message:
+    """A job as the client hands it out."""
+    return Message(topic=TOPIC, partition=partition, offset=offset, key=b"k", value=b"v", timestamp=(1, 5))
 
 
 class FakeConsumer:
@@ -67,15 +43,15 @@ class FakeConsumer:
     def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
         return (0, 0)
 
-    def _next(self) -> FakeMessage | None:
+    def _next(self) -> Message | None:
         while self.log and callable(self.log[0]):
             self.log.pop(0)()
         return self.log.pop(0) if self.log else None
 
-    def poll(self, timeout: float) -> FakeMessage | None:
+    def poll(self, timeout: float) -> Message | None:
         return self._next()
 
-    def consume(self, most: int, timeout: float) -> list[FakeMessage]:
+    def consume(self, most: int, timeout: float) -> list[Message]:
         return [m for m in (self._next() for _ in range(most)) if m is not None]
 
     def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> None:
@@ -122,7 +98,7 @@ def places(batch: list[job_source.Taken]) -> list[tuple[int, int, int]]:
 
 def test_a_batch_over_partitions_commits_past_the_last_of_each(source: JobSource, consumer: FakeConsumer) -> None:
     own(consumer, 0, 1)
-    consumer.log = [FakeMessage(0, 5), FakeMessage(1, 8), FakeMessage(0, 6)]
+    consumer.log = [a_message(0, 5), a_message(1, 8), a_message(0, 6)]
     batch = source.take(4, 0)
     source.begin(batch)
     source.commit(batch)
@@ -145,7 +121,7 @@ def test_what_a_dead_owner_had_in_hand_comes_one_by_one_and_its_first_with_its_a
 ) -> None:
     consumer.metadata = {0: (5, "attempt=2 until=7")}
     own(consumer, 0)
-    consumer.log = [FakeMessage(0, offset) for offset in range(5, 9)]
+    consumer.log = [a_message(0, offset) for offset in range(5, 9)]
     assert [worked(source) for _ in range(3)] == [[(0, 5, 3)], [(0, 6, 1)], [(0, 7, 1), (0, 8, 1)]]
     begun = ["attempt=3 until=7", "attempt=1 until=7", "attempt=0 until=9"]
     assert [reported for _, _, reported in consumer.committed_to[::2]] == begun
@@ -158,7 +134,7 @@ def test_who_dies_while_it_waits_for_something_else_is_no_owner_that_a_job_has_k
 ) -> None:
     consumer.metadata = {0: (5, kept)}
     own(consumer, 0)
-    consumer.log = [FakeMessage(0, 5)]
+    consumer.log = [a_message(0, 5)]
     batch = source.take(1, 0)
     source.begin(batch)
     source.absolve(batch)
@@ -172,7 +148,7 @@ def test_one_by_one_holds_for_all_partitions_until_the_last_suspect_is_done(
 ) -> None:
     consumer.metadata = {0: (5, "attempt=0 until=6"), 1: (8, "attempt=2 until=9")}
     own(consumer, 0, 1)
-    consumer.log = [FakeMessage(0, 5), FakeMessage(0, 6), FakeMessage(1, 8), FakeMessage(0, 7), FakeMessage(1, 9)]
+    consumer.log = [a_message(0, 5), a_message(0, 6), a_message(1, 8), a_message(0, 7), a_message(1, 9)]
     assert [worked(source) for _ in range(4)] == [[(0, 5, 1)], [(0, 6, 1)], [(1, 8, 3)], [(0, 7, 1), (1, 9, 1)]]
 
 
@@ -182,7 +158,7 @@ def test_a_suspect_is_alone_also_in_the_poll_that_gains_its_partition(
     consumer.metadata = {0: (5, "attempt=2 until=6")}
     own(consumer, 1)
     gain = lambda: own(consumer, 0)  # noqa: E731
-    consumer.log = [FakeMessage(1, 8), gain, FakeMessage(0, 5), FakeMessage(0, 6), FakeMessage(1, 9)]
+    consumer.log = [a_message(1, 8), gain, a_message(0, 5), a_message(0, 6), a_message(1, 9)]
     assert [worked(source) for _ in range(3)] == [[(1, 8, 1)], [(0, 5, 3)], [(0, 6, 1), (1, 9, 1)]]
 
 
@@ -190,9 +166,9 @@ def test_jobs_that_wait_for_a_suspect_go_with_their_partition(source: JobSource,
     consumer.metadata = {0: (5, "attempt=1 until=6")}
     gain = lambda: own(consumer, 0, 1)  # noqa: E731
     lose = lambda: consumer.lose(consumer, [TopicPartition(TOPIC, 0)])  # noqa: E731
-    consumer.log = [gain, FakeMessage(0, 5), FakeMessage(0, 6), FakeMessage(1, 8)]
+    consumer.log = [gain, a_message(0, 5), a_message(0, 6), a_message(1, 8)]
     assert worked(source) == [(0, 5, 2)]
-    consumer.log = [lose, FakeMessage(1, 9)]
+    consumer.log = [lose, a_message(1, 9)]
     assert worked(source) == [(1, 8, 1), (1, 9, 1)]
 
 
@@ -228,7 +204,7 @@ def wandering(consumer: FakeConsumer, kept: dict[int, tuple[int, str]], chance: 
     """What a worker polls that gains some partitions one after the other, each with its jobs from where it stands."""
     streams = []
     for p in chance.sample(range(PARTITIONS), chance.randint(1, PARTITIONS)):
-        jobs = [FakeMessage(p, offset) for offset in range(kept.get(p, (0, ""))[0], JOBS)]
+        jobs = [a_message(p, offset) for offset in range(kept.get(p, (0, ""))[0], JOBS)]
         streams.append([partial(own, consumer, p), *jobs])
     log = []
     while streams:
@@ -243,7 +219,7 @@ def test_what_was_polled_and_waits_for_a_suspect_counts_as_work_that_lies_there(
 ) -> None:
     consumer.metadata = {0: (5, "attempt=1 until=6")}
     own(consumer, 0)
-    consumer.log = [FakeMessage(0, offset) for offset in range(5, 9)]
+    consumer.log = [a_message(0, offset) for offset in range(5, 9)]
     assert places(source.take(4, 0)) == [(0, 5, 2)]
     assert source.owned(100) == (OwnedPartition(partition=0, end_offset=9, remaining_ms=300),)
     assert not source.is_empty()
@@ -251,7 +227,7 @@ def test_what_was_polled_and_waits_for_a_suspect_counts_as_work_that_lies_there(
 
 def test_a_partition_whose_end_is_unknown_is_not_taken_for_empty(source: JobSource, consumer: FakeConsumer) -> None:
     own(consumer, 0, 1)
-    consumer.log = [FakeMessage(p, offset) for p in (0, 1) for offset in range(9)]
+    consumer.log = [a_message(p, offset) for p in (0, 1) for offset in range(9)]
     source.take(18, 0)
     assert source.is_empty()
     source._ends.away = {1}  # type: ignore[attr-defined]
@@ -261,7 +237,7 @@ def test_a_partition_whose_end_is_unknown_is_not_taken_for_empty(source: JobSour
 def test_attempts_belong_to_their_offset_only(source: JobSource, consumer: FakeConsumer) -> None:
     consumer.metadata = {0: (5, "attempt=2 until=6")}
     own(consumer, 0)
-    consumer.log = [FakeMessage(0, 9)]  # 5 to 8 were deleted by retention
+    consumer.log = [a_message(0, 9)]  # 5 to 8 were deleted by retention
     assert places(source.take(1, 0)) == [(0, 9, 1)]
 
 
@@ -270,14 +246,14 @@ def test_jobs_of_a_partition_taken_away_meanwhile_are_left_to_its_new_owner(
 ) -> None:
     own(consumer, 0, 1)
     lose = lambda: consumer.lose(consumer, [TopicPartition(TOPIC, 0)])  # noqa: E731
-    consumer.log = [FakeMessage(0, 5), lose, FakeMessage(1, 8)]
+    consumer.log = [a_message(0, 5), lose, a_message(1, 8)]
     assert places(source.take(4, 0)) == [(1, 8, 1)]
     assert source._next == {1: 9}
 
 
 def test_a_refused_commit_is_survived(source: JobSource, consumer: FakeConsumer) -> None:
     own(consumer, 0)
-    consumer.log = [FakeMessage(0, 5), FakeMessage(0, 6)]
+    consumer.log = [a_message(0, 5), a_message(0, 6)]
     consumer.failure = KafkaException(KafkaError(KafkaError.ILLEGAL_GENERATION))
     batch = source.take(1, 0)
     source.begin(batch)

@@ -11,7 +11,7 @@ from http.server import ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Message, TopicPartition
 
 from agents.runtime.following import FollowedPlans
 from schemas.avro import subject_of
@@ -393,21 +393,8 @@ def test_an_unknown_id_on_prompts_is_refused_and_the_next_is_served(
 # ------------------------------------------------------------------ consumers of our own: worker, ledger, sweeper
 
 
-class Message:
-    def __init__(self, partition: int, offset: int, value: bytes) -> None:
-        self._at, self._value = (partition, offset), value
-
-    def topic(self) -> str:
-        return f"pochade.{CLASSIFIED}"
-
-    def partition(self) -> int:
-        return self._at[0]
-
-    def offset(self) -> int:
-        return self._at[1]
-
-    def value(self) -> bytes:
-        return self._value
+def a_message(partition: int, offset: int, value: bytes) -> Message:
+    return Message(topic=f"pochade.{CLASSIFIED}", partition=partition, offset=offset, value=value)
 
 
 class Consumer:
@@ -422,17 +409,17 @@ class Consumer:
 
 
 def read_by(held: WaitingMessages, *messages: Message) -> list[tuple[int, int]]:
-    return [message._at for message in held.readable(messages)]  # type: ignore[arg-type, attr-defined]
+    return [(message.partition(), message.offset()) for message in held.readable(messages)]
 
 
 def test_a_partition_waits_as_a_whole_and_the_others_are_served(of_tomorrow: bytes) -> None:
     consumer, wait, old = Consumer(), SchemaWait("test"), encode(a_classified())
     held = WaitingMessages(consumer, "pochade", wait)  # type: ignore[arg-type]
-    polled = [Message(0, 0, old), Message(0, 1, of_tomorrow), Message(1, 0, old), Message(0, 2, old)]
+    polled = [a_message(0, 0, old), a_message(0, 1, of_tomorrow), a_message(1, 0, old), a_message(0, 2, old)]
     assert read_by(held, *polled) == [(0, 0), (1, 0)]
     assert consumer.paused == {0}
     assert f"of topic {CLASSIFIED} at 0@1" in wait.why
-    assert read_by(held, Message(1, 1, old)) == [(1, 1)]
+    assert read_by(held, a_message(1, 1, old)) == [(1, 1)]
     learn()
     assert read_by(held) == [(0, 1), (0, 2)]
     assert (consumer.paused, wait.why) == (set(), "")
@@ -441,7 +428,7 @@ def test_a_partition_waits_as_a_whole_and_the_others_are_served(of_tomorrow: byt
 def test_what_waits_in_a_partition_that_is_taken_away_is_its_new_owner_s(of_tomorrow: bytes) -> None:
     consumer, wait = Consumer(), SchemaWait("test")
     held = WaitingMessages(consumer, "pochade", wait)  # type: ignore[arg-type]
-    assert read_by(held, Message(0, 1, of_tomorrow), Message(1, 1, of_tomorrow)) == []
+    assert read_by(held, a_message(0, 1, of_tomorrow), a_message(1, 1, of_tomorrow)) == []
     held.lose([TopicPartition(f"pochade.{CLASSIFIED}", 0)])
     assert consumer.paused == {1}
     learn()

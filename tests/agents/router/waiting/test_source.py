@@ -5,7 +5,7 @@ from collections.abc import Collection
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Message, TopicPartition
 
 from agents.router.waiting import source as waiting_source
 from agents.router.waiting.source import WaitingSource
@@ -15,42 +15,16 @@ from streams.settings import load
 LIGHT, HEAVY = "pochade.waiting.light.v1", "pochade.waiting.heavy.v1"
 
 
-class FakeMessage:
+def a_message(topic: str, offset: int) -> Message:
     """A job as the client hands it out."""
-
-    def __init__(self, topic: str, offset: int) -> None:
-        self._topic, self._offset = topic, offset
-
-    def topic(self) -> str:
-        return self._topic
-
-    def partition(self) -> int:
-        return 0
-
-    def offset(self) -> int:
-        return self._offset
-
-    def error(self) -> None:
-        return None
-
-    def headers(self) -> None:
-        return None
-
-    def timestamp(self) -> tuple[int, int]:
-        return (1, 5)
-
-    def key(self) -> bytes:
-        return b"k"
-
-    def value(self) -> bytes:
-        return b"v"
+    return Message(topic=topic, partition=0, offset=offset, key=b"k", value=b"v", timestamp=(1, 5))
 
 
 class FakeConsumer:
     """Hands out `log`; keeps what is committed, and how."""
 
     def __init__(self, config: dict[str, Any]) -> None:
-        self.log: list[FakeMessage] = []
+        self.log: list[Message] = []
         self.metadata: dict[str, tuple[int, str]] = {}
         self.commits: list[tuple[str, int, str, bool]] = []
         self.paused: list[str] = []
@@ -61,10 +35,10 @@ class FakeConsumer:
     def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
         return [TopicPartition(tp.topic, tp.partition, *self.metadata.get(tp.topic, (0, ""))) for tp in partitions]
 
-    def poll(self, timeout: float) -> FakeMessage | None:
+    def poll(self, timeout: float) -> Message | None:
         return self.log.pop(0) if self.log else None
 
-    def consume(self, most: int, timeout: float) -> list[FakeMessage]:
+    def consume(self, most: int, timeout: float) -> list[Message]:
         taken, self.log = self.log[:most], self.log[most:]
         return taken
 
@@ -113,7 +87,7 @@ def test_it_reads_the_queues_of_all_variants_and_takes_those_that_it_is_given(
 ) -> None:
     assert consumer.topics == [HEAVY, LIGHT]
     own(consumer, LIGHT)
-    consumer.log = [FakeMessage(LIGHT, 0), FakeMessage(HEAVY, 0), FakeMessage(LIGHT, 1)]
+    consumer.log = [a_message(LIGHT, 0), a_message(HEAVY, 0), a_message(LIGHT, 1)]
     assert taken(source) == [("light", 0), ("light", 1)]
 
 
@@ -122,7 +96,7 @@ def test_a_new_owner_takes_what_the_last_one_has_not_forwarded_and_goes_on_from_
 ) -> None:
     consumer.metadata[LIGHT] = 5, "until=8 open=0,2"
     own(consumer, LIGHT)
-    consumer.log = [FakeMessage(LIGHT, offset) for offset in range(5, 10)]
+    consumer.log = [a_message(LIGHT, offset) for offset in range(5, 10)]
     records = source.take(100, 0)
     assert [record.offset for record in records] == [5, 7, 8, 9]
     source.went(records[0])
@@ -136,7 +110,7 @@ def test_a_queue_is_committed_after_its_owner_has_said_what_was_written_and_then
     source: WaitingSource, consumer: FakeConsumer, lost: Lost
 ) -> None:
     own(consumer, LIGHT, HEAVY)
-    consumer.log = [FakeMessage(LIGHT, 0), FakeMessage(LIGHT, 1)]
+    consumer.log = [a_message(LIGHT, 0), a_message(LIGHT, 1)]
     records = source.take(100, 0)
     source._on_lost = lambda variant, numbers: (lost.append((variant, list(numbers))), source.went(records[0]))[0]  # type: ignore[assignment]
     consumer.lose(consumer, [TopicPartition(LIGHT, 0)])
@@ -145,7 +119,7 @@ def test_a_queue_is_committed_after_its_owner_has_said_what_was_written_and_then
     source.went(records[1])  # too late: the next owner forwards it
     source.commit()
     assert len(consumer.commits) == 1
-    consumer.log = [FakeMessage(LIGHT, 2)]
+    consumer.log = [a_message(LIGHT, 2)]
     assert taken(source) == []
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from replay.verify.audit import logs
 from replay.verify.audit.logs import Logs
@@ -19,36 +19,13 @@ NAME = f"pochade.{RESULTS}"
 Said = tuple[str, int]  # "record" or "end", and its offset
 
 
-class Message:
+def a_message(said: Said) -> Message:
     """A record, an end of the log or an error."""
-
-    def __init__(self, said: Said) -> None:
-        self._kind, self._offset = said
-
-    def error(self) -> KafkaError | None:
-        codes = {"end": KafkaError._PARTITION_EOF, "denied": KafkaError.TOPIC_AUTHORIZATION_FAILED}
-        return KafkaError(codes[self._kind]) if self._kind in codes else None
-
-    def topic(self) -> str:
-        return NAME
-
-    def partition(self) -> int:
-        return 0
-
-    def offset(self) -> int:
-        return self._offset
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, self._offset
-
-    def headers(self) -> None:
-        return None
-
-    def key(self) -> bytes:
-        return f"r-{self._offset}".encode()
-
-    def value(self) -> bytes:
-        return b""
+    kind, offset = said
+    codes = {"end": KafkaError._PARTITION_EOF, "denied": KafkaError.TOPIC_AUTHORIZATION_FAILED}
+    error = KafkaError(codes[kind]) if kind in codes else None
+    key = f"r-{offset}".encode()
+    return Message(topic=NAME, partition=0, offset=offset, key=key, value=b"", timestamp=(1, offset), error=error)
 
 
 class Brokers:
@@ -77,7 +54,7 @@ class Brokers:
     def poll(self, _timeout: float) -> Message | None:
         while self._answers and not self._answers[0]:
             self._answers.pop(0)
-        return Message(self._answers[0].pop(0)) if self._answers else None
+        return a_message(self._answers[0].pop(0)) if self._answers else None
 
     def consume(self, _most: int, _timeout: float) -> list[Message]:
         return []

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from schemas.record import Incoming
 from schemas.topics import EVENTS
@@ -20,46 +20,23 @@ from tests.patience import PATIENCE_S
 from tests.raw_batches import a_batch, write_batch
 
 
-class FakeMessage:
-    def __init__(self, value: bytes = b"v", error: int | None = None) -> None:
-        self._value, self._error = value, None if error is None else KafkaError(error)
-
-    def error(self) -> KafkaError | None:
-        return self._error
-
-    def topic(self) -> str:
-        return "pochade.events.v1"
-
-    def partition(self) -> int:
-        return 3
-
-    def offset(self) -> int:
-        return 9
-
-    def timestamp(self) -> tuple[int, int]:
-        return (1, 1234)
-
-    def key(self) -> None:
-        return None
-
-    def value(self) -> bytes:
-        return self._value
-
-    def headers(self) -> list[tuple[str, bytes | None]]:
-        return [("a", b"1"), ("none", None)]
+def a_message(value: bytes = b"v", error: int | None = None) -> Message:
+    failure = None if error is None else KafkaError(error)
+    where = {"topic": "pochade.events.v1", "partition": 3, "offset": 9, "timestamp": (1, 1234)}
+    return Message(**where, value=value, headers=[("a", b"1"), ("none", None)], error=failure)
 
 
 class FakeConsumer:
     """Has messages ready; notes how long each call would have waited."""
 
-    def __init__(self, *ready: FakeMessage) -> None:
+    def __init__(self, *ready: Message) -> None:
         self.ready, self.waits = list(ready), list[float]()
 
-    def poll(self, timeout: float) -> FakeMessage | None:
+    def poll(self, timeout: float) -> Message | None:
         self.waits.append(timeout)
         return self.ready.pop(0) if self.ready else None
 
-    def consume(self, most: int, timeout: float) -> list[FakeMessage]:
+    def consume(self, most: int, timeout: float) -> list[Message]:
         self.waits.append(timeout)
         taken, self.ready = self.ready[:most], self.ready[most:]
         return taken
@@ -70,26 +47,26 @@ def values(messages: list[Any]) -> list[bytes]:
 
 
 def test_a_message_becomes_a_value_without_the_prefix() -> None:
-    record = incoming(FakeMessage(), "pochade")  # type: ignore[arg-type]
+    record = incoming(a_message(), "pochade")  # type: ignore[arg-type]
     assert (record.topic, record.partition, record.offset, record.timestamp_ms) == (EVENTS, 3, 9, 1234)
     assert (record.key, record.value, record.headers) == (None, b"v", {"a": b"1", "none": b""})
 
 
 def test_a_batch_waits_for_its_first_record_only() -> None:
-    consumer = FakeConsumer(*(FakeMessage(b"%d" % n) for n in range(5)))
+    consumer = FakeConsumer(*(a_message(b"%d" % n) for n in range(5)))
     assert values(poll_batch(consumer, 3, 7.0)) == [b"0", b"1", b"2"]  # type: ignore[arg-type]
     assert consumer.waits == [7.0, 0]
     assert values(poll_batch(FakeConsumer(), 3, 7.0)) == []  # type: ignore[arg-type]
 
 
 def test_a_batch_of_one_takes_no_second() -> None:
-    consumer = FakeConsumer(FakeMessage(b"0"), FakeMessage(b"1"))
+    consumer = FakeConsumer(a_message(b"0"), a_message(b"1"))
     assert values(poll_batch(consumer, 1, 0.0)) == [b"0"]  # type: ignore[arg-type]
     assert len(consumer.ready) == 1
 
 
 def test_what_passes_by_itself_is_left_out() -> None:
-    consumer = FakeConsumer(FakeMessage(b"0"), FakeMessage(error=KafkaError._TRANSPORT), FakeMessage(b"1"))
+    consumer = FakeConsumer(a_message(b"0"), a_message(error=KafkaError._TRANSPORT), a_message(b"1"))
     assert values(take(consumer, 3, 0.0)) == [b"0", b"1"]  # type: ignore[arg-type]
 
 
@@ -105,13 +82,13 @@ def test_what_a_follower_cannot_use_is_counted_and_the_next_is_handed_over() -> 
     counter = metrics.UNUSABLE.labels(EVENTS)
     before = counter._value.get()
     for value in (b"a", b"bad", b"b"):
-        follower._hand_over(FakeMessage(value))  # type: ignore[arg-type]
+        follower._hand_over(a_message(value))  # type: ignore[arg-type]
     follower.close()
     assert (used, counter._value.get() - before) == ([b"a", b"b"], 1)
 
 
 def test_what_does_not_pass_by_itself_raises() -> None:
-    consumer = FakeConsumer(FakeMessage(b"0"), FakeMessage(error=KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    consumer = FakeConsumer(a_message(b"0"), a_message(error=KafkaError.TOPIC_AUTHORIZATION_FAILED))
     with pytest.raises(KafkaException):
         take(consumer, 3, 0.0)  # type: ignore[arg-type]
 
@@ -187,10 +164,10 @@ def test_a_follower_that_hangs_in_a_record_does_not_hang_who_closes_it(
     class OneRecord(FakeTopic):
         def assign(self, starts: list[TopicPartition]) -> None: ...
 
-        def poll(self, timeout: float) -> FakeMessage | None:
-            return None if hangs.is_set() else FakeMessage()
+        def poll(self, timeout: float) -> Message | None:
+            return None if hangs.is_set() else a_message()
 
-        def consume(self, most: int, timeout: float) -> list[FakeMessage]:
+        def consume(self, most: int, timeout: float) -> list[Message]:
             return []
 
         def close(self) -> None:

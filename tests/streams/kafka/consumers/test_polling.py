@@ -2,20 +2,13 @@
 """Records and ends of partitions out of what a client returns, and where a moment lies."""
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from streams.kafka.consumers.polling import offsets_at, poll_records
 
 
-class Message:
-    def __init__(self, offset: int, error: int | None = None) -> None:
-        self._offset, self._error = offset, None if error is None else KafkaError(error)
-
-    def error(self) -> KafkaError | None:
-        return self._error
-
-    def offset(self) -> int:
-        return self._offset
+def a_message(offset: int, error: int | None = None) -> Message:
+    return Message(offset=offset, error=None if error is None else KafkaError(error))
 
 
 class Client:
@@ -35,7 +28,9 @@ class Client:
 
 
 def test_records_and_ends_are_told_apart_and_what_passes_is_left_out() -> None:
-    client = Client(Message(0), Message(1, KafkaError._TRANSPORT), Message(2), Message(3, KafkaError._PARTITION_EOF))
+    client = Client(
+        a_message(0), a_message(1, KafkaError._TRANSPORT), a_message(2), a_message(3, KafkaError._PARTITION_EOF)
+    )
     polled = poll_records(client, 10, 0.0)  # type: ignore[arg-type]
     assert [record.offset() for record in polled.records] == [0, 2]
     assert [end.offset() for end in polled.ends] == [3]
@@ -43,7 +38,7 @@ def test_records_and_ends_are_told_apart_and_what_passes_is_left_out() -> None:
 
 
 def test_a_missing_right_ends_the_reading() -> None:
-    client = Client(Message(0), Message(-1, KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    client = Client(a_message(0), a_message(-1, KafkaError.TOPIC_AUTHORIZATION_FAILED))
     with pytest.raises(KafkaException):
         poll_records(client, 10, 0.0)  # type: ignore[arg-type]
 

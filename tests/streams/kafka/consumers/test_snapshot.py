@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from tenacity import wait_none
 
 from schemas.errors import PochadeError
@@ -24,35 +24,12 @@ class Metadata(NamedTuple):
     error: KafkaError | None = None
 
 
-class Record:
+def a_record(offset: int, error: int | None = None) -> Message:
     """A message of partition 0, or an error in place of one."""
-
-    def __init__(self, offset: int, error: int | None = None) -> None:
-        self._offset, self._error = offset, error
-
-    def topic(self) -> str:
-        return NAME
-
-    def partition(self) -> int:
-        return 0
-
-    def offset(self) -> int:
-        return self._offset
-
-    def error(self) -> KafkaError | None:
-        return None if self._error is None else KafkaError(self._error)
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, 0
-
-    def headers(self) -> None:
-        return None
-
-    def key(self) -> bytes:
-        return b""
-
-    def value(self) -> bytes:
-        return str(self._offset).encode()
+    failure = None if error is None else KafkaError(error)
+    return Message(
+        topic=NAME, partition=0, offset=offset, key=b"", value=b"%d" % offset, timestamp=(1, 0), error=failure
+    )
 
 
 class Broker:
@@ -60,7 +37,7 @@ class Broker:
 
     def __init__(self, metadata: Sequence[int] = (), times: Sequence[int] = (), fetches: Sequence[int] = ()) -> None:
         self._metadata, self._times = list(metadata), list(times)
-        self._messages = [*(Record(0, error) for error in fetches), Record(0), Record(1)]
+        self._messages = [*(a_record(0, error) for error in fetches), a_record(0), a_record(1)]
         self.is_closed = False
 
     def list_topics(self, name: str, timeout: float) -> Metadata:  # noqa: ARG002
@@ -76,10 +53,10 @@ class Broker:
     def assign(self, wanted: list[TopicPartition]) -> None:
         assert [(tp.partition, tp.offset) for tp in wanted] == [(0, 0)]
 
-    def poll(self, timeout: float) -> Record | None:  # noqa: ARG002
+    def poll(self, timeout: float) -> Message | None:  # noqa: ARG002
         return self._messages.pop(0) if self._messages else None
 
-    def consume(self, most: int, timeout: float) -> list[Record]:  # noqa: ARG002
+    def consume(self, most: int, timeout: float) -> list[Message]:  # noqa: ARG002
         return []
 
     def close(self) -> None:
@@ -120,8 +97,8 @@ def test_what_does_not_pass_is_reported_at_once(read: Callable[[Broker], list[by
 
 def test_errors_without_end_are_no_sign_of_life(read: Callable[[Broker], list[bytes]]) -> None:
     class Gone(Broker):
-        def poll(self, timeout: float) -> Record | None:  # noqa: ARG002
-            return Record(0, KafkaError._TRANSPORT)
+        def poll(self, timeout: float) -> Message | None:  # noqa: ARG002
+            return a_record(0, KafkaError._TRANSPORT)
 
     with pytest.raises(PochadeError, match="is the broker reachable"):
         read(Gone())

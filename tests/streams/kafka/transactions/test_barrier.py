@@ -9,6 +9,7 @@ from confluent_kafka import (
     TIMESTAMP_LOG_APPEND_TIME,
     KafkaError,
     KafkaException,
+    Message,
     TopicPartition,
 )
 
@@ -19,34 +20,23 @@ START = TopicPartition("t", 0, 0)
 EOF = KafkaError._PARTITION_EOF
 
 
-class Told:
+def a_message(offset: int, error: int | None = None, kind: int = TIMESTAMP_LOG_APPEND_TIME) -> Message:
     """A record, or an error, at an offset."""
-
-    def __init__(self, offset: int, error: int | None = None, kind: int = TIMESTAMP_LOG_APPEND_TIME) -> None:
-        self._offset, self._error, self._kind = offset, None if error is None else KafkaError(error), kind
-
-    def error(self) -> KafkaError | None:
-        return self._error
-
-    def offset(self) -> int:
-        return self._offset
-
-    def timestamp(self) -> tuple[int, int]:
-        return self._kind, 1234
+    return Message(offset=offset, error=None if error is None else KafkaError(error), timestamp=(kind, 1234))
 
 
 class Log:
     """Returns this script, one poll after the other; None: silence."""
 
-    def __init__(self, *script: Told | None) -> None:
+    def __init__(self, *script: Message | None) -> None:
         self.script, self.refreshed = list(script), 0
 
     def assign(self, places: list[TopicPartition]) -> None: ...
 
-    def poll(self, timeout: float) -> Told | None:
+    def poll(self, timeout: float) -> Message | None:
         return self.script.pop(0) if self.script else None
 
-    def consume(self, most: int, timeout: float) -> list[Told]:
+    def consume(self, most: int, timeout: float) -> list[Message]:
         return []
 
     def list_topics(self, topic: str, timeout: float) -> None:
@@ -67,28 +57,28 @@ def read(log: Log, beyond: int | None) -> list[int]:
 
 
 def test_the_end_that_a_stale_leader_tells_is_not_the_end() -> None:
-    log = Log(Told(0), Told(1), Told(2, EOF), None, Told(2), Told(5, EOF), Told(9))
+    log = Log(a_message(0), a_message(1), a_message(2, EOF), None, a_message(2), a_message(5, EOF), a_message(9))
     assert read(log, beyond=3) == [0, 1, 2]
     assert log.refreshed >= 1, "who leads was not asked for"
 
 
 def test_a_record_behind_the_barrier_is_past_it_too() -> None:
-    assert read(Log(Told(0), Told(7), Told(8)), beyond=3) == [0, 7]
+    assert read(Log(a_message(0), a_message(7), a_message(8)), beyond=3) == [0, 7]
 
 
 def test_an_end_at_the_barrier_itself_is_before_it() -> None:
-    assert read(Log(Told(3, EOF), Told(3), Told(4, EOF)), beyond=3) == [3]
+    assert read(Log(a_message(3, EOF), a_message(3), a_message(4, EOF)), beyond=3) == [3]
 
 
 def test_without_a_barrier_any_end_is_the_end() -> None:
-    assert read(Log(Told(0), Told(1, EOF), Told(1)), beyond=None) == [0]
-    assert read(Log(Told(0, EOF)), beyond=None) == []
+    assert read(Log(a_message(0), a_message(1, EOF), a_message(1)), beyond=None) == [0]
+    assert read(Log(a_message(0, EOF)), beyond=None) == []
 
 
 def test_what_passes_by_itself_is_waited_out_and_the_rest_raises() -> None:
-    assert read(Log(Told(0, KafkaError._TRANSPORT), Told(0), Told(9, EOF)), beyond=3) == [0]
+    assert read(Log(a_message(0, KafkaError._TRANSPORT), a_message(0), a_message(9, EOF)), beyond=3) == [0]
     with pytest.raises(KafkaException):
-        read(Log(Told(0, KafkaError.TOPIC_AUTHORIZATION_FAILED)), beyond=3)
+        read(Log(a_message(0, KafkaError.TOPIC_AUTHORIZATION_FAILED)), beyond=3)
 
 
 def test_a_log_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,13 +103,13 @@ class Writing:
 
 
 def test_a_barrier_lies_where_it_was_acknowledged_and_is_never_committed() -> None:
-    producer = Writing(None, Told(41))
+    producer = Writing(None, a_message(41))
     assert write_barrier(producer, "t", 0, 1) == Barrier(41, 1234)  # type: ignore[arg-type]
     assert producer.calls == ["begin_transaction", "produce", "flush", "abort_transaction"]
-    assert not write_barrier(Writing(None, Told(0, None, TIMESTAMP_CREATE_TIME)), "t", 0, 1).is_brokers_time  # type: ignore[arg-type]
+    assert not write_barrier(Writing(None, a_message(0, None, TIMESTAMP_CREATE_TIME)), "t", 0, 1).is_brokers_time  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("report", [(), (KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), Told(0))])
+@pytest.mark.parametrize("report", [(), (KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), a_message(0))])
 def test_a_barrier_that_was_not_taken_raises(report: tuple[Any, ...]) -> None:
     with pytest.raises(KafkaException):
         write_barrier(Writing(*report), "t", 0, 1)  # type: ignore[arg-type]

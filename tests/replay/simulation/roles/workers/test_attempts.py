@@ -22,7 +22,7 @@ from replay.simulation.setup import Timing
 from replay.simulation.times import CallTimes
 from replay.traces.outages import OBJECT_STORE
 from schemas.messages import Status
-from tests.agents.worker.test_jobs import FakeMessage, new_source, own  # noqa: F401  a fixture
+from tests.agents.worker.test_jobs import a_message, new_source, own  # noqa: F401  a fixture
 from tests.builders import a_catalog, a_discriminator, a_plan, a_variant
 from tests.replay.simulation.roles.workers.test_group import a_job
 from tests.replay.simulation.runs import a_setup, down, ran, up
@@ -41,7 +41,7 @@ def live(fates: list[str], new: Callable[[], JobSource]) -> Windows:
             consumer: Any = source._consumer
             consumer.metadata = dict(kept)
             own(consumer, 0)
-            consumer.log = [FakeMessage(0, offset) for offset in range(kept[0][0], JOBS)]
+            consumer.log = [a_message(0, offset) for offset in range(kept[0][0], JOBS)]
         if not (batch := source.take(MOST, 0)):
             break
         windows.append([(taken.record.offset, taken.attempt) for taken in batch])
