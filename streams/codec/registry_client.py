@@ -5,21 +5,23 @@ release carries an id that is not there. `registry.url` names who knows it; wher
 embedded broker is asked, which a newer release may have started.
 """
 
+import functools
 import json
 import ssl
 import threading
 import time
 from collections import OrderedDict
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
-
-import httpx
 
 from schemas.errors import PochadeError
 from streams.broker import address
 from streams.security.secrets import secret
 from streams.settings import Registry, Settings
+
+if TYPE_CHECKING:  # a sixth of a second to load, which only who asks a registry waits for
+    import httpx
 
 CACHED_SCHEMAS = 1000  # ids kept; a deployment has some tens
 REFUSED_S = 5.0  # an id that was not answered is asked for again after so long: bad records must not flood a registry
@@ -56,14 +58,24 @@ class RegistryClient:
         self._known: OrderedDict[int, dict[str, Any]] = OrderedDict()
         self._refused: OrderedDict[int, _Refusal] = OrderedDict()
         self._lock = threading.Lock()
-        self._client = httpx.Client(
+        self._settings, self._is_local = settings, is_local
+        self._basic, self._bearer = _basic(settings), _bearer(settings)
+        if settings.ca:
+            _tls(settings)  # raises now what is wrong with the file
+
+    @functools.cached_property
+    def _client(self) -> "httpx.Client":
+        """Made when the registry is first asked: most processes never meet an unknown id."""
+        import httpx
+
+        return httpx.Client(
             base_url=self._url + "/",
-            auth=_basic(settings),
-            headers=_bearer(settings),
-            verify=_tls(settings),
-            timeout=settings.timeout_s,
+            auth=self._basic,
+            headers=self._bearer,
+            verify=_tls(self._settings),
+            timeout=self._settings.timeout_s,
             follow_redirects=False,  # the password is for this host
-            trust_env=not is_local,
+            trust_env=not self._is_local,
         )
 
     def schema(self, schema_id: int) -> dict[str, Any]:
@@ -96,8 +108,9 @@ class RegistryClient:
         self._get("subjects")
 
     def close(self) -> None:
-        """Close the connections to the registry."""
-        self._client.close()
+        """Close the connections to the registry, if it was asked."""
+        if "_client" in self.__dict__:
+            self._client.close()
 
     def _fetch(self, schema_id: int) -> dict[str, Any]:
         answer = self._get(f"schemas/ids/{schema_id}")
@@ -110,6 +123,8 @@ class RegistryClient:
         return schema
 
     def _get(self, path: str) -> Any:
+        import httpx
+
         try:
             with self._client.stream("GET", path) as response:
                 body = b""
@@ -123,7 +138,7 @@ class RegistryClient:
             return _json(body)
         raise self._failure(response.status_code, path, _json(body))
 
-    def _unanswered(self, error: httpx.HTTPError) -> RegistryFailed:
+    def _unanswered(self, error: "httpx.HTTPError") -> RegistryFailed:
         why = str(error) or type(error).__name__
         if "CERTIFICATE_VERIFY_FAILED" in why:
             do = "set registry.ca to the file of the authority that signed its certificate, or have it renewed"

@@ -30,10 +30,10 @@ def test_torch_is_kept_out_only_where_no_role_loads_a_model(roles: set[str], cat
     assert needs_torch(frozenset(roles), catalogs.load(catalog)) is needed
 
 
-def test_roles_with_a_thread_of_their_own_load_no_faust() -> None:
+def test_roles_with_a_thread_of_their_own_load_no_faust_and_no_http_client() -> None:
     code = (
         "import sys, agents.runtime.assembly, agents.ledger.role, agents.planner.loop, agents.worker.role; "
-        "print([name for name in ('faust', 'aiohttp', 'torch') if name in sys.modules])"
+        "print([name for name in ('faust', 'aiohttp', 'httpx', 'torch') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
