@@ -9,12 +9,15 @@ from streams.shipped import MODELS
 from streams.weights.classes import classes_of, import_named
 
 
-def test_the_classes_of_a_shipped_model_are_named_and_can_be_imported() -> None:
+def test_the_classes_of_a_shipped_model_are_named() -> None:  # that they can be imported: tests/agents/models
     named = classes_of(MODELS / "light")
     assert "diffusers:UNet2DConditionModel" in named
     assert "transformers:CLIPTextModel" in named
-    for name in named:
-        import_named(name)
+
+
+def test_a_module_or_an_attribute_of_one_is_imported_by_its_name() -> None:
+    import_named("json")
+    import_named("json:dumps")
 
 
 def test_a_folder_that_is_no_model_says_so(tmp_path: pathlib.Path) -> None:
