@@ -1,6 +1,5 @@
 """Admission: every request is placed or turned away with a reason, and no tenant gets more than its quota."""
 
-import asyncio
 import itertools
 from collections import defaultdict
 from typing import NamedTuple
@@ -25,6 +24,7 @@ from schemas.record import Incoming
 from schemas.topics import OUTCOMES
 from streams.codec.avro import decode
 from tests.agents.stubs import SILENT_MS, StubFleet, StubPlans, a_record
+from tests.awaiting import awaited
 from tests.builders import NOW_MS, a_catalog, a_classified, a_heartbeat, a_plan, a_request, owned
 from tests.stateful.depth import depth
 
@@ -77,7 +77,7 @@ class AdmissionMachine(RuleBasedStateMachine):
             mock.patch.object(role, "now_ms", clock),
             mock.patch.object(dispatcher, "now_ms", clock),
         ):
-            written = asyncio.run(self.router.on_record(self.records[name]))
+            written = awaited(self.router.on_record(self.records[name]))
         if name in self.ended or self.has_job(name):
             assert written == [], "decided on twice"
             return None
@@ -189,7 +189,7 @@ class AdmissionMachine(RuleBasedStateMachine):
             mock.patch.object(self.fleet, "wait_ms", ends_meanwhile),
             mock.patch.object(role, "now_ms", return_value=self.now_ms),
         ):
-            written = asyncio.run(self.router.on_record(self.records[name]))
+            written = awaited(self.router.on_record(self.records[name]))
         assert all(record.topic == OUTCOMES for record in written), "nobody waits for it"
         self.grants.clear()  # it may have taken tokens, for nothing
 

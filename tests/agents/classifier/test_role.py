@@ -1,6 +1,5 @@
 """The classifier's logic: what it writes for good, late, refused and unreadable prompts."""
 
-import asyncio
 import json
 from collections.abc import Sequence
 
@@ -16,6 +15,7 @@ from streams.clock import now_ms
 from streams.kafka.producers.topic_limits import TopicLimits
 from streams.settings import Requests
 from tests.agents.stubs import a_record, read, topics_of
+from tests.awaiting import awaited
 from tests.builders import a_catalog, a_request
 
 
@@ -44,7 +44,7 @@ def classifier(judge: Judge) -> Classifier:
 def served(classifier: Classifier, record: Incoming) -> Sequence[Outgoing]:
     """What the host would write: the answer, or the answer to the error."""
     try:
-        return asyncio.run(classifier.on_record(record))
+        return awaited(classifier.on_record(record))
     except Exception as error:
         return classifier.on_error(record, error)
 

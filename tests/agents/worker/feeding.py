@@ -19,6 +19,7 @@ from streams.kafka.memory import MemoryRecordProducer
 from streams.kafka.producers.writing import MAX_BYTES, size_of
 from streams.settings import load
 from tests.agents.stubs import a_record
+from tests.awaiting import awaited
 from tests.malformed import senseless
 from tests.patience import PATIENCE_S
 from tests.streams.kafka.scripted import Event, Stream
@@ -68,7 +69,7 @@ def served(logic: StreamLogic, home: pathlib.Path, fed: Sequence[Fed]) -> dict[i
         acknowledging.cancel()
         await asyncio.gather(acknowledging, return_exceptions=True)
 
-    asyncio.run(scenario())
+    awaited(scenario())
     return answers
 
 

@@ -1,6 +1,5 @@
 """The live router and the simulator's, side by side: one situation is put to both, without a broker."""
 
-import asyncio
 import dataclasses
 import random
 from collections.abc import Mapping
@@ -57,6 +56,7 @@ from schemas.topics import EVENTS, OUTCOMES
 from streams.codec.avro import decode
 from streams.kafka.memory import MemoryRecordProducer
 from tests.agents.stubs import SILENT_MS, StubFleet, StubPlans, a_record, read
+from tests.awaiting import awaited
 from tests.builders import (
     NOW_MS,
     a_cascade,
@@ -117,6 +117,11 @@ class Observed(RoutingLogic):
         return self.decision
 
 
+def at_now() -> int:
+    """A clock that stands."""
+    return NOW_MS
+
+
 class Live:
     """`agents.router.role.Router` on stubs."""
 
@@ -130,11 +135,8 @@ class Live:
 
     def serve(self, classified: ClassifiedRequest) -> Carried:
         self.logic.decision = None
-        with (
-            mock.patch.object(role, "now_ms", return_value=NOW_MS),
-            mock.patch.object(dispatcher, "now_ms", return_value=NOW_MS),
-        ):
-            written = asyncio.run(self._router.on_record(a_record(classified)))
+        with mock.patch.object(role, "now_ms", at_now), mock.patch.object(dispatcher, "now_ms", at_now):
+            written = awaited(self._router.on_record(a_record(classified)))
         if not written:
             return Carried()
         (record,) = written

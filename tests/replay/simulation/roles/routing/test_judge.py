@@ -1,6 +1,5 @@
 """The simulated discriminator and the live one drive one `EscalationLogic`: the same images, the same decisions."""
 
-import asyncio
 import io
 import math
 from collections.abc import Callable, Sequence
@@ -40,7 +39,9 @@ from schemas.topics import OUTCOMES
 from streams.store.port import MemoryImageStore
 from tests import builders
 from tests.agents.stubs import StubFleet, StubPlans, a_record, read
+from tests.awaiting import awaited
 from tests.builders import NOW_MS, a_cascade, a_catalog, a_classified, a_heartbeat, a_job, a_plan, a_request, owned
+from tests.replay.simulation.roles.routing.routers import at_now
 
 CATALOG = a_catalog(  # scoring takes the simulation no time, as live it takes none of a clock that stands still
     discriminators={
@@ -124,8 +125,8 @@ def live(situation: Situation, logic_of: LogicOf, catalog: Catalog = CATALOG) ->
         fleet.receive(beat, NOW_MS)
     dispatcher, scorers = Dispatcher(catalog, fleet, "discriminator"), {"look": FixedScorer(situation.confidence)}
     discriminator = Discriminator(logic_of(catalog), StubPlans(situation.plan), set(), dispatcher, store, scorers)
-    with mock.patch.object(role, "now_ms", return_value=NOW_MS):
-        first, *_ = asyncio.run(discriminator.on_record(a_record(stored(situation, store))))
+    with mock.patch.object(role, "now_ms", at_now):
+        first, *_ = awaited(discriminator.on_record(a_record(stored(situation, store))))
     if first.topic == OUTCOMES:
         return Decided("", 0, read(first, Outcome).reason)
     job = read(first, GenerateJob)
