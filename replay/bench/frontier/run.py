@@ -1,13 +1,12 @@
 """Runs cells in several processes and keeps each result as it comes. Ctrl-C ends it and loses nothing that was kept."""
 
 import itertools
-import multiprocessing
-import os
 import pathlib
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 
+from replay.bench.environment.processes import simulating
 from replay.bench.frontier.cells import Figures, arguments_of, run
 from replay.bench.frontier.grid import GridCell, fleet_of, scale_of
 from replay.bench.frontier.results import ResultStore
@@ -60,8 +59,7 @@ def run_cells(
     done, total = len(cells) - len(missing), len(cells)
     on_cell(done, total)
     waiting = iter(missing.items())
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin)
+    pool = simulating(jobs, _ignore_interrupts)
     try:
         running: dict[Future[Figures], str] = {}
         while True:
@@ -80,11 +78,9 @@ def run_cells(
     return {cell.key: store.known[cell.key] for cell in cells}
 
 
-def _begin() -> None:
-    """One thread a process; an interrupt is the parent's, which lets running cells end."""
+def _ignore_interrupts() -> None:
+    """Leave an interrupt to the parent, which lets running cells end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[name] = "1"
 
 
 def _run(arguments: Sequence[str]) -> Figures:

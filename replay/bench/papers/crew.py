@@ -2,16 +2,14 @@
 
 import contextlib
 import dataclasses
-import multiprocessing
-import os
 import pathlib
 import tempfile
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
 from types import TracebackType
 from typing import Self
 
+from replay.bench.environment.processes import simulating
 from replay.bench.frontier.cells import Figures
 from replay.bench.frontier.code_state import digest_of
 from replay.bench.frontier.grid import GridCell
@@ -54,7 +52,7 @@ class Crew:
         self._grid, self._graded, self._graded_cpu_s = grid, 0, 0.0
         self._jobs = jobs
         self._asked = 0
-        self._pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_alone)
+        self._pool = simulating(jobs)
 
     def __enter__(self) -> Self:
         return self
@@ -108,12 +106,6 @@ class Crew:
     def trace(self, name: str, redraw: int | None = None) -> Trace:
         """The trace of this name, or the other draw of its arrivals that cells of the seed `redraw` run on."""
         return open_trace(name, self._folder, self._limit, None if self._is_recorded else redraw)
-
-
-def _alone() -> None:
-    """One thread a process: libraries must not fight for the cores."""
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[name] = "1"
 
 
 def _run(cell: Cell, folder: pathlib.Path | None, limit: int | None) -> Found:
