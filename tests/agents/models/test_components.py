@@ -73,7 +73,7 @@ def test_a_base_model_generates_in_its_style_and_not_in_poster(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", list(ADAPTERS))
-def test_an_adapter_restyles_at_full_weight_and_leaves_no_trace_at_none(name: str) -> None:
+def test_an_adapter_restyles_at_full_weight(name: str) -> None:
     folder, pipeline = needs(f"loras/{name}"), load(BASE)
     before = plain()
     pipeline.load_lora_weights(folder, weight_name=FILE, adapter_name=name)
@@ -81,12 +81,20 @@ def test_an_adapter_restyles_at_full_weight_and_leaves_no_trace_at_none(name: st
     assert held(full, ADAPTERS[name]) >= 0.95 * held(before, POSTER) - 0.03  # 12 images: their noise is .02
     assert abs(_restyled(before, ADAPTERS[name])) < 0.1
     assert _restyled(full, ADAPTERS[name]) > 0.25  # stripes and outlines move with their things
+
+
+def test_an_adapter_leaves_no_trace_at_no_weight_or_when_it_is_unloaded() -> None:
+    name = next(iter(ADAPTERS))  # how diffusers mixes them does not depend on which one it is
+    folder, pipeline = needs(f"loras/{name}"), load(BASE)
+    before = plain()
+    pipeline.load_lora_weights(folder, weight_name=FILE, adapter_name=name)
+    full = generate(pipeline, asked(4))
     pipeline.set_adapters([name], [0.0])
     assert _same(generate(pipeline, asked(4)), before[:4])
     pipeline.set_adapters([name], [0.5])
     half = generate(pipeline, asked(4))
     assert not _same(half, before[:4])
-    assert (half != full[:4]).any()
+    assert not _same(half, full)
     pipeline.disable_lora()
     assert _same(generate(pipeline, asked(4)), before[:4])
     pipeline.enable_lora()
