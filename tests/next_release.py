@@ -7,7 +7,7 @@ its command line. TEST_NEXT_RELEASE_IS_SILENT in the environment keeps its roles
 import contextlib
 import copy
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from unittest import mock
 
@@ -63,15 +63,15 @@ def _forget() -> None:
         cache.cache_clear()
 
 
-def main() -> None:
-    """The command line of the next release."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line of the next release; `arguments`: in place of those of the process."""
     from agents.runtime import assembly
     from streams.cli import main as command_line
 
     if SILENT in os.environ:
         assembly.announcements = list  # type: ignore[assignment]
     with written():
-        command_line(prog_name="pochade")
+        command_line(arguments, prog_name="pochade")
 
 
 if __name__ == "__main__":

@@ -4,9 +4,12 @@ Their imports were two processor seconds a process, and a session starts more th
 """
 
 import pathlib
+import sys
+from collections.abc import Sequence
 from typing import Final
 
-from streams.forkserver import ForkServer
+from replay.local.processes import START
+from streams.forkserver import POCHADE, ForkedChild, ForkServer
 
 MODULES: Final = (
     "agents.commands.serve", "agents.runtime.assembly", "streams.faust.host", "agents.classifier.role",
@@ -33,6 +36,14 @@ class RoleServer:
         if self._server is None:
             self._server = ForkServer(MODULES, self._folder / "forkserver.log").start()
         return self._server
+
+    def fork(self, command: Sequence[str], log: pathlib.Path, target: str = POCHADE) -> ForkedChild:
+        """Fork a process that would be started anew by the command of a `role_process`.
+
+        `target`: MODULE:FUNCTION that takes the arguments, in place of the command line of `pochade`.
+        """
+        assert tuple(command[:3]) == (sys.executable, "-c", START), command
+        return self.server().spawn(command[3:], log, target=target)
 
     def close(self) -> None:
         """End the server, if there is one."""

@@ -3,7 +3,6 @@
 import json
 import pathlib
 import re
-import subprocess
 from collections.abc import Mapping, Sequence
 
 import tomlkit
@@ -11,8 +10,9 @@ from click.testing import CliRunner, Result
 
 from replay.local.processes import role_process
 from streams import cli
-from streams.processes import end_all, spawn
+from streams.processes import Child, end_all, spawn
 from streams.settings import Settings, load
+from tests.integration.forked import ROLE_SERVER
 from tests.integration.secure_broker import SecureBroker
 from tests.integration.waiting import ask
 from tests.patience import PATIENCE_S
@@ -25,7 +25,8 @@ class Deployment:
 
     def __init__(self, broker: SecureBroker, folder: pathlib.Path) -> None:
         self.broker, self.folder = broker, folder
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, Child] = {}
+        self.commands: list[Sequence[str]] = []
 
     def password_file(self, who: str) -> pathlib.Path:
         return self.folder / f"{who}.password"
@@ -63,11 +64,12 @@ class Deployment:
         assert done.exception is None or isinstance(done.exception, SystemExit), done.output
         return done
 
-    def serve(self, who: str, roles: Sequence[str] = ()) -> None:
+    def serve(self, who: str, roles: Sequence[str] = (), *, is_forked: bool = True) -> None:
         """A process as one user; without `roles` the one of that name."""
         options = ["--config", str(self.folder / f"{who}.toml")]
         command = role_process(who, roles or [who], options, {}).command
-        self.processes[who] = spawn(command, self.folder / f"{who}.log")
+        self.commands.append(command)
+        self.processes[who] = (ROLE_SERVER.fork if is_forked else spawn)(command, self.folder / f"{who}.log")
 
     def is_ready(self, role: str) -> bool:
         """Whether its newest process says so; a process that has ended fails the test with its last words."""

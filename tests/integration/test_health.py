@@ -16,8 +16,9 @@ from streams.codec.avro import encode
 from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics
-from streams.processes import end_all, spawn
+from streams.processes import end_all
 from streams.settings import Settings
+from tests.integration.forked import ROLE_SERVER
 from tests.integration.waiting import ask, poll_until
 
 pytestmark = pytest.mark.integration
@@ -35,7 +36,7 @@ class Process:
         options = ["--home", str(settings.home), "--set", f"kafka.prefix={settings.kafka.prefix}"]
         own = {"http.port": self._address.rpartition(":")[2], "logs.format": "json", "catalog": "profile"}
         self.log = folder / f"{'-'.join(roles)}.log"
-        self.child = spawn(role_process("-".join(roles), roles, options, own).command, self.log)
+        self.child = ROLE_SERVER.fork(role_process("-".join(roles), roles, options, own).command, self.log)
 
     def ask(self, path: str) -> tuple[int, str]:
         """Status and body; 0 while nobody listens."""

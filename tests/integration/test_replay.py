@@ -13,15 +13,16 @@ import pytest
 from click.testing import CliRunner, Result
 
 from replay.load.presence import absent, members
-from replay.local.processes import role_process
+from replay.local.processes import START, role_process
 from replay.local.readiness import Readiness
 from replay.simulation.draws.hop_latencies import RANKS
 from schemas.topics import FLEET, PLAN, RESULTS
 from streams import cli
 from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.topics import create_topics
-from streams.processes import end_all, spawn
+from streams.processes import end_all
 from streams.settings import Settings
+from tests.integration.forked import ROLE_SERVER
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 
@@ -70,7 +71,7 @@ def serving(settings: Settings, log: pathlib.Path) -> Iterator[None]:
         {"worker.id": "worker-1"},
     )
     create_topics(settings, ["light", "heavy"])
-    child, ready = spawn(process.command, log), Readiness(["worker-1"])
+    child, ready = ROLE_SERVER.fork(process.command, log), Readiness(["worker-1"])
     follower = TopicTailer(settings, [PLAN, FLEET], ready.on_record).start()
     try:
         poll_until(lambda: not ready.missing(), f"a plan and a worker: {log}")
@@ -95,7 +96,7 @@ def test_an_interrupted_run_goes_on_and_publishes_nothing_twice(
     with serving(settings, tmp_path / "roles.log"), contextlib.ExitStack() as stack:
         results = TopicTailer(settings, [RESULTS], lambda record: seen.append(record.key)).start()
         stack.callback(results.close)
-        first = spawn([sys.executable, "-c", "from streams.cli import main; main(prog_name='pochade')", *asked], log)
+        first = ROLE_SERVER.fork([sys.executable, "-c", START, *asked], log)
         poll_until(lambda: len(seen) >= 10, "some of the run was published and served")
         first.terminate()  # what a shell began in its background ignores SIGINT
         assert first.wait(PATIENCE_S) != 0

@@ -3,7 +3,7 @@
 import os
 import pathlib
 import re
-import sys
+from collections.abc import Sequence
 from unittest import mock
 
 import pytest
@@ -24,8 +24,9 @@ from streams.kafka.consumers.snapshot import past
 from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics, own_topics
-from streams.processes import end_all, spawn
+from streams.processes import Child, end_all
 from streams.settings import Settings
+from tests.integration.forked import ROLE_SERVER
 from tests.integration.waiting import ask, poll_until
 from tests.next_release import SILENT, written
 from tests.patience import PATIENCE_S
@@ -40,6 +41,23 @@ def ready(log: pathlib.Path) -> tuple[int, str]:
     """What the role whose log this is answers to /readyz."""
     found = re.search(r"health and metrics on (\S+)/livez", log.read_text()) if log.exists() else None
     return ask(f"{found[1]}/readyz") if found else (0, "")
+
+
+def both_releases(options: Sequence[str], logs: Sequence[pathlib.Path]) -> list[Child]:
+    """Start the roles of the older release and those of the newer one, whose roles announce no schemas."""
+    old, new = (role_process(name, roles, options, {}).command for name, roles in (("old", OLD), ("new", NEW)))
+    with mock.patch.dict(os.environ, {SILENT: "1"}):
+        newer = ROLE_SERVER.fork(new, logs[1], target="tests.next_release:main")
+    return [ROLE_SERVER.fork(old, logs[0]), newer]
+
+
+def submitted(producer: KafkaRecordProducer) -> list[GenerateRequest]:
+    """Requests that were written to `prompts`."""
+    requests = [
+        GenerateRequest(request_id=new_request_id(), prompt=f"prompt {n}", created_ms=now_ms()) for n in range(REQUESTS)
+    ]
+    send_all(producer, [Outgoing(topic=PROMPTS, key=r.request_id.encode(), value=encode(r)) for r in requests])
+    return requests
 
 
 def test_an_older_release_waits_for_a_newer_one_s_schemas_and_then_serves_everything(
@@ -59,18 +77,11 @@ def test_an_older_release_waits_for_a_newer_one_s_schemas_and_then_serves_everyt
         "--home", str(settings.home), "--set", f"kafka.prefix={settings.kafka.prefix}", "--set", "catalog=profile",
         "--set", "planner.policy=random-split",
     ]  # fmt: skip
-    old, new = (role_process(name, roles, options, {}).command for name, roles in (("old", OLD), ("new", NEW)))
     logs = tmp_path / "old.log", tmp_path / "new.log"
     reading = TopicTailer(settings, [RESULTS, DLQ], on_record).start()
-    children = [spawn(old, logs[0])]
+    children = both_releases(options, logs)
     try:
-        with mock.patch.dict(os.environ, {SILENT: "1"}):
-            children.append(spawn((sys.executable, "-m", "tests.next_release", *new[3:]), logs[1]))
-        requests = [
-            GenerateRequest(request_id=new_request_id(), prompt=f"prompt {n}", created_ms=now_ms())
-            for n in range(REQUESTS)
-        ]
-        send_all(producer, [Outgoing(topic=PROMPTS, key=r.request_id.encode(), value=encode(r)) for r in requests])
+        requests = submitted(producer)
         poll_until(lambda: "of topic classified.v1 at" in ready(logs[0])[1], lambda: logs[0].read_text())
         assert ready(logs[0])[0] == 503
         assert (results, letters) == ([], []), "nobody ends what a newer release can serve"
@@ -97,18 +108,11 @@ def test_readers_are_upgraded_first_where_the_newer_release_writes_as_the_older_
         "--home", str(settings.home), "--set", f"kafka.prefix={settings.kafka.prefix}", "--set", "catalog=profile",
         "--set", "planner.policy=random-split", "--set", f"schemas.write_up_to={registered()[-1].id}",
     ]  # fmt: skip
-    old, new = (role_process(name, roles, options, {}).command for name, roles in (("old", OLD), ("new", NEW)))
     logs = tmp_path / "old.log", tmp_path / "new.log"
     reading = TopicTailer(settings, [RESULTS], lambda record: results.append(decode_result(record.value))).start()
-    children = [spawn(old, logs[0])]
+    children = both_releases(options, logs)
     try:
-        with mock.patch.dict(os.environ, {SILENT: "1"}):
-            children.append(spawn((sys.executable, "-m", "tests.next_release", *new[3:]), logs[1]))
-        requests = [
-            GenerateRequest(request_id=new_request_id(), prompt=f"prompt {n}", created_ms=now_ms())
-            for n in range(REQUESTS)
-        ]
-        send_all(producer, [Outgoing(topic=PROMPTS, key=r.request_id.encode(), value=encode(r)) for r in requests])
+        requests = submitted(producer)
         poll_until(lambda: len(results) == REQUESTS, lambda: f"{len(results)} ended\n{logs[0].read_text()[-3000:]}")
     finally:
         end_all(children, 60)

@@ -1,7 +1,6 @@
 """Real routers under a plan that pulls: a busy variant holds up no other, and a kill -9 loses no job that waits."""
 
 import pathlib
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 
@@ -19,9 +18,10 @@ from streams.kafka.groups.members import members_of
 from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics
-from streams.processes import end_all, spawn
+from streams.processes import Child, end_all
 from streams.settings import Settings
 from tests.builders import a_classified, a_heartbeat, a_plan, a_request, owned
+from tests.integration.forked import ROLE_SERVER
 from tests.integration.waiting import poll_until
 
 pytestmark = pytest.mark.integration
@@ -38,7 +38,7 @@ class Routers:
         self.settings, self._logs = settings, logs
         self._lock, self.jobs = threading.Lock(), list[tuple[str, GenerateJob]]()
         self.producer = KafkaRecordProducer(settings)
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, Child] = {}
         self._follower = TopicTailer(settings, [jobs_topic(variant, 1).name for variant in VARIANTS], self._receive)
         self._follower.start()
 
@@ -53,7 +53,7 @@ class Routers:
             "--set", "kafka.session_timeout_ms=3000", "--set", "admission.max_backlog_s=3600",
         ]  # fmt: skip
         command = role_process(name, ["router"], options, {}).command
-        self.processes[name] = spawn(command, self._logs / f"{name}.log")
+        self.processes[name] = ROLE_SERVER.fork(command, self._logs / f"{name}.log")
 
     def write(self, topic: str, value: bytes, key: str, partition: int | None = None) -> None:
         send_all(self.producer, [Outgoing(topic=topic, key=key.encode(), value=value, partition=partition)])

@@ -1,4 +1,4 @@
-"""Long tests use the jars, homes and brokers of the integration tests."""
+"""Long tests use the jars, homes, brokers and the fork server of the integration tests."""
 
 from tests.integration.conftest import (
     broker_address,

@@ -152,7 +152,7 @@ class Deployment(Pipeline):
     def __init__(
         self, settings: Settings, config: pathlib.Path, logs: pathlib.Path, releases: Sequence[Release]
     ) -> None:
-        super().__init__(settings, logs, roles={})
+        super().__init__(settings, logs, roles={}, is_forked=False)
         self.config = config
         self._releases = {release.name: release for release in releases}
         self.ended_with: list[tuple[str, int]] = []
