@@ -44,6 +44,12 @@ def evaluate_cards(folder: pathlib.Path, *options: str) -> str:
         return run_evaluate(folder, *where, *options)
 
 
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page's plots are made, but not drawn: those of `evaluated` are."""
+    monkeypatch.setattr("agents.lab.evaluation.report.report.svg", lambda _: "<svg/>")
+
+
 @pytest.fixture(scope="module")
 def evaluated(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, str]:
     """The report's folder and what was told, of levels that draw cards."""
@@ -71,6 +77,7 @@ def test_evaluate_writes_figures_by_the_schema_a_report_and_what_both_were_made_
     assert json.loads((folder / "run.json").read_text())["missing"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_same_seed_gives_the_same_figures(evaluated: tuple[pathlib.Path, str], tmp_path: pathlib.Path) -> None:
     told = evaluate_cards(tmp_path, "--against", str(evaluated[0] / "evaluate.json"))
     compared = json.loads((tmp_path / "report" / "compared.json").read_text())
@@ -85,6 +92,7 @@ def test_the_same_seed_gives_the_same_figures(evaluated: tuple[pathlib.Path, str
     assert first == again
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_harder_stream_is_evaluated_by_the_captions_in_its_prompts(tmp_path: pathlib.Path) -> None:
     told = evaluate_cards(tmp_path, "--stream", "standard", "--count", "24")
     summary = json.loads((tmp_path / "report" / "evaluate.json").read_text())
@@ -162,6 +170,7 @@ def test_a_sheet_shows_every_image_enlarged() -> None:
     assert "(1) b (2) c (3) a" in grid.caption
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_shipped_family_is_evaluated(tmp_path: pathlib.Path) -> None:
     from streams import catalogs
 
