@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.catalog.entries import WORKER_ENGINES
-from planner.catalog.evidence import with_profile
+from planner.catalog.evidence import check_compiled, with_profile
 from planner.catalog.model import Catalog
 from planner.catalog.papers.published import with_published
 from planner.catalog.profile import Profile
@@ -75,10 +75,13 @@ def measured(name: str, published: str = "") -> Catalog:
 
     Planner and simulator reckon with it.
 
-    Raises as `load` does, and for a profile that is none.
+    Raises as `load` does, for a profile that is none, and for a compiled variant that no profile has as such.
     """
     catalog, found = load(name, published), find_profile(name)
-    return with_profile(catalog, found.profile(), found.prompts()) if found else catalog
+    if found:
+        return with_profile(catalog, found.profile(), found.prompts())
+    check_compiled(catalog, None)
+    return catalog
 
 
 def recorded_prompts(name: str) -> PromptTable:

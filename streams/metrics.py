@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from prometheus_client import REGISTRY, Counter, Gauge, Histogram
+from prometheus_client import REGISTRY, Counter, Gauge, Histogram, Summary
 from prometheus_client.core import CounterMetricFamily
 
 RECORDS = Counter("pochade_records_total", "Records handled", ["role"])
@@ -45,6 +45,7 @@ PREFETCHES = Counter(
     "Components that an idle worker moved as its plan lists them (loaded), or why it did not",
     ["outcome"],
 )
+COMPILE_SECONDS = Summary("pochade_compile_seconds", "Warm-ups of compiled variants, by what became", ["result"])
 RESTARTS = Counter("pochade_role_restarts_total", "Times a role's loop began again after an error", ["role"])
 LEDGER_DUPLICATES = Counter("pochade_ledger_duplicates_total", "Outcomes dropped: the request had ended")
 STALE_ENDS = Counter("pochade_stale_ends_total", "Ends of partitions reported by a leader that was behind; read on")

@@ -108,6 +108,7 @@ class WorkerComponentSettings(Section):
     volume_bytes: int = Field(-1, ge=-1)  # -1: half of what is free on its disk at start
     host_bytes: int = Field(-1, ge=-1)  # of memory, beside the device's; -1: a quarter of what is free at start
     device_bytes: int = Field(-1, ge=-1)  # -1: half of what is free on the device at start; on a CPU that is memory
+    compiled_bytes: int = Field(1 << 30, ge=0)  # of code that torch.compile made, in VOLUME/compiled, beside the rest
 
     @model_validator(mode="after")
     def _volume_has_a_remote(self) -> Self:

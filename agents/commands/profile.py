@@ -177,8 +177,11 @@ profile.add_command(components)
 
 
 def _levels(catalog: "Catalog", asked: str | None) -> tuple[str, ...]:
-    """The named levels, or all. Raises Unknown."""
-    return tuple(catalog.level(name).name for name in _parts(asked)) if asked else tuple(catalog.variants)
+    """The named levels; else all, and what is compiled of those on request. Raises Unknown."""
+    if asked:
+        return tuple(catalog.level(name).name for name in _parts(asked))
+    compiled = [name for name, variant in catalog.on_request.items() if variant.loading.compile]
+    return (*catalog.variants, *compiled)
 
 
 def _parts(text: str) -> list[str]:

@@ -80,6 +80,11 @@ class Engine(Protocol):
         """Where its components lie; None for a variant without any."""
         ...
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether its denoiser runs code that was compiled."""
+        ...
+
     def close(self) -> None:
         """Let go of what it holds; nothing is generated after."""
         ...

@@ -16,6 +16,7 @@ from transformers.utils import logging as transformers_logging
 from agents.components.opening import Keeping
 from agents.components.store import ComponentStore
 from agents.engines import CannotRefine, EncodedPrompts, EngineFailed, Generated, GenerationTask, ShouldStop
+from agents.engines.compiling.compilation import FAILED, Compilation, Warmed
 from agents.engines.composing import Components
 from agents.engines.image_to_image import auto_image_to_image, image_to_image, strength_of, take_latents
 from agents.engines.latent_spaces import latent_space_of
@@ -25,11 +26,14 @@ from agents.engines.stopwatch import Stopwatch
 from agents.engines.text_encoding import encode_ahead, prompts_of
 from planner.catalog.components import NOTHING
 from planner.catalog.entries import Variant
-from planner.catalog.options import ResolvedOptions
+from planner.catalog.options import AS_IT_IS, ResolvedOptions, resolve_options
 from schemas.messages import CallTimes
+from streams import metrics
 from streams.store.latents import Latent, LatentSpace, UnfitLatent
 
 log = logging.getLogger(__name__)
+
+WARM_UP_STEPS = 2  # the second one's latent comes of the scheduler, not of noise
 
 
 class DiffusersEngine:
@@ -39,15 +43,38 @@ class DiffusersEngine:
         """`pipeline`: None for a variant with components, whose default base is loaded here. Raises EngineFailed."""
         self._watch = Stopwatch()
         self._variant = variant
+        self._compilation = Compilation(variant, keeping) if variant.loading.compile else None
+        self.warmed: Warmed | None = None  # what came of compiling; None: the variant is not compiled
         self.components: Components | None = None
         if variant.components:
-            self.components = Components(variant, partial(_base_of, variant), self._watch.watch, keeping)
+            self.components = Components(variant, partial(_base_of, variant), self._equipped, keeping)
             pipeline = self.components.opened()
-        self._pipeline = None if self.components else self._watch.watch(pipeline)
+        self._pipeline = None if self.components else self._equipped(pipeline)
         self._over: Any = None  # the model as a pipeline that begins with an image, made when it is first needed
         self._over_of: Any = None  # the pipeline whose parts it shares
         self.latent_space = None if variant.bases else latent_space_of(pipeline)
         self.kind = type(pipeline).__name__
+
+    def _equipped(self, pipeline: Any) -> Any:
+        """A pipeline that is measured, and whose denoiser runs compiled where the variant is compiled."""
+        watched = self._watch.watch(pipeline)
+        return self._compilation.equip(watched) if self._compilation else watched
+
+    def compile(self) -> None:
+        """Compile the denoiser, or read its code from the volume, where the catalog asks for it."""
+        if self._compilation:
+            self.warmed = self._compilation.warm_up(self._warm)
+
+    def _warm(self, images: int) -> None:
+        """Generate as the first requests will, with few steps: later ones run the same code."""
+        own = resolve_options(AS_IT_IS, self._variant)
+        tasks = [GenerationTask(request_id="warm-up", prompt="", seed=seed) for seed in range(images)]
+        self.generate(tasks, own._replace(n=images, steps=min(own.steps, WARM_UP_STEPS)), lambda: False)
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether its denoiser runs code that was compiled."""
+        return self.warmed is not None and self.warmed.result != FAILED
 
     @property
     def store(self) -> ComponentStore | None:
@@ -116,6 +143,8 @@ class DiffusersEngine:
             return None
         images = images if masked is None else masked.finish(images)
         times = self._watch.end()
+        if self._compilation and self._compilation.take_eager_steps():
+            metrics.FALLBACKS.labels("worker", "not-compiled").inc()
         if not wants_latents or self.latent_space is None or latents is None:
             return Generated(images, [None] * len(images), times)
         return Generated(images, [_latent(values, self.latent_space) for values in latents], times)
@@ -204,6 +233,7 @@ def load(variant: Variant, threads: int, keeping: Keeping | None = None) -> Diff
     if variant.steps > 1:
         auto_image_to_image()  # now, and not within the first job that refines a draft
     engine = DiffusersEngine(pipeline, variant, keeping)
+    engine.compile()
     if engine.latent_space is None:
         log.info("variant %r gives and takes no latents: %s", variant.name, engine.kind)
     return engine

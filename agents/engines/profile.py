@@ -30,6 +30,7 @@ class ProfileEngine:
     """Sleeps for the variant's measured time of the batch."""
 
     latent_space = LATENTS
+    is_compiled = False
 
     def __init__(self, variant: Variant, keeping: Keeping | None = None) -> None:
         self._variant = variant

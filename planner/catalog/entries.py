@@ -45,6 +45,7 @@ class Loading:
     unet: str = ""  # weights instead of the model's own: a file, or OWNER/REPOSITORY@REVISION/FILE on the hub
     timestep_spacing: str = ""  # of the scheduler: what a distilled model was trained for
     licence: str = ""  # of the weights, for those who deploy them
+    compile: bool = False  # whether the denoiser runs as code that torch.compile makes when the model is loaded
 
     def __post_init__(self) -> None:
         is_device = DEVICE.fullmatch(self.device) is not None
@@ -96,6 +97,8 @@ class Variant:
         for option in self.honours:
             if option not in HONOURABLE:
                 raise Unknown("option to honour", option, HONOURABLE)
+        compiles = not self.loading.compile or self.engine == "diffusers"
+        require(compiles, f"{where} loading.compile", True, "false for engine profile", "remove it")
         judged = self.quality is None or math.isfinite(self.quality)
         require(judged, f"{where} quality", self.quality, "finite", "correct or omit it")
         self._check_latencies(f"{where} latency_ms")

@@ -19,6 +19,7 @@ from planner.catalog.profile import CascadeProfile, LevelProfile, Profile
 from planner.catalog.prompt_table import PromptTable
 from planner.catalog.quality import STRATEGIES
 from planner.catalog.reuse import ReuseProfile
+from planner.catalog.validate import require
 
 PRIOR = 10  # prompts
 QUARTILES = 1.349  # standard deviations between the quartiles of a normal distribution
@@ -29,8 +30,9 @@ def with_profile(catalog: Catalog, profile: Profile, prompts: PromptTable | None
     """The catalog with its profile; `prompts` add what is known of kept and rejected images, and by class.
 
     Figures that the catalog states itself, such as run times, stay. Levels and cascades that it does not have count for
-    nothing.
+    nothing. Raises InvalidCatalog as `check_compiled`.
     """
+    check_compiled(catalog, profile)
     offered = {pair.key for pair in catalog.cascades}
     keyed = {CascadeKey(c.light, c.heavy, c.discriminator): c for c in profile.cascades if c.deferral_by_band}
     measured = Measured(
@@ -49,6 +51,22 @@ def with_profile(catalog: Catalog, profile: Profile, prompts: PromptTable | None
         pair_rows=catalog.pair_rows or _swept(catalog, profile),
         reuse_profile=catalog.reuse_profile or _reuse_profile(catalog, profile, reuse),
     )
+
+
+def check_compiled(catalog: Catalog, profile: Profile | None) -> None:
+    """Raise InvalidCatalog for a variant that was not measured as it runs: compiled, or eagerly after it was compiled.
+
+    Compiled code takes another time than eager code and rounds otherwise: neither is planned by the figures
+    of the other.
+    """
+    for name, variant in catalog.served.items():
+        level = profile.levels.get(name) if profile else None
+        is_compiled = variant.loading.compile
+        measured = "not measured" if level is None else "compiled" if level.compiled else "eager"
+        fits = level.compiled == is_compiled if level is not None else not is_compiled
+        wanted = "compiled" if is_compiled else "eager"
+        where = f"catalog {catalog.name!r}: profile of variant {name!r}"
+        require(fits, where, measured, wanted, f"measure it with `pochade profile --catalog {catalog.name}`")
 
 
 def _run_cv(level: LevelProfile) -> dict[int, float]:

@@ -43,6 +43,7 @@ class LevelProfile:
     quality: float | None = None  # mean over the calibration prompts; None: nobody could judge
     quality_by_band: Shares = ()
     facts: float | None = None  # mean share of the stated facts that hold; None: nobody looked at facts
+    compiled: bool = False  # whether its denoiser ran as compiled code
 
 
 @dataclass(frozen=True, kw_only=True)

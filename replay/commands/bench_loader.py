@@ -50,6 +50,20 @@ if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's 
     help="Number of times that a worker is started anew and by fork, up to its first image; 0 skips them.",
 )
 @click.option(
+    "--compiles",
+    type=click.IntRange(0, 100),
+    default=0,
+    show_default=True,
+    help="Number of times that a worker of each variant of --compiled is started eager, compiling, and from kept code; "
+    "0 skips them.",
+)
+@click.option(
+    "--compiled",
+    default="heavy",
+    show_default=True,
+    help="Names of the variants of catalog tiny to compile, separated by commas.",
+)
+@click.option(
     "--folder",
     type=click.Path(file_okay=False, path_type=pathlib.Path),
     help="Folder on the disk to measure (default: the folder of this deployment's data).",
@@ -58,7 +72,7 @@ if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's 
 @click.pass_obj
 def loader(
     load: "Callable[[], Settings]", /, megabytes: int, ranges: int, connection_mb_s: float, repeats: int,
-    starts: int, folder: pathlib.Path | None, output: str,
+    starts: int, compiles: int, compiled: str, folder: pathlib.Path | None, output: str,
 ) -> None:  # fmt: skip
     """Measure the loading of weights: from S3 against one plain GET, from the disk against dd, and starts of workers.
 
@@ -70,6 +84,7 @@ def loader(
     Examples:
       pochade bench loader
       pochade bench loader --megabytes 1024 --repeats 5 -o json
+      pochade bench loader --starts 0 --compiles 3 --compiled heavy,middle
     """
     import signal
 
@@ -92,5 +107,18 @@ def loader(
         measured["starts"] = starting.run(
             where, "tiny", "heavy", max(2, starts), lambda text: click.echo(text, err=True)
         )
-    report = {"bench": "loader", "asked": {**asked, "starts": starts}, **measured, **conditions.as_table(settings)}
+    if compiles:
+        from replay.bench.loader import compiled as compiling
+
+        names = [name.strip() for name in compiled.split(",")]
+        measured["compiled"] = {
+            name: compiling.run(where, "tiny", name, compiles, lambda text: click.echo(text, err=True))
+            for name in names
+        }
+    report = {
+        "bench": "loader",
+        "asked": {**asked, "starts": starts, "compiles": compiles},
+        **measured,
+        **conditions.as_table(settings),
+    }
     click.echo(json.dumps(report) if output == "json" else "\n".join(lines(report)))

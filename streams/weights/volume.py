@@ -5,6 +5,8 @@
     partial/DIGEST/drafts/N, N.parts     a file that is being fetched, and its journal
     removed/NAME                         on its way out
     locks/DIGEST, locks/volume           locked by flock, so that a process that dies holds none
+    compiled/                            code of compiled variants, with a budget of its own
+                                         (`agents/engines/compiling/cache.py`)
 
 Any number of processes may share a volume. One fetches a component while others that want it wait; whoever reads one
 holds it (`using`), and what is held is not removed. What goes is decided elsewhere: a component that finds no room

@@ -98,6 +98,7 @@ class StubEngine:
 
     latent_space = None
     store = None
+    is_compiled = False
 
     def close(self) -> None: ...
 

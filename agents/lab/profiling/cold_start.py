@@ -5,6 +5,7 @@
     import       the worker's modules and libraries; next to nothing where the process was forked from one that has them
     read         the model's weights from the volume into memory, compared with their sha-256
     initialise   the catalog, and the pipeline on its device
+    compile      the denoiser's code, made or read from the volume; only where it is compiled
     warm         by how much the first image takes longer than the next one
     generate     an image
 
@@ -14,6 +15,7 @@ process's.
 
 import itertools
 import json
+import os
 import pathlib
 import time
 from collections.abc import Sequence
@@ -25,12 +27,13 @@ PROMPT = "a red heart"
 def child(arguments: Sequence[str]) -> None:
     """Start as a worker does, generate two images, and print each phase's time and processor time in seconds, as JSON.
 
-    Processor time is that of the process since it began, by fork or anew; it tells more on a busy machine.
+    Processor time is that of the process and of compilers that it called, since it began, by fork or anew; it tells
+    more on a busy machine.
 
-    `arguments`: catalog, variant, folder of the volume, digest of the model there, and when the process was ordered
-    (nanoseconds of the monotonic clock).
+    `arguments`: catalog, variant, folder of the volume, digest of the model there, the home under which compiled code
+    is kept ("": the variant is not compiled), and when the process was ordered (nanoseconds of the monotonic clock).
     """
-    catalog_name, variant_name, folder, digest, ordered_ns = arguments
+    catalog_name, variant_name, folder, digest, home, ordered_ns = arguments
     ticks = [_Tick(int(ordered_ns) / 1e9, 0.0), _now()]
     from agents.engines import GenerationTask, diffusers_engine
     from streams.weights.classes import classes_of, import_named
@@ -42,12 +45,14 @@ def child(arguments: Sequence[str]) -> None:
     ticks.append(_now())
     import dataclasses
 
+    from agents.components.opening import Keeping
     from planner.catalog.options import AS_IT_IS, resolve_options
     from streams import catalogs
 
     model = str(pathlib.Path(folder) / "ready" / digest)
     variant = dataclasses.replace(catalogs.load(catalog_name).level(variant_name), model=model)
-    engine = diffusers_engine.load(variant, 1)
+    variant = dataclasses.replace(variant, loading=dataclasses.replace(variant.loading, compile=bool(home)))
+    engine = diffusers_engine.load(variant, 1, Keeping(home=pathlib.Path(home)))
     ticks.append(_now())
     for _ in range(2):
         made = engine.generate(
@@ -57,8 +62,13 @@ def child(arguments: Sequence[str]) -> None:
         )
         assert made is not None, "nobody asked to stop"
         ticks.append(_now())
-    phases = {"wall": _phases([tick.s for tick in ticks]), "cpu": _phases([tick.cpu_s for tick in ticks])}
-    print(json.dumps(phases), flush=True)
+    warmed = engine.warmed
+    phases = {
+        "wall": _phases([tick.s for tick in ticks], warmed.seconds if warmed else None),
+        "cpu": _phases([tick.cpu_s for tick in ticks], warmed.cpu_seconds if warmed else None),
+    }
+    found = {} if warmed is None else {"compiling": warmed.result, "kept_bytes": warmed.kept_bytes}
+    print(json.dumps({**phases, **found}), flush=True)
 
 
 class _Tick(NamedTuple):
@@ -67,13 +77,15 @@ class _Tick(NamedTuple):
 
 
 def _now() -> _Tick:
-    return _Tick(time.monotonic(), time.process_time())
+    called = os.times()
+    return _Tick(time.monotonic(), time.process_time() + called.children_user + called.children_system)
 
 
-def _phases(ticks: Sequence[float]) -> dict[str, float]:
+def _phases(ticks: Sequence[float], compile_s: float | None = None) -> dict[str, float]:
     start, imported, read, initialise, first, again = (b - a for a, b in itertools.pairwise(ticks))
-    phases = {"start": start, "import": imported, "read": read, "initialise": initialise, "warm": first - again}
-    return {**phases, "generate": again, "first_image": ticks[-2] - ticks[0]}
+    phases = {"start": start, "import": imported, "read": read, "initialise": initialise - (compile_s or 0.0)}
+    compiling = {} if compile_s is None else {"compile": compile_s}
+    return {**phases, **compiling, "warm": first - again, "generate": again, "first_image": ticks[-2] - ticks[0]}
 
 
 def _read(folder: pathlib.Path, digest: str) -> None:

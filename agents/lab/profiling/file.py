@@ -118,6 +118,7 @@ def _level(measured: Measured, generated: GeneratedImages | None, hardness: np.n
         quality=round(float(np.nanmean(generated.quality)), 4) if generated is not None and is_judged else None,
         quality_by_band=_by_band(generated.quality, hardness) if generated is not None and is_judged else (),
         facts=_mean(generated.facts) if generated is not None else None,
+        compiled=measured.is_compiled,
     )
 
 

@@ -61,6 +61,7 @@ class Round:
     cuda_bytes: int  # peak that torch allocated; 0 without CUDA
     calls: dict[int, list[Sample]]  # batch size -> calls
     failed: dict[int, str]  # batch size -> why it could not be generated: memory
+    is_compiled: bool = False  # whether its denoiser ran compiled code
 
 
 def measure(variant: Variant, batches: Sequence[int], threads: int, budget_s: float) -> Round:
@@ -96,6 +97,7 @@ def measure(variant: Variant, batches: Sequence[int], threads: int, budget_s: fl
         cuda_bytes=_cuda_bytes(variant),
         calls=calls,
         failed=failed,
+        is_compiled=engine.is_compiled,
     )
 
 

@@ -27,6 +27,7 @@ class Measured:
     cuda_bytes: int
     calls: dict[int, Timing]  # batch size -> one call
     failed: dict[int, str]  # batch size -> why it could not be generated: memory
+    is_compiled: bool = False  # whether its denoiser ran compiled code, in every round
 
 
 def time_levels(
@@ -67,6 +68,7 @@ def together(rounds: Sequence[Round], clock: str) -> Measured:
         cuda_bytes=max(found.cuda_bytes for found in rounds),
         calls={batch: timing([s for found in rounds for s in found.calls[batch]], clock) for batch in sorted(batches)},
         failed=failed,
+        is_compiled=all(found.is_compiled for found in rounds),
     )
 
 

@@ -32,7 +32,7 @@ MODULES: Final = (
     "agents.engines.diffusers_engine",
     CHILD,
 )
-Phases = Mapping[str, Mapping[str, float]]  # wall, cpu -> phase -> seconds
+Phases = Mapping[str, Any]  # wall, cpu -> phase -> seconds; what became of compiling, if it was asked for
 TARGETS: Final = {"first_image_ratio": ("<=", 0.25)}
 LIMIT_S: Final = 300.0
 
@@ -47,14 +47,10 @@ def run(
         place = pathlib.Path(work)
         listed = describe(f"base:{variant}", model)
         Volume(place / "volume", listed.bytes).fetch(FolderRemote(model), listed)
-        arguments = (catalog, variant, str(place / "volume"), listed.digest)
+        arguments = (catalog, variant, str(place / "volume"), listed.digest, "")
         began_s = time.monotonic()
         with ForkServer([*MODULES, *classes_of(model)], place / "server.log") as server:
             server_s = time.monotonic() - began_s
-
-            def fresh(own: Sequence[str], log: pathlib.Path) -> Child:
-                program = f"import sys; from {CHILD} import child; child(sys.argv[1:])"
-                return spawn([sys.executable, "-c", program, *own], log)
 
             def forked(own: Sequence[str], log: pathlib.Path) -> Child:
                 return server.spawn(own, log, target=f"{CHILD}:child")
@@ -64,7 +60,7 @@ def run(
             for turn in range(repeats):
                 note(f"starts: turn {turn + 1} of {repeats}")
                 for name in ways if turn % 2 else reversed(ways):
-                    took[name].append(_started(ways[name], arguments, place / f"{name}-{turn}.log"))
+                    took[name].append(started(ways[name], arguments, place / f"{name}-{turn}.log"))
     ratios = [
         b["wall"]["first_image"] / a["wall"]["first_image"] for a, b in zip(took["fresh"], took["forked"], strict=True)
     ]
@@ -72,14 +68,21 @@ def run(
         "variant": variant,
         "weights_mb": round(listed.bytes / 1e6, 2),
         "fork_server_ready_s": round(server_s, 3),
-        "seconds": {name: _median(turns, "wall") for name, turns in took.items()},
-        "cpu_seconds": {name: _median(turns, "cpu") for name, turns in took.items()},
+        "seconds": {name: medians(turns, "wall") for name, turns in took.items()},
+        "cpu_seconds": {name: medians(turns, "cpu") for name, turns in took.items()},
         "first_image_ratio": {**spread(ratios), "interval": interval(ratios)},
         "targets": met({"first_image_ratio": statistics.median(ratios)}, TARGETS),
     }
 
 
-def _started(start: Callable[[Sequence[str], pathlib.Path], Child], own: Sequence[str], log: pathlib.Path) -> Phases:
+def fresh(own: Sequence[str], log: pathlib.Path) -> Child:
+    """Start a worker as a process of its own, with the arguments of `CHILD`."""
+    program = f"import sys; from {CHILD} import child; child(sys.argv[1:])"
+    return spawn([sys.executable, "-c", program, *own], log)
+
+
+def started(start: Callable[[Sequence[str], pathlib.Path], Child], own: Sequence[str], log: pathlib.Path) -> Phases:
+    """Return the phases of a worker that `start` begins, up to its first image. Raises PochadeError with its log."""
     child = start([*own, str(time.monotonic_ns())], log)
     try:
         status = child.wait(LIMIT_S)
@@ -91,5 +94,6 @@ def _started(start: Callable[[Sequence[str], pathlib.Path], Child], own: Sequenc
     return phases
 
 
-def _median(turns: Sequence[Phases], kind: str) -> dict[str, float]:
+def medians(turns: Sequence[Phases], kind: str) -> dict[str, float]:
+    """Return the median over turns of each phase's seconds, by the clock `kind`."""
     return {phase: round(statistics.median(turn[kind][phase] for turn in turns), 3) for phase in turns[0][kind]}

@@ -8,13 +8,14 @@ import pytest
 
 from planner.catalog.bands import cascade_table
 from planner.catalog.caching import reuse_profile_of
-from planner.catalog.entries import DeferralPoint
-from planner.catalog.evidence import PRIOR, with_profile
+from planner.catalog.entries import DeferralPoint, Loading
+from planner.catalog.evidence import PRIOR, check_compiled, with_profile
 from planner.catalog.measured import Start
 from planner.catalog.model import Catalog
 from planner.catalog.profile import CascadeProfile, LevelProfile, Profile
 from planner.catalog.prompt_table import PromptTable
-from tests.builders import a_catalog
+from planner.catalog.validate import InvalidCatalog
+from tests.builders import a_catalog, a_variant
 from tests.planner.catalog.test_caching import a_measurement
 
 EASY, HARD = 40, 20  # prompts
@@ -141,3 +142,36 @@ def test_predicted_classes_are_counted_by_band_and_a_band_without_prompts_has_th
     assert easy == {"light": 30 / EASY, "heavy": (EASY - 30) / EASY}
     assert hard == {"heavy": 1.0}
     assert none == {"light": 0.5, "heavy": 0.5}
+
+
+def compiled_light(**changes: Any) -> Catalog:
+    light = a_variant(engine="diffusers", model="models/light", loading=Loading(compile=True))
+    return a_catalog(variants=dict(a_catalog().variants, light=light), **changes)
+
+
+def with_light_measured(*, compiled: bool) -> Profile:
+    light = dataclasses.replace(a_profile().levels["light"], compiled=compiled)
+    return dataclasses.replace(a_profile(), levels=a_profile().levels | {"light": light})
+
+
+def test_a_compiled_variant_is_planned_by_the_profile_of_its_compiled_code_alone() -> None:
+    assert with_profile(compiled_light(), with_light_measured(compiled=True)).measured is not None
+    for profile, measured in ((None, "not measured"), (with_light_measured(compiled=False), "eager")):
+        with pytest.raises(InvalidCatalog, match=f"'light' must be compiled: got '{measured}'; .*pochade profile"):
+            check_compiled(compiled_light(), profile)
+
+
+def test_a_variant_that_is_compiled_no_more_is_measured_again() -> None:
+    with pytest.raises(InvalidCatalog, match="profile of variant 'light' must be eager: got 'compiled'"):
+        with_profile(a_catalog(), with_light_measured(compiled=True))
+
+
+def test_a_compiled_variant_on_request_needs_its_profile_too() -> None:
+    styles = a_variant(name="styles", engine="diffusers", model="models/poster", loading=Loading(compile=True))
+    with pytest.raises(InvalidCatalog, match="'styles' must be compiled: got 'not measured'"):
+        with_profile(a_catalog(on_request={"styles": styles}), a_profile())
+
+
+def test_only_an_engine_that_loads_a_model_compiles_one() -> None:
+    with pytest.raises(InvalidCatalog, match=r"loading.compile.*false for engine profile"):
+        a_variant(loading=Loading(compile=True))

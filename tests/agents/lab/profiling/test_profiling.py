@@ -103,6 +103,12 @@ def test_a_figure_is_the_median_over_the_calls_of_all_rounds() -> None:
     assert found.failed == {8: "out of memory"}
 
 
+def test_a_level_counts_as_compiled_where_it_ran_compiled_in_every_round() -> None:
+    runs = [a_round(is_compiled=True), a_round(is_compiled=True)]
+    assert together(runs, "cpu").is_compiled
+    assert not together([*runs, a_round()], "cpu").is_compiled, "one could not compile, and its times are mixed"
+
+
 @pytest.mark.parametrize(
     ("engine", "device", "threads", "clock"),
     [

@@ -1,0 +1,84 @@
+"""Does compiling a variant's denoiser pay on this machine?
+
+A worker is started eager, compiling anew (nothing is kept), and with the code that a start before it kept, by turns,
+each up to its first image. Then images are generated with and without, in one process and in turns.
+"""
+
+import json
+import pathlib
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any, Final
+
+from replay.bench.environment.figures import spread
+from replay.bench.loader.starts import Phases, fresh, medians, started
+from replay.reports.intervals import interval
+from schemas.errors import PochadeError
+from streams import catalogs
+from streams.processes import end_all, spawn
+from streams.shipped import INFRA
+from streams.weights.folder import FolderRemote
+from streams.weights.manifest import describe
+from streams.weights.volume import Volume
+
+IMAGES: Final = "agents.lab.profiling.compiled"
+BATCHES: Final = (1, 4)  # calls of one image, and of several
+WAYS: Final = {"eager": None, "anew": "compiled", "kept": "kept"}  # way to start -> what becomes of compiling
+LIMIT_S: Final = 900.0
+
+
+def run(
+    folder: pathlib.Path, catalog: str, variant: str, repeats: int, note: Callable[[str], object]
+) -> dict[str, Any]:
+    """Start a worker `repeats` times each way. Raises PochadeError with the log of one that fails or cannot compile."""
+    model = INFRA / catalogs.load(catalog).level(variant).model
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="bench-compiled-", dir=folder) as work:
+        place = pathlib.Path(work)
+        listed = describe(f"base:{variant}", model)
+        Volume(place / "volume", listed.bytes).fetch(FolderRemote(model), listed)
+        arguments = (catalog, variant, str(place / "volume"), listed.digest)
+        homes = [str(place / f"home-{turn}") for turn in range(repeats)]
+        took: dict[str, list[Phases]] = {way: [] for way in WAYS}
+        for turn, home in enumerate(homes):
+            for way, where in zip(WAYS, ("", home, homes[0]), strict=True):  # what is kept comes of the first turn
+                note(f"compiling {variant}: turn {turn + 1} of {repeats}, {way}")
+                phases = started(fresh, (*arguments, where), place / f"{way}-{turn}.log")
+                if phases.get("compiling") != WAYS[way]:
+                    raise PochadeError(f"a start that was to be {way} was {phases.get('compiling')}: see its log")
+                took[way].append(phases)
+        note(f"generating with {variant}, compiled and eager")
+        images = _images(catalog, variant, homes[0], place / "images.log")
+    first = {way: [turn["wall"]["first_image"] for turn in turns] for way, turns in took.items()}
+    more_s = statistics.median(kept - eager for kept, eager in zip(first["kept"], first["eager"], strict=True))
+    saved_s = (images["1"]["eager_ms"] - images["1"]["compiled_ms"]) / 1000
+    ratios = [a["wall"]["compile"] / b["wall"]["compile"] for a, b in zip(took["kept"], took["anew"], strict=True)]
+    return {
+        "kept_mb": round(took["kept"][0]["kept_bytes"] / 1e6, 2),
+        "seconds": {way: medians(turns, "wall") for way, turns in took.items()},
+        "cpu_seconds": {way: medians(turns, "cpu") for way, turns in took.items()},
+        "kept_compile_ratio": {**spread(ratios), "interval": interval(ratios)},
+        "images": images,
+        "images_until_a_kept_start_pays": _images_until(more_s, saved_s),
+    }
+
+
+def _images_until(more_s: float, saved_s: float) -> int | None:
+    """Images after which a longer start is made up for; None: never."""
+    return None if saved_s <= 0 else max(0, round(more_s / saved_s))
+
+
+def _images(catalog: str, variant: str, home: str, log: pathlib.Path) -> dict[str, dict[str, float]]:
+    program = f"import sys; from {IMAGES} import child; child(sys.argv[1:])"
+    batches = ",".join(map(str, BATCHES))
+    process = spawn([sys.executable, "-c", program, catalog, variant, home, batches], log)
+    try:
+        status = process.wait(LIMIT_S)
+    finally:
+        end_all([process])
+    if status:
+        raise PochadeError(f"generating with {variant} ended with status {status}: {log.read_text()[-2000:]}")
+    found: dict[str, dict[str, float]] = json.loads(log.read_text().splitlines()[-1])
+    return found

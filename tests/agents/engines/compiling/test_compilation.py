@@ -1,0 +1,112 @@
+"""A compiled denoiser gives what the eager one gives, from kept code at the next start, and eagerly where it cannot."""
+
+import logging
+import os
+import pathlib
+from typing import Any
+
+import pytest
+import torch
+from prometheus_client import REGISTRY
+
+from agents.components.opening import Keeping
+from agents.engines.compiling.cache import CodeCache
+from agents.engines.compiling.compilation import COMPILED, FAILED, FOLDER, KEPT, Compilation, batches_of
+from agents.engines.compiling.identity import identity_of
+from planner.catalog.entries import Loading, Variant
+from streams.settings import WorkerComponentSettings
+from tests.agents.engines.compiling.denoisers import SIZE, Denoiser, Pipeline
+from tests.builders import a_variant
+
+
+def a_compiled_variant() -> Variant:
+    return a_variant(
+        engine="diffusers", model="models/light", width=SIZE, height=SIZE, latency_ms={1: 20.0},
+        loading=Loading(compile=True),
+    )  # fmt: skip
+
+
+def opened(home: pathlib.Path, **settings: int) -> tuple[Pipeline, Compilation]:
+    keeping = Keeping(settings=WorkerComponentSettings(**settings), home=home)
+    compilation = Compilation(a_compiled_variant(), keeping)
+    return compilation.equip(Pipeline(Denoiser())), compilation
+
+
+def fallbacks(kind: str) -> float:
+    return REGISTRY.get_sample_value("pochade_fallbacks_total", {"role": "worker", "kind": kind}) or 0.0
+
+
+def called_compilers_s() -> float:
+    return os.times().children_user
+
+
+def files(home: pathlib.Path) -> list[pathlib.Path]:
+    return [path for path in (home / "components" / FOLDER).iterdir() if path.is_file()]
+
+
+def test_the_second_start_reads_what_the_first_one_compiled_and_gives_the_eager_images(tmp_path: pathlib.Path) -> None:
+    eager = Pipeline(Denoiser())
+    pipeline, first = opened(tmp_path)
+    warmed = first.warm_up(pipeline.generate)
+    assert (warmed.result, warmed.compiled, len(files(tmp_path))) == (COMPILED, 1, 1)
+    assert warmed.kept_bytes == files(tmp_path)[0].stat().st_size
+
+    pipeline, second = opened(tmp_path)
+    called_s = called_compilers_s()
+    warmed = second.warm_up(pipeline.generate)
+    assert (warmed.result, warmed.compiled) == (KEPT, 0)
+    assert called_compilers_s() == pytest.approx(called_s, abs=0.3), "no C++ compiler ran"
+    assert torch.allclose(pipeline.generate(1), eager.generate(1), atol=1e-5)
+    assert second.take_eager_steps() == 0
+
+
+def test_a_machine_without_a_compiler_generates_eagerly_and_says_so(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from torch._inductor import config
+
+    monkeypatch.setattr(config.cpp, "cxx", ("/nowhere/g++",))
+    pipeline, compilation = opened(tmp_path)
+    before = fallbacks("compile")
+    with caplog.at_level(logging.WARNING):
+        warmed = compilation.warm_up(pipeline.generate)
+    assert warmed.result == FAILED
+    assert fallbacks("compile") == before + 1
+    assert "generates eagerly" in caplog.text
+    assert torch.equal(pipeline.generate(1), Pipeline(Denoiser()).generate(1))
+    assert files(tmp_path) == []
+
+
+def identity(pipeline: Pipeline) -> dict[str, Any]:
+    variant = a_compiled_variant()
+    return identity_of(pipeline.unet, variant, batches_of(variant))
+
+
+def test_kept_code_that_is_damaged_is_told_counted_and_not_used(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pipeline, compilation = opened(tmp_path)
+    cache = CodeCache(tmp_path / "components" / FOLDER, 1 << 20)
+    (tmp_path / "left").mkdir()
+    cache.save(identity(pipeline), tmp_path / "left")
+    os.truncate(cache.path(identity(pipeline)), 500)
+    before = fallbacks("compiled-code")
+    with caplog.at_level(logging.WARNING):
+        warmed = compilation.warm_up(lambda _: None)
+    assert fallbacks("compiled-code") == before + 1
+    assert warmed.kept_bytes == 0
+    assert "it was removed, and is compiled again" in caplog.text
+
+
+def test_code_is_of_one_architecture_on_one_number_of_threads_and_of_any_weights() -> None:
+    wide = Denoiser()
+    wide.layer = torch.nn.Conv2d(4, 4, 5, padding=2)
+    first = identity(Pipeline(Denoiser()))
+    assert identity(Pipeline(Denoiser(seed=1))) == first
+    assert identity(Pipeline(wide)) != first
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads + 1)
+        assert identity(Pipeline(Denoiser())) != first
+    finally:
+        torch.set_num_threads(threads)

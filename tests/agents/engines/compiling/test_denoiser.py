@@ -1,0 +1,82 @@
+"""A denoiser runs compiled code for what it was compiled for, and everything else eagerly, without compiling."""
+
+import logging
+import weakref
+from functools import partial
+
+import pytest
+import torch
+
+from agents.engines.compiling.compilation import batches_of
+from agents.engines.compiling.denoiser import CompiledDenoiser, denoiser_of
+from tests.agents.engines.compiling.denoisers import SIZE, Denoiser, Pipeline
+from tests.builders import a_variant
+
+
+def warmed(monkeypatch: pytest.MonkeyPatch) -> tuple[Pipeline, CompiledDenoiser]:
+    """A pipeline whose denoiser is traced for one image and for a batch, without a C++ compiler."""
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    pipeline, denoiser = Pipeline(Denoiser()), CompiledDenoiser(Denoiser)
+    denoiser.attach(pipeline.unet)
+    denoiser.warm(is_warming=True)
+    for images in batches_of(a_variant()):
+        pipeline.generate(images)
+    denoiser.warm(is_warming=False)
+    return pipeline, denoiser
+
+
+def test_two_batches_of_a_warm_up_stand_for_all_and_for_other_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline, denoiser = warmed(monkeypatch)
+    for images in (1, 2, 3, 8):
+        assert torch.allclose(pipeline.generate(images), Pipeline(Denoiser()).generate(images), atol=1e-5)
+    other = Pipeline(Denoiser(seed=1))
+    denoiser.attach(other.unet)
+    assert torch.allclose(other.generate(2), Pipeline(Denoiser(seed=1)).generate(2), atol=1e-5)
+    assert not torch.allclose(other.generate(2), pipeline.generate(2), atol=1e-5)
+    assert denoiser.eager_steps == 0, "a base of the same architecture runs the same code"
+
+
+def test_what_was_not_compiled_for_runs_eagerly_is_counted_and_told_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pipeline, denoiser = warmed(monkeypatch)
+    eager = Pipeline(Denoiser())
+    with caplog.at_level(logging.WARNING, logger="agents.engines.compiling.denoiser"):
+        assert torch.equal(pipeline.generate(1, 2 * SIZE), eager.generate(1, 2 * SIZE)), "another size"
+        assert denoiser.eager_steps == 2
+        residual = torch.ones(1, 4, SIZE, SIZE)
+        assert torch.equal(pipeline.generate(1, residual=residual), eager.generate(1, residual=residual))
+        assert denoiser.eager_steps == 4
+    told = [each.getMessage() for each in caplog.records if each.name.startswith("agents.")]
+    assert len(told) == 2, "once for each kind of inputs, not for each step"
+    assert "which run eagerly" in told[0]
+    pipeline.generate(1)
+    assert denoiser.eager_steps == 4
+
+
+def test_a_denoiser_that_is_turned_off_runs_eagerly_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline, denoiser = warmed(monkeypatch)
+    denoiser.turn_off()
+    assert torch.equal(pipeline.generate(2), Pipeline(Denoiser()).generate(2))
+
+
+def test_a_network_is_freed_though_its_denoiser_is_compiled() -> None:
+    network, denoiser = Denoiser(), CompiledDenoiser(Denoiser)
+    denoiser.attach(network)
+    layer = weakref.ref(network.layer)
+    del network
+    assert layer() is None, "nothing waits for a collection of cycles"
+
+
+def test_a_pipeline_has_a_unet_a_transformer_or_no_denoiser() -> None:
+    class Transformer:
+        transformer = Denoiser()
+
+    assert isinstance(denoiser_of(Transformer()), Denoiser)
+    assert isinstance(denoiser_of(Pipeline(Denoiser())), Denoiser)
+    assert denoiser_of(object()) is None
+
+
+def test_a_variant_of_single_images_is_warmed_up_by_one() -> None:
+    assert batches_of(a_variant()) == (1, 2)
+    assert batches_of(a_variant(latency_ms={1: 20.0})) == (1,)
