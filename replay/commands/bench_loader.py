@@ -112,7 +112,7 @@ def loader(
 
         names = [name.strip() for name in compiled.split(",")]
         measured["compiled"] = {
-            name: compiling.run(where, "tiny", name, compiles, lambda text: click.echo(text, err=True))
+            name: compiling.run(where, "tiny", name, max(2, compiles), lambda text: click.echo(text, err=True))
             for name in names
         }
     report = {

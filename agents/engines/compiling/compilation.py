@@ -1,8 +1,9 @@
 """Compiles the denoiser of an engine while it is loaded: from what the volume keeps where that is there, else anew.
 
-A warm-up generates an image, and a batch of two where the variant has batches: the compiler makes code for one image,
-and code for any number of them. Requests wait for neither, as a worker takes jobs once its engine is loaded. Whatever
-fails leaves the engine as it would be without: it generates eagerly, and says so.
+A warm-up generates a batch of two where the variant has batches, for which the compiler makes code for any number of
+rows from two on; and one image, where that is one row: with guidance it is two, one of them without the prompt.
+Requests wait for neither, as a worker takes jobs once its engine is loaded. Whatever fails leaves the engine as it
+would be without: it generates eagerly, and says so.
 """
 
 import contextlib
@@ -47,8 +48,10 @@ class Warmed:
 
 
 def batches_of(variant: Variant) -> tuple[int, ...]:
-    """Batch sizes that a warm-up generates: the second one stands for all beyond one image."""
-    return (1, 2) if max(variant.latency_ms) > 1 else (1,)
+    """Batch sizes that a warm-up generates: two images stand for all beyond one, and with guidance for one, too."""
+    if max(variant.latency_ms) == 1:
+        return (1,)
+    return (2,) if variant.guidance > 1.0 else (1, 2)
 
 
 class Compilation:

@@ -63,6 +63,7 @@ class CompiledDenoiser:
             return self._forward(network, *args, **more)
         laid_out = tuple(_laid_out(each) for each in args)
         if self._is_warming:
+            _mark_batches((laid_out, more))
             return self._compiled(network, *laid_out, **more)
         kind = _kind_of(args, more)
         if kind not in self._unserved:
@@ -87,6 +88,16 @@ def _laid_out(value: Any) -> Any:
         return value
     layout = torch.channels_last if value.device.type == "cpu" else torch.contiguous_format
     return torch.empty_like(value, memory_format=layout).copy_(value)
+
+
+def _mark_batches(value: Any) -> None:
+    """Have the compiler make code for any number of rows of a batch, not for this one; a single row stays apart."""
+    if isinstance(value, torch.Tensor):
+        if value.dim() and len(value) > 1:
+            torch._dynamo.maybe_mark_dynamic(value, 0)
+    elif isinstance(value, dict | list | tuple):
+        for each in value.values() if isinstance(value, dict) else value:
+            _mark_batches(each)
 
 
 def _kind_of(args: tuple[Any, ...], more: dict[str, Any]) -> Kind:

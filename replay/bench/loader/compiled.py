@@ -26,7 +26,7 @@ from streams.weights.volume import Volume
 IMAGES: Final = "agents.lab.profiling.compiled"
 BATCHES: Final = (1, 4)  # calls of one image, and of several
 WAYS: Final = {"eager": None, "anew": "compiled", "kept": "kept"}  # way to start -> what becomes of compiling
-LIMIT_S: Final = 900.0
+LIMIT_S: Final = 1800.0  # of a start, and of all images
 
 
 def run(
@@ -45,7 +45,7 @@ def run(
         for turn, home in enumerate(homes):
             for way, where in zip(WAYS, ("", home, homes[0]), strict=True):  # what is kept comes of the first turn
                 note(f"compiling {variant}: turn {turn + 1} of {repeats}, {way}")
-                phases = started(fresh, (*arguments, where), place / f"{way}-{turn}.log")
+                phases = started(fresh, (*arguments, where), place / f"{way}-{turn}.log", LIMIT_S)
                 if phases.get("compiling") != WAYS[way]:
                     raise PochadeError(f"a start that was to be {way} was {phases.get('compiling')}: see its log")
                 took[way].append(phases)

@@ -81,11 +81,14 @@ def fresh(own: Sequence[str], log: pathlib.Path) -> Child:
     return spawn([sys.executable, "-c", program, *own], log)
 
 
-def started(start: Callable[[Sequence[str], pathlib.Path], Child], own: Sequence[str], log: pathlib.Path) -> Phases:
+def started(
+    start: Callable[[Sequence[str], pathlib.Path], Child], own: Sequence[str], log: pathlib.Path,
+    limit_s: float = LIMIT_S,
+) -> Phases:  # fmt: skip
     """Return the phases of a worker that `start` begins, up to its first image. Raises PochadeError with its log."""
     child = start([*own, str(time.monotonic_ns())], log)
     try:
-        status = child.wait(LIMIT_S)
+        status = child.wait(limit_s)
     finally:
         end_all([child])
     if status:

@@ -13,13 +13,13 @@ from tests.agents.engines.compiling.denoisers import SIZE, Denoiser, Pipeline
 from tests.builders import a_variant
 
 
-def warmed(monkeypatch: pytest.MonkeyPatch) -> tuple[Pipeline, CompiledDenoiser]:
+def warmed(monkeypatch: pytest.MonkeyPatch, **variant: float) -> tuple[Pipeline, CompiledDenoiser]:
     """A pipeline whose denoiser is traced for one image and for a batch, without a C++ compiler."""
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
     pipeline, denoiser = Pipeline(Denoiser()), CompiledDenoiser(Denoiser)
     denoiser.attach(pipeline.unet)
     denoiser.warm(is_warming=True)
-    for images in batches_of(a_variant()):
+    for images in batches_of(a_variant(**variant)):
         pipeline.generate(images)
     denoiser.warm(is_warming=False)
     return pipeline, denoiser
@@ -77,6 +77,16 @@ def test_a_pipeline_has_a_unet_a_transformer_or_no_denoiser() -> None:
     assert denoiser_of(object()) is None
 
 
-def test_a_variant_of_single_images_is_warmed_up_by_one() -> None:
+def test_a_variant_is_warmed_up_by_as_few_batches_as_stand_for_all_of_its_own() -> None:
     assert batches_of(a_variant()) == (1, 2)
     assert batches_of(a_variant(latency_ms={1: 20.0})) == (1,)
+    assert batches_of(a_variant(guidance=2.0)) == (2,), "one guided image is two rows"
+
+
+def test_rows_from_two_on_run_code_that_was_made_for_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline, denoiser = warmed(monkeypatch, guidance=2.0)
+    for rows in (2, 3, 8):
+        pipeline.generate(rows)
+    assert denoiser.eager_steps == 0
+    pipeline.generate(1)
+    assert denoiser.eager_steps == 2, "one row was not compiled for"
