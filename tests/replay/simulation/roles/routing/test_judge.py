@@ -50,7 +50,7 @@ CATALOG = a_catalog(  # scoring takes the simulation no time, as live it takes n
     }
 )
 CHAIN = a_cascade(level="heavy", next_level="light", discriminator="slow")
-SITUATIONS = 500
+SITUATIONS = 300
 LogicOf = Callable[[Catalog], EscalationLogic]
 
 
