@@ -1,6 +1,5 @@
 """`pochade bench papers`: the papers' comparisons in simulation, on one page."""
 
-import dataclasses
 import json
 import os
 import pathlib
@@ -111,7 +110,7 @@ def papers(
     if page is not None:
         page.write_text(text, encoding="utf-8")
     if output == "json":
-        click.echo(json.dumps({"bench": "papers", **made, "answers": [dataclasses.asdict(each) for each in answers]}))
+        click.echo(json.dumps({"bench": "papers", **made, "answers": [each.as_values() for each in answers]}))
     elif page is None:
         click.echo(text)
     else:

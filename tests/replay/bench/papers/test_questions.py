@@ -1,5 +1,6 @@
 """That every question can be asked, answers as its runs say, and finds its place on the page."""
 
+import json
 import re
 from collections.abc import Callable
 
@@ -66,6 +67,10 @@ def test_every_question_answers_with_a_verdict_and_tables_on_the_page(name: str,
         assert {len(cells) for cells in table.rows} == {len(table.columns)}, table.title
         assert table.title in page
     assert "What differs from the paper, and why:\n\n- " in page
+    values = json.loads(json.dumps(answer.as_values()))
+    assert (values["name"], values["verdict"]) == (name, answer.verdict)
+    assert [each["verdict"] for each in values["outcomes"]] == [each.verdict for each in answer.outcomes]
+    assert all(each["experiment"] and each["results"] for each in values["outcomes"])
 
 
 def test_the_page_counts_all_experiments_in_one_table() -> None:
