@@ -98,9 +98,10 @@ def save(load: "Callable[[], Settings]", /, given: TraceGiven, output: pathlib.P
 @click.argument("counts", type=FILE, required=False)
 @click.option(
     "--shape",
-    type=click.Choice(["ramp", "burst", "steps", "phases", "counts"]),
+    type=click.Choice(["ramp", "burst", "steps", "phases", "combinations", "counts"]),
     required=True,
-    help="Shape of the trace: a ramp, bursts, steps, phases of easy and hard prompts, or the counts of a file.",
+    help="Shape of the trace: a ramp, bursts, steps, phases of easy and hard prompts, combinations of components "
+    "that seldom come again (for the catalog genai2026), or the counts of a file.",
 )
 @click.option(
     "--rate",
@@ -146,6 +147,7 @@ def make(shape: str, output: pathlib.Path, **asked: Any) -> None:
       pochade replay make --shape ramp --rate 40/m --rate 540/m --for 40m -o ramp.csv
       pochade replay make --shape burst --rate 1 --rate 8 --every 2m --for 20m --seed 3 -o burst.csv
       pochade replay make --shape phases --rate 2 --graded prompts.csv -o phases.jsonl
+      pochade replay make --shape combinations --rate 0.5 --for 60m -o sparse.jsonl
       pochade replay make --shape counts hours.csv --to 4:32 -o 4to32.csv
     """
     if (shape == "counts") != (asked["counts"] is not None):

@@ -9,11 +9,13 @@ from typing import Final
 import numpy as np
 
 from replay.simulation.draws.chance import uniform
+from replay.traces.combinations import combined
 from replay.traces.rates import Knot, along
 from replay.traces.trace import MAX_SPAN_MS, InvalidTrace, Trace, of_arrivals
 from schemas.errors import Unknown
 
 EASY, HARD = "easy", "hard"
+COMBINATIONS: Final = "combinations"
 MAX_KNOTS: Final = 100_000
 
 
@@ -72,8 +74,14 @@ def level(shape: Shape) -> list[Knot]:
     return [Knot(0, rate), Knot(_seconds(shape, 1200), rate)]
 
 
+def sparse(shape: Shape) -> list[Knot]:
+    """Hold one rate, of requests for components. Source: MLoRA 5.3; it gives no rate of a GPU: the default is ours."""
+    (rate,) = _rates(shape, 1, (0.5,))
+    return [Knot(0, rate), Knot(_seconds(shape, 4000), rate)]
+
+
 CURVES: Final[dict[str, Callable[[Shape], list[Knot]]]] = {
-    "ramp": ramp, "burst": burst, "steps": steps, "phases": level
+    "ramp": ramp, "burst": burst, "steps": steps, "phases": level, COMBINATIONS: sparse
 }  # fmt: skip
 
 
@@ -90,6 +98,8 @@ def shaped(shape: Shape, spacing: str, seed: int, graded: Graded | None = None) 
         raise InvalidTrace(f"the shape {shape.name} comes to no request: give higher rates, or a longer time")
     given = {name: value for name, value in dataclasses.asdict(shape).items() if value not in (None, ())}
     trace = of_arrivals(arrival_ms, shape.name, f"pochade replay make: {given}, spacing {spacing}, seed {seed}")
+    if shape.name == COMBINATIONS:
+        return combined(trace, seed)
     return _phased(trace, shape, 1000 * curve[-1].at_s, seed, graded) if shape.name == "phases" else trace
 
 
