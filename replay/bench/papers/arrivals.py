@@ -8,15 +8,18 @@ import csv
 import gzip
 import pathlib
 from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
 from replay.traces import Trace, read
+from replay.traces.formats.gentd26_folder import Drawing, RequestFiles
 from replay.traces.rates import EXPONENTIAL, POISSON, within
-from replay.traces.shapes import Shape, shaped
+from replay.traces.shapes import COMBINATIONS, Shape, shaped
 from replay.traces.trace import InvalidTrace, of_arrivals
-from replay.traces.transforms import limited, redrawn
+from replay.traces.transforms import limited, redrawn, sped
 from schemas.errors import Unknown
 
 SEED: Final = 7  # of every made trace
@@ -35,6 +38,12 @@ PAPERS: Final = (*AZURE, *TWITTER)  # of the papers
 PUBLISHED: Final = (*PAPERS, GENAI)
 TUNING: Final = ("azure-1to8", "twitter-normal", GENAI)  # on which constants and settings are chosen
 HELD_OUT: Final = ("azure-1to28", "azure-4to32", "twitter-bursty")  # which nothing is chosen on
+REQUESTS: Final = "components-x"  # and how many times as fast: a stretch of GenTD26's requests, with their components
+SPARSE: Final = "sparse-x"  # the same, made of combinations that seldom come again (MLoRA 5.3)
+EVERY_REQUEST: Final = "components"  # of GenTD26, or as many made ones: for statistics
+STRETCH: Final = 2000  # requests of a stretch
+COMPONENTS_RPS: Final = 0.01265  # of made requests: the mean rate of GenTD26's file with times
+CONTROL_SHARE: Final = 0.1  # of GenTD26's requests, whose files name no ControlNet. Ours
 CONSTANT, STEADY = "constant-", "steady-"  # and a rate a second, for 10 to 30 minutes; a minute, for 80 minutes
 
 
@@ -55,6 +64,8 @@ def _limited(trace: Trace, limit: int | None) -> Trace:
 
 
 def _opened(name: str, folder: pathlib.Path | None, seed: int) -> Trace:
+    if name == EVERY_REQUEST or name.startswith((REQUESTS, SPARSE)):
+        return _requests(name, folder, seed - SEED)
     if name.startswith(CONSTANT):
         rate = float(name.removeprefix(CONSTANT))
         return _made(name, np.full(600 if rate >= 2 else 1800, rate), 1.0, POISSON, seed)
@@ -112,6 +123,32 @@ def _read_day(file: pathlib.Path) -> np.ndarray:
         raise InvalidTrace(f"{file} has {len(rows)} rows of API requests: expected two or more")
     at_s, rates = np.array(sorted(rows)).T
     return np.asarray(np.interp(np.arange(at_s[0], at_s[-1] + 1, ROW_S), at_s, rates))
+
+
+def _requests(name: str, folder: pathlib.Path | None, number: int) -> Trace:
+    """Requests for components: the stretch of this number, with times and users of its own; or all of them.
+
+    Without a folder, and where SPARSE asks for them, made ones.
+    """
+    prefix = next((each for each in (REQUESTS, SPARSE) if name.startswith(each)), EVERY_REQUEST)
+    speed = float(name.removeprefix(prefix) or 1.0)
+    if folder is None or prefix == SPARSE:
+        seconds = (10 if prefix == EVERY_REQUEST else 1) * STRETCH / COMPONENTS_RPS
+        shape = Shape(name=COMBINATIONS, rates_rps=(COMPONENTS_RPS,), seconds=seconds)
+        return sped(shaped(shape, POISSON, SEED + number), speed)
+    files = _files(folder)
+    first = number * STRETCH % max(1, len(files) - STRETCH + 1)
+    whole = Drawing(seed=number, control_share=CONTROL_SHARE)
+    asked = whole if prefix == EVERY_REQUEST else replace(whole, first=first, limit=STRETCH)
+    return sped(files.draw(asked)[0], speed)
+
+
+@lru_cache(maxsize=2)
+def _files(folder: pathlib.Path) -> RequestFiles:
+    """Read GenTD26's request files, in the folder or in `genai2026` beside it; bad lines are skipped."""
+    places = (folder, folder.parent / GENAI)
+    place = next((each for each in places if any(each.glob("data_trace_processed.csv*"))), places[1])
+    return RequestFiles(place, is_lenient=True)
 
 
 def _hours(low: float, high: float) -> np.ndarray:

@@ -15,6 +15,7 @@ from planner.catalog.reuse import Neighbours, ReuseProfile
 from planner.control.proposal import BY_POLICY
 from replay.bench.papers.names import JOINT, STEADY
 from replay.bench.papers.scaling import Scaled, Scaling, rules_of, scaled_of
+from replay.bench.papers.tiers import Moved, Tiers, moved_of
 from replay.simulation import session
 from replay.simulation.draws.hop_latencies import NO_LATENCIES
 from replay.simulation.draws.run_times import ASKED, NO_VARIATION, Variation
@@ -34,6 +35,8 @@ AFFINITY = "+affinity"  # what a prompt loses on a fast level depends on its cla
 PAIR = "+pair="  # one cascade alone, as LIGHT>HEAVY
 MISREAD = "+misread="  # of a truth: this share of the prompts has another class than predicted, drawn by chance
 Parameters = tuple[tuple[str, float], ...]
+
+SILENT_BEATS = 6  # heartbeats that fail to come, after which a worker is dead to others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +61,9 @@ class Cell:
     hysteresis: str = BY_POLICY  # whether moves must be worth their cost
     beside: float = 0.0  # a model loads beside serving, which makes calls take so many times longer; 0: it blocks
     run_cv: float = 0.0  # coefficient of variation of run times
+    tiers: Tiers | None = None  # of the workers; None: what jobs need is always on the device
+    drops: bool = True  # requests have the SLO as deadline; False: none has one
+    beat_s: float = 0.5  # between heartbeats; a worker that is silent six times as long is dead to others
     scaling: Scaling | None = None  # of a fleet that grows and shrinks; None: it stays as it is
 
 
@@ -92,6 +98,7 @@ class Found(NamedTuple):
     quality_run_optimistic: float = float("nan")
     mean_s: float = float("nan")
     fleet: Scaled = Scaled()
+    moved: Moved = Moved()
 
     @property
     def fid(self) -> float:
@@ -112,7 +119,7 @@ class Found(NamedTuple):
 def run(cell: Cell, trace: Trace) -> Found:
     """The figures of one run."""
     began = _cpu_s()
-    ran = session.simulate(setup_of(cell), trace, 1, lambda _requests: None)[0]
+    ran = session.simulate(setup_of(cell, trace), trace, 1, lambda _requests: None)[0]
     figures, quantile = figures_of(ran), ran.tally.latencies.quantile
     p50, p90, p99 = ((quantile(share) or 0.0) / 1000 for share in (0.5, 0.9, 0.99))
     return Found(
@@ -135,14 +142,18 @@ def run(cell: Cell, trace: Trace) -> Found:
         quality_run_optimistic=_number(figures["quality_run_optimistic"]),
         mean_s=_number(figures["latency_s"]["mean"]),
         fleet=scaled_of(ran),
+        moved=moved_of(ran),
     )
 
 
-def setup_of(cell: Cell) -> Setup:
-    """What is simulated."""
+def setup_of(cell: Cell, trace: Trace | None = None) -> Setup:
+    """What is simulated; tiers are as large as the trace's requests need, and without a trace there are none."""
     parameters = (STEADY if cell.policy == JOINT else {}) | dict(cell.parameters)
+    catalog, tiers = catalog_of(cell.catalog), cell.tiers
     return Setup(
-        catalog=catalog_of(cell.catalog),
+        catalog=catalog,
+        components=None if tiers is None or trace is None else tiers.setup(trace, catalog, cell.workers),
+        drops=cell.drops,
         policy=cell.policy,
         workers=cell.workers,
         slo_ms=1000 * cell.slo_s,
@@ -152,6 +163,8 @@ def setup_of(cell: Cell) -> Setup:
         dispatch=cell.dispatch,
         outages=cell.outages,
         timing=Timing(
+            beat_ms=1000 * cell.beat_s,
+            silent_ms=SILENT_BEATS * 1000 * cell.beat_s,
             loads=cell.loads,
             hops=shipped_hop_latencies() if cell.hops else NO_LATENCIES,
             residency=Residency(models=2, beside_factor=cell.beside) if cell.beside else Residency(),

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from replay.bench.papers import argus, diffserve, hadis, joint, octoai
+from replay.bench.papers import argus, diffserve, hadis, joint, mlora, octoai
 from replay.bench.papers.answer import Answer
 from replay.bench.papers.answers import Asking
 from schemas.errors import Unknown
 
 QUESTIONS: Mapping[str, Callable[[Asking], Answer]] = {
-    module.__name__.rpartition(".")[2]: module.ask for module in (joint, diffserve, hadis, argus, octoai)
+    module.__name__.rpartition(".")[2]: module.ask for module in (joint, diffserve, hadis, argus, octoai, mlora)
 }
 
 

@@ -5,6 +5,7 @@ device, and loads; an update of the pipeline is all that one call loads.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
@@ -49,11 +50,14 @@ class UpdateMetrics:
         self._by_kind: dict[str, Moments] = {}
         self._by_parts: dict[int, Moments] = {}
         self._newcomers = Moments()
+        self._from: Counter[str] = Counter()
 
     def add(self, use: Use, waits_ms: float, nth_call: int | None) -> None:
         """Take in a call that waited so long; `nth_call`: of a worker that came during the run, None: of another."""
         for id_, ms in use.load_ms.items():
-            self._by_kind.setdefault(str(kind_of(id_)), Moments()).add(ms)
+            kind = str(kind_of(id_))
+            self._by_kind.setdefault(kind, Moments()).add(ms)
+            self._from[f"{kind}.{use.found[id_].label}"] += 1
         if use.load_ms:
             self._by_kind.setdefault(PIPELINE, Moments()).add(waits_ms)
         self._by_parts.setdefault(len(use.found), Moments()).add(waits_ms)
@@ -65,6 +69,7 @@ class UpdateMetrics:
         kinds, parts = dict(sorted(self._by_kind.items())), dict(sorted(self._by_parts.items()))
         return {
             "count": {kind: float(own.count) for kind, own in kinds.items()},
+            "from": {name: float(count) for name, count in sorted(self._from.items())},
             "mean_s": {kind: round(own.mean / 1000, 4) for kind, own in kinds.items()},
             "cv": {kind: round(own.variation, 4) for kind, own in kinds.items()},
             "wait_s_by_parts": {str(count): round(own.mean / 1000, 4) for count, own in parts.items()},

@@ -401,6 +401,7 @@ def test_updates_tell_kinds_and_calls_with_more_components_wait_longer() -> None
     updates = run.components["updates"]
     assert isinstance(updates, dict)
     assert updates["count"] == {"adapter": 2, "base": 4, "pipeline": 5}
+    assert updates["from"] == {"adapter.remote": 2, "base.host": 2, "base.remote": 2}
     assert updates["mean_s"]["base"] == pytest.approx((4 + 4 + 0.5 + 0.5) / 4)
     assert updates["cv"]["base"] == pytest.approx(7 / 9, abs=1e-3)  # two humps: 4 s and .5 s
     assert updates["mean_s"]["adapter"] == pytest.approx(0.4)

@@ -18,6 +18,7 @@ from replay.bench.comparison import AHEAD, UNDECIDED, in_words
 from replay.bench.papers.answers import Asking, Mean, Table, over_seeds
 from replay.bench.papers.cells import Cell
 from replay.bench.papers.claims import Claim, Judged, judge
+from replay.traces import Trace
 
 AGREEMENT, PARTIAL, DISAGREEMENT = "agreement", "partial", "disagreement"
 NOT_RUN, NOT_ASKED = "not run", "not asked"
@@ -38,6 +39,8 @@ class Fact(NamedTuple):
 
 Check = Claim | Fact
 Checks = Callable[[Runs], Sequence[Check]]
+Traces = Callable[..., Trace]
+"""Name, and the seed of another draw of its arrivals -> the trace."""
 Change = Callable[[Cell], Cell]
 
 
@@ -64,6 +67,7 @@ class Experiment:
     where: str  # figure or section
     about: str
     checks: Checks = lambda _: ()
+    trace_facts: Callable[[Traces], Sequence[Fact]] = lambda _: ()  # computed from traces; they come before the checks
     cells: Callable[[bool], Mapping[str, Cell]] = no_cells  # is it a quick run -> name -> cell
     suspects: tuple[Suspect, ...] = ()
     why_not: str = ""  # why it is not run; "": it is
@@ -143,7 +147,7 @@ def _made(asked: Sequence[tuple[Experiment, Suspect]], asking: Asking) -> list[t
     checks = []
     for at, (each, suspect) in enumerate(asked):
         own = {name.partition("/")[2]: mean for name, mean in runs.items() if name.partition("/")[0] == str(at)}
-        checks.append(list((suspect.checks or each.checks)(own)))
+        checks.append([*each.trace_facts(asking.trace), *(suspect.checks or each.checks)(own)])
     return [_results(own) for own in checks]
 
 
