@@ -52,7 +52,7 @@ def publish(
     from agents.engines import model_source
     from schemas.errors import PochadeError
     from streams import catalogs
-    from streams.weights.open import open_remote
+    from streams.weights.remotes.open import open_remote
 
     settings = obj()
     remote = to or settings.worker.components.remote

@@ -20,9 +20,9 @@ from planner.components.tiers import Budgets
 from schemas.messages import WorkerComponents
 from streams.settings import Settings, WorkerComponentSettings
 from streams.weights.memory import Memory
-from streams.weights.open import open_remote
 from streams.weights.pools import BufferPools
-from streams.weights.remote import Remote
+from streams.weights.remotes.open import open_remote
+from streams.weights.remotes.remote import Remote
 from streams.weights.volume import Volume
 
 DEVICE_SHARE: Final = 0.5  # of what is free on the device; a call needs the rest for what it computes

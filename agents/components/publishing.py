@@ -12,7 +12,7 @@ from planner.catalog.entries import Variant
 from schemas.errors import PochadeError, Unknown
 from streams.weights import manifest, publish
 from streams.weights.manifest import Manifest
-from streams.weights.remote import Remote
+from streams.weights.remotes.remote import Remote
 
 
 class Local(NamedTuple):

@@ -20,7 +20,7 @@ from streams.weights.fetch import Transfer, retried
 from streams.weights.loader import WEIGHTS, WeightsLoader
 from streams.weights.manifest import Manifest
 from streams.weights.pools import BufferPools
-from streams.weights.remote import Remote, read_manifest
+from streams.weights.remotes.remote import Remote, read_manifest
 from streams.weights.volume import Volume
 
 

@@ -24,8 +24,8 @@ from planner.catalog.options import resolve_options
 from planner.components.component import Tier
 from schemas.messages import GenerateOptions
 from streams.settings import WorkerComponentSettings
-from streams.weights.folder import FolderRemote
 from streams.weights.publish import publish
+from streams.weights.remotes.folder import FolderRemote
 
 SAMPLES: Final = 100
 BASES_ON_DEVICE: Final = 2.5  # in largest bases: two, and combinations

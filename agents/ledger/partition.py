@@ -30,7 +30,7 @@ from streams.kafka.producers.partitioner import partition_of
 from streams.kafka.producers.writing import RecordProducer, RecordTooLarge, send_all, size_of
 from streams.kafka.transactions.barrier import Barrier, open_reader, write_barrier
 from streams.kafka.transactions.transactions import BATCH_BYTES, open_producer, watchdog
-from streams.watchdog import Bite
+from streams.processes.watchdog import Bite
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from schemas.errors import Unknown
 from streams import metrics
-from streams.watchdog import log_last, report_stacks
+from streams.processes.watchdog import log_last, report_stacks
 
 if TYPE_CHECKING:
     from streams.faust.host import AgentHost

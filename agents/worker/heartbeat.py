@@ -19,7 +19,7 @@ from schemas.messages import Heartbeat, OwnedPartition
 from streams import metrics
 from streams.clock import now_ms
 from streams.kafka.producers.writing import RecordProducer
-from streams.watchdog import Watchdog
+from streams.processes.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 

@@ -29,9 +29,9 @@ from streams import log_context, metrics
 from streams.clock import now_ms
 from streams.kafka.producers.topic_limits import written
 from streams.kafka.producers.writing import DeliveryFailed, RecordProducer, RecordTooLarge
+from streams.processes.watchdog import Watchdog
 from streams.settings import Settings
 from streams.store.port import ImageStore
-from streams.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from replay.bench.environment.site import Site
 from replay.bench.environment.topic_counter import TopicCounter
 from schemas.messages import GenerateRequest
 from schemas.topics import OUTCOMES, RESULTS
-from streams.processes import Child
+from streams.processes.children import Child
 from streams.settings import Settings
 
 PER_S = (">=", 5000.0)

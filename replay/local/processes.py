@@ -1,4 +1,4 @@
-"""Processes of roles: what to run. `streams/processes.py` starts and ends it, or `streams/forkserver.py` forks it."""
+"""Processes of roles: what to run; `streams/processes/` starts and ends it, or forks it."""
 
 import pathlib
 import sys
@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from streams.forkserver import ForkServer
-from streams.processes import Child, Spawn, spawn
+from streams.processes.children import Child, Spawn, spawn
+from streams.processes.forkserver import ForkServer
 
 START: Final = "from streams.cli import main; main(prog_name='pochade')"
 

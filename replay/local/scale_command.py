@@ -16,9 +16,9 @@ from schemas.topics import FLEET, PLAN
 from streams import catalogs
 from streams.clock import now_ms
 from streams.control.plan_and_fleet import PlanAndFleet
-from streams.forkserver import ForkedChild, ForkFailed, ForkServer
 from streams.health import Health, served
 from streams.kafka.consumers.consumer import TopicTailer
+from streams.processes.forkserver import ForkedChild, ForkFailed, ForkServer
 from streams.settings import Settings, load
 from streams.shipped import INFRA
 from streams.weights.classes import classes_of

@@ -22,7 +22,7 @@ from planner.scaling.supply import CALM_MS, backoff_ms, next_ids, orders, wanted
 from replay.local.owned_worker import RUNS_ALREADY, SUFFIX, FoundWorker, holder
 from replay.local.supervisor import ending
 from schemas.messages import Plan
-from streams.processes import Child, end_all
+from streams.processes.children import Child, end_all
 
 MODULES: Final = ("replay.local.owned_worker", "agents.commands.serve", "agents.runtime.assembly", "agents.worker.role")
 """What the fork server imports, beside the library of an engine."""

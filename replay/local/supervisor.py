@@ -11,7 +11,7 @@ from types import TracebackType
 
 from replay.local.processes import RoleProcess
 from schemas.errors import PochadeError
-from streams.processes import Child, Spawn, end_all, spawn
+from streams.processes.children import Child, Spawn, end_all, spawn
 
 MAX_RESTARTS = 5  # of one role; beyond it the cause is not an accident
 FIRST_BACKOFF_S = 0.5  # doubles with each restart of the role

@@ -26,7 +26,7 @@ from streams.weights.draft import Draft
 from streams.weights.errors import DamagedWeights
 from streams.weights.manifest import ComponentFile
 from streams.weights.pools import BufferPools, Lease
-from streams.weights.remote import Remote
+from streams.weights.remotes.remote import Remote
 
 Answer = TypeVar("Answer")
 RANGES: Final = 8

@@ -11,7 +11,7 @@ from streams.weights import manifest
 from streams.weights.errors import WeightsGone
 from streams.weights.fetch import Transfer, retried
 from streams.weights.manifest import ComponentFile, InvalidManifest, Manifest
-from streams.weights.remote import Remote, read_manifest
+from streams.weights.remotes.remote import Remote, read_manifest
 
 
 class Missing(NamedTuple):

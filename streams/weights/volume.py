@@ -32,7 +32,7 @@ from streams.weights.errors import ComponentInUse, VolumeFull, WeightsGone
 from streams.weights.fetch import RANGES, Transfer, fetch_file
 from streams.weights.manifest import ComponentFile, Manifest, is_sha256
 from streams.weights.pools import BufferPools
-from streams.weights.remote import Remote
+from streams.weights.remotes.remote import Remote
 
 LOCK_TIMEOUT_S: Final = 600.0  # how long another process may take to fetch
 POLL_S: Final = 0.02

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from replay.local.processes import START
-from streams.forkserver import POCHADE, ForkedChild, ForkServer
+from streams.processes.forkserver import POCHADE, ForkedChild, ForkServer
 
 MODULES: Final = (
     "agents.commands.serve", "agents.runtime.assembly", "streams.faust.host", "agents.classifier.role",

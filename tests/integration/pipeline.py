@@ -20,7 +20,7 @@ from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics
-from streams.processes import Child, end_all, spawn
+from streams.processes.children import Child, end_all, spawn
 from streams.settings import Settings
 from tests.integration.forked import ROLE_SERVER
 from tests.integration.waiting import ask, poll_until

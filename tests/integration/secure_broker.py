@@ -18,7 +18,7 @@ from streams.broker import probe
 from streams.broker.config import properties, render
 from streams.broker.node import HOST, free_ports
 from streams.kafka.clients import config_of
-from streams.processes import Child, spawn
+from streams.processes.children import Child, spawn
 from tests.certificates import Authority
 from tests.patience import PATIENCE_S
 

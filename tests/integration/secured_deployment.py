@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from replay.local.processes import role_process
 from streams import cli
-from streams.processes import Child, end_all, spawn
+from streams.processes.children import Child, end_all, spawn
 from streams.settings import Settings, load
 from tests.integration.forked import ROLE_SERVER
 from tests.integration.secure_broker import SecureBroker

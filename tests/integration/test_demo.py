@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from planner.policies import DEFAULT, JUDGES_ALL
-from streams.processes import spawn
+from streams.processes.children import spawn
 from tests.integration.waiting import poll_until
 from tests.left_over import left_over
 from tests.patience import PATIENCE_S

@@ -16,7 +16,7 @@ from streams.codec.avro import encode
 from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics
-from streams.processes import end_all
+from streams.processes.children import end_all
 from streams.settings import Settings
 from tests.integration.forked import ROLE_SERVER
 from tests.integration.waiting import ask, poll_until

@@ -20,7 +20,7 @@ from schemas.topics import FLEET, PLAN, RESULTS
 from streams import cli
 from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.topics import create_topics
-from streams.processes import end_all
+from streams.processes.children import end_all
 from streams.settings import Settings
 from tests.integration.forked import ROLE_SERVER
 from tests.integration.waiting import poll_until

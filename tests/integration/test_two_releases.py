@@ -24,7 +24,7 @@ from streams.kafka.consumers.snapshot import past
 from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics, own_topics
-from streams.processes import Child, end_all
+from streams.processes.children import Child, end_all
 from streams.settings import Settings
 from tests.integration.forked import ROLE_SERVER
 from tests.integration.waiting import ask, poll_until

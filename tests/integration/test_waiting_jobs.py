@@ -18,7 +18,7 @@ from streams.kafka.groups.members import members_of
 from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics
-from streams.processes import Child, end_all
+from streams.processes.children import Child, end_all
 from streams.settings import Settings
 from tests.builders import a_classified, a_heartbeat, a_plan, a_request, owned
 from tests.integration.forked import ROLE_SERVER

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from schemas.access import ROLES, WHO
-from streams.processes import end_all
+from streams.processes.children import end_all
 from streams.security import acls
 from streams.security.acls import create_acls, principals
 from tests.integration.conftest import PROJECT_KAFKA

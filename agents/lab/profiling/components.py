@@ -20,8 +20,8 @@ from planner.catalog.components import BASE
 from planner.catalog.entries import Variant
 from planner.components.component import Tier
 from streams.settings import WorkerComponentSettings
-from streams.weights.folder import FolderRemote
 from streams.weights.publish import publish
+from streams.weights.remotes.folder import FolderRemote
 
 TIERS: Final = (Tier.HOST, Tier.VOLUME, Tier.REMOTE)  # the nearest first
 REPEATS: Final = 7

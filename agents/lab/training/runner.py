@@ -17,7 +17,7 @@ from agents.lab.training.ledger import Ledger
 from agents.lab.training.plan import Step
 from agents.lab.training.schedule import ahead_minutes, before
 from schemas.errors import PochadeError
-from streams.processes import end_all
+from streams.processes.children import end_all
 
 _STOP_TIMEOUT_S: Final = 10.0  # for a stopped process to exit
 _TAIL: Final = 4096  # bytes of a log that are read for its last line

@@ -20,7 +20,7 @@ from replay.local.supervisor import RestartLimit, Supervisor
 from streams.broker import address, embedded, java, record
 from streams.kafka import clients
 from streams.kafka.topics import create_topics, own_topics
-from streams.processes import Child
+from streams.processes.children import Child
 from streams.settings import Settings, load
 
 SKELETON = "replay.bench.baselines.skeleton"

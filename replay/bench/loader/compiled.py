@@ -17,10 +17,10 @@ from replay.bench.loader.starts import Phases, fresh, medians, started
 from replay.reports.intervals import interval
 from schemas.errors import PochadeError
 from streams import catalogs
-from streams.processes import end_all, spawn
+from streams.processes.children import end_all, spawn
 from streams.shipped import INFRA
-from streams.weights.folder import FolderRemote
 from streams.weights.manifest import describe
+from streams.weights.remotes.folder import FolderRemote
 from streams.weights.volume import Volume
 
 IMAGES: Final = "agents.lab.profiling.compiled"

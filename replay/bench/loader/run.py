@@ -23,12 +23,12 @@ from typing import Any, Final
 from replay.bench.environment.figures import met, spread
 from replay.reports.intervals import interval
 from schemas.errors import PochadeError
-from streams.processes import end_all
+from streams.processes.children import end_all
 from streams.store.s3 import parsed, s3_client
 from streams.weights.direct import read_file
 from streams.weights.manifest import ComponentFile, Manifest
-from streams.weights.open import open_remote
 from streams.weights.pools import BufferPools
+from streams.weights.remotes.open import open_remote
 from streams.weights.volume import Volume
 
 MB: Final = 1_000_000

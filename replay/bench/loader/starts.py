@@ -16,12 +16,12 @@ from replay.bench.environment.figures import met, spread
 from replay.reports.intervals import interval
 from schemas.errors import PochadeError
 from streams import catalogs
-from streams.forkserver import ForkServer
-from streams.processes import Child, end_all, spawn
+from streams.processes.children import Child, end_all, spawn
+from streams.processes.forkserver import ForkServer
 from streams.shipped import INFRA
 from streams.weights.classes import classes_of
-from streams.weights.folder import FolderRemote
 from streams.weights.manifest import describe
+from streams.weights.remotes.folder import FolderRemote
 from streams.weights.volume import Volume
 
 CHILD: Final = "agents.lab.profiling.cold_start"

@@ -20,7 +20,7 @@ from streams.broker.cluster import BrokerCluster
 from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.operator.client import RequestClient
-from streams.processes import Child
+from streams.processes.children import Child
 from streams.settings import Settings
 
 T = TypeVar("T")

@@ -22,8 +22,8 @@ from streams.kafka.consumers.consumer_factory import open_consumer
 from streams.kafka.consumers.offsets import committed
 from streams.kafka.transactions.barrier import Barrier, write_barrier
 from streams.kafka.transactions.transactions import is_fenced, open_producer, watchdog
+from streams.processes.watchdog import Bite
 from streams.settings import Settings
-from streams.watchdog import Bite
 
 log = logging.getLogger(__name__)
 

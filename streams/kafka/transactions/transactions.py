@@ -3,7 +3,7 @@
 from confluent_kafka import KafkaError, Producer
 
 from streams.kafka.clients import ClusterSettings, producer_config
-from streams.watchdog import Bite, Watchdog
+from streams.processes.watchdog import Bite, Watchdog
 
 FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 BATCH_BYTES = 1_000_000  # the client's own default

@@ -13,8 +13,8 @@ from agents.components.sources import Fetched
 from schemas.errors import PochadeError
 from streams import catalogs
 from streams.settings import load
-from streams.weights.folder import FolderRemote
 from streams.weights.pools import BufferPools
+from streams.weights.remotes.folder import FolderRemote
 from streams.weights.volume import Volume
 from tests.paths import MODELS
 

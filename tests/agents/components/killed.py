@@ -6,9 +6,9 @@ import threading
 
 from agents.components.sources import Fetched
 from streams import catalogs
-from streams.weights.folder import FolderRemote
 from streams.weights.pools import BufferPools
-from streams.weights.remote import Remote
+from streams.weights.remotes.folder import FolderRemote
+from streams.weights.remotes.remote import Remote
 from streams.weights.volume import Volume
 from tests.streams.weights.components import Failing
 

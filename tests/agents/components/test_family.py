@@ -29,8 +29,8 @@ from planner.components.component import Tier
 from schemas.messages import GenerateOptions
 from streams import catalogs, metrics
 from streams.settings import WorkerComponentSettings
-from streams.weights.folder import FolderRemote
 from streams.weights.publish import publish
+from streams.weights.remotes.folder import FolderRemote
 from tests.agents.components.killed import fetched
 from tests.paths import MODELS, ROOT
 from tests.streams.weights.components import Failing

@@ -14,7 +14,8 @@ import pytest
 from agents.runtime import process
 from agents.runtime.process import CRASHED, CUT_SHORT, Drain, Run, keep_running, run_process
 from schemas.errors import Unknown
-from streams import metrics, watchdog
+from streams import metrics
+from streams.processes import watchdog
 from tests.patience import PATIENCE_S
 
 

@@ -15,8 +15,8 @@ from schemas.topics import IMAGES
 from streams.kafka.memory import MemoryRecordProducer
 from streams.kafka.producers.topic_limits import LIMITS
 from streams.kafka.producers.writing import MAX_BYTES, DeliveryFailed, RecordTooLarge
+from streams.processes.watchdog import Watchdog
 from streams.store.port import MemoryImageStore, StoreUnavailable
-from streams.watchdog import Watchdog
 from tests.agents.worker.test_role import Queue, Shop, catalog, shop  # noqa: F401  fixtures
 from tests.patience import PATIENCE_S
 

@@ -18,9 +18,9 @@ from schemas.messages import GenerateJob, GenerateOptions, Heartbeat, ImageGener
 from schemas.topics import FLEET, IMAGES
 from streams.clock import now_ms
 from streams.kafka.memory import MemoryRecordProducer
+from streams.processes.watchdog import Watchdog
 from streams.settings import load
 from streams.store.port import MemoryImageStore
-from streams.watchdog import Watchdog
 from tests.agents.stubs import StubEngine, StubFleet, StubPlans, a_record, read
 from tests.builders import a_catalog, a_classified, a_discriminator, a_heartbeat, a_job, a_plan, a_request
 from tests.patience import PATIENCE_S

@@ -7,7 +7,7 @@ import pytest
 
 from replay.local.processes import RoleProcess, forking, role_process
 from replay.local.supervisor import Supervisor
-from streams.forkserver import ForkedChild, ForkServer
+from streams.processes.forkserver import ForkedChild, ForkServer
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pidfd is Linux's")

@@ -9,7 +9,7 @@ import pytest
 
 from replay.local.processes import RoleProcess, role_process
 from replay.local.supervisor import MAX_RESTARTS, RestartLimit, RoleFailed, Supervisor
-from streams.processes import STOP_S
+from streams.processes.children import STOP_S
 
 
 class FakeChild:

@@ -8,10 +8,10 @@ import threading
 from collections.abc import Callable, Iterator
 
 from streams.store.port import StoreUnavailable
-from streams.weights.folder import FolderRemote
 from streams.weights.manifest import Manifest
 from streams.weights.publish import publish
-from streams.weights.remote import RemoteFile, read_manifest
+from streams.weights.remotes.folder import FolderRemote
+from streams.weights.remotes.remote import RemoteFile, read_manifest
 
 MIB = 1 << 20
 FILES = {"unet/model.safetensors": 5 * MIB + 123, "vae/model.safetensors": 70_001, "config.json": 17, "empty.txt": 0}

@@ -9,9 +9,9 @@ import pytest
 from schemas.errors import PochadeError
 from streams.store.port import StoreUnavailable
 from streams.weights import manifest
-from streams.weights.folder import FolderRemote
 from streams.weights.publish import everything, missing, publish, send
-from streams.weights.remote import read_manifest
+from streams.weights.remotes.folder import FolderRemote
+from streams.weights.remotes.remote import read_manifest
 from tests.streams.weights.components import FILES, contents, made
 
 LARGEST = "unet/model.safetensors"

@@ -16,11 +16,11 @@ from safetensors.torch import load, save
 from streams.weights import direct
 from streams.weights.direct import BLOCK, CannotRead, read_file
 from streams.weights.errors import DamagedWeights
-from streams.weights.folder import FolderRemote
 from streams.weights.loader import WeightsLoader
 from streams.weights.memory import PAGE, CannotPin, PinnedMemory, address_of
 from streams.weights.pools import BufferPools
 from streams.weights.publish import publish
+from streams.weights.remotes.folder import FolderRemote
 from streams.weights.tensors import NotSafetensors, as_torch, parse
 from streams.weights.volume import Volume
 from tests.streams.weights.components import MIB, Failing, made

@@ -18,9 +18,9 @@ from streams.store.port import StoreUnavailable
 from streams.weights import draft as drafts
 from streams.weights.errors import ComponentInUse, DamagedWeights, VolumeFull, WeightsGone
 from streams.weights.fetch import MAX_TRIES
-from streams.weights.folder import FolderRemote
 from streams.weights.manifest import Manifest
-from streams.weights.remote import read_manifest
+from streams.weights.remotes.folder import FolderRemote
+from streams.weights.remotes.remote import read_manifest
 from streams.weights.volume import Volume
 from tests.paths import ROOT
 from tests.patience import PATIENCE_S

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from replay.verify.chaos.schedule import Fault
 from replay.verify.chaos.world import NotThere, Steps, World
-from streams.processes import Child
+from streams.processes.children import Child
 from streams.settings import Settings
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2

@@ -9,7 +9,7 @@ from planner.scaling.supply import wanted_workers_of
 from replay.local.owned_worker import SUFFIX, FoundWorker, holder
 from replay.verify.chaos.schedule import Fault
 from replay.verify.chaos.world import POLL_S, Do, NotThere, Steps, World
-from streams.processes import end_all
+from streams.processes.children import end_all
 from streams.settings import Settings
 
 SCALER: Final = "scale"  # the process of `pochade scale`

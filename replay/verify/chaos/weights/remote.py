@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from planner.catalog.components import Component
-from streams.processes import end_all
+from streams.processes.children import end_all
 from streams.shipped import INFRA
-from streams.weights.folder import FolderRemote
 from streams.weights.publish import publish
+from streams.weights.remotes.folder import FolderRemote
 
 BUCKET: Final = "weights"
 SERVER: Final = "replay.bench.loader.server"

@@ -21,9 +21,9 @@ from replay.verify.chaos.weights.points import FETCH
 from replay.verify.chaos.weights.remote import folder_of
 from replay.verify.chaos.world import NotThere, Steps
 from streams.settings import load
-from streams.weights.folder import FolderRemote
 from streams.weights.publish import publish
-from streams.weights.remote import read_manifest
+from streams.weights.remotes.folder import FolderRemote
+from streams.weights.remotes.remote import read_manifest
 from streams.weights.volume import Volume
 from tests.integration.waiting import poll_until
 from tests.paths import ROOT

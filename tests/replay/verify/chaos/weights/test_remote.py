@@ -11,8 +11,8 @@ from replay.verify.chaos.weights.remote import BUCKET, WeightsRemote, folder_of
 from streams import catalogs
 from streams.store.port import StoreUnavailable
 from streams.weights.errors import DamagedWeights
-from streams.weights.open import open_remote
-from streams.weights.remote import Remote, read_manifest
+from streams.weights.remotes.open import open_remote
+from streams.weights.remotes.remote import Remote, read_manifest
 from streams.weights.volume import Volume
 from tests.streams.store.s3_server import set_up_credentials
 

@@ -11,7 +11,7 @@ from schemas.errors import PochadeError
 from streams.store.port import StoreUnavailable
 from streams.store.s3 import parsed, s3_client
 from streams.weights.errors import WeightsGone
-from streams.weights.remote import RemoteFile
+from streams.weights.remotes.remote import RemoteFile
 
 NOT_THERE = ("404", "NoSuchKey", "NoSuchBucket")
 CHANGED = ("412", "PreconditionFailed", "416", "InvalidRange")

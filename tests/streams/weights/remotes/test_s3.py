@@ -10,9 +10,9 @@ from schemas.errors import PochadeError
 from streams.store.port import StoreUnavailable
 from streams.weights.errors import WeightsGone
 from streams.weights.manifest import Manifest, describe
-from streams.weights.open import open_remote
 from streams.weights.publish import missing, publish, send
-from streams.weights.remote import Remote, read_manifest
+from streams.weights.remotes.open import open_remote
+from streams.weights.remotes.remote import Remote, read_manifest
 from streams.weights.volume import Volume
 from tests.streams.store.s3_server import answering, s3_server, set_up_credentials
 from tests.streams.weights.components import MIB, contents, cutting_proxy, made

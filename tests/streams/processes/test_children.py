@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-from streams.processes import end_all, spawn
+from streams.processes.children import end_all, spawn
 from tests.paths import ROOT
 from tests.patience import PATIENCE_S
 
@@ -43,7 +43,7 @@ def test_a_role_dies_with_the_one_who_started_it_even_by_kill_9(tmp_path: pathli
     program = textwrap.dedent(
         """
         import pathlib, sys
-        from streams.processes import spawn
+        from streams.processes.children import spawn
         child = spawn([sys.executable, "-c", "import signal; signal.pause()"], pathlib.Path(sys.argv[1]))
         print(child.pid, flush=True)
         child.wait()

@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from schemas.errors import PochadeError
-from streams.processes import die_with, end_all, spawn
+from streams.processes.children import die_with, end_all, spawn
 from streams.weights.classes import import_named
 
 START_TIMEOUT_S: Final = 120.0  # imports on a busy machine
@@ -105,7 +105,7 @@ class ForkServer:
     def start(self) -> "ForkServer":
         """Start the server and wait until it has imported. Raises ForkFailed with the end of its log."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        program = "import sys; from streams.forkserver import serve; serve(int(sys.argv[1]), sys.argv[2:])"
+        program = "import sys; from streams.processes.forkserver import serve; serve(int(sys.argv[1]), sys.argv[2:])"
         with theirs:
             command = [sys.executable, "-c", program, str(theirs.fileno()), *self._modules]
             self._child = spawn(command, self._log, pass_fds=[theirs.fileno()])

@@ -9,7 +9,7 @@ from typing import Final
 from schemas.errors import PochadeError
 from streams.store.port import StoreUnavailable
 from streams.weights.errors import WeightsGone
-from streams.weights.remote import RemoteFile
+from streams.weights.remotes.remote import RemoteFile
 
 BLOCK: Final = 4 << 20  # bytes copied at a time
 

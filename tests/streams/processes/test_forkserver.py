@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from streams.forkserver import ForkedChild, ForkFailed, ForkServer
+from streams.processes.forkserver import ForkedChild, ForkFailed, ForkServer
 from tests.paths import ROOT
 from tests.patience import PATIENCE_S
-from tests.streams.test_processes import has_ended
+from tests.streams.processes.test_children import has_ended
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pidfd and the signal at a parent's death are Linux's")
 

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from streams import watchdog
-from streams.watchdog import Watchdog
+from streams.processes import watchdog
+from streams.processes.watchdog import Watchdog
 from tests.patience import PATIENCE_S
 
 

@@ -1,0 +1,1 @@
+"""Processes of this machine: children that end with their parent, forks of one that has imported, and watchdogs."""
