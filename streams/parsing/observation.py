@@ -1,10 +1,12 @@
 """Reads and writes an observation as JSON, to plan from one that a person wrote or a planner saved."""
 
 import json
-from dataclasses import asdict, replace
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final
 
 from planner.observation.observation import InvalidObservation, Observation, check_deferral
+from schemas.wire_names import field_name
 from streams.parsing.closed import Source, parsed_json, read
 
 _ADVICE: Final = "`pochade plan shadow POLICY --save FILE` writes one"
@@ -14,7 +16,7 @@ _EVERYWHERE: Final = {"images": 0, "bounds": [0.0, 1.0]}  # defaults of a deferr
 
 def text_of(observation: Observation) -> str:
     """Return the JSON that `parse` reads back as an equal value; named tuples are arrays of their fields in order."""
-    return json.dumps(asdict(observation), indent=1)
+    return json.dumps(_table(observation), indent=1)
 
 
 def parse(text: str, file: str) -> Observation:
@@ -32,6 +34,15 @@ def parse(text: str, file: str) -> Observation:
     for at, seen in enumerate(observation.deferral):
         check_deferral(seen, f"{source.where}: deferral[{at}]")
     return replace(observation, workers=tuple(sorted(observation.workers, key=lambda worker: worker.worker_id)))
+
+
+def _table(value: Any) -> Any:
+    """Return a value as JSON has it: dataclasses as objects with the names of the wire, as `read` expects them."""
+    if is_dataclass(value):
+        return {field_name(each.name): _table(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: _table(each) for key, each in value.items()}
+    return [_table(each) for each in value] if isinstance(value, tuple | list) else value
 
 
 def _in_full(root: Any) -> Any:

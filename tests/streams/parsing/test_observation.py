@@ -6,17 +6,21 @@ from planner.observation.deferral import observed_deferral
 from planner.observation.observation import InvalidObservation, Observation, Queue, Served
 from planner.observation.reuse import SeenHits
 from schemas.errors import Unknown
+from schemas.messages import Cascade
 from streams.parsing.observation import parse, text_of
-from tests.builders import a_worker, an_observation, lookups
+from tests.builders import a_plan, a_worker, an_observation, lookups
 
 
 def test_what_is_written_is_read_back_the_same() -> None:
+    judging = a_plan(
+        cascades=(Cascade(level="light", next_level="heavy", discriminator="look", threshold=0.4, refine_from_step=3),)
+    )
     seen = an_observation(
         hardness=(0.5, 0.5), classes={"models": {"light": 1.0}, "reuse": {}}, slo_ms=5000.0,
         forecast_rps=12.5, counts=(9, 11), tiers={"interactive": 0.25, "batch": 0.75},
         workers=(a_worker("a", allocated="heavy", worker_type="l40s"), a_worker("b")), queues=(Queue("light", 3, 1.5),),
         deferral=(observed_deferral("light", "look", [(0.2, 0.4)] * 100, (0.0, 0.5, 1.0)),),
-        served=Served(10, 0.9, None), ignored=2, reuse=lookups(hits={"heavy~k4": SeenHits(40, 0.25)}),
+        served=Served(10, 0.9, None), ignored=2, in_force=judging, reuse=lookups(hits={"heavy~k4": SeenHits(40, 0.25)}),
     )  # fmt: skip
     assert parse(text_of(seen), "seen.json") == seen
     assert parse(text_of(an_observation()), "seen.json") == an_observation()
