@@ -8,7 +8,7 @@ import os
 import pathlib
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeGuard, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
@@ -300,7 +300,8 @@ class NewNames(PydanticBaseSettingsSource):
 def path_of(key: str) -> tuple[str, ...]:
     """Split a setting's key at the dots between sections: what follows the name of a table of free keys is one key.
 
-    `kafka.properties.security.protocol` has three parts, `planner.scale.minimum.heavy` four.
+    `kafka.properties.security.protocol` has three parts, `planner.scale.minimum.heavy` four. Where the free keys are of
+    sections the last dot is before the section's field: `tenants.acme.rate_rps` has three.
     """
     section: type[BaseModel] | None = Settings
     parts, rest = list[str](), key
@@ -308,8 +309,15 @@ def path_of(key: str) -> tuple[str, ...]:
         name, _, rest = rest.partition(".")
         parts.append(name)
         kind = section.model_fields[name].annotation if name in section.model_fields else None
-        section = kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+        section = kind if _is_section(kind) else None
+        if "." in rest and any(map(_is_section, get_args(kind))):
+            free, _, rest = rest.rpartition(".")
+            parts.append(free)
     return *parts, rest
+
+
+def _is_section(kind: Any) -> TypeGuard[type[BaseModel]]:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
 def old_variables() -> dict[str, str]:

@@ -101,6 +101,8 @@ def test_assignments_nest_as_sections_do_and_keep_the_dots_of_free_keys() -> Non
         "kafka.properties.security.protocol=SSL",
         "planner.scale.minimum.heavy=2",
         "planner.scale.max_by_tenant.a.b=1",
+        "tenants.acme.rate_rps=1",
+        "tenants.acme.com.burst=2",
     )
     flags = cli.nested(("home=x", "worker.threads=2", "kafka.prefix=a=b", "planner.scale.warm=1", *free))
     assert flags == {
@@ -108,6 +110,7 @@ def test_assignments_nest_as_sections_do_and_keep_the_dots_of_free_keys() -> Non
         "worker": {"threads": "2"},
         "kafka": {"properties": {"security.protocol": "SSL"}, "prefix": "a=b"},
         "planner": {"scale": {"warm": "1", "minimum": {"heavy": "2"}, "max_by_tenant": {"a.b": "1"}}},
+        "tenants": {"acme": {"rate_rps": "1"}, "acme.com": {"burst": "2"}},
     }
 
 
