@@ -17,6 +17,8 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from streams.locks import try_lock
+
 SUFFIX: Final = ".lock"
 RUNS_ALREADY: Final = 75  # exit status: a process of this worker runs (EX_TEMPFAIL of sysexits.h)
 _held: list[int] = []  # open until the process ends
@@ -37,9 +39,7 @@ def take(file: pathlib.Path) -> bool:
     """Lock a worker's file until this process ends, and write the pid; False: another process holds it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not try_lock(handle):
         os.close(handle)
         return False
     os.ftruncate(handle, 0)

@@ -12,7 +12,6 @@ replaced by a shorter one, which readers notice by its inode.
 
 import base64
 import contextlib
-import fcntl
 import json
 import os
 import pathlib
@@ -25,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.errors import PochadeError
+from streams.locks import try_lock
 from streams.vectors.port import (
     MAX_MATCHES,
     Latent,
@@ -317,7 +317,7 @@ class _File:
     def _write_lock(self, until_s: float) -> Iterator[None]:
         self.path.parent.mkdir(mode=OWNERS_ALONE, parents=True, exist_ok=True)
         with open(self.path.with_suffix(".lock"), "w") as lock:
-            while not _is_locked(lock.fileno()):
+            while not try_lock(lock.fileno()):
                 if time.monotonic() > until_s:
                     raise VectorsUnavailable(f"another process has been writing {self.path} for too long")
                 time.sleep(POLL_S)
@@ -327,14 +327,6 @@ class _File:
         with contextlib.suppress(FileNotFoundError):
             return os.path.samestat(os.fstat(opened.fileno()), self.path.stat())
         return False
-
-
-def _is_locked(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _scope(of: VectorRow | Wanted) -> tuple[str, str, int, int]:

@@ -25,6 +25,7 @@ from typing import Final
 
 from schemas.errors import PochadeError
 from streams import metrics
+from streams.locks import try_lock
 from streams.store.folder import sync_folder
 from streams.weights import manifest
 from streams.weights.draft import Draft, full_disk, part_size
@@ -211,7 +212,7 @@ class Volume:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             end_s = time.monotonic() + timeout_s
-            while not _try_lock(handle, how):
+            while not try_lock(handle, how):
                 if time.monotonic() >= end_s:
                     raise ComponentInUse(
                         f"{path} was locked by another process for {timeout_s:g} s: it fetches or reads the component; "
@@ -221,14 +222,6 @@ class Volume:
             yield
         finally:
             os.close(handle)
-
-
-def _try_lock(handle: int, how: int) -> bool:
-    try:
-        fcntl.flock(handle, how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _checked(digest: str) -> str:

@@ -10,7 +10,6 @@ it, its identity is the one that is asked for, and its bytes have the sha-256 th
 """
 
 import contextlib
-import fcntl
 import hashlib
 import io
 import json
@@ -22,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NoReturn
 
 from schemas.errors import PochadeError
+from streams.locks import try_lock
 from streams.store.folder import sync_folder
 
 MAX_HEADER_BYTES: Final = 64 << 10
@@ -172,19 +172,11 @@ class CodeCache:
         handle = os.open(self._locks / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             end_s = time.monotonic() + self._lock_timeout_s
-            while not (is_mine := _try_lock(handle)) and time.monotonic() < end_s:
+            while not (is_mine := try_lock(handle)) and time.monotonic() < end_s:
                 self._wait(POLL_S)
             yield is_mine
         finally:
             os.close(handle)
-
-
-def _try_lock(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _private(path: str, flags: int) -> int:

@@ -4,24 +4,17 @@ A worker is started eager, compiling anew (nothing is kept), and with the code t
 each up to its first image. Then images are generated with and without, in one process and in turns.
 """
 
-import json
 import pathlib
 import statistics
 import sys
-import tempfile
 from collections.abc import Callable
 from typing import Any, Final
 
 from replay.bench.environment.figures import spread
-from replay.bench.loader.starts import Phases, fresh, medians, started
+from replay.bench.loader.starts import Phases, fetched, fresh, last_words, medians, started
 from replay.reports.intervals import interval
 from schemas.errors import PochadeError
-from streams import catalogs
-from streams.processes.children import end_all, spawn
-from streams.shipped import INFRA
-from streams.weights.manifest import describe
-from streams.weights.remotes.folder import FolderRemote
-from streams.weights.volume import Volume
+from streams.processes.children import spawn
 
 IMAGES: Final = "agents.lab.profiling.compiled"
 BATCHES: Final = (1, 4)  # calls of one image, and of several
@@ -33,12 +26,7 @@ def run(
     folder: pathlib.Path, catalog: str, variant: str, repeats: int, note: Callable[[str], object]
 ) -> dict[str, Any]:
     """Start a worker `repeats` times each way. Raises PochadeError with the log of one that fails or cannot compile."""
-    model = INFRA / catalogs.load(catalog).level(variant).model
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="bench-compiled-", dir=folder) as work:
-        place = pathlib.Path(work)
-        listed = describe(f"base:{variant}", model)
-        Volume(place / "volume", listed.bytes).fetch(FolderRemote(model), listed)
+    with fetched(folder, catalog, variant) as (place, listed):
         arguments = (catalog, variant, str(place / "volume"), listed.digest)
         homes = [str(place / f"home-{turn}") for turn in range(repeats)]
         took: dict[str, list[Phases]] = {way: [] for way in WAYS}
@@ -74,11 +62,5 @@ def _images(catalog: str, variant: str, home: str, log: pathlib.Path) -> dict[st
     program = f"import sys; from {IMAGES} import child; child(sys.argv[1:])"
     batches = ",".join(map(str, BATCHES))
     process = spawn([sys.executable, "-c", program, catalog, variant, home, batches], log)
-    try:
-        status = process.wait(LIMIT_S)
-    finally:
-        end_all([process])
-    if status:
-        raise PochadeError(f"generating with {variant} ended with status {status}: {log.read_text()[-2000:]}")
-    found: dict[str, dict[str, float]] = json.loads(log.read_text().splitlines()[-1])
+    found: dict[str, dict[str, float]] = last_words(process, f"generating with {variant}", log, LIMIT_S)
     return found

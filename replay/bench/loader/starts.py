@@ -3,13 +3,14 @@
 Baseline: the same worker as a process of its own, by turns. Both bring the same model from the same volume.
 """
 
+import contextlib
 import json
 import pathlib
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from replay.bench.environment.figures import met, spread
@@ -20,7 +21,7 @@ from streams.processes.children import Child, end_all, spawn
 from streams.processes.forkserver import ForkServer
 from streams.shipped import INFRA
 from streams.weights.classes import classes_of
-from streams.weights.manifest import describe
+from streams.weights.manifest import Manifest, describe
 from streams.weights.remotes.folder import FolderRemote
 from streams.weights.volume import Volume
 
@@ -41,15 +42,10 @@ def run(
     folder: pathlib.Path, catalog: str, variant: str, repeats: int, note: Callable[[str], object]
 ) -> dict[str, Any]:
     """Start a worker of a variant `repeats` times each way. Raises PochadeError with the log of one that fails."""
-    model = INFRA / catalogs.load(catalog).level(variant).model
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="bench-starts-", dir=folder) as work:
-        place = pathlib.Path(work)
-        listed = describe(f"base:{variant}", model)
-        Volume(place / "volume", listed.bytes).fetch(FolderRemote(model), listed)
+    with fetched(folder, catalog, variant) as (place, listed):
         arguments = (catalog, variant, str(place / "volume"), listed.digest, "")
         began_s = time.monotonic()
-        with ForkServer([*MODULES, *classes_of(model)], place / "server.log") as server:
+        with ForkServer([*MODULES, *classes_of(model_of(catalog, variant))], place / "server.log") as server:
             server_s = time.monotonic() - began_s
 
             def forked(own: Sequence[str], log: pathlib.Path) -> Child:
@@ -75,6 +71,22 @@ def run(
     }
 
 
+def model_of(catalog: str, variant: str) -> pathlib.Path:
+    """Return the folder of the model that a variant of a shipped catalog generates with."""
+    return INFRA / catalogs.load(catalog).level(variant).model
+
+
+@contextlib.contextmanager
+def fetched(folder: pathlib.Path, catalog: str, variant: str) -> Iterator[tuple[pathlib.Path, Manifest]]:
+    """Give a temporary folder in `folder`, whose `volume` holds the variant's model, and the list of its files."""
+    model = model_of(catalog, variant)
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="bench-starts-", dir=folder) as work:
+        place, listed = pathlib.Path(work), describe(f"base:{variant}", model)
+        Volume(place / "volume", listed.bytes).fetch(FolderRemote(model), listed)
+        yield place, listed
+
+
 def fresh(own: Sequence[str], log: pathlib.Path) -> Child:
     """Start a worker as a process of its own, with the arguments of `CHILD`."""
     program = f"import sys; from {CHILD} import child; child(sys.argv[1:])"
@@ -86,15 +98,19 @@ def started(
     limit_s: float = LIMIT_S,
 ) -> Phases:  # fmt: skip
     """Return the phases of a worker that `start` begins, up to its first image. Raises PochadeError with its log."""
-    child = start([*own, str(time.monotonic_ns())], log)
+    phases: Phases = last_words(start([*own, str(time.monotonic_ns())], log), "a worker that was started", log, limit_s)
+    return phases
+
+
+def last_words(child: Child, what: str, log: pathlib.Path, limit_s: float) -> Any:
+    """Return the JSON of the last line that a child wrote before it ended. Raises PochadeError with its log."""
     try:
         status = child.wait(limit_s)
     finally:
         end_all([child])
     if status:
-        raise PochadeError(f"a worker that was started ended with status {status}: {log.read_text()[-2000:]}")
-    phases: Phases = json.loads(log.read_text().splitlines()[-1])
-    return phases
+        raise PochadeError(f"{what} ended with status {status}: {log.read_text()[-2000:]}")
+    return json.loads(log.read_text().splitlines()[-1])
 
 
 def medians(turns: Sequence[Phases], kind: str) -> dict[str, float]:
