@@ -97,13 +97,12 @@ def cascade_table(catalog: Catalog, pair: Pair, observation: Observation | None 
     Quality of all answers is the published curve's at the heavy share where one was measured, which holds for one
     band; else (1 - phi) kept + phi again, each the level's own mean over the band where it is not known apart.
     """
-    seen, key = _observed_deferral(observation, pair), ("cascade table", pair)
-    if seen is not None:
-        return _cascade_table(catalog, pair, seen)
-    if key not in catalog.derived:
-        catalog.derived[key] = _cascade_table(catalog, pair, None)
-    table: CascadeTable = catalog.derived[key]
-    return table
+    seen = _observed_deferral(observation, pair)
+    key = "cascade table", pair, seen is not None
+    known: tuple[ObservedDeferral | None, CascadeTable] | None = catalog.derived.get(key)
+    if known is None or known[0] is not seen:  # of deferral as it was seen last, as hundreds of plans are valued by it
+        known = catalog.derived[key] = seen, _cascade_table(catalog, pair, seen)
+    return known[1]
 
 
 def _cascade_table(catalog: Catalog, pair: Pair, seen: ObservedDeferral | None) -> CascadeTable:

@@ -380,28 +380,30 @@ class Model:
         queue = self._queue(name, flow, plan, waits_s)
         waiting_s, hold_s = queue.image_s * self._waiting.get(name, 0.0), self.prices.hold_s
         comes_s = min(crew.comes_s, hold_s) if crew.now < crew.then else 0.0
-        total, busy, debt = np.zeros(3), 0.0, 0.0
+        of_hold, busy, debt = comes_s / hold_s, 0.0, 0.0
+        first = again = late = 0.0
         for rps, weight, times_s in self._demands:
             at_once_s = rps * flow.at_once * hold_s * queue.image_s
-            start_s, ended = (waiting_s + at_once_s) / max(1, crew.now), np.zeros(3)
+            start_s, shares = (waiting_s + at_once_s) / max(1, crew.now), list[tuple[float, tuple[float, ...]]]()
             if comes_s > 0 and crew.now:
-                ended += comes_s / hold_s * np.array(queue.lost(rps, crew.now, start_s, comes_s))
+                shares.append((of_hold, queue.lost(rps, crew.now, start_s, comes_s)))
                 grown_s = start_s + (rps * queue.work / crew.now - 1) * comes_s
                 start_s = min(max(0.0, grown_s) * crew.now / crew.then, queue.first.turned_s)
             elif comes_s > 0 and flow.elsewhere:
-                ended[1], start_s = comes_s / hold_s, waiting_s / crew.then
+                shares.append((of_hold, (0.0, 1.0, 0.0)))
+                start_s = waiting_s / crew.then
             elif comes_s > 0:
                 before_s, start_s = waiting_s / crew.then, (waiting_s + rps * queue.work * comes_s) / crew.then
                 limits_s = queue.first.turned_s, queue.again.turned_s, math.inf
-                ended += comes_s / hold_s * np.array([_above(limit, comes_s + before_s, start_s) for limit in limits_s])
+                shares.append((of_hold, tuple(_above(limit, comes_s + before_s, start_s) for limit in limits_s)))
                 start_s = min(start_s, queue.first.turned_s)
-            for after_s in times_s:
-                ended += (1 - comes_s / hold_s) / len(times_s) * np.array(queue.lost(rps, crew.then, start_s, after_s))
-            total += weight * ended
-            used = rps * (queue.first_work * (1 - ended[0]) + (queue.work - queue.first_work) * (1 - ended[1]))
+            rest = (1 - of_hold) / len(times_s)
+            shares += [(rest, queue.lost(rps, crew.then, start_s, after_s)) for after_s in times_s]
+            no_first, no_again, too_late = (sum(part * lost[what] for part, lost in shares) for what in range(3))
+            first, again, late = first + weight * no_first, again + weight * no_again, late + weight * too_late
+            used = rps * (queue.first_work * (1 - no_first) + (queue.work - queue.first_work) * (1 - no_again))
             busy += weight * min(used, float(crew.then))
             debt += weight * max(0.0, start_s * crew.then / AFTER_S[-1] + used - crew.then)
-        first, again, late = total.tolist()
         return Stage(first, again, late, busy, self.outlook.mean_rps * queue.work / crew.then, debt)
 
     @by_numbers(Flow, "sources")

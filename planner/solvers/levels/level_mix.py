@@ -52,7 +52,7 @@ class Mix(NamedTuple):
 
 
 def maximize_quality(offers: Sequence[Offer], n_workers: int, demand_rps: float) -> Mix:
-    """Solve Eq. 1 where every worker serves one level: an integer program.
+    """Solve Eq. 1 where every worker serves one level: an integer program, which two levels need no solver for.
 
     `offers`: one a variant, the slowest first. What exceeds all workers on the fastest level is not carried.
     """
@@ -61,7 +61,7 @@ def maximize_quality(offers: Sequence[Offer], n_workers: int, demand_rps: float)
         return fill({best.variant: n_workers}, offers, demand_rps)
     if n_workers * fastest.rps <= demand_rps * (1 + CLOSE):
         return fill({fastest.variant: n_workers}, offers, demand_rps)
-    counts, trouble = _program(offers, n_workers, demand_rps)
+    counts, trouble = _program(offers, n_workers, demand_rps) if len(offers) > 2 else ({}, "")
     counts = counts or _best_pair(offers, n_workers, demand_rps)
     idle = n_workers - sum(counts.values())  # only of an answer that is no optimum: on the best level they better it
     counts[best.variant] = counts.get(best.variant, 0) + idle
@@ -176,7 +176,7 @@ def _program(offers: Sequence[Offer], n_workers: int, demand_rps: float) -> tupl
 
 
 def _best_pair(offers: Sequence[Offer], n_workers: int, demand_rps: float) -> dict[str, int]:
-    """The best workers on two levels at most that carry the demand: what is left when the solver is out."""
+    """The best workers on two levels at most that carry the demand: of more levels, when the solver is out."""
     mixes = [fill({offers[-1].variant: n_workers}, offers, demand_rps)]
     for slow, fast in itertools.combinations(offers, 2):
         if n_workers * fast.rps >= demand_rps and fast.rps > slow.rps:

@@ -22,7 +22,6 @@ from planner.solvers.levels.level_mix import (
 from tests.planner.solvers.levels.builders import offers
 
 THREE = offers((5, 1.0), (12.5, 0.9), (50, 0.8))
-ORDERS = tuple(itertools.permutations(range(3)))
 
 
 def brute(levels: Sequence[Offer], n_workers: int, demand: float) -> tuple[float, float]:
@@ -41,7 +40,7 @@ def best_flow(levels: Sequence[Offer], counts: Sequence[int], demand: float, car
     """Quality of the mean image generated: levels are filled in every order, the best order counts."""
     return max(
         sum(flow * levels[i].quality for i, flow in filled(levels, counts, demand, carried, order)) / carried
-        for order in ORDERS
+        for order in itertools.permutations(range(len(levels)))
     )
 
 
@@ -77,6 +76,16 @@ def test_eq1_equals_brute_force_on_three_hundred_instances(monkeypatch: pytest.M
         assert mean_quality(mix.shares, levels) == pytest.approx(quality, abs=2e-5), seed
         assert sum(mix.counts.values()) == n_workers
         assert not mix.trouble
+
+
+def test_two_levels_need_no_solver_and_are_mixed_as_well_as_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(level_mix, "solve", lambda _: pytest.fail("a solver was asked"))
+    for seed in range(300):
+        levels, n_workers, demand = an_instance(seed)
+        mix = maximize_quality(levels[::2], n_workers, demand)
+        carried, quality = brute(levels[::2], n_workers, demand)
+        assert mix.carried == pytest.approx(carried, abs=2e-6), seed
+        assert mean_quality(mix.shares, levels) == pytest.approx(quality, abs=2e-5), seed
 
 
 def test_shares_sum_to_one_and_need_no_more_than_the_workers_carry() -> None:
