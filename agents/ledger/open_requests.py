@@ -27,8 +27,9 @@ from schemas.topics import full_name
 from streams import metrics
 from streams.codec.headers import DEADLINE
 from streams.kafka.clients import ClusterSettings
+from streams.kafka.consumers.consumer_factory import open_consumer
 from streams.kafka.consumers.polling import incoming, offsets_at, poll_records
-from streams.kafka.transactions.barrier import open_reader
+from streams.kafka.transactions.barrier import PREFETCHED_KB, open_reader
 
 log = logging.getLogger(__name__)
 
@@ -153,7 +154,8 @@ class Expiry:
     def follow(self, lanes: Mapping[int, LedgerPartition]) -> None:
         """Begin to follow partitions that were assigned."""
         if self._consumer is None:
-            self._consumer = open_reader(self._cluster, f"{ROLE}.open")
+            kept = {"queued.max.messages.kbytes": PREFETCHED_KB}
+            self._consumer = open_consumer(self._cluster, f"{ROLE}.open", kept)
         starts = []
         for partition, lane in lanes.items():
             requests = self._open[partition] = OpenRequests(self._most_ahead_ms)
@@ -248,8 +250,11 @@ class Rereader:
         if self._consumer is None:
             self._consumer = open_reader(self._cluster, "ledger.again")
         found: dict[int, Incoming] = {}
-        for run in _runs(sorted(offsets)):
-            self._read_run(self._consumer, partition, run, found)
+        try:
+            for run in _runs(sorted(offsets)):
+                self._read_run(self._consumer, partition, run, found)
+        finally:
+            self._consumer.unassign()  # else it would fetch on, to the topic's end and there for ever
         return [found[offset] for offset in offsets if offset in found]
 
     def _read_run(self, consumer: Consumer, partition: int, run: Sequence[int], found: dict[int, Incoming]) -> None:

@@ -44,11 +44,15 @@ def test_the_past_is_handed_over_before_it_is_caught_up_and_the_future_after(
 ) -> None:
     write(producer, *(b"%03d" % n for n in range(100)))
     heard: list[Incoming] = []
-    with following(settings, [EVENTS], heard.append):
+    with following(settings, [EVENTS], heard.append) as follower:
+        past = follower._consumer
         assert values(heard) == [b"%03d" % n for n in range(100)]
         assert {record.topic for record in heard} == {EVENTS}
         write(producer, b"later")
         poll_until(lambda: len(heard) == 101, "the record after the past")
+        poll_until(lambda: follower._consumer is not past, "a client that lets the broker wait")
+        write(producer, *(b"%03d" % n for n in range(101, 120)))
+        poll_until(lambda: len(heard) == 120, "the records after the change of client")
     for partition in range(4):
         offsets = [record.offset for record in heard if record.partition == partition]
         assert offsets == list(range(len(offsets)))
@@ -100,8 +104,13 @@ def test_a_topic_whose_tail_is_a_transactions_marker_is_caught_up(
     assert producer  # the topics are there
     wanted = end_with_markers(settings, end)
     heard: list[Incoming] = []
-    with following(settings, [RESULTS], heard.append):
+    with following(settings, [RESULTS], heard.append) as follower:
+        past = follower._consumer
         assert len(heard) == wanted
+        poll_until(lambda: follower._consumer is not past, "a client that lets the broker wait")
+        write(producer, b"later", topic=RESULTS)
+        poll_until(lambda: len(heard) == wanted + 1, "the record behind the markers")
+    assert len({(record.partition, record.offset) for record in heard}) == len(heard)
 
 
 def test_a_record_that_cannot_be_used_does_not_hide_those_behind_it(

@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, Message, TopicPartition
 
@@ -13,7 +13,7 @@ from schemas.later import LATER
 from schemas.record import Incoming
 from schemas.topics import full_name
 from streams import metrics
-from streams.kafka.consumers.consumer_factory import open_consumer
+from streams.kafka.consumers.consumer_factory import AT_AN_END_MS, FOLLOWING_MS, open_as, reader_config
 from streams.kafka.consumers.polling import incoming, poll_batch
 from streams.kafka.errors import TRANSIENT, partitions_of
 from streams.settings import Settings
@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 POLL_S = 2.0  # between two looks at whether the broker refuses: new rights reach it a moment after they were granted
 CLOSE_S = 30.0  # for the record in hand
+POLLS_AT_END = 3  # once the past is read, before the client for reading on is opened: most commands have closed by then
 MAX_SET_ASIDE = 2000  # records of unknown schemas that a follower keeps until it can read them
 
 
@@ -32,6 +33,9 @@ class TopicTailer:
     ends the following. Of records whose schema is unknown the newest of each key is handed over again once it is known,
     unless a newer one of that key could be read. `is_caught_up` is set when everything that was there at the start
     has been handed over.
+
+    The past is read by a client whose empty answers come at once, as they tell where the past ends; what comes then by
+    one that lets the broker wait for it. A client's own wait cannot be changed.
     """
 
     def __init__(
@@ -53,7 +57,9 @@ class TopicTailer:
         self._set_aside: OrderedDict[tuple[str, bytes | None], Incoming] = OrderedDict()  # by topic and key
         self._schemas_known = LATER.count
         self._offset: int | None = None  # where to begin, if that is known
-        self._consumer = open_consumer(settings, "follower", {"isolation.level": isolation})
+        reading = {"isolation.level": isolation, "fetch.wait.max.ms": AT_AN_END_MS}
+        self._config = reader_config(settings, "follower", reading)
+        self._consumer = open_as(self._config)
         self._thread = threading.Thread(target=self._run, name=f"follow-{'-'.join(topics)}", daemon=True)
 
     def start(self, offset: int | None = None) -> "TopicTailer":
@@ -96,13 +102,17 @@ class TopicTailer:
 
     def _run(self) -> None:
         behind = self._assign()
+        ends: dict[tuple[str, int], int] = {}
+        left = POLLS_AT_END
         while not self._stopping.is_set():
             for message in poll_batch(self._consumer, 500, 0.1):
                 error = message.error()
                 if error is None:
                     self._hand_over(message)
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    behind.discard((message.topic() or "", message.partition() or 0))
+                    place = message.topic() or "", message.partition() or 0
+                    ends[place] = message.offset() or 0
+                    behind.discard(place)
                 elif error.code() not in TRANSIENT:
                     self._meet(error)
                     log.error("cannot read %s: %s; trying on", self._topics, error)
@@ -110,6 +120,18 @@ class TopicTailer:
             self._retry_set_aside()
             if not behind:
                 self.is_caught_up.set()
+                left -= 1
+                if left == 0:
+                    self._read_on(ends)
+
+    def _read_on(self, ends: Mapping[tuple[str, int], int]) -> None:
+        """Go on where the former client stands, or where it has met an end, by one that lets the broker wait."""
+        former, places = self._consumer, self._consumer.position(self._consumer.assignment())
+        for place in places:  # the position of a partition without a record, or before a marker, lies below its end
+            place.offset = max(place.offset, ends[place.topic, place.partition])
+        self._consumer = open_as({**self._config, "fetch.wait.max.ms": FOLLOWING_MS})
+        self._consumer.assign(places)
+        former.close()
 
     def _hand_over(self, message: Message) -> None:
         try:

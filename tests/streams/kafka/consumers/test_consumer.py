@@ -3,10 +3,18 @@
 
 import threading
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar, Final
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_INVALID,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 
 from schemas.record import Incoming
 from schemas.topics import EVENTS
@@ -136,6 +144,68 @@ def test_a_partition_whose_place_is_not_told_is_asked_for_again_not_skipped(foll
     follower._consumer.errors[1] = KafkaError(KafkaError.LEADER_NOT_AVAILABLE)  # type: ignore[attr-defined]
     with pytest.raises(KafkaException):
         follower._starts(EVENTS)
+
+
+class FakeLog:
+    """A partition with records, an empty one, and one that ends in markers of transactions."""
+
+    opened: ClassVar[list["FakeLog"]] = []
+    ENDS: Final = {0: 2, 1: 0, 2: 5}  # partition -> end; 3 and 4 of partition 2 are markers
+    RECORDS: Final = [(0, 0), (0, 1), (2, 2)]
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.wait_ms = config["fetch.wait.max.ms"]
+        self.assigned: list[TopicPartition] = []
+        self.ready: list[Message] = []
+        self.closed = threading.Event()
+        self.opened.append(self)
+
+    def list_topics(self, name: str, timeout: float) -> Any:
+        return SimpleNamespace(topics={name: SimpleNamespace(error=None, partitions=dict.fromkeys(self.ENDS))})
+
+    def assign(self, places: list[TopicPartition]) -> None:
+        self.assigned = places
+        if len(self.opened) == 1:
+            self.ready = [self._message(*place) for place in self.RECORDS]
+            self.ready += [self._message(*place, KafkaError(KafkaError._PARTITION_EOF)) for place in self.ENDS.items()]
+
+    def _message(self, partition: int, offset: int, error: KafkaError | None = None) -> Message:
+        return Message(
+            topic=f"pochade.{EVENTS}", partition=partition, offset=offset, value=b"v", timestamp=(1, 1), error=error
+        )
+
+    def assignment(self) -> list[TopicPartition]:
+        return self.assigned
+
+    def position(self, places: list[TopicPartition]) -> list[TopicPartition]:
+        after = {partition: offset + 1 for partition, offset in self.RECORDS}
+        return [TopicPartition(tp.topic, tp.partition, after.get(tp.partition, OFFSET_INVALID)) for tp in places]
+
+    def poll(self, timeout: float) -> Message | None:
+        return self.ready.pop(0) if self.ready else None
+
+    def consume(self, most: int, timeout: float) -> list[Message]:
+        taken, self.ready = self.ready, []
+        return taken
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+def test_what_comes_after_the_past_is_read_from_its_end_on_by_a_client_that_lets_the_broker_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(consumer_factory, "Consumer", FakeLog)
+    monkeypatch.setattr(FakeLog, "opened", [])
+    heard: list[Incoming] = []
+    follower = TopicTailer(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), [EVENTS], heard.append).start()
+    assert FakeLog.opened[0].closed.wait(PATIENCE_S)
+    follower.close()
+    past, later = FakeLog.opened
+    assert [(record.partition, record.offset) for record in heard] == FakeLog.RECORDS
+    assert {tp.partition: tp.offset for tp in later.assigned} == FakeLog.ENDS
+    assert past.wait_ms == consumer_factory.AT_AN_END_MS < consumer_factory.FOLLOWING_MS == later.wait_ms
+    assert later.closed.is_set()
 
 
 def test_header_names_that_are_no_text_cost_their_names_however_often_they_are_asked_for() -> None:
