@@ -26,6 +26,11 @@ class UnknownSchema(InvalidRecord):
 class InvalidRequest(PochadeError):
     """A well-formed request whose values cannot be served: answered with REJECTED."""
 
+    def __init__(self, message: str, *, field: str = "") -> None:
+        """`field`: name of the request's field whose value is wrong; "": of none, or of several."""
+        super().__init__(message)
+        self.field = field
+
 
 class InvalidPlan(PochadeError):
     """A plan that contradicts itself or the catalog."""

@@ -56,7 +56,7 @@ def check_options(request: OptionValues, max_images: int) -> None:
     for name, side in (("width", options.width), ("height", options.height)):
         _in_range(name, side, 8, MAX_PIXELS, who)
         if side is not None and side % 8:
-            raise InvalidRequest(f"{name} must be a multiple of 8 px: got {side} {who}")
+            raise InvalidRequest(f"{name} must be a multiple of 8 px: got {side} {who}", field=name)
     if options.adapters or options.adapter_weights:
         _check_adapters(options, who)
     if options.controls or options.control_images or options.control_weights:
@@ -75,7 +75,8 @@ def _check_controls(options: GenerateOptions, who: str) -> None:
     _check_names("controls", options.controls, MAX_CONTROLS, who)
     if len(options.control_images) != len(options.controls) or not all(options.control_images):
         got = f"got {len([uri for uri in options.control_images if uri])} for {len(options.controls)}"
-        raise InvalidRequest(f"control_images must name one image for each of controls: {got}; `pochade put` {who}")
+        fault = f"control_images must name one image for each of controls: {got}; `pochade put` {who}"
+        raise InvalidRequest(fault, field="control_images")
     _as_many("control_weights", options.control_weights, "controls", options.controls, who)
     for weight in options.control_weights:
         _in_range("control_weights", weight, 0, MAX_WEIGHT, who)
@@ -85,30 +86,34 @@ def _check_beginning(options: GenerateOptions, who: str) -> None:
     """An image to begin with: strength and mask say something about it alone."""
     if options.strength is not None:
         if not 0 < options.strength <= 1:  # which NaN is not either
-            raise InvalidRequest(f"strength must be above 0 and at most 1: got {options.strength} {who}")
+            fault = f"strength must be above 0 and at most 1: got {options.strength} {who}"
+            raise InvalidRequest(fault, field="strength")
         if not options.image:
-            raise InvalidRequest(f"strength must come with image: got {options.strength} without one {who}")
+            fault = f"strength must come with image: got {options.strength} without one {who}"
+            raise InvalidRequest(fault, field="strength")
     if options.mask and not options.image:
-        raise InvalidRequest(f"mask must come with image: got {options.mask:.200} without one {who}")
+        raise InvalidRequest(f"mask must come with image: got {options.mask:.200} without one {who}", field="mask")
 
 
 def _check_names(name: str, values: Sequence[str], most: int, who: str) -> None:
     if len(values) > most:
-        raise InvalidRequest(f"{name} must be at most {most}: got {len(values)} {who}")
+        raise InvalidRequest(f"{name} must be at most {most}: got {len(values)} {who}", field=name)
     if not all(values) or len(set(values)) < len(values):
-        raise InvalidRequest(f"{name} must be named, each once: got {', '.join(map(repr, values)):.200} {who}")
+        got = ", ".join(map(repr, values))
+        raise InvalidRequest(f"{name} must be named, each once: got {got:.200} {who}", field=name)
 
 
 def _as_many(name: str, values: Sequence[float], of: str, named: Sequence[str], who: str) -> None:
     if values and len(values) != len(named):
-        raise InvalidRequest(f"{name} must be as many as {of}, or none: got {len(values)} for {len(named)} {who}")
+        got = f"got {len(values)} for {len(named)}"
+        raise InvalidRequest(f"{name} must be as many as {of}, or none: {got} {who}", field=name)
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...], who: str) -> None:
     if value not in known:
-        raise InvalidRequest(f"{name} must be one of {', '.join(known)}: got {value!r:.80} {who}")
+        raise InvalidRequest(f"{name} must be one of {', '.join(known)}: got {value!r:.80} {who}", field=name)
 
 
 def _in_range(name: str, value: float | None, low: float, high: float, who: str) -> None:
     if value is not None and not low <= value <= high:
-        raise InvalidRequest(f"{name} must be from {low:g} to {high:g}: got {value} {who}")
+        raise InvalidRequest(f"{name} must be from {low:g} to {high:g}: got {value} {who}", field=name)

@@ -74,7 +74,7 @@ def request_of(fields: dict[str, Any], now_ms: int) -> GenerateRequest:
         InvalidRequest: an unknown field, a value of the wrong type, or an empty id.
     """
     if fields.get("request_id") == "":  # on the topic its position would name it; here there is none
-        raise InvalidRequest("request_id must not be empty: leave it out to have one made")
+        raise InvalidRequest("request_id must not be empty: leave it out to have one made", field="request_id")
     fields = {"request_id": new_request_id(), "created_ms": now_ms, **fields}
     value = json.dumps(fields).encode()  # the rules of `prompts` are applied where they are
     return decode_request(Incoming(topic=PROMPTS, partition=0, offset=0, timestamp_ms=now_ms, key=None, value=value))

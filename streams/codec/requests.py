@@ -38,7 +38,7 @@ def decode_request(record: Incoming) -> GenerateRequest:
         return request if request.request_id else dataclasses.replace(request, request_id=request_id_of(record))
     fields = {name: _checked(name, value) for name, value in json_object(record.value).items()}
     if "prompt" not in fields:
-        raise InvalidRequest('request field "prompt" is missing: send {"prompt": "a red heart"}')
+        raise InvalidRequest('request field "prompt" is missing: send {"prompt": "a red heart"}', field="prompt")
     own: dict[str, Any] = {"request_id": request_id_of(record), "created_ms": record.timestamp_ms}
     own |= {name: value for name, value in fields.items() if name not in OPTIONS and (name, value) != NO_ID}
     options = GenerateOptions(**{name: value for name, value in fields.items() if name in OPTIONS})
@@ -47,13 +47,13 @@ def decode_request(record: Incoming) -> GenerateRequest:
 
 def _checked(name: str, value: Any) -> Any:
     if name not in HINTS:
-        raise InvalidRequest(str(Unknown("request field", name, HINTS)))
+        raise InvalidRequest(str(Unknown("request field", name, HINTS)), field=name)
     hint = HINTS[name]
     if not _fits(value, hint):
-        raise InvalidRequest(f"request field {name!r} must be {WORDS[hint]}: got {value!r:.80}")
+        raise InvalidRequest(f"request field {name!r} must be {WORDS[hint]}: got {value!r:.80}", field=name)
     numbers = [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, int)]
     if not all(-LONG <= number < LONG for number in numbers):
-        raise InvalidRequest(f"request field {name!r} must fit into 64 bits: got {value!r:.80}")
+        raise InvalidRequest(f"request field {name!r} must fit into 64 bits: got {value!r:.80}", field=name)
     texts = (
         [value]
         if isinstance(value, str)
@@ -62,7 +62,8 @@ def _checked(name: str, value: Any) -> Any:
         else []
     )
     if not all(is_unicode(text) for text in texts):
-        raise InvalidRequest(f"request field {name!r} must be valid Unicode: it holds half a surrogate pair")
+        fault = f"request field {name!r} must be valid Unicode: it holds half a surrogate pair"
+        raise InvalidRequest(fault, field=name)
     return tuple(value) if isinstance(value, list) else value
 
 

@@ -21,16 +21,19 @@ def check_request(
     who = f"(request {request.request_id[:80]})"
     if not 0 < len(request.request_id) <= MAX_ID:
         got = f"got {len(request.request_id)}"
-        raise InvalidRequest(f"request_id must have 1 to {MAX_ID} characters: {got}; omit it and one is made {who}")
+        limit = f"request_id must have 1 to {MAX_ID} characters"
+        raise InvalidRequest(f"{limit}: {got}; omit it and one is made {who}", field="request_id")
     _check_prompt(request.prompt, max_prompt_bytes, who)
     _check_texts(request, max_prompt_bytes, who)
     check_inputs(request)
     if request.seed is not None and not 0 <= request.seed < SEED_LIMIT:
-        raise InvalidRequest(f"seed must be in [0, 2**63): got {request.seed}; choose another or omit it {who}")
+        fault = f"seed must be in [0, 2**63): got {request.seed}; choose another or omit it {who}"
+        raise InvalidRequest(fault, field="seed")
     _check_deadline(request.deadline_ms, max_deadline_s, now_ms, who)
     if not 0 <= request.created_ms <= now_ms + AHEAD_MS:
         got = f"got {request.created_ms}, now {now_ms}"
-        raise InvalidRequest(f"created_ms must be epoch milliseconds, not ahead of now: {got}; check the unit {who}")
+        limit = "created_ms must be epoch milliseconds, not ahead of now"
+        raise InvalidRequest(f"{limit}: {got}; check the unit {who}", field="created_ms")
 
 
 def _check_deadline(deadline_ms: int | None, max_s: float, now_ms: int, who: str) -> None:
@@ -38,21 +41,25 @@ def _check_deadline(deadline_ms: int | None, max_s: float, now_ms: int, who: str
     ahead_s = 0.0 if deadline_ms is None else (deadline_ms - now_ms) / 1000
     if ahead_s > max_s:
         limit = f"deadline_ms must be at most {max_s:g} s ahead (requests.max_deadline_s): got {deadline_ms}"
-        raise InvalidRequest(f"{limit}, {ahead_s:.0f} s ahead; choose an earlier one or omit it {who}")
+        fault = f"{limit}, {ahead_s:.0f} s ahead; choose an earlier one or omit it {who}"
+        raise InvalidRequest(fault, field="deadline_ms")
 
 
 def _check_prompt(prompt: str, max_bytes: int, who: str) -> None:
     if not prompt.strip():
-        raise InvalidRequest(f"prompt must not be empty: got {prompt!r}; say what to generate {who}")
+        raise InvalidRequest(f"prompt must not be empty: got {prompt!r}; say what to generate {who}", field="prompt")
     if "\0" in prompt:
         at = prompt.index("\0")
-        raise InvalidRequest(f"prompt must not hold the character NUL: got one at position {at}; remove it {who}")
+        fault = f"prompt must not hold the character NUL: got one at position {at}; remove it {who}"
+        raise InvalidRequest(fault, field="prompt")
     try:
         size = len(prompt.encode())
     except UnicodeEncodeError as error:
-        raise InvalidRequest(f"prompt must be valid Unicode: {error}; send whole surrogate pairs {who}") from None
+        fault = f"prompt must be valid Unicode: {error}; send whole surrogate pairs {who}"
+        raise InvalidRequest(fault, field="prompt") from None
     if size > max_bytes:
-        raise InvalidRequest(f"prompt must be at most {max_bytes} bytes of UTF-8: got {size}; shorten it {who}")
+        fault = f"prompt must be at most {max_bytes} bytes of UTF-8: got {size}; shorten it {who}"
+        raise InvalidRequest(fault, field="prompt")
 
 
 def _check_texts(request: GenerateRequest, max_bytes: int, who: str) -> None:

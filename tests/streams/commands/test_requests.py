@@ -19,13 +19,13 @@ from schemas.messages import GenerateRequest, Status
 from schemas.topics import PROMPTS
 from streams.cli import main
 from streams.codec.avro import decode
-from streams.codec.prompt_file import request_of
+from streams.codec.prompt_file import check, request_of
 from streams.commands import opening
 from streams.commands.requests import fields_of
 from streams.commands.showing import explanation
 from streams.kafka.memory import MemoryRecordProducer
 from streams.operator.client import RequestClient
-from streams.settings import Settings
+from streams.settings import Requests, Settings
 from tests.replay.runs import a_result, a_step
 from tests.streams.operator.test_client import Topic, record
 
@@ -227,3 +227,12 @@ def test_what_the_variant_overrode_is_shown(deployment: Deployment) -> None:
     shown = dataclasses.replace(a_result(a_step()), overridden=deployment.overridden)
     explanation(shown, Console(file=out, width=120))
     assert ["overridden", "model:", "sdxxl", "->", "light"] in [line.split() for line in out.getvalue().splitlines()]
+
+
+def test_an_empty_prompt_is_refused_by_the_command_in_the_words_of_the_pipeline(deployment: Deployment) -> None:
+    done = pochade("submit", "")
+    assert (done.exit_code, deployment.producer.topics.get(PROMPTS)) == (2, None)
+    with pytest.raises(InvalidRequest) as caught:
+        check(request_of({"prompt": ""}, 5), Requests(), 5)
+    said = str(caught.value).partition(" (request")[0]
+    assert f"nothing was sent: {said}" in " ".join(done.output.split())

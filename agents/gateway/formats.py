@@ -1,0 +1,40 @@
+"""Encodes stored images in the format that a client asks for."""
+
+import io
+from typing import Any, Final, NamedTuple
+
+from PIL import Image
+
+PNG, JPEG, WEBP = "png", "jpeg", "webp"
+NAMES: Final = (PNG, JPEG, WEBP)
+COMPRESSED: Final = (JPEG, WEBP)  # those with a quality
+BEST: Final = 100
+
+
+class Format(NamedTuple):
+    """An image format with its quality."""
+
+    name: str = PNG  # of NAMES
+    quality: int = BEST  # [0, 100] of jpeg and webp; webp at 100 is lossless
+
+    @property
+    def media_type(self) -> str:
+        """Its name in HTTP."""
+        return f"image/{self.name}"
+
+
+def encoded(data: bytes, wanted: Format) -> bytes:
+    """Return a stored PNG image in a format; as PNG the bytes are the stored ones."""
+    if wanted.name == PNG:
+        return data
+    with Image.open(io.BytesIO(data), formats=("PNG",)) as image:
+        plain = image.convert("RGB")
+    out = io.BytesIO()
+    plain.save(out, wanted.name.upper(), **_options(wanted))
+    return out.getvalue()
+
+
+def _options(wanted: Format) -> dict[str, Any]:
+    if wanted.name == JPEG:
+        return {"quality": max(1, wanted.quality)} | ({"subsampling": 0} if wanted.quality == BEST else {})
+    return {"lossless": True} if wanted.quality == BEST else {"quality": wanted.quality}

@@ -1,0 +1,171 @@
+"""OpenAI's images API in the pipeline's words: a body of `/v1/images/generations` to a request, a result to its answer.
+
+Nothing that a client states is left out: what cannot be honoured is refused with the parameter's name. Besides OpenAI's
+parameters the pipeline's own fields are taken under their own names (seed, steps, negative_prompt, tier ...).
+"""
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from agents.gateway.formats import BEST, COMPRESSED, NAMES, PNG, Format
+from agents.gateway.refusals import Refusal, refusal_of_error
+from schemas.errors import InvalidRequest
+from schemas.messages import GenerateOptions, GenerateRequest, Result
+from streams.codec.prompt_file import check, request_of
+from streams.settings import Requests
+
+PLAN_CHOOSES: Final = "auto"  # the model that leaves the choice to the plan
+QUALITIES: Final = {"xhigh": "high", "max": "high", "standard": "medium", "hd": "high"}  # others by their own names
+SIZE: Final = re.compile(r"([1-9][0-9]{0,5})x([1-9][0-9]{0,5})")
+URL, BASE64 = "url", "b64_json"
+PARAMS: Final = {"width": "size", "height": "size"}
+
+# parameter -> the values of it that ask for nothing else than is done anyway, and why there are no others
+ONLY: Final[Mapping[str, tuple[tuple[Any, ...], str]]] = {
+    "background": (("auto", "opaque"), "images have no transparency"),
+    "moderation": (("auto",), "no images are checked"),
+    "stream": ((False,), "the images come in one answer"),
+    "partial_images": ((0,), "the images come in one answer"),
+}
+END_USER: Final = ("safety_identifier", "user")  # the first that is stated
+OWN: Final = (  # the pipeline's own fields that a client may state
+    *(f.name for f in dataclasses.fields(GenerateOptions) if f.name not in ("n", "width", "height", "model")),
+    "seed", "tier", "deadline_ms",
+)  # fmt: skip
+TAKEN: Final = (
+    "prompt", "model", "n", "quality", "size", "output_format", "output_compression", "response_format", *END_USER,
+    *ONLY, *OWN,
+)  # fmt: skip
+
+
+class ImagesRequest(NamedTuple):
+    """A request for images, and the form in which they are answered."""
+
+    request: GenerateRequest
+    format: Format
+    as_url: bool
+    quality: str | None  # as it was stated
+    end_user: str  # who the client says that it asks for; "": nobody
+
+
+def parse(body: Mapping[str, Any], limits: Requests, now_ms: int, deadline_ms: int) -> ImagesRequest:
+    """Return what a body asks for. `deadline_ms`: epoch ms until which its sender is answered, and its deadline.
+
+    Raises:
+        Refusal: a parameter that is unknown, wrong, or cannot be honoured.
+    """
+    stated = {name: value for name, value in body.items() if value is not None}
+    for name in stated:
+        if name not in TAKEN:
+            known = ", ".join(TAKEN)
+            raise Refusal("unsupported", f"unknown parameter {name!r:.80}: known are {known}", param=name[:80])
+    for name, (values, why) in ONLY.items():
+        if name in stated and not any(stated[name] == value and type(stated[name]) is type(value) for value in values):
+            raise _unsupported(name, values, stated[name], why)
+    end_user = next((_text(name, stated[name]) for name in END_USER if name in stated), "")
+    fields = {name: stated[name] for name in (*OWN, "prompt", "n") if name in stated}
+    fields |= {"strict": fields.get("strict", True)} | _size(stated) | _model(stated) | _quality(stated)
+    request = checked_request({"deadline_ms": deadline_ms, **fields}, limits, now_ms, PARAMS)
+    if request.deadline_ms is not None and request.deadline_ms > deadline_ms:
+        limit = f"deadline_ms must be at most {deadline_ms - now_ms} ms ahead (gateway.wait_s)"
+        raise Refusal("unsupported", f"{limit}: got {request.deadline_ms}; ask at /v1/predictions", param="deadline_ms")
+    return ImagesRequest(
+        request=request,
+        format=_format(stated),
+        as_url=_one_of("response_format", stated.get("response_format", BASE64), (BASE64, URL)) == URL,
+        quality=stated.get("quality"),
+        end_user=end_user,
+    )
+
+
+def checked_request(
+    fields: Mapping[str, Any], limits: Requests, now_ms: int, params: Mapping[str, str]
+) -> GenerateRequest:
+    """Return the request with these fields, if the pipeline would take it. Raises Refusal in the pipeline's words."""
+    try:
+        request = request_of(dict(fields), now_ms)
+        check(request, limits, now_ms)
+    except InvalidRequest as error:
+        raise refusal_of_error(error, params) from None
+    return request
+
+
+def answer(asked: ImagesRequest, result: Result, images: Sequence[str], now_ms: int) -> dict[str, Any]:
+    """Return the answer to a request that has COMPLETED. `images`: their base64 texts, or URLs where those were asked.
+
+    `pochade` is no part of OpenAI's answer: how the images were made. There is no `usage`, since nothing is counted in
+    tokens.
+    """
+    name = URL if asked.as_url else BASE64
+    said = {"quality": asked.quality} if asked.quality in ("low", "medium", "high") else {}
+    return {
+        "created": now_ms // 1000,
+        "data": [{name: image} for image in images],
+        "background": "opaque",
+        "output_format": asked.format.name,
+        "size": f"{result.width}x{result.height}",
+        **said,
+        "pochade": provenance(result),
+    }
+
+
+def provenance(result: Result) -> dict[str, Any]:
+    """Return how a result's images were made, as clients are told it."""
+    return {
+        "request_id": result.request_id, "level": result.level, "escalated": result.escalated,
+        "confidence": result.confidence, "components": list(result.components), "overridden": list(result.overridden),
+        "reused": result.reused, "generate_ms": result.generate_ms, "latency_ms": result.latency_ms,
+    }  # fmt: skip
+
+
+def _unsupported(name: str, values: Sequence[Any], value: Any, why: str) -> Refusal:
+    known = " or ".join(map(repr, values))
+    return Refusal("unsupported", f"{name} must be {known}, as {why}: got {value!r:.80}", param=name)
+
+
+def _one_of(name: str, value: Any, known: Sequence[str]) -> Any:
+    if value not in known:
+        raise Refusal("unsupported", f"{name} must be one of {', '.join(known)}: got {value!r:.80}", param=name)
+    return value
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str) or len(value) > 512:
+        raise Refusal("invalid", f"{name} must be a string of at most 512 characters: got {value!r:.80}", param=name)
+    return value
+
+
+def _size(stated: Mapping[str, Any]) -> dict[str, int]:
+    size = stated.get("size", PLAN_CHOOSES)
+    if size == PLAN_CHOOSES:
+        return {}
+    found = SIZE.fullmatch(size) if isinstance(size, str) else None
+    if found is None:
+        raise Refusal("invalid", f"size must be WIDTHxHEIGHT in px, or auto: got {size!r:.80}", param="size")
+    return {"width": int(found[1]), "height": int(found[2])}
+
+
+def _model(stated: Mapping[str, Any]) -> dict[str, Any]:
+    model = stated.get("model", PLAN_CHOOSES)
+    return {} if model == PLAN_CHOOSES else {"model": model}
+
+
+def _quality(stated: Mapping[str, Any]) -> dict[str, Any]:
+    if "quality" not in stated:
+        return {}
+    quality = stated["quality"]
+    return {"quality": QUALITIES.get(quality, quality) if isinstance(quality, str) else quality}
+
+
+def _format(stated: Mapping[str, Any]) -> Format:
+    name = _one_of("output_format", stated.get("output_format", PNG), NAMES)
+    quality = stated.get("output_compression", BEST)
+    if isinstance(quality, bool) or not isinstance(quality, int) or not 0 <= quality <= BEST:
+        fault = f"output_compression must be a whole number from 0 to {BEST}: got {quality!r:.80}"
+        raise Refusal("invalid", fault, param="output_compression")
+    if name not in COMPRESSED and quality != BEST:
+        fault = f"output_compression must come with output_format {' or '.join(COMPRESSED)}: got {quality} with {name}"
+        raise Refusal("unsupported", fault, param="output_compression")
+    return Format(name, quality)

@@ -1,0 +1,112 @@
+"""Refusals over HTTP: the one table of codes, the statuses they are sent with, and their JSON in OpenAI's shape.
+
+The pipeline's codes and texts go through as they are: who asks by HTTP reads what a result says.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from planner.serving.decisions import DEADLINE, OVERLOADED, QUOTA, SHED, STARTING, UNHONOURED
+from schemas.errors import InvalidRequest, PochadeError
+from schemas.messages import Result, Status
+
+INVALID: Final = "invalid"
+INVALID_TYPE: Final = "invalid_request_error"
+LIMIT_TYPE: Final = "rate_limit_error"
+SERVER_TYPE: Final = "server_error"
+
+
+class Kind(NamedTuple):
+    """How a code is sent."""
+
+    status: int  # of HTTP
+    type: str  # OpenAI's word for its class of errors
+    may_repeat: bool = True  # False: clients that repeat 408, 409, 429 and 5xx by themselves are told not to
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    # of the pipeline, as results carry them
+    INVALID: Kind(400, INVALID_TYPE),
+    UNHONOURED: Kind(400, INVALID_TYPE),
+    OVERLOADED: Kind(429, LIMIT_TYPE),
+    QUOTA: Kind(429, LIMIT_TYPE),
+    SHED: Kind(429, LIMIT_TYPE),
+    STARTING: Kind(429, LIMIT_TYPE),
+    DEADLINE: Kind(504, SERVER_TYPE, may_repeat=False),  # a repetition would be late behind the same queue
+    "cancelled": Kind(409, INVALID_TYPE, may_repeat=False),
+    "poison": Kind(500, SERVER_TYPE, may_repeat=False),  # it was tried as often as worker.max_attempts says
+    # of the gateway itself
+    "unsupported": Kind(400, INVALID_TYPE),
+    "host": Kind(403, INVALID_TYPE),
+    "not-found": Kind(404, INVALID_TYPE),
+    "method": Kind(405, INVALID_TYPE),
+    "slow-body": Kind(408, INVALID_TYPE, may_repeat=False),
+    "gone": Kind(410, INVALID_TYPE),
+    "too-large": Kind(413, INVALID_TYPE),
+    "media-type": Kind(415, INVALID_TYPE),
+    "internal": Kind(500, SERVER_TYPE, may_repeat=False),
+    "busy": Kind(503, SERVER_TYPE),
+    "unavailable": Kind(503, SERVER_TYPE),
+    "stopping": Kind(503, SERVER_TYPE, may_repeat=False),  # its request is in work: a repetition would be a second one
+    "waiting": Kind(504, SERVER_TYPE, may_repeat=False),  # so here
+}
+OF_STATUS: Final[Mapping[Status, Kind]] = {  # for codes of a newer release
+    Status.REJECTED: Kind(400, INVALID_TYPE),
+    Status.EXPIRED: KINDS[DEADLINE],
+    Status.CANCELLED: KINDS["cancelled"],
+    Status.FAILED: KINDS["poison"],
+}
+
+
+class Refusal(PochadeError):
+    """A request that is answered with an error, and how."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        param: str | None = None,
+        retry_after_ms: int | None = None,
+        kind: Kind | None = None,
+    ) -> None:
+        """`param`: the parameter that is wrong; None: no single one. `kind` None: that of `code` in the table."""
+        super().__init__(message)
+        self.code = code
+        self.param = param
+        self.retry_after_ms = retry_after_ms
+        self.kind = kind or KINDS[code]
+
+    def body(self) -> dict[str, Any]:
+        """Return the error in OpenAI's shape."""
+        return {"error": {"message": str(self), "type": self.kind.type, "param": self.param, "code": self.code}}
+
+    def headers(self) -> dict[str, str]:
+        """Return what tells clients whether and when to repeat; `Retry-After` is in whole seconds, at least 1."""
+        headers = {} if self.kind.may_repeat else {"x-should-retry": "false"}
+        if self.retry_after_ms is not None:
+            headers["retry-after"] = str(max(1, math.ceil(self.retry_after_ms / 1000)))
+            headers["retry-after-ms"] = str(self.retry_after_ms)
+        return headers
+
+
+def refusal_of(result: Result) -> Refusal:
+    """Return the refusal that a result other than COMPLETED is answered with, by its own code and reason.
+
+    A REJECTED one that says when to ask again is a 429, whatever its code.
+    """
+    assert result.status is not Status.COMPLETED, "it has an image"
+    kind = KINDS.get(result.code, OF_STATUS[result.status])
+    if result.status is Status.REJECTED and result.retry_after_ms is not None:
+        kind = KINDS[OVERLOADED]
+    code = result.code or str(result.status).lower()
+    return Refusal(code, result.reason, retry_after_ms=result.retry_after_ms, kind=kind)
+
+
+def refusal_of_error(error: InvalidRequest, params: Mapping[str, str]) -> Refusal:
+    """Return the refusal of a request that the pipeline's own check refuses, in its words.
+
+    `params`: field of a request -> the parameter that stood for it, where the API calls it otherwise.
+    """
+    return Refusal(INVALID, str(error), param=params.get(error.field, error.field) or None)
