@@ -8,6 +8,7 @@ from functools import partial
 
 from replay.load.driver import Driver, drive, schedule
 from replay.local.deployment import child_environment, child_options, roles_of
+from replay.local.forked import RoleForks, modules_of
 from replay.local.processes import RoleProcess
 from replay.local.readiness import Readiness
 from replay.local.supervisor import USUAL, RestartLimit, Supervisor
@@ -46,7 +47,9 @@ class LocalDeployment:
         self.options = child_options(settings, inherited)
         os.environ.update(child_environment(settings, inherited))
         self.processes = make(self.options, worker_ids)
-        self.roles = Supervisor(self.processes, settings.home / "logs", patience=patience)
+        logs = settings.home / "logs"
+        self._forks = RoleForks(partial(modules_of, settings), logs / "fork-server.log")
+        self.roles = Supervisor(self.processes, logs, spawn=self._forks, patience=patience)
         self.ready = Readiness(worker_ids)
         self.owns_vectors = False  # whether a Milvus Lite was started here, and is nobody else's
 
@@ -54,6 +57,7 @@ class LocalDeployment:
         """Start everything and wait until requests can be served. Raises PochadeError with what failed to start."""
         start_broker(self.settings, stack, self._teller)
         self.owns_vectors = start_vectors(self.settings, stack, self._teller)
+        stack.callback(self._forks.close)
         stack.enter_context(self.roles).start()
         stack.callback(TopicTailer(self.settings, [PLAN, FLEET], self.ready.on_record).start().close)
         self._await_ready()

@@ -5,68 +5,50 @@ import pathlib
 import signal
 import threading
 from contextlib import ExitStack
+from functools import partial
 from types import FrameType
 
 from rich.console import Console
 
 from replay.local.deployment import child_environment, child_options
+from replay.local.forked import engine_modules
 from replay.local.scaling import MODULES, SCALE_WORKERS, SupplyState, WorkerSupply
 from replay.reports.progress import open_reporter
 from schemas.topics import FLEET, PLAN
-from streams import catalogs
 from streams.clock import now_ms
 from streams.control.plan_and_fleet import PlanAndFleet
 from streams.health import Health, served
 from streams.kafka.consumers.consumer import TopicTailer
-from streams.processes.forkserver import ForkedChild, ForkFailed, ForkServer
+from streams.processes.forkserver import ForkedChild, LastingForkServer
 from streams.settings import Settings, load
-from streams.shipped import INFRA
-from streams.weights.classes import classes_of
 
 ROLE = "scale"
 STEP_S = 0.2  # between two looks at the plan and the processes
+OWNED = "replay.local.owned_worker:main"
 CAUGHT_UP_S = 60.0  # for reading plan and fleet to their end
-ENGINE_MODULES = {"diffusers": "agents.engines.diffusers_engine"}  # that take seconds to import
 
 
 class Starter:
-    """Forks workers from a server, which is started anew should it have died."""
+    """Forks workers that go on when this process ends."""
 
     def __init__(self, settings: Settings, stack: ExitStack) -> None:
-        self._settings, self._stack = settings, stack
+        self._logs = settings.home.resolve() / "logs"
         self._options = child_options(settings, load())
         os.environ.update(child_environment(settings, load()))
-        self._server: ForkServer | None = None
+        self._server = LastingForkServer(partial(modules_of, settings), self._logs / "scale-server.log")
+        stack.callback(self._server.close)
 
     def __call__(self, name: str, lock: pathlib.Path) -> ForkedChild:
         """Start a worker. Raises ForkFailed."""
-        try:
-            return self._spawn(name, lock)
-        except ForkFailed:
-            self._server = None
-            return self._spawn(name, lock)
-
-    def _spawn(self, name: str, lock: pathlib.Path) -> ForkedChild:
-        if self._server is None:
-            log = self._settings.home / "logs" / "scale-server.log"
-            self._server = self._stack.enter_context(ForkServer(modules_of(self._settings), log))
-        own = ["--set", f"worker.id={name}", "serve", "worker"]
-        log = self._settings.home.resolve() / "logs" / f"{name}.log"
+        own = [str(lock.resolve()), *self._options, "--set", f"worker.id={name}", "serve", "worker"]
         return self._server.spawn(
-            [str(lock.resolve()), *self._options, *own], log, target="replay.local.owned_worker:main", is_detached=True
+            own, self._logs / f"{name}.log", target="replay.local.owned_worker:main", is_detached=True
         )
 
 
 def modules_of(settings: Settings) -> list[str]:
     """Return what a worker of this deployment imports before it can load a model."""
-    modules, catalog = list(MODULES), catalogs.load(settings.catalog, settings.published)
-    for variant in catalog.served.values():
-        engine = settings.worker.engine or variant.engine
-        if engine in ENGINE_MODULES:
-            modules.append(ENGINE_MODULES[engine])
-            model = INFRA / variant.model
-            modules += classes_of(model) if model.is_dir() else []
-    return list(dict.fromkeys(modules))
+    return [*MODULES, *engine_modules(settings)]
 
 
 def show(state: SupplyState) -> None:

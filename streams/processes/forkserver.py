@@ -22,7 +22,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from schemas.errors import PochadeError
@@ -165,6 +165,36 @@ class ForkServer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class LastingForkServer:
+    """A server that is started when it is first asked, and anew should it have died. Closed by `close`."""
+
+    def __init__(self, modules: Callable[[], Sequence[str]], log: pathlib.Path) -> None:
+        """`modules`: returns what the server imports, as of `ForkServer`; `log`: of its own output."""
+        self._modules, self._log = modules, log
+        self._server: ForkServer | None = None
+
+    def spawn(
+        self, arguments: Sequence[str], log: pathlib.Path, *, target: str = POCHADE, is_detached: bool = False
+    ) -> ForkedChild:
+        """Fork a process, as `ForkServer.spawn` does. Raises ForkFailed: also by a server that was started anew."""
+        try:
+            return self._running().spawn(arguments, log, target=target, is_detached=is_detached)
+        except ForkFailed:
+            self.close()
+            return self._running().spawn(arguments, log, target=target, is_detached=is_detached)
+
+    def _running(self) -> ForkServer:
+        if self._server is None:
+            self._server = ForkServer(self._modules(), self._log).start()
+        return self._server
+
+    def close(self) -> None:
+        """End the server, if one runs; its children get SIGTERM, but for those that are detached."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
 
 
 def serve(handle: int, modules: Sequence[str]) -> None:

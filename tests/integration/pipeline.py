@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from replay.local.processes import RoleProcess, forking, role_process
+from replay.local.processes import RoleProcess, role_process
 from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest, Heartbeat, Plan, Result
 from schemas.record import Incoming, Outgoing
@@ -118,7 +118,7 @@ class Pipeline:
 
     def start_role(self, name: str) -> None:
         """Start one role's process."""
-        start = forking(ROLE_SERVER.server(), self._roles[name]) if self._is_forked else spawn
+        start = ROLE_SERVER.fork if self._is_forked else spawn
         self._processes[name] = start(self.process(name).command, self._logs / f"{name}.log")
 
     def process_ids(self) -> dict[str, int | None]:

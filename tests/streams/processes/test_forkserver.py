@@ -6,9 +6,10 @@ import signal
 import sys
 import time
 
+import psutil
 import pytest
 
-from streams.processes.forkserver import ForkedChild, ForkFailed, ForkServer
+from streams.processes.forkserver import ForkedChild, ForkFailed, ForkServer, LastingForkServer
 from tests.paths import ROOT
 from tests.patience import PATIENCE_S
 from tests.streams.processes.test_children import has_ended
@@ -90,6 +91,21 @@ def test_forked_processes_die_with_their_server_even_by_kill_9(
         assert child.wait(PATIENCE_S) == -signal.SIGTERM
         with pytest.raises(ForkFailed):
             server.spawn(["wait"], tmp_path / "log")
+
+
+def test_a_server_that_died_is_started_anew_by_the_next_process(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in module(tmp_path, WAITING).items():
+        monkeypatch.setenv(name, value)
+    server = LastingForkServer(lambda: ["the_module"], tmp_path / "server.log")
+    first = server.spawn(["wait"], tmp_path / "log")
+    wait_for(tmp_path / "log", "here wait")
+    os.kill(psutil.Process(first.pid).ppid(), signal.SIGKILL)
+    assert first.wait(PATIENCE_S) == -signal.SIGTERM
+    assert server.spawn(["3"], tmp_path / "log").wait(PATIENCE_S) == 3
+    server.close()
+    server.close()
 
 
 def test_a_server_whose_imports_started_a_thread_forks_nothing(
