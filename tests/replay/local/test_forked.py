@@ -46,7 +46,7 @@ def test_a_program_meets_the_arguments_and_the_name_that_python_would_give_it(
     assert (tmp_path / "log").read_text() == "__main__ ['-c', 'a', 'b']\n"
 
 
-def test_torch_is_imported_for_an_engine_that_needs_it_alone() -> None:
+def test_what_generates_and_judges_images_is_imported_for_an_engine_that_needs_it_alone() -> None:
     assert "agents.engines.diffusers_engine" in modules_of(load({"catalog": "tiny"}))
     without = modules_of(load({"catalog": "profile"}))
     assert not [name for name in without if name.startswith(("agents.engines", "agents.models", "diffusers"))]
