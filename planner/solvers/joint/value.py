@@ -410,17 +410,20 @@ class Model:
     def _queue(self, name: str, flow: Flow, plan: PlanProposal, waits_s: float) -> Queue:
         variant, most, left_s = self.catalog.variants[name], plan.batch.get(name, 1), self._slo_s - self._hop_s
 
+        asked = flow.first + flow.again
+        share = (flow.work_first + flow.work_again) / asked if asked > 0 else 1.0  # drafts begin at a later step
+
         def call_s(images: int) -> float:
-            return run_ms(variant, images) / 1000
+            return share * run_ms(variant, images) / 1000
 
         first = limits_of(min(left_s - flow.judging_s, self._backlog_s + call_s(1)), call_s, most)
         again = limits_of(left_s - flow.before_s - waits_s, call_s, most)
         batch = again.batch if flow.again > 0 else first.batch
-        image_s = call_s(batch) / batch
+        whole_s = run_ms(variant, batch) / 1000 / batch
         return Queue(
-            work=image_s * (flow.work_first + flow.work_again),
-            first_work=image_s * flow.work_first,
-            image_s=image_s,
+            work=whole_s * (flow.work_first + flow.work_again),
+            first_work=whole_s * flow.work_first,
+            image_s=call_s(batch) / batch,
             one_s=call_s(1),
             first=first,
             again=again,

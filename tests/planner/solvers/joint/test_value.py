@@ -96,6 +96,15 @@ def test_an_overloaded_fleet_stays_on_its_quickest_variant_however_much_waits() 
     assert set(plan.allocation.values()) == {"sdxl-lightning"}
 
 
+def test_drafts_that_begin_at_a_later_step_wait_for_calls_as_short_as_theirs() -> None:
+    catalog, sight = measured("tiny"), seen(50.0, 2.0, dict.fromkeys(("a", "b", "c", "d"), ""))
+    plan = POLICIES["hadis"](sight, catalog, {}, {})
+    [cascade] = plan.cascades
+    assert cascade.refine_from_step > 0
+    assert plan.batch["heavy"] == 8
+    assert Model(catalog, sight, Outlook(50.0), Prices(0.4), 2.0).worth(plan).late < 1e-3  # whole images: .014
+
+
 def test_a_queue_that_is_there_counts() -> None:
     plan, sight, catalog = _on_heavy()
     waits = dataclasses.replace(sight, queues=(Queue("sd15", 200.0, 5.0),))
