@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from planner.analysis.hits_bound import most_hits
 from planner.catalog.model import Catalog
 from replay.bench.comparison import AHEAD, BEHIND, LEVEL, UNDECIDED, PairedDifference, paired
 from replay.bench.papers.names import IN_TURN, MLORA
-from replay.simulation.component_setup import ComponentSetup, budgets_of, needs_of
+from replay.simulation.component_setup import ComponentSetup, budgets_of, needs_in_order, needs_of, table_of
 from replay.simulation.overrides import requested_overrides
 from replay.simulation.results.figures import Figures, figures_of
 from replay.simulation.run import Simulation
@@ -26,12 +27,13 @@ SLO_MS: Final = 120_000.0  # beyond which an answer is late; nothing is dropped,
 TIMING: Final = Timing(beat_ms=5000, silent_ms=20_000)  # calls take 9 s and more: ten times fewer heartbeats will do
 PLAN_EVERY: Final = 60.0  # mean gaps between requests, bounded as below
 PERIOD_MS: Final = (60_000.0, 600_000.0)  # least and most between two plans
+HITS: Final = "device_hits"
 FIGURES: Final[Mapping[str, Callable[[Figures], float]]] = {
     "network_gb": lambda row: row["bytes_moved"]["volume"] / 1e9,
     "moved_gb": lambda row: sum(row["bytes_moved"][tier] for tier in ("volume", "host", "device")) / 1e9,
     "loads": lambda row: row["loads"],
     "load_s": lambda row: row["load_s"],
-    "device_hits": lambda row: row["hits_by_tier"]["device"],
+    HITS: lambda row: row["hits_by_tier"]["device"],
     "cold_starts": lambda row: row["cold_starts"],
     "replicas": lambda row: row["replicas"]["mean"],
     "replicas_of_hottest": lambda row: row["replicas"]["most"],
@@ -59,18 +61,31 @@ class Asked:
 def measure(
     files: RequestFiles, catalog: Catalog, asked: Asked, on_progress: Callable[[int], object]
 ) -> dict[str, Any]:
-    """Return by speed the means of both policies, and their difference pair by pair; `on_progress`: requests served."""
+    """Return by speed the means of both policies, and their difference pair by pair; `on_progress`: requests served.
+
+    Beside the hits stands the mean of what no fleet of equal devices can beat (planner/analysis/hits_bound.py).
+    """
     found: dict[str, Any] = {}
     for speed in asked.speeds:
         rows: dict[str, list[Figures]] = {asked.ours: [], asked.baseline: []}
+        bounds: list[float] = []
         for pair in range(asked.pairs):
             first = (asked.seed + pair) * asked.requests % max(1, len(files) - asked.requests + 1)
             drawing = Drawing(seed=asked.seed + pair, first=first, limit=asked.requests, control_share=asked.controls)
             trace = sped(files.draw(drawing)[0], speed)
+            bounds.append(hits_bound(trace, catalog, asked.workers))
             for policy, of_policy in rows.items():
                 of_policy.append(run(policy, trace, catalog, asked, on_progress))
-        found[f"x{speed:g}"] = compare(rows[asked.ours], rows[asked.baseline], asked)
+        by_figure = compare(rows[asked.ours], rows[asked.baseline], asked)
+        by_figure[HITS]["bound"] = round(statistics.fmean(bounds), 4)
+        found[f"x{speed:g}"] = by_figure
     return found
+
+
+def hits_bound(trace: Trace, catalog: Catalog, workers: int) -> float:
+    """Return the largest share of a trace's lookups that the workers' devices can answer, nothing loaded ahead."""
+    order = needs_in_order(trace, catalog)
+    return most_hits(order, table_of(catalog), workers, budgets_of(order, catalog, workers).device)
 
 
 def run(policy: str, trace: Trace, catalog: Catalog, asked: Asked, on_progress: Callable[[int], object]) -> Figures:

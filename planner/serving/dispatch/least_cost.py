@@ -1,6 +1,11 @@
-"""Which worker gets a job that needs components: the one that ends it first, its missing components loaded.
+"""Which worker gets a job that needs components: the one where it costs the least time, of this job and those behind.
 
     cost = queued work + load time of the components that it lacks then + run time                                ms
+         + load time x jobs that will wait behind it; as many as wait before it: queued work / run time
+
+Loading is work that jobs behind wait for, too. Where queues grow, each job that chooses for itself alone loads what
+another worker holds, and the loads make the queues (measured in replay/bench/README.md). Before an idle worker nobody
+waits: there the second line is 0.
 
 Source: MLoRA 6 and 7.2: a router that is "cost-aware", considers "both queue state and cache locality", and minimises
 "end-to-end latency rather than merely balancing computational load"; it gives no formula. `dispatch.py` chooses among
@@ -23,8 +28,9 @@ class Option(NamedTuple):
 
     @property
     def cost_ms(self) -> float:
-        """Time until the job is done there."""
-        return self.queued_ms + self.load_ms + self.run_ms
+        """Time until the job is done there, and what its loading adds to that of the jobs behind it."""
+        behind = self.queued_ms / self.run_ms if self.run_ms > 0 else 0.0
+        return self.queued_ms + self.load_ms * (1.0 + behind) + self.run_ms
 
 
 def pick(kind: str, options: Sequence[Option], request_id: str, sent_before: int) -> int | None:

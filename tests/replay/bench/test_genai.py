@@ -49,6 +49,8 @@ def test_each_pair_has_another_stretch_and_both_policies_the_same(
         assert figure["difference"] == pytest.approx(figure["mlora"] - figure["lru-round-robin"], abs=1e-3)
         assert figure["interval"][0] <= figure["difference"] <= figure["interval"][1]
     assert found["loads"]["mlora"] > 0
+    hits = found["device_hits"]
+    assert 0 < max(hits["mlora"], hits["lru-round-robin"]) <= hits["bound"] < 1
 
 
 def test_a_policy_against_itself_differs_in_nothing_and_is_undecided(folder: pathlib.Path) -> None:

@@ -26,6 +26,13 @@ def test_a_job_waits_for_the_worker_that_holds_its_base_while_loading_takes_long
     assert pick("least-cost", [cold_idle, warm_busy._replace(queued_ms=23_000)], "r", 0) == 0
 
 
+def test_a_load_counts_once_more_for_each_job_that_will_wait_behind_it() -> None:
+    cold, warm = Option(20_000, 35_000, 10_000), Option(90_000, 0, 10_000)
+    assert pick("least-cost", [cold, warm], "r", 0) == 1, "alone the job would end 35 s sooner on the cold worker"
+    assert pick("least-cost", [cold, warm._replace(queued_ms=130_000)], "r", 0) == 0
+    assert pick("least-cost", [cold._replace(queued_ms=0), warm], "r", 0) == 0, "nobody waits behind an idle worker"
+
+
 @given(OPTIONS, st.text(), st.integers(0, 99), st.sampled_from(sorted(KINDS)))
 def test_each_kind_keeps_its_rule_and_decides_equally_when_asked_again(
     options: list[Option], request_id: str, sent: int, kind: str
@@ -80,7 +87,7 @@ def _base_loads(kind: str, busy: float) -> int:
         place = pick(kind, options, f"r{n}", n)
         assert place is not None
         workers[place].use([base], now_ms)
-        free_ms[place] = now_ms + options[place].cost_ms
+        free_ms[place] = now_ms + options[place].queued_ms + options[place].load_ms + 10.0
     return sum(worker.loads for worker in workers)
 
 
