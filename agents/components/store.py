@@ -105,10 +105,19 @@ class ComponentStore:
         with self._lock:
             return frozenset(self._known)
 
+    def now_ms(self) -> float:
+        """Return the time by which uses are counted, in epoch ms."""
+        return self._now_ms()
+
     def tier_of(self, id_: str) -> Tier:
         """Return the nearest tier that holds a component; remote where none does."""
         with self._lock:
             return self._tiers.tier_of(id_)
+
+    def admits(self, id_: str, tier: Tier, now_ms: float) -> bool:
+        """Return whether a component that is loaded ahead would be let into a tier. Raises KeyError."""
+        with self._lock:
+            return self._tiers.admits(id_, tier, now_ms)
 
     def lacking_ms(self, ids: Iterable[str], fused: str = "") -> float:
         """Return the time in ms to load what the device lacks of a call's components; `fused` as in the tiers."""

@@ -49,7 +49,7 @@ class Prefetcher:
         if not self._is_idle():
             return False
         self._store.refresh()
-        load = self._logic.next_load(self._store)
+        load = self._logic.next_load(self._store, self._store.now_ms())
         if load is None:
             return False
         became = self._store.prefetch(load.id, load.tier)

@@ -21,6 +21,10 @@ class HeldComponents(Protocol):
         """Return the nearest tier that holds a component; remote where none does."""
         ...
 
+    def admits(self, id_: str, tier: Tier, now_ms: float) -> bool:
+        """Return whether a component that is loaded ahead would be let into a tier."""
+        ...
+
 
 class Load(NamedTuple):
     """A component that an idle worker is to bring to a tier, ahead of any request for it."""
@@ -36,7 +40,8 @@ class ResidencyLogic:
                 nothing else can, and is pinned no more once a plan does not list it
                 What is fused from known parts is pinned, too, and never loaded: the first request for it makes it
     next_load   one component at a time, while the worker has no job: of those it lacks the ones for the device first,
-                then for host memory, then for the volume; in a tier bases before what attaches to them
+                then for host memory, then for the volume; in a tier bases before what attaches to them. One that its
+                tier does not admit goes to the nearest that does: requests displaced it, and use what is worth more
     on_refused  a load that found no room, or failed, is not tried again until the plan lists something else for this
                 worker: idle workers would move the same bytes in a loop
 
@@ -51,7 +56,7 @@ class ResidencyLogic:
         self._worker_id, self._known = worker_id, known
         self._listed: dict[str, str] | None = None  # as the plan has it
         self._loads: list[Load] = []  # in the order in which they are wanted
-        self._refused: set[Load] = set()
+        self._refused: set[str] = set()
 
     def follow(self, residency: ResidencyPlan | None) -> bool:
         """Obey the plan in force; None: it pins nothing. Return whether what it lists for this worker changed."""
@@ -67,18 +72,20 @@ class ResidencyLogic:
         self.pinned = frozenset((load.id, load.tier) for load in self._loads)
         return True
 
-    def next_load(self, held: HeldComponents) -> Load | None:
-        """Return what an idle worker loads next; None: it has all that is listed, or cannot have it."""
+    def next_load(self, held: HeldComponents, now_ms: float) -> Load | None:
+        """Return what an idle worker loads next; None: it has all that is listed, or cannot have it now."""
         for load in self._loads:
-            if kind_of(load.id) is Kind.FUSED:
+            if kind_of(load.id) is Kind.FUSED or load.id in self._refused:
                 continue
-            if load not in self._refused and held.tier_of(load.id) < load.tier:
-                return load
+            for tier in range(load.tier, held.tier_of(load.id), -1):
+                nearest = Load(load.id, Tier(tier))
+                if held.admits(load.id, nearest.tier, now_ms):
+                    return nearest
         return None
 
     def on_refused(self, load: Load) -> None:
         """Count out a load that left the component where it was."""
-        self._refused.add(load)
+        self._refused.add(load.id)
 
     def _read(self, id_: str, label: str) -> Load | None:
         try:

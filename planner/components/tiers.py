@@ -60,8 +60,10 @@ class Use:
 class WorkerTiers:
     """The tiers of one worker. Not thread-safe: one owner; times are arguments in epoch ms.
 
-    `pinned` components leave only when nothing else can: `Plan.residency` says which. `score` decides who else leaves,
-    and may be replaced. Counters are of the whole life.
+    `pinned` components leave only when nothing else can: `Plan.residency` says which. One that left for a request is
+    pinned no more in that tier until a request brings it back: loaded ahead at once, it would evict what requests use
+    now, which would evict it again. `score` decides who else leaves, and may be replaced. Counters are of the whole
+    life.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class WorkerTiers:
         self.score = score
         self._held: dict[Tier, dict[str, None]] = {tier: {} for tier in LOCAL}
         self._bytes: Counter[Tier] = Counter()
+        self._displaced: set[tuple[str, Tier]] = set()  # pinned, and evicted for a request
 
     def resize(self, budgets: Budgets) -> None:
         """Replace the budgets. Raises DoesNotFit where a tier holds more than its new one; nothing has changed."""
@@ -174,6 +177,10 @@ class WorkerTiers:
             self._raise(id_, tier, use, now_ms, None)
         return use
 
+    def admits(self, id_: str, tier: Tier, now_ms: float) -> bool:
+        """Return whether a prefetch would find room in a tier, or what is worth less there. Raises KeyError."""
+        return id_ in self._held[tier] or self._leaving(id_, tier, now_ms, None) is not None
+
     def add_fused(self, id_: str, now_ms: float, keep: Iterable[str] = ()) -> Use:
         """Put a component on the device that was fused there from its parts; `keep` may not leave for it.
 
@@ -225,20 +232,29 @@ class WorkerTiers:
         """Hold a component in a tier: at any cost but that of `needed` where given, else only where it is worth it."""
         if id_ in self._held[tier]:
             return
-        size = self._components[id_].bytes
-        if size > self._budgets.of(tier):
-            return
-        victims = self._victims(
-            tier, size - (self._budgets.of(tier) - self._bytes[tier]), now_ms, needed or {id_: None}
-        )
+        victims = self._leaving(id_, tier, now_ms, needed)
         if victims is None:
             return
-        if needed is None and any(self._rank(each, tier, now_ms) >= self._rank(id_, tier, now_ms) for each in victims):
-            return
         for victim in victims:
-            use.evicted += [(each, tier) for each in self._evict(victim, tier, needed or {})]
+            gone = [(each, tier) for each in self._evict(victim, tier, needed or {})]
+            use.evicted += gone
+            if needed is not None:
+                self._displaced.update(self.pinned.intersection(gone))
         self._held[tier][id_] = None
-        self._bytes[tier] += size
+        self._bytes[tier] += self._components[id_].bytes
+        self._displaced.discard((id_, tier))
+
+    def _leaving(self, id_: str, tier: Tier, now_ms: float, needed: Mapping[str, None] | None) -> list[str] | None:
+        """Return what leaves a tier for a newcomer, `needed` as in `_admit`; None: it is not let in."""
+        size = self._components[id_].bytes
+        if size > self._budgets.of(tier):
+            return None
+        free = self._budgets.of(tier) - self._bytes[tier]
+        victims = self._victims(tier, size - free, now_ms, needed or {id_: None})
+        if victims is None or needed is not None:
+            return victims
+        own = self._rank(id_, tier, now_ms)
+        return None if any(self._rank(each, tier, now_ms) >= own for each in victims) else victims
 
     def _victims(self, tier: Tier, excess: float, now_ms: float, keep: Mapping[str, None]) -> list[str] | None:
         """What leaves so that `excess` bytes become free, the lowest score first; None: that is not possible."""
@@ -262,4 +278,4 @@ class WorkerTiers:
         else:  # fused here: it is made again from its parts
             reload_ms = max(component.load_ms.values(), default=0.0)
         held = Held(component, reload_ms, self._reuse.last_ms(id_), self._reuse.probability(id_, now_ms))
-        return (id_, tier) in self.pinned, self.score(held, now_ms)
+        return (id_, tier) in self.pinned and (id_, tier) not in self._displaced, self.score(held, now_ms)

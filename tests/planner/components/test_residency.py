@@ -39,7 +39,7 @@ def test_an_idle_worker_loads_for_the_device_first_and_bases_before_what_attache
         )
     )
     order = []
-    while (load := logic.next_load(tiers)) is not None:
+    while (load := logic.next_load(tiers, 1.0)) is not None:
         order.append(load)
         tiers.prefetch(load.id, load.tier, 0.0)
     assert order == [
@@ -59,7 +59,7 @@ def test_a_listed_component_is_pinned_in_its_own_tier_until_a_plan_lists_it_no_m
     assert logic.pinned == {("base:a", Tier.DEVICE)}
     assert logic.follow(None)
     assert logic.pinned == frozenset()
-    assert logic.next_load(tiers_of()) is None
+    assert logic.next_load(tiers_of(), 1.0) is None
 
 
 def test_what_is_fused_from_known_parts_is_pinned_and_never_loaded() -> None:
@@ -67,32 +67,53 @@ def test_what_is_fused_from_known_parts_is_pinned_and_never_loaded() -> None:
     logic.follow(plan(w_0={"fused:a+x@1": "device", "fused:a+z@1": "device", "fused:a+x": "device"}))
     assert logic.pinned == {("fused:a+x@1", Tier.DEVICE)}
     assert logic.unknown == 2
-    assert logic.next_load(tiers) is None
+    assert logic.next_load(tiers, 1.0) is None
 
 
 def test_what_lies_nearer_than_it_is_listed_stays_where_it_is() -> None:
     logic, tiers = ResidencyLogic("w-0", KNOWN), tiers_of()
     tiers.use(["base:a"], 0.0)
     logic.follow(plan(w_0={"base:a": "volume"}))
-    assert logic.next_load(tiers) is None
+    assert logic.next_load(tiers, 1.0) is None
 
 
-def test_a_load_without_room_is_tried_again_only_when_the_plan_lists_something_else() -> None:
+def test_a_component_that_its_tier_does_not_admit_is_loaded_to_the_nearest_that_does() -> None:
     logic, tiers = ResidencyLogic("w-0", KNOWN), tiers_of(device=10)
-    listed = {"base:a": "device", "base:b": "device"}
-    logic.follow(plan(w_0=listed))
+    logic.follow(plan(w_0={"base:a": "device", "base:b": "device"}))
     tiers.pinned = logic.pinned
     tiers.prefetch("base:a", Tier.DEVICE, 0.0)
-    load = logic.next_load(tiers)
-    assert load == Load("base:b", Tier.DEVICE)
-    tiers.prefetch(load.id, load.tier, 1.0)
-    assert tiers.tier_of("base:a") is Tier.DEVICE
+    assert logic.next_load(tiers, 1.0) == Load("base:b", Tier.HOST)
+    tiers.prefetch("base:b", Tier.HOST, 1.0)
+    assert logic.next_load(tiers, 1.0) is None
+    tiers.evict("base:a", Tier.DEVICE)
+    assert logic.next_load(tiers, 1.0) == Load("base:a", Tier.DEVICE)
+
+
+def test_a_load_that_failed_is_tried_again_only_when_the_plan_lists_something_else() -> None:
+    logic, tiers, listed = ResidencyLogic("w-0", KNOWN), tiers_of(), {"base:a": "device"}
+    logic.follow(plan(w_0=listed))
+    load = logic.next_load(tiers, 1.0)
+    assert load == Load("base:a", Tier.DEVICE)
     logic.on_refused(load)
-    assert logic.next_load(tiers) is None
+    assert logic.next_load(tiers, 1.0) is None
     assert not logic.follow(plan(w_0=dict(listed)))
-    assert logic.next_load(tiers) is None
+    assert logic.next_load(tiers, 1.0) is None
     assert logic.follow(plan(w_0=listed | {"adapter:x": "device"}))
-    assert logic.next_load(tiers) == load
+    assert logic.next_load(tiers, 1.0) == load
+
+
+def test_what_a_request_displaced_is_loaded_again_only_once_it_is_worth_more_than_what_requests_use() -> None:
+    logic, tiers = ResidencyLogic("w-0", KNOWN), tiers_of(device=10)
+    logic.follow(plan(w_0={"base:a": "device"}))
+    tiers.pinned = logic.pinned
+    for at_ms in (0.0, 1000.0, 2000.0):
+        tiers.use(["base:a"], at_ms)
+    tiers.use(["base:b"], 600_000.0)
+    assert logic.next_load(tiers, 600_000.0) is None, "requests use the other one now"
+    assert logic.next_load(tiers, 1_600_000.0) == Load("base:a", Tier.DEVICE), "no more"
+    tiers.use(["base:a"], 600_001.0)
+    tiers.prefetch("base:b", Tier.DEVICE, 600_002.0)
+    assert tiers.tier_of("base:a") is Tier.DEVICE, "a request brought it back: it is pinned again"
 
 
 @pytest.mark.parametrize(("id_", "tier"), [("base:new", "device"), ("base:a", "tape"), ("nonsense", "device")])
@@ -100,4 +121,4 @@ def test_what_the_worker_does_not_know_is_passed_over_and_counted(id_: str, tier
     logic = ResidencyLogic("w-0", KNOWN)
     logic.follow(plan(w_0={id_: tier, "base:b": "device"}))
     assert logic.unknown == 1
-    assert logic.next_load(tiers_of()) == Load("base:b", Tier.DEVICE)
+    assert logic.next_load(tiers_of(), 1.0) == Load("base:b", Tier.DEVICE)

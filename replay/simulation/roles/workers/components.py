@@ -78,7 +78,7 @@ class Components:
         held.follow(self._plan_state.plan)
         if held.load is not None or worker.variant == "":
             return
-        load = held.logic.next_load(held.tiers)
+        load = held.logic.next_load(held.tiers, self._events.now_ms)
         if load is not None:
             component = self._table[load.id]
             takes_ms = component.load_from(held.tiers.tier_of(load.id)) - component.load_from(load.tier)
