@@ -368,6 +368,32 @@ def test_a_new_replica_that_loads_a_base_with_its_companions_ahead_lets_no_reque
     assert waits["naive"] == pytest.approx(of_the_other + 0.8 + 4.0)
 
 
+def test_where_workers_are_seldom_busy_a_new_replica_is_of_use_by_what_it_loads_ahead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """MLoRA 6.1.2 below saturation: three requests at once each 5 s, of 1 s each, that one worker of two can serve.
+
+    No queue is worth a load of 4 s, so that a new worker without its base is sent nothing, however long it is there.
+    """
+    decide = PlannerLogic.decide
+    at_ms = np.concatenate([[0.0], np.repeat(10_000.0 + np.arange(12) * 5_000.0, 3)])
+    trace = asking(at_ms, [Overrides(options=GenerateOptions(model="a"))] * len(at_ms))
+    means, loads = {}, {}
+    for name, listed in (("coupled", {"w-1": {"base:a": "device"}}), ("naive", {})):
+
+        def with_residency(self: PlannerLogic, *seen: Any, workers: Any = listed) -> Any:
+            decision, residency = decide(self, *seen), ResidencyPlan(workers=workers)
+            return replace(decision, plan=replace(decision.plan, residency=residency)) if decision.plan else decision
+
+        monkeypatch.setattr(PlannerLogic, "decide", with_residency)
+        setup = setup_of(catalog_of(), workers=2, dispatch="least-cost", outages=(down(-0.9, "w-1"), up(1, "w-1")))
+        run = ran(trace, setup)
+        assert run.busy_ms < 0.35 * run.up_ms
+        means[name], loads[name] = figures_of(run)["latency_s"]["mean"], figures_of(run)["loads"]
+    assert loads == {"coupled": 1, "naive": 1}, "the first request of all loads its base"
+    assert means["coupled"] < 0.8 * means["naive"]
+
+
 def sessions(count: int, *, are_users_known: bool) -> Trace:
     """Users who ask for a rare base and a minute later for the same one, with four requests of others in between."""
     dice, asked = np.random.default_rng(3), []
