@@ -7,7 +7,7 @@ the best is taken. So by that model `joint` is never worse than a rule that it c
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ from planner.solvers.joint.program.build import problem_of
 from planner.solvers.joint.program.problem import Problem, Solution
 from planner.solvers.joint.program.reading import draft_of
 from planner.solvers.joint.program.reuse import ReuseChoice, reuse_of
-from planner.solvers.joint.rises import jumps_of, memory_of, remembered, rise_in
+from planner.solvers.joint.reserve import Bet, jumps_of, memory_of, rise_in, share_of, updated
 from planner.solvers.joint.solve import solve
 from planner.solvers.joint.value import Model, Outlook, Prices
 from schemas.errors import PochadeError
@@ -43,7 +43,9 @@ PARAMETERS = {
     "hold_s": Parameter(HOLD_S, 0.1, 1e6),  # how long a plan is expected to hold: what a move must pay in
     "away": Parameter(1.0, 0, 1e6),  # all workers' time on their way to other variants, in units of quality
     "backlog_s": Parameter(48, 0.1, 1e6),  # the longest wait that routers let requests in to
-    "remember_s": Parameter(600, 0, 1e6),  # what demand has jumped to, to stand ready for it; 0: it is not
+    "remember_s": Parameter(3600, 0, 1e6),  # what demand has jumped to, to be ready for it while it pays; 0: it is not
+    "stake": Parameter(1.0, 1e-3, 50),  # weight of being ready after a jump, against 1 of not being ready
+    "stake_rate": Parameter(8.0, 0.1, 1e3),  # at which that weight learns whether being ready pays
     "late": Parameter(LATE, 0, 1e6),  # what a request costs that is not in time, in units of quality
     "busy": Parameter(1e-3, 0, 1e6),  # all workers' time while they generate, in units of quality
     "debt": Parameter(2.0, 0, 1e6),  # all workers' time that is owed to queues in the end, in units of quality
@@ -68,6 +70,7 @@ NEEDS_CASCADE: Final = frozenset({"diffserve", "hadis"})
 BLIND: Final = frozenset({"proteus", "pac"})  # send each worker as much as any other, whatever it can carry
 FEW: Final = 0.01  # of the requests late: with more a plan is not feasible
 KEPT, OWN = "the plan in force", "the program"
+Candidates = Sequence[tuple[str, PlanProposal]]
 
 
 @on_terms(OURS._replace(learns=True))
@@ -86,18 +89,24 @@ def plan(
     outlook = outlook_of(observation, settings["overprovision"])
     problem = problem_of(observation, catalog, settings, reuse.levels)
     away_s, now_ms = min(problem.switch_s, default=0.0), observation.now_ms
-    rises = remembered(
-        memory, settings["remember_s"], rise_in(observation.counts, now_ms, away_s, problem.slo_s), now_ms
-    )
-    outlook = outlook._replace(jumps=jumps_of(rises, outlook.mean_rps, away_s, settings["remember_s"]))
-    notes = memory_of(rises) | dict(reuse.memory)
+    bet = Bet(settings["stake_rate"], settings["stake"])
+    rise = rise_in(observation.counts, now_ms, away_s, problem.slo_s)
+    reserve = updated(memory, bet, settings["remember_s"], rise, now_ms, settings["late"])
+    share = share_of(reserve.weight(bet))
+    jumps = jumps_of(reserve, share, outlook.mean_rps, away_s, settings["hold_s"], now_ms)
+    notes = memory_of(reserve) | dict(reuse.memory)
     found = solve(problem, settings["time_limit_s"])
     own = replace(draft_of(problem, found, bounds_of(catalog), observation, catalog), reuse=reuse.plan)
     if not observation.workers or not problem.options:
         told = replace(own, memory=notes, reason=own.reason + _describe_reuse(reuse, own))
         return with_components(told, catalog)
-    model = model_of(observation, catalog, settings, outlook, problem)
-    name, best, steps = _best(model, own, settings)
+    model = model_of(observation, catalog, settings, outlook._replace(jumps=jumps), problem)
+    candidates, most = list(_candidates(model, own, bool(settings["rules"]))), int(settings["improve"])
+    name, best, steps = _best(model, candidates, most)
+    if jumps:
+        calm = model_of(observation, catalog, settings, outlook, problem)
+        cost = _cost(calm, best.plan, candidates, min(1, most)) / share
+        notes |= memory_of(reserve._replace(cost=float(f"{cost:.3g}"), at_s=now_ms // 1000))
     cascades = tuple(cascade for cascade in best.plan.cascades if cascade.threshold > 0)
     chosen = with_components(replace(best.plan, cascades=cascades, memory=notes, weighs_moves=True), catalog)
     return replace(
@@ -134,13 +143,19 @@ def model_of(
     return Model(catalog, seen, outlook, prices, problem.slo_s, hop_s, backlog_s)
 
 
-def _best(model: Model, own: PlanProposal, settings: Mapping[str, float]) -> tuple[str, Valued, int]:
-    """The name of the best candidate, what became of it, and in how many steps."""
-    found = {name: Valued(plan, model.worth(plan)) for name, plan in _candidates(model, own, bool(settings["rules"]))}
+def _cost(calm: Model, ready: PlanProposal, candidates: Candidates, most: int) -> float:
+    """What a plan that is ready for a jump gives up until one comes, in units of quality a second."""
+    _, plain, _ = _best(calm, candidates, most)
+    return max(0.0, plain.worth.value - calm.worth(ready).value) * calm.outlook.mean_rps
+
+
+def _best(model: Model, candidates: Candidates, most: int) -> tuple[str, Valued, int]:
+    """The name of the best candidate, what became of it, and in how many steps; `most`: how many are improved."""
+    found = {name: Valued(plan, model.worth(plan)) for name, plan in candidates}
     ranked = sorted(found, key=lambda name: -found[name].worth.value)
     best = ranked[0], found[ranked[0]], 0
     apart = {_decided(found[name].plan): name for name in reversed(ranked)}  # of equal plans the first
-    for name in [name for name in ranked if apart[_decided(found[name].plan)] == name][: int(settings["improve"])]:
+    for name in [name for name in ranked if apart[_decided(found[name].plan)] == name][:most]:
         valued, steps = improved(model, found[name])
         if valued.worth.value > best[1].worth.value:
             best = name, valued, steps

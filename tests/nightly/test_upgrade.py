@@ -47,7 +47,7 @@ BESIDE_S = float(os.environ.get("UPGRADE_BESIDE_S", "60"))  # that both releases
 RATE = 4.0  # requests per second
 CROWD = 40  # requests at once, so that jobs wait on their topics
 SEEN_S = 65.0  # a planner that begins reads the demand of the last minute; older demand it knows from a plan alone
-REMEMBERED_S = 600  # joint's parameter `remember_s`
+REMEMBERED_S = 600  # that every release remembers: the least default of joint's `remember_s` so far
 
 # In the order that a rolling upgrade has: the planner first, the classifier last.
 ROLES = ("planner", "worker-1", "worker-2", "discriminator", "ledger", "router", "classifier")

@@ -188,18 +188,26 @@ def test_after_a_burst_workers_stand_ready_for_the_next() -> None:
     assert before.memory == {}
 
 
-def test_it_remembers_the_burst_when_it_is_out_of_sight() -> None:
+def test_it_is_ready_for_the_burst_when_that_is_out_of_sight_until_it_has_paid_or_forgets_it() -> None:
     catalog = CATALOGS["diffserve-sdturbo"]
     burst = planned("diffserve-sdturbo", 20.0, counts=BURST)
-    calm = dataclasses.replace(seen(20.0, counts=(20,) * 60), now_ms=300_000)
-    later = dataclasses.replace(calm, now_ms=900_000)
-    ready, forgot, never = (
-        joint.plan(at, catalog, burst.memory, parameters)
-        for at, parameters in ((calm, {}), (later, {}), (calm, {"remember_s": 0.0}))
+    calm = dataclasses.replace(seen(20.0, counts=(20,) * 60), now_ms=120_000)
+    later = dataclasses.replace(calm, now_ms=60_000_000)
+    costly = burst.memory | {"stake": [0.0, 1e-3, 0.0, 0]}
+    ready, paid, forgot, never = (
+        joint.plan(at, catalog, memory, parameters)
+        for at, memory, parameters in (
+            (calm, burst.memory, {}),
+            (calm, costly, {}),
+            (later, burst.memory, {}),
+            (calm, burst.memory, {"remember_s": 0.0}),
+        )
     )
-    assert count(forgot, "sd-turbo") == count(never, "sd-turbo") < count(ready, "sd-turbo")
-    assert ready.memory == burst.memory
-    assert forgot.memory == {}
+    assert count(paid, "sd-turbo") == count(never, "sd-turbo") < count(ready, "sd-turbo")
+    assert count(forgot, "sd-turbo") == count(never, "sd-turbo")
+    assert ready.memory["rises"] == burst.memory["rises"]
+    assert ready.memory["stake"][2] > 0, "what it costs is noted"
+    assert forgot.memory == never.memory == {}
 
 
 def test_run_times_that_are_longer_than_profiled_leave_less_to_the_heavy_level() -> None:

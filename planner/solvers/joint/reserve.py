@@ -1,0 +1,199 @@
+"""Reserve capacity for jumps of demand that come faster than workers can be moved, for as long as it pays.
+
+Being ready is a bet against not being ready, which always has weight 1. Its weight w is multiplied by 1 + rate x gain /
+scale with each plan: the gain is what being ready would have saved in a jump, less what it costs in quality until then;
+the scale is the most that a jump came to. The plan is ready for the share w / (1 + w) of the way to the jump's peak.
+Each jump raises the weight to the stake. So with K jumps remembered, and losses that are convex in the share, it costs
+
+    (K + 1) ln(1 + stake) / rate x scale
+
+at most more than never being ready, whatever comes (`Bet.regret`, tested on any gains), and with many jumps soon little
+more than being ready always (`Bet.regret_to_ready`). The bound is on what the model of value reckons, with the moves.
+Sources: constant regret to one expert whose weight stays is of Even-Dar, Kearns, Mansour, Wortman, Regret to the best
+vs. regret to the average, Machine Learning 72, 2008, and Sani, Neu, Lazaric, Exploiting easy data in online
+optimization, NIPS 2014, Theorem 1; the floor under the other's weight is of Herbster and Warmuth, Tracking the best
+expert, Machine Learning 32, 1998.
+
+A jump is reckoned by what it would have cost a plan made just before it: the requests that its workers and their queues
+could not have taken until others had loaded. A slow rise, noise and a lone spike that a queue takes in cost nothing.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from planner.observation.forecast import HORIZON_S, outlook
+
+RESERVE = 1.5  # times the demand planned for that a plan carries: fuller batches, and escalations that give way
+QUEUED = 0.5  # of the SLO: work that queues take in without harm
+RISEN = 1.3  # times a demand that is lower than a jump's peak, noise and all
+FEWEST_S = 10  # seconds before, to tell from what is usual
+LEAST_RPS = 1.0  # that any plan is made for
+MAX_RISES: Final = 16  # that are remembered
+MAX_WEIGHT: Final = 99.0  # of being ready, so that it ends soon after the last jump
+REMEMBERED = "rises"  # in a plan's memory
+STAKED: Final = "stake"  # in a plan's memory
+
+
+class Bet(NamedTuple):
+    """The weight of being ready against 1 of not being ready: pure learning, whatever the losses are of."""
+
+    rate: float  # of learning, > 0
+    stake: float  # weight at first, and at least after each jump, > 0
+
+    def after(self, weight: float, gain: float) -> float:
+        """Return the weight after a gain of being ready, in scales: at most 1; a loss is at least -1 / rate."""
+        return min(MAX_WEIGHT, weight * max(0.0, 1 + self.rate * gain))
+
+    def raised(self, weight: float) -> float:
+        """Return the weight after a jump: no less than the stake."""
+        return max(self.stake, weight)
+
+    def rescaled(self, weight: float, times: float) -> float:
+        """Return the weight as if all gains so far had been measured on a scale so many times as large, >= 1."""
+        return self.stake * math.pow(weight / self.stake, 1 / times)
+
+    def regret(self, jumps: int) -> float:
+        """Return the bound on what all of it costs more than never being ready, in scales."""
+        return (jumps + 1) * math.log1p(self.stake) / self.rate
+
+    def regret_to_ready(self, gains: Sequence[float]) -> float:
+        """Return the bound on what all of it costs more than always being ready with these gains, in scales."""
+        if min(gains, default=0.0) <= -1 / self.rate:
+            return math.inf
+        capped = sum(gain > 0 for gain in gains) * math.log1p(1 / MAX_WEIGHT)
+        learning = math.fsum(gain - math.log1p(self.rate * gain) / self.rate for gain in gains)
+        return learning + (math.log1p(1 / self.stake) + capped) / self.rate
+
+
+def share_of(weight: float) -> float:
+    """Return the share of readiness that a weight stands for."""
+    return weight / (1 + weight)
+
+
+class Rise(NamedTuple):
+    """A jump of demand."""
+
+    at_s: int  # epoch s of the last second before it
+    calm_rps: float  # expected then
+    peak_rps: float  # that came, over an SLO's length
+    lost: float  # requests that a plan made for the calm could not have answered in time
+
+
+class Reserve(NamedTuple):
+    """What is remembered of jumps, and what being ready for the next has been worth."""
+
+    rises: tuple[Rise, ...] = ()  # oldest first
+    before: float = 0.0  # weight of being ready before the newest jump
+    paid: float = 1.0  # times the weight since then, as readiness costs
+    cost: float = 0.0  # of being ready entirely, by the newest plan: units of quality a second
+    at_s: int = 0  # epoch s of that plan
+
+    def weight(self, bet: Bet) -> float:
+        """Return the weight of being ready now. A jump that is still seen to grow counts by what it has come to."""
+        if not self.rises:
+            return 0.0
+        *earlier, newest = self.rises
+        if not earlier:
+            return bet.stake * self.paid
+        known, peak_rps = max(rise.lost for rise in earlier), max(rise.peak_rps for rise in earlier)
+        scale = max(known, newest.lost)
+        risen_rps = max(newest.peak_rps - newest.calm_rps, 1e-9)
+        foreseen = min(1.0, max(0.0, (peak_rps - newest.calm_rps) / risen_rps))
+        weight = bet.after(bet.rescaled(self.before, scale / known), foreseen * newest.lost / scale)
+        return bet.raised(weight) * self.paid
+
+
+def updated(
+    memory: Mapping[str, Any], bet: Bet, keep_s: float, new: Rise | None, now_ms: int, late: float
+) -> Reserve:  # fmt: skip
+    """Return the reserve with what it has cost since the last plan, and with a jump of the last minute.
+
+    `keep_s`: how long jumps are remembered; `late`: what a request costs that is not in time, in units of quality. A
+    jump is seen in many plans, at first only in part: it stays one, by its time, and is told by the most of it. What
+    lies in the future, after a clock was set back, and what is no jump, of another release, is forgotten.
+    """
+    now_s = now_ms // 1000
+    was = _read(memory, bet)
+    rises = [rise for rise in was.rises if 0 <= now_s - rise.at_s <= keep_s][-MAX_RISES:]
+    if rises and was.cost > 0:
+        scale = late * max(rise.lost for rise in rises)
+        loss = was.cost * max(0, now_s - was.at_s) / scale
+        was = was._replace(paid=float(f"{was.paid * bet.after(1.0, -loss):.4g}"))
+    was = was._replace(rises=tuple(rises), cost=0.0, at_s=0)
+    if new is None or not 0 <= now_s - new.at_s <= keep_s:
+        return was
+    for place, rise in enumerate(rises):
+        if abs(rise.at_s - new.at_s) <= FEWEST_S:
+            rises[place] = _most(rise, new)
+            return was._replace(rises=tuple(rises))
+    return Reserve((*rises, new)[-MAX_RISES:], float(f"{was.weight(bet):.4g}"))
+
+
+def jumps_of(
+    reserve: Reserve, share: float, now_rps: float, away_s: float, hold_s: float, now_ms: int
+) -> tuple[tuple[float, float], ...]:
+    """Return demands that may come at once, each with the share of the time in which it would be unprepared for.
+
+    That is until plans and workers have followed it, as often as jumps have come. What is no more than what comes now
+    is none, noise and all. `share`: how far to be ready; `hold_s`: how long a plan holds, as if none had come so long.
+    """
+    if not reserve.rises:
+        return ()
+    known_s = now_ms // 1000 - reserve.rises[0].at_s + hold_s
+    chance = min(1 / len(reserve.rises), (away_s + HORIZON_S) / max(known_s, away_s + HORIZON_S))
+    peaks = [now_rps + share * (rise.peak_rps - now_rps) for rise in reserve.rises]
+    return tuple((peak_rps, chance) for peak_rps in peaks if now_rps * RISEN < peak_rps)
+
+
+def memory_of(reserve: Reserve) -> dict[str, Any]:
+    """Return what is to be remembered, in JSON's values."""
+    if not reserve.rises:
+        return {}
+    return {
+        REMEMBERED: [list(rise) for rise in reserve.rises],
+        STAKED: [reserve.before, reserve.paid, reserve.cost, reserve.at_s],
+    }
+
+
+def rise_in(counts: Sequence[int], now_ms: int, away_s: float, slo_s: float) -> Rise | None:
+    """The jump that would have cost most; None: none would have cost a request.
+
+    `counts`: arrivals in each second until now, the oldest first. `away_s`: until a worker that is moved serves again.
+    """
+    ahead_s = max(1, round(away_s + HORIZON_S / 2))  # from the jump to the plan, and to its workers
+    at = np.arange(FEWEST_S - 1, len(counts) - 1)  # the last second before it
+    if not len(at):
+        return None
+    expected = np.maximum(outlook(counts, ahead_s)[at], LEAST_RPS)
+    total = np.concatenate([[0.0], np.cumsum(counts)])
+    until = np.minimum(at + 1 + ahead_s, len(counts))
+    lost = total[until] - total[at + 1] - RESERVE * expected * (until - at - 1 + QUEUED * slo_s)
+    worst = int(np.argmax(lost))
+    if lost[worst] <= 0:
+        return None
+    after = np.array(counts[at[worst] + 1 : at[worst] + 1 + 2 * ahead_s], float)
+    width = max(1, min(round(slo_s), ahead_s, len(after)))
+    peak_rps = float(np.convolve(after, np.ones(width) / width, "valid").max())
+    at_s = now_ms // 1000 - (len(counts) - 1 - int(at[worst]))
+    return Rise(at_s, round(float(expected[worst]), 1), round(peak_rps, 1), _coarse(float(lost[worst])))
+
+
+def _most(old: Rise, new: Rise) -> Rise:
+    return Rise(old.at_s, min(old.calm_rps, new.calm_rps), max(old.peak_rps, new.peak_rps), max(old.lost, new.lost))
+
+
+def _coarse(value: float) -> float:
+    """To two figures, so that a memory does not change with every plan."""
+    return float(f"{value:.2g}")
+
+
+def _read(memory: Mapping[str, Any], bet: Bet) -> Reserve:
+    try:
+        rises = tuple(Rise(int(at_s), float(c), float(peak), float(lost)) for at_s, c, peak, lost in memory[REMEMBERED])
+        before, paid, cost, at_s = memory.get(STAKED, (bet.stake, 1.0, 0.0, 0))  # an earlier release has noted no stake
+        return Reserve(rises, float(before), float(paid), float(cost), int(at_s))
+    except (KeyError, TypeError, ValueError):
+        return Reserve()
