@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-FULL: Final = 0.25  # of the longest queue: beyond it calls are full
+FULL: Final = 0.25  # of the longest queue: beyond it calls are full, and none is late before
 AFTER_S: Final = (8.0, 30.0, 80.0)  # of a new plan, at which its queues are looked at
 
 
@@ -25,6 +25,7 @@ class Limits(NamedTuple):
     turned_s: float  # who would wait longer is turned away
     late: float = 0.0  # share of the others that are late then
     batch: int = 1  # most jobs that share a call then
+    full: float = FULL  # of the longest queue: beyond it they are late
 
 
 class Queue(NamedTuple):
@@ -53,7 +54,7 @@ class Queue(NamedTuple):
         again = load - first
         limits = self.again if again > 1e-9 else self.first
         edge = Edge(load, variance * load, limits.turned_s, start_s, at_s, wait)
-        late = limits.late * edge.beyond(FULL) if limits.late else 0.0
+        late = limits.late * edge.beyond(limits.full) if limits.late else 0.0
         if again <= 1e-9:
             return min(1.0, edge.pushed / load), 0.0, late
         back = edge.pushed
@@ -152,8 +153,8 @@ def limits_of(left_s: float, call_s: Callable[[int], float], most: int) -> Limit
     """Of jobs that may take `left_s`, their call included, where at most so many share one.
 
     Whoever places a job reckons the call in progress, what waits image by image, and the job as one image. So as many
-    can wait as fit in like this, which take less together than foretold; but who was there first, while much of the
-    call in progress was left, may be late by those who joined it.
+    can wait as fit in like this, which take less together than foretold; but a job's own call is as long as all that
+    share it make it, and it begins when the calls before it have ended: so who is let in may be late.
     """
     one_s = call_s(1)
     if left_s < one_s:
@@ -161,9 +162,12 @@ def limits_of(left_s: float, call_s: Callable[[int], float], most: int) -> Limit
     batch = max(1, min(most, int(left_s / one_s)))
     full_s = call_s(batch)
     in_hand_s = min(left_s - one_s, full_s / 2)
-    late = 0.0
-    for place in range(1, batch + 1):
-        longest_s, rest_s = min(full_s, left_s - place * one_s), left_s - full_s
-        if longest_s > rest_s:  # let in as soon as it may be, it is late; else it comes at any time of the call
-            late += (1.0 if longest_s < full_s else min(1.0, 1 - max(0.0, rest_s) / longest_s)) / batch
-    return Limits(in_hand_s + (left_s - one_s - in_hand_s) * full_s / batch / one_s, late, batch)
+    longest, late, full = int(left_s / one_s), 0.0, 1.0
+    for place in range(longest - batch + 1, longest + 1):  # of who comes during a call, where the queue stays longest
+        soonest_s = min(full_s, left_s - place * one_s)  # until the call in progress ends, when the place is free
+        rest_s = left_s - full_s * (1 + (place - 1) // batch)
+        if soonest_s > rest_s:  # let in as soon as it may be, it is late; else it comes at any time of the call
+            late += (1.0 if soonest_s < full_s else min(1.0, 1 - max(0.0, rest_s) / soonest_s)) / batch
+            full = min(full, (place - 1) / longest)
+    turned_s = in_hand_s + (left_s - one_s - in_hand_s) * full_s / batch / one_s
+    return Limits(turned_s, late, batch, max(FULL, full))

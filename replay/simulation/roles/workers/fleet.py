@@ -146,6 +146,8 @@ class Fleet:
             self._serving.take_window(worker, is_leaving=moves)
             if worker.call:
                 self._beats.now(worker)
+            elif moves and worker.logic is not None and worker.logic.may_leave_empty(self._events.now_ms):
+                self._events.at(self._events.now_ms + POLL_MS, self._recheck, worker)  # all that waited was late
 
     def _may_leave_now(self, worker: Worker, is_empty: bool) -> bool:
         plan, now_ms = self._plan_state.plan, self._events.now_ms

@@ -11,7 +11,7 @@ from planner.observation.observation import Observation, Queue
 from planner.observation.workers import WorkerView
 from planner.policies import POLICIES
 from planner.solvers.joint import losses, value
-from planner.solvers.joint.losses import Edge
+from planner.solvers.joint.losses import Edge, limits_of
 from planner.solvers.joint.value import Model, Outlook, Prices, Worth
 from replay.simulation.results.figures import Figures, figures_of
 from replay.simulation.run import Simulation
@@ -103,6 +103,22 @@ def test_drafts_that_begin_at_a_later_step_wait_for_calls_as_short_as_theirs() -
     assert cascade.refine_from_step > 0
     assert plan.batch["heavy"] == 8
     assert Model(catalog, sight, Outlook(50.0), Prices(0.4), 2.0).worth(plan).late < 1e-3  # whole images: .014
+
+
+@pytest.mark.parametrize(("batch", "late"), [(4, 0.0), (8, 0.25), (16, 9 / 16)])
+def test_a_long_call_makes_those_late_who_were_let_in_for_a_short_one(batch: int, late: float) -> None:
+    times_s = {1: 0.55, 4: 1.85, 8: 3.58, 16: 7.1}
+    found = limits_of(15.0, times_s.__getitem__, batch)
+    assert found.late == pytest.approx(late)
+    assert found.full > 0.5, "while few wait, nobody is late"
+
+
+def test_an_overloaded_fleet_makes_calls_that_end_in_time() -> None:
+    catalog = measured("diffserve-sdxlltn")
+    sight = seen(40.0, 15.0, {f"w{i:02}": "sdxl-lightning" for i in range(16)})
+    full = dataclasses.replace(sight, queues=(Queue("sdxl-lightning", 400.0, 40.0),))
+    plan = POLICIES["joint"](full, catalog, {}, {})
+    assert plan.batch["sdxl-lightning"] <= 8
 
 
 def test_a_queue_that_is_there_counts() -> None:
