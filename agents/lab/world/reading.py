@@ -120,7 +120,8 @@ def _fit_size(distance: np.ndarray, slot: str, word: str, size: int) -> _Fit:
     contrast = float(np.median(visible))
     cover = _cover(window, contrast).ravel()
     # sum of |a - b| gives both: min = (a + b - |a - b|) / 2, max = (a + b + |a - b|) / 2
-    apart = np.abs(_templates(size) - cover).sum(-1)
+    apart = _templates(size) - cover
+    apart = np.abs(apart, out=apart).sum(-1)
     both = _template_sums(size) + cover.sum()
     overlap = (both - apart) / (both + apart)
     row, column = np.unravel_index(int(overlap.argmax()), overlap.shape)
