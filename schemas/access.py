@@ -21,9 +21,9 @@ from schemas.topics import (
     SCHEMAS,
 )
 
-ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner", "indexer")
-PRODUCER = "producer"  # whoever asks for images: `pochade submit`, a gateway
-CONSUMER = "consumer"  # whoever reads how requests ended: `pochade results`, `watch`, `explain`, a gateway
+ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner", "indexer", "gateway")
+PRODUCER = "producer"  # whoever asks for images: `pochade submit`
+CONSUMER = "consumer"  # whoever reads how requests ended: `pochade results`, `watch`, `explain`
 OPERATOR = "operator"  # `pochade topics create`, `cancel`, `plan pin`, `dlq redrive`, `doctor`, `audit`
 WHO = (*ROLES, PRODUCER, CONSUMER, OPERATOR)
 
@@ -42,16 +42,18 @@ class Rows:
 
 
 ACCESS: Mapping[str, Rows] = {
-    PROMPTS: Rows((PRODUCER, OPERATOR), ("classifier", OPERATOR)),
-    PROMPTS_BATCH: Rows((PRODUCER, OPERATOR, "classifier"), ("classifier", OPERATOR)),
+    PROMPTS: Rows((PRODUCER, "gateway", OPERATOR), ("classifier", "gateway", OPERATOR)),
+    PROMPTS_BATCH: Rows((PRODUCER, "gateway", OPERATOR, "classifier"), ("classifier", "gateway", OPERATOR)),
     CLASSIFIED: Rows(("classifier",), ("router", "planner", "ledger", OPERATOR)),
     JOBS: Rows(("router", "discriminator"), ("worker", "router", OPERATOR)),  # the router: those that nobody serves
     WAITING: Rows(("router", "discriminator"), ("router", OPERATOR)),
     IMAGES: Rows(("worker",), ("discriminator", OPERATOR)),
-    OUTCOMES: Rows(("classifier", "router", "worker", "discriminator", "ledger", OPERATOR), ("ledger", OPERATOR)),
+    OUTCOMES: Rows(
+        ("classifier", "router", "worker", "discriminator", "ledger", "gateway", OPERATOR), ("ledger", OPERATOR)
+    ),
     RESULTS: Rows(("ledger",), (*ROLES, CONSUMER, OPERATOR)),
     ENDED: Rows(("ledger",), ("ledger", OPERATOR)),
-    EVENTS: Rows(("router", "worker", "discriminator"), (CONSUMER, OPERATOR)),
+    EVENTS: Rows(("router", "worker", "discriminator"), ("gateway", CONSUMER, OPERATOR)),
     PLAN: Rows(("planner", OPERATOR), ("router", "worker", "discriminator", "planner", "indexer", OPERATOR)),
     SCHEMAS: Rows((*ROLES, OPERATOR), (*ROLES, OPERATOR)),
     FLEET: Rows(("worker",), ("classifier", "router", "worker", "discriminator", "planner", OPERATOR)),
@@ -90,6 +92,7 @@ GROUPS: Mapping[str, tuple[Group, ...]] = {
     "ledger": (DESCRIBE_GROUPS, TRIAL, Group("ledger", operations=MEMBER)),
     "planner": (DESCRIBE_GROUPS, Group("planner")),
     "indexer": (DESCRIBE_GROUPS, TRIAL, Group("indexer", operations=MEMBER)),
+    "gateway": (DESCRIBE_GROUPS,),
     PRODUCER: (DESCRIBE_GROUPS,),
     CONSUMER: (DESCRIBE_GROUPS, Group("consumer", is_prefix=True)),
     OPERATOR: (DESCRIBE_GROUPS, TRIAL),

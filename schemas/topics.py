@@ -70,7 +70,8 @@ TABLE: tuple[Topic, ...] = (
     ),
     Topic(
         name=PROMPTS_BATCH, record=messages.GenerateRequest, key="request_id", partitions=FLOW_PARTITIONS,
-        written_by="producers, classifier", read_by="classifier, while workers have nothing waiting", config=_flows(),
+        written_by="producers, gateway, classifier", read_by="classifier, while workers have nothing waiting",
+        config=_flows(),
     ),
     Topic(
         name=CLASSIFIED, record=messages.ClassifiedRequest, key="request_id", partitions=FLOW_PARTITIONS,
@@ -82,7 +83,7 @@ TABLE: tuple[Topic, ...] = (
     ),
     Topic(
         name=OUTCOMES, record=messages.Outcome, key="request_id", partitions=FLOW_PARTITIONS,
-        written_by="classifier, router, worker, discriminator, ledger", read_by="ledger", config=_flows(),
+        written_by="classifier, router, worker, discriminator, ledger, gateway", read_by="ledger", config=_flows(),
     ),
     Topic(
         name=RESULTS, record=messages.Result, key="request_id", partitions=FLOW_PARTITIONS,

@@ -46,6 +46,14 @@ PREFETCHES = Counter(
     ["outcome"],
 )
 COMPILE_SECONDS = Summary("pochade_compile_seconds", "Warm-ups of compiled variants, by what became", ["result"])
+GATEWAY_REQUESTS = Counter(
+    "pochade_gateway_requests_total", "HTTP requests answered, by handler and status; 499: the client had hung up",
+    ["handler", "status"],
+)  # fmt: skip
+GATEWAY_OPEN = Gauge("pochade_gateway_open_requests", "HTTP requests that are being answered")
+GATEWAY_LEFT = Counter(
+    "pochade_gateway_clients_left_total", "Clients that hung up, or were cut for sending or reading too slowly", ["why"]
+)
 RESTARTS = Counter("pochade_role_restarts_total", "Times a role's loop began again after an error", ["role"])
 LEDGER_DUPLICATES = Counter("pochade_ledger_duplicates_total", "Outcomes dropped: the request had ended")
 STALE_ENDS = Counter("pochade_stale_ends_total", "Ends of partitions reported by a leader that was behind; read on")

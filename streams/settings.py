@@ -20,6 +20,7 @@ from streams.renamed_settings import NEW_NAMES, in_new_names
 from streams.security.secrets import quoted
 
 PREFIX = "POCHADE_"
+LOOPBACK = ("127.0.0.1", "::1", "localhost")  # hosts that only this machine reaches
 PROCESS_VARIABLES = {"POCHADE_CONFIG"}  # read here, not settings
 
 
@@ -213,6 +214,30 @@ class Http(Section):
     port: int = Field(0, ge=-1, le=65535)  # 0: a free one, logged at start, so that roles can share a machine; -1: none
 
 
+def _checked_loopback(host: str) -> str:
+    if host in LOOPBACK:
+        return host
+    raise PydanticCustomError(
+        "loopback", f"must be one of {', '.join(LOOPBACK)}: there are no API keys yet, and whoever reaches it may ask"
+    )
+
+
+class Gateway(Section):
+    """The HTTP API for clients that do not speak Kafka (`pochade serve gateway`)."""
+
+    host: Annotated[str, AfterValidator(_checked_loopback)] = "127.0.0.1"
+    port: int = Field(8760, ge=0, le=65535)  # 0: a free one, logged at start
+    # until a request for images is answered; it is its deadline in the pipeline, too, unless it states an earlier one
+    wait_s: float = Field(300, gt=0, le=3600)
+    max_body_bytes: int = Field(2**20, ge=1024)
+    client_timeout_s: float = Field(15, gt=0, le=600)  # for a request's head, its body, and for reading the answer
+    max_open: int = Field(1000, ge=1)  # requests answered at once; beyond it 503
+    history_s: float = Field(900, ge=0)  # how far back a gateway that starts reads what was asked for and ended
+    max_jobs: int = Field(10_000, ge=1)  # requests that it remembers; the oldest leave
+    url_lifetime_s: float = Field(3600, ge=1, le=604_800)  # of addresses of images
+    url_secret: str = Field("", repr=False)  # that signs them, or file:PATH; "": in HOME/gateway.secret, made once
+
+
 class Logs(Section):
     """The log, which is written to standard error."""
 
@@ -244,6 +269,7 @@ class Settings(BaseSettings):
     results: Results = Results()
     ledger: Ledger = Ledger()
     http: Http = Http()
+    gateway: Gateway = Gateway()
     logs: Logs = Logs()
     shutdown_timeout_s: float = Field(30, gt=0)  # between SIGTERM and the end, for the work in hand
 

@@ -4,7 +4,7 @@ import click
 
 from streams.cli import LazySettings
 
-ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner", "indexer")
+ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner", "indexer", "gateway")
 
 
 @click.command(epilog="\b\nExamples:\n  pochade serve classifier router\n  pochade --set worker.id=one serve worker")
@@ -13,7 +13,8 @@ ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner",
 def serve(obj: LazySettings, roles: tuple[str, ...]) -> None:
     """Run one or more ROLEs in this process until SIGTERM.
 
-    Roles: classifier, router, worker, discriminator, ledger, planner; indexer where images are reused."""
+    Roles: classifier, router, worker, discriminator, ledger, planner; indexer where images are reused; gateway for
+    clients that speak HTTP."""
     from agents.runtime.assembly import assemble
     from agents.runtime.process import Drain, run_process
 

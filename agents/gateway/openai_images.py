@@ -99,7 +99,8 @@ def answer(asked: ImagesRequest, result: Result, images: Sequence[str], now_ms: 
     tokens.
     """
     name = URL if asked.as_url else BASE64
-    said = {"quality": asked.quality} if asked.quality in ("low", "medium", "high") else {}
+    said = {"quality": asked.quality} if asked.quality in ("low", "medium", "high", "xhigh", "max") else {}
+    said |= {"safety_identifier": asked.end_user} if asked.end_user else {}
     return {
         "created": now_ms // 1000,
         "data": [{name: image} for image in images],

@@ -79,8 +79,9 @@ class Refusal(PochadeError):
         self.kind = kind or KINDS[code]
 
     def body(self) -> dict[str, Any]:
-        """Return the error in OpenAI's shape."""
-        return {"error": {"message": str(self), "type": self.kind.type, "param": self.param, "code": self.code}}
+        """Return the error in OpenAI's shape, with the words of RFC 9457 beside it, which Replicate's client reads."""
+        error = {"message": str(self), "type": self.kind.type, "param": self.param, "code": self.code}
+        return {"error": error, "title": self.code, "status": self.kind.status, "detail": str(self)}
 
     def headers(self) -> dict[str, str]:
         """Return what tells clients whether and when to repeat; `Retry-After` is in whole seconds, at least 1."""

@@ -254,6 +254,12 @@ def _threaded(
 
         indexer = indexer_of(settings, catalog, open_store(settings), views.plans)
         return Threaded(indexer.run, indexer.not_ready)
+    if role == "gateway":
+        from agents.gateway.server import gateway_of
+
+        views.need_topics()
+        gateway = gateway_of(settings, catalog, producer, stack)
+        return Threaded(gateway.run, gateway.not_ready)
     from agents.engines import check_models
     from agents.worker.reuse import opener
     from agents.worker.role import Worker

@@ -4,7 +4,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Protocol
@@ -79,10 +79,18 @@ class RequestClient:
         self._results: dict[str, Result] = {}
         self._listening: Following | None = None
 
-    def submit(self, request: GenerateRequest) -> Future[Delivered]:
-        """Write a request; the future resolves when the broker has it, and from then on it ends exactly once."""
+    def submit(self, request: GenerateRequest, facts: Mapping[str, object] | None = None) -> Future[Delivered]:
+        """Write a request; the future resolves when the broker has it, and from then on it ends exactly once.
+
+        `facts`: what its headers say besides.
+        """
         headers = stamp(
-            {}, kind="GenerateRequest", source="client", subject=request.request_id, time_ms=self._clock_ms()
+            {},
+            kind="GenerateRequest",
+            source="client",
+            subject=request.request_id,
+            time_ms=self._clock_ms(),
+            facts=facts,
         )
         key = request.request_id.encode()
         topic = PROMPTS_BATCH if request.tier == "batch" else PROMPTS

@@ -86,6 +86,17 @@ class S3ImageStore:
         with self._available("delete", key):
             self._client.delete_object(Bucket=self._bucket, Key=key)
 
+    def presigned(self, uri: str, lifetime_s: float) -> str:
+        """Return an address at which anybody may read an object for `lifetime_s`, signed here: S3 is not asked.
+
+        It ends earlier where the credentials that signed it do. Raises StoreUnavailable where there are none.
+        """
+        key = self._key(uri)
+        with self._available("sign", key):
+            named = {"Bucket": self._bucket, "Key": key}
+            url: str = self._client.generate_presigned_url("get_object", Params=named, ExpiresIn=int(lifetime_s))
+            return url
+
     def _uri(self, key: str) -> str:
         return f"s3://{self._bucket}/{key}"
 
@@ -133,6 +144,7 @@ def s3_client(endpoint_url: str, region: str, *, connections: int = 10, tries: i
         read_timeout=READ_S,
         retries={"mode": "standard", "total_max_attempts": tries},
         max_pool_connections=connections,
+        signature_version="s3v4",  # of addresses, too: the one that every region takes
         **(foreign if endpoint_url else {}),
     )
     session = boto3.session.Session(region_name=region or None)

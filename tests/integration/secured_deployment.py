@@ -36,6 +36,7 @@ class Deployment:
         content = {
             "home": str(self.folder / "home"),
             "catalog": "profile",
+            "gateway": {"port": 0},
             "kafka": {
                 "bootstrap_servers": self.broker.address(listener),
                 "prefix": PREFIX,

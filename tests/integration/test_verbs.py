@@ -1,23 +1,30 @@
 """The verbs of a deployment, each as a person calls it, on the real broker, with results as JSON."""
 
+import base64
+import io
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
+import httpx
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from PIL import Image
 
 from schemas.messages import GenerateJob, Status
 from schemas.topics import DLQ, IMAGES, RESULTS, TABLE, full_name, jobs_topic
 from streams.codec.avro import decode
 from streams.kafka.clients import client_config
 from streams.kafka.consumers import snapshot
+from streams.kafka.topics import create_topics
 from streams.operator.client import RequestClient
 from streams.settings import Settings, load
-from tests.integration.pipeline import Pipeline, running_pipeline
+from tests.integration.pipeline import ROLES, Pipeline
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration
@@ -29,8 +36,13 @@ POCHADE = str(pathlib.Path(sys.executable).with_name("pochade"))
 def running(broker_home: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
     kafka = {"prefix": "verbs", "session_timeout_ms": 3000}
     settings = load({"home": broker_home, "kafka": kafka, "results": {"format": "json"}, "catalog": "profile"})
-    with running_pipeline(settings, tmp_path_factory.mktemp("logs")) as pipeline:
-        yield pipeline
+    create_topics(settings, ["light", "heavy"])
+    roles, logs = {**ROLES, "gateway": ["gateway"]}, tmp_path_factory.mktemp("logs")
+    pipeline = Pipeline(settings, logs, extra=["gateway.port=0"], roles=roles)
+    try:
+        yield pipeline.start()
+    finally:
+        pipeline.close()
 
 
 @pytest.fixture
@@ -204,3 +216,64 @@ def test_orphans_are_reported_without_touching_what_any_deployment_names(pipelin
     reported = {str(row["pictures"]): row for row in rows(done)}
     assert (done.returncode, reported["orphans"]["count"], reported["old"]["count"]) == (0, 0, 0)
     assert int(str(reported["kept"]["count"])) >= 2
+
+
+def over_http(pipeline: Pipeline) -> httpx.Client:
+    """A client of the module's gateway."""
+    address = re.findall(r"images API on (\S+)/v1", pipeline.log("gateway"))[-1]
+    return httpx.Client(base_url=address, timeout=PATIENCE_S, trust_env=False)
+
+
+def is_image(data: bytes, form: str) -> bool:
+    with Image.open(io.BytesIO(data)) as image:
+        image.load()
+        return image.format == form
+
+
+def test_images_are_asked_for_over_http_and_refused_in_the_words_of_the_command(pipeline: Pipeline) -> None:
+    with over_http(pipeline) as http:
+        answer = http.post("/v1/images/generations", json={"prompt": "a red heart", "n": 2, "output_format": "webp"})
+        assert answer.status_code == 200, answer.text
+        told = answer.json()
+        assert [is_image(base64.b64decode(each["b64_json"]), "WEBP") for each in told["data"]] == [True, True]
+        (result,) = pipeline.results[told["pochade"]["request_id"]]
+        assert (result.status, result.prompt, result.level) == (
+            Status.COMPLETED, "a red heart", told["pochade"]["level"],
+        )  # fmt: skip
+        by_url = http.post("/v1/images/generations", json={"prompt": "a red heart", "response_format": "url"}).json()
+        assert is_image(http.get(by_url["data"][0]["url"]).content, "PNG")
+        refused = http.post("/v1/images/generations", json={"prompt": "a red heart", "model": "huge"})
+        empty = http.post("/v1/images/generations", json={"prompt": " "}).json()["error"]
+        assert "heavy" in [each["id"] for each in http.get("/v1/models").json()["data"]]
+    said = rows(pochade(pipeline.settings, "submit", "a red heart", "--model", "huge", "--wait", "-o", "json"))
+    by_command: Any = said[0]["result"]
+    error = refused.json()["error"]
+    assert (refused.status_code, error["code"], error["message"]) == (400, by_command["code"], by_command["reason"])
+    assert empty["message"].partition(" (request")[0] in pochade(pipeline.settings, "submit", " ").stderr
+    ask_metrics = re.findall(r"health and metrics on (\S+)/livez", pipeline.log("gateway"))[-1]
+    counted = httpx.get(f"{ask_metrics}/metrics", trust_env=False).text
+    assert 'pochade_gateway_requests_total{handler="generate",status="200"} 2.0' in counted
+
+
+def test_predictions_outlive_the_gateway_that_took_them(pipeline: Pipeline) -> None:
+    with over_http(pipeline) as http:
+        begun = http.post("/v1/predictions", json={"input": {"prompt": "a blue boat"}}).json()
+        waited = http.post("/v1/predictions", json={"input": {"prompt": "a star"}}, headers={"prefer": "wait"}).json()
+        assert waited["status"] == "succeeded", waited
+        assert waited["metrics"]["predict_time"] > 0
+        assert is_image(http.get(waited["output"][0]).content, "PNG")
+        doomed = http.post(
+            "/v1/predictions", json={"input": {"prompt": "a green tree", "n": 8}}, headers={"cancel-after": "1m"}
+        ).json()
+        cancelled = http.post(doomed["urls"]["cancel"]).json()
+    assert cancelled["status"] in ("canceled", "succeeded")  # which of both came first
+    pipeline.kill("gateway")
+    pipeline.heal()
+    pipeline.until(pipeline.is_ready, "another gateway")
+    with over_http(pipeline) as http:
+        path = f"/v1/predictions/{begun['id']}"
+        pipeline.until(lambda: http.get(path).json().get("status") == "succeeded", "the other gateway tells its end")
+        assert is_image(http.get(waited["output"][0].partition("/v1/")[2].join(("/v1/", ""))).content, "PNG")
+        listed = {each["id"]: each["status"] for each in http.get("/v1/predictions").json()["results"]}
+    assert listed[waited["id"]] == listed[begun["id"]] == "succeeded"
+    assert listed[doomed["id"]] == cancelled["status"]

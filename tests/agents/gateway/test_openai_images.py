@@ -169,10 +169,10 @@ def test_the_answer_has_the_images_in_the_form_that_was_asked_for() -> None:
         NOW_MS // 1000, "webp", "64x48", "high",
     )  # fmt: skip
     assert told["pochade"]["request_id"] == "r-1"
-    asked = parsed(response_format="url", quality="max")
+    asked = parsed(response_format="url", quality="hd")
     by_url = answer(asked, completed(), ["http://here/1", "http://here/2"], NOW_MS)
     assert by_url["data"] == [{"url": "http://here/1"}, {"url": "http://here/2"}]
-    assert "quality" not in by_url  # OpenAI's answer has three names for it
+    assert "quality" not in by_url  # its old names are none of an answer
 
 
 def pixels(data: bytes) -> tuple[str | None, np.ndarray]:

@@ -2,8 +2,10 @@
 
 import socket
 import time
+from urllib.parse import parse_qsl, urlsplit
 
 import boto3
+import httpx
 import pytest
 
 from schemas.errors import PochadeError
@@ -120,3 +122,14 @@ def test_a_url_names_bucket_and_prefix(url: str, wanted: tuple[str, str]) -> Non
 def test_an_endpoint_that_is_none_is_an_error_that_names_the_setting() -> None:
     with pytest.raises(InvalidSettings, match=r"store\.s3_endpoint_url 'minio'"):
         opened("minio")
+
+
+def test_a_signed_address_is_read_without_credentials_for_as_long_as_it_says() -> None:
+    with s3_server("the-bucket") as endpoint:
+        store = opened(endpoint, "s3://the-bucket/prod")
+        uri = store.put("job", b"of an image")
+        address = store.presigned(uri, 90)
+        assert httpx.get(address, trust_env=False).content == b"of an image"
+        assert dict(parse_qsl(urlsplit(address).query))["X-Amz-Expires"] == "90"
+        with pytest.raises(PochadeError, match="is not an image of the store"):
+            store.presigned("s3://the-bucket/other/x.png", 90)

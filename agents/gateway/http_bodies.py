@@ -1,0 +1,41 @@
+"""Bodies and addresses of HTTP requests, as the handlers read and write them."""
+
+import json
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from agents.gateway.refusals import Refusal
+
+JSON_TYPE: Final = "application/json"
+CLOSES: Final = frozenset({"too-large", "slow-body", "host"})  # what is left of such a request is not read
+
+
+async def json_body(http: Request) -> dict[str, Any]:
+    """Return the JSON object that a request carries.
+
+    Raises:
+        Refusal: another type of content (a page of another site can send those unasked), no JSON, or no object.
+    """
+    kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != JSON_TYPE:
+        raise Refusal("media-type", f"content-type must be {JSON_TYPE}: got {kind!r:.80}")
+    try:
+        body = json.loads(await http.body())
+    except (ValueError, RecursionError) as error:
+        raise Refusal("invalid", f"the body is not JSON: {error}"[:300]) from None
+    if not isinstance(body, dict):
+        raise Refusal("invalid", f"the body must be a JSON object: got {type(body).__name__}")
+    return body
+
+
+def base_url(http: Request) -> str:
+    """Return the address by which the client reached us, without a slash at its end."""
+    return str(http.base_url).rstrip("/")
+
+
+def refused(refusal: Refusal) -> JSONResponse:
+    """Return the answer that a refusal is."""
+    headers = refusal.headers() | ({"connection": "close"} if refusal.code in CLOSES else {})
+    return JSONResponse(refusal.body(), refusal.kind.status, headers)

@@ -1,0 +1,122 @@
+"""Addresses at which whoever was told one may read a stored image for a while, and nobody else.
+
+An S3 store signs its own. For others, and for formats that are not stored, the gateway serves the image under a path
+that carries what is read, until when, and a keyed digest of both: gateways that share the secret serve each other's.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+import pathlib
+import secrets
+import tempfile
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
+
+from agents.gateway.formats import PNG, Format
+from agents.gateway.refusals import Refusal
+from schemas.errors import PochadeError
+from streams.security.secrets import secret
+from streams.settings import Settings
+from streams.store.port import ImageStore, is_key
+
+PATH: Final = "/v1/files/"
+MAC_BYTES: Final = 18
+MIN_SECRET_BYTES: Final = 16
+FILE: Final = "gateway.secret"  # under HOME
+
+
+@runtime_checkable
+class Presigns(Protocol):
+    """A store that makes addresses of its own."""
+
+    def presigned(self, uri: str, lifetime_s: float) -> str:
+        """Return an address at which anybody may read an object for so long."""
+        ...
+
+
+class Named(NamedTuple):
+    """What an address of ours names."""
+
+    uri: str
+    format: Format
+
+
+class ImageUrls:
+    """Makes and reads addresses. Thread-safe."""
+
+    def __init__(self, store: ImageStore, root: str, key: bytes, lifetime_s: float) -> None:
+        """`root`: with what every URI of the store begins, which clients need not know."""
+        self._store = store
+        self._root = root
+        self._key = key
+        self._lifetime_s = lifetime_s
+
+    def url(self, base_url: str, uri: str, wanted: Format, now_s: float) -> str:
+        """Return an address of an image in a format, good from now (epoch seconds) for the lifetime."""
+        if wanted.name == PNG and isinstance(self._store, Presigns):
+            return self._store.presigned(uri, self._lifetime_s)
+        claims = [uri.removeprefix(self._root), *wanted, int(now_s + self._lifetime_s)]
+        payload = _packed(json.dumps(claims, separators=(",", ":")).encode())
+        return f"{base_url}{PATH}{payload}.{self._mac(payload)}"
+
+    def named(self, token: str, now_s: float) -> Named:
+        """Return what the end of an address names. Raises Refusal for one that is not ours, or no longer good."""
+        payload, _, mac = token.partition(".")
+        if not hmac.compare_digest(mac.encode(errors="replace"), self._mac(payload).encode()):
+            raise Refusal("not-found", "no image has this address: it was cut, altered, or made with another secret")
+        claims: list[Any] = json.loads(_unpacked(payload))
+        key, name, quality, until_s = claims
+        if now_s >= until_s:
+            raise Refusal("gone", "the address of this image has expired (gateway.url_lifetime_s): ask for a new one")
+        if not is_key(key):
+            raise Refusal("not-found", "the address names no stored image")
+        return Named(self._root + key, Format(name, quality))
+
+    def _mac(self, payload: str) -> str:
+        return _packed(hmac.digest(self._key, payload.encode(errors="replace"), hashlib.sha256)[:MAC_BYTES])
+
+
+def _packed(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _unpacked(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def url_key(settings: Settings) -> bytes:
+    """Return the secret of addresses: the setting, else a file under HOME that the first gateway writes.
+
+    Raises:
+        PochadeError: the setting is too short, or the file cannot be written or read.
+    """
+    stated = secret("gateway.url_secret", settings.gateway.url_secret)
+    if stated:
+        if len(stated.encode()) < MIN_SECRET_BYTES:
+            limit = f"gateway.url_secret must have at least {MIN_SECRET_BYTES} bytes"
+            raise PochadeError(f"{limit}: got {len(stated.encode())}; use `openssl rand -hex 32`")
+        return stated.encode()
+    path = settings.home / FILE
+    try:
+        if not path.exists():
+            _write_once(path, secrets.token_hex(32))
+        return path.read_bytes()
+    except OSError as error:
+        advice = "set gateway.url_secret, or let this user write there"
+        raise PochadeError(f"cannot write or read {path}: {error.strerror}; {advice}") from error
+
+
+def _write_once(path: pathlib.Path, text: str) -> None:
+    """Write a file that this user alone may read, whole or not at all; one that another wrote first stays."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        os.link(name, path)
+    except FileExistsError:
+        pass
+    finally:
+        os.unlink(name)

@@ -1,0 +1,137 @@
+"""A gateway's side of the pipeline: submits requests, awaits results, cancels, and reads images.
+
+It keeps nothing that a restart would need: a request lies on `prompts` before its client hears of it.
+"""
+
+import asyncio
+import hashlib
+from concurrent.futures import Future
+from typing import Final, Protocol
+
+from starlette.requests import Request
+
+from agents.gateway.formats import Format, encoded
+from agents.gateway.jobs import Job, JobView
+from agents.gateway.refusals import SERVER_TYPE, Kind, Refusal
+from schemas.errors import PochadeError
+from schemas.messages import GenerateRequest, Result
+from schemas.record import Delivered
+from streams import metrics
+from streams.kafka.producers.writing import DeliveryFailed
+from streams.operator.client import RequestClient
+from streams.store.port import ImageStore, StoreUnavailable
+
+ACK_S: Final = 30.0  # for the broker to take a record
+LATE_S: Final = 5.0  # after a deadline, for the pipeline to say so
+STORE_KIND: Final = Kind(503, SERVER_TYPE, may_repeat=False)  # the images are there: a repetition makes others
+
+
+class CatchingUp(Protocol):
+    """The part of a follower that tells whether the past is read."""
+
+    def is_set(self) -> bool:
+        """Whether it is."""
+        ...
+
+
+class ClientGone(Exception):
+    """The client has hung up: nobody reads an answer."""
+
+
+class PipelineClient:
+    """What handlers ask of the pipeline; used on one event loop."""
+
+    def __init__(self, client: RequestClient, jobs: JobView, store: ImageStore, caught_up: CatchingUp) -> None:
+        self._client = client
+        self._jobs = jobs
+        self._store = store
+        self._caught_up = caught_up
+
+    async def submit(self, request: GenerateRequest, end_user: str = "") -> None:
+        """Write a request; it is on the topic when this returns.
+
+        `end_user`: for whom the client says that it asks; the record's headers carry a digest of it.
+
+        Raises:
+            Refusal: the broker did not take it, or has not said so in time.
+        """
+        facts = {"end_user": hashlib.sha256(end_user.encode(errors="replace")).hexdigest()[:16]} if end_user else None
+        await self._acknowledged(self._client.submit(request, facts), request.request_id)
+        self._jobs.on_request(request)
+
+    async def cancel(self, request_id: str, wait_s: float) -> Job:
+        """End a request if it has not ended, and wait a moment for its result. Raises Refusal."""
+        job = self.job(request_id)
+        if job.result is None:
+            await self._acknowledged(self._client.cancel(request_id, "cancelled by its client, over HTTP"), request_id)
+            await self._jobs.wait(request_id, wait_s)
+        return self.job(request_id)
+
+    async def _acknowledged(self, delivery: "Future[Delivered]", request_id: str) -> None:
+        try:
+            await asyncio.wait_for(asyncio.wrap_future(delivery), ACK_S)
+        except DeliveryFailed as error:
+            raise Refusal("unavailable", str(error), retry_after_ms=1000) from error
+        except TimeoutError:
+            waited = f"the broker has not taken request {request_id} within {ACK_S:g} s, and may yet"
+            raise Refusal("waiting", waited) from None
+
+    def job(self, request_id: str) -> Job:
+        """Return what is known of a request. Raises Refusal: it is not among those that are remembered."""
+        job = self._jobs.get(request_id)
+        if job is None:
+            if not self._caught_up.is_set():
+                raise Refusal(
+                    "unavailable", "the gateway still reads the last requests: ask again", retry_after_ms=1000
+                )
+            limits = "gateway.history_s and gateway.max_jobs say how many are remembered"
+            raise Refusal("not-found", f"no request {request_id!r:.80} is remembered: {limits}")
+        return job
+
+    def page(self, size: int, before: tuple[int, str]) -> list[Job]:
+        """Return up to `size` requests created before a (created_ms, id), the newest first."""
+        return self._jobs.page(size, before)
+
+    async def result(self, request_id: str, http: Request, timeout_s: float) -> Result | None:
+        """Wait for a request's result; None: it has none within this time.
+
+        Raises:
+            ClientGone: its client hung up. The request goes on: another gateway, or the same, may be asked for it.
+            Refusal: the gateway stops.
+        """
+        waiting = asyncio.create_task(self._jobs.wait(request_id, timeout_s))
+        leaving = asyncio.ensure_future(http.receive())  # the body is read: what comes is that the client has left
+        try:
+            await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                metrics.GATEWAY_LEFT.labels("hung-up").inc()
+                raise ClientGone
+            result = waiting.result()
+        finally:
+            waiting.cancel()
+            leaving.cancel()
+        if result is None and self._jobs.is_stopped:
+            raise Refusal("stopping", f"this gateway stops; request {request_id} goes on: {_where(request_id)}")
+        return result
+
+    async def images(self, result: Result, wanted: Format) -> list[bytes]:
+        """Return a result's images in a format. Raises Refusal: they are gone, or the store is away."""
+        return [await self.image(uri, wanted) for uri in result.image_uris]
+
+    async def image(self, uri: str, wanted: Format) -> bytes:
+        """Return an image in a format. Raises Refusal: it is gone, or the store is away."""
+        try:
+            return await asyncio.to_thread(lambda: encoded(self._store.get(uri), wanted))
+        except StoreUnavailable as error:
+            raise Refusal("unavailable", f"the image store is away: {error}", kind=STORE_KIND) from error
+        except PochadeError as error:
+            raise Refusal("gone", str(error)) from error
+
+
+def _where(request_id: str) -> str:
+    return f"ask for it at /v1/predictions/{request_id}"
+
+
+def has_no_result(request_id: str, waited_s: float) -> Refusal:
+    """Return the refusal of a request that nobody has ended in time, as while no ledger runs."""
+    return Refusal("waiting", f"request {request_id} has no result after {waited_s:g} s: {_where(request_id)}")

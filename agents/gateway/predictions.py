@@ -1,0 +1,153 @@
+"""Jobs in Replicate's shape: a body of `/v1/predictions` to a request, what is known of it to a prediction."""
+
+import dataclasses
+import datetime
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from agents.gateway.jobs import Job
+from agents.gateway.openai_images import PLAN_CHOOSES, checked_request, provenance
+from agents.gateway.refusals import Refusal
+from schemas.messages import GenerateOptions, GenerateRequest, Status
+from streams.settings import Requests
+
+OWNER: Final = "pochade"  # of every model: OWNER/NAME
+STARTING, PROCESSING, SUCCEEDED, FAILED, CANCELED = "starting", "processing", "succeeded", "failed", "canceled"
+ENDED: Final[Mapping[Status, str]] = {
+    Status.COMPLETED: SUCCEEDED,
+    Status.REJECTED: FAILED,
+    Status.FAILED: FAILED,
+    Status.CANCELLED: CANCELED,
+    Status.EXPIRED: CANCELED,  # Replicate ends a job so at its Cancel-After; its client fails on the newer "aborted"
+}
+INPUT: Final = tuple(
+    each.name
+    for kind in (GenerateRequest, GenerateOptions)
+    for each in dataclasses.fields(kind)
+    if each.name not in ("request_id", "created_ms", "tenant", "options", "model")
+)
+UNSUPPORTED: Final = ("webhook", "webhook_completed", "webhook_events_filter", "stream")
+MAX_WAIT_S: Final = 60
+MIN_CANCEL_S: Final = 5
+DURATION: Final = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,5})m)?(?:(\d{1,7})s?)?")
+
+
+def parse(
+    body: Mapping[str, Any], limits: Requests, now_ms: int, model: str = "", cancel_after_ms: int | None = None
+) -> GenerateRequest:
+    """Return the request that a body asks for. `model`: that of the path; "": that of the body, or the plan's choice.
+
+    Options that a variant would override are refused, unless the input says `strict: false`.
+
+    Raises:
+        Refusal: a parameter that is unknown, wrong, or cannot be honoured.
+    """
+    stated = {name: value for name, value in body.items() if value is not None}
+    for name in UNSUPPORTED:
+        if stated.pop(name, False):
+            raise Refusal("unsupported", f"{name} must be left out: ask at urls.get, or wait", param=name)
+    for name in stated:
+        if name not in ("input", "version", "model"):
+            known = "input, version, model"
+            raise Refusal("unsupported", f"unknown parameter {name!r:.80}: known are {known}", param=name[:80])
+    given = stated.get("input", {})
+    if not isinstance(given, dict):
+        raise Refusal("invalid", f"input must be an object: got {given!r:.80}", param="input")
+    for name in given:
+        if name not in INPUT:
+            fault = f"unknown parameter 'input.{name:.80}': known are {', '.join(INPUT)}"
+            raise Refusal("unsupported", fault, param=f"input.{name:.80}")
+    fields = {name: value for name, value in given.items() if value is not None}
+    if cancel_after_ms is not None:
+        fields.setdefault("deadline_ms", now_ms + cancel_after_ms)
+    named = _name(model or stated.get("version", stated.get("model", PLAN_CHOOSES)))
+    fields = {"strict": True, **fields} | ({} if named == PLAN_CHOOSES else {"model": named})
+    params = {"model": "version"} | {name: f"input.{name}" for name in INPUT}
+    return checked_request(fields, limits, now_ms, params)
+
+
+def _name(model: Any) -> Any:
+    """Return a model's name of our own: both NAME and pochade/NAME are in use."""
+    return model.removeprefix(f"{OWNER}/") if isinstance(model, str) else model
+
+
+def wait_s(prefer: str) -> float:
+    """Return the seconds that a header `Prefer: wait` or `wait=N` asks to wait for the end; 0: not at all.
+
+    Raises Refusal for another preference, or a number that is none of 1 to MAX_WAIT_S.
+    """
+    if not prefer or prefer == "respond-async":
+        return 0
+    name, equals, number = prefer.replace(" ", "").partition("=")
+    if name == "wait" and not equals:
+        return MAX_WAIT_S
+    if name == "wait" and number.isascii() and number.isdigit() and 1 <= int(number[:4]) <= MAX_WAIT_S:
+        return int(number)
+    raise Refusal("invalid", f"Prefer must be wait, or wait=1 to wait={MAX_WAIT_S}: got {prefer!r:.80}", param="Prefer")
+
+
+def cancel_after_ms(value: str) -> int | None:
+    """Return the time of a header `Cancel-After`, such as 90s, 5m or 1h30m, in ms; None: there is none.
+
+    Raises Refusal for what is no such time, or less than MIN_CANCEL_S.
+    """
+    if not value:
+        return None
+    found = DURATION.fullmatch(value.strip())
+    hours, minutes, seconds = (int(part or 0) for part in found.groups()) if found else (0, 0, 0)
+    total_s = 3600 * hours + 60 * minutes + seconds
+    if total_s < MIN_CANCEL_S:
+        limit = f"Cancel-After must be a time such as 90s, 5m or 1h30m, of {MIN_CANCEL_S} s or more"
+        raise Refusal("invalid", f"{limit}: got {value!r:.80}", param="Cancel-After")
+    return 1000 * total_s
+
+
+def prediction(job: Job, base_url: str, images: Sequence[str] = ()) -> dict[str, Any]:
+    """Return what is known of a request, as Replicate tells it. `images`: URLs of its images."""
+    result, request = job.result, job.request
+    asked = (request.options.model if request else "") or PLAN_CHOOSES
+    ended_ms = result.ended_ms if result else None
+    mine = f"{base_url}/v1/predictions/{job.request_id}"
+    status = ENDED[result.status] if result else PROCESSING if job.started_ms is not None else STARTING
+    is_bad = result is not None and result.status is not Status.COMPLETED
+    return {
+        "id": job.request_id,
+        "model": f"{OWNER}/{asked}",
+        "version": asked,
+        "status": status,
+        "input": _input(request) if request else {"prompt": result.prompt} if result else {},
+        "output": list(images) or None,
+        "logs": "",
+        "error": f"{result.code or str(result.status).lower()}: {result.reason}" if result and is_bad else None,
+        "metrics": _metrics(job),
+        "created_at": _moment(job.created_ms),
+        "started_at": _moment(job.started_ms),
+        "completed_at": _moment(ended_ms),
+        "urls": {"get": mine, "cancel": f"{mine}/cancel"},
+        "pochade": provenance(result) if result else {"request_id": job.request_id},
+    }
+
+
+def _metrics(job: Job) -> dict[str, float]:
+    result = job.result
+    if result is None or result.status is not Status.COMPLETED:
+        return {}
+    total = {} if result.latency_ms is None else {"total_time": result.latency_ms / 1000}
+    return {"predict_time": result.generate_ms / 1000, **total}
+
+
+def _input(request: GenerateRequest) -> dict[str, Any]:
+    """Return the fields that a request states, as JSON has them."""
+    fields = {name: getattr(request, name, getattr(request.options, name, None)) for name in INPUT}
+    plain = {
+        each.name: each.default for kind in (GenerateRequest, GenerateOptions) for each in dataclasses.fields(kind)
+    }
+    stated = {name: value for name, value in fields.items() if name == "prompt" or value != plain[name]}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in stated.items()}
+
+
+def _moment(ms: int | None) -> str | None:
+    if ms is None:
+        return None
+    return datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,61 @@
+"""uvicorn's HTTP protocol, with an end to the patience for clients that send no request or read no answer."""
+
+import asyncio
+from typing import ClassVar
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from streams import metrics
+
+
+class TimedProtocol(H11Protocol):
+    """Cuts a connection whose request has no whole head, or whose answer is not read, within `timeout_s`.
+
+    uvicorn itself ends idle connections between two requests, and no others.
+    """
+
+    timeout_s: ClassVar[float] = 15.0
+    _head: asyncio.TimerHandle | None = None
+    _answer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
+        super().connection_made(transport)
+        self._head = self._timer("slow-head")
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        is_half = self.conn.their_state is h11.IDLE and bool(self.conn.trailing_data[0])
+        if not is_half and self._head is not None:
+            self._head.cancel()
+            self._head = None
+        elif is_half and self._head is None:
+            self._head = self._timer("slow-head")
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._answer = self._timer("slow-reader")
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._answer is not None:
+            self._answer.cancel()
+            self._answer = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for timer in (self._head, self._answer):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+    def _timer(self, why: str) -> asyncio.TimerHandle:
+        return self.loop.call_later(self.timeout_s, self._cut, why)
+
+    def _cut(self, why: str) -> None:
+        metrics.GATEWAY_LEFT.labels(why).inc()
+        self.transport.abort()
+
+
+def timed(timeout_s: float) -> type[TimedProtocol]:
+    """Return the protocol with this patience."""
+    return type("TimedProtocol", (TimedProtocol,), {"timeout_s": timeout_s})

@@ -1,0 +1,275 @@
+"""What clients get over HTTP from a gateway whose topics are in memory."""
+
+import asyncio
+import base64
+import io
+import json
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+import pytest
+from PIL import Image
+
+from schemas.messages import Event, Outcome, Status
+from schemas.topics import OUTCOMES, PROMPTS_BATCH
+from streams.codec.avro import decode
+from streams.settings import Gateway
+from tests.agents.gateway.deployment import Deployment, ended, tell
+from tests.builders import NOW_MS, a_request
+
+HEART = {"prompt": "a red heart"}
+
+
+def png(color: str = "red") -> bytes:
+    out = io.BytesIO()
+    Image.new("RGB", (16, 8), color).save(out, "PNG")
+    return out.getvalue()
+
+
+def spoken(deployment: Deployment, *calls: Callable[[httpx.AsyncClient], Awaitable[httpx.Response]]) -> Any:
+    """The answers to these calls, one after the other."""
+
+    async def talk() -> list[httpx.Response]:
+        async with deployment.http() as http:
+            return [await call(http) for call in calls]
+
+    answers = asyncio.run(talk())
+    return answers[0] if len(answers) == 1 else answers
+
+
+def posted(deployment: Deployment, body: Any, path: str = "/v1/images/generations", **headers: str) -> httpx.Response:
+    answer: httpx.Response = spoken(deployment, lambda http: http.post(path, json=body, headers=headers))
+    return answer
+
+
+def got(deployment: Deployment, path: str) -> httpx.Response:
+    answer: httpx.Response = spoken(deployment, lambda http: http.get(path))
+    return answer
+
+
+def test_images_come_in_the_answer_once_the_request_has_ended() -> None:
+    deployment = Deployment()
+    deployment.ends(png(), png("blue"))
+    answer = posted(deployment, {**HEART, "n": 2, "user": "somebody"})
+    assert answer.status_code == 200, answer.text
+    assert [base64.b64decode(each["b64_json"]) for each in answer.json()["data"]] == [png(), png("blue")]
+    asked = deployment.asked()
+    assert (asked.prompt, asked.options.n, asked.deadline_ms) == ("a red heart", 2, NOW_MS + 300_000)
+    assert answer.headers["x-request-id"] == asked.request_id == answer.json()["pochade"]["request_id"]
+    headers = deployment.written()[0].headers
+    assert re.fullmatch(rb"[0-9a-f]{16}", headers["pochade_end_user"])
+
+
+def test_an_image_is_read_at_the_address_that_an_answer_gives_in_the_format_that_was_asked_for() -> None:
+    deployment = Deployment()
+    deployment.ends(png())
+    answer = posted(deployment, {**HEART, "response_format": "url", "output_format": "webp"})
+    (url,) = [each["url"] for each in answer.json()["data"]]
+    assert url.startswith("http://127.0.0.1:8760/v1/files/")
+    assert "memory" not in url
+    image = got(deployment, url)
+    assert (image.status_code, image.headers["content-type"]) == (200, "image/webp")
+    with Image.open(io.BytesIO(image.content)) as opened:
+        assert (opened.format, opened.convert("RGB").getpixel((0, 0))) == ("WEBP", (255, 0, 0))
+    assert got(deployment, url[:-1] + ("A" if url[-1] != "A" else "B")).status_code == 404
+    deployment.now_ms += 3_600_000
+    late = got(deployment, url)
+    assert (late.status_code, late.json()["error"]["code"]) == (410, "gone")
+
+
+def test_a_request_that_did_not_complete_is_answered_with_its_code_and_reason() -> None:
+    deployment = Deployment()
+    deployment.ends(status=Status.REJECTED, code="quota", reason="tenant has had its images", retry_after_ms=2500)
+    answer = posted(deployment, HEART)
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "3")
+    said = "tenant has had its images"
+    assert answer.json() == {
+        "error": {"message": said, "type": "rate_limit_error", "param": None, "code": "quota"},
+        "title": "quota", "detail": said, "status": 429,
+    }  # fmt: skip
+    assert answer.headers["x-request-id"] == deployment.asked().request_id
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "param"),
+    [
+        ({"prompt": ""}, 400, "prompt"),
+        ({**HEART, "stream": True}, 400, "stream"),
+        ([HEART], 400, None),
+        ("a red heart", 400, None),
+    ],
+)
+def test_what_is_refused_is_not_written_anywhere(body: Any, status: int, param: str | None) -> None:
+    deployment = Deployment()
+    answer = posted(deployment, body)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (status, param)
+    assert deployment.producer.topics == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "status", "code"),
+    [
+        (b'{"prompt": "a red heart"}', {"content-type": "text/plain"}, 415, "media-type"),
+        (b'{"prompt": ', {}, 400, "invalid"),
+        (b"\xff", {}, 400, "invalid"),
+        (b"[" * 100_000, {}, 400, "invalid"),
+        (b'{"prompt": "%b"}' % (b"a" * 2**20), {}, 413, "too-large"),
+        (b'{"prompt": "a red heart"}', {"host": "evil.example"}, 403, "host"),
+        (b'{"prompt": "a red heart"}', {"host": "127.0.0.1.evil.example:8760"}, 403, "host"),
+        (b'{"prompt": "a red heart"}', {"origin": "https://evil.example"}, 403, "host"),
+        (b'{"prompt": "a red heart"}', {"origin": "http://["}, 403, "host"),
+    ],
+)
+def test_hostile_bodies_hosts_and_origins_are_refused(
+    content: bytes, headers: dict[str, str], status: int, code: str
+) -> None:
+    deployment = Deployment()
+    sent = {"content-type": "application/json", **headers}
+    answer = spoken(deployment, lambda http: http.post("/v1/images/generations", content=content, headers=sent))
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+    assert deployment.producer.topics == {}
+
+
+def test_a_body_without_a_length_is_cut_at_the_limit() -> None:
+    deployment, sent = Deployment(Gateway(max_body_bytes=4096)), 0
+
+    async def endless() -> Any:
+        nonlocal sent
+        while sent < 100:
+            sent += 1
+            yield b"a" * 1024
+
+    kind = {"content-type": "application/json"}
+    answer = spoken(deployment, lambda http: http.post("/v1/images/generations", content=endless(), headers=kind))
+    assert (answer.status_code, answer.headers["connection"]) == (413, "close")
+    assert sent == 5
+
+
+def test_no_more_requests_are_open_than_the_limit() -> None:
+    deployment = Deployment(Gateway(max_open=1))
+
+    async def two() -> tuple[httpx.Response, httpx.Response]:
+        async with deployment.http() as http:
+            waiting = asyncio.create_task(http.post("/v1/images/generations", json=HEART))
+            while not deployment.written():
+                await asyncio.sleep(0)
+            busy = await http.get("/v1/models")
+            tell(deployment.jobs, ended(deployment.asked().request_id, image_uris=()))
+            return await waiting, busy
+
+    waited, busy = asyncio.run(two())
+    assert (waited.status_code, busy.status_code) == (200, 503)
+    assert (busy.json()["error"]["code"], busy.headers["retry-after"]) == ("busy", "1")
+
+
+def test_unknown_addresses_and_methods_are_answered_in_the_same_shape() -> None:
+    deployment = Deployment()
+    assert got(deployment, "/v1/images/edits").json()["error"]["code"] == "not-found"
+    wrong = got(deployment, "/v1/images/generations")
+    assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
+    assert got(deployment, "/v1/files/../../etc/passwd").status_code == 404
+
+
+def test_models_are_the_variants_and_bases_of_the_catalog() -> None:
+    deployment = Deployment()
+    names = [each["id"] for each in got(deployment, "/v1/models").json()["data"]]
+    assert names[0] == "auto"
+    assert {"light", "heavy"} <= set(names)
+    assert got(deployment, "/v1/models/light").json() == {
+        "id": "light", "object": "model", "created": 0, "owned_by": "pochade",
+    }  # fmt: skip
+    unknown = got(deployment, "/v1/models/huge")
+    assert (unknown.status_code, unknown.json()["error"]["param"]) == (404, "model")
+
+
+def test_a_failure_of_our_own_tells_the_client_an_id_and_nothing_else() -> None:
+    deployment = Deployment()
+    deployment.ends(b"no image")
+    answer = posted(deployment, {**HEART, "output_format": "jpeg"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal")
+    assert answer.headers["x-request-id"] in answer.json()["error"]["message"]
+    assert answer.headers["x-should-retry"] == "false"
+
+
+def test_a_prediction_begins_and_is_told_with_ready_made_addresses() -> None:
+    deployment = Deployment()
+    begun = posted(deployment, {"version": "light", "input": {**HEART, "seed": 7}}, "/v1/predictions")
+    asked, told = deployment.asked(), begun.json()
+    assert (begun.status_code, told["status"], told["output"]) == (201, "starting", None)
+    assert (asked.options.model, asked.seed, asked.deadline_ms) == ("light", 7, None)
+    assert (told["version"], told["model"], told["input"]["seed"]) == ("light", "pochade/light", 7)
+    tell(deployment.jobs, Event(request_id=asked.request_id, kind="started", at_ms=NOW_MS + 5, by="worker"))
+    assert got(deployment, told["urls"]["get"]).json()["status"] == "processing"
+    uri = deployment.store.put("x", png())
+    tell(deployment.jobs, ended(asked.request_id, image_uris=(uri,)))
+    done = got(deployment, told["urls"]["get"]).json()
+    assert (done["status"], done["error"]) == ("succeeded", None)
+    assert got(deployment, done["output"][0]).content == png()
+    assert done["metrics"]["predict_time"] >= 0
+
+
+def test_a_prediction_that_is_waited_for_comes_with_its_end_or_is_told_as_starting() -> None:
+    deployment = Deployment()
+    deployment.ends(png())
+    done = posted(deployment, {"input": HEART}, "/v1/models/pochade/light/predictions", prefer="wait")
+    assert (done.status_code, done.json()["status"]) == (201, "succeeded")
+    assert deployment.asked().options.model == "light"
+    failed = Deployment()
+    failed.ends(status=Status.FAILED, code="poison", reason="it killed three workers")
+    told = posted(failed, {"input": HEART}, "/v1/predictions", prefer="wait=9").json()
+    assert (told["status"], told["error"]) == ("failed", "poison: it killed three workers")
+
+
+def test_a_prediction_is_cancelled_by_an_outcome_and_told_as_canceled() -> None:
+    deployment = Deployment()
+    begun, cancelled = spoken(
+        deployment,
+        lambda http: http.post("/v1/predictions", json={"input": HEART}),
+        lambda http: http.post(f"/v1/predictions/{deployment.asked().request_id}/cancel"),
+    )
+    (record,) = deployment.written(OUTCOMES)
+    assert decode(record.value or b"", Outcome).status is Status.CANCELLED
+    assert (begun.json()["status"], cancelled.json()["status"]) == ("starting", "canceled")
+    again = posted(deployment, None, f"/v1/predictions/{begun.json()['id']}/cancel")
+    assert again.json()["status"] == "canceled"
+    assert len(deployment.written(OUTCOMES)) == 1
+
+
+def test_an_id_that_nobody_knows_is_not_cancelled_nor_told() -> None:
+    deployment = Deployment()
+    tell(deployment.jobs, a_request(request_id="others", tenant="others"))
+    for request_id in ("nobodys", "others"):
+        assert posted(deployment, None, f"/v1/predictions/{request_id}/cancel").status_code == 404
+        assert got(deployment, f"/v1/predictions/{request_id}").status_code == 404
+    assert deployment.written(OUTCOMES) == []
+    deployment.caught_up.clear()
+    early = got(deployment, "/v1/predictions/nobodys")
+    assert (early.status_code, early.headers["retry-after"]) == (503, "1")
+
+
+def test_predictions_are_listed_by_pages_the_newest_first() -> None:
+    deployment = Deployment(max_jobs=200)
+    for n in range(103):
+        tell(deployment.jobs, a_request(request_id=f"r-{n}", created_ms=NOW_MS + n))
+    first = got(deployment, "/v1/predictions").json()
+    rest = got(deployment, first["next"]).json()
+    told = [each["id"] for page in (first, rest) for each in page["results"]]
+    assert told == [f"r-{n}" for n in reversed(range(103))]
+    assert (len(first["results"]), rest["next"]) == (100, None)
+    assert got(deployment, "/v1/predictions?cursor=x").status_code == 400
+
+
+def test_a_request_of_the_batch_tier_goes_where_that_tier_waits() -> None:
+    deployment = Deployment()
+    posted(deployment, {"input": {**HEART, "tier": "batch"}}, "/v1/predictions")
+    assert len(deployment.written(PROMPTS_BATCH)) == 1
+
+
+def test_an_answer_holds_what_the_client_sent_only_as_json() -> None:
+    deployment = Deployment()
+    told = posted(deployment, {**HEART, "quality": "<script>\r\nx: y"})
+    assert told.headers["content-type"] == "application/json"
+    assert "x" not in told.headers
+    assert "<script>" in json.loads(told.text)["error"]["message"]

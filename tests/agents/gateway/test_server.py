@@ -1,0 +1,137 @@
+"""A gateway on a real socket: who sends or reads too slowly is cut, who hangs up is let go, a stop tells who waits."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+from prometheus_client import REGISTRY
+
+from agents.gateway.server import Gateway
+from streams.settings import Gateway as Limits
+from streams.settings import InvalidSettings, load
+from tests.agents.gateway.deployment import Deployment
+from tests.integration.waiting import poll_until
+from tests.patience import PATIENCE_S
+from tests.streams.operator.test_client import Topic
+
+HEAD = b"POST /v1/images/generations HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+
+
+BODY = b'{"prompt": "a red heart"}'
+WHOLE = HEAD + b"content-length: %d\r\n\r\n%b" % (len(BODY), BODY)
+
+
+class Serving:
+    """A gateway that runs in a thread."""
+
+    def __init__(self, deployment: Deployment, gateway: Gateway) -> None:
+        self.deployment, self.gateway, self.stopping = deployment, gateway, threading.Event()
+        assert gateway._socket is not None
+        self.port: int = gateway._socket.getsockname()[1]
+        self.thread = threading.Thread(target=gateway.run, args=(self.stopping,))
+        self.thread.start()
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), PATIENCE_S)
+
+    def end(self) -> None:
+        self.stopping.set()
+        self.thread.join(PATIENCE_S)
+        assert not self.thread.is_alive()
+
+
+@contextlib.contextmanager
+def serving(limits: Limits) -> Iterator[Serving]:
+    deployment, topic = Deployment(limits), Topic()
+    topic.is_caught_up.set()
+    running = Serving(deployment, Gateway(deployment.app, deployment.jobs, topic, limits))
+    try:
+        yield running
+    finally:
+        running.end()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    poll_until(condition, "the gateway has done so")
+
+
+def left(why: str) -> float:
+    return REGISTRY.get_sample_value("pochade_gateway_clients_left_total", {"why": why}) or 0.0
+
+
+def everything(client: socket.socket) -> bytes:
+    """What the server sends until it hangs up."""
+    received = b""
+    with contextlib.suppress(ConnectionResetError):
+        while part := client.recv(65536):
+            received += part
+    return received
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST /v1", HEAD])
+def test_a_client_that_does_not_finish_a_head_is_hung_up_on(sent: bytes) -> None:
+    before = left("slow-head")
+    with serving(Limits(port=0, client_timeout_s=0.05)) as running, running.connect() as client:
+        client.sendall(sent)
+        assert everything(client) == b""
+    assert left("slow-head") == before + 1
+
+
+def test_a_client_that_does_not_finish_a_body_is_told_so_and_hung_up_on() -> None:
+    with serving(Limits(port=0, client_timeout_s=0.05)) as running, running.connect() as client:
+        client.sendall(HEAD + b'content-length: 99\r\n\r\n{"prompt"')
+        said = everything(client)
+    assert said.startswith(b"HTTP/1.1 408 ")
+    assert b'"code":"slow-body"' in said
+    assert b"x-should-retry: false" in said.lower()
+
+
+def test_a_client_that_does_not_read_its_answer_is_cut() -> None:
+    before = left("slow-reader")
+    with serving(Limits(port=0, client_timeout_s=0.5)) as running:
+        running.deployment.ends(b"\0" * 10_000_000)
+        with running.connect() as client:
+            client.sendall(WHOLE)
+            until(lambda: left("slow-reader") > before)
+
+
+def test_a_client_that_hangs_up_leaves_its_request_to_the_pipeline() -> None:
+    before = left("hung-up")
+    with serving(Limits(port=0)) as running:
+        with running.connect() as client:
+            client.sendall(WHOLE)
+            until(lambda: bool(running.deployment.jobs._waiters))
+        until(lambda: left("hung-up") > before)
+        until(lambda: not running.deployment.jobs._waiters)
+        assert set(running.deployment.producer.topics) == {"prompts.v1"}
+
+
+def test_who_waits_as_it_stops_is_told_where_the_request_goes_on() -> None:
+    answers: list[httpx.Response] = []
+    with serving(Limits(port=0)) as running:
+        until(lambda: running.gateway.not_ready() == "")
+        address = f"http://127.0.0.1:{running.port}/v1/images/generations"
+
+        def ask() -> None:
+            answers.append(httpx.post(address, json={"prompt": "a red heart"}, timeout=PATIENCE_S, trust_env=False))
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        until(lambda: bool(running.deployment.jobs._waiters))
+        running.end()
+        asking.join(PATIENCE_S)
+    (answer,) = answers
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "stopping")
+    assert f"/v1/predictions/{running.deployment.asked().request_id}" in answer.json()["error"]["message"]
+    assert answer.headers["x-should-retry"] == "false"
+
+
+def test_a_taken_port_and_hosts_that_others_reach_are_refused() -> None:
+    with serving(Limits(port=0)) as running, pytest.raises(InvalidSettings, match=r"choose another gateway\.port"):
+        Gateway(running.deployment.app, running.deployment.jobs, Topic(), Limits(port=running.port))
+    for host in ("0.0.0.0", "192.168.0.1", "::", "example.org"):
+        with pytest.raises(InvalidSettings, match=r"setting gateway.host: must be one of 127\.0\.0\.1, ::1, localhost"):
+            load({"gateway": {"host": host}})
