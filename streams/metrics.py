@@ -50,6 +50,11 @@ GATEWAY_REQUESTS = Counter(
     "pochade_gateway_requests_total", "HTTP requests answered, by handler and status; 499: the client had hung up",
     ["handler", "status"],
 )  # fmt: skip
+GATEWAY_JOINED = Counter(
+    "pochade_gateway_joined_total",
+    "Repeated HTTP requests that joined the first, by what told them (key, count)",
+    ["by"],
+)
 GATEWAY_OPEN = Gauge("pochade_gateway_open_requests", "HTTP requests that are being answered")
 GATEWAY_LEFT = Counter(
     "pochade_gateway_clients_left_total", "Clients that hung up, or were cut for sending or reading too slowly", ["why"]

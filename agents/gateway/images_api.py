@@ -14,6 +14,7 @@ from agents.gateway.openai_images import PLAN_CHOOSES, answer, parse
 from agents.gateway.pipeline import LATE_S, PipelineClient, has_no_result
 from agents.gateway.predictions import OWNER
 from agents.gateway.refusals import Refusal, refusal_of
+from agents.gateway.repetitions.marks import stated
 from planner.catalog.model import Catalog
 from schemas.messages import Result, Status
 from streams.settings import Requests
@@ -31,22 +32,25 @@ class ImagesApi:
         catalog: Catalog,
         limits: Requests,
         wait_s: float,
+        key: bytes,
         clock_ms: Callable[[], int],
     ) -> None:
-        """`wait_s`: until a request is answered, and its deadline."""
+        """`wait_s`: until a request is answered, and its deadline. `key`: of the marks of requests."""
         self._pipeline = pipeline
         self._urls = urls
         self._models = [PLAN_CHOOSES, *catalog.served, *(name for name in catalog.bases if name not in catalog.served)]
         self._limits = limits
         self._wait_s = wait_s
+        self._key = key
         self._clock_ms = clock_ms
 
     async def generate(self, http: Request) -> Response:
         """POST /v1/images/generations: answers when the images are there."""
         now_ms = self._clock_ms()
         asked = parse(await json_body(http), self._limits, now_ms, now_ms + round(1000 * self._wait_s))
-        request_id = http.state.request_id = asked.request.request_id
-        await self._pipeline.submit(asked.request, asked.end_user)
+        repetition = stated(http.headers, http.url.path, await http.body(), self._key)
+        begun = await self._pipeline.begin(asked.request, repetition, asked.end_user)
+        request_id = http.state.request_id = begun.request_id
         limit_s = self._wait_s + LATE_S
         result = await self._pipeline.result(request_id, http, limit_s)
         if result is None:

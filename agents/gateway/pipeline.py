@@ -6,6 +6,7 @@ It keeps nothing that a restart would need: a request lies on `prompts` before i
 import asyncio
 import hashlib
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Final, Protocol
 
 from starlette.requests import Request
@@ -13,10 +14,12 @@ from starlette.requests import Request
 from agents.gateway.formats import Format, encoded
 from agents.gateway.jobs import Job, JobView
 from agents.gateway.refusals import SERVER_TYPE, Kind, Refusal
+from agents.gateway.repetitions.marks import MARK, Repetition, Repetitions
 from schemas.errors import PochadeError
 from schemas.messages import GenerateRequest, Result
 from schemas.record import Delivered
 from streams import metrics
+from streams.clock import now_ms
 from streams.kafka.producers.writing import DeliveryFailed
 from streams.operator.client import RequestClient
 from streams.store.port import ImageStore, StoreUnavailable
@@ -34,6 +37,14 @@ class CatchingUp(Protocol):
         ...
 
 
+class ReadsOn(Protocol):
+    """The part of `LogEnd` that is used."""
+
+    async def reached(self) -> None:
+        """Return when all is handed over that lay on the logs as this was called. Raises PochadeError."""
+        ...
+
+
 class ClientGone(Exception):
     """The client has hung up: nobody reads an answer."""
 
@@ -41,21 +52,53 @@ class ClientGone(Exception):
 class PipelineClient:
     """What handlers ask of the pipeline; used on one event loop."""
 
-    def __init__(self, client: RequestClient, jobs: JobView, store: ImageStore, caught_up: CatchingUp) -> None:
+    def __init__(
+        self,
+        client: RequestClient,
+        jobs: JobView,
+        store: ImageStore,
+        caught_up: CatchingUp,
+        repetitions: Repetitions,
+        log_end: ReadsOn,
+    ) -> None:
         self._client = client
         self._jobs = jobs
         self._store = store
         self._caught_up = caught_up
+        self._repetitions = repetitions
+        self._log_end = log_end
 
-    async def submit(self, request: GenerateRequest, end_user: str = "") -> None:
-        """Write a request; it is on the topic when this returns.
+    async def begin(self, request: GenerateRequest, repetition: Repetition, end_user: str = "") -> GenerateRequest:
+        """Write a request, or join the one that it repeats; return what is on the topic.
 
         `end_user`: for whom the client says that it asks; the record's headers carry a digest of it.
 
         Raises:
             Refusal: the broker did not take it, or has not said so in time.
         """
-        facts = {"end_user": hashlib.sha256(end_user.encode(errors="replace")).hexdigest()[:16]} if end_user else None
+        if repetition.is_keyed:
+            request = replace(request, request_id=self._repetitions.id_of(repetition))
+            joined = request.request_id if self._jobs.get(request.request_id) is not None else None
+        else:
+            joined = await self._first_try(repetition) if repetition.tries else None
+        if joined is None:
+            await self._submit(request, repetition, end_user)
+            return request
+        metrics.GATEWAY_JOINED.labels("key" if repetition.is_keyed else "count").inc()
+        return replace(request, request_id=joined)
+
+    async def _first_try(self, repetition: Repetition) -> str | None:
+        """Return the request that a repetition joins. A gateway that began a moment ago may not have read it yet."""
+        try:
+            await self._log_end.reached()
+        except PochadeError as error:
+            raise Refusal("unavailable", str(error), retry_after_ms=1000) from error
+        return self._repetitions.join(repetition, now_ms())
+
+    async def _submit(self, request: GenerateRequest, repetition: Repetition, end_user: str) -> None:
+        facts = {MARK: repetition.mark}
+        if end_user:
+            facts["end_user"] = hashlib.sha256(end_user.encode(errors="replace")).hexdigest()[:16]
         await self._acknowledged(self._client.submit(request, facts), request.request_id)
         self._jobs.on_request(request)
 

@@ -14,6 +14,7 @@ from agents.gateway.jobs import NEVER_MS, Job
 from agents.gateway.pipeline import PipelineClient
 from agents.gateway.predictions import STARTING, cancel_after_ms, parse, prediction, wait_s
 from agents.gateway.refusals import Refusal
+from agents.gateway.repetitions.marks import stated
 from schemas.messages import Status
 from streams.settings import Requests
 
@@ -25,8 +26,10 @@ class PredictionsApi:
     """The handlers of predictions."""
 
     def __init__(
-        self, pipeline: PipelineClient, images: ImagesApi, limits: Requests, clock_ms: Callable[[], int]
+        self, pipeline: PipelineClient, images: ImagesApi, limits: Requests, key: bytes, clock_ms: Callable[[], int]
     ) -> None:
+        """`key`: of the marks of requests."""
+        self._key = key
         self._pipeline = pipeline
         self._images = images
         self._limits = limits
@@ -42,8 +45,9 @@ class PredictionsApi:
         waits_s = wait_s(http.headers.get("prefer", ""))
         after_ms = cancel_after_ms(http.headers.get("cancel-after", ""))
         request = parse(body, self._limits, self._clock_ms(), http.path_params.get("name", ""), after_ms)
+        repetition = stated(http.headers, http.url.path, await http.body(), self._key)
+        request = await self._pipeline.begin(request, repetition)
         http.state.request_id = request.request_id
-        await self._pipeline.submit(request)
         if not waits_s:
             return JSONResponse(self._shown(self._pipeline.job(request.request_id), http), 201)
         result = await self._pipeline.result(request.request_id, http, waits_s)

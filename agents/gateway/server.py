@@ -17,8 +17,11 @@ from agents.gateway.jobs import TOPICS, JobView
 from agents.gateway.pipeline import PipelineClient
 from agents.gateway.predictions_api import PredictionsApi
 from agents.gateway.protocol import timed
+from agents.gateway.repetitions.log_end import LogEnd
+from agents.gateway.repetitions.marks import Repetitions
 from planner.catalog.model import Catalog
 from schemas.messages import GenerateRequest
+from schemas.record import Incoming
 from streams.clock import now_ms
 from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.producers.writing import RecordProducer
@@ -94,13 +97,21 @@ def gateway_of(settings: Settings, catalog: Catalog, producer: RecordProducer, s
     """The gateway of a process; what it opens closes with the stack. Raises PochadeError, as `open_store` does."""
     limits, store = settings.gateway, open_store(settings)
     jobs = JobView(TENANT, limits.max_jobs)
-    following = TopicTailer(settings, TOPICS, jobs.on_record, since_ms=now_ms() - round(1000 * limits.history_s))
+    window_ms, key = 1000 * limits.history_s, url_key(settings)
+    repetitions = Repetitions(jobs, limits.max_jobs, window_ms)
+
+    def take_in(record: Incoming) -> None:
+        jobs.on_record(record)
+        repetitions.on_record(record)
+
+    log_end = LogEnd(settings, take_in, window_ms)
+    following = TopicTailer(settings, TOPICS, log_end.on_record, since_ms=now_ms() - round(window_ms))
     stack.callback(following.close)
-    urls = ImageUrls(store, root_of(settings), url_key(settings), limits.url_lifetime_s)
+    urls = ImageUrls(store, root_of(settings), key, limits.url_lifetime_s)
     client = stack.enter_context(RequestClient(settings, producer))
-    pipeline = PipelineClient(client, jobs, store, following.is_caught_up)
-    images = ImagesApi(pipeline, urls, catalog, settings.requests, limits.wait_s, now_ms)
-    predictions = PredictionsApi(pipeline, images, settings.requests, now_ms)
+    pipeline = PipelineClient(client, jobs, store, following.is_caught_up, repetitions, log_end)
+    images = ImagesApi(pipeline, urls, catalog, settings.requests, limits.wait_s, key, now_ms)
+    predictions = PredictionsApi(pipeline, images, settings.requests, key, now_ms)
     gateway = Gateway(app_of(images, predictions, limits), jobs, following, limits)
     following.start()
     return gateway

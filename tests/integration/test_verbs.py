@@ -1,6 +1,7 @@
 """The verbs of a deployment, each as a person calls it, on the real broker, with results as JSON."""
 
 import base64
+import contextlib
 import io
 import json
 import os
@@ -9,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -277,3 +279,37 @@ def test_predictions_outlive_the_gateway_that_took_them(pipeline: Pipeline) -> N
         listed = {each["id"]: each["status"] for each in http.get("/v1/predictions").json()["results"]}
     assert listed[waited["id"]] == listed[begun["id"]] == "succeeded"
     assert listed[doomed["id"]] == cancelled["status"]
+
+
+def test_clients_that_repeat_what_a_killed_gateway_did_not_answer_get_it_and_nothing_is_generated_twice(
+    pipeline: Pipeline,
+) -> None:
+    bodies = [{"prompt": f"a red heart, again {n}", "n": 8} for n in (1, 2, 2)]  # two are equal, and two requests
+
+    def tried(body: dict[str, Any], tries: int) -> str:
+        with over_http(pipeline) as http:
+            headers = {"x-stainless-retry-count": str(tries)}
+            told = http.post("/v1/images/generations", json=body, headers=headers).json()
+        return str(told["pochade"]["request_id"])
+
+    def begun() -> set[str]:
+        listed = http.get("/v1/predictions").json()["results"]
+        return {each["id"] for each in listed if "again" in each["input"]["prompt"]}
+
+    with ThreadPoolExecutor(len(bodies)) as many:
+        with over_http(pipeline) as http:
+            cut = [many.submit(tried, body, 0) for body in bodies]
+            pipeline.until(lambda: len(begun()) == len(bodies), "all are on the topic")
+            first = begun()
+            pipeline.kill("gateway")
+        for each in cut:
+            with contextlib.suppress(httpx.TransportError):
+                each.result(PATIENCE_S)
+        pipeline.heal()
+        pipeline.until(pipeline.is_ready, "another gateway")
+        repeated = [each.result(PATIENCE_S) for each in [many.submit(tried, body, 1) for body in bodies]]
+        assert set(repeated) == first
+        assert [many.submit(tried, body, 2).result(PATIENCE_S) for body in bodies[:1]] == repeated[:1]
+    assert {
+        each.request_id for results in pipeline.results.values() for each in results if "again" in each.prompt
+    } == first

@@ -106,7 +106,7 @@ def address(broker_home: pathlib.Path, tmp_path_factory: pytest.TempPathFactory)
 
 def said(client: str, script: str, address: str) -> Any:
     """What a script prints, run with a client's own environment."""
-    home = KEPT / CLIENTS[client]
+    home = KEPT / CLIENTS[client].replace("==", "-")
     python = home / "bin" / "python"
     if not (home / "installed").exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)

@@ -12,9 +12,11 @@ from agents.gateway.images_api import ImagesApi
 from agents.gateway.jobs import JobView
 from agents.gateway.pipeline import PipelineClient
 from agents.gateway.predictions_api import PredictionsApi
+from agents.gateway.repetitions.marks import Repetitions
 from schemas.messages import Event, GenerateRequest, Result, Status
 from schemas.record import Incoming, Outgoing
 from schemas.topics import EVENTS, OUTCOMES, PROMPTS, RESULTS
+from streams.clock import now_ms
 from streams.codec.avro import decode, encode
 from streams.kafka.memory import MemoryRecordProducer
 from streams.operator.client import RequestClient
@@ -47,6 +49,24 @@ class Answering(MemoryRecordProducer):
         return delivered
 
 
+class LogEnd:
+    """Hands over what was written, when asked to read on."""
+
+    def __init__(self, deployment: "Deployment") -> None:
+        self._deployment = deployment
+        self.readings = 0
+
+    async def reached(self) -> None:
+        self.readings += 1
+        for n, record in enumerate(self._deployment.written()):
+            self._deployment.repetitions.on_record(
+                Incoming(
+                    topic=PROMPTS, partition=0, offset=n, timestamp_ms=now_ms() + n, key=record.key, value=record.value,
+                    headers=record.headers,
+                )
+            )  # fmt: skip
+
+
 class Deployment:
     """The app, and its surroundings in memory."""
 
@@ -60,10 +80,11 @@ class Deployment:
         self.caught_up.set()
         settings = load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}})
         client = RequestClient(settings, self.producer, clock_ms=lambda: self.now_ms)
-        self.pipeline = PipelineClient(client, self.jobs, self.store, self.caught_up)
+        self.repetitions, self.log_end = Repetitions(self.jobs, max_jobs, 900_000), LogEnd(self)
+        self.pipeline = PipelineClient(client, self.jobs, self.store, self.caught_up, self.repetitions, self.log_end)
         urls = ImageUrls(self.store, "memory:", KEY, limits.url_lifetime_s)
-        images = ImagesApi(self.pipeline, urls, a_catalog(), requests, limits.wait_s, lambda: self.now_ms)
-        predictions = PredictionsApi(self.pipeline, images, requests, lambda: self.now_ms)
+        images = ImagesApi(self.pipeline, urls, a_catalog(), requests, limits.wait_s, KEY, lambda: self.now_ms)
+        predictions = PredictionsApi(self.pipeline, images, requests, KEY, lambda: self.now_ms)
         self.app = app_of(images, predictions, limits)
 
     def http(self) -> httpx.AsyncClient:

@@ -1,0 +1,112 @@
+"""Which request a repeated one repeats, by a mark that its record on `prompts` carries.
+
+The mark is a keyed digest of path and body, and of `Idempotency-Key` where there is one. OpenAI's clients state no such
+key, but count their repetitions (`x-stainless-retry-count`). Equal bodies with a count of 0 are different requests.
+"""
+
+import hashlib
+import hmac
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from agents.gateway.jobs import Job, JobView
+from agents.gateway.refusals import Refusal
+from schemas.messages import Status
+from schemas.record import Incoming
+from schemas.topics import PROMPTS, PROMPTS_BATCH
+from streams.codec.headers import FACT
+
+MARK: Final = "repetition"  # fact in the headers of a record on `prompts`
+KEY_HEADER, COUNT_HEADER = "idempotency-key", "x-stainless-retry-count"
+NAMESPACE: Final = uuid.UUID("0d8e9a57-5f3c-4c1a-9d4e-6f6e1f0b7a35")
+MAX_KEY: Final = 255  # characters
+
+
+class Repetition(NamedTuple):
+    """What a request says of being one."""
+
+    mark: str
+    is_keyed: bool = False  # it has a key of its client's: equal marks are one request, whenever they come
+    tries: int = 0  # before it; 0: it is the first, or says nothing
+
+
+def stated(headers: Mapping[str, str], path: str, body: bytes, secret: bytes) -> Repetition:
+    """Return what a request says of being a repetition. Raises Refusal for a key or a count that is none."""
+    key, count = headers.get(KEY_HEADER, ""), headers.get(COUNT_HEADER, "0")
+    if len(key) > MAX_KEY:
+        limit = f"{KEY_HEADER} must have at most {MAX_KEY} characters"
+        raise Refusal("invalid", f"{limit}: got {len(key)}", param=KEY_HEADER)
+    if not (count.isascii() and count.isdigit() and len(count) < 6):
+        raise Refusal("invalid", f"{COUNT_HEADER} must be a whole number: got {count!r:.80}", param=COUNT_HEADER)
+    told = b"\0".join((path.encode(), key.encode(), body))
+    return Repetition(hmac.digest(secret, told, hashlib.sha256).hex()[:32], bool(key), int(count))
+
+
+@dataclass(slots=True)
+class _Marked:
+    """A request with a mark."""
+
+    request_id: str
+    at_ms: int  # of its record, by the broker's clock
+    joined: set[int] = field(default_factory=set)  # counts of the repetitions that joined it
+
+
+class Repetitions:
+    """The marked requests of the last while. One thread hands over records, others ask."""
+
+    def __init__(self, jobs: JobView, max_marks: int, window_ms: float) -> None:
+        """`window_ms`: how old a request may be that a repetition joins."""
+        self._jobs = jobs
+        self._max_marks = max_marks
+        self._window_ms = window_ms
+        self._lock = threading.Lock()
+        self._marked: OrderedDict[str, dict[str, _Marked]] = OrderedDict()  # mark -> request -> what is known of it
+
+    def on_record(self, record: Incoming) -> None:
+        """Take in a record of `prompts`, which may come twice; others are passed over."""
+        if record.topic not in (PROMPTS, PROMPTS_BATCH):
+            return
+        mark = record.headers.get(FACT + MARK, b"").decode(errors="replace")
+        request_id = (record.key or b"").decode(errors="replace")
+        if not mark or not request_id:
+            return
+        with self._lock:
+            self._marked.setdefault(mark, {}).setdefault(request_id, _Marked(request_id, record.timestamp_ms))
+            if len(self._marked) > self._max_marks:
+                self._marked.popitem(last=False)
+
+    def join(self, repetition: Repetition, now_ms: int) -> str | None:
+        """Return the oldest request that no repetition of this count has joined, and join it; None: there is none.
+
+        A request that was refused for now is none: its client asks again, as it was told to.
+        """
+        with self._lock:
+            marked = sorted(self._marked.get(repetition.mark, {}).values(), key=lambda each: each.at_ms)
+            for each in marked:
+                is_joined = repetition.tries in each.joined or now_ms - each.at_ms > self._window_ms
+                if not is_joined and not _ask_again(self._jobs.get(each.request_id)):
+                    each.joined.add(repetition.tries)
+                    return each.request_id
+        return None
+
+    def id_of(self, repetition: Repetition) -> str:
+        """Return the id of the request with a key: the same from every gateway, so that the pipeline drops the second.
+
+        One that was refused for now is followed by another.
+        """
+        tries = 0
+        while True:
+            request_id = str(uuid.uuid5(NAMESPACE, f"{repetition.mark}/{tries}"))
+            if not _ask_again(self._jobs.get(request_id)):
+                return request_id
+            tries += 1
+
+
+def _ask_again(job: Job | None) -> bool:
+    """Whether a request ended as one that may be asked again later."""
+    result = job.result if job is not None else None
+    return result is not None and result.status is Status.REJECTED and result.retry_after_ms is not None
