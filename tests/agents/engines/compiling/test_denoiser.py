@@ -54,6 +54,16 @@ def test_what_was_not_compiled_for_runs_eagerly_is_counted_and_told_once(
     assert denoiser.eager_steps == 4
 
 
+def test_latents_of_any_layout_run_the_code_that_was_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline, denoiser = warmed(monkeypatch)
+    with torch.inference_mode():
+        sample, timestep = torch.randn(2, 4, SIZE, SIZE), torch.tensor(999)
+        for layout in (torch.contiguous_format, torch.channels_last):
+            pipeline.unet(sample.contiguous(memory_format=layout), timestep)
+        pipeline.unet(sample.transpose(2, 3), timestep)
+    assert denoiser.eager_steps == 0
+
+
 def test_a_denoiser_that_is_turned_off_runs_eagerly_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline, denoiser = warmed(monkeypatch)
     denoiser.turn_off()
