@@ -1,8 +1,11 @@
 """A compiled denoiser gives what the eager one gives, from kept code at the next start, and eagerly where it cannot."""
 
+import contextlib
+import dataclasses
 import logging
 import os
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,6 +13,7 @@ import torch
 from prometheus_client import REGISTRY
 
 from agents.components.opening import Keeping
+from agents.engines.compiling import identity as identity_module
 from agents.engines.compiling.cache import CodeCache
 from agents.engines.compiling.compilation import COMPILED, FAILED, FOLDER, KEPT, Compilation, batches_of
 from agents.engines.compiling.identity import identity_of
@@ -44,7 +48,9 @@ def files(home: pathlib.Path) -> list[pathlib.Path]:
     return [path for path in (home / "components" / FOLDER).iterdir() if path.is_file()]
 
 
-def test_the_second_start_reads_what_the_first_one_compiled_and_gives_the_eager_images(tmp_path: pathlib.Path) -> None:
+def test_the_second_start_reads_what_the_first_one_compiled_and_gives_the_eager_images(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     eager = Pipeline(Denoiser())
     pipeline, first = opened(tmp_path)
     warmed = first.warm_up(pipeline.generate)
@@ -58,6 +64,19 @@ def test_the_second_start_reads_what_the_first_one_compiled_and_gives_the_eager_
     assert called_compilers_s() == pytest.approx(called_s, abs=0.3), "no C++ compiler ran"
     assert torch.allclose(pipeline.generate(1), eager.generate(1), atol=1e-5)
     assert second.take_eager_steps() == 0
+
+    ours = files(tmp_path)[0]
+    aside = ours.rename(tmp_path / "aside")
+
+    @contextlib.contextmanager
+    def after_another_has(self: CodeCache, of: Any) -> Iterator[bool]:
+        aside.rename(self.path(of))
+        yield True
+
+    monkeypatch.setattr(CodeCache, "compiling", after_another_has)
+    pipeline, third = opened(tmp_path)
+    warmed = third.warm_up(pipeline.generate)
+    assert (warmed.result, warmed.compiled) == (KEPT, 0), "it waited for who compiled the same, and read that file"
 
 
 def test_a_machine_without_a_compiler_generates_eagerly_and_says_so(
@@ -74,6 +93,7 @@ def test_a_machine_without_a_compiler_generates_eagerly_and_says_so(
     assert fallbacks("compile") == before + 1
     assert "generates eagerly" in caplog.text
     assert torch.equal(pipeline.generate(1), Pipeline(Denoiser()).generate(1))
+    assert compilation.take_eager_steps() == 0, "nothing asks for code that there is none of"
     assert files(tmp_path) == []
 
 
@@ -98,7 +118,9 @@ def test_kept_code_that_is_damaged_is_told_counted_and_not_used(
     assert "it was removed, and is compiled again" in caplog.text
 
 
-def test_code_is_of_one_architecture_on_one_number_of_threads_and_of_any_weights() -> None:
+def test_code_is_of_one_architecture_on_one_number_of_threads_and_of_any_weights(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     wide = Denoiser()
     wide.layer = torch.nn.Conv2d(4, 4, 5, padding=2)
     first = identity(Pipeline(Denoiser()))
@@ -110,3 +132,12 @@ def test_code_is_of_one_architecture_on_one_number_of_threads_and_of_any_weights
         assert identity(Pipeline(Denoiser())) != first
     finally:
         torch.set_num_threads(threads)
+    with monkeypatch.context() as patched:
+        patched.setattr(torch, "__version__", "0.0")
+        assert identity(Pipeline(Denoiser())) != first, "another library"
+    with monkeypatch.context() as patched:
+        patched.setattr(identity_module, "_cpu", lambda: "another")
+        assert identity(Pipeline(Denoiser())) != first, "another processor"
+    larger = dataclasses.replace(a_compiled_variant(), width=2 * SIZE)
+    assert identity_of(Denoiser(), larger, batches_of(larger)) != first
+    assert identity(Pipeline(Denoiser())) == first
