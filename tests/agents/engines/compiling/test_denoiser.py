@@ -14,7 +14,11 @@ from tests.builders import a_variant
 
 
 def warmed(monkeypatch: pytest.MonkeyPatch, **variant: float) -> tuple[Pipeline, CompiledDenoiser]:
-    """A pipeline whose denoiser is traced for one image and for a batch, without a C++ compiler."""
+    """A pipeline whose denoiser is traced for one image and for a batch, without a C++ compiler.
+
+    The tracer forgets other tests: a function that it saw with several sizes it traces for all at once.
+    """
+    torch._dynamo.reset()
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
     pipeline, denoiser = Pipeline(Denoiser()), CompiledDenoiser(Denoiser)
     denoiser.attach(pipeline.unet)
