@@ -8,9 +8,11 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from replay.local.forked import ROLE_MODULES
+from replay.local.forked import ROLE_MODULES, run_program
 from replay.local.processes import START
 from streams.processes.forkserver import POCHADE, ForkedChild, LastingForkServer
+
+RUN_PROGRAM: Final = f"{run_program.__module__}:{run_program.__name__}"
 
 
 class RoleServer:
@@ -26,11 +28,15 @@ class RoleServer:
     def fork(self, command: Sequence[str], log: pathlib.Path, target: str = POCHADE) -> ForkedChild:
         """Fork a process that would be started anew by the command of a `role_process`.
 
-        `target`: MODULE:FUNCTION that takes the arguments, in place of the command line of `pochade`.
+        `target`: MODULE:FUNCTION that takes the arguments, in place of the command line of `pochade`. A command with
+        a program of its own, such as that of a worker with other limits of time, runs that.
         """
-        assert tuple(command[:3]) == (sys.executable, "-c", START), command
+        python, option, program, *arguments = command
+        assert (python, option) == (sys.executable, "-c"), command
         assert self._server is not None, "the session's fixture has not begun"
-        return self._server.spawn(command[3:], log, target=target)
+        if program == START:
+            return self._server.spawn(arguments, log, target=target)
+        return self._server.spawn([program, *arguments], log, target=RUN_PROGRAM)
 
     def close(self) -> None:
         """End the server, if there is one."""
