@@ -46,6 +46,7 @@ TUNING_REDRAWS: Final = 3
 FIRST_TUNING_SEED: Final = 1000  # so that no redraw that settings are chosen on is judged
 BUDGET: Final = 10  # settings of each policy that are swept
 FACTORS: Final = (0.5, 0.65, 0.8, 1.05, 1.4)  # over-provisioning
+NEAR_FACTORS: Final = (0.8, 0.9, 1.0, 1.1, 1.25)  # where a policy reckons with what is uncertain by itself
 MANY_FACTORS: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 1.05, 1.2, 1.4, 1.7, 2.0)
 OF_PEAK: Final = (0.6, 0.7, 0.8, 0.9, 1.05)  # of the true peak, which diffserve-static is told
 TRACES: Final = (*TUNING, *HELD_OUT)
@@ -153,7 +154,7 @@ def swept(policy: str, peak: float) -> list[Setting]:
 
 def _swept(policy: str, peak: float) -> list[Parameters]:
     own: Mapping[str, tuple[str, Sequence[float | None]]] = {
-        JOINT: ("away", (None, 0.25)),
+        JOINT: ("late", (None, 2.0)),
         DIFFSERVE: ("queue_factor", (None, 1.0)),
         HADIS: ("queue_safety", (None, 0.6)),
         PROTEUS: ("batch", (None, 1.0)),
@@ -163,7 +164,7 @@ def _swept(policy: str, peak: float) -> list[Parameters]:
         name, values = own[policy]
         return [
             (("overprovision", factor), *(() if value is None else ((name, value),)))
-            for factor in FACTORS
+            for factor in (NEAR_FACTORS if policy == JOINT else FACTORS)
             for value in values
         ]
     if policy == STATIC:
