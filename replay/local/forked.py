@@ -23,6 +23,7 @@ ROLE_MODULES: Final = (
 ENGINE_MODULES: Final = {"diffusers": "agents.engines.diffusers_engine"}  # that take seconds to import
 JUDGES: Final = ("agents.models.discriminator", "agents.models.predictor")  # that need torch, as that engine does
 PROGRAM: Final = (sys.executable, "-c")
+RUN_PROGRAM: Final = "replay.local.forked:run_program"  # a fork server's target for one
 
 
 def modules_of(settings: Settings) -> list[str]:
@@ -57,7 +58,7 @@ class RoleForks:
         """Start one process. Raises ForkFailed."""
         if sys.platform != "linux" or tuple(command[:2]) != PROGRAM:
             return spawn(command, log)
-        return self._server.spawn(command[2:], log, target="replay.local.forked:run_program")
+        return self._server.spawn(command[2:], log, target=RUN_PROGRAM)
 
     def close(self) -> None:
         """End the server, and what it has forked."""

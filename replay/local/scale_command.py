@@ -41,9 +41,7 @@ class Starter:
     def __call__(self, name: str, lock: pathlib.Path) -> ForkedChild:
         """Start a worker. Raises ForkFailed."""
         own = [str(lock.resolve()), *self._options, "--set", f"worker.id={name}", "serve", "worker"]
-        return self._server.spawn(
-            own, self._logs / f"{name}.log", target="replay.local.owned_worker:main", is_detached=True
-        )
+        return self._server.spawn(own, self._logs / f"{name}.log", target=OWNED, is_detached=True)
 
 
 def modules_of(settings: Settings) -> list[str]:

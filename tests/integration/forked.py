@@ -4,15 +4,12 @@ Their imports were two processor seconds a process, and a session starts more th
 """
 
 import pathlib
-import sys
 from collections.abc import Sequence
 from typing import Final
 
-from replay.local.forked import ROLE_MODULES, run_program
+from replay.local.forked import PROGRAM, ROLE_MODULES, RUN_PROGRAM
 from replay.local.processes import START
 from streams.processes.forkserver import POCHADE, ForkedChild, LastingForkServer
-
-RUN_PROGRAM: Final = f"{run_program.__module__}:{run_program.__name__}"
 
 
 class RoleServer:
@@ -32,7 +29,7 @@ class RoleServer:
         a program of its own, such as that of a worker with other limits of time, runs that.
         """
         python, option, program, *arguments = command
-        assert (python, option) == (sys.executable, "-c"), command
+        assert (python, option) == PROGRAM, command
         assert self._server is not None, "the session's fixture has not begun"
         if program == START:
             return self._server.spawn(arguments, log, target=target)

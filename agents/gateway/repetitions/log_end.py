@@ -9,9 +9,9 @@ from typing import Final
 
 from confluent_kafka import KafkaException, Message, TopicPartition
 
+from agents.gateway.repetitions.marks import TOPICS
 from schemas.errors import PochadeError
 from schemas.record import Incoming
-from schemas.topics import PROMPTS, PROMPTS_BATCH
 from streams.clock import now_ms
 from streams.kafka.clients import topic_name
 from streams.kafka.consumers.polling import incoming
@@ -19,7 +19,6 @@ from streams.kafka.errors import partitions_of
 from streams.kafka.transactions.barrier import open_reader, read_to_end
 from streams.settings import Settings
 
-TOPICS: Final = (PROMPTS, PROMPTS_BATCH)
 ANSWER_S: Final = 5.0
 
 

@@ -20,6 +20,7 @@ from schemas.record import Incoming
 from schemas.topics import PROMPTS, PROMPTS_BATCH
 from streams.codec.headers import FACT
 
+TOPICS: Final = (PROMPTS, PROMPTS_BATCH)  # whose records carry marks
 MARK: Final = "repetition"  # fact in the headers of a record on `prompts`
 KEY_HEADER, COUNT_HEADER = "idempotency-key", "x-stainless-retry-count"
 NAMESPACE: Final = uuid.UUID("0d8e9a57-5f3c-4c1a-9d4e-6f6e1f0b7a35")
@@ -67,8 +68,8 @@ class Repetitions:
         self._marked: OrderedDict[str, dict[str, _Marked]] = OrderedDict()  # mark -> request -> what is known of it
 
     def on_record(self, record: Incoming) -> None:
-        """Take in a record of `prompts`, which may come twice; others are passed over."""
-        if record.topic not in (PROMPTS, PROMPTS_BATCH):
+        """Take in a record of TOPICS, which may come twice; others are passed over."""
+        if record.topic not in TOPICS:
             return
         mark = record.headers.get(FACT + MARK, b"").decode(errors="replace")
         request_id = (record.key or b"").decode(errors="replace")
