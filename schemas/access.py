@@ -13,18 +13,20 @@ from schemas.topics import (
     EVENTS,
     FLEET,
     IMAGES,
+    KEYS,
     OUTCOMES,
     PLAN,
     PROMPTS,
     PROMPTS_BATCH,
     RESULTS,
     SCHEMAS,
+    WEBHOOKS,
 )
 
 ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner", "indexer", "gateway")
 PRODUCER = "producer"  # whoever asks for images: `pochade submit`
 CONSUMER = "consumer"  # whoever reads how requests ended: `pochade results`, `watch`, `explain`
-OPERATOR = "operator"  # `pochade topics create`, `cancel`, `plan pin`, `dlq redrive`, `doctor`, `audit`
+OPERATOR = "operator"  # `pochade topics create`, `keys create`, `cancel`, `plan pin`, `dlq redrive`, `doctor`, `audit`
 WHO = (*ROLES, PRODUCER, CONSUMER, OPERATOR)
 
 JOBS = "jobs."  # the beginning of the job topics' names, one a variant
@@ -54,10 +56,12 @@ ACCESS: Mapping[str, Rows] = {
     RESULTS: Rows(("ledger",), (*ROLES, CONSUMER, OPERATOR)),
     ENDED: Rows(("ledger",), ("ledger", OPERATOR)),
     EVENTS: Rows(("router", "worker", "discriminator"), ("gateway", CONSUMER, OPERATOR)),
-    PLAN: Rows(("planner", OPERATOR), ("router", "worker", "discriminator", "planner", "indexer", OPERATOR)),
+    PLAN: Rows(("planner", OPERATOR), ("router", "worker", "discriminator", "planner", "indexer", "gateway", OPERATOR)),
     SCHEMAS: Rows((*ROLES, OPERATOR), (*ROLES, OPERATOR)),
-    FLEET: Rows(("worker",), ("classifier", "router", "worker", "discriminator", "planner", OPERATOR)),
-    DLQ: Rows(("classifier", "router", "worker", "discriminator", "ledger"), (OPERATOR,)),
+    KEYS: Rows((OPERATOR,), ("gateway", OPERATOR)),  # who may write here makes keys
+    WEBHOOKS: Rows(("gateway", OPERATOR), ("gateway", OPERATOR)),
+    FLEET: Rows(("worker",), ("classifier", "router", "worker", "discriminator", "planner", "gateway", OPERATOR)),
+    DLQ: Rows(("classifier", "router", "worker", "discriminator", "ledger", "gateway"), (OPERATOR,)),
 }
 
 
@@ -92,14 +96,14 @@ GROUPS: Mapping[str, tuple[Group, ...]] = {
     "ledger": (DESCRIBE_GROUPS, TRIAL, Group("ledger", operations=MEMBER)),
     "planner": (DESCRIBE_GROUPS, Group("planner")),
     "indexer": (DESCRIBE_GROUPS, TRIAL, Group("indexer", operations=MEMBER)),
-    "gateway": (DESCRIBE_GROUPS,),
+    "gateway": (DESCRIBE_GROUPS, TRIAL, Group("webhooks", operations=MEMBER)),
     PRODUCER: (DESCRIBE_GROUPS,),
     CONSUMER: (DESCRIBE_GROUPS, Group("consumer", is_prefix=True)),
     OPERATOR: (DESCRIBE_GROUPS, TRIAL),
 }
 
 # who asks for the brokers' limits on timeouts of groups; without the right Kafka's own are taken
-SEES_LIMITS = frozenset({"classifier", "router", "worker", "discriminator", "ledger", "indexer", OPERATOR})
+SEES_LIMITS = frozenset({"classifier", "router", "worker", "discriminator", "ledger", "indexer", "gateway", OPERATOR})
 
 # beginnings of transactional ids, without the deployment's prefix
 TRANSACTIONS: Mapping[str, tuple[str, ...]] = {

@@ -77,6 +77,8 @@ class ImageRef:
     width: int  # px
     height: int  # px
     bytes: int
+    unsafe: float | None = None  # probability that it shows what it must not; None: it was not checked
+    safety: str = ""  # flag | blur: what was done about that, as its tenant has it; "": nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,6 +234,8 @@ class Result:
     encode_ms: float | None = None  # of `generate_ms`: prompts, and images to begin with
     denoise_ms: float | None = None  # of `generate_ms`: all steps
     decode_ms: float | None = None  # of `generate_ms`: latents to pixels
+    unsafe: float | None = None  # highest score of its images by the safety check; None: they were not checked
+    safety: str = ""  # flag | blur: what was done about it; "": nothing. A blocked image is REJECTED `unsafe`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,6 +317,7 @@ class Heartbeat:
     detail: str = ""  # why it failed
     reuse: ReuseHealth | None = None  # None: no plan has asked this worker for reuse
     components: WorkerComponents | None = None  # None: its variant's catalog entry lists none
+    slowness: float = 1.0  # run time of its last calls, as a multiple of what the catalog profiled; 1 until it knows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -460,3 +465,34 @@ class Pin:
     by: str = ""
     created_ms: int = 0
     plan_version: int = 0  # of the plan gone back to, `policy` being ""; 0: none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    """What is known of a key that clients of the gateway show: never the key itself. The newest of a `key_id` holds."""
+
+    key_id: str  # first 16 hex digits of the digest: may be shown
+    digest: str  # SHA-256 of the key, 64 hex digits
+    tenant: str  # of every request that is made with it
+    scopes: tuple[str, ...]  # generate | read
+    created_ms: int
+    expires_ms: int | None = None  # from when on it is refused; None: never
+    name: str = ""  # what its owner calls it
+    by: str = ""  # user who created it
+    revoked_ms: int | None = None  # None: it holds; a revoked key stays so
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook:
+    """Where a request's tenant wants to be told of it, and what it was told. The newest of a `request_id` holds."""
+
+    request_id: str
+    tenant: str
+    url: str  # may hold secrets of its owner: never logged
+    events: tuple[str, ...]  # start | output | logs | completed
+    base_url: str  # of the gateway that was asked: addresses in what is told begin with it
+    created_ms: int
+    told: tuple[str, ...] = ()  # events that were delivered or given up; logs by the offset of their newest note
+    pending: str = ""  # event that is being delivered; "": none has failed since the last that was told
+    attempts: int = 0  # of the pending event that have failed
+    next_ms: int = 0  # moment of its next attempt

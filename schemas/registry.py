@@ -26,6 +26,8 @@ MESSAGES: tuple[type[Message], ...] = (
     messages.Pin,
     messages.Heartbeat,
     messages.EndedChunk,
+    messages.ApiKey,
+    messages.Webhook,
 )
 
 

@@ -57,6 +57,8 @@ OUTCOMES, RESULTS, EVENTS = "outcomes.v1", "results.v1", "events.v1"
 ENDED = "ended.v1"
 PLAN, FLEET, DLQ = "plan.v1", "fleet.v1", "dlq.v1"
 SCHEMAS = "schemas.v1"
+KEYS = "keys.v1"
+WEBHOOKS = "webhooks.v1"
 
 PUBLIC = frozenset({PROMPTS, PROMPTS_BATCH})  # anybody writes here; elsewhere only roles and the command line do
 
@@ -104,11 +106,23 @@ TABLE: tuple[Topic, ...] = (
     ),
     Topic(
         name=FLEET, record=messages.Heartbeat, key="worker_id", partitions=1,
-        written_by="worker", read_by="planner, router, discriminator", config=_retention(HOUR_MS),
+        written_by="worker", read_by="planner, router, discriminator, gateway", config=_retention(HOUR_MS),
     ),
     Topic(
         name=SCHEMAS, record=None, key="schema id", partitions=1,
         written_by="everyone", read_by="everyone", config={"cleanup.policy": "compact", **BROKERS_CLOCK},
+    ),
+    Topic(
+        name=KEYS, record=messages.ApiKey, key="key_id", partitions=1,
+        written_by="keys create, keys revoke", read_by="gateway", config={"cleanup.policy": "compact", **BROKERS_CLOCK},
+    ),
+    Topic(  # the addresses of what was told leave within hours: they may hold secrets
+        name=WEBHOOKS, record=messages.Webhook, key="request_id", partitions=1,
+        written_by="gateway, dlq redrive", read_by="gateway",
+        config={
+            "cleanup.policy": "compact", "segment.ms": str(HOUR_MS), "max.compaction.lag.ms": str(HOUR_MS),
+            **BROKERS_CLOCK,
+        },
     ),
     Topic(
         name=DLQ, record=None, key="request_id", partitions=1,
@@ -158,3 +172,8 @@ def worker_group(prefix: str, variant: str) -> str:
 def waiting_group(prefix: str) -> str:
     """Return the consumer group that forwards waiting jobs of all variants."""
     return f"{prefix}.waiting"
+
+
+def webhooks_group(prefix: str) -> str:
+    """Return the consumer group of gateways: the one that it gives the topic `webhooks` delivers them."""
+    return f"{prefix}.webhooks"

@@ -39,6 +39,7 @@ SUMMARIES = {
     "replay": "Publish, inspect, record and generate traces; ask what another plan would have done.",
     "topics": "List, create and check the topics.",
     "dlq": "List, show and redrive dead letters.",
+    "keys": "Create, list and revoke API keys of the gateway's clients.",
     "gc": "Delete old and orphaned images.",
     "config": "Show where each setting comes from, and check all.",
     "doctor": "Check the deployment, and say what to do about faults.",

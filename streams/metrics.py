@@ -18,6 +18,11 @@ OUTCOMES = Counter("pochade_outcomes_total", "Outcomes said", ["role", "status"]
 FALLBACKS = Counter("pochade_fallbacks_total", "Decisions taken without what they wanted", ["role", "kind"])
 SHED = Counter("pochade_shed_total", "Requests turned away as the plan lets in a share of their tier", ["tier"])
 GENERATED = Counter("pochade_generated_jobs_total", "Jobs generated: from noise, draft or latent", ["started_from"])
+PREVIEWS = Counter(
+    "pochade_previews_total",
+    "Previews of steps by outcome (shown, left-out, undecoded, unstored, blocked)",
+    ["outcome"],
+)
 REUSE_JOBS = Counter(
     "pochade_reuse_jobs_total", "Jobs begun from a stored latent (hit), or why all their steps were run", ["outcome"]
 )
@@ -32,6 +37,10 @@ REUSE_ROWS = Counter(
 )
 REUSE_EVICTED = Counter("pochade_reuse_evicted_total", "Rows that left the index of reuse, expired or beyond its bytes")
 REUSE_BYTES = Gauge("pochade_reuse_bytes", "Bytes of latents and rows that this index writer has in its account")
+SAFETY = Counter(
+    "pochade_safety_checks_total", "Images that the safety check saw, by what was done (pass, flag, blur, block)",
+    ["action"],
+)  # fmt: skip
 COMPONENT_HITS = Counter(
     "pochade_component_hits_total", "Components that jobs needed, by the nearest tier that held them", ["tier"]
 )
@@ -55,9 +64,33 @@ GATEWAY_JOINED = Counter(
     "Repeated HTTP requests that joined the first, by what told them (key, count)",
     ["by"],
 )
+GATEWAY_KEYS_REFUSED = Counter(
+    "pochade_gateway_keys_refused_total",
+    "HTTP requests refused for their API key (missing, malformed, unknown, revoked, expired, scope, too-many)",
+    ["why"],
+)
 GATEWAY_OPEN = Gauge("pochade_gateway_open_requests", "HTTP requests that are being answered")
 GATEWAY_LEFT = Counter(
     "pochade_gateway_clients_left_total", "Clients that hung up, or were cut for sending or reading too slowly", ["why"]
+)
+GATEWAY_PARTIAL_IMAGES = Counter(
+    "pochade_gateway_partial_images_total",
+    "Drafts of streamed requests, by whether they were sent (sent, unread)",
+    ["how"],
+)
+GATEWAY_OPEN_WEBHOOKS = Gauge("pochade_gateway_open_webhooks", "Requests whose webhooks are not told to their ends")
+GATEWAY_WEBHOOKS = Counter(
+    "pochade_gateway_webhooks_total",
+    "Attempts at webhooks, by event and outcome (delivered, failed: it is repeated, dead-lettered)",
+    ["event", "outcome"],
+)
+GATEWAY_STREAMS_REFUSED = Counter(
+    "pochade_gateway_streams_refused_total", "Streamed answers that ended with an error, by its code", ["code"]
+)
+GATEWAY_EXPECTED = Histogram(
+    "pochade_gateway_expected_ratio",
+    "Time that predictions took, as a multiple of the time that their clients were told at submit",
+    buckets=(0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 4.0),
 )
 RESTARTS = Counter("pochade_role_restarts_total", "Times a role's loop began again after an error", ["role"])
 LEDGER_DUPLICATES = Counter("pochade_ledger_duplicates_total", "Outcomes dropped: the request had ended")

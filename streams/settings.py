@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, TypeGuard, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
@@ -195,6 +195,19 @@ class Vectors(Section):
     max_rows: int = Field(10_000, ge=1, le=1_000_000)  # of `exact`; beyond it the oldest go
 
 
+SafetyAction = Literal["flag", "blur", "block"]
+
+
+class Safety(Section):
+    """The check of images before they are stored, and what is done about those that must not be shown."""
+
+    checker: str = ""  # a folder of a checker, or the name of one under infra/models/safety; "": none
+    threshold: float = Field(0, ge=0, le=1)  # score from which on something is done; 0: the checker's own
+    # flag: the score is told; blur: beyond recognition, and told; block: REJECTED `unsafe`, and nothing is stored
+    action: SafetyAction = "block"
+    tenants: dict[str, SafetyAction] = {}  # tenant -> the same, where theirs is another
+
+
 class Results(Section):
     """The format in which the ledger writes `results`."""
 
@@ -214,28 +227,76 @@ class Http(Section):
     port: int = Field(0, ge=-1, le=65535)  # 0: a free one, logged at start, so that roles can share a machine; -1: none
 
 
-def _checked_loopback(host: str) -> str:
-    if host in LOOPBACK:
-        return host
-    raise PydanticCustomError(
-        "loopback", f"must be one of {', '.join(LOOPBACK)}: there are no API keys yet, and whoever reaches it may ask"
-    )
+EVERY_PAGE = "*"  # among the gateway's origins
+ORIGIN = re.compile(r"https?://[a-z0-9.:\[\]-]+")
+
+
+def _listed(value: Any) -> Any:
+    return tuple(filter(None, value.split(","))) if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]  # in flags: A,B
+
+
+class Webhooks(Section):
+    """What predictions' tenants are told by HTTP, at addresses of theirs."""
+
+    internal: Names = ()  # origins told by http or at private addresses, too, such as http://10.0.0.7:8080
+    max_open: int = Field(1000, ge=0)  # requests of one tenant that are not told to their ends; beyond it 429
+    max_attempts: int = Field(12, ge=1, le=50)  # to deliver an event, within half an hour; then it goes to the dlq
+    timeout_s: float = Field(10, gt=0, le=60)  # of one attempt
+
+    @model_validator(mode="after")
+    def _origins_have_no_path(self) -> Self:
+        if not all(map(ORIGIN.fullmatch, self.internal)):
+            raise PydanticCustomError("origin", "internal must be like http://HOST:PORT, without a path")
+        return self
 
 
 class Gateway(Section):
     """The HTTP API for clients that do not speak Kafka (`pochade serve gateway`)."""
 
-    host: Annotated[str, AfterValidator(_checked_loopback)] = "127.0.0.1"
+    host: str = "127.0.0.1"  # one that others reach needs authentication, and TLS of its own or of a proxy before it
     port: int = Field(8760, ge=0, le=65535)  # 0: a free one, logged at start
+    authentication: Literal["none", "bearer"] = "none"  # bearer: requests carry an API key (`pochade keys create`)
+    max_failures: int = Field(60, ge=1)  # refused keys a minute from one address; those beyond it get 429
+    tls_certificate: str = ""  # PEM file with the server's certificate and its chain; "": plain HTTP
+    tls_key: str = ""  # PEM file with its private key
+    public_url: str = ""  # by which clients reach it through a proxy, https://HOST; "": the one that they ask at
+    origins: Names = ()  # of other sites' pages that may ask, https://HOST; "*": all that have a key
     # until a request for images is answered; it is its deadline in the pipeline, too, unless it states an earlier one
     wait_s: float = Field(300, gt=0, le=3600)
     max_body_bytes: int = Field(2**20, ge=1024)
+    max_upload_bytes: int = Field(41 * 2**20, ge=1024)  # of a body with images: two of 20 MiB, and its other fields
+    max_uploads: int = Field(4, ge=1)  # such bodies that are read at once; beyond it 503
     client_timeout_s: float = Field(15, gt=0, le=600)  # for a request's head, its body, and for reading the answer
     max_open: int = Field(1000, ge=1)  # requests answered at once; beyond it 503
     history_s: float = Field(900, ge=0)  # how far back a gateway that starts reads what was asked for and ended
-    max_jobs: int = Field(10_000, ge=1)  # requests that it remembers; the oldest leave
+    max_jobs: int = Field(10_000, ge=1)  # requests that it remembers; the oldest of who has most leave
     url_lifetime_s: float = Field(3600, ge=1, le=604_800)  # of addresses of images
+    webhooks: Webhooks = Webhooks()
     url_secret: str = Field("", repr=False)  # that signs them, or file:PATH; "": in HOME/gateway.secret, made once
+
+    @model_validator(mode="after")
+    def _is_for_its_clients_alone(self) -> Self:
+        is_keyed, is_private = self.authentication == "bearer", self.host in LOOPBACK
+        if not is_keyed and not is_private:
+            must = f"host must be one of {', '.join(LOOPBACK)} while authentication is none: whoever reaches it may ask"
+            raise PydanticCustomError("host", must)
+        if not is_private and not self.tls_certificate and not self.public_url.startswith("https://"):
+            raise PydanticCustomError(
+                "tls", "a host that others reach needs tls_certificate and tls_key, or public_url with https:// of a "
+                "proxy: keys must not travel in clear",
+            )  # fmt: skip
+        if bool(self.tls_certificate) != bool(self.tls_key):
+            raise PydanticCustomError("tls", "tls_certificate and tls_key must both be files, or neither")
+        origins = [origin for origin in self.origins if origin != EVERY_PAGE or not is_keyed]
+        if not all(map(ORIGIN.fullmatch, [*filter(None, [self.public_url]), *origins])):
+            raise PydanticCustomError(
+                "origin", "public_url and origins must be like https://HOST:PORT, without a path; origins may be * "
+                "while authentication is bearer",
+            )  # fmt: skip
+        return self
 
 
 class Logs(Section):
@@ -266,6 +327,7 @@ class Settings(BaseSettings):
     planner: Planner = Planner()
     store: Store = Store()
     vectors: Vectors = Vectors()
+    safety: Safety = Safety()
     results: Results = Results()
     ledger: Ledger = Ledger()
     http: Http = Http()

@@ -15,6 +15,7 @@ from schemas.topics import DLQ
 
 DEADLINE = "pochade_deadline_ms"  # on classified requests that have one: the ledger need not decode the rest
 TRACEPARENT = re.compile(rb"[^-]*-([0-9a-f]{32})-[^-]*-([^-]*)")
+PREVIEWS = "pochade_previews"  # how many previews of denoising steps are wanted; best effort
 FACT = "pochade_"  # prefix of routing facts: pochade_level, pochade_plan_version ...
 ERROR = "pochade_error_"  # prefix of error headers
 

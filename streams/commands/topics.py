@@ -1,4 +1,4 @@
-"""`pochade topics list | create | describe | diff | acls`: the topic table against the cluster, and rights on it."""
+"""`pochade topics ...`: the topic table against the cluster, rights on it, and the document that describes it."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -213,3 +213,29 @@ def _row(found: "Found", prefix: str) -> dict[str, Any]:
         "written_by": entry.written_by if entry else "router, discriminator" if is_job or is_waiting else None,
         "read_by": entry.read_by if entry else "the variant's workers" if is_job else "router" if is_waiting else None,
     }
+
+
+@topics.command()
+@click.pass_obj
+def asyncapi(load: "Callable[[], Settings]") -> None:
+    """Print the AsyncAPI 3.0 document of the deployment's topics, with their messages, as JSON. No broker is asked.
+
+    \b
+    Examples:
+      pochade topics asyncapi > asyncapi.json
+      pochade topics asyncapi | jq '.channels | keys'
+    """
+    import json
+    from importlib.metadata import version
+
+    from schemas.asyncapi import ANY_VARIANT, document
+    from schemas.topics import jobs_topic, table, waiting_topic
+
+    kafka = load().kafka
+    of_variants = (jobs_topic(ANY_VARIANT, kafka.jobs_partitions), waiting_topic(ANY_VARIANT))
+    brokers = [each.strip() for each in kafka.bootstrap_servers.split(",") if each.strip()]
+    described = document(
+        (*table(kafka.flow_partitions), *of_variants), kafka.prefix, version("pochade"), brokers,
+        is_tls="SSL" in kafka.properties.get("security.protocol", "").upper(),
+    )  # fmt: skip
+    click.echo(json.dumps(described, indent=2))

@@ -4,6 +4,8 @@ The one place between Faust and aiokafka. `App` is a `faust.App` whose consumer 
 wants of a client belongs into its `broker_credentials`.
 """
 
+from collections.abc import Mapping
+
 import faust
 from aiokafka import AIOKafkaConsumer
 from faust.transport.drivers import aiokafka as driver
@@ -52,12 +54,31 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         consumer._isolation_level = COMMITTED  # Faust ties its setting to transactions of its own producer
         return consumer
 
+    async def seek_to_committed(self) -> Mapping[TP, int | None]:
+        """Seek each partition to its committed offset, or to its first where nothing is committed; return the former.
+
+        Faust calls it where it drops what it has fetched, as partitions move.
+        """
+        committed: Mapping[TP, int | None] = await self.call_thread(seek_to_committed, self._ensure_consumer())
+        return committed
+
     def highwater(self, tp: TP) -> int:
         """Return the end of a partition for Faust's monitor; 0 for a lost partition, where Faust's own ends the app."""
         try:
             return super().highwater(tp) or 0
         except (AssertionError, AttributeError):
             return 0
+
+
+async def seek_to_committed(consumer: AIOKafkaConsumer) -> Mapping[TP, int | None]:
+    """Seek the assigned partitions to their committed offsets, or to their first; return the former.
+
+    aiokafka's own leaves a partition without a committed offset where it stands: behind what was fetched and dropped.
+    """
+    committed: Mapping[TP, int | None] = await consumer.seek_to_committed()
+    if untouched := [place for place, offset in committed.items() if not offset]:
+        await consumer.seek_to_beginning(*untouched)
+    return committed
 
 
 class Transport(driver.Transport):  # type: ignore[misc]

@@ -211,6 +211,27 @@ def check_workers(beats: Iterable[tuple[int, Heartbeat]], silent_ms: int, now_ms
     return ok("workers", f"{len(live)} live: {named}"), live
 
 
+def check_safety(checked: Mapping[str, bool], checker: str) -> Check:
+    """Check that no worker stores images unchecked where others check theirs, or where the settings name a checker.
+
+    `checked`: live worker -> whether the safety check saw its newest image; those without a recent image are left out.
+    """
+    name = "safety"
+    without = sorted(worker for worker, is_checked in checked.items() if not is_checked)
+    if without and len(without) < len(checked):
+        others = counted(len(checked) - len(without), "worker")
+        shown = f"{', '.join(without)} stored the newest image unchecked, {others} checked it"
+    elif without and checker:
+        shown = f"safety.checker is {checker} here, but {', '.join(without)} stored the newest image unchecked"
+    elif without:
+        return ok(name, f"no image is checked by {counted(len(without), 'worker')}, as no checker is set")
+    elif checked:
+        return ok(name, f"the newest image of {counted(len(checked), 'worker')} was checked")
+    else:
+        return ok(name, "no live worker has stored an image lately")
+    return warn(name, shown, "set the same safety.checker for all workers, and start these again")
+
+
 def check_dead_letters(count: int) -> Check:
     """Warn of dead letters in the last hour."""
     if count:

@@ -15,7 +15,7 @@ from typing import Any
 from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import ClassifiedRequest, GenerateJob, GenerateRequest, ImageGenerated, Outcome, Status
 from schemas.record import Headers, Incoming, Outgoing
-from schemas.topics import CLASSIFIED, DLQ, IMAGES, OUTCOMES, PROMPTS, RESULTS
+from schemas.topics import CLASSIFIED, DLQ, IMAGES, OUTCOMES, PROMPTS, RESULTS, WEBHOOKS
 from streams.clock import now_ms
 from streams.codec.avro import decode, decode_result, encode
 from streams.codec.headers import ERROR
@@ -100,9 +100,9 @@ def ended(settings: Settings, bases: set[str]) -> dict[str, str]:
 def redrive_record(dead_letter: DeadLetter, ended: Mapping[str, str]) -> Outgoing:
     """Return the record to write to redrive a dead letter. `ended`: ids that have a result -> its status.
 
-    If the request has not ended, this is the original record on its original topic. If it has, this is the request on
-    `prompts` under a new id, the first ID-redrive-N that has not ended: repeating a redrive that is still open makes
-    no second request.
+    If the request has not ended, or it is a webhook, this is the original record on its original topic. Otherwise this
+    is the request on `prompts` under a new id, the first ID-redrive-N that has not ended: repeating a redrive that is
+    still open makes no second request.
 
     Raises:
         NotRedrivable: the record is not whole, or names neither its topic nor a request.
@@ -121,7 +121,7 @@ def redrive_record(dead_letter: DeadLetter, ended: Mapping[str, str]) -> Outgoin
     original = Outgoing(
         topic=dead_letter.topic, key=dead_letter.record.key, value=dead_letter.record.value, headers=headers
     )
-    if dead_letter.request_id not in ended:
+    if dead_letter.request_id not in ended or dead_letter.topic == WEBHOOKS:  # what is told of a request outlives it
         return original
     new_id = _unused(dead_letter.request_id, ended)
     if dead_letter.topic.startswith("prompts."):  # interactive or batch

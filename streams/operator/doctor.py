@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from confluent_kafka import KafkaError, KafkaException
 
 from schemas.errors import PochadeError
-from schemas.messages import Heartbeat, Plan, ReusePlan
+from schemas.messages import Heartbeat, ImageGenerated, Plan, ReusePlan
 from schemas.record import Incoming
-from schemas.topics import DLQ, FLEET, PLAN, RESULTS, TABLE, full_name, waiting_group, waiting_topic
+from schemas.topics import DLQ, FLEET, IMAGES, PLAN, RESULTS, TABLE, full_name, waiting_group, waiting_topic
 from streams.broker import probe
 from streams.catalogs import load, missing_models
 from streams.clock import now_ms
@@ -35,6 +35,7 @@ INDEXER = "indexer"  # its group is checked where a plan asks for reuse
 READ_S = 15.0
 VECTORS_S = 5.0
 HOUR_MS = 3_600_000
+NEWEST_MS = 300_000  # age up to which a worker's newest image tells whether it checks
 CONNECT = "pochade up, or check kafka.bootstrap_servers and, for TLS or a password, kafka.properties"
 DENIED = {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
 
@@ -186,6 +187,8 @@ def _traffic(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
     workers, live = checks.check_workers(beats, settings.planner.worker_timeout_ms, now)
     yield workers
     yield from checks.check_jobs(found, live, settings.kafka.prefix)
+    if IMAGES in found:
+        yield _checked("safety", lambda: _safety(settings, live), f"allow READ on PREFIX.{IMAGES}")
     yield _clocks(settings, beats)
     plan = _plan(settings) if PLAN in found else None
     yield checks.check_plan(plan, now)
@@ -211,6 +214,22 @@ def _reuse(settings: Settings, plan: ReusePlan) -> Iterator[Check]:
     index = "correct vectors.*, or `pochade up` for lite"
     yield _checked("index", lambda: reuse_checks.check_collection(reuse_index.collection(settings, plan.key)), index)
     yield _checked("stale rows", stale, f"allow READ on PREFIX.{RESULTS}, and correct the catalog")
+
+
+def _safety(settings: Settings, live: list[Heartbeat]) -> Check:
+    """Check by their newest images that all live workers check what they store; no heartbeat tells it."""
+    alive, newest_of = {beat.worker_id for beat in live}, dict[str, tuple[int, bool]]()
+
+    def see(record: Incoming) -> bool:
+        made = decode(record.value, ImageGenerated)
+        if made.worker_id in alive:
+            seen = (made.stored_ms, made.image.unsafe is not None)
+            newest_of[made.worker_id] = max(seen, newest_of.get(made.worker_id, seen))
+        return False  # nothing more is kept of it
+
+    snapshot.past(settings, [IMAGES], since_ms=now_ms() - NEWEST_MS, keep=see, timeout_s=READ_S)
+    checked = {worker: is_checked for worker, (_, is_checked) in newest_of.items()}
+    return checks.check_safety(checked, settings.safety.checker)
 
 
 def _clocks(settings: Settings, beats: list[tuple[int, Heartbeat]]) -> Check:

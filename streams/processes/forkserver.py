@@ -111,13 +111,16 @@ class ForkServer:
             self._child = spawn(command, self._log, pass_fds=[theirs.fileno()])
         self._socket = ours
         ours.settimeout(START_TIMEOUT_S)
+        what = "ended before it was ready"
         try:
             ready = ours.recv(_MAX_ORDER)
+        except TimeoutError:
+            ready, what = b"", f"was not ready within {START_TIMEOUT_S:g} s: the machine may be too busy"
         except OSError:
             ready = b""
         if ready != b"ready":
             self.close()
-            raise ForkFailed(f"the fork server did not start; the end of {self._log}:\n{_tail(self._log)}")
+            raise ForkFailed(f"the fork server {what}; the end of {self._log}:\n{_tail(self._log)}")
         return self
 
     def spawn(

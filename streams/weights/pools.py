@@ -7,11 +7,11 @@ whose bytes are all lent, gets memory of its own, which is not pinned, and is co
 
 import mmap
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
-from planner.components.pools import best_pool
+from planner.components.pools import best_pool, pool_sizes
 from streams import metrics
 from streams.weights.memory import PAGE, HostMemory, Memory
 
@@ -70,7 +70,7 @@ class Lease:
 
 
 class BufferPools:
-    """Pools of buffers; any thread may ask. Without sizes every lease has memory of its own."""
+    """Pools of buffers; any thread may ask. Until a size is known every lease has memory of its own."""
 
     def __init__(self, sizes: Sequence[int], budget_bytes: int, memory: Memory | None = None) -> None:
         """`sizes`: of the pools in bytes, rounded up to pages; `budget_bytes`: of all pools' buffers together."""
@@ -78,8 +78,18 @@ class BufferPools:
         self._budget = budget_bytes
         self._memory, self._own = memory or HostMemory(), HostMemory()
         self._idle: dict[int, list[mmap.mmap]] = {size: [] for size in self.sizes}
+        self._expected: dict[int, float] = dict.fromkeys(self.sizes, 1.0)  # bytes -> files of that size
         self._lock = threading.Lock()
         self._pool_bytes = self._lent = self._from_pool = self._too_large = self._exhausted = 0
+
+    def expect(self, sizes: Iterable[int]) -> None:
+        """Have pools for files of these bytes, too, from now on (Eqs. 7 and 8). Each file is to be named once."""
+        with self._lock:
+            for size in filter(None, sizes):
+                self._expected[in_pages(size)] = self._expected.get(in_pages(size), 0.0) + 1.0
+            self.sizes = pool_sizes(self._expected)
+            for size in self.sizes:
+                self._idle.setdefault(size, [])
 
     def lease(self, size: int) -> Lease:
         """Return a buffer of `size` bytes. Raises MemoryError, CannotPin."""
@@ -112,7 +122,7 @@ class BufferPools:
 
     def _shrink_to(self, limit: int, besides: int) -> None:
         """Free waiting buffers of other pools, the largest first, until the pools' bytes are within a limit."""
-        for size in reversed(self.sizes):
+        for size in sorted(self._idle, reverse=True):
             while size != besides and self._pool_bytes > limit and self._idle[size]:
                 self._memory.free(self._idle[size].pop())
                 self._pool_bytes -= size

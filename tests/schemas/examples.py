@@ -4,6 +4,7 @@ import dataclasses
 
 from schemas.messages import (
     Admission,
+    ApiKey,
     CallTimes,
     Cascade,
     ClassifiedRequest,
@@ -34,6 +35,7 @@ from schemas.messages import (
     Stage,
     StageReuse,
     Status,
+    Webhook,
     WorkerComponents,
 )
 
@@ -209,9 +211,40 @@ FLEET = (
         ),
     ),
 )  # fmt: skip
+# by whom the gateway is asked; id 43
+KEYS = (
+    ApiKey(
+        key_id="0123456789abcdef", digest="0123456789abcdef" * 4, tenant="studio", scopes=("generate", "read"),
+        created_ms=1_700_000_000_000, expires_ms=1_700_086_400_000, name="laptop", by="me",
+        revoked_ms=1_700_000_060_000,
+    ),
+)  # fmt: skip
+SLOW = dataclasses.replace(FLEET[1], slowness=1.25)  # how slow a worker's calls are; id 44
+# to whom a request's end is told; id 45
+TOLD = Webhook(
+    request_id="r-1", tenant="studio", url="https://studio.example/told?secret=x", events=("start", "completed"),
+    base_url="https://images.example", created_ms=1_700_000_000_000, told=("start",), pending="completed", attempts=2,
+    next_ms=1_700_000_004_000,
+)  # fmt: skip
+# what the safety check says of images; ids 46 to 49
+CHECKED = dataclasses.replace(LATER[3].image, unsafe=0.75, safety="blur")
+CHECKED_STAGE = dataclasses.replace(COMPOSED_STAGE, image=CHECKED)
+CHECKING = dataclasses.replace(COMPOSING, path=(CHECKED_STAGE,))
+SAFETY = (
+    CHECKING,
+    dataclasses.replace(COMPONENTS[3], job=CHECKING, image=CHECKED),
+    dataclasses.replace(COMPONENTS[4], path=(CHECKED_STAGE,)),
+    dataclasses.replace(COMPONENTS[5], unsafe=0.75, safety="blur"),
+)
 EXAMPLE_OF = dict(
     enumerate(
-        (*FIRST, *LATER, *PAINTED_OVER, *BACK, *DRAWN_BY_CHANCE, *SHED, *REMEMBERED, *REUSE, *COMPONENTS, *FLEET),
+        (
+            *(*FIRST, *LATER, *PAINTED_OVER, *BACK, *DRAWN_BY_CHANCE, *SHED, *REMEMBERED, *REUSE, *COMPONENTS, *FLEET),
+            *KEYS,
+            SLOW,
+            TOLD,
+            *SAFETY,
+        ),
         start=1,
     )
 )  # schema id -> what its golden bytes say

@@ -1,7 +1,18 @@
 """Who reads and writes: held against the topic table and against what roles may not do."""
 
 from schemas import topics
-from schemas.access import ACCESS, GROUPS, OF_VARIANTS, PRODUCER, ROLES, TRANSACTIONS, WHO, read_by, written_by
+from schemas.access import (
+    ACCESS,
+    GROUPS,
+    OF_VARIANTS,
+    OPERATOR,
+    PRODUCER,
+    ROLES,
+    TRANSACTIONS,
+    WHO,
+    read_by,
+    written_by,
+)
 
 
 def test_every_topic_of_the_table_has_its_writers_and_readers() -> None:
@@ -27,6 +38,15 @@ def test_only_the_ledger_ends_requests_and_only_the_planner_leads() -> None:
     assert [who for who in WHO if topics.RESULTS in written_by(who)] == ["ledger"]
     assert [role for role in ROLES if topics.PLAN in written_by(role)] == ["planner"]
     assert {"ledger", "planner"} == set(TRANSACTIONS) & set(ROLES)
+
+
+def test_no_role_makes_keys_and_only_the_gateway_reads_them() -> None:
+    assert [who for who in WHO if topics.KEYS in written_by(who)] == [OPERATOR]
+    assert [role for role in ROLES if topics.KEYS in read_by(role)] == ["gateway"]
+
+
+def test_no_role_but_the_gateway_sees_where_tenants_want_to_be_told() -> None:
+    assert [role for role in ROLES if topics.WEBHOOKS in {*written_by(role), *read_by(role)}] == ["gateway"]
 
 
 def test_a_producer_may_only_ask() -> None:

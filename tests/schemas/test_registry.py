@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from schemas.avro import avro_schema, subject_of
+from schemas.messages import Heartbeat
 from schemas.registry import MESSAGES, Registered, append_changed, by_id, latest, registered
 from streams.codec.avro import decode, encode
 from tests.schemas.examples import EXAMPLE_OF
@@ -21,6 +22,12 @@ def test_every_registered_schema_has_golden_bytes_and_an_example() -> None:
 def test_golden_bytes_of_a_used_id_still_read_as_the_same_message(schema_id: int) -> None:
     example = EXAMPLE_OF[schema_id]
     assert decode(bytes.fromhex(GOLDEN[schema_id]), type(example)) == example
+
+
+def test_a_heartbeat_of_a_release_that_told_no_slowness_counts_as_of_calls_as_profiled() -> None:
+    for schema_id in (10, 34, 42):
+        assert decode(bytes.fromhex(GOLDEN[schema_id]), Heartbeat).slowness == 1.0
+    assert decode(bytes.fromhex(GOLDEN[44]), Heartbeat).slowness == 1.25
 
 
 @pytest.mark.parametrize("subject", sorted(NEWEST))

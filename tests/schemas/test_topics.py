@@ -20,6 +20,18 @@ def test_the_control_topic_is_compacted_and_keeps_a_history() -> None:
     assert int(plan.config["min.compaction.lag.ms"]) >= 7 * topics.DAY_MS
 
 
+def test_keys_are_never_forgotten_while_a_newer_record_does_not_replace_them() -> None:
+    keys = next(t for t in topics.TABLE if t.name == topics.KEYS)
+    assert keys.config["cleanup.policy"] == "compact"
+    assert "retention.ms" not in keys.config
+
+
+def test_addresses_of_webhooks_that_were_delivered_leave_the_log_within_hours() -> None:
+    hooks = next(t for t in topics.TABLE if t.name == topics.WEBHOOKS)
+    assert (hooks.config["cleanup.policy"], "retention.ms" in hooks.config) == ("compact", False)
+    assert max(int(hooks.config[name]) for name in ("segment.ms", "max.compaction.lag.ms")) <= topics.HOUR_MS
+
+
 def test_each_topic_has_one_row() -> None:
     names = [t.name for t in topics.TABLE]
     assert len(names) == len(set(names))
@@ -33,7 +45,9 @@ def test_dead_letters_without_end_take_a_bounded_part_of_a_disk() -> None:
 def test_a_deployment_may_have_more_partitions_for_the_flow_of_requests_and_no_others() -> None:
     more = {t.name: t.partitions for t in topics.table(16)}
     assert {more[name] for name in (topics.PROMPTS, topics.CLASSIFIED, topics.OUTCOMES, topics.RESULTS)} == {16}
-    assert {more[name] for name in (topics.PLAN, topics.FLEET, topics.DLQ, topics.SCHEMAS)} == {1}
+    assert {
+        more[name] for name in (topics.PLAN, topics.FLEET, topics.DLQ, topics.SCHEMAS, topics.KEYS, topics.WEBHOOKS)
+    } == {1}
     assert topics.table() == topics.TABLE
 
 

@@ -128,6 +128,7 @@ def test_a_value_and_a_section_of_one_name_are_refused() -> None:
 COMMANDS = ["up", "down", "status", "submit", "results", "explain", "watch", "cancel", "fetch", "gc", "doctor"]
 COMMANDS += ["put", "fleet", "components publish"]
 COMMANDS += [f"dlq {verb}" for verb in ("ls", "show", "redrive")]
+COMMANDS += [f"keys {verb}" for verb in ("create", "ls", "revoke")]
 COMMANDS += [f"topics {verb}" for verb in ("list", "create", "describe", "diff")]
 COMMANDS += [f"config {verb}" for verb in ("show", "validate")]
 
@@ -153,7 +154,7 @@ def test_an_unknown_command_lists_the_known_ones_and_the_nearest(words: list[str
     assert message in " ".join(done.output.split())
 
 
-GROUPS = ["plan", "profile", "replay", "report", "config", "topics", "dlq", "bench", "components"]
+GROUPS = ["plan", "profile", "replay", "report", "config", "topics", "dlq", "keys", "bench", "components"]
 
 
 @pytest.mark.parametrize("group", GROUPS)

@@ -229,6 +229,13 @@ def test_what_the_variant_overrode_is_shown(deployment: Deployment) -> None:
     assert ["overridden", "model:", "sdxxl", "->", "light"] in [line.split() for line in out.getvalue().splitlines()]
 
 
+def test_an_explanation_tells_where_the_time_of_generating_went() -> None:
+    out = io.StringIO()
+    shown = dataclasses.replace(a_result(a_step()), load_ms=1.25, encode_ms=2.0, denoise_ms=30.0, decode_ms=4.0)
+    explanation(shown, Console(file=out, width=120))
+    assert "load 1.2 ms, encode 2.0 ms, denoise 30.0 ms, decode 4.0 ms" in out.getvalue()
+
+
 def test_an_empty_prompt_is_refused_by_the_command_in_the_words_of_the_pipeline(deployment: Deployment) -> None:
     done = pochade("submit", "")
     assert (done.exit_code, deployment.producer.topics.get(PROMPTS)) == (2, None)

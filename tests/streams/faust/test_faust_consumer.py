@@ -3,6 +3,7 @@
 import asyncio
 import pathlib
 from collections.abc import Callable
+from unittest import mock
 
 import pytest
 from aiokafka.consumer import fetcher
@@ -84,3 +85,24 @@ def test_the_end_of_a_partition_that_was_just_lost_ends_no_app(app: App, monkeyp
         assert consumer._thread.highwater(HERE) == 0
 
     in_a_loop(app, check)
+
+
+def test_where_nothing_is_committed_a_role_seeks_to_the_first_record(app: App) -> None:
+    # what is fetched while partitions move is dropped: the first records of a group without offsets were never served
+    sought: list[TP] = []
+
+    class Fresh:
+        async def seek_to_committed(self) -> dict[TP, int | None]:
+            return {HERE: None, TP(HERE.topic, 1): 7}
+
+        async def seek_to_beginning(self, *places: TP) -> None:
+            sought.extend(places)
+
+    async def scenario() -> None:
+        thread = app.consumer._thread
+        thread._consumer = Fresh()
+        with mock.patch.object(thread, "call_thread", lambda call, *arguments: call(*arguments)):
+            assert await thread.seek_to_committed() == {HERE: None, TP(HERE.topic, 1): 7}
+
+    asyncio.run(scenario())
+    assert sought == [HERE]

@@ -127,6 +127,24 @@ def test_a_plan_is_reported_with_its_age_and_none_warns() -> None:
     assert checks.check_plan(None, NOW_MS).verdict is WARN
 
 
+@pytest.mark.parametrize(
+    ("checked", "checker", "verdict", "found"),
+    [
+        ({}, "mushroom", OK, "no live worker"),
+        ({"w-1": True, "w-2": True}, "mushroom", OK, "the newest image of 2 workers was checked"),
+        ({"w-1": False, "w-2": False}, "", OK, "no image is checked by 2 workers"),
+        ({"w-1": True, "w-2": False}, "", WARN, "w-2 stored the newest image unchecked, 1 worker checked it"),
+        ({"w-1": False}, "mushroom", WARN, "safety.checker is mushroom here, but w-1 stored"),
+    ],
+)
+def test_workers_that_store_unchecked_beside_others_or_against_the_settings_warn(
+    checked: dict[str, bool], checker: str, verdict: checks.Verdict, found: str
+) -> None:
+    check = checks.check_safety(checked, checker)
+    assert (check.verdict, bool(check.do)) == (verdict, verdict is WARN)
+    assert found in check.found
+
+
 def test_dead_letters_warn() -> None:
     assert [checks.check_dead_letters(count).verdict for count in (0, 2)] == [OK, WARN]
 

@@ -7,7 +7,7 @@ import pytest
 
 from schemas.messages import GenerateRequest
 from schemas.record import Incoming
-from schemas.topics import CLASSIFIED, DLQ, OUTCOMES, PROMPTS, jobs_topic, waiting_topic
+from schemas.topics import CLASSIFIED, DLQ, OUTCOMES, PROMPTS, WEBHOOKS, jobs_topic, waiting_topic
 from streams.codec.avro import decode, encode
 from streams.codec.headers import dead_letter
 from streams.operator.dead_letters import (
@@ -46,6 +46,11 @@ def test_a_request_that_has_not_ended_goes_back_as_it_was() -> None:
     record = redrive_record(letter, {})
     assert (record.topic, record.key, record.value) == (OUTCOMES, b"r-1", b"\x00raw\xff")
     assert record.headers == {"mine": b"kept", REDRIVEN: b"1"}
+
+
+def test_a_webhook_goes_back_as_it_was_though_its_request_has_ended() -> None:
+    record = redrive_record(a_dead_letter(b"where to", topic=WEBHOOKS), {"r-1": "COMPLETED"})
+    assert (record.topic, record.key, record.value) == (WEBHOOKS, b"r-1", b"where to")
 
 
 def test_redrives_are_counted() -> None:

@@ -9,6 +9,7 @@ import time
 import psutil
 import pytest
 
+from streams.processes import forkserver
 from streams.processes.forkserver import ForkedChild, ForkFailed, ForkServer, LastingForkServer
 from tests.paths import ROOT
 from tests.patience import PATIENCE_S
@@ -122,8 +123,16 @@ def test_a_server_whose_imports_started_a_thread_forks_nothing(
 def test_a_module_that_cannot_be_imported_is_told_with_the_log(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(ForkFailed, match="No module named 'nobody_has_this'"):
+    with pytest.raises(ForkFailed, match=r"(?s)ended before it was ready.*No module named 'nobody_has_this'"):
         started(tmp_path, monkeypatch, "import nobody_has_this").start()
+
+
+def test_a_server_that_is_not_ready_in_time_says_how_long_was_waited(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forkserver, "START_TIMEOUT_S", 0.01)
+    with pytest.raises(ForkFailed, match=r"not ready within 0\.01 s: the machine may be too busy"):
+        ForkServer(["json"], tmp_path / "server.log").start()
 
 
 def test_forked_processes_draw_other_random_numbers(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,6 +109,25 @@ def test_buffers_of_a_pool_that_nobody_uses_make_room_for_another_pool() -> None
     assert pools.counts().pool_bytes == 4 * MIB
 
 
+def test_pools_follow_the_sizes_of_files_that_are_listed_later() -> None:
+    pools = BufferPools([], 8 * MIB)
+    pools.lease(MIB).release()
+    assert pools.counts().from_pool == 0, "nothing is known of any file yet"
+    pools.expect([MIB, 4 * MIB])
+    small, large = pools.lease(MIB), pools.lease(3 * MIB)
+    assert pools.counts().from_pool == 2
+    assert pools.counts().pool_bytes == 5 * MIB
+    pools.expect([8 * MIB * each for each in range(1, 6)])  # five sizes at most: some of those before share a pool
+    assert len(pools.sizes) == 5
+    small.release()
+    large.release()
+    with pools.lease(8 * MIB) as lease:
+        assert lease.pool == 8 * MIB
+        assert pools.counts().pool_bytes == 8 * MIB, "buffers of sizes before make room"
+    pools.close()
+    assert pools.counts().pool_bytes == 0
+
+
 def test_a_buffer_that_a_tensor_points_into_is_not_given_back() -> None:
     lease = BufferPools([MIB], MIB).lease(MIB)
     data = save({"w": torch.arange(6.0)})

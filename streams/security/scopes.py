@@ -1,0 +1,6 @@
+"""What an API key may be for. Apart from keys themselves, as the command's help lists it without loading them."""
+
+from typing import Final
+
+GENERATE, READ = "generate", "read"
+SCOPES: Final = (GENERATE, READ)  # to ask for images and cancel; to look at jobs and models
