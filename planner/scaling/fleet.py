@@ -27,13 +27,14 @@ from planner.observation.observation import Observation
 from planner.observation.workers import SERVING, WorkerView
 from planner.scaling.agreement import Agreement, shared_periods
 from planner.scaling.choice import Candidate, choose, costs
-from planner.scaling.limits import within_total
+from planner.scaling.limits import donor_of, within_total
 from planner.scaling.scaling import Reason, ScaleLimits, Scaler, VariantLoad, VariantScale
 from planner.scaling.utilisation import LOAD_FACTOR
 from planner.scaling.warm_pool import assign, pool_size
 from schemas.errors import PochadeError
 from schemas.messages import Plan, ScalePlan
 
+STARTS: Final = 2  # that a first worker may take to come, until another group lends it one
 LEVELS: Final = ""  # the group of all variants that the plan routes to
 MAX_SCALE_UPS: Final = 200  # remembered, by which the pool is sized
 MAX_MEMORY_AGE_MS: Final = 60_000  # after which a plan is written for what scaling remembers alone
@@ -95,6 +96,7 @@ class FleetScaling:
         self._ended_ms = 0
         self._has_begun = False  # a request has come
         self._scale_ups: list[tuple[int, int]] = []
+        self._starved_ms: dict[str, int] = {}  # group that should have workers and has none -> since when
 
     def unserved(self, asked: Collection[str], plan: Plan | None) -> tuple[str, ...]:
         """Return which of the asked variants (LEVELS: any level) the plan gives no worker, nor will have one."""
@@ -122,11 +124,22 @@ class FleetScaling:
         self._note_growth(scales, targets, seen.now_ms)
         wanted = {group: scale.target for group, scale in scales.items()}
         chosen = fleet.chosen(wanted, self._catalog)
+        self._feed(fleet, chosen, wanted, seen.now_ms)
         named = {worker.worker_id: group for group, workers in chosen.items() if group for worker in workers}
         return Staffing(
             _for_levels(seen, chosen.get(LEVELS, ()), levels), named, scales, self._warm(sum(wanted.values())),
             self._snapshot(),
         )  # fmt: skip
+
+    def _feed(
+        self, fleet: "_Fleet", chosen: dict[str, list[WorkerView]], wanted: Mapping[str, int], now_ms: int
+    ) -> None:
+        """Lend a worker to each group whose first one does not come within two starts: maybe nobody starts any."""
+        starved = sorted(group for group, target in wanted.items() if target > 0 and not chosen.get(group))
+        self._starved_ms = {group: self._starved_ms.get(group, now_ms) for group in starved}
+        for group in starved:
+            if now_ms - self._starved_ms[group] >= STARTS * self._rules.start_ms:
+                fleet.lend(group, chosen, self._catalog)
 
     def _restore(self, before: Plan | None, now_ms: int) -> None:
         """Go on from the plan in force, or begin with it."""
@@ -269,6 +282,15 @@ class _Fleet:
         for group, worker_id in assign(short, list(by_id), lambda group, worker: cost[group][worker], 0).from_pool:
             chosen[group].append(by_id[worker_id])
         return chosen
+
+    def lend(self, group: str, chosen: dict[str, list[WorkerView]], catalog: Catalog) -> None:
+        """Have a group without workers take one of the group with the most, if that keeps one."""
+        donor = donor_of({each: len(workers) for each, workers in chosen.items()})
+        if donor is None:
+            return
+        staying = self._least_cost(donor, chosen[donor], len(chosen[donor]) - 1, catalog)
+        chosen[group] = [worker for worker in chosen[donor] if worker not in staying]
+        chosen[donor] = staying
 
     def _least_cost(self, group: str, workers: Sequence[WorkerView], count: int, catalog: Catalog) -> list[WorkerView]:
         if len(workers) <= count:

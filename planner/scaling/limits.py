@@ -57,3 +57,12 @@ def within_total(wanted: Mapping[str, int], maximum: int) -> dict[str, int]:
     for variant in sorted(wanted, key=lambda v: (parts[v] - exact[v], v))[:left]:
         parts[variant] += 1
     return {variant: given[variant] + parts[variant] for variant in wanted}
+
+
+def donor_of(workers: Mapping[str, int]) -> str | None:
+    """Return the variant that gives a worker up for one that has none: that with the most, if it keeps one.
+
+    Of equals it is the first name. None: nobody can.
+    """
+    most = max(sorted(workers), key=lambda variant: workers[variant], default=None)
+    return most if most is not None and workers[most] > 1 else None

@@ -22,7 +22,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from planner.scaling.agreement import Agreement, can_do_with_fewer, grown, has_idle_half
-from planner.scaling.limits import at_most_doubled, within_tenant_maxima, within_total
+from planner.scaling.limits import at_most_doubled, donor_of, within_tenant_maxima, within_total
 
 MAX_BACKOFF: Final = 16  # times `calm` that a variant is not shrunk for, after shrinks that were taken back
 MAX_HOLD: Final = 10_000  # periods; longer ago than this is long ago
@@ -196,8 +196,7 @@ def _shared(targets: Mapping[str, int], current: Mapping[str, int], maximum: int
     growth = within_total({variant: targets[variant] - kept[variant] for variant in targets}, room)
     shared = {variant: kept[variant] + growth[variant] for variant in targets}
     for variant in sorted(v for v in targets if targets[v] > 0 and shared[v] == 0):
-        donor = max(sorted(shared), key=lambda each: shared[each])
-        if shared[donor] > 1:
+        if (donor := donor_of(shared)) is not None:
             shared[donor] -= 1
             shared[variant] = 1
     return shared

@@ -31,7 +31,7 @@ def holds(plan: Plan) -> bool:
 def queued_ms(jobs: int, image_ms: float, workers: int) -> float:
     """Time in ms that a variant's workers take for the jobs in its queue; 0 where there are none, or no workers.
 
-    `image_ms`: run time of one image alone, by which heartbeats count waiting jobs too.
+    `image_ms`: run time of one image alone as served, by which heartbeats count waiting jobs too.
     """
     return jobs * image_ms / workers if workers else 0.0
 
@@ -39,7 +39,7 @@ def queued_ms(jobs: int, image_ms: float, workers: int) -> float:
 class JobCost(NamedTuple):
     """The cost of a job that needs components, beside the work that a worker has."""
 
-    run_ms: float
+    run_ms: float  # as served
     lacking_ms: Callable[[int], float]  # place of a worker -> time to load what it lacks
 
 

@@ -122,6 +122,18 @@ class WorkerLogic:
             self.pace = updated_pace(self.pace, run_ms, self.own_ms)
         return can_meet(deadline_ms, predicted_finish_ms(now_ms, 0, self.slowness * run_ms + scoring_ms))
 
+    def calls_in_time(
+        self, jobs: list[T], due_ms: Sequence[float], call_ms: Callable[[Sequence[T]], float], now_ms: float
+    ) -> list[list[T]]:
+        """The calls for jobs that can share one: two, the most urgent first, where so more of them end in time.
+
+        `due_ms`: when the call of each must have ended, infinite without a deadline; `call_ms`: its profiled time.
+        """
+        slowness = self.slowness
+        if min(due_ms) >= now_ms + slowness * call_ms(jobs):
+            return [jobs]
+        return split_in_time(jobs, due_ms, lambda some: slowness * call_ms(some), now_ms)
+
     def waiting_ms(self, jobs: int) -> float:
         """ms of work that a heartbeat reports for jobs that are not taken yet.
 
@@ -143,6 +155,11 @@ def working_state(is_leaving: bool) -> str:
 def idle_state(is_leaving: bool) -> str:
     """The state of a worker that has loaded its variant and has no work in progress."""
     return "draining" if is_leaving else "ready"
+
+
+def waiting_state(state: str, is_leaving: bool) -> str:
+    """The state of a worker that found no work, by its state before: one that the plan wants to stay drains no more."""
+    return idle_state(is_leaving and state == "draining")
 
 
 def window(variant: Variant, most: int) -> int:
@@ -174,6 +191,27 @@ def group_by_call(jobs: Iterable[T], how: Callable[[T], K]) -> list[list[T]]:
     for job in jobs:
         groups.setdefault(how(job), []).append(job)
     return list(groups.values())
+
+
+def split_in_time(
+    jobs: list[T], due_ms: Sequence[float], call_ms: Callable[[Sequence[T]], float], now_ms: float
+) -> list[list[T]]:
+    """The jobs in one call, or in two where more of them end in time; what is not in time either way goes last.
+
+    A job that has time enough alone may have too little for a call that others make longer. Arguments as in
+    `WorkerLogic.calls_in_time`.
+    """
+    order = sorted(range(len(jobs)), key=lambda at: (due_ms[at] < now_ms + call_ms([jobs[at]]), due_ms[at]))
+    whole_ms = now_ms + call_ms(jobs)
+    found, most = [jobs], sum(due >= whole_ms for due in due_ms)
+    for size in range(1, len(jobs)):
+        first, second = [jobs[at] for at in order[:size]], [jobs[at] for at in order[size:]]
+        first_ms = now_ms + call_ms(first)
+        second_ms = first_ms + call_ms(second)
+        in_time = sum(due_ms[at] >= (first_ms if place < size else second_ms) for place, at in enumerate(order))
+        if in_time > most:
+            found, most = [first, second], in_time
+    return found
 
 
 def updated_pace(pace: float, took_ms: float, own_ms: float) -> float:

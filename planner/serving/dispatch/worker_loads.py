@@ -4,6 +4,7 @@ Dispatch asks the `WorkerPool` of a variant: the workers that take its new jobs,
 """
 
 import math
+from bisect import bisect_left, insort
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,7 +35,7 @@ class Load(NamedTuple):
 class Sent:
     """A job the sender wrote; its handle until the broker has acknowledged it."""
 
-    run_ms: float
+    run_ms: float  # as its worker serves it, the load of components included
     at_ms: float
     offset: int | None  # None: not acknowledged yet. What fails is sent again, or its sender ends
 
@@ -55,12 +56,19 @@ class LoadedWorker:
     pool: "WorkerPool | None" = None  # the current one that it belongs to
     place: int = 0  # in the pool
     held: SeenHoldings = field(default_factory=SeenHoldings)  # components, where its variant lists bases
+    slowness: float = 1.0  # of its last calls, by its last heartbeat: run time as a multiple of the profiled one
 
     def load(self, backlog_ms: float, at_ms: float) -> None:
         """Set its backlog at a moment. The worker works it off at one ms a ms from then on."""
         self.backlog_ms, self.at_ms = backlog_ms, at_ms
         if self.pool is not None:
             self.pool.free.set(self.place, at_ms + backlog_ms)
+
+    def calls_take(self, slowness: float) -> None:
+        """Take over how slow its last calls were."""
+        if self.pool is not None:
+            self.pool.replace_slowness(self.slowness, slowness)
+        self.slowness = slowness
 
     def remaining_ms(self, now_ms: float) -> float:
         """Backlog that is left; a clock that jumps back adds nothing."""
@@ -75,8 +83,10 @@ class WorkerPool:
     silent_ms: float
     workers: list[LoadedWorker]
     free: FreeTimes = field(init=False)
+    _slownesses: list[float] = field(init=False)  # of its workers, in order of size
 
     def __post_init__(self) -> None:
+        self._slownesses = sorted(worker.slowness for worker in self.workers)
         for place, worker in enumerate(self.workers):
             worker.pool, worker.place = self, place
         self.free = FreeTimes(worker.at_ms + worker.backlog_ms for worker in self.workers)
@@ -94,6 +104,20 @@ class WorkerPool:
     def lacking_ms(self, place: int, need: Need) -> float:
         """Time in ms that the worker at a place, its queue done, loads components for a job."""
         return self.workers[place].held.lacking_ms(need)
+
+    @property
+    def slowness(self) -> float:
+        """Run time of its workers' calls as a multiple of the profiled one: median; 1 where there is no worker."""
+        seen = self._slownesses
+        middle = len(seen) // 2
+        if len(seen) % 2:
+            return seen[middle]
+        return (seen[middle - 1] + seen[middle]) / 2 if seen else 1.0
+
+    def replace_slowness(self, before: float, now: float) -> None:
+        """Take over that the calls of one of its workers are as slow as this now. O(workers) moves, no sort."""
+        del self._slownesses[bisect_left(self._slownesses, before)]
+        insort(self._slownesses, now)
 
     def wait_ms(self, now_ms: float) -> float:
         """Time until the least loaded worker is free; infinite where there is none."""
@@ -138,8 +162,9 @@ class LoadView:
         ends = {owned.partition: owned.end_offset for owned in heartbeat.partitions}
         remaining_ms = float(sum(owned.remaining_ms for owned in heartbeat.partitions))
         self.update_from_heartbeat(
-            heartbeat.worker_id, heartbeat.variant, heartbeat.state, list(ends), ends, remaining_ms, seen_ms
-        )
+            heartbeat.worker_id, heartbeat.variant, heartbeat.state, list(ends), ends, remaining_ms, seen_ms,
+            heartbeat.slowness,
+        )  # fmt: skip
         if heartbeat.components is not None:
             self.on_components(heartbeat.worker_id, heartbeat.components.held, seen_ms)
 
@@ -151,9 +176,12 @@ class LoadView:
 
     def update_from_heartbeat(
         self, worker_id: str, variant: str, state: str, partitions: list[int], ends: Mapping[int, int] | Sequence[int],
-        remaining_ms: float, seen_ms: float,
+        remaining_ms: float, seen_ms: float, slowness: float = 1.0,
     ) -> None:  # fmt: skip
-        """Take over the parts of a heartbeat; `ends` by partition, `remaining_ms` of all its partitions together."""
+        """Take over the parts of a heartbeat; `ends` by partition, `remaining_ms` of all its partitions together.
+
+        `slowness`: run time of its last calls as a multiple of the profiled one.
+        """
         if seen_ms >= self._next_poll_ms:
             self._forget(seen_ms)
         worker = self._workers.get(worker_id)
@@ -169,6 +197,8 @@ class LoadView:
         worker.state, worker.seen_ms = state, seen_ms
         if worker.pool is None:  # it may have been silent
             self._invalidate(variant)
+        if slowness != worker.slowness:
+            worker.calls_take(slowness)
         if worker.unseen:
             pending = {p: self._pending_ms((variant, p), ends[p], seen_ms) for p in sorted(worker.unseen)}
             worker.unseen = {partition for partition, ms in pending.items() if ms}
@@ -180,11 +210,14 @@ class LoadView:
     ) -> Sent:
         """Count an own send; `offset` None until `on_acknowledged` has it. O(1), and the components of one worker.
 
-        `need`: the components of the job. To load those that the worker lacks then takes its time, and it holds them.
+        It counts as slow as the worker's last calls were; `run_ms` is as profiled. `need`: the components of the job.
+        To load those that the worker lacks then takes its time, and it holds them.
         """
         worker = self._workers.get(self._owners.get((variant, partition), ""))
-        if worker and need is not None:
-            run_ms += worker.held.lacking_ms(need)
+        if worker:
+            run_ms *= worker.slowness
+            if need is not None:
+                run_ms += worker.held.lacking_ms(need)
         sent = Sent(run_ms, now_ms, offset)
         self._sends[variant, partition].append(sent)
         if worker:

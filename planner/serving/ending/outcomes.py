@@ -191,9 +191,17 @@ def result_of(outcome: Outcome) -> Result:
         code=outcome.code,
         retry_after_ms=outcome.retry_after_ms,
         components=last.components if last and outcome.status is Status.COMPLETED else (),
+        **_safety_of(last if image else None),
         **_times_of(outcome.path),
         **_reuse_of(outcome.path),
     )
+
+
+def _safety_of(last: Stage | None) -> dict[str, Any]:
+    """Return what a result says of the check of its images: the highest score, and what was done about that image."""
+    images = (last.image, *last.more) if last and last.image else ()
+    checked = [(each.unsafe, each.safety) for each in images if each.unsafe is not None]
+    return dict(zip(("unsafe", "safety"), max(checked), strict=True)) if checked else {}
 
 
 def _times_of(path: Sequence[Stage]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class Refinement(NamedTuple):
     variant: str
     options: ResolvedOptions  # as the variant resolves the request's, with the step at which refining begins
     from_step: int  # of `options.steps`; 0: from noise
-    run_ms: float  # predicted, of all its images in one call
+    run_ms: float  # as profiled, of all its images in one call
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +155,9 @@ class EscalationLogic:
     ) -> Keep | Escalate:
         """Decide on an image once it is scored, by the plan under which it was examined.
 
-        Kept if confidence >= threshold, or the next level would miss the deadline, its wait and the load of components
-        that no worker of it holds included. `loads` is asked only of images below the threshold; where nobody serves
-        the next level every deadline is missed, but without a deadline the request waits.
+        Kept if confidence >= threshold, or the next level would miss the deadline, its wait, its run time as served and
+        the load of components that no worker of it holds included. `loads` is asked only of images below the threshold;
+        where nobody serves the next level every deadline is missed, but without a deadline the request waits.
         `sizes`: of all images of the job; `confidence`: of the worst of them.
         Source: DiffServe 3.1 (keeps above t), HADIS 3.3 (keeps from t on: ours).
         """
@@ -179,7 +179,8 @@ class EscalationLogic:
         scoring_ms = after.latency_ms * scored.request.options.n if isinstance(after, Score) else 0.0
         variant, components = self._catalog.level(refinement.variant), refinement.options.components
         wait_ms = begins_ms(variant, components, scored.loads.wait_ms(variant.name), scored.loads)
-        scored.next_ms = wait_ms + refinement.run_ms + scoring_ms
+        run_ms = scored.loads.slowness(variant.name) * refinement.run_ms
+        scored.next_ms = wait_ms + run_ms + scoring_ms
         if can_meet(deadline_ms, scored.now_ms + scored.next_ms):
             return None
         return Keep(asked.cascade.threshold, scored.is_late, is_rejected=True)

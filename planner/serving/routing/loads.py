@@ -24,6 +24,13 @@ class Loads(Protocol):
         """
         ...
 
+    def slowness(self, variant: str) -> float:
+        """Run time of a variant's calls as served, as a multiple of the profiled one; 1 where nobody serves it.
+
+        Median over the last heartbeats of the workers that take its new jobs.
+        """
+        ...
+
     def serving(self) -> int:
         """Number of workers that take new jobs, of all variants."""
         ...

@@ -186,7 +186,7 @@ class _Costs:
     def __init__(self, options: GenerateOptions, judged: int, levels: _Levels, facts: _PlanFacts) -> None:
         self._options, self._judged, self._levels, self._facts = options, judged, levels, facts
         self._resolved: dict[str, Resolved] = {}
-        self._total_ms: dict[str, float] = {}
+        self._parts: dict[str, tuple[float, float]] = {}  # level -> run time as profiled, time to judge; ms
         self._placements: dict[tuple[str, float, str], Placement] = {}
 
     def _resolve(self, level: str) -> Resolved:
@@ -199,13 +199,18 @@ class _Costs:
         """Time until a worker of the level is free, after `wait_ms`, and holds the request's components, in ms."""
         return begins_ms(self._levels[level].variant, self._resolve(level).options.components, wait_ms, loads)
 
-    def total_ms(self, level: str) -> float:
-        """Run time of the job, and the time to judge its images."""
-        total_ms = self._total_ms.get(level)
-        if total_ms is None:
-            total_ms = self._resolve(level).run_ms + self._judged * self._facts.judging_ms(level)
-            self._total_ms[level] = total_ms
-        return total_ms
+    def total_ms(self, level: str, loads: Loads) -> float:
+        """Run time of the job as its workers serve it, and the time to judge its images."""
+        parts = self._parts.get(level)
+        if parts is None:
+            parts = self._resolve(level).run_ms, self._judged * self._facts.judging_ms(level)
+            self._parts[level] = parts
+        run_ms, judged_ms = parts
+        return loads.slowness(self._levels[level].name) * run_ms + judged_ms
+
+    def finish_ms(self, level: str, wait_ms: float, loads: Loads, now_ms: float) -> float:
+        """When the images are judged, if a worker of the level is free after `wait_ms`; on the clock of `now_ms`."""
+        return predicted_finish_ms(now_ms, self.begins_ms(level, wait_ms, loads), self.total_ms(level, loads))
 
     def placement(self, level: str, probability: float, fallback: str = "") -> Placement:
         """The placement on a level."""
@@ -363,27 +368,26 @@ class RoutingLogic:
             route = route_of(plan, classified.hardness, classified.classes)
             costs, requested = self._costs(request, facts), composed.choose(choices_of(route), request.request_id)
             if math.isinf(loads.wait_ms(requested.level)):  # until its deadline the planner may give it one
-                return self._too_late(requested.level, request, plan, costs, now_ms) or costs.placement(
-                    requested.level, 0.0
-                )
+                late = self._too_late(requested.level, request, plan, costs, loads, now_ms)
+                return late or costs.placement(requested.level, 0.0)
         else:
             costs, requested = self._costs(request, facts), self._requested(classified, facts)
-        level = requested.level
-        wait_ms, total_ms = loads.wait_ms(self._levels[level].name), costs.total_ms(level)
-        begins_ms = wait_ms if request.deadline_ms is None else costs.begins_ms(level, wait_ms, loads)
-        is_in_time = can_meet(request.deadline_ms, predicted_finish_ms(now_ms, begins_ms, total_ms))
-        if wait_ms <= limit_ms and is_in_time:
+        level, deadline_ms = requested.level, request.deadline_ms
+        wait_ms = loads.wait_ms(self._levels[level].name)
+        if wait_ms <= limit_ms and (
+            deadline_ms is None or can_meet(deadline_ms, costs.finish_ms(level, wait_ms, loads, now_ms))
+        ):
             return costs.placement(level, requested.probability)
         other = self._other_level(requested, request, facts, costs, loads, now_ms, limit_ms)
         if isinstance(other, Rejection):
             return other
         if other == level:
-            late = self._too_late(level, request, plan, costs, now_ms) if math.isinf(wait_ms) else None
+            late = self._too_late(level, request, plan, costs, loads, now_ms) if math.isinf(wait_ms) else None
             return late or costs.placement(level, requested.probability)
         return costs.placement(other, 0.0, CHEAPER if other in self._levels[level].cheaper else DEARER)
 
     def _too_late(
-        self, level: str, request: RequestValues, plan: Plan, costs: _Costs, now_ms: float
+        self, level: str, request: RequestValues, plan: Plan, costs: _Costs, loads: Loads, now_ms: float
     ) -> Rejection | None:
         """Reject a request for a level without a worker, where one that starts for it comes after its deadline.
 
@@ -392,7 +396,7 @@ class RoutingLogic:
         if plan.scale is None or request.deadline_ms is None:
             return None
         start_ms = self._levels[level].variant.load_ms + (0.0 if plan.scale.warm else self._start_ms)
-        if can_meet(request.deadline_ms, predicted_finish_ms(now_ms, start_ms, costs.total_ms(level))):
+        if can_meet(request.deadline_ms, predicted_finish_ms(now_ms, start_ms, costs.total_ms(level, loads))):
             return None
         reason = f"{level} has no worker yet, and one takes {start_ms / 1000:.1f} s to start: send again then"
         return Rejection(Status.REJECTED, STARTING, reason, math.ceil(start_ms))
@@ -456,14 +460,10 @@ class RoutingLogic:
         if all(math.isinf(wait_ms[level]) for level in candidates):
             for level in dearer:
                 wait = loads.wait_ms(self._levels[level].name)
-                finish_ms = predicted_finish_ms(now_ms, costs.begins_ms(level, wait, loads), costs.total_ms(level))
-                if wait <= limit_ms and can_meet(deadline_ms, finish_ms):
+                if wait <= limit_ms and can_meet(deadline_ms, costs.finish_ms(level, wait, loads, now_ms)):
                     return level
             return admitted
-        finish = {
-            level: predicted_finish_ms(now_ms, costs.begins_ms(level, wait_ms[level], loads), costs.total_ms(level))
-            for level in candidates
-        }
+        finish = {level: costs.finish_ms(level, wait_ms[level], loads, now_ms) for level in candidates}
         in_time = level_in_time(admitted, cheaper, deadline_ms, finish)
         if in_time is None:
             reason = f"no level would have met deadline_ms {deadline_ms}: it was {now_ms} when routed"

@@ -384,22 +384,24 @@ class Model:
         first = again = late = 0.0
         for rps, weight, times_s in self._demands:
             at_once_s = rps * flow.at_once * hold_s * queue.image_s
-            start_s, shares = (waiting_s + at_once_s) / max(1, crew.now), list[tuple[float, tuple[float, ...]]]()
+            start_s, before = (waiting_s + at_once_s) / max(1, crew.now), (0.0, 0.0, 0.0)
             if comes_s > 0 and crew.now:
-                shares.append((of_hold, queue.lost(rps, crew.now, start_s, comes_s)))
+                [before] = queue.lost(rps, crew.now, start_s, (comes_s,))
                 grown_s = start_s + (rps * queue.work / crew.now - 1) * comes_s
                 start_s = min(max(0.0, grown_s) * crew.now / crew.then, queue.first.turned_s)
             elif comes_s > 0 and flow.elsewhere:
-                shares.append((of_hold, (0.0, 1.0, 0.0)))
-                start_s = waiting_s / crew.then
+                before, start_s = (0.0, 1.0, 0.0), waiting_s / crew.then
             elif comes_s > 0:
                 before_s, start_s = waiting_s / crew.then, (waiting_s + rps * queue.work * comes_s) / crew.then
-                limits_s = queue.first.turned_s, queue.again.turned_s, math.inf
-                shares.append((of_hold, tuple(_above(limit, comes_s + before_s, start_s) for limit in limits_s)))
+                begin_s = comes_s + before_s
+                before = (
+                    _above(queue.first.turned_s, begin_s, start_s), _above(queue.again.turned_s, begin_s, start_s), 0.0
+                )  # fmt: skip
                 start_s = min(start_s, queue.first.turned_s)
-            rest = (1 - of_hold) / len(times_s)
-            shares += [(rest, queue.lost(rps, crew.then, start_s, after_s)) for after_s in times_s]
-            no_first, no_again, too_late = (sum(part * lost[what] for part, lost in shares) for what in range(3))
+            rest, then = (1 - of_hold) / len(times_s), zip(*queue.lost(rps, crew.then, start_s, times_s), strict=True)
+            no_first, no_again, too_late = (
+                of_hold * share + rest * sum(shares) for share, shares in zip(before, then, strict=True)
+            )
             first, again, late = first + weight * no_first, again + weight * no_again, late + weight * too_late
             used = rps * (queue.first_work * (1 - no_first) + (queue.work - queue.first_work) * (1 - no_again))
             busy += weight * min(used, float(crew.then))

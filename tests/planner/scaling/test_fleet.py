@@ -140,6 +140,32 @@ def test_a_variant_that_requests_name_is_scaled_by_itself_and_the_levels_keep_th
     assert fleet.step({"t": {"heavy": 1.0}}).targets["heavy"] == 2, "the level's own name is no variant beside it"
 
 
+def test_where_nobody_starts_workers_a_variant_that_requests_name_gets_one_of_the_levels() -> None:
+    # octoai pinned on two workers without `pochade scale`: its plan counted on a third one
+    fleet = Fleet(2)
+    fleet.step(1.6)
+    both = {"t": {"": 1.6, "styles": 0.5}}
+    assert fleet.step(both).targets == {"heavy": 2, "styles": 1}
+    assert Counter(fleet.plan.allocation.values()) == {"heavy": 2}, "the third may still come"
+    for _ in range(4):
+        fleet.step(both)
+    assert Counter(fleet.plan.allocation.values()) == {"heavy": 1, "styles": 1}
+    for _ in range(3):
+        assert fleet.step(both).targets == {"heavy": 2, "styles": 1}, "what is wanted of whoever starts workers"
+    assert Counter(fleet.plan.allocation.values()) == {"heavy": 1, "styles": 1}
+    fleet.ids = [*fleet.ids, "w-99"]
+    fleet.step(both)
+    assert Counter(fleet.plan.allocation.values()) == {"heavy": 2, "styles": 1}
+
+
+def test_a_lone_worker_is_lent_to_nobody() -> None:
+    fleet = Fleet(1)
+    fleet.step(0.5)
+    for _ in range(5):
+        fleet.step({"t": {"": 0.5, "styles": 0.5}})
+    assert Counter(fleet.plan.allocation.values()) == {"heavy": 1}
+
+
 def test_of_too_many_workers_the_one_leaves_whose_cost_by_eq_4_is_greatest() -> None:
     fleet = Fleet(3)
     fleet.step(0.0)

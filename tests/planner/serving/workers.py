@@ -17,6 +17,7 @@ class FixedLoads(NamedTuple):
     waits_ms: Mapping[str, float]
     workers: int = 2
     loads_ms: Mapping[str, float] = {}  # of a variant's missing components, on each of its workers
+    slow: Mapping[str, float] = {}  # by variant, where its calls do not take as long as profiled
 
     def wait_ms(self, variant: str) -> float:
         return self.waits_ms[variant]
@@ -24,6 +25,9 @@ class FixedLoads(NamedTuple):
     def ready_ms(self, variant: str, selection: Selection) -> float:
         del selection
         return self.waits_ms[variant] + self.loads_ms.get(variant, 0.0)
+
+    def slowness(self, variant: str) -> float:
+        return self.slow.get(variant, 1.0)
 
     def serving(self) -> int:
         return self.workers

@@ -81,6 +81,13 @@ def test_workers_are_as_busy_as_the_load_says() -> None:
     assert run.busy_ms / run.up_ms == pytest.approx(0.6, rel=0.02)
 
 
+def test_a_job_that_a_full_batch_would_make_late_is_generated_before_it() -> None:
+    """Two wait for the first one's 20 ms: alone the older of them takes 20 more, with the other 30."""
+    setup = a_setup(policy="clipper-light", workers=1, parameters={"batch": 4.0}, slo_ms=48.0)
+    run = ran(setup, np.array([0.0, 1.0, 19.0]))
+    assert (run.tally.violations, run.busy_ms) == (0, 3 * 20)
+
+
 def test_a_full_batch_takes_the_time_that_was_measured_for_it() -> None:
     setup = a_setup(policy="clipper-light", workers=1, parameters={"batch": 4.0}, drops=False)
     run = ran(setup, np.array([0.0] * 5))

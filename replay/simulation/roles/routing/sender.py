@@ -75,7 +75,11 @@ class FleetLoads:
 
     def _queued_ms(self, variant: str, pool: WorkerPool) -> float:
         jobs = self._queues.count(variant)
-        return queued_ms(jobs, self._times[variant, 1, 0], len(pool.free)) if jobs else 0.0
+        return queued_ms(jobs, pool.slowness * self._times[variant, 1, 0], len(pool.free)) if jobs else 0.0
+
+    def slowness(self, variant: str) -> float:
+        """Run time of a variant's calls as a multiple of the profiled one; 1 where nobody serves it."""
+        return self.pool(variant).slowness
 
     def serving(self) -> int:
         """Number of workers that take new jobs, of all variants."""
@@ -110,7 +114,7 @@ class Sender:
         variant, pool, cost = job.variant, self._loads.pool(job.variant), None
         need = self._need(job)
         if need is not None:
-            cost = JobCost(self._times.of_job(job), partial(pool.lacking_ms, need=need))
+            cost = JobCost(pool.slowness * self._times.of_job(job), partial(pool.lacking_ms, need=need))
         plan, now_ms = self._plan_state.plan, self._events.now_ms
         return self._choice.choose(plan, variant, job.request_id, pool.free, now_ms, cost)
 

@@ -93,6 +93,7 @@ class Heartbeats:
             member.has_news = False
             if partitions and (worker.call or member.waiting):
                 worker.heard_remaining_ms = worker.remaining_ms(now_ms)
+        worker.heard_slowness = worker.logic.slowness if worker.logic is not None else 1.0
         if worker.lookups is not None:
             worker.heard_reuse = worker.lookups.report()
         if worker.components is not None:
@@ -162,7 +163,9 @@ class Subscription:
         variant, state, remaining_ms = worker.heard_variant, worker.heard_state, worker.heard_remaining_ms
         partitions = worker.heard_partitions
         ends = self._groups[variant].ends if partitions else NOTHING
-        self._view.update_from_heartbeat(worker.id, variant, state, partitions, ends, remaining_ms, worker.beaten_ms)
+        self._view.update_from_heartbeat(
+            worker.id, variant, state, partitions, ends, remaining_ms, worker.beaten_ms, worker.heard_slowness
+        )
         if worker.heard_components is not None:
             self._view.on_components(worker.id, worker.heard_components.held, worker.beaten_ms)
 
@@ -173,5 +176,6 @@ def _received(worker: Worker) -> ReceivedHeartbeat:
     heartbeat = Heartbeat(
         worker_id=worker.id, state=worker.heard_state, variant=worker.heard_variant, plan_version=0, sent_ms=at_ms,
         partitions=owned, reuse=worker.heard_reuse, components=worker.heard_components,
+        slowness=worker.heard_slowness,
     )  # fmt: skip
     return ReceivedHeartbeat(heartbeat, at_ms)

@@ -1,12 +1,20 @@
 """Generating: windows of jobs, batches, calls; as `role.py` and `generate.py` of `agents/worker` do it."""
 
+import math
 from collections import deque
 from collections.abc import Callable
 
 from planner.catalog.model import Catalog
 from planner.catalog.options import ResolvedOptions
 from planner.serving.backoff import DRAFT_S
-from planner.serving.dispatch.worker import group_by_call, has_killed_enough, idle_state, jobs_at_once, working_state
+from planner.serving.dispatch.worker import (
+    group_by_call,
+    has_killed_enough,
+    idle_state,
+    jobs_at_once,
+    waiting_state,
+    working_state,
+)
 from planner.serving.ending.outcomes import is_overdue
 from replay.simulation.draws.delays import Delay
 from replay.simulation.draws.run_times import NO_VARIATION, RunTimes
@@ -57,7 +65,7 @@ class Serving:
             if self._begins_batch(worker):
                 return
             worker.logic.end()
-        worker.state = idle_state(worker.state == "draining")
+        worker.state = waiting_state(worker.state, is_leaving)
         if self.components is not None:
             self.components.tend(worker)
 
@@ -131,16 +139,33 @@ class Serving:
     def _is_in_time(self, job: Job, worker: Worker) -> bool:
         """Whether it can be in time; one that cannot has ended."""
         assert worker.logic is not None
-        scoring_ms = job.judged * self._plan_state.judging_ms(job.level)
-        if self.components is not None:
-            scoring_ms += self.components.lacking_ms(worker, job)
-        if worker.logic.is_in_time(job.deadline_ms, self._times.of_job(job), scoring_ms, self._events.now_ms):
+        besides_ms = self._besides_ms(job, worker)
+        if worker.logic.is_in_time(job.deadline_ms, self._times.of_job(job), besides_ms, self._events.now_ms):
             return True
         end_too_late(job, self._tally, self._plan_state, self._events.now_ms)
         return False
 
+    def _besides_ms(self, job: Job, worker: Worker) -> float:
+        """What a job takes beside its call until it is an answer: loading what the device lacks, and judging."""
+        besides_ms = job.judged * self._plan_state.judging_ms(job.level)
+        if self.components is not None:
+            besides_ms += self.components.lacking_ms(worker, job)
+        return besides_ms
+
+    def _in_time(self, call: list[Job], worker: Worker) -> list[list[Job]]:
+        """The call, or the two that more of its jobs are in time with."""
+        assert worker.logic is not None
+        due_ms = [
+            math.inf if job.deadline_ms is None else job.deadline_ms - self._besides_ms(job, worker) for job in call
+        ]
+        return worker.logic.calls_in_time(call, due_ms, self._times.of_call, self._events.now_ms)
+
     def _begin_call(self, worker: Worker) -> None:
-        worker.call = call = worker.calls.popleft()
+        call = worker.calls.popleft()
+        if len(call) > 1:
+            call, *others = self._in_time(call, worker)
+            worker.calls.extendleft(others)
+        worker.call = call
         late = self._late_of.get(worker.variant, self._late)
         own_ms, run_times = self.true_times.of_call(call) / worker.speed, self._run_times
         if worker.loads_beside:

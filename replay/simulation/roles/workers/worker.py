@@ -15,9 +15,9 @@ class Worker:
 
     __slots__ = (
         "batches", "beat_is_due", "beaten_ms", "busy_ms", "call", "call_ms", "calls", "components", "done",
-        "heard_components", "heard_partitions", "heard_remaining_ms", "heard_reuse", "heard_state", "heard_variant",
-        "id", "is_absolved", "is_probing", "is_up", "load_ms", "loads_beside", "logic", "lookups", "member",
-        "resident", "since_ms", "speed", "started_ms", "state", "stopped_ms", "variant", "window",
+        "heard_components", "heard_partitions", "heard_remaining_ms", "heard_reuse", "heard_slowness", "heard_state",
+        "heard_variant", "id", "is_absolved", "is_probing", "is_up", "load_ms", "loads_beside", "logic", "lookups",
+        "member", "resident", "since_ms", "speed", "started_ms", "state", "stopped_ms", "variant", "window",
     )  # fmt: skip
 
     def __init__(self, worker_id: str, now_ms: float) -> None:
@@ -44,6 +44,7 @@ class Worker:
         self.beaten_ms = now_ms
         self.beat_is_due = False  # sooner than the period says
         self.heard_variant, self.heard_state, self.heard_remaining_ms = "", "", 0.0
+        self.heard_slowness = 1.0
         self.heard_partitions: list[int] = []
         self.heard_reuse: ReuseHealth | None = None
         self.heard_components: WorkerComponents | None = None
@@ -81,6 +82,7 @@ class Worker:
             and self.lookups is None
             and self.state == self.heard_state
             and self.variant == self.heard_variant
+            and (self.logic is None or self.logic.slowness == self.heard_slowness)
             and member.partitions == self.heard_partitions
             and (not self.call or (self.logic is not None and now_ms - self.since_ms <= self.logic.in_hand_ms))
         )

@@ -1,5 +1,7 @@
 """How a worker takes jobs; what is late is not done, and what hangs is not waited for."""
 
+import math
+
 import pytest
 
 from planner.serving.dispatch.worker import (
@@ -159,3 +161,29 @@ def test_a_few_calls_a_straggler_and_noise_do_not_count_as_slowness() -> None:
     assert a_slow_worker(1.0, 1.0, 9.0, 1.0).slowness == 1.0
     assert a_slow_worker(*[1.04] * 9).slowness == 1.0
     assert a_slow_worker(*[0.0] * 9).slowness == 1.0, "a clock that stood still says nothing"
+
+
+def calls(*due_ms: float, slowness: float = 1.0) -> list[list[float]]:
+    """The calls for jobs that are due then; one alone takes 130 ms, b of them 90 b + 40."""
+    logic = WorkerLogic(a_variant(latency_ms={1: 130.0, 2: 220.0, 4: 400.0}))
+    logic.slowness = slowness
+    return logic.calls_in_time(list(due_ms), due_ms, lambda some: 90.0 * len(some) + 40.0, 1000.0)
+
+
+def test_jobs_with_time_enough_share_a_call() -> None:
+    assert calls(math.inf, 1400.0, 1500.0) == [[math.inf, 1400.0, 1500.0]]
+
+
+def test_a_job_that_a_shared_call_would_make_late_goes_before_the_others() -> None:
+    assert calls(2000.0, 1150.0, math.inf) == [[1150.0], [2000.0, math.inf]]
+    assert calls(2000.0, 1300.0, 1250.0) == [[1250.0, 1300.0], [2000.0]]
+    assert calls(2000.0, 1150.0, slowness=2.0) == [[2000.0, 1150.0]]  # as slow as it is, it is late either way
+
+
+def test_a_call_is_not_split_where_no_more_jobs_are_in_time_by_it() -> None:
+    assert calls(1230.0, 1150.0) == [[1230.0, 1150.0]]  # one of the two is late either way
+    assert calls(1220.0, 1100.0) == [[1220.0, 1100.0]]
+
+
+def test_a_job_that_is_late_even_alone_delays_nobody() -> None:
+    assert calls(1100.0, 1150.0, 1350.0) == [[1150.0], [1350.0, 1100.0]]

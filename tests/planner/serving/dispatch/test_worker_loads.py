@@ -52,6 +52,44 @@ def test_a_silent_worker_takes_no_jobs_until_it_is_heard_again() -> None:
     assert set(remaining(view, NOW_MS + SILENT_MS + 2)) == {"w-1"}
 
 
+def slowness(view: LoadView, at_ms: int = NOW_MS, variant: str = "light") -> float:
+    return view.pool(variant, at_ms, SILENT_MS).slowness
+
+
+def test_a_variant_is_as_slow_as_the_median_of_the_workers_that_take_its_new_jobs() -> None:
+    one, two, three = (a_heartbeat(worker_id=f"w-{n}", partitions=(owned(n),), slowness=n / 2) for n in (1, 2, 9))
+    other = a_heartbeat(worker_id="w-5", variant="heavy", slowness=7.0)
+    leaving = a_heartbeat(worker_id="w-6", partitions=(owned(6),), state="draining", slowness=7.0)
+    assert slowness(heard()) == 1.0, "nobody serves it"
+    assert slowness(heard(one, other, leaving)) == 0.5
+    assert slowness(heard(one, two, other)) == 0.75
+    view = heard(one, two, three, other)
+    assert slowness(view) == 1.0
+    assert slowness(view, variant="heavy") == 7.0
+    assert slowness(view, NOW_MS + SILENT_MS + 1) == 1.0, "all are silent"
+
+
+def test_the_median_follows_each_workers_last_heartbeat() -> None:
+    view = heard(*(a_heartbeat(worker_id=f"w-{n}", partitions=(owned(n),)) for n in range(3)))
+    for n, median in ((0, 1.0), (1, 1.5), (2, 1.5)):
+        slower = a_heartbeat(worker_id=f"w-{n}", partitions=(owned(n),), slowness=1.5)
+        view.on_heartbeat(slower, NOW_MS)
+        assert slowness(view) == median
+    view.on_heartbeat(a_heartbeat(worker_id="w-0", partitions=(owned(0),), state="stopped"), NOW_MS)
+    view.on_heartbeat(a_heartbeat(worker_id="w-1", variant="heavy", partitions=(owned(1),)), NOW_MS)
+    assert slowness(view) == 1.5
+    assert slowness(view, variant="heavy") == 1.0
+
+
+def test_own_sends_count_as_slow_as_the_worker_that_they_went_to() -> None:
+    view = heard(a_heartbeat(slowness=1.5), a_heartbeat(worker_id="w-2", partitions=(owned(1),)))
+    view.on_sent("light", 0, 5, 20, NOW_MS)
+    view.on_sent("light", 1, 5, 20, NOW_MS)
+    assert remaining(view) == {"w-1": 30, "w-2": 20}
+    view.on_heartbeat(a_heartbeat(slowness=1.5, partitions=(owned(0, end_offset=5),)), NOW_MS)
+    assert remaining(view) == {"w-1": 30, "w-2": 20}, "the heartbeat had not seen it"
+
+
 def test_own_sends_count_at_once_and_backlog_is_worked_off() -> None:
     view = heard(a_heartbeat())
     for offset in range(3):

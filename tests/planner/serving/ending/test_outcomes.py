@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from planner.serving.ending.outcomes import completed, expired, failed, first_of, rejected, result_of, step_of
 from schemas.avro import to_wire
-from schemas.messages import LatentRef, Outcome, Stage, StageReuse, Status
+from schemas.messages import CallTimes, LatentRef, Outcome, Stage, StageReuse, Status
 from tests.builders import NOW_MS, a_classified, a_job, a_request, an_image, an_image_ref, an_outcome
 
 SAID = {"by": "test", "now_ms": NOW_MS + 1000}
@@ -30,6 +30,16 @@ def test_a_step_tells_where_the_time_went() -> None:
 def test_a_step_tells_where_the_generation_really_began() -> None:
     blank, over = (an_image(a_job(refine_from_step=3), refine_from_step=step) for step in (0, 3))
     assert [step_of(image, None, None).refine_from_step for image in (blank, over)] == [0, 3]
+
+
+def test_a_result_adds_up_where_the_time_of_its_calls_went_and_a_batch_shares_it() -> None:
+    light = an_image(batch=2, times=CallTimes(load_ms=8.0, encode_ms=2.0, denoise_ms=6.0, decode_ms=4.0))
+    heavy = an_image(times=CallTimes(load_ms=0.5, encode_ms=1.0, denoise_ms=9.0, decode_ms=2.0))
+    path = [step_of(light, 0.2, 0.5), step_of(heavy, 0.9, None)]
+    result = result_of(an_outcome(path=tuple(path)))
+    assert (result.load_ms, result.encode_ms, result.denoise_ms, result.decode_ms) == (4.5, 2.0, 12.0, 4.0)
+    untold = result_of(an_outcome(path=(path[0], step_of(an_image(), None, None))))
+    assert untold.denoise_ms is None, "a part of the time is no time of all"
 
 
 def test_clocks_that_disagree_never_make_a_negative_time() -> None:

@@ -26,6 +26,10 @@ class Waits(dict[str, float]):
         del selection
         return self.wait_ms(variant)
 
+    def slowness(self, variant: str) -> float:
+        del variant
+        return 1.0
+
     def serving(self) -> int:
         return len(self)
 

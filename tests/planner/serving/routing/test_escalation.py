@@ -15,12 +15,14 @@ HEAVY_MS = 200.0  # of one image
 
 
 def judged(
-    confidence: float | None, threshold: float = 0.5, deadline_ms: int | None = None, wait_ms: float = 0
-) -> Keep | Escalate:
+    confidence: float | None, threshold: float = 0.5, deadline_ms: int | None = None, wait_ms: float = 0,
+    slowness: float = 1.0,
+) -> Keep | Escalate:  # fmt: skip
     logic, request = EscalationLogic(CATALOG), a_request(deadline_ms=deadline_ms)
     asked = logic.examine(a_plan(cascades=(a_cascade(threshold=threshold),)), "light", request)
     assert isinstance(asked, Score)
-    return logic.decide(asked, request, [(32, 32)], confidence, FixedLoads({"heavy": wait_ms}), NOW_MS)
+    loads = FixedLoads({"heavy": wait_ms}, slow={"heavy": slowness})
+    return logic.decide(asked, request, [(32, 32)], confidence, loads, NOW_MS)
 
 
 @given(st.floats(0, 1), st.floats(0, 1, exclude_max=True))
@@ -48,6 +50,14 @@ def test_a_doubtful_image_is_kept_when_a_better_one_would_be_late_and_the_reason
     verdict = judged(0.1, deadline_ms=NOW_MS + 199)
     assert isinstance(verdict, Keep)
     assert "no time left: heavy would need 200 ms of 199" in verdict.reason
+
+
+def test_a_draft_is_kept_when_the_next_level_is_in_time_by_its_profile_but_not_as_it_is_served() -> None:
+    verdict = judged(0.1, deadline_ms=NOW_MS + 239, slowness=1.2)
+    assert isinstance(verdict, Keep)
+    assert "no time left: heavy would need 240 ms of 239" in verdict.reason
+    assert isinstance(judged(0.1, deadline_ms=NOW_MS + 240, slowness=1.2), Escalate)
+    assert isinstance(judged(0.1, deadline_ms=NOW_MS + 160, slowness=0.8), Escalate), "quicker than profiled"
 
 
 def test_nobody_serving_the_next_level_is_no_time_left_unless_there_is_no_deadline() -> None:

@@ -38,11 +38,11 @@ IDLE = {"light": 0.0, "heavy": 0.0}
 
 def decided(
     wait_ms: dict[str, float] = IDLE, to: str = "heavy", allocation: dict[str, str] = BOTH, most_ms: float = 1000,
-    **asked: Any,
+    slow: dict[str, float] | None = None, **asked: Any,
 ) -> Placement | Rejection | Ignored:  # fmt: skip
     plan = a_plan(routes=(Route(levels={to: 1.0}),), allocation=allocation)
     logic = RoutingLogic(CATALOG, BacklogLimits(most_ms, most_ms))
-    return logic.route(a_classified(a_request(**asked)), plan, FixedLoads(wait_ms), NOW_MS)
+    return logic.route(a_classified(a_request(**asked)), plan, FixedLoads(wait_ms, slow=slow or {}), NOW_MS)
 
 
 def from_zero(deadline_ms: int | None, warm: int = 0, scales: bool = True, **asked: Any) -> Placement | Rejection:
@@ -142,6 +142,39 @@ def test_a_deadline_too_short_for_the_level_takes_the_cheaper_one_and_then_none(
     turned = decided(deadline_ms=NOW_MS + 10)
     assert isinstance(turned, Rejection)
     assert (turned.status, turned.code) == (Status.EXPIRED, "deadline")
+
+
+def test_a_level_that_is_in_time_by_its_profile_but_not_as_it_is_served_gives_way_to_a_cheaper_one() -> None:
+    slow = {"heavy": 1.2}
+    assert decided(slow=slow, deadline_ms=NOW_MS + 479) == on("light", 0.0, CHEAPER)
+    served = decided(slow=slow, deadline_ms=NOW_MS + 480)
+    assert served == on("heavy", 1.0), "the job carries its profiled time: workers add how slow they are"
+    assert decided(slow={"heavy": 0.5}, deadline_ms=NOW_MS + 200) == on("heavy", 1.0), "quicker than profiled"
+
+
+def test_a_request_that_no_level_can_serve_in_time_as_they_are_served_expires_at_once() -> None:
+    late = decided(slow={"light": 1.5, "heavy": 1.2}, deadline_ms=NOW_MS + 29)
+    assert isinstance(late, Rejection)
+    assert (late.status, late.code) == (Status.EXPIRED, "deadline")
+    assert decided(deadline_ms=NOW_MS + 29) == on("light", 0.0, CHEAPER)
+
+
+def test_a_dearer_level_that_stands_in_is_asked_for_its_time_as_served() -> None:
+    waits = {"light": math.inf, "heavy": 0.0}
+    asked = decided(to="light", wait_ms=waits, slow={"heavy": 1.2}, deadline_ms=NOW_MS + 479)
+    assert asked == on("light", 1.0), "heavy would be too late: it waits for a worker of its own level"
+    assert decided(to="light", wait_ms=waits, deadline_ms=NOW_MS + 479) == on("heavy", 0.0, DEARER)
+
+
+def test_how_slow_a_level_is_served_is_asked_anew_for_each_request() -> None:
+    plan = a_plan(routes=(Route(levels={"heavy": 1.0}),), allocation=BOTH)
+    logic, request = RoutingLogic(CATALOG, NO_LIMITS), a_classified(a_request(deadline_ms=NOW_MS + 450))
+    levels = []
+    for slowness in (1.0, 1.2, 1.0):
+        placed = logic.route(request, plan, FixedLoads(IDLE, slow={"heavy": slowness}), NOW_MS)
+        assert isinstance(placed, Placement)
+        levels.append(placed.level)
+    assert levels == ["heavy", "light", "heavy"]
 
 
 def test_more_steps_than_the_deadline_allows_count() -> None:

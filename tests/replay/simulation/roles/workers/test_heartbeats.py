@@ -1,6 +1,6 @@
 """Simulated heartbeats: what they say reaches every view, and who says nothing new is still alive."""
 
-from planner.serving.dispatch.worker import WorkerLogic
+from planner.serving.dispatch.worker import MIN_CALLS, WorkerLogic
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.roles.routing.load_view import SimulatedLoadView
 from replay.simulation.roles.routing.sender import FleetLoads, WaitingTopics
@@ -71,6 +71,19 @@ def test_the_view_is_given_only_heartbeats_that_say_something_new() -> None:
     one.group.written(0)  # the next one says that the job is behind its end offset
     one.ids(11_000.0)
     assert one.view.given == before + 1
+
+
+def test_a_view_and_the_planner_learn_how_slow_a_worker_is_from_its_next_heartbeat() -> None:
+    one = OneWorker()
+    one.ids(1000.0)
+    assert one.worker.logic is not None
+    assert one.loads.slowness("light") == 1.0
+    for _ in range(MIN_CALLS):
+        one.worker.logic.on_generated(24.0, 20.0)
+    one.ids(3000.0)
+    assert one.loads.slowness("light") == 1.2
+    assert one.beats.heartbeats()["w-1"].heartbeat.slowness == 1.2
+    assert one.loads.slowness("heavy") == 1.0, "nobody serves it"
 
 
 def test_a_sign_of_life_of_a_worker_that_nobody_knows_adds_none() -> None:

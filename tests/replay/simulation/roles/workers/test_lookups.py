@@ -4,6 +4,7 @@ Both have the clock of the story; the live one asks stores in memory, in its own
 """
 
 import math
+import threading
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ from schemas.messages import GenerateOptions, ReuseHealth, Route, StageReuse
 from streams.vectors.port import VectorsUnavailable
 from tests.agents.worker.reusing import HEAVY, Reusing, Troubled
 from tests.builders import a_catalog, a_plan, a_reuse_plan
+from tests.patience import PATIENCE_S
 
 ANSWER_MS = 4.0
 DEADLINES = DeadlineRule(max_ms=4000.0)  # so long that the threads of a busy machine keep it
@@ -59,12 +61,23 @@ class Live:
         self.clock_ms, self.is_there = 0.0, True
         self.is_probing = False  # what it reports already is known only when the probe ends
         self._step_ms, self._number = 0.0, 0
+        self._reads, self._has_worked = -1, threading.Event()  # of the clock by who generates; -1: nobody does
         store = Troubled(self._trouble)
-        self.worker = Reusing(store, DEADLINES, PLAN, clock_ms=lambda: self.clock_ms)
+        self.worker = Reusing(store, DEADLINES, PLAN, clock_ms=self._clock)
         self.worker.keep(PROMPT)
         self._next_ms = POLL_MS
 
+    def _clock(self) -> float:
+        now_ms = self.clock_ms
+        if self._reads >= 0 and threading.current_thread() is threading.main_thread():
+            self._reads += 1
+            if self._reads == 2:  # before its lookups and after its own work beside them, which takes no time
+                self._has_worked.set()
+        return now_ms
+
     def _trouble(self) -> None:
+        if self._reads >= 0:
+            assert self._has_worked.wait(PATIENCE_S)
         self.clock_ms = self._step_ms + (ANSWER_MS if self.is_there else DEADLINES.max_ms)
         if not self.is_there:
             raise VectorsUnavailable("away")
@@ -90,7 +103,10 @@ class Live:
                     ask.prompt, f"r-{self._number:03}", ask.share, ask.attempt, tenant=ask.tenant, options=ask.options
                 )
             )
+        self._reads = 0
+        self._has_worked.clear()
         made = sorted(self.worker.generated(*jobs), key=lambda image: image.job.classified.request.request_id)
+        self._reads = -1
         return [image.reuse for image in made if image.reuse is not None]
 
     def report(self) -> ReuseHealth | None:
