@@ -84,6 +84,7 @@ def evaluate(
     """
     import time
 
+    from agents.components.opening import Keeping
     from agents.lab.evaluation import reproduction
     from agents.lab.evaluation.generation.evaluation import EvaluationRun
     from agents.lab.evaluation.generation.pool import GenerationPool
@@ -91,13 +92,13 @@ def evaluate(
     from agents.lab.profiling.machine import usual_jobs
     from streams import catalogs
 
-    del obj  # needs no settings
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # what importing it warns of would break up the bars
     begun = time.monotonic()
     reference = reproduction.read(against) if against else None  # a wrong file is reported before an hour of generating
     catalog = relocated(catalogs.load(name), models)
     wanted = scope(catalog, models, seed, count, is_quick=quick, threads=threads, stream=stream)
-    pool = GenerationPool(report / ".cache", jobs=jobs or usual_jobs(), threads=threads)
+    keeping = Keeping.in_place(obj())
+    pool = GenerationPool(report / ".cache", jobs=jobs or usual_jobs(), threads=threads, keeping=keeping)
     study = EvaluationRun(wanted, pool).run()
     resamples = QUICK_RESAMPLES if quick else RESAMPLES
     summary = _save(study, report, resamples, json.loads(notes.read_text()) if notes else {})

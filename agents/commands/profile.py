@@ -129,6 +129,7 @@ def profile(
     if context.invoked_subcommand is not None:
         return
     obj: LazySettings = context.obj
+    from agents.components.opening import Keeping
     from agents.lab.evaluation.generation.scope import relocated
     from agents.lab.profiling.cascade_table import Choice
     from agents.lab.profiling.machine import usual_jobs
@@ -139,12 +140,14 @@ def profile(
     catalog_name = name or obj().catalog
     catalog = relocated(catalogs.load(catalog_name), models)
     kept = out / ".cache" if out else pathlib.Path(obj().home) / "profiling"
+    keeping = Keeping.in_place(obj())
     if is_reuse:
         refuse_others(context.params)
         target = target_of(catalog_name, catalog.name, out)
         profile_reuse(
             catalog, target, models, kept, levels=_parts(levels or ""), requests=requests, seed=seed, stream=stream,
             tolerance=tolerance, threads=threads, jobs=jobs or usual_jobs(), is_drawn=out is not None,
+            keeping=keeping,
         )  # fmt: skip
         return
     wanted = Wanted(
@@ -158,6 +161,7 @@ def profile(
         is_generating=not no_quality,
         threads=threads,
         budget_s=budget,
+        keeping=keeping,
     )
     folder = out or INFRA / "profiles"
     found = run(wanted, kept, jobs or usual_jobs())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 if TYPE_CHECKING:
+    from agents.components.opening import Keeping
     from planner.catalog.caching import CachingMeasurement
     from planner.catalog.model import Catalog
 
@@ -55,10 +56,12 @@ def refuse_others(parameters: Mapping[str, object]) -> None:
 def profile_reuse(
     catalog: "Catalog", target: Target, models: pathlib.Path, kept: pathlib.Path, *, levels: Sequence[str],
     requests: int, seed: int, stream: str, tolerance: float, threads: int, jobs: int, is_drawn: bool,
+    keeping: "Keeping",
 ) -> None:  # fmt: skip
     """Measure, show it, and write it into the profile; with a plot of each level beside it if `is_drawn`.
 
-    `levels`: names; none: all that can be measured. `kept`: the folder of finished parts. Raises PochadeError.
+    `levels`: names; none: all that can be measured. `kept`: the folder of finished parts;
+    `keeping`: where engines have their volume. Raises PochadeError.
     """
     from agents.lab.evaluation.generation.pool import GenerationPool
     from agents.lab.profiling.machine import provenance
@@ -78,7 +81,7 @@ def profile_reuse(
         stream=STREAMS[stream], tolerance=tolerance, threads=threads,
     )  # fmt: skip
     judges = Judges(Scorer.load(models / "scorer"), FactReader().compare)
-    found = measure(wanted, GenerationPool(kept, jobs=jobs, threads=threads), judges, provenance())
+    found = measure(wanted, GenerationPool(kept, jobs=jobs, threads=threads, keeping=keeping), judges, provenance())
     target.file.parent.mkdir(parents=True, exist_ok=True)
     target.file.write_text(with_caching(target.text, found, target.file.name))
     if target.table:

@@ -42,6 +42,12 @@ class Keeping:
     before: WorkerComponents | None = None  # counters of the worker's store of another variant
 
     @classmethod
+    def in_place(cls, settings: Settings) -> "Keeping":
+        """What settings say, but with weights from where the catalog says: those are the ones to be measured."""
+        keeping = cls.of(settings)
+        return dataclasses.replace(keeping, settings=keeping.settings.model_copy(update={"remote": ""}))
+
+    @classmethod
     def of(cls, settings: Settings, before: WorkerComponents | None = None) -> "Keeping":
         """What a worker's settings say."""
         store = settings.store

@@ -102,7 +102,7 @@ class Fetched:
     ) -> None:
         """`wait`: sleeps between tries to reach the remote; None: really."""
         self._components, self._volume, self._remote_of = components, volume, remote_of
-        self._loader = WeightsLoader(volume, pools)
+        self._loader, self._pools = WeightsLoader(volume, pools), pools
         self._wait: dict[str, Callable[[float], None]] = {"wait": wait} if wait else {}
         self._digests: dict[str, str] = {}  # of the lists of files that were seen
         self.transfer = Transfer()  # of all fetches
@@ -119,7 +119,7 @@ class Fetched:
                 listed = self._volume.manifest(digest)
                 component = self._components.get(listed.component)
                 if component is not None and _is_of(listed, component):
-                    self._digests[listed.component] = digest
+                    self._know(listed.component, listed)
 
     def fetch(self, id_: str) -> None:
         component = self._components[id_]
@@ -129,7 +129,13 @@ class Fetched:
             check_digest(component, weights_of(listed), remote.url)
             done = self._volume.fetch(remote, listed)
             self.transfer.add(fetched=done.fetched_bytes, kept=done.kept_bytes, retries=done.retries)
-            self._digests[id_] = listed.digest
+            self._know(id_, listed)
+
+    def _know(self, id_: str, listed: Manifest) -> None:
+        """Take note of a component's list; there are pools for its weight files before they are read."""
+        if self._digests.get(id_) != listed.digest:
+            self._pools.expect(file.bytes for file in listed.files if file.path.endswith(WEIGHTS))
+        self._digests[id_] = listed.digest
 
     def read(self, id_: str) -> HostWeights | None:
         component = self._components[id_]

@@ -92,10 +92,12 @@ class Discriminator:
         path = (*job.path, stage)
         placement = Placement(decision.next_level, how.variant, how.options, how.run_ms, job.probability)
         placed = self._dispatcher.send(plan, job.classified, placement, cause=record.headers, path=path)
+        request = job.classified.request
         detail = {
-            "from": job.level, "to": decision.next_level, "preview": image.image.uri, "paint_over_step": how.from_step
+            "from": job.level, "to": decision.next_level, "preview": image.image.uri, "paint_over_step": how.from_step,
+            "tenant": request.tenant,
         }  # fmt: skip
-        note = event_record(job.classified.request.request_id, "escalated", self.role, now_ms(), **detail)
+        note = event_record(request.request_id, "escalated", self.role, now_ms(), **detail)
         return [placed, note]
 
     async def _score(self, image: ImageGenerated, discriminator: str) -> float:

@@ -64,6 +64,18 @@ class EncodedPrompts:
         return wanted == (self.prompts, self.negative_prompt, self.guidance)
 
 
+class Previews(NamedTuple):
+    """Who is shown what an image looks like between its denoising steps."""
+
+    wanted: Mapping[int, int]  # number of a task in its call -> previews
+    show: Callable[[int, int, int, Image], object]  # is called with the task, the step from 1 on, all steps, the image
+
+
+def preview_steps(wanted: int, steps: int) -> frozenset[int]:
+    """Return after which of a call's steps, from 1 on, it is shown: evenly spaced, and never after the last."""
+    return frozenset(step for n in range(1, wanted + 1) if 0 < (step := n * steps // (wanted + 1)) < steps)
+
+
 ShouldStop = Callable[[], bool]  # asked between denoising steps; True: nobody wants any of the batch
 
 
@@ -95,9 +107,11 @@ class Engine(Protocol):
 
     def generate(
         self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop, *,
-        wants_latents: bool = False, encoded: EncodedPrompts | None = None,
+        wants_latents: bool = False, encoded: EncodedPrompts | None = None, previews: Previews | None = None,
     ) -> Generated | None:  # fmt: skip
         """Generate one image per task; None when stopped. Equal tasks and `how` give equal images.
+
+        `previews`: who is shown what the images look like on their way, where the engine can; None: nobody.
 
         `encoded`: what `encode` returned; prompts of another call are encoded anew. The images are the same with
         and without it.

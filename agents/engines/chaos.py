@@ -5,7 +5,7 @@ import threading
 from collections.abc import Sequence
 
 from agents.components.opening import Keeping
-from agents.engines import EncodedPrompts, Generated, GenerationTask, ShouldStop, profile
+from agents.engines import EncodedPrompts, Generated, GenerationTask, Previews, ShouldStop, profile
 from planner.catalog.entries import Variant
 from planner.catalog.options import ResolvedOptions
 
@@ -26,7 +26,7 @@ class ChaosEngine:
 
     def generate(
         self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop, *,
-        wants_latents: bool = False, encoded: EncodedPrompts | None = None,
+        wants_latents: bool = False, encoded: EncodedPrompts | None = None, previews: Previews | None = None,
     ) -> Generated | None:  # fmt: skip
         if any(task.prompt.startswith(EXIT) for task in tasks):
             os._exit(66)
@@ -34,7 +34,9 @@ class ChaosEngine:
             threading.Event().wait()
         if any(task.prompt.startswith(RAISE) for task in tasks):
             raise RuntimeError("the prompt asked for it")
-        return self._engine.generate(tasks, how, should_stop, wants_latents=wants_latents, encoded=encoded)
+        return self._engine.generate(
+            tasks, how, should_stop, wants_latents=wants_latents, encoded=encoded, previews=previews
+        )
 
 
 def load(variant: Variant, threads: int, keeping: Keeping | None = None) -> ChaosEngine:

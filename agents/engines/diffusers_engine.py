@@ -15,13 +15,14 @@ from transformers.utils import logging as transformers_logging
 
 from agents.components.opening import Keeping
 from agents.components.store import ComponentStore
-from agents.engines import CannotRefine, EncodedPrompts, EngineFailed, Generated, GenerationTask, ShouldStop
+from agents.engines import CannotRefine, EncodedPrompts, EngineFailed, Generated, GenerationTask, Previews, ShouldStop
 from agents.engines.compiling.compilation import FAILED, Compilation, Warmed
 from agents.engines.composing import Components
 from agents.engines.image_to_image import auto_image_to_image, image_to_image, strength_of, take_latents
 from agents.engines.latent_spaces import latent_space_of
 from agents.engines.masking import Masked
 from agents.engines.pipelines import load_pipeline
+from agents.engines.previewing import StepPreviews
 from agents.engines.stopwatch import Stopwatch
 from agents.engines.text_encoding import encode_ahead, prompts_of
 from planner.catalog.components import NOTHING
@@ -102,30 +103,35 @@ class DiffusersEngine:
 
     def generate(
         self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop, *,
-        wants_latents: bool = False, encoded: EncodedPrompts | None = None,
+        wants_latents: bool = False, encoded: EncodedPrompts | None = None, previews: Previews | None = None,
     ) -> Generated | None:  # fmt: skip
         with self._calling():
-            return self._generate(tasks, how, should_stop, wants_latents=wants_latents, encoded=encoded)
+            return self._generate(
+                tasks, how, should_stop, wants_latents=wants_latents, encoded=encoded, previews=previews
+            )
 
     def _generate(
         self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop, *,
-        wants_latents: bool, encoded: EncodedPrompts | None,
+        wants_latents: bool, encoded: EncodedPrompts | None, previews: Previews | None,
     ) -> Generated | None:  # fmt: skip
         if len(how.components.controls) > 1 and len(tasks) > 1:
-            return self._one_by_one(tasks, how, should_stop)
+            return self._one_by_one(tasks, how, should_stop, previews)
+        shown = StepPreviews(previews, len(tasks)) if previews else None
         was_stopped, latents = False, None
         masked = Masked(tasks) if how.components.has_mask else None
         self._watch.begin()
         pipeline, begin = self._beginning(tasks, how)
         self._watch.loaded()
 
-        def after_step(running: Any, _step: int, timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
+        def after_step(running: Any, step: int, timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
             nonlocal was_stopped, latents
             if masked is not None:
                 tensors["latents"] = masked.after_step(running, timestep, tensors["latents"])
             latents = tensors.get("latents")  # after the last step: what the pipeline decodes
             if should_stop():
                 was_stopped = running._interrupt = True
+            elif shown is not None:
+                shown.after_step(running, step, latents)
             return tensors
 
         # one generator an image, on the CPU: the same seed starts from the same noise in any batch, on any device
@@ -150,12 +156,16 @@ class DiffusersEngine:
         return Generated(images, [_latent(values, self.latent_space) for values in latents], times)
 
     def _one_by_one(
-        self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop
+        self,
+        tasks: Sequence[GenerationTask],
+        how: ResolvedOptions,
+        should_stop: ShouldStop,
+        previews: Previews | None,
     ) -> Generated | None:
         """Make a call for each task: pipelines that follow several images take those of one prompt."""
         made = []
-        for task in tasks:
-            one = self.generate([task], how, should_stop)
+        for number, task in enumerate(tasks):
+            one = self.generate([task], how, should_stop, previews=_of_task(number, previews))
             if one is None:
                 return None
             made.append(one)
@@ -193,6 +203,13 @@ class DiffusersEngine:
         for latent in latents:
             self.latent_space.check(latent, how.width, how.height)
         return torch.from_numpy(np.stack([latent.values for latent in latents]))
+
+
+def _of_task(number: int, previews: Previews | None) -> Previews | None:
+    """The previews of one task of several, as of a call of its own."""
+    if previews is None or number not in previews.wanted:
+        return None
+    return Previews({0: previews.wanted[number]}, lambda _task, *seen: previews.show(number, *seen))
 
 
 def _latent(values: torch.Tensor, space: LatentSpace) -> Latent | None:

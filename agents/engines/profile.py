@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw
 from agents.components.opening import Keeping
 from agents.components.profiled import open_profiled
 from agents.components.weight_files import ComponentFailed
-from agents.engines import EncodedPrompts, EngineFailed, Generated, GenerationTask, ShouldStop
+from agents.engines import EncodedPrompts, EngineFailed, Generated, GenerationTask, Previews, ShouldStop, preview_steps
 from planner.catalog.components import NOTHING
 from planner.catalog.entries import Variant
 from planner.catalog.options import ResolvedOptions, resolved_ms
@@ -50,6 +50,7 @@ class ProfileEngine:
     def generate(
         self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop, *,
         wants_latents: bool = False, encoded: EncodedPrompts | None = None,  # noqa: ARG002  there are none
+        previews: Previews | None = None,
     ) -> Generated | None:  # fmt: skip
         for task in tasks:
             if how.refine_from_step and isinstance(task.over, Latent):
@@ -62,14 +63,25 @@ class ProfileEngine:
             except ComponentFailed as error:
                 raise EngineFailed(str(error)) from error
             load_ms = 1000 * (time.monotonic() - began)
-        end = time.monotonic() + took_ms / 1000
+        end, seen = time.monotonic() + took_ms / 1000, 0
         while (left := end - time.monotonic()) > 0:
             if should_stop():
                 return None
+            if previews is not None:
+                steps = how.steps - how.refine_from_step
+                before, seen = seen, int(steps * (1 - 1000 * left / took_ms))
+                self._show(tasks, how, previews, range(before + 1, seen + 1))
             time.sleep(min(left, TICK_S))
         latents = [_latent(task, how) if wants_latents else None for task in tasks]
         times = CallTimes(load_ms=load_ms, denoise_ms=took_ms)  # nobody knows which part of a profile is what
         return Generated([_card(task, self._variant, how) for task in tasks], latents, times)
+
+    def _show(self, tasks: Sequence[GenerationTask], how: ResolvedOptions, previews: Previews, done: range) -> None:
+        """Show the cards of the tasks that are to be seen after one of the steps that are done since."""
+        steps = how.steps - how.refine_from_step
+        for task, wanted in previews.wanted.items():
+            for step in sorted(preview_steps(wanted, steps).intersection(done)):
+                previews.show(task, step, steps, _card(tasks[task], self._variant, how))
 
 
 def load(variant: Variant, threads: int, keeping: Keeping | None = None) -> ProfileEngine:  # noqa: ARG001  as every engine's

@@ -1,49 +1,87 @@
 """The routes of the gateway, as an ASGI app, and what its errors are answered with."""
 
 import logging
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import version
+from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from agents.gateway.guard import Guard
-from agents.gateway.http_bodies import refused
-from agents.gateway.image_urls import PATH
+from agents.gateway.callers.bearer import SECRET, Everybody
+from agents.gateway.image_urls import PATH as IMAGES
 from agents.gateway.images_api import ImagesApi
+from agents.gateway.openapi import PATH as OPENAPI
+from agents.gateway.openapi import document
 from agents.gateway.pipeline import ClientGone
 from agents.gateway.predictions import OWNER
 from agents.gateway.predictions_api import PredictionsApi
 from agents.gateway.refusals import Refusal
+from agents.gateway.streaming.urls import PATH as STREAMS
+from agents.gateway.transport.bodies import refused
+from agents.gateway.transport.guard import EDITS, Guard
 from streams.settings import Gateway
 
 log = logging.getLogger(__name__)
 
+SHARED: Final = ("GET", "POST")  # methods of other sites' pages
+SENT: Final = (
+    "authorization", "content-type", "prefer", "cancel-after", "idempotency-key", "x-stainless-retry-count",
+    "last-event-id",
+)  # fmt: skip
+ANSWERED: Final = ("x-request-id", "retry-after", "retry-after-ms", "x-should-retry")  # headers that they may read
 NOBODY_READS = 499  # of the metrics alone: the client has hung up
-ROUTES = "POST /v1/images/generations, GET /v1/models, and /v1/predictions"
+ROUTES = "POST /v1/images/generations and /v1/images/edits, GET /v1/models, and /v1/predictions"
 
 
-def app_of(images: ImagesApi, predictions: PredictionsApi, limits: Gateway) -> ASGIApp:
-    """Return the app, guarded by its limits."""
-    job = "/v1/predictions/{id}"
-    routes = [
-        Route("/v1/images/generations", images.generate, methods=["POST"]),
-        Route("/v1/models", images.models),
-        Route("/v1/models/{name}", images.model),
-        Route(f"{PATH}{{token}}", images.file),
-        Route("/v1/predictions", predictions.create, methods=["POST"]),
-        Route("/v1/predictions", predictions.list),
-        Route(f"/v1/models/{OWNER}/{{name}}/predictions", predictions.create, methods=["POST"]),
-        Route(job, predictions.get),
-        Route(f"{job}/cancel", predictions.cancel, methods=["POST"]),
-    ]
+Callers = Callable[[ASGIApp], ASGIApp]  # puts who may ask around the routes
+
+
+def app_of(images: ImagesApi, predictions: PredictionsApi, limits: Gateway, callers: Callers = Everybody) -> ASGIApp:
+    """Return the app for its callers, guarded by its limits. `callers`: `KeyHolders` where keys are asked for."""
     handlers = {
         Refusal: _on_refusal, HTTPException: _on_http, ClientGone: _on_gone, ClientDisconnect: _on_gone,
         Exception: _on_error,
     }  # fmt: skip
-    return Guard(Starlette(routes=routes, exception_handlers=handlers), limits)
+    app = callers(Starlette(routes=routes_of(images, predictions), exception_handlers=handlers))
+    if limits.origins:  # around the callers: a browser asks whether a page may ask, without its key
+        app = CORSMiddleware(app, limits.origins, SHARED, SENT, expose_headers=ANSWERED)
+    return Guard(app, limits)
+
+
+def routes_of(images: ImagesApi, predictions: PredictionsApi) -> list[Route]:
+    """Return all that the gateway answers; `openapi.py` describes the same."""
+    job = "/v1/predictions/{id}"
+    return [
+        Route("/v1/images/generations", images.generate, methods=["POST"]),
+        Route(EDITS, images.edit, methods=["POST"]),
+        Route("/v1/models", images.models),
+        Route("/v1/models/{name}", images.model),
+        Route(f"{IMAGES}{{token}}", images.file),
+        Route("/v1/predictions", predictions.create, methods=["POST"]),
+        Route("/v1/predictions", predictions.list),
+        Route(f"/v1/models/{OWNER}/{{name}}/predictions", predictions.create, methods=["POST"]),
+        Route(job, predictions.get),
+        Route(f"{STREAMS}{{token}}", predictions.stream),
+        Route(SECRET, predictions.webhook_secret),
+        Route(f"{job}/cancel", predictions.cancel, methods=["POST"]),
+        Route(OPENAPI, _openapi),
+    ]
+
+
+@cache
+def _described() -> dict[str, Any]:
+    return document(version("pochade"))
+
+
+async def _openapi(_http: Request) -> Response:
+    return JSONResponse(_described())
 
 
 async def _on_refusal(_http: Request, error: Exception) -> Response:

@@ -34,6 +34,12 @@ def encoded(data: bytes, wanted: Format) -> bytes:
     return out.getvalue()
 
 
+def size_of(data: bytes) -> str:
+    """Return the size of an image in one of our formats, such as 64x48, in px."""
+    with Image.open(io.BytesIO(data), formats=[name.upper() for name in NAMES]) as image:
+        return f"{image.width}x{image.height}"
+
+
 def _options(wanted: Format) -> dict[str, Any]:
     if wanted.name == JPEG:
         return {"quality": max(1, wanted.quality)} | ({"subsampling": 0} if wanted.quality == BEST else {})

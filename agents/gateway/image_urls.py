@@ -1,28 +1,24 @@
 """Addresses at which whoever was told one may read a stored image for a while, and nobody else.
 
 An S3 store signs its own. For others, and for formats that are not stored, the gateway serves the image under a path
-that carries what is read, until when, and a keyed digest of both: gateways that share the secret serve each other's.
+that carries what is read and until when, signed.
 """
 
-import base64
-import hashlib
-import hmac
-import json
 import os
 import pathlib
 import secrets
 import tempfile
-from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from agents.gateway.formats import PNG, Format
 from agents.gateway.refusals import Refusal
+from agents.gateway.signing import Seal
 from schemas.errors import PochadeError
 from streams.security.secrets import secret
 from streams.settings import Settings
 from streams.store.port import ImageStore, is_key
 
 PATH: Final = "/v1/files/"
-MAC_BYTES: Final = 18
 MIN_SECRET_BYTES: Final = 16
 FILE: Final = "gateway.secret"  # under HOME
 
@@ -50,7 +46,7 @@ class ImageUrls:
         """`root`: with what every URI of the store begins, which clients need not know."""
         self._store = store
         self._root = root
-        self._key = key
+        self._seal = Seal(key, "")
         self._lifetime_s = lifetime_s
 
     def url(self, base_url: str, uri: str, wanted: Format, now_s: float) -> str:
@@ -58,32 +54,19 @@ class ImageUrls:
         if wanted.name == PNG and isinstance(self._store, Presigns):
             return self._store.presigned(uri, self._lifetime_s)
         claims = [uri.removeprefix(self._root), *wanted, int(now_s + self._lifetime_s)]
-        payload = _packed(json.dumps(claims, separators=(",", ":")).encode())
-        return f"{base_url}{PATH}{payload}.{self._mac(payload)}"
+        return f"{base_url}{PATH}{self._seal.sealed(claims)}"
 
     def named(self, token: str, now_s: float) -> Named:
         """Return what the end of an address names. Raises Refusal for one that is not ours, or no longer good."""
-        payload, _, mac = token.partition(".")
-        if not hmac.compare_digest(mac.encode(errors="replace"), self._mac(payload).encode()):
+        claims = self._seal.opened(token)
+        if claims is None:
             raise Refusal("not-found", "no image has this address: it was cut, altered, or made with another secret")
-        claims: list[Any] = json.loads(_unpacked(payload))
         key, name, quality, until_s = claims
         if now_s >= until_s:
             raise Refusal("gone", "the address of this image has expired (gateway.url_lifetime_s): ask for a new one")
         if not is_key(key):
             raise Refusal("not-found", "the address names no stored image")
         return Named(self._root + key, Format(name, quality))
-
-    def _mac(self, payload: str) -> str:
-        return _packed(hmac.digest(self._key, payload.encode(errors="replace"), hashlib.sha256)[:MAC_BYTES])
-
-
-def _packed(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def _unpacked(text: str) -> bytes:
-    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 def url_key(settings: Settings) -> bytes:

@@ -1,4 +1,4 @@
-"""OpenAI's part of the API: `/v1/images/generations`, `/v1/models`, and the images that answers give addresses of."""
+"""OpenAI's part of the API: `/v1/images/...`, `/v1/models`, and the images that answers give addresses of."""
 
 import base64
 from collections.abc import Callable, Sequence
@@ -7,17 +7,21 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from agents.gateway.edits.forms import form_of
+from agents.gateway.edits.uploads import Uploads
 from agents.gateway.formats import Format
-from agents.gateway.http_bodies import base_url, json_body
 from agents.gateway.image_urls import ImageUrls
-from agents.gateway.openai_images import PLAN_CHOOSES, answer, parse
-from agents.gateway.pipeline import LATE_S, PipelineClient, has_no_result
+from agents.gateway.openai_images import EDIT, PLAN_CHOOSES, ImagesRequest, answer, parse
+from agents.gateway.pipeline import LATE_S, PipelineClient, has_no_result, unless_gone
 from agents.gateway.predictions import OWNER
 from agents.gateway.refusals import Refusal, refusal_of
 from agents.gateway.repetitions.marks import stated
+from agents.gateway.streaming.images import ImageStream, error_event
+from agents.gateway.streaming.wire import EventStream
+from agents.gateway.transport.bodies import base_url, json_body
 from planner.catalog.model import Catalog
 from schemas.messages import Result, Status
-from streams.settings import Requests
+from streams.settings import Gateway, Requests
 
 UNKNOWN_S: Final = 0  # since when a model is there: catalogs do not tell, OpenAI's clients want a number
 
@@ -29,29 +33,64 @@ class ImagesApi:
         self,
         pipeline: PipelineClient,
         urls: ImageUrls,
+        uploads: Uploads,
         catalog: Catalog,
         limits: Requests,
-        wait_s: float,
+        gateway: Gateway,
         key: bytes,
         clock_ms: Callable[[], int],
     ) -> None:
-        """`wait_s`: until a request is answered, and its deadline. `key`: of the marks of requests."""
+        """`key`: of the marks of requests."""
         self._pipeline = pipeline
         self._urls = urls
         self._models = [PLAN_CHOOSES, *catalog.served, *(name for name in catalog.bases if name not in catalog.served)]
         self._limits = limits
-        self._wait_s = wait_s
+        self._wait_s = gateway.wait_s  # until a request is answered, and its deadline
+        self._max_uploads = gateway.max_uploads
+        self._uploads = uploads
+        self._reading = 0  # forms
         self._key = key
         self._clock_ms = clock_ms
 
     async def generate(self, http: Request) -> Response:
-        """POST /v1/images/generations: answers when the images are there."""
-        now_ms = self._clock_ms()
-        asked = parse(await json_body(http), self._limits, now_ms, now_ms + round(1000 * self._wait_s))
-        repetition = stated(http.headers, http.url.path, await http.body(), self._key)
-        begun = await self._pipeline.begin(asked.request, repetition, asked.end_user)
+        """POST /v1/images/generations: answers when the images are there; with `stream`, when a worker begins."""
+        body, now_ms = await json_body(http), self._clock_ms()
+        asked = parse(body, self._limits, now_ms, self._until(now_ms), http.state.tenant)
+        return await self._answered(asked, await http.body(), http)
+
+    async def edit(self, http: Request) -> Response:
+        """POST /v1/images/edits: an image, and a mask, are stored for the tenant before the request that names them.
+
+        Raises:
+            Refusal: `gateway.max_uploads` forms are being read, or one cannot be honoured.
+        """
+        if self._reading >= self._max_uploads:
+            reason = f"{self._reading} uploads are being read, and gateway.max_uploads is {self._max_uploads}"
+            raise Refusal("busy", reason, retry_after_ms=1000)
+        self._reading += 1
+        try:
+            form = await form_of(http)
+            uris = await self._uploads.store(form, http.state.tenant)
+        finally:
+            self._reading -= 1
+        now_ms, body = self._clock_ms(), {**form.fields, **uris}
+        asked = parse(body, self._limits, now_ms, self._until(now_ms), http.state.tenant, EDIT)
+        return await self._answered(asked, form.digest, http)
+
+    def _until(self, now_ms: int) -> int:
+        return now_ms + round(1000 * self._wait_s)
+
+    async def _answered(self, asked: ImagesRequest, body: bytes, http: Request) -> Response:
+        """Answer a request. `body`: what is equal in its repetitions."""
+        repetition = stated(http.headers, http.state.tenant, http.url.path, body, self._key)
+        previews = asked.partial_images or 0
+        begun = await self._pipeline.begin(
+            asked.request, http.state.tenant, repetition, asked.end_user, previews=previews
+        )
         request_id = http.state.request_id = begun.request_id
         limit_s = self._wait_s + LATE_S
+        if asked.partial_images is not None:
+            return await self._streamed(asked, request_id, http, limit_s)
         result = await self._pipeline.result(request_id, http, limit_s)
         if result is None:
             raise has_no_result(request_id, limit_s)
@@ -60,14 +99,25 @@ class ImagesApi:
         images = await self._shown(result, asked.format, base_url(http) if asked.as_url else "")
         return JSONResponse(answer(asked, result, images, self._clock_ms()))
 
+    async def _streamed(self, asked: ImagesRequest, request_id: str, http: Request, limit_s: float) -> Response:
+        """Answer by events; what is refused before a worker begins is refused by its status, as without them."""
+        stream = ImageStream(self._pipeline, self._clock_ms)
+        events = stream.events(asked, request_id, http.state.tenant, limit_s)
+        try:
+            first = await unless_gone(anext(events), http)
+        except BaseException:
+            await events.aclose()
+            raise
+        return EventStream(first, events, error_event)
+
     async def _shown(self, result: Result, wanted: Format, base: str) -> Sequence[str]:
         if base:
-            return self.addresses(result, wanted, base)
+            return list(map(self.addresser(wanted, base), result.image_uris))
         return [base64.b64encode(data).decode() for data in await self._pipeline.images(result, wanted)]
 
-    def addresses(self, result: Result, wanted: Format, base: str) -> list[str]:
-        """Return an address of each of a result's images."""
-        return [self._urls.url(base, uri, wanted, self._clock_ms() / 1000) for uri in result.image_uris]
+    def addresser(self, wanted: Format, base: str) -> Callable[[str], str]:
+        """Return what makes an address of the image at a URI."""
+        return lambda uri: self._urls.url(base, uri, wanted, self._clock_ms() / 1000)
 
     async def file(self, http: Request) -> Response:
         """GET /v1/files/TOKEN: an image."""

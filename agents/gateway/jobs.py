@@ -1,29 +1,28 @@
-"""What a gateway knows of its tenant's requests, from the topics alone: those of every gateway and of the command line.
+"""What a gateway knows of its tenants' requests, from the topics alone: those of every gateway and of the command line.
 
-The view is bounded: the oldest requests leave it. Whoever waits for a result is told it whether or not it is in view.
+The view is bounded: the oldest requests leave it. Whoever follows a request is told of it whether or not it is in view.
 """
 
 import asyncio
 import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from agents.gateway.streaming.notes import STARTED, Note, note_in, noted
+from agents.gateway.waiting.expected import ExpectedTimes
 from schemas.errors import InvalidRecord, InvalidRequest, UnknownSchema
-from schemas.messages import Event, GenerateRequest, Result
+from schemas.messages import GenerateRequest, Result, Status
 from schemas.record import Incoming
 from schemas.topics import EVENTS, PROMPTS, PROMPTS_BATCH, RESULTS
-from streams.codec.avro import decode, decode_result
+from streams.codec.avro import decode_result
 from streams.codec.requests import decode_request
 
 TOPICS: Final = (PROMPTS, PROMPTS_BATCH, EVENTS, RESULTS)
-STARTED: Final = "started"  # kind of the event that a worker writes
 NEVER_MS: Final = 2**62
 UNTOLD: Final = ""  # tenant of results that do not carry their request, as of those that were cancelled: the id decides
-
-Waiter = asyncio.Future[Result | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,29 +32,70 @@ class Job:
     request_id: str
     created_ms: int
     request: GenerateRequest | None = None  # None: its prompt was not read, as where its result alone was
-    started_ms: int | None = None  # when a worker began with it, if that was told
+    notes: tuple[Note, ...] = ()  # on its way, in the order of their log; best effort
     result: Result | None = None  # None: it has not ended; without its path
+
+    @property
+    def started_ms(self) -> int | None:
+        """When a worker first began with it, if that was told."""
+        return next((note.at_ms for note in self.notes if note.kind == STARTED), None)
+
+    def noted(self, note: Note) -> "Job":
+        """Return what is known with one more note."""
+        return replace(self, notes=noted(self.notes, note))
+
+
+class Feed:
+    """What is known of one request, and a bell that rings when that has changed. Read on the loop that opened it."""
+
+    def __init__(self, job: Job, *, is_of_any_tenant: bool = False) -> None:
+        self.job, self.is_of_any_tenant = job, is_of_any_tenant
+        self._loop = asyncio.get_running_loop()
+        self._bell = asyncio.Event()
+
+    async def changed(self) -> None:
+        """Return once there is news since the last call; read `job` afterwards."""
+        await self._bell.wait()
+        self._bell.clear()
+
+    def take(self, job: Job) -> None:
+        """Take in news, from any thread; nobody reads those of a loop that has closed."""
+        self.job = job
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._bell.set)
+
+
+NONE: Final[Mapping[str, Job]] = {}
 
 
 class JobView:
-    """The newest requests of a tenant. One thread hands over records; any event loop waits."""
+    """The newest requests of the tenants that a gateway serves. One thread hands over records; any event loop waits."""
 
-    def __init__(self, tenant: str, max_jobs: int) -> None:
-        self._tenant = tenant
+    def __init__(self, is_served: Callable[[str], bool], max_jobs: int, expected: ExpectedTimes | None = None) -> None:
+        """`is_served`: whether a tenant's requests are remembered. Beyond `max_jobs` who has most loses the oldest.
+
+        `expected`: is told of every tenant's requests; None: nothing is expected of any.
+        """
+        self._expected = expected
+        self._is_served = is_served
         self._max_jobs = max_jobs
         self._lock = threading.Lock()
-        self._jobs: OrderedDict[str, Job] = OrderedDict()
-        self._waiters: dict[str, list[Waiter]] = {}
+        self._tenants: dict[str, str] = {}  # request -> whose it is
+        self._jobs: dict[str, OrderedDict[str, Job]] = {}  # tenant -> request -> what is known of it
+        self._early: OrderedDict[str, Job] = OrderedDict()  # request -> its notes, as they were read before it
+        self._feeds: dict[str, list[Feed]] = {}
         self._is_stopped = False
+
+    def is_served(self, tenant: str) -> bool:
+        """Whether a tenant's requests are remembered."""
+        return self._is_served(tenant)
 
     def on_record(self, record: Incoming) -> None:
         """Take in a record of TOPICS. A prompt that is no request is passed over: its result says so."""
         if record.topic == RESULTS:
             self._on_result(decode_result(record.value))
         elif record.topic == EVENTS:
-            event = decode(record.value, Event)
-            if event.kind == STARTED:
-                self._on_started(event)
+            self._on_note(*note_in(record))
         else:
             try:
                 request = decode_request(record)
@@ -66,79 +106,110 @@ class JobView:
             self.on_request(request)
 
     def on_request(self, request: GenerateRequest) -> None:
-        """Take in a request, as it was sent or read."""
-        if request.tenant != self._tenant:
-            return
+        """Take in a request, as it was sent or read. One whose id is another tenant's is passed over, as everywhere."""
+        request_id, tenant = request.request_id, request.tenant
+        if self._expected is not None:
+            self._expected.on_request(request)
+        is_served = self._is_served(tenant)
         with self._lock:
-            known = self._jobs.get(request.request_id)
-            if known is None:
-                self._add(Job(request.request_id, request.created_ms, request))
-            elif known.request is None:
-                self._jobs[request.request_id] = replace(known, request=request, created_ms=request.created_ms)
+            early = self._early.pop(request_id, Job(request_id, 0))
+            known = self._known(request_id) or early
+            is_theirs = self._tenants.get(request_id, UNTOLD) in (tenant, UNTOLD)
+            if is_served and is_theirs and known.request is None:
+                self._put(tenant, replace(known, request=request, created_ms=request.created_ms))
 
-    def _on_started(self, event: Event) -> None:
+    def _on_note(self, request_id: str, note: Note) -> None:
+        if self._expected is not None:
+            self._expected.on_note(request_id, note)
         with self._lock:
-            known = self._jobs.get(event.request_id)
-            if known is not None and known.started_ms is None:
-                self._jobs[event.request_id] = replace(known, started_ms=event.at_ms)
+            known = self._known(request_id)
+            if known is not None:
+                self._put(self._tenants[request_id], known.noted(note))
+            else:
+                self._early[request_id] = self._early.get(request_id, Job(request_id, note.at_ms)).noted(note)
+                if len(self._early) > self._max_jobs:
+                    self._early.popitem(last=False)
+            for feed in self._feeds.get(request_id, ()):
+                feed.take(feed.job.noted(note))
 
     def _on_result(self, result: Result) -> None:
-        if result.tenant not in (self._tenant, UNTOLD):
-            return
-        slim = replace(result, path="[]")
+        request_id, slim = result.request_id, replace(result, path="[]")
+        if self._expected is not None:
+            self._expected.on_ended(request_id, is_served=result.status is Status.COMPLETED)
+        is_served = result.tenant == UNTOLD or self._is_served(result.tenant)
         with self._lock:
-            known = self._jobs.get(result.request_id)
-            if known is None:
-                self._add(Job(result.request_id, result.created_ms or result.ended_ms, result=slim))
-            elif known.result is None:
-                self._jobs[result.request_id] = replace(known, result=slim)
-            waiters = self._waiters.pop(result.request_id, [])
-        for waiter in waiters:
-            _tell(waiter, slim)
+            known = self._known(request_id)
+            tenant = self._tenants.get(request_id, result.tenant)
+            early = self._early.pop(request_id, Job(request_id, 0))
+            if result.tenant not in (tenant, UNTOLD):
+                return
+            if known is None and is_served:
+                created_ms = result.created_ms or result.ended_ms
+                self._put(tenant, replace(early, created_ms=created_ms, result=slim))
+            elif known is not None and known.result is None:
+                self._put(tenant, replace(known, result=slim))
+            for feed in self._feeds.get(request_id, ()):
+                if is_served or feed.is_of_any_tenant:
+                    feed.take(replace(feed.job, result=feed.job.result or slim))
 
-    def _add(self, job: Job) -> None:
-        self._jobs[job.request_id] = job
-        if len(self._jobs) > self._max_jobs:
-            self._jobs.popitem(last=False)
+    def _known(self, request_id: str) -> Job | None:
+        tenant = self._tenants.get(request_id)
+        return None if tenant is None else self._jobs[tenant][request_id]
 
-    def _is_shown(self, job: Job) -> bool:
-        return job.request is not None or (job.result is not None and job.result.tenant == self._tenant)
+    def _put(self, tenant: str, job: Job) -> None:
+        former = self._tenants.get(job.request_id, tenant)
+        if former != tenant:
+            del self._jobs[former][job.request_id]
+        self._tenants[job.request_id] = tenant
+        self._jobs.setdefault(tenant, OrderedDict())[job.request_id] = job
+        if len(self._tenants) > self._max_jobs:
+            request_id, _ = max(self._jobs.values(), key=len).popitem(last=False)
+            del self._tenants[request_id]
 
-    def get(self, request_id: str) -> Job | None:
-        """Return what is known of a request; None: it is of another tenant, too old, or none at all."""
+    def get(self, request_id: str, tenant: str) -> Job | None:
+        """Return what is known of a tenant's request; None: it is another's, too old, or none at all."""
         with self._lock:
-            job = self._jobs.get(request_id)
-        return job if job is not None and self._is_shown(job) else None
+            return self._jobs.get(tenant, NONE).get(request_id)
 
-    def page(self, size: int, before: tuple[int, str] = (NEVER_MS, "")) -> list[Job]:
-        """Return up to `size` requests created before a (created_ms, id), the newest first."""
+    def result_of(self, request_id: str) -> Result | None:
+        """Return a request's result, whosever it is; None: it has none, or is not remembered."""
         with self._lock:
-            jobs = list(self._jobs.values())
-        older = (job for job in jobs if (job.created_ms, job.request_id) < before and self._is_shown(job))
+            job = self._known(request_id)
+        return None if job is None else job.result
+
+    def page(self, tenant: str, size: int, before: tuple[int, str] = (NEVER_MS, "")) -> list[Job]:
+        """Return up to `size` of a tenant's requests created before a (created_ms, id), the newest first."""
+        with self._lock:
+            jobs = list(self._jobs.get(tenant, NONE).values())
+        older = (job for job in jobs if (job.created_ms, job.request_id) < before)
         return sorted(older, key=lambda job: (job.created_ms, job.request_id), reverse=True)[:size]
 
     async def wait(self, request_id: str, timeout_s: float) -> Result | None:
         """Wait for the result of a request; None: it has none within this time, or the gateway stops."""
-        with self._waiting(request_id) as waiter:
-            done, _ = await asyncio.wait([waiter], timeout=timeout_s)
-            return waiter.result() if done else None
+        with self.follow(request_id) as feed:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    while feed.job.result is None and not self._is_stopped:
+                        await feed.changed()
+            return feed.job.result
 
     @contextlib.contextmanager
-    def _waiting(self, request_id: str) -> Iterator[Waiter]:
-        waiter: Waiter = asyncio.get_running_loop().create_future()
+    def follow(self, request_id: str, *, is_of_any_tenant: bool = False) -> Iterator[Feed]:
+        """Open a feed of a request, which begins with what is known of it; its bell also rings as the gateway stops.
+
+        `is_of_any_tenant`: also of one that is not remembered here, as for a webhook that another gateway has taken.
+        """
         with self._lock:
-            job = self._jobs.get(request_id)
-            if self._is_stopped or (job is not None and job.result is not None):
-                waiter.set_result(job.result if job else None)
-            else:
-                self._waiters.setdefault(request_id, []).append(waiter)
+            known = self._known(request_id) or self._early.get(request_id) or Job(request_id, 0)
+            feed = Feed(known, is_of_any_tenant=is_of_any_tenant)
+            self._feeds.setdefault(request_id, []).append(feed)
         try:
-            yield waiter
+            yield feed
         finally:
             with self._lock:
-                others = [each for each in self._waiters.pop(request_id, []) if each is not waiter]
-                if others:
-                    self._waiters[request_id] = others
+                self._feeds[request_id].remove(feed)
+                if not self._feeds[request_id]:
+                    del self._feeds[request_id]
 
     @property
     def is_stopped(self) -> bool:
@@ -149,18 +220,5 @@ class JobView:
         """End all waiting, now and from now on: the requests stay in the pipeline."""
         with self._lock:
             self._is_stopped = True
-            waiters = [waiter for each in self._waiters.values() for waiter in each]
-            self._waiters.clear()
-        for waiter in waiters:
-            _tell(waiter, None)
-
-
-def _tell(waiter: Waiter, result: Result | None) -> None:
-    """Resolve a waiter from another thread; one whose loop has closed needs no answer."""
-    with contextlib.suppress(RuntimeError):
-        waiter.get_loop().call_soon_threadsafe(_resolve, waiter, result)
-
-
-def _resolve(waiter: Waiter, result: Result | None) -> None:
-    if not waiter.done():
-        waiter.set_result(result)
+            for feed in (feed for feeds in self._feeds.values() for feed in feeds):
+                feed.take(feed.job)

@@ -1,4 +1,4 @@
-"""OpenAI's images API in the pipeline's words: a body of `/v1/images/generations` to a request, a result to its answer.
+"""OpenAI's images API in the pipeline's words: a body of `/v1/images/...` to a request, a result to its answer.
 
 Nothing that a client states is left out: what cannot be honoured is refused with the parameter's name. Besides OpenAI's
 parameters the pipeline's own fields are taken under their own names (seed, steps, negative_prompt, tier ...).
@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from agents.gateway.callers.bearer import TENANT
 from agents.gateway.formats import BEST, COMPRESSED, NAMES, PNG, Format
 from agents.gateway.refusals import Refusal, refusal_of_error
 from schemas.errors import InvalidRequest
@@ -18,16 +19,16 @@ from streams.settings import Requests
 
 PLAN_CHOOSES: Final = "auto"  # the model that leaves the choice to the plan
 QUALITIES: Final = {"xhigh": "high", "max": "high", "standard": "medium", "hd": "high"}  # others by their own names
+MAX_PARTIAL: Final = 3  # as OpenAI has it
 SIZE: Final = re.compile(r"([1-9][0-9]{0,5})x([1-9][0-9]{0,5})")
+NAMED: Final = ("low", "medium", "high", "xhigh", "max")  # qualities that answers tell
 URL, BASE64 = "url", "b64_json"
 PARAMS: Final = {"width": "size", "height": "size"}
 
 # parameter -> the values of it that ask for nothing else than is done anyway, and why there are no others
 ONLY: Final[Mapping[str, tuple[tuple[Any, ...], str]]] = {
     "background": (("auto", "opaque"), "images have no transparency"),
-    "moderation": (("auto",), "no images are checked"),
-    "stream": ((False,), "the images come in one answer"),
-    "partial_images": ((0,), "the images come in one answer"),
+    "moderation": (("auto",), "the deployment's settings safety.* decide which images are shown"),
 }
 END_USER: Final = ("safety_identifier", "user")  # the first that is stated
 OWN: Final = (  # the pipeline's own fields that a client may state
@@ -36,8 +37,11 @@ OWN: Final = (  # the pipeline's own fields that a client may state
 )  # fmt: skip
 TAKEN: Final = (
     "prompt", "model", "n", "quality", "size", "output_format", "output_compression", "response_format", *END_USER,
-    *ONLY, *OWN,
+    "stream", "partial_images", *ONLY, *OWN,
 )  # fmt: skip
+
+
+GENERATION, EDIT = "image_generation", "image_edit"
 
 
 class ImagesRequest(NamedTuple):
@@ -48,10 +52,21 @@ class ImagesRequest(NamedTuple):
     as_url: bool
     quality: str | None  # as it was stated
     end_user: str  # who the client says that it asks for; "": nobody
+    partial_images: int | None = None  # drafts that are wanted at most, each in an event; None: one answer, no events
+    events: str = GENERATION  # what its events' names begin with
 
 
-def parse(body: Mapping[str, Any], limits: Requests, now_ms: int, deadline_ms: int) -> ImagesRequest:
-    """Return what a body asks for. `deadline_ms`: epoch ms until which its sender is answered, and its deadline.
+def parse(
+    body: Mapping[str, Any],
+    limits: Requests,
+    now_ms: int,
+    deadline_ms: int,
+    tenant: str = TENANT,
+    events: str = GENERATION,
+) -> ImagesRequest:
+    """Return what a tenant's body asks for.
+
+    `deadline_ms`: epoch ms until which its sender is answered, and its deadline. `events`: GENERATION or EDIT.
 
     Raises:
         Refusal: a parameter that is unknown, wrong, or cannot be honoured.
@@ -67,16 +82,19 @@ def parse(body: Mapping[str, Any], limits: Requests, now_ms: int, deadline_ms: i
     end_user = next((_text(name, stated[name]) for name in END_USER if name in stated), "")
     fields = {name: stated[name] for name in (*OWN, "prompt", "n") if name in stated}
     fields |= {"strict": fields.get("strict", True)} | _size(stated) | _model(stated) | _quality(stated)
-    request = checked_request({"deadline_ms": deadline_ms, **fields}, limits, now_ms, PARAMS)
+    request = checked_request({"deadline_ms": deadline_ms, "tenant": tenant, **fields}, limits, now_ms, PARAMS)
     if request.deadline_ms is not None and request.deadline_ms > deadline_ms:
         limit = f"deadline_ms must be at most {deadline_ms - now_ms} ms ahead (gateway.wait_s)"
         raise Refusal("unsupported", f"{limit}: got {request.deadline_ms}; ask at /v1/predictions", param="deadline_ms")
+    as_url = _one_of("response_format", stated.get("response_format", BASE64), (BASE64, URL)) == URL
     return ImagesRequest(
         request=request,
         format=_format(stated),
-        as_url=_one_of("response_format", stated.get("response_format", BASE64), (BASE64, URL)) == URL,
+        as_url=as_url,
         quality=stated.get("quality"),
         end_user=end_user,
+        partial_images=_partial_images(stated, request.options.n, as_url),
+        events=events,
     )
 
 
@@ -99,7 +117,7 @@ def answer(asked: ImagesRequest, result: Result, images: Sequence[str], now_ms: 
     tokens.
     """
     name = URL if asked.as_url else BASE64
-    said = {"quality": asked.quality} if asked.quality in ("low", "medium", "high", "xhigh", "max") else {}
+    said = {"quality": asked.quality} if asked.quality in NAMED else {}
     said |= {"safety_identifier": asked.end_user} if asked.end_user else {}
     return {
         "created": now_ms // 1000,
@@ -112,12 +130,37 @@ def answer(asked: ImagesRequest, result: Result, images: Sequence[str], now_ms: 
     }
 
 
+def partial_event(asked: ImagesRequest, image: str, size: str, index: int, now_ms: int) -> dict[str, Any]:
+    """Return the event of a draft. `image`: its base64 text. `index`: from 0."""
+    return {**_event("partial_image", asked, image, size, now_ms), "partial_image_index": index}
+
+
+def completed_event(asked: ImagesRequest, result: Result, image: str, now_ms: int) -> dict[str, Any]:
+    """Return the event of one of the images of a request that has COMPLETED. `image`: its base64 text."""
+    said = {"safety_identifier": asked.end_user} if asked.end_user else {}
+    size = f"{result.width}x{result.height}"
+    return {**_event("completed", asked, image, size, now_ms), **said, "pochade": provenance(result)}
+
+
+def _event(kind: str, asked: ImagesRequest, image: str, size: str, now_ms: int) -> dict[str, Any]:
+    return {
+        "type": f"{asked.events}.{kind}",
+        BASE64: image,
+        "created_at": now_ms // 1000,
+        "size": size,
+        "quality": asked.quality if asked.quality in NAMED else PLAN_CHOOSES,
+        "background": "opaque",
+        "output_format": asked.format.name,
+    }
+
+
 def provenance(result: Result) -> dict[str, Any]:
     """Return how a result's images were made, as clients are told it."""
     return {
         "request_id": result.request_id, "level": result.level, "escalated": result.escalated,
         "confidence": result.confidence, "components": list(result.components), "overridden": list(result.overridden),
-        "reused": result.reused, "generate_ms": result.generate_ms, "latency_ms": result.latency_ms,
+        "unsafe": result.unsafe, "safety": result.safety, "reused": result.reused,
+        "generate_ms": result.generate_ms, "latency_ms": result.latency_ms,
     }  # fmt: skip
 
 
@@ -136,6 +179,26 @@ def _text(name: str, value: Any) -> str:
     if not isinstance(value, str) or len(value) > 512:
         raise Refusal("invalid", f"{name} must be a string of at most 512 characters: got {value!r:.80}", param=name)
     return value
+
+
+def _partial_images(stated: Mapping[str, Any], n: int, as_url: bool) -> int | None:
+    """Return how many drafts are wanted at most; None: the images in one answer."""
+    stream, drafts = stated.get("stream", False), stated.get("partial_images", 0)
+    if not isinstance(stream, bool):
+        raise Refusal("invalid", f"stream must be true or false: got {stream!r:.80}", param="stream")
+    if isinstance(drafts, bool) or not isinstance(drafts, int) or not 0 <= drafts <= MAX_PARTIAL:
+        fault = f"partial_images must be a whole number from 0 to {MAX_PARTIAL}: got {drafts!r:.80}"
+        raise Refusal("invalid", fault, param="partial_images")
+    if not stream:
+        if drafts:
+            raise Refusal("unsupported", f"partial_images must come with stream: got {drafts}", param="partial_images")
+        return None
+    if as_url:
+        raise Refusal("unsupported", f"response_format must be {BASE64} with stream", param="response_format")
+    if drafts and n > 1:
+        fault = f"partial_images must be 0 where n is above 1, as drafts are told of one image alone: got {drafts}"
+        raise Refusal("unsupported", fault, param="partial_images")
+    return drafts
 
 
 def _size(stated: Mapping[str, Any]) -> dict[str, int]:

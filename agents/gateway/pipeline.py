@@ -5,9 +5,10 @@ It keeps nothing that a restart would need: a request lies on `prompts` before i
 
 import asyncio
 import hashlib
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from starlette.requests import Request
 
@@ -15,14 +16,19 @@ from agents.gateway.formats import Format, encoded
 from agents.gateway.jobs import Job, JobView
 from agents.gateway.refusals import SERVER_TYPE, Kind, Refusal
 from agents.gateway.repetitions.marks import MARK, Repetition, Repetitions
+from agents.gateway.streaming.wire import KEEPALIVE_S, has_left
+from agents.gateway.webhooks.open_webhooks import record_of
 from schemas.errors import PochadeError
-from schemas.messages import GenerateRequest, Result
-from schemas.record import Delivered
+from schemas.messages import GenerateRequest, Result, Webhook
+from schemas.record import Delivered, Outgoing
 from streams import metrics
 from streams.clock import now_ms
+from streams.codec.headers import FACT, PREVIEWS
 from streams.kafka.producers.writing import DeliveryFailed
 from streams.operator.client import RequestClient
 from streams.store.port import ImageStore, StoreUnavailable
+
+T = TypeVar("T")
 
 ACK_S: Final = 30.0  # for the broker to take a record
 LATE_S: Final = 5.0  # after a deadline, for the pipeline to say so
@@ -60,29 +66,46 @@ class PipelineClient:
         caught_up: CatchingUp,
         repetitions: Repetitions,
         log_end: ReadsOn,
+        write: Callable[[Outgoing], "Future[Delivered]"],
     ) -> None:
         self._client = client
+        self._write = write
         self._jobs = jobs
         self._store = store
         self._caught_up = caught_up
         self._repetitions = repetitions
         self._log_end = log_end
 
-    async def begin(self, request: GenerateRequest, repetition: Repetition, end_user: str = "") -> GenerateRequest:
-        """Write a request, or join the one that it repeats; return what is on the topic.
+    async def begin(
+        self,
+        request: GenerateRequest,
+        tenant: str,
+        repetition: Repetition,
+        end_user: str = "",
+        hook: Webhook | None = None,
+        previews: int = 0,
+    ) -> GenerateRequest:
+        """Write a tenant's request, or join the one that it repeats; return what is on the topic.
 
-        `end_user`: for whom the client says that it asks; the record's headers carry a digest of it.
+        `end_user`: for whom the client says that it asks; the record's headers carry a digest of it. `hook`: where its
+        tenant wants to be told of it; that lies on its topic before the request does. `previews`: of denoising steps
+        that it wants to see.
 
         Raises:
             Refusal: the broker did not take it, or has not said so in time.
         """
+        request = replace(request, tenant=tenant)
         if repetition.is_keyed:
             request = replace(request, request_id=self._repetitions.id_of(repetition))
-            joined = request.request_id if self._jobs.get(request.request_id) is not None else None
+            joined = request.request_id if self._jobs.get(request.request_id, tenant) is not None else None
         else:
             joined = await self._first_try(repetition) if repetition.tries else None
         if joined is None:
-            await self._submit(request, repetition, end_user)
+            if hook is not None:
+                hook = replace(hook, request_id=request.request_id)
+                await self._acknowledged(self._write(record_of(hook, now_ms())), request.request_id)
+            facts = {MARK: repetition.mark} | ({PREVIEWS.removeprefix(FACT): str(previews)} if previews else {})
+            await self._submit(request, facts, end_user)
             return request
         metrics.GATEWAY_JOINED.labels("key" if repetition.is_keyed else "count").inc()
         return replace(request, request_id=joined)
@@ -95,20 +118,19 @@ class PipelineClient:
             raise Refusal("unavailable", str(error), retry_after_ms=1000) from error
         return self._repetitions.join(repetition, now_ms())
 
-    async def _submit(self, request: GenerateRequest, repetition: Repetition, end_user: str) -> None:
-        facts = {MARK: repetition.mark}
+    async def _submit(self, request: GenerateRequest, facts: dict[str, str], end_user: str) -> None:
         if end_user:
             facts["end_user"] = hashlib.sha256(end_user.encode(errors="replace")).hexdigest()[:16]
         await self._acknowledged(self._client.submit(request, facts), request.request_id)
         self._jobs.on_request(request)
 
-    async def cancel(self, request_id: str, wait_s: float) -> Job:
-        """End a request if it has not ended, and wait a moment for its result. Raises Refusal."""
-        job = self.job(request_id)
+    async def cancel(self, request_id: str, tenant: str, wait_s: float) -> Job:
+        """End a tenant's request if it has not ended, and wait a moment for its result. Raises Refusal."""
+        job = self.job(request_id, tenant)
         if job.result is None:
             await self._acknowledged(self._client.cancel(request_id, "cancelled by its client, over HTTP"), request_id)
             await self._jobs.wait(request_id, wait_s)
-        return self.job(request_id)
+        return self.job(request_id, tenant)
 
     async def _acknowledged(self, delivery: "Future[Delivered]", request_id: str) -> None:
         try:
@@ -119,9 +141,9 @@ class PipelineClient:
             waited = f"the broker has not taken request {request_id} within {ACK_S:g} s, and may yet"
             raise Refusal("waiting", waited) from None
 
-    def job(self, request_id: str) -> Job:
-        """Return what is known of a request. Raises Refusal: it is not among those that are remembered."""
-        job = self._jobs.get(request_id)
+    def job(self, request_id: str, tenant: str) -> Job:
+        """Return what is known of a tenant's request. Raises Refusal: it is not among those that are remembered."""
+        job = self._jobs.get(request_id, tenant)
         if job is None:
             if not self._caught_up.is_set():
                 raise Refusal(
@@ -131,9 +153,14 @@ class PipelineClient:
             raise Refusal("not-found", f"no request {request_id!r:.80} is remembered: {limits}")
         return job
 
-    def page(self, size: int, before: tuple[int, str]) -> list[Job]:
-        """Return up to `size` requests created before a (created_ms, id), the newest first."""
-        return self._jobs.page(size, before)
+    def known(self, request: GenerateRequest, tenant: str, result: Result | None) -> Job:
+        """Return what is known of a tenant's request with the result that was waited for, remembered or not."""
+        job = self._jobs.get(request.request_id, tenant) or Job(request.request_id, request.created_ms, request)
+        return replace(job, result=result)
+
+    def page(self, tenant: str, size: int, before: tuple[int, str]) -> list[Job]:
+        """Return up to `size` of a tenant's requests created before a (created_ms, id), the newest first."""
+        return self._jobs.page(tenant, size, before)
 
     async def result(self, request_id: str, http: Request, timeout_s: float) -> Result | None:
         """Wait for a request's result; None: it has none within this time.
@@ -142,20 +169,35 @@ class PipelineClient:
             ClientGone: its client hung up. The request goes on: another gateway, or the same, may be asked for it.
             Refusal: the gateway stops.
         """
-        waiting = asyncio.create_task(self._jobs.wait(request_id, timeout_s))
-        leaving = asyncio.ensure_future(http.receive())  # the body is read: what comes is that the client has left
-        try:
-            await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if not waiting.done():
-                metrics.GATEWAY_LEFT.labels("hung-up").inc()
-                raise ClientGone
-            result = waiting.result()
-        finally:
-            waiting.cancel()
-            leaving.cancel()
+        result = await unless_gone(self._jobs.wait(request_id, timeout_s), http)
         if result is None and self._jobs.is_stopped:
-            raise Refusal("stopping", f"this gateway stops; request {request_id} goes on: {_where(request_id)}")
+            raise _stops(request_id)
         return result
+
+    async def news(self, request_id: str, timeout_s: float) -> AsyncGenerator[Job | None, None]:
+        """Yield what is known of a request each time that it has changed, up to its end; None after a silence.
+
+        Raises:
+            Refusal: it has no end within this time, or the gateway stops.
+        """
+        clock_s = asyncio.get_running_loop().time
+        end_s = clock_s() + timeout_s
+        with self._jobs.follow(request_id) as feed:
+            job = feed.job
+            yield job
+            while job.result is None:
+                if self._jobs.is_stopped:
+                    raise _stops(request_id)
+                if clock_s() >= end_s:
+                    raise has_no_result(request_id, timeout_s)
+                try:
+                    async with asyncio.timeout(min(KEEPALIVE_S, end_s - clock_s())):
+                        await feed.changed()
+                except TimeoutError:
+                    yield None
+                else:
+                    job = feed.job
+                    yield job
 
     async def images(self, result: Result, wanted: Format) -> list[bytes]:
         """Return a result's images in a format. Raises Refusal: they are gone, or the store is away."""
@@ -169,6 +211,26 @@ class PipelineClient:
             raise Refusal("unavailable", f"the image store is away: {error}", kind=STORE_KIND) from error
         except PochadeError as error:
             raise Refusal("gone", str(error)) from error
+
+
+async def unless_gone(answer: Coroutine[Any, Any, T], http: Request) -> T:
+    """Return what comes of `answer`, which ends with its client. Raises ClientGone: it has hung up."""
+    answering = asyncio.create_task(answer)
+    leaving = asyncio.create_task(has_left(http.receive))
+    try:
+        await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done():
+            metrics.GATEWAY_LEFT.labels("hung-up").inc()
+            raise ClientGone
+        return answering.result()
+    finally:
+        for task in (answering, leaving):
+            task.cancel()
+        await asyncio.wait({answering, leaving})
+
+
+def _stops(request_id: str) -> Refusal:
+    return Refusal("stopping", f"this gateway stops; request {request_id} goes on: {_where(request_id)}")
 
 
 def _where(request_id: str) -> str:

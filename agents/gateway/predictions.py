@@ -6,9 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from agents.gateway.callers.bearer import TENANT
 from agents.gateway.jobs import Job
 from agents.gateway.openai_images import PLAN_CHOOSES, checked_request, provenance
 from agents.gateway.refusals import Refusal
+from planner.serving.routing.expecting import Expectation
 from schemas.messages import GenerateOptions, GenerateRequest, Status
 from streams.settings import Requests
 
@@ -27,16 +29,23 @@ INPUT: Final = tuple(
     for each in dataclasses.fields(kind)
     if each.name not in ("request_id", "created_ms", "tenant", "options", "model")
 )
-UNSUPPORTED: Final = ("webhook", "webhook_completed", "webhook_events_filter", "stream")
+TOLD: Final = ("webhook", "webhook_events_filter")  # where to tell of it: `webhooks/` reads these
 MAX_WAIT_S: Final = 60
 MIN_CANCEL_S: Final = 5
 DURATION: Final = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,5})m)?(?:(\d{1,7})s?)?")
 
 
 def parse(
-    body: Mapping[str, Any], limits: Requests, now_ms: int, model: str = "", cancel_after_ms: int | None = None
+    body: Mapping[str, Any],
+    limits: Requests,
+    now_ms: int,
+    model: str = "",
+    cancel_after_ms: int | None = None,
+    tenant: str = TENANT,
 ) -> GenerateRequest:
-    """Return the request that a body asks for. `model`: that of the path; "": that of the body, or the plan's choice.
+    """Return the request that a tenant's body asks for.
+
+    `model`: that of the path; "": that of the body, or the plan's choice.
 
     Options that a variant would override are refused, unless the input says `strict: false`.
 
@@ -44,12 +53,11 @@ def parse(
         Refusal: a parameter that is unknown, wrong, or cannot be honoured.
     """
     stated = {name: value for name, value in body.items() if value is not None}
-    for name in UNSUPPORTED:
-        if stated.pop(name, False):
-            raise Refusal("unsupported", f"{name} must be left out: ask at urls.get, or wait", param=name)
+    if not isinstance(stated.pop("stream", False), bool):  # urls.stream is there in any case
+        raise Refusal("invalid", f"stream must be true or false: got {body['stream']!r:.80}", param="stream")
     for name in stated:
-        if name not in ("input", "version", "model"):
-            known = "input, version, model"
+        if name not in ("input", "version", "model", *TOLD):
+            known = f"input, version, model, stream, {', '.join(TOLD)}"
             raise Refusal("unsupported", f"unknown parameter {name!r:.80}: known are {known}", param=name[:80])
     given = stated.get("input", {})
     if not isinstance(given, dict):
@@ -62,7 +70,7 @@ def parse(
     if cancel_after_ms is not None:
         fields.setdefault("deadline_ms", now_ms + cancel_after_ms)
     named = _name(model or stated.get("version", stated.get("model", PLAN_CHOOSES)))
-    fields = {"strict": True, **fields} | ({} if named == PLAN_CHOOSES else {"model": named})
+    fields = {"strict": True, "tenant": tenant, **fields} | ({} if named == PLAN_CHOOSES else {"model": named})
     params = {"model": "version"} | {name: f"input.{name}" for name in INPUT}
     return checked_request(fields, limits, now_ms, params)
 
@@ -103,8 +111,19 @@ def cancel_after_ms(value: str) -> int | None:
     return 1000 * total_s
 
 
-def prediction(job: Job, base_url: str, images: Sequence[str] = ()) -> dict[str, Any]:
-    """Return what is known of a request, as Replicate tells it. `images`: URLs of its images."""
+def prediction(
+    job: Job,
+    base_url: str,
+    stream: str,
+    logs: Sequence[str],
+    images: Sequence[str] = (),
+    expected: Expectation | None = None,
+) -> dict[str, Any]:
+    """Return what is known of a request, as Replicate tells it.
+
+    `stream`: the URL of its events. `logs`: lines of what has come about on its way. `images`: URLs of its images.
+    `expected`: of one that has not ended; None: unknown, and told so.
+    """
     result, request = job.result, job.request
     asked = (request.options.model if request else "") or PLAN_CHOOSES
     ended_ms = result.ended_ms if result else None
@@ -118,14 +137,14 @@ def prediction(job: Job, base_url: str, images: Sequence[str] = ()) -> dict[str,
         "status": status,
         "input": _input(request) if request else {"prompt": result.prompt} if result else {},
         "output": list(images) or None,
-        "logs": "",
+        "logs": "".join(f"{line}\n" for line in logs),
         "error": f"{result.code or str(result.status).lower()}: {result.reason}" if result and is_bad else None,
         "metrics": _metrics(job),
         "created_at": _moment(job.created_ms),
         "started_at": _moment(job.started_ms),
         "completed_at": _moment(ended_ms),
-        "urls": {"get": mine, "cancel": f"{mine}/cancel"},
-        "pochade": provenance(result) if result else {"request_id": job.request_id},
+        "urls": {"get": mine, "cancel": f"{mine}/cancel", "stream": stream},
+        "pochade": provenance(result) if result else {"request_id": job.request_id, **_waiting(expected)},
     }
 
 
@@ -135,6 +154,13 @@ def _metrics(job: Job) -> dict[str, float]:
         return {}
     total = {} if result.latency_ms is None else {"total_time": result.latency_ms / 1000}
     return {"predict_time": result.generate_ms / 1000, **total}
+
+
+def _waiting(expected: Expectation | None) -> dict[str, int | None]:
+    """Return a request's place in the queue, 0 once a worker has it, and the ms until its end; null: unknown."""
+    if expected is None:
+        return {"place": None, "expected_ms": None}
+    return {"place": expected.place, "expected_ms": round(expected.left_ms)}
 
 
 def _input(request: GenerateRequest) -> dict[str, Any]:

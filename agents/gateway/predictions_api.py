@@ -1,4 +1,4 @@
-"""Replicate's part of the API: jobs that are created, looked at, listed and cancelled."""
+"""Replicate's part of the API: jobs that are created, looked at, followed, listed and cancelled."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -8,13 +8,19 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from agents.gateway.formats import Format
-from agents.gateway.http_bodies import base_url, json_body
 from agents.gateway.images_api import ImagesApi
 from agents.gateway.jobs import NEVER_MS, Job
 from agents.gateway.pipeline import PipelineClient
 from agents.gateway.predictions import STARTING, cancel_after_ms, parse, prediction, wait_s
 from agents.gateway.refusals import Refusal
 from agents.gateway.repetitions.marks import stated
+from agents.gateway.streaming.predictions import LAST, ended_early, line_of, position_of, prediction_events
+from agents.gateway.streaming.urls import StreamUrls
+from agents.gateway.streaming.wire import HEADERS, EventStream
+from agents.gateway.transport.bodies import base_url, json_body
+from agents.gateway.waiting.expected import ExpectedTimes
+from agents.gateway.webhooks.requests import WebhookRequests
+from agents.gateway.webhooks.signatures import secret_of
 from schemas.messages import Status
 from streams.settings import Requests
 
@@ -26,12 +32,23 @@ class PredictionsApi:
     """The handlers of predictions."""
 
     def __init__(
-        self, pipeline: PipelineClient, images: ImagesApi, limits: Requests, key: bytes, clock_ms: Callable[[], int]
+        self,
+        pipeline: PipelineClient,
+        images: ImagesApi,
+        streams: StreamUrls,
+        expected: ExpectedTimes,
+        limits: Requests,
+        webhooks: WebhookRequests,
+        key: bytes,
+        clock_ms: Callable[[], int],
     ) -> None:
-        """`key`: of the marks of requests."""
+        """`key`: of the marks of requests, and of tenants' secrets."""
+        self._webhooks = webhooks
         self._key = key
         self._pipeline = pipeline
         self._images = images
+        self._streams = streams
+        self._expected = expected
         self._limits = limits
         self._clock_ms = clock_ms
 
@@ -44,24 +61,27 @@ class PredictionsApi:
         body = await json_body(http)
         waits_s = wait_s(http.headers.get("prefer", ""))
         after_ms = cancel_after_ms(http.headers.get("cancel-after", ""))
-        request = parse(body, self._limits, self._clock_ms(), http.path_params.get("name", ""), after_ms)
-        repetition = stated(http.headers, http.url.path, await http.body(), self._key)
-        request = await self._pipeline.begin(request, repetition)
+        named, tenant = http.path_params.get("name", ""), http.state.tenant
+        request = parse(body, self._limits, self._clock_ms(), named, after_ms, tenant)
+        repetition = stated(http.headers, tenant, http.url.path, await http.body(), self._key)
+        hook = self._webhooks.wanted(body, tenant, base_url(http))
+        request = await self._pipeline.begin(request, tenant, repetition, hook=hook)
         http.state.request_id = request.request_id
+        self._expected.first(request.request_id)
         if not waits_s:
-            return JSONResponse(self._shown(self._pipeline.job(request.request_id), http), 201)
+            return JSONResponse(self._shown(self._pipeline.job(request.request_id, tenant), http), 201)
         result = await self._pipeline.result(request.request_id, http, waits_s)
-        job = Job(request.request_id, request.created_ms, request, result=result)
+        job = self._pipeline.known(request, tenant, result)
         unfinished = {"status": STARTING} if result is None else {}
         return JSONResponse({**self._shown(job, http), **unfinished}, 201)
 
     async def get(self, http: Request) -> Response:
         """GET /v1/predictions/ID."""
-        return JSONResponse(self._shown(self._pipeline.job(http.path_params["id"]), http))
+        return JSONResponse(self._shown(self._pipeline.job(http.path_params["id"], http.state.tenant), http))
 
     async def list(self, http: Request) -> Response:
         """GET /v1/predictions: the newest PAGE, and the address of those before them."""
-        jobs = self._pipeline.page(PAGE + 1, _cursor(http.query_params.get("cursor", "")))
+        jobs = self._pipeline.page(http.state.tenant, PAGE + 1, _cursor(http.query_params.get("cursor", "")))
         shown, last = jobs[:PAGE], jobs[PAGE - 1] if len(jobs) > PAGE else None
         cursor = urlencode({"cursor": f"{last.created_ms}.{last.request_id}"}) if last else ""
         following = f"{base_url(http)}/v1/predictions?{cursor}" if cursor else None
@@ -69,13 +89,41 @@ class PredictionsApi:
 
     async def cancel(self, http: Request) -> Response:
         """POST /v1/predictions/ID/cancel: one that has ended stays as it ended."""
-        return JSONResponse(self._shown(await self._pipeline.cancel(http.path_params["id"], CANCEL_S), http))
+        job = await self._pipeline.cancel(http.path_params["id"], http.state.tenant, CANCEL_S)
+        return JSONResponse(self._shown(job, http))
+
+    async def stream(self, http: Request) -> Response:
+        """GET /v1/streams/TOKEN: the events of one job, behind the header `Last-Event-ID` if the client comes again.
+
+        204 to one that has had them all: it comes no more.
+        """
+        named = self._streams.named(http.path_params["token"], self._clock_ms() / 1000)
+        after = position_of(http.headers.get("last-event-id", ""))
+        self._pipeline.job(named.request_id, named.tenant)
+        if http.method == "HEAD":
+            return Response(headers=HEADERS)
+        if after >= LAST:
+            return Response(status_code=204)
+        address = self._images.addresser(Format(), base_url(http))
+        events = prediction_events(self._pipeline, named, after, address)
+        return EventStream(await anext(events), events, ended_early)
+
+    async def webhook_secret(self, http: Request) -> Response:
+        """GET /v1/webhooks/default/secret: by which the caller's tenant verifies webhooks."""
+        return JSONResponse({"key": secret_of(self._key, http.state.tenant)})
 
     def _shown(self, job: Job, http: Request) -> dict[str, Any]:
-        base, result = base_url(http), job.result
-        if result is None or result.status is not Status.COMPLETED:
-            return prediction(job, base)
-        return prediction(job, base, self._images.addresses(result, Format(), base))
+        return self.shown(job, base_url(http), http.state.tenant)
+
+    def shown(self, job: Job, base: str, tenant: str) -> dict[str, Any]:
+        """Return what a tenant is told of its job. `base`: with which addresses begin."""
+        result = job.result
+        address = self._images.addresser(Format(), base)
+        stream = self._streams.url(base, job.request_id, tenant, self._clock_ms() / 1000)
+        logs = [line_of(note, tenant, address) for note in job.notes]
+        uris = result.image_uris if result is not None and result.status is Status.COMPLETED else ()
+        expected = None if result else self._expected.of(job.request_id)
+        return prediction(job, base, stream, logs, [address(uri) for uri in uris], expected)
 
 
 def _cursor(text: str) -> tuple[int, str]:

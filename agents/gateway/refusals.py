@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from planner.serving.decisions import DEADLINE, OVERLOADED, QUOTA, SHED, STARTING, UNHONOURED
+from planner.serving.safety import UNSAFE
 from schemas.errors import InvalidRequest, PochadeError
 from schemas.messages import Result, Status
 
@@ -29,6 +30,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     # of the pipeline, as results carry them
     INVALID: Kind(400, INVALID_TYPE),
     UNHONOURED: Kind(400, INVALID_TYPE),
+    UNSAFE: Kind(400, INVALID_TYPE),
     OVERLOADED: Kind(429, LIMIT_TYPE),
     QUOTA: Kind(429, LIMIT_TYPE),
     SHED: Kind(429, LIMIT_TYPE),
@@ -38,6 +40,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     "poison": Kind(500, SERVER_TYPE, may_repeat=False),  # it was tried as often as worker.max_attempts says
     # of the gateway itself
     "unsupported": Kind(400, INVALID_TYPE),
+    "invalid_api_key": Kind(401, INVALID_TYPE),  # as OpenAI spells it, like the next
+    "missing_scope": Kind(403, INVALID_TYPE),
     "host": Kind(403, INVALID_TYPE),
     "not-found": Kind(404, INVALID_TYPE),
     "method": Kind(405, INVALID_TYPE),
@@ -45,6 +49,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     "gone": Kind(410, INVALID_TYPE),
     "too-large": Kind(413, INVALID_TYPE),
     "media-type": Kind(415, INVALID_TYPE),
+    "webhook": Kind(400, INVALID_TYPE),
+    "too-many-keys": Kind(429, LIMIT_TYPE),
+    "too-many-webhooks": Kind(429, LIMIT_TYPE),
     "internal": Kind(500, SERVER_TYPE, may_repeat=False),
     "busy": Kind(503, SERVER_TYPE),
     "unavailable": Kind(503, SERVER_TYPE),
@@ -86,6 +93,8 @@ class Refusal(PochadeError):
     def headers(self) -> dict[str, str]:
         """Return what tells clients whether and when to repeat; `Retry-After` is in whole seconds, at least 1."""
         headers = {} if self.kind.may_repeat else {"x-should-retry": "false"}
+        if self.kind.status == 401:
+            headers["www-authenticate"] = "Bearer"
         if self.retry_after_ms is not None:
             headers["retry-after"] = str(max(1, math.ceil(self.retry_after_ms / 1000)))
             headers["retry-after-ms"] = str(self.retry_after_ms)

@@ -3,51 +3,81 @@
 import asyncio
 import contextlib
 import logging
+import random
 import socket
+import ssl
 import threading
-from typing import Final
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Protocol
 
 import uvicorn
 from starlette.types import ASGIApp
 
-from agents.gateway.app import app_of
+from agents.gateway.app import Callers, app_of
+from agents.gateway.callers.bearer import TENANT, Everybody, KeyHolders
+from agents.gateway.callers.failures import Failures
+from agents.gateway.edits.uploads import Uploads
 from agents.gateway.image_urls import ImageUrls, url_key
 from agents.gateway.images_api import ImagesApi
 from agents.gateway.jobs import TOPICS, JobView
 from agents.gateway.pipeline import PipelineClient
 from agents.gateway.predictions_api import PredictionsApi
-from agents.gateway.protocol import timed
 from agents.gateway.repetitions.log_end import LogEnd
 from agents.gateway.repetitions.marks import Repetitions
+from agents.gateway.streaming.urls import StreamUrls
+from agents.gateway.transport.protocol import timed
+from agents.gateway.waiting.expected import ExpectedTimes
+from agents.gateway.webhooks.addresses import origin_of
+from agents.gateway.webhooks.delivery import WebhookDelivery
+from agents.gateway.webhooks.open_webhooks import OpenWebhooks
+from agents.gateway.webhooks.posting import Poster
+from agents.gateway.webhooks.requests import WebhookRequests
+from agents.gateway.webhooks.turn import Turn
+from agents.runtime.following import FollowedFleet, FollowedPlans
 from planner.catalog.model import Catalog
-from schemas.messages import GenerateRequest
 from schemas.record import Incoming
+from schemas.topics import KEYS, WEBHOOKS
 from streams.clock import now_ms
+from streams.kafka.consumers import snapshot
 from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.producers.writing import RecordProducer
 from streams.operator.client import Following, RequestClient
+from streams.security.api_keys import KeyRing
 from streams.settings import Gateway as Limits
 from streams.settings import InvalidSettings, Settings
 from streams.store.open import open_store, root_of
 
 log = logging.getLogger(__name__)
 
-TENANT: Final = GenerateRequest(request_id="-", prompt="-", created_ms=0).tenant  # of all, while there are no keys
+KEYS_S: Final = 60  # for reading the topic of keys at the start
 KEEP_ALIVE_S: Final = 30  # that a connection may be idle between two requests
 ENDING_S: Final = 5  # for answers that are on their way when the gateway stops
 STOP_POLL_S: Final = 0.1  # between two looks at whether it shall stop
 BACKLOG: Final = 256
 
 
+class Delivers(Protocol):
+    """The part of `WebhookDelivery` that is used."""
+
+    async def run(self) -> None:
+        """Deliver webhooks until cancelled."""
+        ...
+
+
 class Gateway:
     """One gateway. `run` blocks until `stopping` is set."""
 
-    def __init__(self, app: ASGIApp, jobs: JobView, following: Following, limits: Limits) -> None:
+    def __init__(
+        self, app: ASGIApp, jobs: JobView, following: Following, limits: Limits, delivery: Delivers | None = None
+    ) -> None:
         """Bind the address. Raises InvalidSettings: it is taken, or not ours to take."""
+        self._delivery = delivery
         self._app = app
         self._jobs = jobs
         self._following = following
         self._limits = limits
+        check_tls(limits)
         self._socket: socket.socket | None = bound(limits)
         self._server: uvicorn.Server | None = None
 
@@ -68,16 +98,37 @@ class Gateway:
             self._app, http=timed(self._limits.client_timeout_s), ws="none", lifespan="off", log_config=None,
             access_log=False, server_header=False, proxy_headers=False, timeout_keep_alive=KEEP_ALIVE_S,
             limit_concurrency=2 * self._limits.max_open + 1, timeout_graceful_shutdown=ENDING_S,
+            ssl_certfile=self._limits.tls_certificate or None, ssl_keyfile=self._limits.tls_key or None,
         )  # fmt: skip
         server = self._server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve(sockets=[taken]))
-        log.info("images API on http://%s:%d/v1", f"[{host}]" if ":" in host else host, port)
+        scheme = "https" if self._limits.tls_certificate else "http"
+        log.info("images API on %s://%s:%d/v1", scheme, f"[{host}]" if ":" in host else host, port)
+        delivering = asyncio.create_task(self._delivery.run()) if self._delivery is not None else None
         while not stopping.is_set() and not serving.done():
             await asyncio.sleep(STOP_POLL_S)
+            if delivering is not None and delivering.done():
+                delivering.result()  # a fault of ours ends the gateway, rather than its webhooks alone
+        if delivering is not None:
+            delivering.cancel()
         if stopping.is_set():
             self._jobs.stop()
         server.should_exit = True
         await serving
+
+
+def check_tls(limits: Limits) -> None:
+    """Raise InvalidSettings unless the certificate and its key, where they are stated, can be used."""
+    if not limits.tls_certificate:
+        return
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(limits.tls_certificate, limits.tls_key, password=lambda: "")
+    except OSError as error:  # of ssl, too
+        files = f"gateway.tls_certificate {limits.tls_certificate} and gateway.tls_key {limits.tls_key}"
+        raise InvalidSettings(
+            f"cannot serve TLS with {files}: {error}; these must be PEM files that belong together, the key unencrypted"
+        ) from error
 
 
 def bound(limits: Limits) -> socket.socket:
@@ -93,10 +144,34 @@ def bound(limits: Limits) -> socket.socket:
         ) from error
 
 
+def callers_of(settings: Settings, stack: contextlib.ExitStack) -> tuple[Callers, Callable[[str], bool]]:
+    """Return who may ask, and whether a tenant is theirs. Keys are read first: jobs are of tenants that have one.
+
+    Raises PochadeError: the keys cannot be read.
+    """
+    if settings.gateway.authentication == "none":
+        return Everybody, lambda tenant: tenant == TENANT
+    ring, failures = KeyRing(), Failures(settings.gateway.max_failures)
+    keys = TopicTailer(settings, [KEYS], ring.on_record)
+    stack.callback(keys.close)
+    keys.start().wait_caught_up(KEYS_S)
+    return lambda app: KeyHolders(app, ring, failures, now_ms), ring.has
+
+
+def looked_up(settings: Settings, since_ms: int, request_ids: set[bytes]) -> list[Incoming]:
+    """Return what the topics say of these requests since a moment (epoch ms). Raises PochadeError."""
+    return snapshot.past(settings, TOPICS, since_ms=since_ms, keep=lambda record: record.key in request_ids)
+
+
 def gateway_of(settings: Settings, catalog: Catalog, producer: RecordProducer, stack: contextlib.ExitStack) -> Gateway:
     """The gateway of a process; what it opens closes with the stack. Raises PochadeError, as `open_store` does."""
     limits, store = settings.gateway, open_store(settings)
-    jobs = JobView(TENANT, limits.max_jobs)
+    callers, is_served = callers_of(settings, stack)
+    plans, fleet = FollowedPlans(settings, "gateway", catalog), FollowedFleet(settings)
+    for view in (plans, fleet):
+        stack.callback(view.close)
+    expected = ExpectedTimes(catalog, plans, fleet, lambda: following.is_caught_up.is_set(), now_ms)
+    jobs = JobView(is_served, limits.max_jobs, expected)
     window_ms, key = 1000 * limits.history_s, url_key(settings)
     repetitions = Repetitions(jobs, limits.max_jobs, window_ms)
 
@@ -109,9 +184,22 @@ def gateway_of(settings: Settings, catalog: Catalog, producer: RecordProducer, s
     stack.callback(following.close)
     urls = ImageUrls(store, root_of(settings), key, limits.url_lifetime_s)
     client = stack.enter_context(RequestClient(settings, producer))
-    pipeline = PipelineClient(client, jobs, store, following.is_caught_up, repetitions, log_end)
-    images = ImagesApi(pipeline, urls, catalog, settings.requests, limits.wait_s, key, now_ms)
-    predictions = PredictionsApi(pipeline, images, settings.requests, key, now_ms)
-    gateway = Gateway(app_of(images, predictions, limits), jobs, following, limits)
+    pipeline = PipelineClient(client, jobs, store, following.is_caught_up, repetitions, log_end, producer.send)
+    images = ImagesApi(pipeline, urls, Uploads(store), catalog, settings.requests, limits, key, now_ms)
+    streams = StreamUrls(key, limits.url_lifetime_s)
+    hooks, internal = OpenWebhooks(limits.webhooks.max_open), frozenset(map(origin_of, limits.webhooks.internal))
+    asked = WebhookRequests(hooks, internal, now_ms)
+    predictions = PredictionsApi(pipeline, images, streams, expected, settings.requests, asked, key, now_ms)
+    turn = Turn(settings)
+    stack.callback(turn.close)
+    delivery = WebhookDelivery(
+        hooks, jobs, turn, Poster(internal, limits.webhooks.timeout_s), producer.send, partial(looked_up, settings),
+        predictions.shown, limits.webhooks, key, settings.requests.max_deadline_s, now_ms, random.random,
+    )  # fmt: skip
+    gateway = Gateway(app_of(images, predictions, limits, callers), jobs, following, limits, delivery)
+    for view in (plans, fleet):
+        view.start()
     following.start()
+    stack.callback((told := TopicTailer(settings, [WEBHOOKS], hooks.on_record)).close)
+    told.start()
     return gateway

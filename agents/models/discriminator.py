@@ -14,7 +14,6 @@ import torch
 
 from agents.models.judges import embedding, prompt_aware, real
 from agents.models.saved import Saved
-from schemas.errors import Unknown
 
 
 class ImageCheck(Protocol):
@@ -54,10 +53,7 @@ class Discriminator:
             Unknown: a kind that is not known.
         """
         saved = Saved.load(folder)
-        kind = saved.config["kind"]
-        if kind not in KINDS:
-            raise Unknown("kind of discriminator", kind, KINDS)
-        return cls(KINDS[kind](saved), saved.config)
+        return cls(KINDS[saved.kind(KINDS, "discriminator")](saved), saved.config)
 
     @torch.inference_mode()
     def score(self, images: Sequence[np.ndarray], prompts: Sequence[str]) -> list[float]:

@@ -1,7 +1,7 @@
 """A learned part on disk: a folder with config.json and model.safetensors (fp16), read and written in one way."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from schemas.errors import PochadeError
+from schemas.errors import PochadeError, Unknown
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
@@ -33,6 +33,13 @@ class Saved:
                 raise PochadeError(f"{folder} holds no {name}: train it, or name the folder it was trained into")
         weights = {name: value.float() for name, value in load_file(folder / WEIGHTS).items()}
         return cls(folder, json.loads((folder / CONFIG).read_text()), weights)
+
+    def kind(self, known: Collection[str], what: str) -> str:
+        """The kind that the configuration names, of those that are known for `what`. Raises Unknown for another."""
+        named: str = self.config["kind"]
+        if named not in known:
+            raise Unknown(f"kind of {what}", named, known)
+        return named
 
     def into(self, part: str, module: _Module) -> _Module:
         """The module with the weights of a part, ready to be used; every weight must be there."""

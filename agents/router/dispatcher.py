@@ -47,7 +47,12 @@ class FleetLoads:
         jobs = self._waiting.count(variant)
         if not jobs:
             return 0.0
-        return queued_ms(jobs, run_ms(self._catalog.level(variant), 1), self._fleet.serving([variant], self._at_ms))
+        image_ms = self.slowness(variant) * run_ms(self._catalog.level(variant), 1)
+        return queued_ms(jobs, image_ms, self._fleet.serving([variant], self._at_ms))
+
+    def slowness(self, variant: str) -> float:
+        """Run time of a variant's calls as a multiple of the profiled one; 1 where nobody serves it."""
+        return self._fleet.slowness(variant, self._at_ms)
 
     def serving(self) -> int:
         """Number of workers that take new jobs, of all variants."""
@@ -126,7 +131,7 @@ class Dispatcher:
             self._fleet.acknowledged(sent, NOWHERE)
 
     def choose(self, plan: Plan, job: GenerateJob, own_ms: float, components: Selection) -> Load | Retry | None:
-        """Choose the worker of a job that takes `own_ms` alone, by the plan's dispatch.
+        """Choose the worker of a job that is profiled at `own_ms` alone, by the plan's dispatch.
 
         None: nobody serves the variant. Retry: the job is to wait for an idle worker.
         """
@@ -135,7 +140,7 @@ class Dispatcher:
         def choose(pool: WorkerPool) -> int | Retry | None:
             cost = None
             if need is not None:
-                cost = JobCost(own_ms, lambda place: pool.lacking_ms(place, need))
+                cost = JobCost(pool.slowness * own_ms, lambda place: pool.lacking_ms(place, need))
             return self._choice.choose(plan, job.variant, job.classified.request.request_id, pool.free, at_ms, cost)
 
         return self._fleet.choose(job.variant, at_ms, choose)

@@ -263,6 +263,7 @@ def _threaded(
     from agents.engines import check_models
     from agents.worker.reuse import opener
     from agents.worker.role import Worker
+    from agents.worker.safety import open_check
 
     check_models(catalog, settings.worker.engine)
     if settings.worker.variant:
@@ -271,6 +272,6 @@ def _threaded(
     store = open_store(settings)
     worker = Worker(
         settings, catalog, producer, store, views.plans, views.ended, views.fleet, worker_id,
-        opens_lookups=opener(settings, catalog, store),
+        opens_lookups=opener(settings, catalog, store), check=open_check(settings),
     )  # fmt: skip
     return Threaded(worker.run, worker.not_ready, worker.not_alive)

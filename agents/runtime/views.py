@@ -5,6 +5,7 @@ The views take in records and load no client; `following.py` reads the topics.
 
 import asyncio
 import logging
+import math
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
@@ -133,6 +134,8 @@ class FleetView:
         heartbeat = decode(record.value, Heartbeat)
         if any(owned.remaining_ms < 0 or owned.end_offset < 0 for owned in heartbeat.partitions):
             raise InvalidRecord(f"{heartbeat.worker_id:.80} reports negative work: {heartbeat!r:.300}")
+        if not 0 < heartbeat.slowness < math.inf:
+            raise InvalidRecord(f"{heartbeat.worker_id:.80} reports a slowness of {heartbeat.slowness}; it is above 0")
         if not 0 < len(heartbeat.worker_id) <= MAX_ID:  # plans name it
             raise InvalidRecord(f"worker_id must have 1 to {MAX_ID} characters: got {len(heartbeat.worker_id)}")
         since_ms = now_ms() - FORGET_MS
@@ -155,6 +158,11 @@ class FleetView:
         """Time until a worker of a variant is free and has loaded what it lacks of a need; infinite: there is none."""
         with self._lock:
             return self._loads.pool(variant, at_ms, self._silent_ms).ready_ms(need, at_ms)
+
+    def slowness(self, variant: str, at_ms: int) -> float:
+        """Run time of a variant's calls as a multiple of the profiled one, by its workers' last heartbeats: median."""
+        with self._lock:
+            return self._loads.pool(variant, at_ms, self._silent_ms).slowness
 
     def serving(self, variants: Iterable[str], at_ms: int) -> int:
         """Number of workers that take new jobs of these variants."""

@@ -6,18 +6,21 @@ A job is settled first (`Wanted`): how it is generated, over which drafts, and w
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
 from PIL.Image import Image
 
-from agents.engines import CannotRefine, EncodedPrompts, Engine, Generated, GenerationTask
+from agents.engines import CannotRefine, EncodedPrompts, Engine, Generated, GenerationTask, Previews
 from agents.runtime.records import event_record, job_record, outcome_record, outgoing, refused
 from agents.runtime.views import EndedView
-from agents.worker.images import Inputs, NoDraft, Waits, WorkerImages
+from agents.worker.images import Blocked, Check, Inputs, NoDraft, Waits, WorkerImages, unchecked
 from agents.worker.jobs import Taken
 from agents.worker.lookups import Begun, Sought
+from agents.worker.previews import PreviewWriter, previews_of
 from agents.worker.reuse import WorkerReuse
 from planner.catalog.components import NOTHING, needs_components, unhonoured
 from planner.catalog.entries import Variant
@@ -32,6 +35,7 @@ from planner.serving.admission.admission import SEED_LIMIT
 from planner.serving.decisions import UNHONOURED
 from planner.serving.dispatch.worker import WorkerLogic, group_by_call, has_killed_enough
 from planner.serving.ending.outcomes import failed, rejected, too_late
+from planner.serving.safety import UNSAFE
 from schemas import topics
 from schemas.errors import InvalidRequest, PochadeError
 from schemas.ids import refinement_seed, seed_of
@@ -41,6 +45,7 @@ from schemas.wire_names import field_name
 from streams import metrics
 from streams.clock import now_ms
 from streams.codec.avro import decode
+from streams.codec.headers import PREVIEWS
 from streams.codec.request_ids import request_id_of
 from streams.kafka.producers.topic_limits import LIMITS
 from streams.kafka.producers.writing import RecordTooLarge
@@ -144,6 +149,8 @@ class Generator:
         waits: Waits = contextlib.nullcontext,  # around waiting for the store
         logic: WorkerLogic | None = None,  # of the worker; by default one of its own
         reuse: WorkerReuse | None = None,  # of the worker; None: nothing begins from stored latents
+        previews: PreviewWriter | None = None,  # of the worker; None: nobody is shown any
+        check: Check = unchecked,  # what of a tenant's images may be stored
     ) -> None:
         self._worker_id = worker_id
         self._engine = engine
@@ -155,6 +162,8 @@ class Generator:
         self._judged_ms = judged_ms
         self.logic = logic or WorkerLogic(variant)
         self._reuse = reuse
+        self._previews = previews
+        self._check = check
         self._encoded: list[EncodedPrompts] = []  # of this batch, while it was looked up
 
     def answer(self, batch: Sequence[Taken]) -> list[Outgoing]:
@@ -193,7 +202,34 @@ class Generator:
                     wanted.append(each)
                 else:
                     answers += ended
-            return answers + [record for group in grouped(wanted) for record in self._generate(group)]
+            return answers + [record for call in self._calls(wanted) for record in self._generate(call)]
+
+    def _calls(self, wanted: Sequence[Wanted]) -> Iterator[list[Wanted]]:
+        """The calls of a batch; each is looked at as it begins, as those of the simulator are."""
+        waiting = deque(grouped(wanted))
+        while waiting:
+            call, *others = self._in_time(waiting.popleft())
+            waiting.extendleft(others)
+            yield call
+
+    def _in_time(self, group: list[Wanted]) -> list[list[Wanted]]:
+        """The jobs of a group in one call, or in the two that more of them are in time with."""
+        if len(group) == 1:
+            return [group]
+
+        def call_ms(some: Sequence[Wanted]) -> float:
+            return resolved_ms(self._variant, some[0].how._replace(n=sum(each.how.n for each in some)))
+
+        return self.logic.calls_in_time(group, [self._due_ms(each) for each in group], call_ms, now_ms())
+
+    def _due_ms(self, wanted: Wanted) -> float:
+        """When the call of a job must have ended for its image to be an answer in time (epoch ms)."""
+        deadline_ms = wanted.job.classified.request.deadline_ms
+        return math.inf if deadline_ms is None else deadline_ms - self._besides_ms(wanted)
+
+    def _besides_ms(self, wanted: Wanted) -> float:
+        """What a job takes beside its call until it is an answer: loading what the device lacks, and judging."""
+        return self._judged_ms(wanted.job) + self._lacking_ms(wanted)
 
     def _end_unpainted(self, wanted: Wanted) -> list[Outgoing] | None:
         taken, job, attempt = wanted.taken, wanted.job, wanted.attempt
@@ -219,8 +255,7 @@ class Generator:
     def _end_too_late(self, wanted: Wanted) -> list[Outgoing] | None:
         request = wanted.job.classified.request
         took_ms = resolved_ms(self._variant, wanted.how)
-        besides_ms = self._judged_ms(wanted.job) + self._lacking_ms(wanted)
-        if not self.logic.is_in_time(request.deadline_ms, took_ms, besides_ms, now_ms()):
+        if not self.logic.is_in_time(request.deadline_ms, took_ms, self._besides_ms(wanted), now_ms()):
             reason = f"{self._variant.name} would have finished after deadline_ms {request.deadline_ms}"
             outcome = too_late(wanted.job, reason=reason, by=ROLE, now_ms=now_ms())
             late = outcome_record(outcome, wanted.taken.record.headers, now_ms())
@@ -294,7 +329,27 @@ class Generator:
         more: dict[str, Any] = {"wants_latents": True} if stores else {}
         if encoded is not None:
             more["encoded"] = encoded
+        if previews := self._previews_of(wanted):
+            more["previews"] = previews
         return self._engine.generate(tasks, how, is_dead, **more)
+
+    def _previews_of(self, wanted: Sequence[Wanted]) -> Previews | None:
+        """Who is shown the steps of a call: who asks for it, of the first image, unless that is judged.
+
+        A draft shows more than its steps do, and comes at their end.
+        """
+        if self._previews is None:
+            return None
+        asked: dict[int, tuple[GenerateJob, int]] = {}
+        first = 0
+        for each in wanted:
+            headers = each.taken.record.headers
+            if PREVIEWS in headers and (number := previews_of(headers)) and not self._judged_ms(each.job):
+                asked[first] = each.job, number
+            first += each.how.n
+        show = self._previews.show
+        wishes = {task: number for task, (_, number) in asked.items()}
+        return Previews(wishes, lambda task, *seen: show(asked[task][0], *seen)) if asked else None
 
     def _generate(self, wanted: Sequence[Wanted]) -> list[Outgoing]:
         """Generate, in one call, jobs that are generated alike."""
@@ -351,9 +406,16 @@ class Generator:
         self, wanted: Wanted, made: Sequence[tuple[Image, Latent | None]], times: GenerationTimes
     ) -> list[Outgoing]:
         taken, job, decision = wanted.taken, wanted.job, wanted.decision
-        first, *more = [self._pictures.keep(job.job_id, picture) for picture, _ in made]
-        latent = made[0][1] if self._stores_latent(wanted) else None
         tenant = job.classified.request.tenant
+        try:
+            safe = self._check([picture for picture, _ in made], tenant)
+        except Blocked as error:
+            return self._rejected(wanted, str(error), UNSAFE)
+        except Exception as error:  # whatever a model raises: what could not be checked is not shown
+            log.exception("safety check failed")
+            return self._retry_or_fail(wanted, error)
+        first, *more = [self._pictures.keep(job.job_id, each) for each in safe]
+        latent = made[0][1] if self._stores_latent(wanted) and safe[0].is_as_generated else None
         image = ImageGenerated(
             job=job, image=first, worker_id=self._worker_id, batch=times.batch, attempt=wanted.attempt,
             started_ms=times.started_ms, generated_ms=times.generated_ms, stored_ms=now_ms(), more=tuple(more),

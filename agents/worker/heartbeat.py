@@ -89,12 +89,13 @@ class Heart:
 
     def _beat(self, state: str) -> None:
         me = self._state
-        variant = me.variant.name if me.variant else ""
+        variant, logic = me.variant.name if me.variant else "", me.logic
         heartbeat = Heartbeat(
             worker_id=me.worker_id, state=state, variant=variant, plan_version=me.plan_version, sent_ms=now_ms(),
             partitions=self._partitions(), generated=me.generated, detail=me.detail,
             reuse=me.reuse.health() if me.reuse is not None else None,
             components=store.report() if (store := me.store) is not None else None,
+            slowness=logic.slowness if logic is not None else 1.0,
         )  # fmt: skip
         self._producer.send(
             outgoing(topics.FLEET, heartbeat, request_id=me.worker_id, cause={}, role="worker", now_ms=now_ms())

@@ -5,7 +5,7 @@ import hashlib
 import io
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import tenacity
@@ -43,6 +43,31 @@ class Inputs(NamedTuple):
     mask: Image.Image | None = None  # L
 
 
+class Blocked(PochadeError):
+    """An image of a request must not be shown, as its tenant has it."""
+
+
+class SafeImage(NamedTuple):
+    """An image as it may be stored."""
+
+    image: Image.Image
+    score: float | None = None  # None: it was not checked
+    safety: str = ""  # flag | blur: what was done; "": nothing
+
+    @property
+    def is_as_generated(self) -> bool:
+        """Whether its latent may be stored, too."""
+        return self.safety != "blur"
+
+
+Check = Callable[[Sequence[Image.Image], str], list[SafeImage]]  # a request's images and its tenant; raises Blocked
+
+
+def unchecked(images: Sequence[Image.Image], _tenant: str) -> list[SafeImage]:
+    """Return images as they are, where no checker is set."""
+    return [SafeImage(image) for image in images]
+
+
 class WorkerImages:
     """Stores a worker's images, and fetches drafts, and waits out outages of the store."""
 
@@ -55,16 +80,16 @@ class WorkerImages:
         with self._waits():
             time.sleep(seconds)
 
-    def keep(self, name: str, image: Image.Image) -> ImageRef:
-        """Store an image as PNG. An outage of the store is waited out in place, however long; the watchdog bounds each
-        try."""
-        data = _png(image)
+    def keep(self, name: str, safe: SafeImage) -> ImageRef:
+        """Store an image as PNG, as it may be. An outage of the store is waited out in place, however long; the
+        watchdog bounds each try."""
+        image, data = safe.image, _png(safe.image)
         put = tenacity.retry(retry=tenacity.retry_if_exception_type(StoreUnavailable), wait=BACKOFF, sleep=self._sleep)(
             self._store.put
         )
         return ImageRef(
             uri=put(name, data), sha256=hashlib.sha256(data).hexdigest(), width=image.width, height=image.height,
-            bytes=len(data),
+            bytes=len(data), unsafe=safe.score, safety=safe.safety,
         )  # fmt: skip
 
     def keep_latent(self, name: str, latent: Latent) -> LatentRef | None:

@@ -13,7 +13,9 @@ from agents.engines import Engine, EngineFailed, open_engine
 from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.generate import Generator
 from agents.worker.heartbeat import Heart, WorkerState
+from agents.worker.images import Check, unchecked
 from agents.worker.jobs import JobSource, Taken
+from agents.worker.previews import PreviewWriter
 from agents.worker.residency import Prefetcher
 from agents.worker.reuse import Opens, WorkerReuse
 from planner.catalog.entries import Variant
@@ -59,8 +61,12 @@ class Worker:
         worker_id: str,
         logic_of: Callable[[Variant], WorkerLogic] = WorkerLogic,
         opens_lookups: Opens | None = None,
+        check: Check = unchecked,
     ) -> None:
-        """`logic_of`: what decides while it serves a variant. `opens_lookups`: None: there is no vector store."""
+        """`logic_of`: what decides while it serves a variant. `opens_lookups`: None: there is no vector store.
+
+        `check`: what of a tenant's images may be stored.
+        """
         self._settings = settings
         self._catalog = catalog
         self._producer = producer
@@ -70,6 +76,7 @@ class Worker:
         self._fleet = fleet
         self._me = WorkerState(worker_id, watchdog=Watchdog(settings.worker.job_timeout_s))
         self._opens_lookups = opens_lookups
+        self._check = check
         self._turns = Watchdog(settings.worker.job_timeout_s + TURN_S, what="a turn of the generating thread")
         self._logic_of = logic_of
         self._load_retry_s = LOAD_RETRY_S
@@ -134,10 +141,11 @@ class Worker:
         source = JobSource(self._settings, variant.name)
         logic = self._logic_of(variant)
         self._me.source, self._me.logic = source, logic
+        previews = PreviewWriter(self._store, self._producer.send, self._check)
         generator = Generator(
             self._me.worker_id, engine, variant, self._store, self._ended, self._settings.worker.max_attempts,
             note=self._producer.send, judged_ms=self._judged_ms, waits=self._waits, logic=logic,
-            reuse=self._me.reuse,
+            reuse=self._me.reuse, previews=previews, check=self._check,
         )  # fmt: skip
         self._me.store = engine.store
         prefetcher = None
@@ -153,6 +161,7 @@ class Worker:
         finally:
             self._me.source, self._me.logic = None, None
             source.close()
+            previews.close()
             if prefetcher is not None and engine.store is not None:
                 prefetcher.close()
                 self._counted = engine.store.report()
@@ -182,6 +191,7 @@ class Worker:
         taken = source.take(generator.logic.max_jobs(most), POLL_MS / 1000)
         self._trouble = ""  # the group answered
         if not taken:
+            self._report(worker.waiting_state(self._me.state, moves))
             is_last_out = moves and generator.logic.may_leave_empty(now_ms())
             return is_last_out and source.is_empty()  # the last one leaves an empty topic
         batches = generator.logic.begin(taken, most).batches
@@ -197,6 +207,12 @@ class Worker:
         generator.logic.end()
         self._heart.beat_now()
         return False
+
+    def _report(self, state: str) -> None:
+        """Be in a state, and say so at once where it is another one."""
+        if state != self._me.state:
+            self._me.state = state
+            self._heart.beat_now()
 
     def _generate(
         self, window: Sequence[Taken], batches: Sequence[Sequence[Taken]], source: JobSource, generator: Generator

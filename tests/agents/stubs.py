@@ -72,6 +72,9 @@ class StubFleet:
     def ready_ms(self, variant: str, need: Need, at_ms: int) -> float:
         return self._loads.pool(variant, at_ms, SILENT_MS).ready_ms(need, at_ms)
 
+    def slowness(self, variant: str, at_ms: int) -> float:
+        return self._loads.pool(variant, at_ms, SILENT_MS).slowness
+
     def serving(self, variants: Iterable[str], at_ms: int) -> int:
         return sum(len(self.loads(variant, at_ms)) for variant in variants)
 

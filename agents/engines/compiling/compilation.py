@@ -1,13 +1,15 @@
 """Compiles the denoiser of an engine while it is loaded: from what the volume keeps where that is there, else anew.
 
-A warm-up generates a batch of two where the variant has batches, for which the compiler makes code for any number of
-rows from two on; and one image, where that is one row: with guidance it is two, one of them without the prompt.
+A warm-up generates a batch of two where the variant has batches, for which the compiler makes code for two to fifteen
+rows; one image, where that is one row (with guidance it is two, one of them without the prompt); and sixteen rows where
+the variant's largest batch has as many, for which the compiler makes code for any number from there on.
 Requests wait for neither, as a worker takes jobs once its engine is loaded. Whatever fails leaves the engine as it
 would be without: it generates eagerly, and says so.
 """
 
 import contextlib
 import logging
+import math
 import os
 import pathlib
 import time
@@ -33,6 +35,8 @@ KEPT: Final = "kept"  # results, as metrics call them
 COMPILED: Final = "compiled"
 FAILED: Final = "failed"
 
+MANY_ROWS: Final = 16  # PyTorch convolves so many on a CPU otherwise than fewer (ATen, `ConvParams::use_mkldnn`)
+
 Generate = Callable[[int], object]  # so many images, to warm up
 
 
@@ -48,10 +52,17 @@ class Warmed:
 
 
 def batches_of(variant: Variant) -> tuple[int, ...]:
-    """Batch sizes that a warm-up generates: two images stand for all beyond one, and with guidance for one, too."""
-    if max(variant.latency_ms) == 1:
+    """Batch sizes that a warm-up generates, which stand for all up to the variant's largest."""
+    largest, rows = max(variant.latency_ms), rows_of(variant)
+    if largest == 1:
         return (1,)
-    return (2,) if variant.guidance > 1.0 else (1, 2)
+    few, many = (2,) if rows > 1 else (1, 2), math.ceil(MANY_ROWS / rows)
+    return (*few, many) if largest >= many else few
+
+
+def rows_of(variant: Variant) -> int:
+    """Rows of one image in a denoiser's batch: with guidance it is denoised without the prompt, too."""
+    return 2 if variant.guidance > 1.0 else 1
 
 
 class Compilation:

@@ -1,7 +1,8 @@
 """Which request a repeated one repeats, by a mark that its record on `prompts` carries.
 
-The mark is a keyed digest of path and body, and of `Idempotency-Key` where there is one. OpenAI's clients state no such
-key, but count their repetitions (`x-stainless-retry-count`). Equal bodies with a count of 0 are different requests.
+The mark is a keyed digest of tenant, path and body, and of `Idempotency-Key` where there is one. OpenAI's clients
+state no such key, but count their repetitions (`x-stainless-retry-count`). Equal bodies with a count of 0 are different
+requests.
 """
 
 import hashlib
@@ -13,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from agents.gateway.jobs import Job, JobView
+from agents.gateway.jobs import JobView
 from agents.gateway.refusals import Refusal
-from schemas.messages import Status
+from schemas.messages import Result, Status
 from schemas.record import Incoming
 from schemas.topics import PROMPTS, PROMPTS_BATCH
 from streams.codec.headers import FACT
@@ -35,7 +36,7 @@ class Repetition(NamedTuple):
     tries: int = 0  # before it; 0: it is the first, or says nothing
 
 
-def stated(headers: Mapping[str, str], path: str, body: bytes, secret: bytes) -> Repetition:
+def stated(headers: Mapping[str, str], tenant: str, path: str, body: bytes, secret: bytes) -> Repetition:
     """Return what a request says of being a repetition. Raises Refusal for a key or a count that is none."""
     key, count = headers.get(KEY_HEADER, ""), headers.get(COUNT_HEADER, "0")
     if len(key) > MAX_KEY:
@@ -43,7 +44,7 @@ def stated(headers: Mapping[str, str], path: str, body: bytes, secret: bytes) ->
         raise Refusal("invalid", f"{limit}: got {len(key)}", param=KEY_HEADER)
     if not (count.isascii() and count.isdigit() and len(count) < 6):
         raise Refusal("invalid", f"{COUNT_HEADER} must be a whole number: got {count!r:.80}", param=COUNT_HEADER)
-    told = b"\0".join((path.encode(), key.encode(), body))
+    told = b"\0".join((tenant.encode(), path.encode(), key.encode(), body))
     return Repetition(hmac.digest(secret, told, hashlib.sha256).hex()[:32], bool(key), int(count))
 
 
@@ -89,7 +90,7 @@ class Repetitions:
             marked = sorted(self._marked.get(repetition.mark, {}).values(), key=lambda each: each.at_ms)
             for each in marked:
                 is_joined = repetition.tries in each.joined or now_ms - each.at_ms > self._window_ms
-                if not is_joined and not _ask_again(self._jobs.get(each.request_id)):
+                if not is_joined and not _ask_again(self._jobs.result_of(each.request_id)):
                     each.joined.add(repetition.tries)
                     return each.request_id
         return None
@@ -102,12 +103,11 @@ class Repetitions:
         tries = 0
         while True:
             request_id = str(uuid.uuid5(NAMESPACE, f"{repetition.mark}/{tries}"))
-            if not _ask_again(self._jobs.get(request_id)):
+            if not _ask_again(self._jobs.result_of(request_id)):
                 return request_id
             tries += 1
 
 
-def _ask_again(job: Job | None) -> bool:
+def _ask_again(result: Result | None) -> bool:
     """Whether a request ended as one that may be asked again later."""
-    result = job.result if job is not None else None
     return result is not None and result.status is Status.REJECTED and result.retry_after_ms is not None

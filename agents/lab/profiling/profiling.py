@@ -22,6 +22,7 @@ from typing import NamedTuple
 import psutil
 from rich.progress import track
 
+from agents.components.opening import Keeping
 from agents.engines import ENGINES, open_engine
 from agents.lab.evaluation.generation.orders import Order, generate_images
 from planner.catalog.entries import Variant
@@ -64,8 +65,12 @@ class Round:
     is_compiled: bool = False  # whether its denoiser ran compiled code
 
 
-def measure(variant: Variant, batches: Sequence[int], threads: int, budget_s: float) -> Round:
+def measure(
+    variant: Variant, batches: Sequence[int], threads: int, budget_s: float, keeping: Keeping | None = None
+) -> Round:
     """Measure in this process, which should be new. `budget_s` bounds the repeats of each batch size.
+
+    `keeping`: where the engine has its volume; None: as without settings.
 
     Raises:
         EngineFailed: the variant cannot be loaded.
@@ -74,12 +79,12 @@ def measure(variant: Variant, batches: Sequence[int], threads: int, budget_s: fl
     begun = time.perf_counter()
     importlib.import_module(ENGINES[variant.engine])
     before = _resident_bytes()
-    engine = open_engine(variant.engine, variant, threads)
+    engine = open_engine(variant.engine, variant, threads, keeping)
     cold_load_ms = (time.perf_counter() - begun) * 1e3
     del engine
     gc.collect()
     begun = time.perf_counter()
-    engine = open_engine(variant.engine, variant, threads)
+    engine = open_engine(variant.engine, variant, threads, keeping)
     load_ms = (time.perf_counter() - begun) * 1e3
     calls, failed = dict[int, list[Sample]](), dict[int, str]()
     for batch in sorted(batches):

@@ -8,6 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from agents.components.opening import Keeping
 from agents.lab.evaluation.generation.orders import Order
 from agents.lab.evaluation.generation.pool import progress_bar
 from agents.lab.profiling.profiling import REPEATS, WARM_UP, Round, Sample, Timing, clock_of, measure, timing
@@ -31,9 +32,12 @@ class Measured:
 
 
 def time_levels(
-    variants: Sequence[Variant], batches: Sequence[int], folder: Path, *, threads: int, budget_s: float
-) -> dict[str, Measured]:
+    variants: Sequence[Variant], batches: Sequence[int], folder: Path, *, threads: int, budget_s: float,
+    keeping: Keeping | None = None,
+) -> dict[str, Measured]:  # fmt: skip
     """Level -> its times; what is done is kept in `folder`, so that an interrupted run goes on where it was.
+
+    `keeping`: where engines have their volume; None: as without settings.
 
     Raises:
         EngineFailed: a level cannot be loaded.
@@ -49,7 +53,7 @@ def time_levels(
                 digest = Order(variant=variant, prompts=(), seeds=(), threads=threads).digest()
                 file = folder / f"timing-{variant.name}-{digest}-{'-'.join(map(str, batches))}-{turn + 1}.json"
                 if not file.exists():
-                    found = _in_new_process(variant, batches, threads, budget_s / ROUNDS)
+                    found = _in_new_process(variant, batches, threads, budget_s / ROUNDS, keeping)
                     file.write_text(json.dumps(asdict(found)))
                 rounds[variant.name].append(_read(file))
                 bar.advance(task, expected[variant.name])
@@ -78,9 +82,11 @@ def _expected_ms(variant: Variant, batches: Sequence[int], budget_s: float) -> f
     return min(calls, 1000 * budget_s * len(batches) / ROUNDS) + 2 * variant.load_ms + 5000
 
 
-def _in_new_process(variant: Variant, batches: Sequence[int], threads: int, budget_s: float) -> Round:
+def _in_new_process(
+    variant: Variant, batches: Sequence[int], threads: int, budget_s: float, keeping: Keeping | None
+) -> Round:
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(measure, variant, batches, threads, budget_s).result()
+        return pool.submit(measure, variant, batches, threads, budget_s, keeping).result()
 
 
 def _read(file: Path) -> Round:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from agents.components.opening import Keeping
 from agents.engines import CannotRefine
 from agents.lab.evaluation.generation.orders import GeneratedImages, Order
 from agents.lab.evaluation.generation.pool import GenerationPool, work_ms
@@ -47,6 +48,7 @@ class Wanted:
     is_generating: bool = True  # False: times and memory only
     threads: int = 1
     budget_s: float = 60.0  # for the repeats of one batch size
+    keeping: Keeping = field(default_factory=Keeping)  # where engines have their volume
 
     def judge_of(self, variant: Variant) -> str:
         """What judges the variant's images, as in quality.judge; "": nothing does."""
@@ -82,13 +84,13 @@ class Found:
 def run(wanted: Wanted, folder: Path, jobs: int) -> Found:
     """Measure what is not measured yet. Raises EngineFailed where a level cannot be loaded."""
     variants = [wanted.catalog.level(name) for name in wanted.levels]
-    measured = time_levels(variants, wanted.batches, folder, threads=wanted.threads, budget_s=wanted.budget_s)
+    measured = time_levels(
+        variants, wanted.batches, folder, threads=wanted.threads, budget_s=wanted.budget_s, keeping=wanted.keeping
+    )
     if not wanted.is_generating:
         return Found(measured=measured, generated={}, cascades=(), reuse={}, hardness=np.zeros(0), missing=())
-    study = _Study(
-        wanted, GenerationPool(folder, jobs=jobs, threads=wanted.threads), find(wanted.catalog, wanted.models)
-    )
-    return study.found(measured)
+    pool = GenerationPool(folder, jobs=jobs, threads=wanted.threads, keeping=wanted.keeping)
+    return _Study(wanted, pool, find(wanted.catalog, wanted.models)).found(measured)
 
 
 class _Study:
@@ -166,8 +168,9 @@ class _Study:
             found = self._pool.generate({name: blank, **refinement_orders(name, blank, images[rows], steps)})
             if level not in self._shares:
                 self._shares[level] = step_shares(
-                    variant, steps, threads=self._wanted.threads, budget_s=self._wanted.budget_s
-                )
+                    variant, steps, threads=self._wanted.threads, budget_s=self._wanted.budget_s,
+                    keeping=self._wanted.keeping,
+                )  # fmt: skip
         except CannotRefine as error:
             self._rankers.missing.append(f"{level} {name}: {error}")
             return None

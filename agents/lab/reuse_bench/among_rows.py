@@ -7,6 +7,7 @@ from typing import Any
 
 import psutil
 
+from agents.components.opening import Keeping
 from agents.lab.reuse_bench import filling, requests
 from agents.lab.reuse_bench.busy import others, torch_busy
 from agents.lab.reuse_bench.cost import cost_without_repeats
@@ -60,7 +61,10 @@ def _retrieval(
     terms = terms_of(route.plan)
     count = others() if effort.busy is None else effort.busy
     progress("starting processes that keep torch busy", 0)
-    with torch_busy(route.variant, count), contextlib.closing(opens(terms)) as lookups:
+    with (
+        torch_busy(route.variant, count, Keeping.in_place(place.settings)),
+        contextlib.closing(opens(terms)) as lookups,
+    ):
         advance = functools.partial(progress, "looking up")
         found = retrieval(lookups, jobs, terms, space, advance) | {"rows": len(stored), "busy_processes": count}
         return found | {"parts": _parts(place, route, space, stored[: min(len(stored), effort.lookups)], image)}

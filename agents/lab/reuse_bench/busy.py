@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from multiprocessing.synchronize import Event
 from typing import Final
 
+from agents.components.opening import Keeping
 from agents.lab.evaluation.generation.orders import generate_images, opened
 from agents.lab.profiling.profiling import usual_order
 from planner.catalog.entries import Variant
@@ -22,7 +23,7 @@ def others() -> int:
 
 
 @contextlib.contextmanager
-def torch_busy(variant: Variant, count: int) -> Iterator[None]:
+def torch_busy(variant: Variant, count: int, keeping: Keeping) -> Iterator[None]:
     """Let `count` processes generate images of a variant, a thread each, until the block ends.
 
     Raises PochadeError: one of them does not begin.
@@ -31,7 +32,8 @@ def torch_busy(variant: Variant, count: int) -> Iterator[None]:
     ends = context.Event()
     begun = [context.Event() for _ in range(count)]
     started = [
-        context.Process(target=generate_until, args=(variant, each, ends, os.getpid()), daemon=True) for each in begun
+        context.Process(target=generate_until, args=(variant, each, ends, os.getpid(), keeping), daemon=True)
+        for each in begun
     ]
     try:
         for process in started:
@@ -47,9 +49,9 @@ def torch_busy(variant: Variant, count: int) -> Iterator[None]:
             process.join(STOP_S)
 
 
-def generate_until(variant: Variant, begun: Event, ends: Event, parent: int) -> None:
+def generate_until(variant: Variant, begun: Event, ends: Event, parent: int, keeping: Keeping) -> None:
     """Generate until `ends`, or until the process that began this one is gone."""
-    engine, order = opened(variant, 1), usual_order(variant, 1)
+    engine, order = opened(variant, 1, keeping), usual_order(variant, 1)
     begun.set()
     while not ends.is_set() and os.getppid() == parent:
         generate_images(engine, order)

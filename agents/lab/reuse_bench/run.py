@@ -5,6 +5,7 @@ import functools
 from collections.abc import Iterator
 from typing import Any, Final
 
+from agents.components.opening import Keeping
 from agents.engines import open_engine
 from agents.lab.reuse_bench import filling, requests
 from agents.lab.reuse_bench.among_rows import among_rows
@@ -50,7 +51,7 @@ def run(settings: Settings, effort: Effort, progress: Progress, compare: Compare
     if costliest is None:
         return report | {"note": NO_LEVELS, "targets": targets(report)}
     variant = costliest.variant
-    engine = open_engine(settings.worker.engine or variant.engine, variant, 1)
+    engine = open_engine(settings.worker.engine or variant.engine, variant, 1, Keeping.in_place(settings))
     place = Place(settings, catalog, open_store(settings), engine)
     if guarded is None:
         report["note"] = NO_FLOORS

@@ -142,6 +142,15 @@ STEPS: Final[dict[str, Step]] = {
             traces=("discriminator_*",),
         ),
         Step(
+            name="safety",
+            module="discriminators.safety",
+            seed=12,
+            minutes=6,
+            needs=("models/scorer", *_LEVELS, "models/poster"),
+            writes=("models/safety",),
+            traces=("safety_*",),
+        ),
+        Step(
             name="classifier",
             module="classifiers.predictor",
             seed=11,
@@ -157,13 +166,14 @@ FAMILY: Final = (
     "unet_heavy", "bases", "assemble",
 )  # fmt: skip
 TARGETS: Final[dict[str, tuple[str, ...]]] = {
-    "all": (*FAMILY, "lora", "controlnet", "scorer", "discriminator", "classifier"),
+    "all": (*FAMILY, "lora", "controlnet", "scorer", "discriminator", "safety", "classifier"),
     "family": FAMILY,
     "lora": ("lora",),
     "controlnet": ("controlnet",),
     "classifier": ("classifier",),
     "discriminator": ("discriminator",),
     "scorer": ("scorer",),
+    "safety": ("safety",),
     "cards": (),
 }
 ABOUT: Final[dict[str, str]] = {
@@ -174,6 +184,7 @@ ABOUT: Final[dict[str, str]] = {
     "classifier": "how well each level will do, from the prompt alone",
     "discriminator": "which pictures are good enough",
     "scorer": "a small CLIP of this world",
+    "safety": "which pictures show a motif that is taken for a forbidden one",
     "cards": "model cards alone, from what was measured since (every target writes them at its end)",
 }
 # Where a part lies that an earlier training shipped, for a step whose forerunners were not trained in this work folder.

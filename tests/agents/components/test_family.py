@@ -21,7 +21,7 @@ from PIL import Image
 from agents.components import building
 from agents.components.opening import Keeping
 from agents.components.weight_files import ComponentFailed
-from agents.engines import EngineFailed, GenerationTask
+from agents.engines import EngineFailed, GenerationTask, composing
 from agents.engines.diffusers_engine import DiffusersEngine, load
 from planner.catalog.entries import Loading, Variant
 from planner.catalog.options import resolve_options
@@ -29,6 +29,7 @@ from planner.components.component import Tier
 from schemas.messages import GenerateOptions
 from streams import catalogs, metrics
 from streams.settings import WorkerComponentSettings
+from streams.weights.memory import PinnedMemory
 from streams.weights.publish import publish
 from streams.weights.remotes.folder import FolderRemote
 from tests.agents.components.killed import fetched
@@ -117,7 +118,16 @@ def test_images_by_way_of_a_remote_are_those_of_the_folders_to_the_bit_and_a_new
     again.close()
 
 
-def test_parts_are_built_from_memory_as_their_library_reads_them(remote: pathlib.Path) -> None:
+def test_parts_are_built_from_memory_as_their_library_reads_them(
+    remote: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pinned = list[int]()
+
+    def pin(_address: int, size: int) -> int:
+        pinned.append(size)
+        return 0
+
+    monkeypatch.setattr(composing, "_pinned", lambda: PinnedMemory(pin, lambda _address: 0))  # as with a CUDA device
     before = metrics.FALLBACKS.labels("worker", "read-by-library")._value.get()
     engine = opened(remote)
     assert engine.components is not None
@@ -131,6 +141,7 @@ def test_parts_are_built_from_memory_as_their_library_reads_them(remote: pathlib
             assert mine.state_dict().keys() == theirs.keys()
             assert all(torch.equal(value, theirs[key]) for key, value in mine.state_dict().items()), name
     assert metrics.FALLBACKS.labels("worker", "read-by-library")._value.get() == before
+    assert sum(pinned) >= BASE, "memory that weights are read into is pinned"
     engine.close()
 
 

@@ -89,7 +89,9 @@ def test_a_doubtful_image_becomes_a_job_on_the_next_level_and_a_preview(store: M
     assert (job.topic, job.partition) == (jobs_topic("heavy", 1).name, 3)
     assert (said.stage, said.level, said.path[0].image, said.path[0].confidence) == (1, "heavy", image.image, 0.2)
     assert said.job_id != image.job.job_id
-    assert (note.topic, json.loads(read(note, Event).detail)["preview"]) == (EVENTS, image.image.uri)
+    detail = json.loads(read(note, Event).detail)
+    assert (note.topic, detail["preview"]) == (EVENTS, image.image.uri)
+    assert detail["tenant"] == image.job.classified.request.tenant
 
 
 @pytest.mark.parametrize(("plans", "step"), [(StubPlans(a_plan()), 0), (OVER, 24)])

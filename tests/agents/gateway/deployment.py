@@ -1,30 +1,44 @@
 """A gateway without a broker: what it writes is kept, and the test says what the topics tell it."""
 
 import dataclasses
+import itertools
+import json
 import threading
+from functools import partial
 from typing import Any
 
 import httpx
 
 from agents.gateway.app import app_of
+from agents.gateway.callers.bearer import TENANT, Everybody, KeyHolders
+from agents.gateway.callers.failures import Failures
+from agents.gateway.edits.uploads import Uploads
 from agents.gateway.image_urls import ImageUrls
 from agents.gateway.images_api import ImagesApi
 from agents.gateway.jobs import JobView
 from agents.gateway.pipeline import PipelineClient
 from agents.gateway.predictions_api import PredictionsApi
 from agents.gateway.repetitions.marks import Repetitions
-from schemas.messages import Event, GenerateRequest, Result, Status
+from agents.gateway.streaming.urls import StreamUrls
+from agents.gateway.waiting.expected import ExpectedTimes
+from agents.gateway.webhooks.open_webhooks import OpenWebhooks
+from agents.gateway.webhooks.requests import WebhookRequests
+from agents.runtime.views import FleetView, PlanView
+from schemas.messages import ApiKey, Event, GenerateRequest, Plan, Result, Status
 from schemas.record import Incoming, Outgoing
-from schemas.topics import EVENTS, OUTCOMES, PROMPTS, RESULTS
+from schemas.topics import EVENTS, FLEET, KEYS, OUTCOMES, PROMPTS, RESULTS
 from streams.clock import now_ms
 from streams.codec.avro import decode, encode
 from streams.kafka.memory import MemoryRecordProducer
 from streams.operator.client import RequestClient
+from streams.security.api_keys import KeyRing, new_key
+from streams.security.scopes import SCOPES
 from streams.settings import Gateway, Requests, load
 from streams.store.port import MemoryImageStore
-from tests.builders import NOW_MS, a_catalog
+from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_plan, owned
 from tests.replay.runs import a_result, a_step
 
+OFFSETS = itertools.count()
 KEY = b"of the tests, 32 bytes or so ..."
 
 
@@ -41,7 +55,8 @@ class Answering(MemoryRecordProducer):
         delivered = super().send(record)
         if record.topic == PROMPTS and self.fields is not None:
             request = decode(record.value or b"", GenerateRequest)
-            tell(self.jobs, ended(request.request_id, prompt=request.prompt, image_uris=self.images, **self.fields))
+            fields = {"tenant": request.tenant, **self.fields}
+            tell(self.jobs, ended(request.request_id, prompt=request.prompt, image_uris=self.images, **fields))
         elif record.topic == OUTCOMES:
             request_id = (record.key or b"").decode()
             cancelled = ended(request_id, status=Status.CANCELLED, code="cancelled", tenant="", prompt="")
@@ -73,24 +88,67 @@ class Deployment:
     def __init__(self, limits: Gateway | None = None, requests: Requests | None = None, max_jobs: int = 100) -> None:
         limits, requests = limits or Gateway(), requests or Requests()
         self.now_ms = NOW_MS
-        self.jobs = JobView("default", max_jobs)
-        self.producer = Answering(self.jobs)
-        self.store = MemoryImageStore()
+        self.ring = KeyRing()
+        is_keyed = limits.authentication == "bearer"
+        self.plans, self.fleet = PlanView("gateway", a_catalog()), FleetView(60_000)
         self.caught_up = threading.Event()
         self.caught_up.set()
+        expected = ExpectedTimes(a_catalog(), self.plans, self.fleet, self.caught_up.is_set, lambda: self.now_ms)
+        self.jobs = JobView(self.ring.has if is_keyed else lambda tenant: tenant == TENANT, max_jobs, expected)
+        self.producer = Answering(self.jobs)
+        self.store = MemoryImageStore()
         settings = load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}})
         client = RequestClient(settings, self.producer, clock_ms=lambda: self.now_ms)
         self.repetitions, self.log_end = Repetitions(self.jobs, max_jobs, 900_000), LogEnd(self)
-        self.pipeline = PipelineClient(client, self.jobs, self.store, self.caught_up, self.repetitions, self.log_end)
+        self.pipeline = PipelineClient(
+            client, self.jobs, self.store, self.caught_up, self.repetitions, self.log_end, self.producer.send
+        )
         urls = ImageUrls(self.store, "memory:", KEY, limits.url_lifetime_s)
-        images = ImagesApi(self.pipeline, urls, a_catalog(), requests, limits.wait_s, KEY, lambda: self.now_ms)
-        predictions = PredictionsApi(self.pipeline, images, requests, KEY, lambda: self.now_ms)
-        self.app = app_of(images, predictions, limits)
+        images = ImagesApi(
+            self.pipeline, urls, Uploads(self.store), a_catalog(), requests, limits, KEY, lambda: self.now_ms
+        )
+        streams = StreamUrls(KEY, limits.url_lifetime_s)
+        self.hooks, self.internal = OpenWebhooks(limits.webhooks.max_open), frozenset(limits.webhooks.internal)
+        asked = WebhookRequests(self.hooks, self.internal, lambda: self.now_ms)
+        predictions = PredictionsApi(
+            self.pipeline, images, streams, expected, requests, asked, KEY, lambda: self.now_ms
+        )
+        self.shown = predictions.shown
+        failures = Failures(limits.max_failures)
+        callers = partial(KeyHolders, ring=self.ring, failures=failures, clock_ms=lambda: self.now_ms)
+        self.images, self.predictions = images, predictions
+        self.app = app_of(images, predictions, limits, callers if is_keyed else Everybody)
+
+    def key(self, tenant: str = "studio", *scopes: str, **fields: Any) -> str:
+        """A new key, which the topic has told."""
+        key, known = new_key(tenant, scopes or SCOPES, self.now_ms, **fields)
+        self.tell_key(known)
+        return key
+
+    def tell_key(self, known: ApiKey) -> None:
+        """Have the topic tell of a key."""
+        self.ring.on_record(
+            Incoming(
+                topic=KEYS, partition=0, offset=0, timestamp_ms=self.now_ms, key=known.key_id.encode(),
+                value=encode(known),
+            )
+        )  # fmt: skip
 
     def http(self) -> httpx.AsyncClient:
         """A client of the app, without a socket."""
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
         return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8760")
+
+    def serves(self, *workers: str, plan: Plan | None = None) -> None:
+        """Have the topics tell of a plan that sends all to light, and of light's idle workers."""
+        self.plans.obey(plan or a_plan(cascades=(), allocation=dict.fromkeys(workers, "light")))
+        for partition, worker in enumerate(workers):
+            heartbeat = a_heartbeat(worker_id=worker, partitions=(owned(partition),))
+            record = Incoming(
+                topic=FLEET, partition=0, offset=partition, timestamp_ms=self.now_ms, key=worker.encode(),
+                value=encode(heartbeat),
+            )  # fmt: skip
+            self.fleet.on_record(record)
 
     def ends(self, *images: bytes, **fields: Any) -> None:
         """Have every request end so; as COMPLETED with these images."""
@@ -113,12 +171,18 @@ def ended(request_id: str = "r-1", **fields: Any) -> Result:
     return dataclasses.replace(plain, **{"tenant": "default", **fields})
 
 
-def tell(jobs: JobView, message: Result | GenerateRequest | Event) -> None:
-    """Have a topic tell this."""
+def event(request_id: str, kind: str, **detail: Any) -> Event:
+    """A note on a request's way, as roles write it."""
+    return Event(request_id=request_id, kind=kind, at_ms=NOW_MS, by="a role", detail=json.dumps(detail))
+
+
+def tell(jobs: JobView, message: Result | GenerateRequest | Event, offset: int | None = None) -> None:
+    """Have a topic tell this, behind what it told before."""
+    offset = next(OFFSETS) if offset is None else offset
     topic = RESULTS if isinstance(message, Result) else PROMPTS if isinstance(message, GenerateRequest) else EVENTS
     jobs.on_record(
         Incoming(
-            topic=topic, partition=0, offset=0, timestamp_ms=NOW_MS, key=message.request_id.encode(),
+            topic=topic, partition=0, offset=offset, timestamp_ms=NOW_MS, key=message.request_id.encode(),
             value=encode(message),
         )
     )  # fmt: skip

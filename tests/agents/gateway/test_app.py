@@ -15,8 +15,9 @@ from PIL import Image
 from schemas.messages import Event, Outcome, Status
 from schemas.topics import OUTCOMES, PROMPTS_BATCH
 from streams.codec.avro import decode
+from streams.metrics import GATEWAY_EXPECTED
 from streams.settings import Gateway
-from tests.agents.gateway.deployment import Deployment, ended, tell
+from tests.agents.gateway.deployment import Deployment, ended, event, tell
 from tests.builders import NOW_MS, a_request
 
 HEART = {"prompt": "a red heart"}
@@ -96,7 +97,7 @@ def test_a_request_that_did_not_complete_is_answered_with_its_code_and_reason() 
     ("body", "status", "param"),
     [
         ({"prompt": ""}, 400, "prompt"),
-        ({**HEART, "stream": True}, 400, "stream"),
+        ({**HEART, "stream": "yes"}, 400, "stream"),
         ([HEART], 400, None),
         ("a red heart", 400, None),
     ],
@@ -166,7 +167,7 @@ def test_no_more_requests_are_open_than_the_limit() -> None:
 
 def test_unknown_addresses_and_methods_are_answered_in_the_same_shape() -> None:
     deployment = Deployment()
-    assert got(deployment, "/v1/images/edits").json()["error"]["code"] == "not-found"
+    assert got(deployment, "/v1/images/variations").json()["error"]["code"] == "not-found"
     wrong = got(deployment, "/v1/images/generations")
     assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
     assert got(deployment, "/v1/files/../../etc/passwd").status_code == 404
@@ -220,6 +221,57 @@ def test_a_prediction_that_is_waited_for_comes_with_its_end_or_is_told_as_starti
     failed.ends(status=Status.FAILED, code="poison", reason="it killed three workers")
     told = posted(failed, {"input": HEART}, "/v1/predictions", prefer="wait=9").json()
     assert (told["status"], told["error"]) == ("failed", "poison: it killed three workers")
+
+
+def of_queue(answer: httpx.Response) -> tuple[int | None, int | None]:
+    """What an answer tells of the queue."""
+    ours = answer.json()["pochade"]
+    return ours["place"], ours["expected_ms"]
+
+
+def expected_so_far() -> list[float]:
+    """How many predictions took up to 1.25 times what was told, and how many there are."""
+    counted = {sample.labels["le"]: sample.value for metric in GATEWAY_EXPECTED.collect() for sample in metric.samples
+               if sample.name.endswith("_bucket")}  # fmt: skip
+    return [counted["1.25"], counted["+Inf"]]
+
+
+def test_a_prediction_is_told_its_place_and_the_time_until_its_end_which_is_measured() -> None:
+    deployment, before = Deployment(), expected_so_far()
+    deployment.serves("w-1")
+    tell(deployment.jobs, a_request(request_id="of-others", tenant="others"))
+    tell(deployment.jobs, a_request(request_id="old", created_ms=NOW_MS - 61_000))  # its end may have been read before
+    first, second = (posted(deployment, {"input": HEART}, "/v1/predictions") for _ in range(2))
+    assert [of_queue(answer) for answer in (first, second)] == [(2, 40), (3, 60)]
+    started = event("of-others", "started", level="light", stage=0, worker="w-1")
+    tell(deployment.jobs, started)
+    deployment.now_ms += 15
+    assert of_queue(got(deployment, first.json()["urls"]["get"])) == (1, 25)
+    deployment.now_ms += 29
+    tell(deployment.jobs, ended("of-others", tenant="others"))
+    tell(deployment.jobs, ended(first.json()["id"]))
+    assert "place" not in got(deployment, first.json()["urls"]["get"]).json()["pochade"]
+    assert of_queue(got(deployment, second.json()["urls"]["get"])) == (1, 24)  # the first took 4 ms longer
+    deployment.now_ms += 100
+    tell(deployment.jobs, ended(second.json()["id"]))
+    assert [now - then for now, then in zip(expected_so_far(), before, strict=True)] == [1, 2]  # 1.1 and 2.4 times
+
+
+def test_no_place_and_no_time_are_told_without_a_plan_without_workers_or_while_the_past_is_read() -> None:
+    def begun(deployment: Deployment) -> tuple[int | None, int | None]:
+        return of_queue(posted(deployment, {"input": HEART}, "/v1/predictions"))
+
+    deployment = Deployment()
+    assert begun(deployment) == (None, None)
+    deployment.serves()
+    assert begun(deployment) == (None, None)
+    deployment.serves("w-1", "w-2", "w-3")
+    deployment.caught_up.clear()
+    assert begun(deployment) == (None, None)
+    deployment.caught_up.set()
+    assert begun(deployment) == (4, 40)
+    deployment.now_ms += 61_000  # the workers are silent
+    assert begun(deployment) == (None, None)
 
 
 def test_a_prediction_is_cancelled_by_an_outcome_and_told_as_canceled() -> None:

@@ -44,7 +44,8 @@ def test_the_input_is_the_pipelines_fields_and_the_deadline_that_of_the_header()
     asked = parse({"version": "pochade/poster", "input": given}, Requests(), NOW_MS, cancel_after_ms=60_000)
     assert asked.options == GenerateOptions(width=64, n=2, adapters=("candy",), model="poster", strict=True)
     assert (asked.deadline_ms, asked.seed) == (NOW_MS + 60_000, None)
-    shown = prediction(Job("r-1", NOW_MS, asked), "http://here")
+    shown = prediction(Job("r-1", NOW_MS, asked), "http://here", "http://there", ["started level=light"])
+    assert (shown["urls"]["stream"], shown["logs"]) == ("http://there", "started level=light\n")
     assert shown["input"] == {
         "prompt": "a red heart", "width": 64, "n": 2, "adapters": ["candy"], "strict": True,
         "deadline_ms": NOW_MS + 60_000,
@@ -60,8 +61,8 @@ def test_the_input_is_the_pipelines_fields_and_the_deadline_that_of_the_header()
         ({"input": {"prompt": "a", "num_outputs": 2}}, "input.num_outputs"),
         ({"input": ["a"]}, "input"),
         ({"input": {"prompt": "a"}, "version": 7}, "version"),
-        ({"input": {"prompt": "a"}, "webhook": "https://x"}, "webhook"),
-        ({"input": {"prompt": "a"}, "stream": True}, "stream"),
+        ({"input": {"prompt": "a"}, "webhook_completed": "https://a.example"}, "webhook_completed"),
+        ({"input": {"prompt": "a"}, "stream": "yes"}, "stream"),
         ({"input": {"prompt": "a"}, "hardware": "h100"}, "hardware"),
         ({}, "input.prompt"),
     ],
@@ -72,8 +73,9 @@ def test_what_cannot_be_honoured_is_named(body: dict[str, Any], param: str) -> N
     assert (caught.value.param, caught.value.kind.status) == (param, 400)
 
 
-def test_a_stream_that_is_not_wanted_is_no_fault() -> None:
-    assert parse({"input": {"prompt": "a"}, "stream": False}, Requests(), NOW_MS).prompt == "a"
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_stream_may_be_wanted_or_not(stream: bool) -> None:
+    assert parse({"input": {"prompt": "a"}, "stream": stream}, Requests(), NOW_MS).prompt == "a"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def test_a_stream_that_is_not_wanted_is_no_fault() -> None:
 )  # fmt: skip
 def test_every_end_has_a_status_that_replicates_client_knows(status: Status, told: str) -> None:
     shown = prediction(
-        Job("r-1", NOW_MS, a_request(), result=ended(status=status, code="x", reason="y")), "http://here"
+        Job("r-1", NOW_MS, a_request(), result=ended(status=status, code="x", reason="y")), "http://here", "", ()
     )
     assert shown["status"] == told
     assert (shown["error"] is None) == (status is Status.COMPLETED)

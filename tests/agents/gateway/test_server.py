@@ -1,7 +1,9 @@
 """A gateway on a real socket: who sends or reads too slowly is cut, who hangs up is let go, a stop tells who waits."""
 
 import contextlib
+import pathlib
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 
@@ -12,7 +14,8 @@ from prometheus_client import REGISTRY
 from agents.gateway.server import Gateway
 from streams.settings import Gateway as Limits
 from streams.settings import InvalidSettings, load
-from tests.agents.gateway.deployment import Deployment
+from tests.agents.gateway.deployment import Deployment, ended, event, tell
+from tests.certificates import Authority
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 from tests.streams.operator.test_client import Topic
@@ -103,10 +106,61 @@ def test_a_client_that_hangs_up_leaves_its_request_to_the_pipeline() -> None:
     with serving(Limits(port=0)) as running:
         with running.connect() as client:
             client.sendall(WHOLE)
-            until(lambda: bool(running.deployment.jobs._waiters))
+            until(lambda: bool(running.deployment.jobs._feeds))
         until(lambda: left("hung-up") > before)
-        until(lambda: not running.deployment.jobs._waiters)
+        until(lambda: not running.deployment.jobs._feeds)
         assert set(running.deployment.producer.topics) == {"prompts.v1"}
+
+
+STREAM = b'{"prompt": "a red heart", "stream": true}'
+STREAMED = HEAD + b"content-length: %d\r\n\r\n%b" % (len(STREAM), STREAM)
+
+
+def test_a_client_that_hangs_up_amid_its_stream_leaves_nothing_behind() -> None:
+    before = left("hung-up")
+    with serving(Limits(port=0)) as running:
+        jobs = running.deployment.jobs
+        with running.connect() as client:
+            client.sendall(STREAMED)
+            until(lambda: bool(jobs._feeds))
+            tell(jobs, event(running.deployment.asked().request_id, "started"))
+            assert b"text/event-stream" in client.recv(65536)
+        until(lambda: left("hung-up") > before)
+        until(lambda: not jobs._feeds)
+
+
+def test_a_stream_that_is_read_to_its_end_counts_as_no_hang_up() -> None:
+    before, answer = left("hung-up"), b""
+    with serving(Limits(port=0)) as running, running.connect() as client:
+        jobs, store = running.deployment.jobs, running.deployment.store
+        client.sendall(STREAMED)
+        until(lambda: bool(jobs._feeds))
+        tell(jobs, ended(running.deployment.asked().request_id, image_uris=(store.put("image", b"\0"),)))
+        while not answer.endswith(b"0\r\n\r\n"):
+            answer += client.recv(65536)
+        until(lambda: not jobs._feeds)
+    assert (b"image_generation.completed" in answer, left("hung-up")) == (True, before)
+
+
+def test_a_client_that_does_not_read_its_stream_is_cut_and_no_more_than_one_image_is_held_for_it() -> None:
+    before = left("slow-reader")
+    with serving(Limits(port=0, client_timeout_s=0.5)) as running, running.connect() as client:
+        jobs, store = running.deployment.jobs, running.deployment.store
+        client.sendall(STREAMED)
+        until(lambda: bool(jobs._feeds))
+        uris = [store.put(f"image-{n}", b"\0" * 10_000_000) for n in range(3)]
+        read: list[str] = []
+        get = store.get
+
+        def counted(uri: str) -> bytes:
+            read.append(uri)
+            return get(uri)
+
+        store.get = counted  # type: ignore[method-assign]
+        tell(jobs, ended(running.deployment.asked().request_id, image_uris=tuple(uris)))
+        until(lambda: left("slow-reader") > before)
+        until(lambda: not jobs._feeds)
+        assert read == uris[:1] or read == uris[:2]  # the first, and one that waits for its place
 
 
 def test_who_waits_as_it_stops_is_told_where_the_request_goes_on() -> None:
@@ -120,7 +174,7 @@ def test_who_waits_as_it_stops_is_told_where_the_request_goes_on() -> None:
 
         asking = threading.Thread(target=ask)
         asking.start()
-        until(lambda: bool(running.deployment.jobs._waiters))
+        until(lambda: bool(running.deployment.jobs._feeds))
         running.end()
         asking.join(PATIENCE_S)
     (answer,) = answers
@@ -129,9 +183,44 @@ def test_who_waits_as_it_stops_is_told_where_the_request_goes_on() -> None:
     assert answer.headers["x-should-retry"] == "false"
 
 
-def test_a_taken_port_and_hosts_that_others_reach_are_refused() -> None:
+def test_a_taken_port_is_refused() -> None:
     with serving(Limits(port=0)) as running, pytest.raises(InvalidSettings, match=r"choose another gateway\.port"):
         Gateway(running.deployment.app, running.deployment.jobs, Topic(), Limits(port=running.port))
-    for host in ("0.0.0.0", "192.168.0.1", "::", "example.org"):
-        with pytest.raises(InvalidSettings, match=r"setting gateway.host: must be one of 127\.0\.0\.1, ::1, localhost"):
-            load({"gateway": {"host": host}})
+
+
+@pytest.mark.parametrize(
+    ("stated", "fault"),
+    [
+        *(({"host": host}, "host must be one of") for host in ("0.0.0.0", "192.168.0.1", "::", "example.org")),
+        ({"host": "0.0.0.0", "authentication": "bearer"}, "keys must not travel in clear"),
+        ({"host": "0.0.0.0", "authentication": "bearer", "public_url": "http://x"}, "keys must not travel in clear"),
+        ({"tls_key": "server.pem"}, "must both be files"),
+        ({"origins": ["*"]}, "while authentication is bearer"),
+        ({"origins": ["https://a.example/path"]}, "without a path"),
+        ({"public_url": "*", "authentication": "bearer"}, "without a path"),
+    ],
+)
+def test_settings_that_would_let_anybody_in_or_keys_be_read_on_their_way_are_refused(
+    stated: dict[str, object], fault: str
+) -> None:
+    with pytest.raises(InvalidSettings, match=fault):
+        load({"gateway": stated})
+    load({"gateway": {"host": "0.0.0.0", "authentication": "bearer", "public_url": "https://x", "origins": ["*"]}})
+
+
+def test_it_speaks_tls_with_the_certificate_of_its_settings_and_says_what_is_wrong_with_one(
+    tmp_path: pathlib.Path,
+) -> None:
+    authority = Authority(tmp_path)
+    signed = authority.sign("gateway")
+    limits = Limits(port=0, authentication="bearer", tls_certificate=str(signed.certificate), tls_key=str(signed.key))
+    with serving(limits) as running:
+        key = running.deployment.key()
+        trusted = ssl.create_default_context(cafile=authority.certificate)
+        with httpx.Client(verify=trusted, timeout=PATIENCE_S, trust_env=False) as http:
+            path = f"https://127.0.0.1:{running.port}/v1/predictions"
+            answer = http.get(path, headers={"authorization": f"Bearer {key}"})
+    assert answer.status_code == 200, answer.text
+    wrong = limits.model_copy(update={"tls_key": str(Authority(tmp_path, "other").sign("gateway").key)})
+    with pytest.raises(InvalidSettings, match=r"cannot serve TLS with gateway\.tls_certificate"):
+        Gateway(running.deployment.app, running.deployment.jobs, Topic(), wrong)

@@ -1,5 +1,7 @@
 """The views take in records of their topics; nothing here reaches a broker."""
 
+import math
+
 import pytest
 
 from agents.runtime.views import FORGET_MS, EndedView, FleetView, PlanView
@@ -118,7 +120,18 @@ def test_a_heartbeat_of_less_than_no_work_is_refused_and_the_one_before_holds(fl
     for partition in (owned(0, remaining_ms=-1), owned(0, end_offset=-1)):
         with pytest.raises(InvalidRecord, match="reports negative work"):
             fleet.on_record(a_record(a_heartbeat(partitions=(partition,)), timestamp_ms=now_ms()))
+    for slowness in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(InvalidRecord, match="reports a slowness of"):
+            fleet.on_record(a_record(a_heartbeat(slowness=slowness), timestamp_ms=now_ms()))
     assert fleet.heartbeats["w-1"].heartbeat == a_heartbeat()
+
+
+def test_a_variant_is_as_slow_as_its_workers_heartbeats_say_and_as_profiled_where_nobody_serves_it(
+    fleet: FleetView,
+) -> None:
+    fleet.on_record(a_record(a_heartbeat(slowness=1.25), timestamp_ms=now_ms()))
+    assert fleet.slowness("light", now_ms()) == 1.25
+    assert fleet.slowness("heavy", now_ms()) == 1.0
 
 
 def test_a_plan_that_only_the_simulator_can_obey_is_not_obeyed(plans: PlanView) -> None:

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException
 
 from agents.worker import heartbeat
 from agents.worker.heartbeat import Heart, WorkerState
-from planner.serving.dispatch.worker import WorkerLogic
+from planner.serving.dispatch.worker import MIN_CALLS, WorkerLogic
 from schemas.messages import Heartbeat, OwnedPartition, ReuseHealth
 from schemas.record import Delivered, Outgoing
 from schemas.topics import FLEET
@@ -104,9 +104,12 @@ def a_busy_logic(in_hand_ms: float) -> WorkerLogic:
     return logic
 
 
-def test_the_batch_in_hand_counts_once_on_top_of_what_waits() -> None:
+def test_the_batch_in_hand_counts_once_on_top_of_what_waits_and_the_slowness_of_calls_is_told() -> None:
     producer = Listening()
     state = WorkerState("w-1", logic=a_busy_logic(60_000), source=FixedSource(owned(0, 9, 100), owned(1, 4)))
+    assert state.logic is not None
+    for _ in range(MIN_CALLS):
+        state.logic.on_generated(30.0, 20.0)
     state.watchdog.begin()
     heart = Heart(state, producer, 60_000).start()
     assert producer.heard.acquire(timeout=PATIENCE_S)
@@ -115,6 +118,7 @@ def test_the_batch_in_hand_counts_once_on_top_of_what_waits() -> None:
     first, second = producer.beats[0].partitions
     assert 50_000 < first.remaining_ms <= 60_100
     assert (second.remaining_ms, second.end_offset) == (0, 4)
+    assert producer.beats[0].slowness == 1.5
 
 
 def test_a_worker_whose_call_hangs_says_so_and_is_not_told_to_be_free() -> None:

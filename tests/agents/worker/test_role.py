@@ -317,6 +317,20 @@ def test_a_worker_that_a_scaling_plan_does_not_name_drains_its_variant_and_waits
     shop.until(lambda: shop.queues["heavy"].is_open)
 
 
+def test_a_worker_that_is_wanted_again_before_it_has_left_takes_jobs_again(shop: Shop) -> None:
+    # found by `pochade chaos --scale --seed 3`: it went on saying that it drains, and was sent no job any more
+    shop.plan("light")
+    shop.open().until(lambda: shop.queues["light"].is_open)
+    shop.fleet.receive(a_heartbeat(worker_id="w-1"), now_ms())
+    shop.plan("light", version=2, age_ms=-60_000)
+    shop.plans.plan = dataclasses.replace(shop.plans.plan, allocation={}, scale=ScalePlan(targets={"light": 0}))
+    shop.until(lambda: shop.worker._me.plan_version == 2)
+    shop.queue("light", "late")
+    shop.until(lambda: shop.states()[-1] == ("draining", "light") and shop.generated() == ["late"])
+    shop.plan("light", version=3)
+    shop.until(lambda: shop.states()[-1] == ("ready", "light"))
+
+
 def test_a_worker_that_another_plan_does_not_name_goes_on(shop: Shop) -> None:
     shop.plan("light")
     shop.open().until(lambda: shop.queues["light"].is_open)

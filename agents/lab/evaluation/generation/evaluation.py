@@ -127,7 +127,10 @@ class EvaluationRun:
             orders |= refinement_orders(NEAREST, same, neighbours, steps)
         try:
             found = self._pool.generate(orders)
-            shares = step_shares(self._heavy, steps, threads=self._scope.threads, budget_s=self._scope.timing_s)
+            shares = step_shares(
+                self._heavy, steps, threads=self._scope.threads, budget_s=self._scope.timing_s,
+                keeping=self._pool.keeping,
+            )  # fmt: skip
         except CannotRefine as error:
             self._missing.append(f"refinement and reuse: {error}")
             return {}, {}, {}
@@ -173,7 +176,7 @@ class EvaluationRun:
         """Level -> ms of one image. Holds all levels loaded: those of this world are small."""
         threads, levels = self._scope.threads, self._levels
         calls = {
-            name: partial(generate_images, opened(variant, threads), usual_order(variant, 1))
+            name: partial(generate_images, opened(variant, threads, self._pool.keeping), usual_order(variant, 1))
             for name, variant in levels.items()
         }
         taken = in_turns(calls, self._scope.timing_s, "levels")

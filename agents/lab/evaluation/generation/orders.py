@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from agents.components.opening import Keeping
 from agents.engines import Engine, EngineFailed, Generated, GenerationTask, model_source, open_engine
 from agents.lab.evaluation.generation.quality import judge
 from agents.lab.world.facts import KINDS
@@ -140,15 +141,17 @@ def joined(parts: Sequence[GeneratedImages]) -> GeneratedImages:
     )
 
 
-def generate_into(order: Order, file: Path) -> None:
+def generate_into(order: Order, file: Path, keeping: Keeping | None = None) -> None:
     """Generate an order's images, judge them and write all that to `file`, which is whole or not there.
+
+    `keeping`: as in `opened`.
 
     Raises:
         EngineFailed: the variant cannot be loaded.
         CannotRefine: it begins with images or latents, and the model cannot.
         PochadeError: latents are to be kept, and the model gives none.
     """
-    engine = opened(order.variant, order.threads)
+    engine = opened(order.variant, order.threads, keeping)
     calls = [generate_call(engine, call) for call in order.split(order.batch)]
     images = np.stack([image for call in calls for image in _image_arrays(call)])
     marks = judge(order.judged_by, order.variant, order.captions or order.prompts, images)
@@ -199,12 +202,15 @@ def _latent_arrays(order: Order, latents: Sequence[Latent | None]) -> dict[str, 
 _open: dict[str, Engine] = {}  # of this process: the last one
 
 
-def opened(variant: Variant, threads: int) -> Engine:
-    """The variant's engine, warmed up; kept until another is opened. Raises EngineFailed."""
-    key = repr((replace(variant, quality=None), threads))
+def opened(variant: Variant, threads: int, keeping: Keeping | None) -> Engine:
+    """The variant's engine, warmed up; kept until another is opened. Raises EngineFailed.
+
+    `keeping`: where its volume is, which has its compiled code; None: as without settings.
+    """
+    key = repr((replace(variant, quality=None), threads, keeping))
     if key not in _open:
         _open.clear()  # before the next one is loaded: two may not fit
-        engine = open_engine(variant.engine, variant, threads)
+        engine = open_engine(variant.engine, variant, threads, keeping)
         generate_images(engine, Order(variant=variant, prompts=("a red heart",), seeds=(0,)))
         _open[key] = engine
     return _open[key]

@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from agents.components.opening import Keeping
 from agents.lab.evaluation.generation.orders import GeneratedImages, Order, batch_of, generate_into, joined
 from planner.catalog.entries import Variant, run_ms
 from schemas.errors import PochadeError
@@ -47,8 +48,9 @@ class _Part:
 class GenerationPool:
     """A folder of generated parts, and the processes that add to it. A part is generated once, whoever asks for it."""
 
-    def __init__(self, folder: Path, *, jobs: int = 1, threads: int = 1) -> None:
-        self._folder, self._jobs, self.threads = folder, jobs, threads
+    def __init__(self, folder: Path, *, jobs: int = 1, threads: int = 1, keeping: Keeping | None = None) -> None:
+        """`keeping`: where engines have their volume; None: as without settings."""
+        self._folder, self._jobs, self.threads, self.keeping = folder, jobs, threads, keeping
         self._done_ms = 0.0
 
     def generate(self, orders: Mapping[str, Order], later_ms: float = 0.0) -> dict[str, GeneratedImages]:
@@ -82,12 +84,12 @@ class GenerationPool:
         """Each part when it is done."""
         if self._jobs == 1 or len(todo) < 2:
             for part in todo:
-                generate_into(part.order, part.file)
+                generate_into(part.order, part.file, self.keeping)
                 yield part
             return
         with ProcessPoolExecutor(self._jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
             begun: dict[Future[None], _Part] = {
-                pool.submit(generate_into, part.order, part.file): part for part in todo
+                pool.submit(generate_into, part.order, part.file, self.keeping): part for part in todo
             }
             try:
                 for future in as_completed(begun):

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from agents.components.opening import Keeping
 from agents.lab.evaluation.generation.orders import GeneratedImages, Order, batch_of, generate_images, opened
 from agents.lab.evaluation.observations import Sweep
 from agents.lab.profiling.profiling import clock_of, in_turns, times_of, usual_order
@@ -98,7 +99,9 @@ def sweep(
     )
 
 
-def step_shares(variant: Variant, steps: Sequence[int], *, threads: int, budget_s: float) -> dict[int, float]:
+def step_shares(
+    variant: Variant, steps: Sequence[int], *, threads: int, budget_s: float, keeping: Keeping | None
+) -> dict[int, float]:
     """Step -> the time of a call begun there with drafts, as a share of one from noise; all timed in turns.
 
     Measured, not counted: encoding a draft and decoding the image take their time wherever a call begins.
@@ -110,7 +113,7 @@ def step_shares(variant: Variant, steps: Sequence[int], *, threads: int, budget_
     n = min(_TIMED, batch_of(variant))
     blank = usual_order(variant, n)
     orders = refinement_orders("over", blank, np.zeros((n, variant.height, variant.width, 3), np.uint8), steps)
-    engine = opened(variant, threads)
+    engine = opened(variant, threads, keeping)
     calls = {name: partial(generate_images, engine, each) for name, each in {"blank": blank, **orders}.items()}
     taken, clock = in_turns(calls, budget_s, f"steps of {variant.name}"), clock_of(variant, threads)
     return {k: times_of(taken[at("over", k)], taken["blank"], clock) for k in steps}

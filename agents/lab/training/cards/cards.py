@@ -85,6 +85,7 @@ def subjects(models: Path, notes: Mapping[str, Any]) -> Iterator[Subject]:
         ("classifiers/*", "classifier", "predictor_{}"),
         ("classifiers/rules", "rules", "rules"),
         ("scorer", "scorer", "scorer"),
+        ("safety/*", "safety", "safety_{}"),
     ):
         for folder in sorted(path for path in models.glob(pattern) if path.is_dir()):
             if (kind, folder.name) != ("classifier", "rules"):

@@ -15,7 +15,15 @@ from prometheus_client import REGISTRY
 from agents.components.opening import Keeping
 from agents.engines.compiling import identity as identity_module
 from agents.engines.compiling.cache import CodeCache
-from agents.engines.compiling.compilation import COMPILED, FAILED, FOLDER, KEPT, Compilation, batches_of
+from agents.engines.compiling.compilation import (
+    CACHE_DIR,
+    COMPILED,
+    FAILED,
+    FOLDER,
+    KEPT,
+    Compilation,
+    batches_of,
+)
 from agents.engines.compiling.identity import identity_of
 from planner.catalog.entries import Loading, Variant
 from streams.settings import WorkerComponentSettings
@@ -51,9 +59,12 @@ def files(home: pathlib.Path) -> list[pathlib.Path]:
 def test_the_second_start_reads_what_the_first_one_compiled_and_gives_the_eager_images(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    usual = tmp_path / "usual"
+    monkeypatch.setenv(CACHE_DIR, str(usual))
     eager = Pipeline(Denoiser())
     pipeline, first = opened(tmp_path)
     warmed = first.warm_up(pipeline.generate)
+    assert not [each for each in usual.rglob("*") if each.is_file()], "what the compiler left lies in the volume"
     assert (warmed.result, warmed.compiled, len(files(tmp_path))) == (COMPILED, 1, 1)
     assert warmed.kept_bytes == files(tmp_path)[0].stat().st_size
 

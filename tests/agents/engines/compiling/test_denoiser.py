@@ -2,31 +2,56 @@
 
 import logging
 import weakref
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
 
-from agents.engines.compiling.compilation import batches_of
+from agents.engines.compiling.compilation import batches_of, rows_of
 from agents.engines.compiling.denoiser import CompiledDenoiser, denoiser_of
 from tests.agents.engines.compiling.denoisers import SIZE, Denoiser, Pipeline
 from tests.builders import a_variant
 
 
-def warmed(monkeypatch: pytest.MonkeyPatch, **variant: float) -> tuple[Pipeline, CompiledDenoiser]:
+def warmed(
+    monkeypatch: pytest.MonkeyPatch, backend: Any = "eager", **changes: Any
+) -> tuple[Pipeline, CompiledDenoiser]:
     """A pipeline whose denoiser is traced for one image and for a batch, without a C++ compiler.
 
     The tracer forgets other tests: a function that it saw with several sizes it traces for all at once.
     """
     torch._dynamo.reset()
-    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
     pipeline, denoiser = Pipeline(Denoiser()), CompiledDenoiser(Denoiser)
     denoiser.attach(pipeline.unet)
     denoiser.warm(is_warming=True)
-    for images in batches_of(a_variant(**variant)):
-        pipeline.generate(images)
+    variant = a_variant(**changes)
+    for images in batches_of(variant):
+        pipeline.generate(images * rows_of(variant))
     denoiser.warm(is_warming=False)
     return pipeline, denoiser
+
+
+def test_a_request_runs_the_code_of_the_warm_up_in_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = list[str]()
+
+    def counting(graph: torch.fx.GraphModule, _inputs: object) -> Callable[..., Any]:
+        ran.append("compiled")
+
+        def run(*given: torch.Tensor) -> Any:
+            ran.append("ran")
+            return graph.forward(*given)
+
+        return run
+
+    pipeline, _ = warmed(monkeypatch, backend=counting)
+    assert ran.count("compiled") == 2, "one image, and more"
+    ran.clear()
+    pipeline.generate(1)
+    pipeline.generate(3)
+    assert ran == ["ran"] * 4, "two steps each, and nothing is compiled"
 
 
 def test_two_batches_of_a_warm_up_stand_for_all_and_for_other_weights(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,11 +120,15 @@ def test_a_variant_is_warmed_up_by_as_few_batches_as_stand_for_all_of_its_own() 
     assert batches_of(a_variant()) == (1, 2)
     assert batches_of(a_variant(latency_ms={1: 20.0})) == (1,)
     assert batches_of(a_variant(guidance=2.0)) == (2,), "one guided image is two rows"
+    of_8, of_16 = ({1: 20.0, size: 200.0} for size in (8, 16))
+    assert batches_of(a_variant(latency_ms=of_8)) == (1, 2)
+    assert batches_of(a_variant(latency_ms=of_8, guidance=2.0)) == (2, 8), "sixteen rows are convolved otherwise"
+    assert batches_of(a_variant(latency_ms=of_16)) == (1, 2, 16)
 
 
-def test_rows_from_two_on_run_code_that_was_made_for_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    pipeline, denoiser = warmed(monkeypatch, guidance=2.0)
-    for rows in (2, 3, 8):
+def test_all_rows_from_two_on_run_code_that_was_made_for_two_or_for_sixteen(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline, denoiser = warmed(monkeypatch, guidance=2.0, latency_ms={1: 20.0, 8: 100.0})
+    for rows in (2, 3, 15, 16, 20):
         pipeline.generate(rows)
     assert denoiser.eager_steps == 0
     pipeline.generate(1)

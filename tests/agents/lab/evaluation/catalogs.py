@@ -2,13 +2,15 @@
 
 import pathlib
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 from agents.classifier.judges import Judgement
+from agents.components.opening import Keeping
+from agents.engines import Engine, open_engine
 from agents.lab.evaluation.generation import orders, quality, rankers
 from agents.lab.evaluation.generation.orders import Order
 from agents.lab.evaluation.generation.quality import Marks
@@ -113,6 +115,17 @@ def dearer_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
         return marks._replace(quality=np.where(np.isnan(marks.quality), np.nan, holds))
 
     monkeypatch.setattr(orders, "judge", judge)
+
+
+def opening_in(home: pathlib.Path) -> Callable[..., Engine]:
+    """Opens engines, whose volume and compiled code have to be in a deployment's home."""
+
+    def opened(name: str, variant: Variant, threads: int, keeping: Keeping | None) -> Engine:
+        assert keeping is not None
+        assert keeping.home == home, "as the settings say"
+        return open_engine(name, variant, threads, keeping)
+
+    return opened
 
 
 def a_catalog_file(folder: pathlib.Path) -> pathlib.Path:

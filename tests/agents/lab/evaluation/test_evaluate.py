@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from agents.commands.evaluate import evaluate
 from agents.engines import EngineFailed, check_models
 from agents.lab.evaluation import storage
-from agents.lab.evaluation.generation import rankers
+from agents.lab.evaluation.generation import orders, rankers
 from agents.lab.evaluation.generation import scope as prompt_scope
 from agents.lab.evaluation.generation.samples import of_levels, sheet
 from agents.lab.evaluation.generation.scope import fresh, levels, pairs, relocated, scope
@@ -22,7 +22,14 @@ from agents.world.layout import SIZE
 from schemas.errors import PochadeError
 from streams.cli import LazySettings
 from streams.parsing.catalog import parse as parse_catalog
-from tests.agents.lab.evaluation.catalogs import CATALOG, StubRules, a_catalog_file, a_small_catalog, no_rules_to_load
+from tests.agents.lab.evaluation.catalogs import (
+    CATALOG,
+    StubRules,
+    a_catalog_file,
+    a_small_catalog,
+    no_rules_to_load,
+    opening_in,
+)
 
 __all__ = ["no_rules_to_load"]  # a fixture
 
@@ -31,7 +38,7 @@ def run_evaluate(folder: pathlib.Path, *options: str) -> str:
     told = CliRunner().invoke(
         evaluate,
         ["--report", str(folder / "report"), "--seed", "5", "--count", "8", "--jobs", "1", "--quick", *options],
-        obj=LazySettings({}, None), catch_exceptions=False,
+        obj=LazySettings({"home": folder / "home"}, None), catch_exceptions=False,
     )  # fmt: skip
     assert told.exit_code == 0, told.output
     return told.output
@@ -40,6 +47,7 @@ def run_evaluate(folder: pathlib.Path, *options: str) -> str:
 def evaluate_cards(folder: pathlib.Path, *options: str) -> str:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(rankers, "_rules", lambda models: StubRules())  # noqa: ARG005
+        patched.setattr(orders, "open_engine", opening_in(folder / "home"))
         where = ("--catalog", str(a_catalog_file(folder)), "--models", str(folder / "none"))
         return run_evaluate(folder, *where, *options)
 

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from agents.commands.profile import profile
 from agents.engines import open_engine
+from agents.lab.evaluation.generation import orders
 from agents.lab.evaluation.generation.orders import Order, generate_images
 from agents.lab.profiling import profiling
 from agents.lab.profiling import rounds as profiling_rounds
@@ -24,7 +25,14 @@ from schemas.errors import PochadeError
 from streams.cli import LazySettings
 from streams.parsing.catalog import parse as parse_catalog
 from streams.parsing.profile import parse
-from tests.agents.lab.evaluation.catalogs import CATALOG, a_catalog_file, a_level, dearer_is_better, no_rules_to_load
+from tests.agents.lab.evaluation.catalogs import (
+    CATALOG,
+    a_catalog_file,
+    a_level,
+    dearer_is_better,
+    no_rules_to_load,
+    opening_in,
+)
 from tests.streams.parsing.test_profile import LEVEL, a_profile_file, parsed
 
 __all__ = ["dearer_is_better", "no_rules_to_load"]  # fixtures
@@ -46,7 +54,7 @@ def run_profile(folder: pathlib.Path, *options: str) -> str:
         profile,
         ["--catalog", str(catalog), "--out", str(folder), "--prompts", "12", "--jobs", "1", "--batches", "1,2",
          "--models", str(folder / "none"), *options],
-        obj=LazySettings({}, None), catch_exceptions=False,
+        obj=LazySettings({"home": folder / "home"}, None), catch_exceptions=False,
     )  # fmt: skip
     assert told.exit_code == 0, told.output
     return told.output
@@ -179,13 +187,15 @@ def test_profile_writes_files_that_the_planner_reads_and_goes_on_where_it_was(
 ) -> None:
     timed_levels: list[str] = []
 
-    def instead_of_a_process(variant: Any, *rest: Any) -> Round:  # noqa: ARG001
+    def instead_of_a_process(variant: Any, *rest: Any) -> Round:
+        assert rest[-1].home == tmp_path / "home", "where its compiled code is read"
         timed_levels.append(variant.name)
         times = 1 if variant.name == "light" else 2
         calls = [Sample(times * cpu, times * wall) for cpu, wall in CALLS]
         return a_round(calls={1: calls, 2: calls})
 
     monkeypatch.setattr(profiling_rounds, "_in_new_process", instead_of_a_process)
+    monkeypatch.setattr(orders, "open_engine", opening_in(tmp_path / "home"))
     monkeypatch.setattr(profiling, "ENOUGH_S", 0.0)  # cards cost what their catalog says, however often
     told = run_profile(tmp_path, "--write")
     written = (tmp_path / "small.toml").read_text()

@@ -1,12 +1,16 @@
 """Processes that keep torch busy end with who began them."""
 
 import os
+import pathlib
 import threading
 
 import pytest
 
+from agents.components.opening import Keeping
 from agents.lab.reuse_bench import busy
 from tests.builders import a_variant
+
+KEEPING = Keeping(home=pathlib.Path("home"))
 
 
 class Generating:
@@ -23,14 +27,17 @@ class Generating:
 
 @pytest.fixture
 def ends(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    monkeypatch.setattr(busy, "opened", lambda *_of: None)
+    def opened(_variant: object, _threads: int, keeping: Keeping) -> None:
+        assert keeping is KEEPING, "compiled code lies where the bench's worker has it"
+
+    monkeypatch.setattr(busy, "opened", opened)
     return threading.Event()
 
 
 def test_a_process_generates_until_it_is_told_to_end(ends: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
     generating, begun = Generating(ends), threading.Event()
     monkeypatch.setattr(busy, "generate_images", generating)
-    busy.generate_until(a_variant(), begun, ends, os.getppid())  # type: ignore[arg-type]
+    busy.generate_until(a_variant(), begun, ends, os.getppid(), KEEPING)  # type: ignore[arg-type]
     assert begun.is_set()
     assert generating.images == 3
 
@@ -38,7 +45,7 @@ def test_a_process_generates_until_it_is_told_to_end(ends: threading.Event, monk
 def test_a_process_whose_parent_is_gone_ends_by_itself(ends: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
     generating = Generating(ends)
     monkeypatch.setattr(busy, "generate_images", generating)
-    busy.generate_until(a_variant(), threading.Event(), ends, parent=-1)  # type: ignore[arg-type]
+    busy.generate_until(a_variant(), threading.Event(), ends, parent=-1, keeping=KEEPING)  # type: ignore[arg-type]
     assert generating.images == 0
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agents.components.opening import Keeping
 from agents.lab.profiling.reuse.file import without_caching
 from agents.lab.reuse_bench import run
 from agents.lab.reuse_bench.effort import Effort
@@ -32,7 +33,11 @@ def test_without_floors_the_other_figures_are_given_and_the_reason_is_told(
         routes.append(route.level)
         return COST
 
-    monkeypatch.setattr(run, "open_engine", lambda *_of: LatentEngine())
+    def opened(_name: str, _variant: object, _threads: int, keeping: Keeping) -> LatentEngine:
+        assert keeping.home == tmp_path
+        return LatentEngine()
+
+    monkeypatch.setattr(run, "open_engine", opened)
     monkeypatch.setattr(run, "among_rows", among_rows)
     monkeypatch.setattr(run, "_collection", lambda place, *_of: contextlib.nullcontext(place))
     settings = load({"home": str(tmp_path), "catalog": str(file), "vectors": {"url": "exact"}})

@@ -21,7 +21,7 @@ from agents.lab.training.plan import STEPS, TARGETS, Folders
 from agents.lab.training.schedule import before
 from agents.lab.world.styles import ADAPTERS
 
-TESTED_ELSEWHERE = {"scorer", "discriminator", "classifier"}  # they measure on many pictures
+TESTED_ELSEWHERE = {"scorer", "discriminator", "safety", "classifier"}  # they measure on many pictures
 FEW = 0.0005
 
 

@@ -96,7 +96,7 @@ def test_every_image_is_generated_once_however_often_it_is_asked_for(
 ) -> None:
     generated: list[int] = []
 
-    def counting(part: Order, file: pathlib.Path) -> None:
+    def counting(part: Order, file: pathlib.Path, _keeping: object) -> None:
         generated.append(len(part.prompts))
         generate_into(part, file)
 
@@ -118,7 +118,7 @@ def test_after_an_interruption_only_what_is_missing_is_generated(
     asked = {"level": an_order(40)}
     begun: list[Order] = []
 
-    def interrupted(part: Order, file: pathlib.Path) -> None:
+    def interrupted(part: Order, file: pathlib.Path, _keeping: object) -> None:
         begun.append(part)
         if len(begun) == 2:
             raise KeyboardInterrupt
@@ -179,7 +179,7 @@ def test_the_steps_tried_are_spread_over_the_models_steps(steps: int, tried: int
 
 def test_a_call_costs_less_the_later_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiling, "ENOUGH_S", 0.0)
-    found = step_shares(a_level(latency_ms={1: 100.0, 16: 130.0}), [1, 3], threads=1, budget_s=0.1)
+    found = step_shares(a_level(latency_ms={1: 100.0, 16: 130.0}), [1, 3], threads=1, budget_s=0.1, keeping=None)
     assert found[3] < found[1] < 1.5  # of 0.25 and 0.75, on however busy a machine
     assert found[3] < 0.75
 

@@ -8,7 +8,8 @@ from click.testing import CliRunner
 
 from agents.commands.profile import _has_caching, profile
 from agents.commands.profile_reuse import target_of
-from agents.lab.evaluation.generation import pool
+from agents.components.opening import Keeping
+from agents.lab.evaluation.generation import orders, pool
 from agents.lab.evaluation.generation.orders import Order, generate_into
 from agents.lab.profiling.reuse.file import with_caching
 from agents.lab.profiling.reuse.study import levels_to_measure
@@ -21,7 +22,7 @@ from streams.cli import LazySettings
 from streams.parsing.catalog import parse as parse_catalog
 from streams.parsing.profile import parse
 from streams.shipped import MODELS
-from tests.agents.lab.evaluation.catalogs import CATALOG, a_catalog_file, dearer_is_better
+from tests.agents.lab.evaluation.catalogs import CATALOG, a_catalog_file, dearer_is_better, opening_in
 from tests.agents.lab.profiling.reuse.seen import EQUAL, differing
 from tests.planner.catalog.test_caching import a_measurement
 from tests.streams.parsing.test_profile import a_profile_file
@@ -42,7 +43,9 @@ def run_reuse(folder: pathlib.Path, *options: str) -> tuple[int, str]:
     catalog = a_catalog_file(folder)
     arguments = ["--catalog", str(catalog), "--out", str(folder / "out"), "--jobs", "1", "--models", str(MODELS)]
     told = CliRunner().invoke(
-        profile, [*arguments, "--reuse", "--requests", str(REQUESTS), *options], obj=LazySettings({}, None)
+        profile,
+        [*arguments, "--reuse", "--requests", str(REQUESTS), *options],
+        obj=LazySettings({"home": folder / "home"}, None),
     )
     return told.exit_code, told.output if told.exception is None else f"{told.output}{told.exception}"
 
@@ -61,11 +64,12 @@ def test_caching_is_measured_into_the_profile_and_goes_on_where_it_was(
 ) -> None:
     generated: list[Order] = []
 
-    def counting(part: Order, file: pathlib.Path) -> None:
+    def counting(part: Order, file: pathlib.Path, keeping: Keeping | None) -> None:
         generated.append(part)
-        generate_into(part, file)
+        generate_into(part, file, keeping)
 
     monkeypatch.setattr(pool, "generate_into", counting)
+    monkeypatch.setattr(orders, "open_engine", opening_in(tmp_path / "home"))
     monkeypatch.setattr(prompt_facts, "FactReader", StubReader)
     monkeypatch.setattr("agents.lab.profiling.reuse.floors.MIN_PAIRS", 2)
     file = with_levels(tmp_path)

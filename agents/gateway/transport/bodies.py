@@ -31,8 +31,8 @@ async def json_body(http: Request) -> dict[str, Any]:
 
 
 def base_url(http: Request) -> str:
-    """Return the address by which the client reached us, without a slash at its end."""
-    return str(http.base_url).rstrip("/")
+    """Return the address by which clients reach us, without a slash at its end: the stated one, or this client's."""
+    return str(http.state.base_url or http.base_url).rstrip("/")
 
 
 def refused(refusal: Refusal) -> JSONResponse:

@@ -7,14 +7,14 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from agents.gateway.http_bodies import refused
 from agents.gateway.refusals import Refusal
+from agents.gateway.transport.bodies import refused
 from schemas.ids import new_request_id
 from streams import metrics
-from streams.settings import LOOPBACK, Gateway
+from streams.settings import EVERY_PAGE, LOOPBACK, Gateway
 
 OURS: Final = frozenset({*LOOPBACK, "[::1]"})
-SAME: Final = ("", "null")  # origins of what is no other site's page
+EDITS: Final = "/v1/images/edits"  # whose bodies carry images
 
 
 class Guard:
@@ -30,7 +30,7 @@ class Guard:
         if scope["type"] != "http":
             return
         state = scope.setdefault("state", {})
-        state["request_id"] = new_request_id()
+        state |= {"request_id": new_request_id(), "base_url": self._limits.public_url}
         statuses: list[int] = []
 
         async def told(message: Message) -> None:
@@ -39,39 +39,52 @@ class Guard:
                 MutableHeaders(scope=message)["x-request-id"] = state["request_id"]
             await send(message)
 
-        refusal = self._refusal(Headers(scope=scope))
+        most, setting = self._limits.max_body_bytes, "max_body_bytes"
+        if scope["path"] == EDITS:
+            most, setting = self._limits.max_upload_bytes, "max_upload_bytes"
+        limit = f"the body must have at most {most} bytes (gateway.{setting})"
+        refusal = self._refusal(Headers(scope=scope), most, limit)
         self._open += 1
         metrics.GATEWAY_OPEN.inc()
         try:
             if refusal is not None:
                 await refused(refusal)(scope, receive, told)
             else:
-                await self._app(scope, self._limited(receive), told)
+                await self._app(scope, self._limited(receive, most, limit), told)
         finally:
             self._open -= 1
             metrics.GATEWAY_OPEN.dec()
             handler = getattr(scope.get("endpoint"), "__name__", "none")
             metrics.GATEWAY_REQUESTS.labels(handler, str(statuses[0] if statuses else 0)).inc()
 
-    def _refusal(self, headers: Headers) -> Refusal | None:
-        host, origin = headers.get("host", ""), headers.get("origin", "")
-        for name, value in (("host", f"//{host}"), ("origin", "" if origin in SAME else origin)):
-            if value and not _is_ours(value):  # a page of another site, or a name of its own that leads here
-                return Refusal("host", f"{name} must be one of {', '.join(LOOPBACK)}: got {value.strip('/')!r:.80}")
+    def _refusal(self, headers: Headers, most: int, limit: str) -> Refusal | None:
+        if (foreign := self._foreign(headers)) is not None:
+            return foreign
         if self._open >= self._limits.max_open:
             reason = f"{self._open} requests are open, and gateway.max_open is {self._limits.max_open}"
             return Refusal("busy", reason, retry_after_ms=1000)
         length = headers.get("content-length", "0")
-        if length.isdigit() and int(length[:18]) > self._limits.max_body_bytes:
-            return self._too_large(f"got {length:.20}")
+        if length.isdigit() and int(length[:18]) > most:
+            return Refusal("too-large", f"{limit}: got {length:.20}")
         return None
 
-    def _too_large(self, got: str) -> Refusal:
-        limit = f"the body must have at most {self._limits.max_body_bytes} bytes (gateway.max_body_bytes)"
-        return Refusal("too-large", f"{limit}: {got}")
+    def _foreign(self, headers: Headers) -> Refusal | None:
+        """Return the refusal of a page of another site, or of a name of its own that leads here.
 
-    def _limited(self, receive: Receive) -> Receive:
-        """Return a `receive` that ends bodies which are too large, or too long on their way."""
+        Where keys are asked for, any name may lead here: a page that has no key gets nothing by one. An origin `null`
+        is foreign: any site's page has it in a sandboxed frame, from where it may send a form without asking.
+        """
+        host, origin = headers.get("host", ""), headers.get("origin", "")
+        if self._limits.authentication == "none" and host and not _is_ours(f"//{host}"):
+            return Refusal("host", f"host must be one of {', '.join(LOOPBACK)}: got {host!r:.80}")
+        allowed = self._limits.origins
+        if not origin or origin in allowed or EVERY_PAGE in allowed or _is_ours(origin):
+            return None
+        known = ", ".join((*LOOPBACK, *allowed))
+        return Refusal("host", f"origin must be one of {known} (gateway.origins): got {origin!r:.80}")
+
+    def _limited(self, receive: Receive, most: int, limit: str) -> Receive:
+        """Return a `receive` that ends bodies of more than `most` bytes, or too long on their way."""
         read, is_whole = 0, False
         end_s = asyncio.get_running_loop().time() + self._limits.client_timeout_s
 
@@ -89,8 +102,8 @@ class Guard:
                     "slow-body", f"the body must come within {limit_s:g} s (gateway.client_timeout_s)"
                 ) from None
             read += len(message.get("body", b""))
-            if read > self._limits.max_body_bytes:
-                raise self._too_large(f"got more than {read - 1}")
+            if read > most:
+                raise Refusal("too-large", f"{limit}: got more than {read - 1}")
             is_whole = not message.get("more_body", False)
             return message
 

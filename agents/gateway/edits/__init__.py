@@ -1,0 +1,1 @@
+"""Edits of images that clients upload: forms, and the images in them."""

@@ -1,0 +1,96 @@
+"""Bodies of `multipart/form-data`: fields as JSON would have them, files, and a digest that no boundary changes."""
+
+import hashlib
+import re
+from collections.abc import AsyncGenerator
+from typing import Any, Final, NamedTuple
+
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request
+
+from agents.gateway.refusals import INVALID, Refusal
+from streams.store.input_images import MAX_BYTES
+
+FORM_TYPE: Final = "multipart/form-data"
+MAX_FILES, MAX_FIELDS = 17, 100  # OpenAI's clients may send 16 images and a mask: they are told that one is taken
+WHOLE: Final = frozenset({"n", "output_compression", "partial_images", "seed", "steps", "deadline_ms"})
+DECIMAL: Final = frozenset({"guidance", "strength", "adapter_weights", "control_weights"})
+YES_OR_NO: Final = frozenset({"stream", "strict"})
+LISTS: Final = frozenset({"adapters", "adapter_weights", "controls", "control_images", "control_weights"})
+NUMBER: Final = re.compile(r"-?[0-9]{1,18}(\.[0-9]{0,18})?")
+
+
+class Form(NamedTuple):
+    """A form as it was sent."""
+
+    fields: dict[str, Any]
+    files: dict[str, list[bytes]]  # by field, without the brackets of a list
+    digest: bytes  # of all fields and files with their names, in their order
+
+
+async def form_of(http: Request) -> Form:
+    """Return the form that a request carries. Large files are on the disk until the whole of it has come.
+
+    A number or truth value that is none stays a text, which is refused by its name where the request is checked.
+
+    Raises:
+        Refusal: another type of content, no form, too many parts, a file above MAX_BYTES, or a field that comes twice.
+    """
+    kind, options = parse_options_header(http.headers.get("content-type", ""))
+    if kind != FORM_TYPE.encode():
+        raise Refusal("media-type", f"content-type must be {FORM_TYPE}: got {kind.decode('latin-1')!r:.80}")
+    last, end = b"--%b--" % options.get(b"boundary", b""), b""
+
+    async def body() -> AsyncGenerator[bytes, None]:
+        nonlocal end
+        async for part in http.stream():
+            end = (end + part)[-len(last) - 2 :]
+            yield part
+
+    parser = MultiPartParser(http.headers, body(), max_files=MAX_FILES, max_fields=MAX_FIELDS)
+    try:
+        sent = await parser.parse()
+    except MultiPartException as error:
+        raise Refusal(INVALID, f"the body is no form that can be read: {error.message}"[:300]) from None
+    try:
+        if not end.rstrip(b"\r\n").endswith(last):  # the parser passes over a part without an end
+            raise Refusal(INVALID, "the body ends before its last boundary")
+        return await _read(sent.multi_items())
+    finally:
+        await sent.close()
+
+
+async def _read(items: list[tuple[str, UploadFile | str]]) -> Form:
+    fields: dict[str, Any] = {}
+    files: dict[str, list[bytes]] = {}
+    digest = hashlib.sha256()
+    for sent_name, value in items:
+        name = sent_name.removesuffix("[]")
+        if isinstance(value, UploadFile):
+            if (value.size or 0) > MAX_BYTES:
+                limit = f"{name:.80} must have at most {MAX_BYTES} bytes"
+                raise Refusal("too-large", f"{limit}: got {value.size}; shrink it", param=name[:80])
+            data = await value.read()
+            files.setdefault(name, []).append(data)
+        else:
+            data = value.encode(errors="replace")
+            if name in LISTS:
+                fields.setdefault(name, []).append(_typed(name, value))
+            elif name in fields:
+                raise Refusal(INVALID, f"{name:.80} must be there once", param=name[:80])
+            else:
+                fields[name] = _typed(name, value)
+        for part in (sent_name.encode(errors="replace"), data):
+            digest.update(hashlib.sha256(part).digest())
+    return Form(fields, files, digest.digest())
+
+
+def _typed(name: str, text: str) -> Any:
+    """A field's value as JSON has it."""
+    if name in YES_OR_NO:
+        return {"true": True, "false": False}.get(text.lower(), text)
+    if (name in WHOLE or name in DECIMAL) and (found := NUMBER.fullmatch(text)):
+        return float(text) if name in DECIMAL or found[1] else int(text)
+    return text

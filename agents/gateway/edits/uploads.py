@@ -1,0 +1,81 @@
+"""Images that clients upload to have them edited: checked, and stored as `pochade put` does, for their tenant alone."""
+
+import asyncio
+import io
+import pathlib
+from typing import Final
+
+from PIL import Image
+
+from agents.gateway.edits.forms import Form
+from agents.gateway.refusals import INVALID, SERVER_TYPE, Kind, Refusal
+from planner.serving.admission.inputs import input_name
+from streams.store.input_images import InvalidInput, extension_of, open_input
+from streams.store.port import ImageStore, StoreUnavailable
+
+IMAGE, MASK = "image", "mask"
+STORE_KIND: Final = Kind(503, SERVER_TYPE)  # nothing was asked for yet: a client may repeat it
+
+
+class Uploads:
+    """Stores the images of forms. One is decoded at a time: decoded it may fill 130 MB."""
+
+    def __init__(self, store: ImageStore) -> None:
+        self._store = store
+        self._decoding = asyncio.Lock()
+
+    async def store(self, form: Form, tenant: str) -> dict[str, str]:
+        """Store the image of a form, and its mask; return `image` and `mask` as their URIs.
+
+        Equal images of a tenant have equal URIs. What is fully transparent in the mask is edited, or in the image where
+        no mask is sent.
+
+        Raises:
+            Refusal: an image that is none of an allowed kind, several, a mask that does not fit, or the store is away.
+        """
+        for name in form.files:
+            if name not in (IMAGE, MASK):
+                raise Refusal("unsupported", f"unknown file {name!r:.80}: known are image, mask", param=name[:80])
+        for name, files in form.files.items():
+            if len(files) > 1:
+                raise Refusal("unsupported", f"{name} must be one image: got {len(files)}", param=name)
+        if IMAGE not in form.files:
+            raise Refusal(INVALID, "image must be there, as a file", param=IMAGE)
+        async with self._decoding:
+            return await asyncio.to_thread(self._stored, form.files[IMAGE][0], form.files.get(MASK, [None])[0], tenant)
+
+    def _stored(self, data: bytes, mask: bytes | None, tenant: str) -> dict[str, str]:
+        image = _opened(data, IMAGE)
+        edited = edited_of(_opened(mask, MASK) if mask is not None else image)
+        if mask is not None and edited is None:
+            fault = "mask must have fully transparent parts: those are edited; leave it out to edit the whole image"
+            raise Refusal(INVALID, fault, param=MASK)
+        if edited is not None and edited.size != image.size:
+            sizes = "{} x {} px, not {} x {}".format(*image.size, *edited.size)
+            raise Refusal(INVALID, f"mask must be as large as image: {sizes}", param=MASK)
+        try:
+            uris = {IMAGE: self._store.put(input_name(tenant), data, extension_of(pathlib.Path(), image))}
+            if edited is not None:
+                out = io.BytesIO()
+                edited.save(out, "PNG")
+                uris[MASK] = self._store.put(input_name(tenant), out.getvalue(), "png")
+        except StoreUnavailable as error:
+            raise Refusal("unavailable", f"the image store is away: {error}", kind=STORE_KIND) from error
+        return uris
+
+
+def edited_of(image: Image.Image) -> Image.Image | None:
+    """Return the pipeline's mask, white where an image is fully transparent; None: it is so nowhere."""
+    if not image.has_transparency_data:
+        return None
+    alpha = image.convert("RGBA").getchannel("A")
+    if not alpha.histogram()[0]:
+        return None
+    return alpha.point(lambda value: 255 * (value == 0))
+
+
+def _opened(data: bytes, name: str) -> Image.Image:
+    try:
+        return open_input(data, name)
+    except InvalidInput as error:
+        raise Refusal(INVALID, str(error), param=name) from None

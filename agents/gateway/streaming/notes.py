@@ -1,0 +1,59 @@
+"""What `events` tells of one request, in the order of its log: all records of a request lie on one partition."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from schemas.record import Incoming
+from schemas.wire_names import field_name
+from streams.operator.watch import note_of
+
+STARTED, ESCALATED, REROUTED, PREVIEW = "started", "escalated", "rerouted", "preview"  # kinds of events
+DETAILS: Final = ("level", "stage", "step", "steps", "from", "to")  # details that clients see; workers' names are none
+DRAFT: Final = "preview"  # the detail that names an image: the one that was rejected, or a preview of a step
+MAX_NOTES: Final = 32  # of one request: beyond them the second oldest leaves, as the oldest says when it began
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """An event on a request's way."""
+
+    offset: int  # of its record: the same at every gateway
+    kind: str
+    at_ms: int
+    words: str  # such as `level=light stage=0 steps=4`
+    draft: str = ""  # URI of the image that was rejected, or of a preview; "": neither
+    tenant: str = ""  # whose draft it is
+    level: str = ""  # that began, or that the request waits for now
+    worker: str = ""  # that began; no client is shown it
+    skipped: int = 0  # of the level's steps, as it begins with a draft or a stored latent
+
+    def draft_for(self, tenant: str) -> str:
+        """Return the URI of the draft; "" where it is another tenant's: two may have used one id."""
+        return self.draft if self.tenant == tenant else ""
+
+
+def note_in(record: Incoming) -> tuple[str, Note]:
+    """Return the request that a record of `events` is about, and its note. Raises InvalidRecord."""
+    event = note_of(record)
+    words = " ".join(f"{name}={event.detail[name]!s:.80}" for name in DETAILS if name in event.detail)
+    draft = _text(event.detail, DRAFT) if event.kind in (ESCALATED, PREVIEW) else ""
+    skipped = [event.detail.get(name) for name in (field_name("refine_from_step"), "reuse_step")]
+    return event.request_id, Note(
+        offset=record.offset, kind=event.kind, at_ms=event.at_ms, words=words, draft=draft,
+        tenant=_text(event.detail, "tenant"), level=_text(event.detail, "to") or _text(event.detail, "level"),
+        worker=_text(event.detail, "worker"),
+        skipped=next((steps for steps in skipped if isinstance(steps, int) and steps > 0), 0),
+    )  # fmt: skip
+
+
+def _text(detail: Mapping[str, Any], name: str) -> str:
+    value = detail.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def noted(notes: tuple[Note, ...], note: Note) -> tuple[Note, ...]:
+    """Return a request's notes with one more; the same ones where it was read before."""
+    if notes and note.offset <= notes[-1].offset:
+        return notes
+    return (*notes[:1], *(*notes[1:], note)[-(MAX_NOTES - 1) :])

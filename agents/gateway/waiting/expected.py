@@ -1,0 +1,112 @@
+"""Places and expected times of open requests, from the topics: what a gateway tells a client that waits.
+
+How right it was is measured: a request's time by what it was told first (`pochade_gateway_expected_ratio`).
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from agents.gateway.streaming.notes import ESCALATED, REROUTED, STARTED, Note
+from agents.runtime.views import FleetView, PlanView
+from planner.catalog.model import Catalog
+from planner.serving.routing.expecting import Expectation, Expecting
+from schemas.messages import GenerateRequest
+from streams import metrics
+
+REUSED_MS: Final = 50.0  # that an answer holds where no topic has told anything new
+PAST_MS: Final = 60_000  # before the start: older requests are not taken in, as their ends may have been read before
+NOTHING: Final[Mapping[str, Expectation]] = {}
+
+
+class _Fleet:
+    """The workers at one moment; satisfies `FleetValues`. Each variant is looked up once."""
+
+    def __init__(self, view: FleetView, at_ms: int) -> None:
+        self._view = view
+        self._at_ms = at_ms
+        self._known: dict[str, tuple[int, float]] = {}
+
+    def _of(self, variant: str) -> tuple[int, float]:
+        known = self._known.get(variant)
+        if known is None:
+            workers = self._view.serving([variant], self._at_ms)
+            known = self._known[variant] = workers, self._view.slowness(variant, self._at_ms)
+        return known
+
+    def serving_of(self, variant: str) -> int:
+        """Number of workers that take new jobs of a variant."""
+        return self._of(variant)[0]
+
+    def slowness(self, variant: str) -> float:
+        """Run time of a variant's calls as served, as a multiple of the profiled one."""
+        return self._of(variant)[1]
+
+
+class ExpectedTimes:
+    """The open requests of all tenants, and what is expected of each. Thread-safe."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        plans: PlanView,
+        fleet: FleetView,
+        is_caught_up: Callable[[], bool],
+        clock_ms: Callable[[], int],
+    ) -> None:
+        """`is_caught_up`: whether the topics' past is read; nothing is told before."""
+        self._plans = plans
+        self._fleet = fleet
+        self._is_caught_up = is_caught_up
+        self._clock_ms = clock_ms
+        self._since_ms = clock_ms() - PAST_MS
+        self._lock = threading.Lock()
+        self._expecting = Expecting(catalog)
+        self._last, self._last_ms = NOTHING, -1.0  # answer and when it was given; below 0: something is new since
+
+    def on_request(self, request: GenerateRequest) -> None:
+        """Take in a request, as it was sent or read."""
+        if request.created_ms < self._since_ms:
+            return
+        with self._lock:
+            self._expecting.on_request(request)
+            self._last_ms = -1.0
+
+    def on_note(self, request_id: str, note: Note) -> None:
+        """Take in what has come about on a request's way."""
+        with self._lock:
+            if note.kind == STARTED:
+                self._expecting.on_started(request_id, note.level, note.worker, note.at_ms, note.skipped)
+            elif note.kind in (ESCALATED, REROUTED):
+                self._expecting.on_sent_on(request_id, note.level, note.skipped)
+            self._last_ms = -1.0
+
+    def on_ended(self, request_id: str, *, is_served: bool) -> None:
+        """Take in that a request has its result. `is_served`: whether that has an image."""
+        with self._lock:
+            ratio = self._expecting.on_ended(request_id, self._clock_ms(), is_served=is_served)
+            self._last_ms = -1.0
+        if ratio is not None:
+            metrics.GATEWAY_EXPECTED.observe(ratio)
+
+    def of(self, request_id: str) -> Expectation | None:
+        """Return what is expected of a request now; None: it is not known.
+
+        So where the past is not read yet, no plan is, or no worker serves what the request is placed on; and for who is
+        not in the queue, as one of the batch tier before its gate.
+        """
+        plan, now_ms = self._plans.plan, self._clock_ms()
+        if plan is None or not self._is_caught_up():
+            return None
+        with self._lock:
+            if not 0 <= now_ms - self._last_ms <= REUSED_MS or self._last_ms < 0:
+                self._last = self._expecting.expected(plan, _Fleet(self._fleet, now_ms), now_ms)
+                self._last_ms = now_ms
+            return self._last.get(request_id)
+
+    def first(self, request_id: str) -> None:
+        """Measure, once the request has ended, how right its client is told now."""
+        told = self.of(request_id)
+        if told is not None:
+            with self._lock:
+                self._expecting.on_told(request_id, told, self._clock_ms())

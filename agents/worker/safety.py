@@ -1,0 +1,79 @@
+"""Checks images before a worker stores them: nothing that anybody reads was there before this."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from PIL import Image
+
+from agents.worker.images import Blocked, Check, SafeImage, unchecked
+from planner.serving.safety import Action, SafetyTerms, why_blocked
+from streams import metrics
+from streams.settings import Safety, Settings
+from streams.shipped import MODELS
+
+CELLS = 4  # pixels of a blurred image's shorter side, before it is enlarged again
+
+
+class Checks(Protocol):
+    """Port of a safety checker."""
+
+    def score(self, images: Sequence[np.ndarray]) -> list[float]:
+        """Return the probability in [0, 1] that each image, uint8 [h, w, 3] of any size, must not be shown."""
+        ...
+
+
+class WorkerSafety:
+    """Does what tenants want done about images that score too high."""
+
+    def __init__(self, checker: Checks, terms: SafetyTerms) -> None:
+        self._checker = checker
+        self._terms = terms
+
+    def check(self, images: Sequence[Image.Image], tenant: str) -> list[SafeImage]:
+        """Return a request's images as they may be stored, with their scores.
+
+        Raises:
+            Blocked: none of them may.
+        """
+        scores = self._checker.score([np.asarray(each.convert("RGB")) for each in images])
+        checked = self._terms.decide(scores, tenant)
+        for each in checked:
+            metrics.SAFETY.labels(each.action or "pass").inc()
+        if why := why_blocked(checked, self._terms.threshold):
+            raise Blocked(why)
+        return [
+            SafeImage(blurred(image) if each.action is Action.BLUR else image, each.score, str(each.action or ""))
+            for image, each in zip(images, checked, strict=True)
+        ]
+
+
+def blurred(image: Image.Image) -> Image.Image:
+    """Return an image of the same size of which a few colours are left, and that nothing can make sharp again."""
+    scale = CELLS / min(image.size)
+    cells = tuple(max(1, round(side * scale)) for side in image.size)
+    few = image.convert("RGB").resize((cells[0], cells[1]), Image.Resampling.BOX)
+    return few.resize(image.size, Image.Resampling.BICUBIC)
+
+
+def open_check(settings: Settings) -> Check:
+    """Return the check that the settings name. Raises PochadeError: there is no such checker."""
+    if not settings.safety.checker:
+        return unchecked
+    from agents.models.safety import SafetyChecker  # torch, which an engine without it need not wait for
+
+    checker = SafetyChecker.load(folder_of(settings.safety.checker))
+    return WorkerSafety(checker, terms_of(settings.safety, checker.threshold)).check
+
+
+def folder_of(checker: str) -> Path:
+    """Return the folder of a checker: one that ships, by its name, or any other."""
+    shipped = MODELS / "safety" / checker
+    return shipped if shipped.is_dir() and "/" not in checker else Path(checker)
+
+
+def terms_of(settings: Safety, threshold: float) -> SafetyTerms:
+    """Return what the settings say is done. `threshold`: the checker's own, where they state none."""
+    tenants = {tenant: Action(action) for tenant, action in settings.tenants.items()}
+    return SafetyTerms(settings.threshold or threshold, Action(settings.action), tenants)
