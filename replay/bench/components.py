@@ -10,8 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from replay.bench.environment.figures import met, spread
-from replay.reports.intervals import interval
+from replay.bench.environment.figures import met, spread, spread_with_interval
 from schemas.errors import PochadeError
 
 CHILD: Final = "agents.lab.components_bench"
@@ -44,7 +43,7 @@ def report_of(measured: Mapping[str, Any]) -> dict[str, Any]:
     report = {
         "adapters": turns["adapters"],
         "request_cpu_ms": {"one_adapter": spread(turns["one_ms"]), "three_in_turn": spread(turns["three_ms"])},
-        "turns_ratio": {**spread(ratios), "interval": interval(ratios)},
+        "turns_ratio": spread_with_interval(ratios),
         "fused_difference": measured["fused_difference"],
         "hits": measured["hits"],
         "targets": met(

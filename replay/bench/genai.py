@@ -13,7 +13,7 @@ from typing import Any, Final
 from planner.analysis.hits_bound import most_hits
 from planner.catalog.model import Catalog
 from replay.bench.comparison import AHEAD, BEHIND, LEVEL, UNDECIDED, PairedDifference, paired
-from replay.bench.papers.names import IN_TURN, MLORA
+from replay.bench.papers.runs.names import IN_TURN, MLORA
 from replay.simulation.component_setup import ComponentSetup, budgets_of, needs_in_order, needs_of, table_of
 from replay.simulation.overrides import requested_overrides
 from replay.simulation.results.figures import Figures, figures_of

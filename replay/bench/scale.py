@@ -17,7 +17,7 @@ from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
 from planner.scaling.fleet import ScaleRules
 from replay.bench.environment.figures import met
-from replay.bench.papers.names import OCTOAI, PUSHED
+from replay.bench.papers.runs.names import OCTOAI, PUSHED
 from replay.reports.intervals import interval
 from replay.simulation.draws.run_times import Variation
 from replay.simulation.run import Ran, Simulation

@@ -10,9 +10,11 @@ import click
 from replay.commands.bench_components import components
 from replay.commands.bench_crowd import crowd
 from replay.commands.bench_frontier import frontier
+from replay.commands.bench_gateway import gateway, gateway_cost
 from replay.commands.bench_genai import genai2026
 from replay.commands.bench_loader import loader
 from replay.commands.bench_papers import papers
+from replay.commands.bench_peers import peers
 from replay.commands.bench_reuse import reuse
 from replay.commands.bench_scale import scale
 from replay.commands.measuring import OUTPUT, measure
@@ -55,6 +57,9 @@ def bench() -> None:
       pochade bench reuse --requests 1200
       pochade bench loader
       pochade bench components
+      pochade bench gateway
+      pochade bench gateway-cost
+      pochade bench peers
       pochade bench genai2026 FOLDER
       pochade bench scale
     """
@@ -63,9 +68,12 @@ def bench() -> None:
 bench.add_command(components)
 bench.add_command(crowd)
 bench.add_command(frontier)
+bench.add_command(gateway)
+bench.add_command(gateway_cost)
 bench.add_command(genai2026)
 bench.add_command(loader)
 bench.add_command(papers)
+bench.add_command(peers)
 bench.add_command(reuse)
 bench.add_command(scale)
 

@@ -57,7 +57,7 @@ def crowd(load: "Callable[[], Settings]", /, question: str, output: str, **asked
       pochade bench crowd flood
       pochade bench crowd greedy --seconds 30 --times 20 -o json
     """
-    from replay.bench.crowd import Asked
+    from replay.bench.crowd.crowd import Asked
 
-    run = import_module(f"replay.bench.{question}").run
+    run = import_module(f"replay.bench.crowd.{question}").run
     measure("crowd", lambda site: run(site, Asked(**asked)), load(), {"question": question, **asked}, output)

@@ -104,15 +104,13 @@ def loader(
     if starts:
         from replay.bench.loader import starts as starting
 
-        measured["starts"] = starting.run(
-            where, "tiny", "heavy", max(2, starts), lambda text: click.echo(text, err=True)
-        )
+        measured["starts"] = starting.run(where, "tiny", "heavy", starts, lambda text: click.echo(text, err=True))
     if compiles:
         from replay.bench.loader import compiled as compiling
 
         names = [name.strip() for name in compiled.split(",")]
         measured["compiled"] = {
-            name: compiling.run(where, "tiny", name, max(2, compiles), lambda text: click.echo(text, err=True))
+            name: compiling.run(where, "tiny", name, compiles, lambda text: click.echo(text, err=True))
             for name in names
         }
     report = {

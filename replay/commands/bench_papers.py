@@ -1,5 +1,6 @@
 """`pochade bench papers`: the papers' comparisons in simulation, on one page."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -70,17 +71,24 @@ class QuestionOption(NamesOption):
     "Cells of the frontier always have them.",
 )
 @click.option(
+    "--redraws",
+    type=click.IntRange(2, 1000),
+    help="Number of redraws of the arrivals in the question of joint; each takes some 10 minutes on 2 cores "
+    "(default: 5).",
+)
+@click.option(
     "--grid",
     type=click.Path(file_okay=False, path_type=pathlib.Path),
-    help="Folder of `pochade bench frontier --out` whose results are taken for the question of joint, and to which "
-    "missing ones are added (default: none is kept).",
+    help="Folder of `pochade bench frontier --out` whose results are taken, and to which missing ones are added, so "
+    "that what was broken off goes on (default: none is kept).",
 )
 @click.option("--page", type=FILE, help="Markdown file to write the page to, instead of the terminal.")
 @output_option("Output format: a Markdown page, or one JSON document.", "page", "json")
 @click.pass_context
 def papers(
     context: click.Context, /, names: tuple[str, ...], folder: pathlib.Path | None, quick: bool, jobs: int,
-    is_recorded: bool, has_hops: bool, grid: pathlib.Path | None, page: pathlib.Path | None, output: str,
+    is_recorded: bool, has_hops: bool, redraws: int | None, grid: pathlib.Path | None, page: pathlib.Path | None,
+    output: str,
 ) -> None:  # fmt: skip
     """Repeat the papers' comparisons in simulation: a verdict with numbers, the paper's figures beside ours.
 
@@ -91,18 +99,20 @@ def papers(
     Examples:
       pochade bench papers --quick
       pochade bench papers --traces FOLDER --page RESULTS.md
+      pochade bench papers --traces FOLDER --redraws 10 --grid grid --page RESULTS.md
     """
     from replay.bench.papers.answers import QUICK, Asking, Scale
-    from replay.bench.papers.crew import Crew
     from replay.bench.papers.page import render
     from replay.bench.papers.questions import ask
+    from replay.bench.papers.runs.crew import Crew
 
     began_s = time.monotonic()
     limit, scale = (QUICK_REQUESTS, QUICK) if quick else (None, Scale())
+    scale = dataclasses.replace(scale, seeds=redraws or scale.seeds)
     own = {"is_recorded": is_recorded, "has_hops": has_hops}
     with _bar() as on_run, Crew(jobs, folder, limit, on_run, grid=grid, **own) as crew:
         answers = ask(names, Asking(run=crew.run, grid=crew.grid, trace=crew.trace, scale=scale))
-        run_facts = {"runs": crew.runs, "cpu_minutes": f"{crew.cpu_s / 60:.1f}", "jobs": jobs}
+        run_facts = {"runs": crew.runs, "kept": crew.kept, "cpu_minutes": f"{crew.cpu_s / 60:.1f}", "jobs": jobs}
     run_facts |= {"arrivals": "as recorded, the same for all seeds" if is_recorded else "redrawn for each seed"}
     run_facts |= {"minutes": f"{(time.monotonic() - began_s) / 60:.1f}"}
     made = _run_comparisons(context, folder, quick=quick) | run_facts

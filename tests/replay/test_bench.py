@@ -4,7 +4,7 @@ import pytest
 
 from replay.bench.baselines.skeleton import TOPICS, Copying
 from replay.bench.environment import plan, quick_catalog, traffic
-from replay.bench.environment.figures import met, per_second, percentiles, quantile, spread
+from replay.bench.environment.figures import met, per_second, percentiles, quantile, spread, spread_with_interval
 from replay.commands.measuring import lines
 from schemas import messages
 from schemas.record import Incoming
@@ -24,6 +24,12 @@ def test_the_p99_of_few_values_is_their_largest() -> None:
 
 def test_repeats_are_reported_with_their_spread() -> None:
     assert spread([3.0, 1.0, 2.0]) == {"median": 2.0, "min": 1.0, "max": 3.0, "repeats": 3}
+
+
+def test_one_value_is_reported_without_an_interval_and_two_with_theirs() -> None:
+    assert spread_with_interval([3.0]) == {"median": 3.0, "min": 3.0, "max": 3.0, "repeats": 1, "interval": None}
+    low, high = spread_with_interval([1.0, 2.0])["interval"]
+    assert low < 1.0 < 2.0 < high
 
 
 def test_a_rate_counts_what_came_between_two_moments() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import psutil
 
 from replay.local.deployment import settings_shown, versions
+from replay.reports.intervals import interval
 from streams.settings import Settings
 
 BUSY_S = 1.0  # over which the machine is watched before a run
@@ -33,6 +34,11 @@ def spread(values: Sequence[float]) -> dict[str, float]:
         "max": round(max(values), 3),
         "repeats": len(values),
     }
+
+
+def spread_with_interval(values: Sequence[float]) -> dict[str, Any]:
+    """`spread`, and the 95 % interval of the mean; the interval of a single value is None."""
+    return {**spread(values), "interval": interval(values) if len(values) > 1 else None}
 
 
 def per_second(count: int, began_ms: float, ended_ms: float) -> float:

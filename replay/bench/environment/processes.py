@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import Final
 
-PRELOADED: Final = ["replay.bench.papers.cells", "replay.bench.frontier.cells"]
+PRELOADED: Final = ["replay.bench.papers.runs.cells", "replay.bench.frontier.cells"]
 THREADS: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 

@@ -65,6 +65,10 @@ class Site:
         """A child process of ours that runs a module."""
         return self._start((sys.executable, "-m", module, *arguments), name)
 
+    def program(self, name: str, *command: str) -> Child:
+        """A child process that runs any program."""
+        return self._start(command, name)
+
     def _start(self, command: Sequence[str], name: str) -> Child:
         return self._children.add(RoleProcess(name=name, command=tuple(command)))
 

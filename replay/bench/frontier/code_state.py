@@ -77,6 +77,11 @@ def _files(place: pathlib.Path) -> list[pathlib.Path]:
     return sorted(path for path in place.rglob("*") if path.suffix in (".py", ".toml", ".json", ".npz"))
 
 
+def digest_of_files(paths: Iterable[pathlib.Path]) -> str:
+    """Return a digest of files, by their names and contents."""
+    return _digest("", paths)
+
+
 def _digest(what: str, paths: Iterable[pathlib.Path]) -> str:
     found = hashlib.sha256(what.encode())
     for path in paths:

@@ -14,8 +14,8 @@ import numpy as np
 from planner.catalog.entries import Variant, run_ms
 from planner.catalog.model import Catalog
 from planner.policies import POLICIES
-from replay.bench.papers.arrivals import HELD_OUT, TUNING
-from replay.bench.papers.names import (
+from replay.bench.papers.runs.arrivals import HELD_OUT, TUNING
+from replay.bench.papers.runs.names import (
     ARGUS,
     DIFFSERVE,
     HADIS,
@@ -46,7 +46,8 @@ TUNING_REDRAWS: Final = 3
 FIRST_TUNING_SEED: Final = 1000  # so that no redraw that settings are chosen on is judged
 BUDGET: Final = 10  # settings of each policy that are swept
 FACTORS: Final = (0.5, 0.65, 0.8, 1.05, 1.4)  # over-provisioning
-NEAR_FACTORS: Final = (0.8, 0.9, 1.0, 1.1, 1.25)  # where a policy reckons with what is uncertain by itself
+JOINTS: Final = (0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)  # joint reckons with what is uncertain by itself
+LATE: Final = (1.0, 1.1, 1.25)  # of these also with lateness at twice its price
 MANY_FACTORS: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 1.05, 1.2, 1.4, 1.7, 2.0)
 OF_PEAK: Final = (0.6, 0.7, 0.8, 0.9, 1.05)  # of the true peak, which diffserve-static is told
 TRACES: Final = (*TUNING, *HELD_OUT)
@@ -154,7 +155,6 @@ def swept(policy: str, peak: float) -> list[Setting]:
 
 def _swept(policy: str, peak: float) -> list[Parameters]:
     own: Mapping[str, tuple[str, Sequence[float | None]]] = {
-        JOINT: ("late", (None, 2.0)),
         DIFFSERVE: ("queue_factor", (None, 1.0)),
         HADIS: ("queue_safety", (None, 0.6)),
         PROTEUS: ("batch", (None, 1.0)),
@@ -164,9 +164,12 @@ def _swept(policy: str, peak: float) -> list[Parameters]:
         name, values = own[policy]
         return [
             (("overprovision", factor), *(() if value is None else ((name, value),)))
-            for factor in (NEAR_FACTORS if policy == JOINT else FACTORS)
+            for factor in FACTORS
             for value in values
         ]
+    if policy == JOINT:
+        as_it_is: list[Parameters] = [(("overprovision", factor),) for factor in JOINTS]
+        return as_it_is + [(("late", 2.0), ("overprovision", factor)) for factor in LATE]
     if policy == STATIC:
         given = round(peak, 3)
         return [(("batch", b), ("overprovision", f), ("peak_rps", given)) for f in OF_PEAK for b in (1.0, 4.0)]

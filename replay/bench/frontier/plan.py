@@ -19,8 +19,8 @@ from replay.bench.frontier.grid import (
     policies_of,
     swept,
 )  # fmt: skip
-from replay.bench.papers.arrivals import TUNING
-from replay.bench.papers.names import HADIS, JOINT
+from replay.bench.papers.runs.arrivals import TUNING
+from replay.bench.papers.runs.names import HADIS, JOINT
 from schemas.errors import PochadeError, Unknown
 from streams.catalogs import measured
 

@@ -7,8 +7,9 @@ of another state of their policy are passed over, so that their cells run again.
 
 import json
 import pathlib
+from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from replay.bench.frontier.cells import Figures
 from replay.bench.frontier.code_state import policy_digest
@@ -18,15 +19,18 @@ from schemas.errors import PochadeError
 RESULTS, STATE = "results.jsonl", "state.json"
 
 
-class ResultStore:
-    """A context: the results of a folder, to which new ones are added."""
+class LineStore:
+    """A context: values by key in a folder's file, to which new ones are added line by line."""
 
-    def __init__(self, folder: pathlib.Path, digest: str) -> None:
-        """Open a folder, which is made where it is missing. Raises PochadeError: it is of another state of the code."""
+    def __init__(self, folder: pathlib.Path, digest: str, file: str, digest_of_key: Callable[[str], str]) -> None:
+        """Open a folder, which is made where it is missing. Raises PochadeError: it is of another state of the code.
+
+        `digest`: of the code that all values share; `digest_of_key`: of what belongs to one key alone.
+        """
         folder.mkdir(parents=True, exist_ok=True)
-        self.folder, self._file = folder, folder / RESULTS
+        self.folder, self._file, self._digest_of_key = folder, folder / file, digest_of_key
         _check_state(folder / STATE, digest)
-        self.known = _read(self._file)
+        self.known = self._read()
         self._out = self._file.open("a", encoding="utf-8")
 
     def __enter__(self) -> Self:
@@ -37,12 +41,32 @@ class ResultStore:
     ) -> None:
         self._out.close()
 
-    def add(self, key: str, figures: Figures) -> None:
-        """Keep a cell's figures; they are on disk when this returns."""
+    def add(self, key: str, figures: dict[str, Any]) -> None:
+        """Keep the value of a key; it is on disk when this returns."""
         self.known[key] = figures
-        row = {"cell": key, "policy": _policy_digest(key), "figures": figures}
+        row = {"cell": key, "policy": self._digest_of_key(key), "figures": figures}
         self._out.write(json.dumps(row) + "\n")
         self._out.flush()
+
+    def _read(self) -> dict[str, dict[str, Any]]:
+        """key -> value of a file. A last line that was broken off is cut away, so that its cell runs again."""
+        if not self._file.is_file():
+            return {}
+        data = self._file.read_bytes()
+        known, whole = _parse(data, self._digest_of_key)
+        if whole < len(data):
+            self._file.write_bytes(data[:whole])
+        return known
+
+
+class ResultStore(LineStore):
+    """A context: the figures of the grid's cells in a folder, to which new ones are added."""
+
+    known: dict[str, Figures]
+
+    def __init__(self, folder: pathlib.Path, digest: str) -> None:
+        """Open a folder, which is made where it is missing. Raises PochadeError: it is of another state of the code."""
+        super().__init__(folder, digest, RESULTS, _policy_digest)
 
 
 def read_results(folder: pathlib.Path, digest: str) -> dict[str, Figures]:
@@ -50,23 +74,12 @@ def read_results(folder: pathlib.Path, digest: str) -> dict[str, Figures]:
     if not (folder / STATE).is_file():
         raise PochadeError(f"{folder} is no folder of results: give one that `pochade bench frontier --out` wrote")
     _check_state(folder / STATE, digest)
-    return _parse((folder / RESULTS).read_bytes())[0] if (folder / RESULTS).is_file() else {}
+    return _parse((folder / RESULTS).read_bytes(), _policy_digest)[0] if (folder / RESULTS).is_file() else {}
 
 
-def _read(file: pathlib.Path) -> dict[str, Figures]:
-    """key -> figures. A last line that was broken off is cut away, so that its cell runs again."""
-    if not file.is_file():
-        return {}
-    data = file.read_bytes()
-    known, whole = _parse(data)
-    if whole < len(data):
-        file.write_bytes(data[:whole])
-    return known
-
-
-def _parse(data: bytes) -> tuple[dict[str, Figures], int]:
-    """Return key -> figures of the whole lines by this state of their policies, and how many bytes all lines are."""
-    known, whole = dict[str, Figures](), 0
+def _parse(data: bytes, digest_of_key: Callable[[str], str]) -> tuple[dict[str, dict[str, Any]], int]:
+    """Return key -> value of the whole lines by this state of what is theirs, and how many bytes all lines are."""
+    known, whole = dict[str, dict[str, Any]](), 0
     for line in data.splitlines(keepends=True):
         try:
             row = json.loads(line)
@@ -76,7 +89,7 @@ def _parse(data: bytes) -> tuple[dict[str, Figures], int]:
         if not line.endswith(b"\n"):
             break
         whole += len(line)
-        if digest == _policy_digest(key):
+        if digest == digest_of_key(key):
             known[key] = figures
     return known, whole
 

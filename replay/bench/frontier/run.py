@@ -10,7 +10,7 @@ from replay.bench.environment.processes import simulating
 from replay.bench.frontier.cells import Figures, arguments_of, run
 from replay.bench.frontier.grid import GridCell, fleet_of, scale_of
 from replay.bench.frontier.results import ResultStore
-from replay.bench.papers.arrivals import open_trace
+from replay.bench.papers.runs.arrivals import open_trace
 from replay.traces import Trace, read
 from schemas.errors import PochadeError
 from streams.catalogs import measured

@@ -24,8 +24,8 @@ from replay.bench.comparison import (
 )  # fmt: skip
 from replay.bench.frontier.cells import Figures
 from replay.bench.frontier.grid import LEVELS, GridCell, Setting
-from replay.bench.papers.names import JOINT
 from replay.bench.papers.page import row as markdown_row
+from replay.bench.papers.runs.names import JOINT
 
 JUDGES: Final = ("quality", "quality_optimistic", "quality_run", "quality_run_optimistic")
 JUDGE_WORDS: Final = {

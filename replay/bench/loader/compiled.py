@@ -10,9 +10,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
-from replay.bench.environment.figures import spread
+from replay.bench.environment.figures import spread_with_interval
 from replay.bench.loader.starts import Phases, fetched, fresh, last_words, medians, started
-from replay.reports.intervals import interval
 from schemas.errors import PochadeError
 from streams.processes.children import spawn
 
@@ -47,7 +46,7 @@ def run(
         "kept_mb": round(took["kept"][0]["kept_bytes"] / 1e6, 2),
         "seconds": {way: medians(turns, "wall") for way, turns in took.items()},
         "cpu_seconds": {way: medians(turns, "cpu") for way, turns in took.items()},
-        "kept_compile_ratio": {**spread(ratios), "interval": interval(ratios)},
+        "kept_compile_ratio": spread_with_interval(ratios),
         "images": images,
         "images_until_a_kept_start_pays": _images_until(more_s, saved_s),
     }

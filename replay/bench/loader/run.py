@@ -20,8 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from replay.bench.environment.figures import met, spread
-from replay.reports.intervals import interval
+from replay.bench.environment.figures import met, spread, spread_with_interval
 from schemas.errors import PochadeError
 from streams.processes.children import end_all
 from streams.store.s3 import parsed, s3_client
@@ -207,5 +206,5 @@ def _compared(size: int, ours: Sequence[float], base: Sequence[float], name: str
     return {
         name: spread([size / seconds / MB for seconds in ours]),
         base_name: spread([size / seconds / MB for seconds in base]),
-        "ratio": {**spread(ratios), "interval": interval(ratios)},
+        "ratio": spread_with_interval(ratios),
     }

@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from replay.bench.environment.figures import met, spread
-from replay.reports.intervals import interval
+from replay.bench.environment.figures import met, spread_with_interval
 from schemas.errors import PochadeError
 from streams import catalogs
 from streams.processes.children import Child, end_all, spawn
@@ -66,7 +65,7 @@ def run(
         "fork_server_ready_s": round(server_s, 3),
         "seconds": {name: medians(turns, "wall") for name, turns in took.items()},
         "cpu_seconds": {name: medians(turns, "cpu") for name, turns in took.items()},
-        "first_image_ratio": {**spread(ratios), "interval": interval(ratios)},
+        "first_image_ratio": spread_with_interval(ratios),
         "targets": met({"first_image_ratio": statistics.median(ratios)}, TARGETS),
     }
 

@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 from planner.catalog.papers.affinity import SMALLER
 from replay.bench.comparison import AHEAD, in_words
 from replay.bench.papers.answers import Asking, Mean, Table, number, over_seeds
-from replay.bench.papers.cells import AFFINITY, Cell, catalog_of
 from replay.bench.papers.claims import PICKSCORE, VIOLATIONS, Claim, Judged, judge
 from replay.bench.papers.experiments.argus import BASE, CATALOG
-from replay.bench.papers.names import ARGUS, PAC, PROTEUS
+from replay.bench.papers.runs.cells import AFFINITY, Cell, catalog_of
+from replay.bench.papers.runs.names import ARGUS, PAC, PROTEUS
 
 FACTORS: Final = (0.5, 1.0, 2.0)  # of the fitted losses
 POWERS: Final = (0.5, SMALLER.power, 1.25)  # the fitted one, and losses that grow slower and faster than the gap

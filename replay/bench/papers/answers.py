@@ -9,8 +9,8 @@ from operator import attrgetter
 
 from replay.bench.frontier.cells import Figures
 from replay.bench.frontier.grid import GridCell
-from replay.bench.papers.cells import Cell, Found, setup_of
-from replay.bench.papers.crew import Run
+from replay.bench.papers.runs.cells import Cell, Found, setup_of
+from replay.bench.papers.runs.crew import Run
 from replay.simulation.session import fluid_bound
 from replay.traces import Trace
 
@@ -28,7 +28,7 @@ class Table:
 class Scale:
     """How much is asked. `few` seeds where chance decides little, `seeds` where an interval is wanted."""
 
-    seeds: int = 10
+    seeds: int = 5
     few: int = 5
     is_quick: bool = False  # so little that figures mean nothing: that all questions can be asked
 

@@ -7,7 +7,6 @@ from planner.catalog.entries import run_ms
 from replay.bench.papers.affinities import sweep
 from replay.bench.papers.answer import Answer
 from replay.bench.papers.answers import Asking, Mean, Table, number, over_seeds, percent
-from replay.bench.papers.cells import Cell, catalog_of
 from replay.bench.papers.experiments import argus as paper
 from replay.bench.papers.experiments.argus import (
     BASE,
@@ -24,7 +23,8 @@ from replay.bench.papers.experiments.argus import (
     saturated,
 )
 from replay.bench.papers.experiments.experiment import counted, in_a_word, settle, tables_of
-from replay.bench.papers.names import ARGUS, HEAVY, JOINT, LIGHT, NIRVANA, PROTEUS, SOMMELIER
+from replay.bench.papers.runs.cells import Cell, catalog_of
+from replay.bench.papers.runs.names import ARGUS, HEAVY, JOINT, LIGHT, NIRVANA, PROTEUS, SOMMELIER
 
 SYSTEMS: Mapping[str, Cell] = {**paper.SYSTEMS, JOINT: dataclasses.replace(BASE, policy=JOINT)}
 PAPER = {  # violations, relative quality; Twitter and bursts: 5.2, Fig. 16

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from replay.bench.papers.answer import Answer
 from replay.bench.papers.answers import Asking, Mean, Table, less, number, over_seeds, percent
-from replay.bench.papers.cells import Cell, with_parameters
 from replay.bench.papers.experiments.diffserve import (
     ABLATIONS,
     CASCADES,
@@ -17,7 +16,8 @@ from replay.bench.papers.experiments.diffserve import (
     slo_cells,
 )
 from replay.bench.papers.experiments.experiment import counted, in_a_word, settle, tables_of
-from replay.bench.papers.names import DIFFSERVE, HADIS, HEAVY, JOINT, LIGHT, PROTEUS, RANDOM, SOMMELIER, STATIC
+from replay.bench.papers.runs.cells import Cell, with_parameters
+from replay.bench.papers.runs.names import DIFFSERVE, HADIS, HEAVY, JOINT, LIGHT, PROTEUS, RANDOM, SOMMELIER, STATIC
 
 COMPARED = (LIGHT, HEAVY, PROTEUS, SOMMELIER, STATIC, DIFFSERVE, HADIS, JOINT)
 PAPER = {  # violations, cascade by cascade. Source: 4.3, Figs. 5 and 6

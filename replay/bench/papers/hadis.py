@@ -5,7 +5,6 @@ import itertools
 
 from replay.bench.papers.answer import Answer
 from replay.bench.papers.answers import Asking, Mean, Table, bound_fid, less, number, over_seeds, percent
-from replay.bench.papers.cells import Cell, catalog_of
 from replay.bench.papers.experiments.experiment import counted, in_a_word, settle, tables_of
 from replay.bench.papers.experiments.hadis import (
     BASE,
@@ -23,7 +22,8 @@ from replay.bench.papers.experiments.hadis import (
     slo_cells,
     slow_levels,
 )
-from replay.bench.papers.names import DIFFSERVE, HADIS, HEAVY, JOINT, LIGHT, PROTEUS
+from replay.bench.papers.runs.cells import Cell, catalog_of
+from replay.bench.papers.runs.names import DIFFSERVE, HADIS, HEAVY, JOINT, LIGHT, PROTEUS
 
 COMPARED = (LIGHT, HEAVY, PROTEUS, DIFFSERVE, HADIS, JOINT)
 RATES = (0.5, 1, 2, 4, 6)  # a second

@@ -15,10 +15,10 @@ from replay.bench.frontier.plan import Part, judged_cells, quick_settings
 from replay.bench.frontier.tables import ALONE, BEATEN, JUDGE_WORDS, Row, compare, lines_of, summary
 from replay.bench.papers.answer import Answer
 from replay.bench.papers.answers import Asking, Table, bound_fids, number, over_seeds, percent
-from replay.bench.papers.arrivals import HELD_OUT, PAPERS
-from replay.bench.papers.cells import Cell, catalog_of
-from replay.bench.papers.names import HADIS, JOINT
 from replay.bench.papers.parts import tables as tables_of_parts
+from replay.bench.papers.runs.arrivals import HELD_OUT, PAPERS
+from replay.bench.papers.runs.cells import Cell, catalog_of
+from replay.bench.papers.runs.names import HADIS, JOINT
 
 RUN: Final = "quality_run"
 TRUTH: Final = TRUTHS[0]

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from replay.bench.papers.answer import Answer
 from replay.bench.papers.answers import Asking, Mean, Table, number, over_seeds, percent
-from replay.bench.papers.arrivals import COMPONENTS_RPS, CONTROL_SHARE, STRETCH
 from replay.bench.papers.experiments.experiment import counted, in_a_word, settle, tables_of
 from replay.bench.papers.experiments.mlora import (
     BASELINE,
@@ -22,8 +21,9 @@ from replay.bench.papers.experiments.mlora import (
     side_rows,
     sparse_cells,
 )
-from replay.bench.papers.names import IN_TURN
-from replay.bench.papers.names import MLORA as MLORA_POLICY
+from replay.bench.papers.runs.arrivals import COMPONENTS_RPS, CONTROL_SHARE, STRETCH
+from replay.bench.papers.runs.names import IN_TURN
+from replay.bench.papers.runs.names import MLORA as MLORA_POLICY
 
 RUNS = {
     f"requests, x{SPEED}": requests_cells,

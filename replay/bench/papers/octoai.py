@@ -25,7 +25,7 @@ from replay.bench.papers.experiments.octoai import (
     burst_cells,
     dispatch_cells,
 )
-from replay.bench.papers.names import DIFFSERVE
+from replay.bench.papers.runs.names import DIFFSERVE
 
 Rows = Mapping[tuple[str, str], Mean]
 

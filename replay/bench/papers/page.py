@@ -6,7 +6,6 @@ from typing import Any
 import jinja2
 
 from replay.bench.papers.answer import Answer
-from replay.bench.papers.answers import Scale
 from replay.bench.papers.experiments.every import EVERY
 from replay.bench.papers.experiments.experiment import experiments_table
 
@@ -25,7 +24,6 @@ def render(answers: Sequence[Answer], made: Mapping[str, Any]) -> str:
     return environment.get_template("results.md.jinja").render(
         answers=answers,
         made=made,
-        seeds=Scale().seeds,
         experiments=experiments_table(EVERY, [outcome for answer in answers for outcome in answer.outcomes]),
     )
 

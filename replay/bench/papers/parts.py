@@ -13,8 +13,8 @@ from replay.bench.frontier import tuning
 from replay.bench.frontier.cells import Figures
 from replay.bench.frontier.grid import FIRST_TUNING_SEED, TRUTHS, TUNING_REDRAWS, GridCell
 from replay.bench.papers.answers import Asking, Table
-from replay.bench.papers.cells import catalog_of
-from replay.bench.papers.names import JOINT, STEADY
+from replay.bench.papers.runs.cells import catalog_of
+from replay.bench.papers.runs.names import JOINT, STEADY
 
 PLACES: Final = (("hadis-l40s", "azure-1to8"), ("diffserve-sdturbo", "twitter-normal"))  # both of TUNING
 TRUTH, SLOW = TRUTHS[:2]

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from planner.serving.ending.outcomes import rejected, result_of
-from replay.bench import crowd, storm
-from replay.bench.crowd import Asked, Crowd, Due, added_ms, stream
+from replay.bench.crowd import crowd, storm
+from replay.bench.crowd.crowd import Asked, Crowd, Due, added_ms, stream
 from replay.bench.environment import side
 from replay.bench.environment.side import Side
 from replay.bench.environment.topic_counter import Arrival

@@ -13,11 +13,11 @@ from planner.observation.observation import Observation
 from planner.observation.workers import WorkerView
 from planner.policies import named
 from replay.bench.papers.answers import Mean, percent
-from replay.bench.papers.cells import AFFINITY, MISREAD, REUSE, Cell, Course, catalog_of, setup_of, with_parameters
 from replay.bench.papers.claims import MOVES, PICKSCORE, VIOLATIONS, Claim
 from replay.bench.papers.experiments.experiment import Check, Experiment, Fact, Runs, Suspect, of_size
 from replay.bench.papers.experiments.suspects import BESIDE, FREE_LOADS, RANDOM_PUSH, TREND
-from replay.bench.papers.names import ARGUS, HEAVY, LIGHT, NIRVANA, PAC, PROTEUS, SOMMELIER
+from replay.bench.papers.runs.cells import AFFINITY, MISREAD, REUSE, Cell, Course, catalog_of, setup_of, with_parameters
+from replay.bench.papers.runs.names import ARGUS, HEAVY, LIGHT, NIRVANA, PAC, PROTEUS, SOMMELIER
 from replay.simulation.setup import Outage
 from replay.traces.outages import VECTOR_STORE
 

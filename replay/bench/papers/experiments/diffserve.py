@@ -11,11 +11,11 @@ from planner.catalog.curves import at
 from planner.catalog.entries import deferred_share, throughput_rps
 from replay.bench.comparison import PairedDifference, in_words, paired
 from replay.bench.papers.answers import less, percent
-from replay.bench.papers.cells import Cell, catalog_of, with_parameters
 from replay.bench.papers.claims import FID, OPTIMISTIC, VIOLATIONS, Claim
 from replay.bench.papers.experiments.experiment import Check, Experiment, Fact, Runs, Suspect, of_size
 from replay.bench.papers.experiments.suspects import NO_HOPS, RANDOM_PUSH, changed, given, together
-from replay.bench.papers.names import DIFFSERVE, HEAVY, LIGHT, PROTEUS, STATIC
+from replay.bench.papers.runs.cells import Cell, catalog_of, with_parameters
+from replay.bench.papers.runs.names import DIFFSERVE, HEAVY, LIGHT, PROTEUS, STATIC
 from streams.catalogs import recorded_prompts
 
 PAPER: Final = "DiffServe"

@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 
 from replay.bench.comparison import AHEAD, UNDECIDED, in_words
 from replay.bench.papers.answers import Asking, Mean, Table, over_seeds
-from replay.bench.papers.cells import Cell
 from replay.bench.papers.claims import Claim, Judged, judge
+from replay.bench.papers.runs.cells import Cell
 from replay.traces import Trace
 
 AGREEMENT, PARTIAL, DISAGREEMENT = "agreement", "partial", "disagreement"

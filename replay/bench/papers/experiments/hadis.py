@@ -8,11 +8,11 @@ from typing import Final
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
 from replay.bench.papers.answers import less, percent
-from replay.bench.papers.cells import PAIR, Cell, Course, catalog_of, with_parameters
 from replay.bench.papers.claims import FID, VIOLATIONS, Claim
 from replay.bench.papers.experiments.experiment import Check, Experiment, Fact, Runs, Suspect, of_size
 from replay.bench.papers.experiments.suspects import FREE_LOADS, RANDOM_PUSH, TREND, changed
-from replay.bench.papers.names import DIFFSERVE, HADIS, HEAVY, LIGHT, PROTEUS
+from replay.bench.papers.runs.cells import PAIR, Cell, Course, catalog_of, with_parameters
+from replay.bench.papers.runs.names import DIFFSERVE, HADIS, HEAVY, LIGHT, PROTEUS
 
 PAPER: Final = "HADIS"
 BASE: Final = Cell(catalog="hadis-l40s", trace="azure-1to8", policy=HADIS, slo_s=60)

@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from replay.bench.papers.answers import Mean, number, percent
-from replay.bench.papers.arrivals import EVERY_REQUEST, REQUESTS, SPARSE
-from replay.bench.papers.cells import Cell
 from replay.bench.papers.claims import BUSY, DISK, MEAN, NETWORK, NEWCOMER, P99, PER_WORKER, QUEUE, UPDATES, Claim
 from replay.bench.papers.experiments.experiment import Check, Experiment, Fact, Runs, Suspect, Traces, of_size
 from replay.bench.papers.experiments.suspects import changed
-from replay.bench.papers.names import IN_TURN
-from replay.bench.papers.names import MLORA as MLORA_POLICY
-from replay.bench.papers.tiers import FEW_PARTS, MANY_PARTS, Tiers
+from replay.bench.papers.runs.arrivals import EVERY_REQUEST, REQUESTS, SPARSE
+from replay.bench.papers.runs.cells import Cell
+from replay.bench.papers.runs.names import IN_TURN
+from replay.bench.papers.runs.names import MLORA as MLORA_POLICY
+from replay.bench.papers.runs.tiers import FEW_PARTS, MANY_PARTS, Tiers
 from replay.simulation.setup import Outage
 from replay.traces.combinations import N_ADAPTERS, N_BASES, N_CONTROLS
 from replay.traces.skew import MOST, RARE, skew_of

@@ -7,13 +7,13 @@ import dataclasses
 from collections.abc import Callable
 from typing import Final
 
-from replay.bench.papers.cells import Cell
 from replay.bench.papers.claims import P99, VIOLATIONS, Claim
 from replay.bench.papers.experiments.experiment import Check, Experiment, Fact, Runs, Suspect
 from replay.bench.papers.experiments.suspects import FREE_LOADS, changed
-from replay.bench.papers.names import DIFFSERVE, HEAVY
-from replay.bench.papers.names import OCTOAI as OCTOAI_POLICY
-from replay.bench.papers.scaling import Scaling
+from replay.bench.papers.runs.cells import Cell
+from replay.bench.papers.runs.names import DIFFSERVE, HEAVY
+from replay.bench.papers.runs.names import OCTOAI as OCTOAI_POLICY
+from replay.bench.papers.runs.scaling import Scaling
 from replay.simulation.draws.hop_latencies import RANKS
 from replay.simulation.shipped_latencies import shipped_hop_latencies
 

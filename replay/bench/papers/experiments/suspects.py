@@ -3,8 +3,8 @@
 import dataclasses
 from collections.abc import Callable
 
-from replay.bench.papers.cells import Cell, with_parameters
 from replay.bench.papers.experiments.experiment import Suspect
+from replay.bench.papers.runs.cells import Cell, with_parameters
 
 
 def changed(**fields: object) -> Callable[[Cell], Cell]:

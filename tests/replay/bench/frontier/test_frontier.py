@@ -49,8 +49,8 @@ from replay.bench.frontier.tables import (
     record,
     summary,
 )  # fmt: skip
-from replay.bench.papers.arrivals import HELD_OUT, TUNING
-from replay.bench.papers.names import HADIS, JOINT, LIGHT
+from replay.bench.papers.runs.arrivals import HELD_OUT, TUNING
+from replay.bench.papers.runs.names import HADIS, JOINT, LIGHT
 from replay.commands.bench import bench
 from replay.simulation.truth import Truth
 from schemas.errors import PochadeError, Unknown
@@ -127,6 +127,18 @@ def test_the_best_setting_within_each_level_is_chosen_and_else_the_one_with_the_
     assert chosen == {"diffserve-sdturbo": [safe, bold, late]}
     tuning.write(chosen, tmp_path / "settings.toml")
     assert tuning.read(tmp_path / "settings.toml") == chosen
+
+
+def test_a_setting_that_chance_alone_may_keep_within_a_level_is_not_taken() -> None:
+    steady, shaky = Setting(JOINT, (("overprovision", 1.0),)), Setting(JOINT, (("overprovision", 0.8),))
+    rates = {steady: (0.009, 0.0092, 0.0094), shaky: (0.0, 0.004, 0.022)}
+    qualities = {steady: -17.0, shaky: -16.0}
+    results = [
+        (a_cell(setting, seed), figures(rate, qualities[setting]))
+        for setting, of_setting in rates.items()
+        for seed, rate in enumerate(of_setting)
+    ]
+    assert tuning.choose(results) == {"diffserve-sdturbo": [steady, shaky]}  # of 1 %, and of 2 and 5 %
 
 
 def test_the_settings_that_ship_are_of_every_catalog_and_policy() -> None:

@@ -14,7 +14,7 @@ from replay.bench.frontier.plan import QUICK_REQUESTS
 from replay.bench.frontier.repeated import Repeated, in_words, other_results, repeated
 from replay.bench.frontier.results import ResultStore, read_results
 from replay.bench.frontier.tables import JUDGES, Row, compare
-from replay.bench.papers.names import HADIS, JOINT
+from replay.bench.papers.runs.names import HADIS, JOINT
 from replay.commands.bench import bench
 from schemas.errors import PochadeError
 from streams.settings import Settings

@@ -1,10 +1,15 @@
 """The bench of the loader: its server keeps its pace, and a run measures each side and leaves nothing."""
 
+import contextlib
 import pathlib
 import time
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from replay.bench.loader import compiled
 from replay.bench.loader.run import run
 from replay.bench.loader.server import CHUNK, Pace
 
@@ -39,3 +44,30 @@ def test_no_pace_means_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("waited"))
     for _ in range(5):
         Pace(0).wait(MIB)
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+def test_compiling_is_measured_as_many_times_as_asked_and_kept_code_is_that_of_the_first_turn(
+    turns: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    homes: list[str] = []
+
+    @contextlib.contextmanager
+    def fetched(*_: object) -> Iterator[tuple[pathlib.Path, Any]]:
+        yield tmp_path, SimpleNamespace(digest="d")
+
+    def started(_start: object, own: Sequence[str], *_: object) -> dict[str, Any]:
+        home = own[-1]
+        became = None if not home else "kept" if home in homes else "compiled"
+        homes.append(home)
+        wall = {"compile": {"kept": 1.0, "compiled": 4.0, None: 0.0}[became], "first_image": 2.0}
+        return {"wall": wall, "cpu": wall, "kept_bytes": 5_000_000, **({"compiling": became} if became else {})}
+
+    for name, fake in (("fetched", fetched), ("started", started)):
+        monkeypatch.setattr(compiled, name, fake)
+    monkeypatch.setattr(compiled, "_images", lambda *_: {"1": {"eager_ms": 2.0, "compiled_ms": 1.0}})
+    measured = compiled.run(tmp_path, "tiny", "light", turns, lambda _: None)
+    assert len(homes) == 3 * turns
+    assert measured["kept_compile_ratio"]["median"] == 0.25
+    assert measured["kept_compile_ratio"]["repeats"] == turns
+    assert homes[2::3] == [homes[1]] * turns

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from replay.bench.frontier.cells import Figures
 from replay.bench.frontier.grid import GridCell
 from replay.bench.frontier.tables import JUDGES
-from replay.bench.papers.cells import Cell, Course, Found, catalog_of
+from replay.bench.papers.runs.cells import Cell, Course, Found, catalog_of
 
 
 def found(violations: float = 0.0, quality: float = -17.0, **changed: object) -> Found:

@@ -2,9 +2,9 @@
 
 from replay.bench.papers.affinities import FACTORS, POWERS, sweep
 from replay.bench.papers.answers import Asking, Scale
-from replay.bench.papers.arrivals import open_trace
-from replay.bench.papers.cells import Cell, Found
-from replay.bench.papers.names import ARGUS, PAC
+from replay.bench.papers.runs.arrivals import open_trace
+from replay.bench.papers.runs.cells import Cell, Found
+from replay.bench.papers.runs.names import ARGUS, PAC
 from tests.replay.bench.papers.found import alike, found, graded
 
 

@@ -5,9 +5,9 @@ from planner.policies.joint import PARAMETERS
 from replay.bench.frontier.cells import Figures
 from replay.bench.frontier.grid import FIRST_TUNING_SEED, GridCell
 from replay.bench.papers.answers import Asking, Scale
-from replay.bench.papers.arrivals import TUNING, open_trace
-from replay.bench.papers.names import STEADY
 from replay.bench.papers.parts import PLACES, constants, parts, tables
+from replay.bench.papers.runs.arrivals import TUNING, open_trace
+from replay.bench.papers.runs.names import STEADY
 from tests.replay.bench.papers.found import alike, figures, found
 
 

@@ -12,13 +12,13 @@ from replay.bench.frontier.grid import FIRST_TUNING_SEED, GridCell
 from replay.bench.frontier.plan import Part, judged_cells
 from replay.bench.papers.answer import Answer
 from replay.bench.papers.answers import QUICK, Asking, Scale
-from replay.bench.papers.arrivals import open_trace
-from replay.bench.papers.cells import Cell, Found
 from replay.bench.papers.experiments.every import EVERY
 from replay.bench.papers.experiments.experiment import AGREEMENT, DISAGREEMENT, PARTIAL
-from replay.bench.papers.names import ARGUS, DIFFSERVE, HADIS, HEAVY, JOINT, LIGHT, PROTEUS, STATIC
 from replay.bench.papers.page import render, row
 from replay.bench.papers.questions import QUESTIONS, ask
+from replay.bench.papers.runs.arrivals import open_trace
+from replay.bench.papers.runs.cells import Cell, Found
+from replay.bench.papers.runs.names import ARGUS, DIFFSERVE, HADIS, HEAVY, JOINT, LIGHT, PROTEUS, STATIC
 from replay.traces import Trace
 from schemas.errors import Unknown
 from tests.paths import ROOT
@@ -33,6 +33,7 @@ MADE = {
     "traces": "made",
     "arrivals": "redrawn for each seed",
     "minutes": "1.0",
+    "kept": 1,
     "cpu_minutes": "2.0",
     "runs": 3,
     "jobs": 2,

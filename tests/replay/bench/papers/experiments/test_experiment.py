@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from replay.bench.papers.answers import QUICK, Asking, Scale
-from replay.bench.papers.arrivals import open_trace
-from replay.bench.papers.cells import Cell, Found
 from replay.bench.papers.claims import FID, Claim
 from replay.bench.papers.experiments.every import EVERY
 from replay.bench.papers.experiments.experiment import (
@@ -32,7 +30,9 @@ from replay.bench.papers.experiments.experiment import (
     verdict_of,
 )
 from replay.bench.papers.experiments.suspects import changed
-from replay.bench.papers.names import DIFFSERVE, PROTEUS
+from replay.bench.papers.runs.arrivals import open_trace
+from replay.bench.papers.runs.cells import Cell, Found
+from replay.bench.papers.runs.names import DIFFSERVE, PROTEUS
 from replay.traces import Trace
 from tests.paths import ROOT
 from tests.replay.bench.papers.found import alike, found, graded

@@ -5,10 +5,7 @@ import pathlib
 
 import pytest
 
-from replay.bench.papers import arrivals
 from replay.bench.papers.answers import Asking, Scale
-from replay.bench.papers.arrivals import EVERY_REQUEST, REQUESTS, SPARSE, open_trace
-from replay.bench.papers.cells import Cell, Found, run
 from replay.bench.papers.experiments.experiment import FAILS, HOLDS, settle
 from replay.bench.papers.experiments.mlora import (
     BASELINE,
@@ -18,9 +15,12 @@ from replay.bench.papers.experiments.mlora import (
     requests_cells,
     sparse_cells,
 )
-from replay.bench.papers.names import MLORA
-from replay.bench.papers.scaling import Scaled
-from replay.bench.papers.tiers import Moved
+from replay.bench.papers.runs import arrivals
+from replay.bench.papers.runs.arrivals import EVERY_REQUEST, REQUESTS, SPARSE, open_trace
+from replay.bench.papers.runs.cells import Cell, Found, run
+from replay.bench.papers.runs.names import MLORA
+from replay.bench.papers.runs.scaling import Scaled
+from replay.bench.papers.runs.tiers import Moved
 from replay.traces import InvalidTrace, Trace
 from tests.replay.bench.papers.found import alike, found, graded
 from tests.replay.traces.formats.test_gentd26_folder import folder_of, processed, timed

@@ -5,8 +5,6 @@ import dataclasses
 import pytest
 
 from replay.bench.papers.answers import Asking, Scale
-from replay.bench.papers.arrivals import open_trace
-from replay.bench.papers.cells import Cell, Found, run
 from replay.bench.papers.experiments.experiment import FAILS, HOLDS, OPEN, settle
 from replay.bench.papers.experiments.octoai import (
     AS_IT_IS,
@@ -20,7 +18,9 @@ from replay.bench.papers.experiments.octoai import (
     burst_cells,
     scaling_cells,
 )
-from replay.bench.papers.scaling import Scaled
+from replay.bench.papers.runs.arrivals import open_trace
+from replay.bench.papers.runs.cells import Cell, Found, run
+from replay.bench.papers.runs.scaling import Scaled
 from tests.replay.bench.papers.found import alike, found, graded
 
 ROUTING, SCALING, STARTS = EXPERIMENTS

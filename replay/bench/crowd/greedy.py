@@ -10,7 +10,7 @@ is allowed. A quota keeps it from both.
 import dataclasses
 from typing import Any
 
-from replay.bench.crowd import LEVEL, RUN_MS, Asked, Crowd, Due, added_ms, opened, stream
+from replay.bench.crowd.crowd import LEVEL, RUN_MS, Asked, Crowd, Due, added_ms, opened, stream
 from replay.bench.environment.figures import met
 from replay.bench.environment.site import Site
 from streams.settings import Admission, Tenant

@@ -1,4 +1,4 @@
-"""Runs cells in several processes; a cell asked for twice runs once."""
+"""Runs cells in several processes; a cell asked for twice runs once, and one that a folder keeps never."""
 
 import contextlib
 import dataclasses
@@ -15,8 +15,9 @@ from replay.bench.frontier.code_state import digest_of
 from replay.bench.frontier.grid import GridCell
 from replay.bench.frontier.results import ResultStore
 from replay.bench.frontier.run import TraceFiles, run_cells
-from replay.bench.papers.arrivals import open_trace
-from replay.bench.papers.cells import Cell, Found, run
+from replay.bench.papers.runs.arrivals import open_trace
+from replay.bench.papers.runs.cells import Cell, Found, run
+from replay.bench.papers.runs.kept_runs import KeptRuns
 from replay.traces import Trace
 from schemas.errors import PochadeError
 
@@ -27,7 +28,7 @@ Run = Callable[[Sequence[Cell]], list[Found]]
 class Crew:
     """A context: processes that end with it. `on_run` is told of each cell: how many are asked for, how many done.
 
-    Cells of the frontier's grid are kept in a folder of `pochade bench frontier`, and those that it has are taken.
+    What cells came to is kept in a folder of `pochade bench frontier`, and what it has is taken.
     """
 
     def __init__(
@@ -44,33 +45,39 @@ class Crew:
         """`is_recorded`: all seeds have the same arrivals, as they were recorded or made once.
 
         `has_hops`: False: cells run without the time between processes, as the papers' simulations do. Neither changes
-        cells of the grid. `grid`: folder of their results; None: they are kept nowhere.
+        cells of the grid. `grid`: folder of results, the grid's cells' and all others'; None: they are kept nowhere.
         """
         self._folder, self._limit, self._on_run = folder, limit, on_run
         self._is_recorded, self._has_hops = is_recorded, has_hops
         self._known: dict[Cell, Found] = {}
-        self._grid, self._graded, self._graded_cpu_s = grid, 0, 0.0
-        self._jobs = jobs
+        self._graded: dict[str, Figures] = {}
+        self._grid, self._jobs = grid, jobs
+        self.kept = 0  # of the runs, that the folder had
         self._asked = 0
+        self._stack, self._store = contextlib.ExitStack(), KeptRuns()
         self._pool = simulating(jobs)
 
     def __enter__(self) -> Self:
+        if self._grid is not None:
+            self._store = self._stack.enter_context(KeptRuns.open(self._grid, digest_of(self._limit, self._folder)))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._pool.shutdown(cancel_futures=True)
+        self._stack.close()
 
     @property
     def cpu_s(self) -> float:
-        """Of all runs."""
-        return sum(found.cpu_s for found in self._known.values()) + self._graded_cpu_s
+        """Of all runs, the kept ones included."""
+        graded = sum(figures["cpu_s"] for figures in self._graded.values())
+        return sum(found.cpu_s for found in self._known.values()) + graded
 
     @property
     def runs(self) -> int:
-        """That were made."""
-        return len(self._known) + self._graded
+        """That were made or taken."""
+        return len(self._known) + len(self._graded)
 
     def run(self, cells: Sequence[Cell]) -> list[Found]:
         """What each cell came to. Raises what a run raised."""
@@ -80,9 +87,13 @@ class Crew:
             cells = [dataclasses.replace(cell, hops=False) for cell in cells]
         new = [cell for cell in dict.fromkeys(cells) if cell not in self._known]
         self._asked += len(new)
-        futures = [self._pool.submit(_run, cell, self._folder, self._limit) for cell in new]
-        for cell, future in zip(new, futures, strict=True):
+        taken = {cell: found for cell in new if (found := self._store.of(cell)) is not None}
+        self._known, self.kept = self._known | taken, self.kept + len(taken)
+        missing = [cell for cell in new if cell not in taken]
+        futures = [self._pool.submit(_run, cell, self._folder, self._limit) for cell in missing]
+        for cell, future in zip(missing, futures, strict=True):
             self._known[cell] = future.result()
+            self._store.add(cell, self._known[cell])
             self._on_run(self._asked, self.runs)
         return [self._known[cell] for cell in cells]
 
@@ -93,14 +104,15 @@ class Crew:
             names = list(dict.fromkeys(cell.trace for cell in cells))
             files = TraceFiles(folder / "traces", self._folder, names, self._limit)
             store = stack.enter_context(ResultStore(folder, digest_of(self._limit, self._folder)))
-            missing = {cell.key for cell in cells} - store.known.keys()
-            self._asked += len(missing)
-            before, ready = self.runs, len(cells) - len(missing)
+            keys = {cell.key for cell in cells}
+            new, missing = keys - self._graded.keys(), keys - store.known.keys()
+            taken = new - missing
+            self._asked, self.kept = self._asked + len(new), self.kept + len(taken)
+            before, ready = self.runs + len(taken), len(cells) - len(missing)
             found = run_cells(
                 cells, files, store, self._jobs, lambda done, _: self._on_run(self._asked, before + done - ready)
             )
-        self._graded += len(missing)
-        self._graded_cpu_s += sum(found[key]["cpu_s"] for key in missing)
+        self._graded |= found
         return [found[cell.key] for cell in cells]
 
     def trace(self, name: str, redraw: int | None = None) -> Trace:

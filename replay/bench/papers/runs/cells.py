@@ -13,9 +13,9 @@ from planner.catalog.model import Catalog
 from planner.catalog.papers.affinity import FITTED, Affinity, with_affinity
 from planner.catalog.reuse import Neighbours, ReuseProfile
 from planner.control.proposal import BY_POLICY
-from replay.bench.papers.names import JOINT, STEADY
-from replay.bench.papers.scaling import Scaled, Scaling, rules_of, scaled_of
-from replay.bench.papers.tiers import Moved, Tiers, moved_of
+from replay.bench.papers.runs.names import JOINT, STEADY
+from replay.bench.papers.runs.scaling import Scaled, Scaling, rules_of, scaled_of
+from replay.bench.papers.runs.tiers import Moved, Tiers, moved_of
 from replay.simulation import session
 from replay.simulation.draws.hop_latencies import NO_LATENCIES
 from replay.simulation.draws.run_times import ASKED, NO_VARIATION, Variation

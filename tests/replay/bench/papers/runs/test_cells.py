@@ -7,9 +7,10 @@ import pytest
 
 from planner.policies import POLICIES
 from replay.bench.frontier.grid import GridCell
-from replay.bench.papers.cells import AFFINITY, REUSE, Cell, catalog_of, run, setup_of, with_parameters
-from replay.bench.papers.crew import Crew
-from replay.bench.papers.names import ARGUS, DIFFSERVE, JOINT, LIGHT, STEADY
+from replay.bench.papers.runs import kept_runs
+from replay.bench.papers.runs.cells import AFFINITY, REUSE, Cell, catalog_of, run, setup_of, with_parameters
+from replay.bench.papers.runs.crew import Crew
+from replay.bench.papers.runs.names import ARGUS, DIFFSERVE, JOINT, LIGHT, STEADY
 from schemas.errors import PochadeError, Unknown
 from tests.builders import an_observation
 
@@ -27,6 +28,23 @@ def test_equal_cells_come_to_the_same_and_one_asked_for_twice_runs_once() -> Non
     assert (crew.runs, told) == (1, [(1, 1)])
     assert crew.cpu_s == first.cpu_s > 0
     assert sum(first.course.arrived) == 40
+
+
+def test_a_folder_keeps_what_cells_came_to_and_another_crew_takes_it_unchanged(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Crew(1, None, 40, lambda *_: None, grid=tmp_path) as crew:
+        [made] = crew.run([CELL])
+        assert (crew.runs, crew.kept) == (1, 0)
+    told = list[tuple[int, int]]()
+    with Crew(1, None, 40, lambda asked, done: told.append((asked, done)), grid=tmp_path) as crew:
+        [taken] = crew.run([CELL])
+        assert (crew.runs, crew.kept) == (1, 1)
+    assert repr(taken) == repr(made)  # nan is not equal to itself
+    monkeypatch.setattr(kept_runs, "policy_digest", lambda _: "another state of the policy")
+    with Crew(1, None, 40, lambda *_: None, grid=tmp_path) as crew:
+        crew.run([CELL])
+        assert crew.kept == 0
 
 
 def test_an_unknown_catalog_is_told_from_another_process_too() -> None:
@@ -129,5 +147,5 @@ def test_cells_of_the_frontier_s_grid_are_taken_from_its_folder_where_they_are(t
         assert crew.cpu_s == sum(figures["cpu_s"] for figures in first)
     with Crew(1, None, 40, lambda *_: None, grid=tmp_path) as crew:
         assert crew.grid(cells) == first
-        assert crew.runs == 0
+        assert (crew.runs, crew.kept) == (2, 2)
     assert told[-1] == (2, 2)

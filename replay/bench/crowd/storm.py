@@ -6,7 +6,7 @@ And no request waits longer for it than a run time.
 
 from typing import Any
 
-from replay.bench.crowd import LEVEL, RUN_MS, Asked, Due, added_ms, opened
+from replay.bench.crowd.crowd import LEVEL, RUN_MS, Asked, Due, added_ms, opened
 from replay.bench.environment.figures import met
 from replay.bench.environment.site import Site
 from replay.bench.environment.topic_counter import TopicCounter

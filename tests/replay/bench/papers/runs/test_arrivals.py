@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from replay.bench.papers.arrivals import GENAI, HELD_OUT, MADE, PUBLISHED, TUNING, open_trace
+from replay.bench.papers.runs.arrivals import GENAI, HELD_OUT, MADE, PUBLISHED, TUNING, open_trace
 from replay.traces.trace import InvalidTrace
 from schemas.errors import Unknown
 

@@ -6,7 +6,7 @@ most the job in hand. What the flood itself got is reported too: what interactiv
 
 from typing import Any
 
-from replay.bench.crowd import LEVEL, RUN_MS, Asked, added_ms, opened, stream
+from replay.bench.crowd.crowd import LEVEL, RUN_MS, Asked, added_ms, opened, stream
 from replay.bench.environment.figures import met
 from replay.bench.environment.site import Site
 from schemas.topics import PROMPTS_BATCH

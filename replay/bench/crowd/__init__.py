@@ -1,0 +1,1 @@
+"""What some clients cost the others: one deployment, measured calm, then crowded."""

@@ -1,0 +1,1 @@
+"""What the gateway tells its clients, and what it costs them."""

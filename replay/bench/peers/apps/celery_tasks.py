@@ -1,0 +1,16 @@
+"""Celery's task on Redis, acknowledged when it is done, none fetched ahead: as its own guide has it for long tasks."""
+
+import os
+
+from celery import Celery
+from work import generate
+
+REDIS = os.environ.get("PEER_REDIS", "redis://127.0.0.1:6379/0")
+app = Celery("peers", broker=REDIS, backend=REDIS)
+app.conf.update(task_acks_late=True, worker_prefetch_multiplier=1, broker_connection_retry_on_startup=True)
+
+
+@app.task
+def image(prompt: str, seconds: float) -> str:
+    """One image."""
+    return generate(prompt, seconds)

@@ -1,0 +1,21 @@
+"""A FastAPI app with a queue in memory and a process for each worker."""
+
+import asyncio
+from concurrent.futures import ProcessPoolExecutor
+
+import uvicorn
+from fastapi import FastAPI
+from work import PATH, answer, asked, generate
+
+if __name__ == "__main__":
+    told = asked()
+    app = FastAPI()
+    pool = ProcessPoolExecutor(told.workers)  # its queue is the app's
+
+    @app.post(PATH)
+    async def images(body: dict) -> dict:
+        """Wait for a worker, then for the image."""
+        loop = asyncio.get_running_loop()
+        return answer(await loop.run_in_executor(pool, generate, body["prompt"], told.seconds))
+
+    uvicorn.run(app, host="127.0.0.1", port=told.port, log_level="warning")

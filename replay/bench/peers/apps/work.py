@@ -1,0 +1,46 @@
+"""The work of every peer: it takes as long as asked, then a small picture is there. Run by the peers' own Python."""
+
+import argparse
+import base64
+import struct
+import time
+import zlib
+
+PATH = "/v1/images/generations"
+WIDTH, HEIGHT = 192, 128
+
+
+def picture() -> bytes:
+    """A PNG of one colour."""
+    rows = b"".join(b"\0" + b"\x20\x60\xa0" * WIDTH for _ in range(HEIGHT))
+    head = struct.pack(">IIBBBBB", WIDTH, HEIGHT, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def chunk(name: bytes, data: bytes) -> bytes:
+    """A chunk of a PNG."""
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+PICTURE = base64.b64encode(picture()).decode()
+
+
+def generate(_prompt: str, seconds: float) -> str:
+    """Take the time, and return the picture as base64."""
+    time.sleep(seconds)
+    return PICTURE
+
+
+def answer(image: str) -> dict[str, object]:
+    """The answer in OpenAI's shape."""
+    return {"created": int(time.time()), "data": [{"b64_json": image}]}
+
+
+def asked() -> argparse.Namespace:
+    """What every app is told: where to listen, how many work at once, and how long an image takes."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--workers", type=int, required=True)
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--folder", default=None)
+    return parser.parse_args()

@@ -1,0 +1,63 @@
+"""All processes of one side: their processor time, and the end of those that outlive the ones that began them."""
+
+import pathlib
+from collections.abc import Iterable
+from typing import Final
+
+import psutil
+
+PATIENCE_S: Final = 10.0  # until what is told to end is killed
+
+
+def processes_of(home: pathlib.Path, roots: Iterable[int]) -> list[psutil.Process]:
+    """Return some processes, those that name a folder in their command, and the children of all of these."""
+    named = [each for each in psutil.process_iter(["cmdline"]) if str(home) in " ".join(each.info["cmdline"] or ())]
+    return _with_children([*named, *(psutil.Process(pid) for pid in roots if psutil.pid_exists(pid))])
+
+
+def processor_s(processes: Iterable[psutil.Process]) -> float:
+    """Return the user and system time of processes so far, in s."""
+    return sum(_time_s(each) for each in processes)
+
+
+def descendants_of(roots: Iterable[int]) -> list[psutil.Process]:
+    """Return the children of some processes, and theirs."""
+    begun = [psutil.Process(pid) for pid in roots if psutil.pid_exists(pid)]
+    return [each for each in _with_children(begun) if each not in begun]
+
+
+def end(processes: Iterable[psutil.Process]) -> None:
+    """End what still runs of these: told to first, killed after PATIENCE_S."""
+    left = [each for each in processes if each.is_running()]
+    for each in left:
+        _tell(each, is_killed=False)
+    _, left = psutil.wait_procs(left, PATIENCE_S)
+    for each in left:
+        _tell(each, is_killed=True)
+    psutil.wait_procs(left, PATIENCE_S)
+
+
+def _with_children(roots: Iterable[psutil.Process]) -> list[psutil.Process]:
+    found: dict[int, psutil.Process] = {}
+    for root in roots:
+        found[root.pid] = root
+        try:
+            found |= {child.pid: child for child in root.children(recursive=True)}
+        except psutil.NoSuchProcess:
+            continue
+    return list(found.values())
+
+
+def _time_s(process: psutil.Process) -> float:
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return float(times.user + times.system)
+
+
+def _tell(process: psutil.Process, *, is_killed: bool) -> None:
+    try:
+        process.kill() if is_killed else process.terminate()
+    except psutil.NoSuchProcess:
+        return
