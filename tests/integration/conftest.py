@@ -19,6 +19,15 @@ from tests.paths import ROOT
 from tests.patience import PATIENCE_S
 
 PROJECT_KAFKA = ROOT / ".pochade" / "kafka"
+FOLDER = pathlib.Path(__file__).parent
+LIMIT_S = 600  # of a test; the first waits for the session's broker, for its fork server (120 s), and for its roles
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let a test here last as long as its fixtures may wait one after the other, whose own limits say what is amiss."""
+    for item in items:
+        if item.path.is_relative_to(FOLDER) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(LIMIT_S))
 
 
 @pytest.fixture(scope="session", autouse=True)

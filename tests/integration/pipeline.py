@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from replay.local.processes import RoleProcess, role_process
 from schemas.ids import new_request_id
-from schemas.messages import GenerateRequest, Heartbeat, Plan, Result
+from schemas.messages import GenerateRequest, Heartbeat, Plan, Result, Status
 from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, FLEET, PLAN, PLAN_KEY, PROMPTS, RESULTS
 from streams.clock import now_ms
@@ -34,6 +34,13 @@ ROLES = {
     "ledger": ["ledger"],
     "planner": ["planner"],
 }
+
+
+def all_completed(results: list[Result]) -> list[Result]:
+    """These results, all COMPLETED; says why others are not."""
+    others = [f"{r.request_id} {r.status}: {r.code}: {r.reason}" for r in results if r.status is not Status.COMPLETED]
+    assert not others, f"{len(others)} of {len(results)} did not complete: {others[:5]}"
+    return results
 
 
 class Pipeline:
@@ -162,6 +169,10 @@ class Pipeline:
             repeated = {i: len(self.results[i]) for i in ids if len(self.results[i]) != 1}
             assert not repeated, f"requests with more than one result: {repeated}"
             return [self.results[i][0] for i in ids]
+
+    def completed(self, ids: list[str]) -> list[Result]:
+        """The only result of each, all COMPLETED; says why others are not."""
+        return all_completed(self.wait_all(ids))
 
     def until(self, condition: Callable[[], bool], what: "str | Callable[[], str]") -> None:
         """Wait for it; a failure shows the roles' last words."""

@@ -13,6 +13,7 @@ from streams import cli
 from streams.processes.children import Child, end_all, spawn
 from streams.settings import Settings, load
 from tests.integration.forked import ROLE_SERVER
+from tests.integration.receiver import Receiver
 from tests.integration.secure_broker import SecureBroker
 from tests.integration.waiting import ask
 from tests.patience import PATIENCE_S
@@ -23,8 +24,11 @@ PREFIX = "secured"
 class Deployment:
     """Configuration files, users and processes of a deployment on a secured broker."""
 
-    def __init__(self, broker: SecureBroker, folder: pathlib.Path) -> None:
+    def __init__(self, broker: SecureBroker, folder: pathlib.Path, receiver: Receiver | None = None) -> None:
+        """`receiver`: of webhooks, if any are told."""
         self.broker, self.folder = broker, folder
+        told = [receiver.origin] if receiver else []
+        self._gateway = {"port": 0, "webhooks": {"internal": told}}
         self.processes: dict[str, Child] = {}
         self.commands: list[Sequence[str]] = []
 
@@ -36,7 +40,7 @@ class Deployment:
         content = {
             "home": str(self.folder / "home"),
             "catalog": "profile",
-            "gateway": {"port": 0},
+            "gateway": self._gateway,
             "kafka": {
                 "bootstrap_servers": self.broker.address(listener),
                 "prefix": PREFIX,
@@ -78,6 +82,10 @@ class Deployment:
         assert self.processes[role].poll() is None, reported[-2000:]
         addresses = re.findall(r"health and metrics on (\S+)/livez", reported)
         return bool(addresses) and ask(f"{addresses[-1]}/readyz")[0] == 200
+
+    def address(self) -> str:
+        """Where the gateway listens."""
+        return str(re.findall(r"images API on (\S+)/v1", (self.folder / "gateway.log").read_text())[-1])
 
     def submitted(self, count: int, who: str = "producer") -> list[str]:
         """The ids of so many requests."""

@@ -44,6 +44,7 @@ pytestmark = pytest.mark.integration
 ROLES = {"front": ["classifier", "router", "discriminator", "ledger", "planner"], "worker-1": ["worker"],
          "worker-2": ["worker"]}  # fmt: skip
 HEART = "a red heart"
+SAFETY = ("safety.checker=mushroom", "safety.action=flag", "safety.tenants.school=block", "safety.tenants.press=blur")
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,7 @@ def pipeline(settings: Settings, volume: pathlib.Path, tmp_path_factory: pytest.
         settings,
         tmp_path_factory.mktemp("logs"),
         catalog="tiny",
-        extra=["planner.period_ms=1000", "planner.worker_timeout_ms=20000", *tiers],
+        extra=["planner.period_ms=1000", "planner.worker_timeout_ms=20000", *tiers, *SAFETY],
         roles=ROLES,
     )
     try:
@@ -98,6 +99,19 @@ def way_to(made: np.ndarray, style: Style) -> float:
     return float(((made - plain) * (wanted - plain)).sum() / ((wanted - plain) ** 2).sum())
 
 
+@pytest.mark.usefixtures("pipeline")
+def test_an_image_of_a_forbidden_motif_is_flagged_blurred_or_blocked_as_its_tenant_has_it(settings: Settings) -> None:
+    harmless = said(settings, HEART, "--model", "poster", "--tenant", "school")
+    motif = ("a red mushroom", "--model", "poster")
+    flagged, blocked, blurred = (said(settings, *motif, "--tenant", each) for each in ("others", "school", "press"))
+    assert harmless["safety"] == ""
+    assert float(str(harmless["unsafe"])) < 0.5 < float(str(flagged["unsafe"]))
+    assert (flagged["safety"], blurred["safety"], blurred["unsafe"]) == ("flag", "blur", flagged["unsafe"])
+    assert (blocked["status"], blocked["code"], blocked["image_uri"]) == (Status.REJECTED, "unsafe", None)
+    sharp, few = ([thing.shape for thing in read(picture(settings, each)).found] for each in (flagged, blurred))
+    assert (sharp, "mushroom" in few) == (["mushroom"], False)
+
+
 def test_a_named_base_and_adapter_are_in_the_image_and_in_what_is_said_of_it(
     pipeline: Pipeline, settings: Settings
 ) -> None:
@@ -119,15 +133,18 @@ def test_a_named_base_and_adapter_are_in_the_image_and_in_what_is_said_of_it(
     assert card_of(result, open_store(settings)).result.components == ("base:poster", "adapter:mint@1")
 
 
-@pytest.mark.usefixtures("pipeline")
-def test_an_outline_that_was_put_says_where_the_heart_is(settings: Settings, tmp_path: pathlib.Path) -> None:
+def test_an_outline_that_was_put_says_where_the_heart_is(
+    pipeline: Pipeline, settings: Settings, tmp_path: pathlib.Path
+) -> None:
     scene = captions.parse("a red heart on the left")
     assert scene is not None
     file = tmp_path / "outline.png"
     Image.fromarray(renderer.silhouettes(scene)).save(file)
     uri = CliRunner().invoke(put, [str(file)], obj=lambda: settings).stdout.strip()
-    led = picture(settings, said(settings, HEART, "--model", "poster", "--control", f"outline={uri}"))
-    assert [(thing.slot, thing.shape) for thing in read(led).found] == [("L", "heart")]
+    led = said(settings, HEART, "--model", "poster", "--control", f"outline={uri}")
+    assert [(thing.slot, thing.shape) for thing in read(picture(settings, led)).found] == [("L", "heart")]
+    card = card_of(pipeline.results[str(led["request_id"])][0], open_store(settings))
+    assert card.result.components == ("base:poster", "control:outline@1"), "as the gallery shows it"
     plain = picture(settings, said(settings, HEART, "--model", "poster"))
     assert [thing.slot for thing in read(plain).found] == ["C"]
     begun = picture(settings, said(settings, "a blue star", "--image", uri, "--strength", "1"))

@@ -37,8 +37,7 @@ def pipeline(running: Pipeline) -> Pipeline:
 
 def test_prompts_become_images_and_some_escalate(pipeline: Pipeline) -> None:
     ids = pipeline.submit(40)
-    results = pipeline.wait_all(ids)
-    assert {r.status for r in results} == {Status.COMPLETED}
+    results = pipeline.completed(ids)
     escalated = [r for r in results if r.escalated]
     assert escalated, "with f(t) = t and threshold 0.3 some of 40 must escalate"
     for result in escalated:
@@ -64,8 +63,7 @@ def test_no_request_is_lost_or_answered_twice_when_a_role_is_killed(pipeline: Pi
     pipeline.kill(role)
     pipeline.start_role(role)
     ids += pipeline.submit(30)
-    results = pipeline.wait_all(ids)
-    assert {r.status for r in results} == {Status.COMPLETED}
+    pipeline.completed(ids)
 
 
 def test_the_same_request_sent_twice_has_one_result(pipeline: Pipeline) -> None:
@@ -97,7 +95,7 @@ def test_bad_input_is_answered_kept_and_does_not_stop_the_next(
     (result,) = pipeline.wait_all([key.decode()])
     assert result.status == status
     assert reason in result.reason
-    assert {r.status for r in pipeline.wait_all(after)} == {Status.COMPLETED}
+    pipeline.completed(after)
     pipeline.until(lambda: any(d.key == key for d in pipeline.dead_letters), "the raw bytes in the dlq")
     kept = next(d for d in pipeline.dead_letters if d.key == key)
     assert kept.value == value
@@ -129,7 +127,7 @@ def test_a_pinned_policy_is_obeyed_within_a_second_of_its_plan_and_workers_follo
     finally:
         command("unpin")
     pipeline.until(lambda: pipeline.plans[-1][1].policy != "clipper-heavy", "the configured policy again")
-    assert {r.status for r in pipeline.wait_all(pipeline.submit(10))} == {Status.COMPLETED}
+    pipeline.completed(pipeline.submit(10))
     assert jobs_topic("heavy", 1).name == "jobs.heavy.v1"
 
 

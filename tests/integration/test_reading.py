@@ -1,13 +1,17 @@
 """Followers on the real broker: the past, then what comes, and nothing stops them."""
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
 
 import pytest
+from aiokafka import AIOKafkaConsumer
 
 from schemas.record import Incoming, Outgoing
 from schemas.topics import EVENTS, PLAN, RESULTS
 from streams.clock import now_ms
+from streams.faust.consumer import seek_to_committed
+from streams.kafka.clients import client_config, topic_name
 from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.producers.writing import send_all
@@ -15,6 +19,7 @@ from streams.kafka.topics import create_topics
 from streams.settings import Settings
 from tests.integration.markers import end_with_markers
 from tests.integration.waiting import poll_until
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
@@ -144,3 +149,32 @@ def test_a_topic_that_comes_later_is_followed_when_it_is_there(settings: Setting
         poll_until(lambda: heard, "the first record")
     finally:
         follower.close()
+
+
+def test_what_a_role_fetched_and_dropped_as_partitions_moved_is_fetched_again(
+    settings: Settings, producer: KafkaRecordProducer
+) -> None:
+    write(producer, *(b"%03d" % n for n in range(40)))
+
+    async def fetched(consumer: AIOKafkaConsumer) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        while sum(map(len, found.values())) < 40:
+            for place, records in (await consumer.getmany(timeout_ms=1000)).items():
+                found.setdefault(place.partition, []).extend(record.offset for record in records)
+        return found
+
+    async def scenario() -> None:
+        servers = client_config(settings)["bootstrap.servers"]
+        group = {"group_id": f"{settings.kafka.prefix}.g", "auto_offset_reset": "earliest", "enable_auto_commit": False}
+        async with AIOKafkaConsumer(topic_name(settings, EVENTS), bootstrap_servers=servers, **group) as consumer:
+            async with asyncio.timeout(PATIENCE_S):
+                first = await fetched(consumer)
+                assert set((await seek_to_committed(consumer)).values()) == {None}
+                assert await fetched(consumer) == first, "nothing is committed: from each partition's first record on"
+                one = next(place for place in consumer.assignment() if place.partition == 0)
+                await consumer.commit({one: 2})
+                assert (await seek_to_committed(consumer))[one] == 2
+                place_of = {place.partition: await consumer.position(place) for place in consumer.assignment()}
+                assert place_of == {0: 2, 1: 0, 2: 0, 3: 0}
+
+    asyncio.run(scenario())

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from schemas.messages import Status
 from streams.kafka.topics import create_topics
 from streams.settings import Settings, load
 from streams.store.open import open_store
 from streams.store.port import StoreUnavailable
-from tests.integration.pipeline import Pipeline
+from tests.integration.pipeline import Pipeline, all_completed
 from tests.streams.store.s3_server import s3_server, set_up_credentials
 
 pytestmark = pytest.mark.integration
@@ -75,8 +74,7 @@ def test_images_lie_in_the_bucket_and_an_outage_of_it_loses_none(
     pipeline.until(lambda: is_painting(pipeline), "a worker with an image in hand")
     assert pipeline.ended(ids) == 0
     bucket.come_back()
-    results = before + pipeline.wait_all(ids)
-    assert {result.status for result in results} == {Status.COMPLETED}
+    results = all_completed(before + pipeline.wait_all(ids))
     for result in results:
         assert (result.image_uri or "").startswith("s3://pictures/run/")
         assert store.get(result.image_uri or "")[:4] == b"\x89PNG"

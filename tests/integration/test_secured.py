@@ -3,10 +3,12 @@
 Every command and role reads a TOML file; passwords lie in files that it names, and on no command line.
 """
 
+import json
 import pathlib
 import subprocess
 from collections.abc import Callable, Iterator
 
+import httpx
 import pytest
 from confluent_kafka.admin import (
     AclBindingFilter,
@@ -26,9 +28,11 @@ from streams.security.access_check import AccessDenied, check_access
 from streams.security.acls import create_acls, principals
 from tests.certificates import Authority
 from tests.integration.conftest import PROJECT_KAFKA
+from tests.integration.receiver import Receiver, receiving
 from tests.integration.secure_broker import ADMIN, ADMIN_PASSWORD, SecureBroker
 from tests.integration.secured_deployment import PREFIX, Deployment
 from tests.integration.waiting import poll_until
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
@@ -48,9 +52,18 @@ def broker(new_home: Callable[[], pathlib.Path], tmp_path_factory: pytest.TempPa
 
 
 @pytest.fixture(scope="module")
-def deployment(broker: SecureBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+def receiver() -> Iterator[Receiver]:
+    with receiving() as receiver:
+        receiver.takes.set()
+        yield receiver
+
+
+@pytest.fixture(scope="module")
+def deployment(
+    broker: SecureBroker, tmp_path_factory: pytest.TempPathFactory, receiver: Receiver
+) -> Iterator[Deployment]:
     """Users with the rights that `topics acls` renders, topics made by the operator, and no process yet."""
-    made = Deployment(broker, tmp_path_factory.mktemp("deployment"))
+    made = Deployment(broker, tmp_path_factory.mktemp("deployment"), receiver)
     passwords = {who: f"of-{who}-1" for who in WHO}
     broker.set_passwords(passwords)
     for who, password in {**passwords, ADMIN: ADMIN_PASSWORD}.items():
@@ -76,8 +89,16 @@ def running(deployment: Deployment) -> Deployment:
     return deployment
 
 
-def test_each_role_generates_with_a_user_and_rights_of_its_own(running: Deployment) -> None:
+def test_each_role_generates_and_tells_webhooks_with_a_user_and_rights_of_its_own(
+    running: Deployment, receiver: Receiver
+) -> None:
+    asked = {"input": {"prompt": "a red heart"}, "webhook": receiver.origin, "webhook_events_filter": ["completed"]}
+    hooked = httpx.post(f"{running.address()}/v1/predictions", json=asked, timeout=PATIENCE_S, trust_env=False)
+    assert hooked.status_code == 201, hooked.text
     assert running.ended(running.submitted(COUNT)) == ["COMPLETED"] * COUNT
+    poll_until(lambda: receiver.taken, "a webhook by the gateway's user")
+    ((_, told),) = receiver.taken
+    assert (json.loads(told)["id"], json.loads(told)["status"]) == (hooked.json()["id"], "succeeded")
 
     pinned = running.pochade(OPERATOR, "plan", "pin", "clipper-light")
     assert pinned.exit_code == 0, pinned.output

@@ -23,7 +23,7 @@ from agents.commands.plan import plan as plan_command
 from planner.catalog.entries import reuse_step, variant_of
 from replay.local.processes import RoleProcess
 from schemas.ids import new_request_id
-from schemas.messages import GenerateJob, GenerateRequest, Heartbeat, Plan, Stage, StageReuse, Status
+from schemas.messages import GenerateJob, GenerateRequest, Heartbeat, Plan, Stage, StageReuse
 from schemas.record import Incoming
 from schemas.topics import FLEET, jobs_topic
 from streams.clock import now_ms
@@ -363,7 +363,7 @@ def test_a_frozen_store_sends_the_fleet_to_smaller_models_and_a_healthy_one_brin
     )
     check_way(fleet, first, last)
     asked = stream.ids.copy()
-    assert {result.status for result in fleet.wait_all(asked)} == {Status.COMPLETED}
+    fleet.completed(asked)
     models = of_strategy(fleet, "models")
     back = {plan.version for _, plan in fleet.plans if stage_of(plan) == "returning"}
     reusing = {job.plan_version for job in models if reuse_step(job.level)}
@@ -464,7 +464,7 @@ def test_a_baseline_looks_at_no_prompt_and_answers_the_demand_by_its_own_rule(
                 lambda: f"{busy} for {RATE}/s: {fleet.plans[-1][1].reason}",
             )
             fleet.until(lambda: is_blind(fleet, first.version, 1 + mixes), "prompts of each class on each level")
-        assert {result.status for result in fleet.wait_all(load.ids)} == {Status.COMPLETED}
+        fleet.completed(load.ids)
     plans = [plan for _, plan in fleet.plans if plan.version >= first.version and plan.policy == policy]
     for plan in plans:
         assert plan.strategy == strategy
