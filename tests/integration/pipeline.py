@@ -66,6 +66,7 @@ class Pipeline:
             "--set", f"results.format={settings.results.format}", "--set", f"catalog={catalog}",
             "--set", f"kafka.session_timeout_ms={settings.kafka.session_timeout_ms}",
             "--set", f"planner.policy={settings.planner.policy}",
+            "--set", "planner.load_shedding=false", "--set", "admission.max_backlog_s=3600",  # however slow the machine
             *(part for each in extra for part in ("--set", each)),
             *(part for name, value in settings.kafka.properties.items()
               for part in ("--set", f"kafka.properties.{name}={value}")),

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 
 SCALE = (
     "planner.policy=octoai", "planner.period_ms=200", "planner.scale.period_s=0.2", "planner.scale.max_workers=2",
-    "planner.scale.start_s=2", "planner.load_shedding=false",
+    "planner.scale.start_s=2",
 )  # fmt: skip
 
 

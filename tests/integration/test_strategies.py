@@ -154,7 +154,6 @@ class Fleet(Pipeline):
     def __init__(self, settings: Settings, logs: pathlib.Path, catalog: pathlib.Path) -> None:
         extra = [
             "vectors.url=exact", "planner.period_ms=500", "planner.forecast=ewma", "planner.parameters.return_s=1",
-            "planner.load_shedding=false",
         ]  # fmt: skip
         super().__init__(settings, logs, str(catalog), extra, LAYOUT)
         self.jobs: list[GenerateJob] = []
