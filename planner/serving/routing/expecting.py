@@ -5,8 +5,9 @@ they were escalated or ended. So the queue is laid out anew for each answer: wor
 what waits is placed in the order of its arrival where `RoutingLogic` places it, each on the worker that is free first,
 which takes as many at once as the plan says. A call takes as long as profiled, times the slowness that its workers
 report. What is not known yet is reckoned with by its share: a hardness by the routes that it may meet, an escalation
-by the discriminator's deferral curve. What requests take besides, such as the hops between roles, is measured: the
-median by which the last ones took longer than was laid out as they came.
+by the discriminator's deferral curve. Of the ways that a request may go the median is told: it has ended by then as
+probably as not. What requests take besides, such as the hops between roles, is measured: the median by which the last
+ones took longer than was laid out as they came.
 """
 
 import math
@@ -160,6 +161,16 @@ class _Queues:
         jobs, total_ms = (last.jobs + share, last.alone_ms + share * alone_ms) if is_open else (share, share * alone_ms)
         took_ms = self.slowness(variant) * call_ms(self._catalog.level(variant), jobs, total_ms / jobs)
         return _Call(begins_ms + took_ms, begins_ms, jobs, total_ms)
+
+
+def _median(ways: Iterable[tuple[float, float]]) -> float:
+    """The shortest time in which a request ends as probably as not; `ways`: time and probability of each."""
+    ended = 0.0
+    for left_ms, share in (ordered := sorted(ways)):
+        ended += share
+        if ended >= 0.5 - 1e-9:
+            return left_ms
+    return ordered[-1][0]
 
 
 def call_ms(variant: Variant, jobs: float, alone_ms: float) -> float:
@@ -316,18 +327,19 @@ class Expecting:
                 queues.add(variant, part.share * share, alone_ms)
 
     def _left_ms(self, known: _Open, ends_ms: Iterable[float], plan: Plan, queues: _Queues, now_ms: float) -> float:
-        """Expected time until a request's end; `ends_ms`: when each of its parts is generated."""
-        left_ms = 0.0
+        """Time until a request's end: the median of its ways; `ends_ms`: when each of its parts is generated."""
+        ways: list[tuple[float, float]] = []  # time until the end, probability
         for part, generated_ms in zip(known.parts, ends_ms, strict=True):
-            of_part = max(0.0, generated_ms - now_ms) + self._judged_ms(part.level, known.request, plan)
-            at_ms = now_ms + of_part
+            left_ms = max(0.0, generated_ms - now_ms) + self._judged_ms(part.level, known.request, plan)
+            reached = 1.0
             for share, variant, alone_ms in self._escalations(part.level, known.request, plan):
-                took_ms = max(queues.ends_ms(variant, alone_ms) - at_ms, queues.slowness(variant) * alone_ms)
-                took_ms += self._judged_ms(variant, known.request, plan)
-                of_part += share * took_ms
-                at_ms += took_ms
-            left_ms += part.share * of_part
-        return left_ms
+                ways.append((left_ms, part.share * (reached - share)))
+                waited_ms = queues.ends_ms(variant, alone_ms) - now_ms
+                left_ms = max(waited_ms, left_ms + queues.slowness(variant) * alone_ms)
+                left_ms += self._judged_ms(variant, known.request, plan)
+                reached = share
+            ways.append((left_ms, part.share * reached))
+        return _median(ways)
 
     def _judged_ms(self, level: str, request: GenerateRequest, plan: Plan) -> float:
         judged = request.options.n if may_escalate(request, self._catalog) else 0

@@ -76,19 +76,20 @@ def test_a_worker_takes_as_many_at_once_as_the_plan_says() -> None:
     assert left(expecting, HEAVY, one) == [200, 200, 400, 600]
 
 
-def test_a_hardness_that_is_not_known_yet_is_reckoned_with_by_the_routes_that_it_may_meet() -> None:
+def test_a_hardness_that_is_not_known_yet_is_reckoned_with_by_the_route_that_it_most_probably_meets() -> None:
     expecting = waiting("a", "b")
     one_each = Fleet({"heavy": 1, "light": 1})
     first, second = left(expecting, dataclasses.replace(MIXED, cascades=()), one_each)
-    assert first == round(0.8 * 20 + 0.2 * 200, 3)
-    assert second == round(0.8 * (0.8 * 20 + 20) + 0.2 * (0.2 * 200 + 200), 3)
+    assert first == 20
+    assert second == 0.8 * 20 + 20  # the first one is before it with a probability of .8
 
 
-def test_an_image_that_may_be_rejected_takes_as_much_longer_as_the_deferral_curve_says() -> None:
+def test_an_image_that_will_rather_be_rejected_takes_as_much_longer_as_the_next_level_takes() -> None:
     judged = 1
-    assert left(waiting("a"), a_plan()) == [20 + judged + 0.5 * 200]
-    half_over = a_plan(cascades=(a_cascade(threshold=0.2, refine_from_step=20),))
-    assert left(waiting("a"), half_over) == [round(20 + judged + 0.2 * 200 * 5 / 25, 3)]
+    assert left(waiting("a"), a_plan(cascades=(a_cascade(threshold=0.2),))) == [20 + judged]
+    assert left(waiting("a"), a_plan(cascades=(a_cascade(threshold=0.8),))) == [20 + judged + 200]
+    refined = a_plan(cascades=(a_cascade(threshold=0.8, refine_from_step=20),))
+    assert left(waiting("a"), refined) == [20 + judged + 200 * 5 / 25]
     assert left(waiting("a", quality="low"), a_plan()) == [20]  # that is never escalated
 
 
