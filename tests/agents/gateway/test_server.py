@@ -101,6 +101,15 @@ def test_a_client_that_does_not_read_its_answer_is_cut() -> None:
             until(lambda: left("slow-reader") > before)
 
 
+def test_no_part_of_an_answer_waits_until_the_one_before_is_acknowledged() -> None:
+    with serving(Limits(port=0)) as running, running.connect():
+        until(lambda: running.gateway._server is not None and bool(running.gateway._server.server_state.connections))
+        assert running.gateway._server is not None
+        for connection in running.gateway._server.server_state.connections:
+            taken = connection.transport.get_extra_info("socket")
+            assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+
+
 def test_a_client_that_hangs_up_leaves_its_request_to_the_pipeline() -> None:
     before = left("hung-up")
     with serving(Limits(port=0)) as running:
