@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Column, Table
 
 from agents.planner.report import (
@@ -21,6 +20,7 @@ from agents.planner.report import (
 from schemas.avro import to_wire
 from schemas.messages import Cascade, Pin, Plan, Route
 from streams.codec.avro import from_values
+from streams.commands.terminal import console
 
 Row = Sequence[str]
 WHOLE = ("version", "policy", "variant")  # columns of names: never cut, however narrow the terminal
@@ -158,4 +158,4 @@ def _print(columns: Sequence[str], rows: Sequence[Row]) -> None:
     table = Table(*(Column(name, no_wrap=name in WHOLE) for name in columns))
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    console(markup=False).print(table)

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from streams.broker import address, embedded, probe
 from streams.commands.options import SHOWN
+from streams.commands.terminal import console
 from streams.kafka.topics import create_topics, own_topics
 from streams.settings import Settings
 from streams.vectors import lite, lite_server
@@ -86,7 +86,7 @@ def status(load: Load, output: str) -> None:
     for name, value in facts.items():
         if value is not None:
             table.add_row(name.replace("_", " "), str(value))
-    Console().print(table)
+    console(markup=False).print(table)
 
 
 def describe(settings: Settings) -> dict[str, Any]:

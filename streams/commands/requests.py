@@ -385,12 +385,11 @@ def results(load: "Callable[[], Settings]", is_following: bool, since: int, outp
       pochade results --follow --since 1h
       pochade results --since 7d -o jsonl | jq .level
     """
-    from rich.console import Console
-
     from streams.clock import now_ms
     from streams.commands import showing
+    from streams.commands.terminal import console as open_console
 
-    console = Console()
+    console = open_console()
     with opening.client(load()) as client, contextlib.suppress(KeyboardInterrupt):
         found = client.results(now_ms() - since, is_following=is_following)
         if output == "jsonl":
@@ -425,10 +424,9 @@ def explain(load: "Callable[[], Settings]", request_id: str, since: int, timeout
       pochade explain mine-1 --timeout 30
       pochade explain demo-0-0007 -o json | jq .why
     """
-    from rich.console import Console
-
     from streams.clock import now_ms
     from streams.commands import showing
+    from streams.commands.terminal import console as open_console
     from streams.operator.explain import why
 
     settings = load()
@@ -447,4 +445,4 @@ def explain(load: "Callable[[], Settings]", request_id: str, since: int, timeout
     if output == "json":
         click.echo(json_text({**showing.as_json(result), "why": why(result)}, indent=2))
     else:
-        showing.explanation(result, Console())
+        showing.explanation(result, open_console())

@@ -1,0 +1,19 @@
+"""`pochade plan show` as a terminal has it."""
+
+import dataclasses
+
+import pytest
+
+from agents.commands.plan_tables import print_plan
+from schemas.messages import ResidencyPlan
+from tests.builders import a_plan
+
+
+def test_names_stand_in_the_table_as_they_are_though_they_look_like_emoji_or_colours(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    held = ResidencyPlan(workers={"one": {"adapter:candy": "device"}})
+    print_plan(dataclasses.replace(a_plan(), residency=held, reason="all on [red]"), None)
+    shown = capsys.readouterr().out
+    assert "adapter:candy: device of 1" in shown
+    assert "all on [red]" in shown
