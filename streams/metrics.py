@@ -1,113 +1,320 @@
-"""Counters of everything that degrades or ends work; labels are bounded (roles, kinds, never ids)."""
+"""All metrics of a deployment, each declared once (`streams/observing/metric.py`): what a process shows at `/metrics`.
+
+Labels are bounded (roles, kinds, variants, never ids). `pochade metrics` prints the table, and makes the dashboards and
+alert rules of `infra/observability/` from it.
+"""
 
 from collections.abc import Iterator
 
-from prometheus_client import REGISTRY, Counter, Gauge, Histogram, Summary
+from prometheus_client import REGISTRY
 from prometheus_client.core import CounterMetricFamily
 
-RECORDS = Counter("pochade_records_total", "Records handled", ["role"])
-DEAD_LETTERS = Counter("pochade_dead_letters_total", "Records sent to the dlq", ["role", "error"])
-UNUSABLE = Counter("pochade_unusable_records_total", "Records that a follower passed over", ["topics"])
-AWAITED_SCHEMAS = Counter(
-    "pochade_awaited_schemas_total", "Records that wait until a newer release's schema is known", ["role"]
+from schemas.messages import Status
+from streams.observing.metric import LEFT_SECONDS, ROLES, STREAM_ROLES, counter, gauge, histogram, summary
+
+KINDS = "see the role's README"
+VARIANTS, LEVELS = "variants of the catalog", "levels of the catalog"
+TIERS = ("interactive", "standard", "batch", "unknown")  # unknown: it could not be read
+COMPONENT_TIERS = ("remote", "volume", "host", "device")
+STATUSES = tuple(Status)
+OF = ("expected", "seen")  # by the plan in force, and by what was observed since
+CLASSIFIER, ROUTER, WORKER, JUDGE = ("classifier",), ("router",), ("worker",), ("discriminator",)
+LEDGER, PLANNER, INDEXER, GATEWAY = ("ledger",), ("planner",), ("indexer",), ("gateway",)
+SCALE = ("pochade scale",)
+
+# ---- the way of a request, stage by stage
+
+RECORDS = counter("pochade_records_total", "Records handled", {"role": ROLES})
+QUEUE_SECONDS = histogram(
+    "pochade_queue_seconds",
+    "Time from a record's writing until its role took it in hand, by the clocks of both",
+    {"role": (*STREAM_ROLES, "worker", "ledger")}, of=(*STREAM_ROLES, "worker", "ledger"),
+)  # fmt: skip
+HOP_SECONDS = histogram(
+    "pochade_hop_seconds",
+    "Time from taking a record in hand until all that was written because of it was acknowledged",
+    {"role": (*STREAM_ROLES, "worker", "ledger")}, of=(*STREAM_ROLES, "worker", "ledger"),
+)  # fmt: skip
+JOB_QUEUE_SECONDS = histogram(
+    "pochade_job_queue_seconds", "Time from the decision on a job's worker until its generation began",
+    {"variant": VARIANTS}, of=WORKER,
+)  # fmt: skip
+GENERATION_SECONDS = histogram(
+    "pochade_generation_seconds", "Time of an engine's call, which generates a batch", {"variant": VARIANTS}, of=WORKER
 )
-RESENDS = Counter("pochade_resends_total", "Records written again after a failed delivery", ["role"])
-DEAD_WORK = Counter("pochade_dead_work_total", "Work dropped because its request had a result", ["role"])
-REPEATED = Counter("pochade_repeated_requests_total", "Records dropped: their request is being served")
-OUTCOMES = Counter("pochade_outcomes_total", "Outcomes said", ["role", "status"])
-FALLBACKS = Counter("pochade_fallbacks_total", "Decisions taken without what they wanted", ["role", "kind"])
-SHED = Counter("pochade_shed_total", "Requests turned away as the plan lets in a share of their tier", ["tier"])
-GENERATED = Counter("pochade_generated_jobs_total", "Jobs generated: from noise, draft or latent", ["started_from"])
-PREVIEWS = Counter(
+GENERATION_PART_SECONDS = histogram(
+    "pochade_generation_part_seconds",
+    "Time of an engine's call by what it did: loading components, encoding prompts, denoising, decoding latents",
+    {"part": ("load", "encode", "denoise", "decode")}, of=WORKER,
+)  # fmt: skip
+BATCH_JOBS = histogram(
+    "pochade_batch_jobs", "Jobs of an engine's call", {"variant": VARIANTS}, unit="jobs", of=WORKER,
+    buckets=(1, 2, 3, 4, 6, 8, 12, 16, 32, 64),
+)  # fmt: skip
+STORE_SECONDS = histogram(
+    "pochade_store_seconds", "Time to check and store the images of a job, its latent included", of=WORKER
+)
+SCORING_SECONDS = histogram(
+    "pochade_scoring_seconds", "Time to fetch and score the images of a job, by the discriminator",
+    {"discriminator": "discriminators of the catalog"}, of=JUDGE,
+)  # fmt: skip
+TRANSACTION_SECONDS = histogram(
+    "pochade_ledger_transaction_seconds", "Time of a transaction that writes results", of=LEDGER
+)
+REQUEST_SECONDS = histogram(
+    "pochade_request_seconds", "Time from a request's creation until its end, once a request",
+    {"status": STATUSES, "tier": TIERS}, of=LEDGER,
+)  # fmt: skip
+COMPLETED = counter(
+    "pochade_completed_requests_total", "Requests that were completed, by the level of their image", {"level": LEVELS},
+    of=LEDGER,
+)  # fmt: skip
+SLACK_SECONDS = histogram(
+    "pochade_deadline_slack_seconds",
+    "Time left until the deadline when an image was done; below 0: it was late. Of completed requests with a deadline",
+    {"tier": TIERS}, of=LEDGER, buckets=LEFT_SECONDS,
+)  # fmt: skip
+ESCALATIONS = counter(
+    "pochade_escalations_total", "Judged images, by what became of them (kept, escalated), and their level",
+    {"level": LEVELS, "decision": ("kept", "escalated")}, of=JUDGE,
+)  # fmt: skip
+
+# ---- what degrades or ends work
+
+DEAD_LETTERS = counter(
+    "pochade_dead_letters_total", "Records sent to the dlq", {"role": ROLES, "error": "classes of errors"}
+)
+UNUSABLE = counter(
+    "pochade_unusable_records_total", "Records that a follower passed over", {"topics": "topics that it follows"}
+)
+AWAITED_SCHEMAS = counter(
+    "pochade_awaited_schemas_total", "Records that wait until a newer release's schema is known", {"role": ROLES}
+)
+RESENDS = counter("pochade_resends_total", "Records written again after a failed delivery", {"role": ROLES})
+DEAD_WORK = counter("pochade_dead_work_total", "Work dropped because its request had a result", {"role": ROLES})
+REPEATED = counter(
+    "pochade_repeated_requests_total", "Records dropped: their request is being served", of=ROUTER
+)  # fmt: skip
+OUTCOMES = counter("pochade_outcomes_total", "Outcomes said", {"role": ROLES, "status": STATUSES})
+FALLBACKS = counter(
+    "pochade_fallbacks_total", "Decisions taken without what they wanted", {"role": ROLES, "kind": KINDS}
+)
+SHED = counter(
+    "pochade_shed_total", "Requests turned away as the plan lets in a share of their tier", {"tier": TIERS}, of=ROUTER
+)
+RESTARTS = counter("pochade_role_restarts_total", "Times a role's loop began again after an error", {"role": ROLES})
+LEDGER_DUPLICATES = counter(
+    "pochade_ledger_duplicates_total", "Outcomes dropped: the request had ended", of=LEDGER
+)  # fmt: skip
+STALE_ENDS = counter(
+    "pochade_stale_ends_total", "Ends of partitions reported by a leader that was behind; read on"
+)  # fmt: skip
+
+# ---- workers
+
+GENERATED = counter(
+    "pochade_generated_jobs_total", "Jobs generated: from noise, draft or latent",
+    {"started_from": ("noise", "draft", "latent")}, of=WORKER,
+)  # fmt: skip
+BUSY_SECONDS = counter(
+    "pochade_worker_busy_seconds_total",
+    "Time that this worker had jobs in hand; its rate is the share of the time that it is busy",
+    unit="seconds", of=WORKER,
+)  # fmt: skip
+PREVIEWS = counter(
     "pochade_previews_total",
     "Previews of steps by outcome (shown, left-out, undecoded, unstored, blocked)",
-    ["outcome"],
+    {"outcome": ("shown", "left-out", "undecoded", "unstored", "blocked")}, of=WORKER,
+)  # fmt: skip
+REUSE_JOBS = counter(
+    "pochade_reuse_jobs_total", "Jobs begun from a stored latent (hit), or why all their steps were run",
+    {"outcome": "hit, and the misses of planner/reuse/neighbour.py"}, of=WORKER,
+)  # fmt: skip
+REUSE_SAVED_STEPS = counter(
+    "pochade_reuse_saved_steps_total", "Steps that jobs skipped, begun from stored latents", unit="steps", of=WORKER
 )
-REUSE_JOBS = Counter(
-    "pochade_reuse_jobs_total", "Jobs begun from a stored latent (hit), or why all their steps were run", ["outcome"]
-)
-REUSE_SAVED_STEPS = Counter("pochade_reuse_saved_steps_total", "Steps that jobs skipped, begun from stored latents")
-LOOKUP_SECONDS = Histogram(
+LOOKUP_SECONDS = histogram(
     "pochade_reuse_lookup_seconds",
     "Time of lookups of latents, guard included; those that were cut have their deadline",
-    buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5),
-)
-REUSE_ROWS = Counter(
-    "pochade_reuse_rows_total", "Images that entered the index of reuse (written), or why they did not", ["outcome"]
-)
-REUSE_EVICTED = Counter("pochade_reuse_evicted_total", "Rows that left the index of reuse, expired or beyond its bytes")
-REUSE_BYTES = Gauge("pochade_reuse_bytes", "Bytes of latents and rows that this index writer has in its account")
-SAFETY = Counter(
-    "pochade_safety_checks_total", "Images that the safety check saw, by what was done (pass, flag, blur, block)",
-    ["action"],
+    of=WORKER, buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5),
 )  # fmt: skip
-COMPONENT_HITS = Counter(
-    "pochade_component_hits_total", "Components that jobs needed, by the nearest tier that held them", ["tier"]
+REUSE_ROWS = counter(
+    "pochade_reuse_rows_total", "Images that entered the index of reuse (written), or why they did not",
+    {"outcome": "written, and the reasons of agents/indexer"}, of=INDEXER,
+)  # fmt: skip
+REUSE_EVICTED = counter(
+    "pochade_reuse_evicted_total", "Rows that left the index of reuse, expired or beyond its bytes", of=INDEXER
 )
-COMPONENT_LOADS = Counter("pochade_component_loads_total", "Components that jobs waited for")
-COMPONENT_MOVED_BYTES = Counter(
-    "pochade_component_moved_bytes_total", "Bytes of components moved, by the tier that they were moved into", ["tier"]
+REUSE_BYTES = gauge(
+    "pochade_reuse_bytes", "Bytes of latents and rows that this index writer has in its account",
+    unit="bytes", of=INDEXER,
+)  # fmt: skip
+VECTORS_DROPPED = counter(
+    "pochade_vectors_dropped_total",
+    "Rows that a vector store returned and that failed the check after it",
+    {"reason": "as streams/vectors/checking.py names them"}, of=("worker", "indexer"),
+)  # fmt: skip
+SAFETY = counter(
+    "pochade_safety_checks_total", "Images that the safety check saw, by what was done (pass, flag, blur, block)",
+    {"action": ("pass", "flag", "blur", "block")}, of=WORKER,
+)  # fmt: skip
+COMPONENT_HITS = counter(
+    "pochade_component_hits_total", "Components that jobs needed, by the nearest tier that held them",
+    {"tier": COMPONENT_TIERS}, of=WORKER,
+)  # fmt: skip
+COMPONENT_LOADS = counter("pochade_component_loads_total", "Components that jobs waited for", of=WORKER)
+COMPONENT_MOVED_BYTES = counter(
+    "pochade_component_moved_bytes_total", "Bytes of components moved, by the tier that they were moved into",
+    {"tier": COMPONENT_TIERS}, unit="bytes", of=WORKER,
+)  # fmt: skip
+COMPONENT_BYTES = gauge(
+    "pochade_component_bytes", "Bytes that components fill, by tier", {"tier": COMPONENT_TIERS}, unit="bytes", of=WORKER
 )
-COMPONENT_BYTES = Gauge("pochade_component_bytes", "Bytes that components fill, by tier", ["tier"])
-PREFETCHES = Counter(
+PREFETCHES = counter(
     "pochade_component_prefetches_total",
     "Components that an idle worker moved as its plan lists them (loaded), or why it did not",
-    ["outcome"],
-)
-COMPILE_SECONDS = Summary("pochade_compile_seconds", "Warm-ups of compiled variants, by what became", ["result"])
-GATEWAY_REQUESTS = Counter(
-    "pochade_gateway_requests_total", "HTTP requests answered, by handler and status; 499: the client had hung up",
-    ["handler", "status"],
+    {"outcome": "loaded, and the reasons of agents/worker/residency.py"}, of=WORKER,
 )  # fmt: skip
-GATEWAY_JOINED = Counter(
+COMPILE_SECONDS = summary(
+    "pochade_compile_seconds", "Warm-ups of compiled variants, by what became",
+    {"result": "as agents/engines/compiling says"}, unit="seconds", of=WORKER,
+)  # fmt: skip
+
+# ---- the gateway
+
+GATEWAY_REQUESTS = counter(
+    "pochade_gateway_requests_total", "HTTP requests answered, by handler and status; 499: the client had hung up",
+    {"handler": "names of its handlers", "status": "HTTP statuses"}, of=GATEWAY,
+)  # fmt: skip
+GATEWAY_JOINED = counter(
     "pochade_gateway_joined_total",
     "Repeated HTTP requests that joined the first, by what told them (key, count)",
-    ["by"],
-)
-GATEWAY_KEYS_REFUSED = Counter(
+    {"by": ("key", "count")}, of=GATEWAY,
+)  # fmt: skip
+GATEWAY_KEYS_REFUSED = counter(
     "pochade_gateway_keys_refused_total",
     "HTTP requests refused for their API key (missing, malformed, unknown, revoked, expired, scope, too-many)",
-    ["why"],
-)
-GATEWAY_OPEN = Gauge("pochade_gateway_open_requests", "HTTP requests that are being answered")
-GATEWAY_LEFT = Counter(
-    "pochade_gateway_clients_left_total", "Clients that hung up, or were cut for sending or reading too slowly", ["why"]
-)
-GATEWAY_PARTIAL_IMAGES = Counter(
+    {"why": ("missing", "malformed", "unknown", "revoked", "expired", "scope", "too-many")}, of=GATEWAY,
+)  # fmt: skip
+GATEWAY_OPEN = gauge("pochade_gateway_open_requests", "HTTP requests that are being answered", of=GATEWAY)
+GATEWAY_LEFT = counter(
+    "pochade_gateway_clients_left_total", "Clients that hung up, or were cut for sending or reading too slowly",
+    {"why": ("hung-up", "slow-head", "slow-body", "slow-reader")}, of=GATEWAY,
+)  # fmt: skip
+GATEWAY_PARTIAL_IMAGES = counter(
     "pochade_gateway_partial_images_total",
     "Drafts of streamed requests, by whether they were sent (sent, unread)",
-    ["how"],
+    {"how": ("sent", "unread")}, of=GATEWAY,
+)  # fmt: skip
+GATEWAY_OPEN_WEBHOOKS = gauge(
+    "pochade_gateway_open_webhooks", "Requests whose webhooks are not told to their ends", of=GATEWAY
 )
-GATEWAY_OPEN_WEBHOOKS = Gauge("pochade_gateway_open_webhooks", "Requests whose webhooks are not told to their ends")
-GATEWAY_WEBHOOKS = Counter(
+GATEWAY_WEBHOOKS = counter(
     "pochade_gateway_webhooks_total",
     "Attempts at webhooks, by event and outcome (delivered, failed: it is repeated, dead-lettered)",
-    ["event", "outcome"],
-)
-GATEWAY_STREAMS_REFUSED = Counter(
-    "pochade_gateway_streams_refused_total", "Streamed answers that ended with an error, by its code", ["code"]
-)
-GATEWAY_EXPECTED = Histogram(
+    {"event": ("start", "output", "logs", "completed", "none"), "outcome": ("delivered", "failed", "dead-lettered")},
+    of=GATEWAY,
+)  # fmt: skip
+GATEWAY_STREAMS_REFUSED = counter(
+    "pochade_gateway_streams_refused_total", "Streamed answers that ended with an error, by its code",
+    {"code": "codes of agents/gateway/refusals.py"}, of=GATEWAY,
+)  # fmt: skip
+GATEWAY_EXPECTED = histogram(
     "pochade_gateway_expected_ratio",
     "Time that predictions took, as a multiple of the time that their clients were told at submit",
-    buckets=(0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 4.0),
+    unit="ratio", of=GATEWAY, buckets=(0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 4.0),
+)  # fmt: skip
+
+# ---- plans and the fleet, as the leading planner sees them; planners that stand by show 0
+
+PLANS_REFUSED = counter(
+    "pochade_plans_refused_total", "Newer plans that do not fit the catalog", {"role": "roles of the process, by +"}
 )
-RESTARTS = Counter("pochade_role_restarts_total", "Times a role's loop began again after an error", ["role"])
-LEDGER_DUPLICATES = Counter("pochade_ledger_duplicates_total", "Outcomes dropped: the request had ended")
-STALE_ENDS = Counter("pochade_stale_ends_total", "Ends of partitions reported by a leader that was behind; read on")
-PLANS_REFUSED = Counter("pochade_plans_refused_total", "Newer plans that do not fit the catalog", ["role"])
-PLAN_VERSION = Gauge("pochade_plan_version", "Plan obeyed", ["role"])
-DESIRED_WORKERS = Gauge(
+PLAN_VERSION = gauge("pochade_plan_version", "Plan obeyed", {"role": "roles of the process, by +"})
+PLANNER_LEADS = gauge("pochade_planner_leads", "1: this planner leads; 0: it stands by", of=PLANNER)
+DESIRED_WORKERS = gauge(
     "pochade_desired_workers",
-    "Workers that the demand needs, by the newest proposal; above pochade_live_workers: saturated",
-)
-WORKERS_WANTED = Gauge(
+    "Workers that the demand needs, by the newest proposal; above pochade_live_workers: saturated", of=PLANNER,
+)  # fmt: skip
+WORKERS_WANTED = gauge(
     "pochade_workers_wanted",
     "Workers that a variant should have, within all limits; with pochade_workers_warm what an autoscaler goes by",
-    ["variant"],
-)
-WORKERS_WARM = Gauge("pochade_workers_warm", "Workers without a variant that should be held ready besides")
-LIVE_WORKERS = Gauge("pochade_live_workers", "Workers that the newest proposal was made for")
+    {"variant": VARIANTS}, of=PLANNER,
+)  # fmt: skip
+WORKERS_WARM = gauge(
+    "pochade_workers_warm", "Workers without a variant that should be held ready besides", of=PLANNER
+)  # fmt: skip
+LIVE_WORKERS = gauge("pochade_live_workers", "Workers that the newest proposal was made for", of=PLANNER)
+WORKERS = gauge(
+    "pochade_workers", "Workers by the state that their last heartbeat reports; silent: it is overdue",
+    {"state": ("starting", "loading", "ready", "painting", "draining", "hanging", "failed", "silent")}, of=PLANNER,
+)  # fmt: skip
+SERVING_WORKERS = gauge(
+    "pochade_serving_workers", "Live workers that take jobs, by the variant that they serve", {"variant": VARIANTS},
+    of=PLANNER,
+)  # fmt: skip
+BACKLOG_SECONDS = gauge(
+    "pochade_backlog_seconds",
+    "Work that waits or runs at the live workers of a variant, in seconds of one worker; by its serving workers: lag",
+    {"variant": VARIANTS}, unit="seconds", of=PLANNER,
+)  # fmt: skip
+DEMAND = gauge(
+    "pochade_demand_rps", "Requests a second: of late (seen), and what the plan in force was made for (expected)",
+    {"of": OF}, unit="requests a second", of=PLANNER,
+)  # fmt: skip
+UTILIZATION = gauge(
+    "pochade_utilization", "Share of the serving workers that are busy: seen since the last plan, and expected of it",
+    {"of": OF}, unit="share", of=PLANNER,
+)  # fmt: skip
+EXPECTED_HEAVY_SHARE = gauge(
+    "pochade_expected_heavy_share", "Share of images that the heaviest level generates, as the plan in force expects",
+    unit="share", of=PLANNER,
+)  # fmt: skip
+EXPECTED_QUALITY = gauge(
+    "pochade_expected_quality", "Mean quality of images, on the catalog's scale, as the plan in force expects",
+    unit="quality", of=PLANNER,
+)  # fmt: skip
+IN_TIME = gauge(
+    "pochade_in_time_share", "Share of the requests of the last minute that were answered in time", unit="share",
+    of=PLANNER,
+)  # fmt: skip
+
+# ---- quality of what was really served, of a sample (`quality.checked_share`)
+
+CHECKS = counter(
+    "pochade_quality_checks_total",
+    "Kept images that were drawn for the check of facts: checked, skipped (one was being checked), or unreadable: the "
+    "prompt states no facts",
+    {"outcome": ("checked", "skipped", "unreadable")}, of=JUDGE,
+)  # fmt: skip
+CHECKED_QUALITY = summary(
+    "pochade_checked_quality", "Share of its prompt's facts that hold in an image, of those that were checked",
+    {"level": LEVELS}, unit="share", of=JUDGE,
+)  # fmt: skip
+MODELLED_QUALITY = summary(
+    "pochade_modelled_quality", "Mean quality of an image's level in the catalog, of the same images",
+    {"level": LEVELS}, unit="quality", of=JUDGE,
+)  # fmt: skip
+
+# ---- tracing
+
+SPANS = counter(
+    "pochade_spans_total", "Spans of sampled requests, by what became of them (sent, dropped, failed to be sent)",
+    {"outcome": ("sent", "dropped", "failed")},
+)  # fmt: skip
+
+# ---- pochade scale
+
+SCALE_EVENTS = counter(
+    "pochade_scale_events_total",
+    "Workers that this supervisor started, took over (found), drained, lost (died), started again (restarted)",
+    {"event": ("started", "found", "drained", "died", "restarted")}, of=SCALE,
+)  # fmt: skip
+SCALE_WORKERS = gauge(
+    "pochade_scale_workers",
+    "Workers of this supervisor: running, draining, waiting to be started again; and wanted, of all supervisors",
+    {"state": ("running", "draining", "waiting", "wanted")}, of=SCALE,
+)  # fmt: skip
 
 
 class OldNames:

@@ -5,8 +5,8 @@ import pytest
 from tests.lines_behind import ROLES, lines_behind, parts_behind, table
 
 # Wanted was 3,300 behind the ledger: its own rules, records and clients alone have these. Lower them when code leaves.
-
-MAX_LINES = {"router": 6593, "ledger": 4580}
+# 450 behind either are the table of all metrics and its histogram.
+MAX_LINES = {"router": 6955, "ledger": 5090}
 
 
 @pytest.mark.parametrize("role", ROLES)

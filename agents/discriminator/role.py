@@ -5,6 +5,7 @@ The decisions are those of `planner.serving.routing.escalation`.
 
 import asyncio
 import io
+import time
 from collections.abc import Mapping, Sequence
 
 import tenacity
@@ -66,6 +67,8 @@ class Discriminator:
             confidence = await self._score(image, scored_by)
             decision = self._decide(decision, image, confidence)
         stage = step_of(image, confidence, decision.threshold, scored_by)
+        fate = "escalated" if isinstance(decision, Escalate) else "kept"
+        metrics.ESCALATIONS.labels(image.job.level, fate).inc()
         if isinstance(decision, Escalate):
             return self._escalated(plan, image, stage, decision, record)
         return [self._completed(plan, image, stage, decision, record)]
@@ -103,9 +106,12 @@ class Discriminator:
     async def _score(self, image: ImageGenerated, discriminator: str) -> float:
         """The confidence in the worst of the request's images."""
         request, scorer = image.job.classified.request, self._scorers[discriminator]
-        return min(
-            [await asyncio.to_thread(self._score_one, each.uri, request, scorer) for each in (image.image, *image.more)]
-        )
+        begun_s = time.monotonic()
+        confidences = [
+            await asyncio.to_thread(self._score_one, each.uri, request, scorer) for each in (image.image, *image.more)
+        ]
+        metrics.SCORING_SECONDS.labels(discriminator).observe(time.monotonic() - begun_s)
+        return min(confidences)
 
     def _score_one(self, uri: str, request: GenerateRequest, scorer: Scorer) -> float:
         with Image.open(io.BytesIO(self._fetch(uri))) as opened:

@@ -6,6 +6,7 @@ to where that is known.
 
 import dataclasses
 import logging
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -16,10 +17,11 @@ from agents.ledger.broker_clock import BrokerClock
 from agents.ledger.remembered import ROLE, Remembered, Send
 from agents.ledger.topics import WRITTEN, LedgerTopics
 from agents.runtime.records import fitted_dead_letter, outcome_record, outgoing
+from planner.catalog.option_limits import TIERS
 from planner.serving.ending.outcomes import expired, failed, first_of, result_of
 from schemas import topics
 from schemas.errors import InvalidRecord, PochadeError, UnknownSchema
-from schemas.messages import ClassifiedRequest, Outcome
+from schemas.messages import ClassifiedRequest, Outcome, Result, Status
 from schemas.record import Headers, Incoming, Outgoing
 from schemas.topics import full_name
 from streams import log_context, metrics
@@ -73,6 +75,7 @@ class LedgerPartition:
         self._limits = self._topics.limits
         self._batch_bytes = min(BATCH_BYTES, self._limits.batch_bytes(WRITTEN))
         self._clock = clock or BrokerClock()
+        self._made: list[tuple[Outcome, Result]] = []  # the results in hand, counted once they are committed
         self._last: tuple[int, Sequence[str]] | None = None  # the last transaction: its first result, and who ended
         self._format = result_format
         self._watchdog = watchdog("a transaction of the ledger", TRANSACTION_S, bite)
@@ -153,11 +156,16 @@ class LedgerPartition:
 
     def _end(self, records: Sequence[Incoming], make: Make) -> list[str]:
         """End requests in one transaction; one of whose records a topic refuses for its size ends in its own."""
+        self._made = []
         written, ids = make(records)
         if not written:
             return []
         try:
+            begun_s = time.monotonic()
             self._write(written, ids)
+            metrics.TRANSACTION_SECONDS.observe(time.monotonic() - begun_s)
+            for outcome, result in self._made:
+                count_end(outcome, result)
             return ids
         except KafkaException as error:
             if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
@@ -292,6 +300,7 @@ class LedgerPartition:
             record = dataclasses.replace(record, value=encode_result(result, self._format))
         if (size := size_of(record)) > (most := self._limits.of(topics.RESULTS)):
             raise RecordTooLarge(f"`results` takes records of {most} bytes, headers included: got {size}")
+        self._made.append((outcome, result))
         return record
 
     def _dead_letter(self, record: Incoming, error: Exception) -> list[Outgoing]:
@@ -304,6 +313,19 @@ class LedgerPartition:
         metrics.FALLBACKS.labels(ROLE, "no-dead-letter").inc()
         log.error("the dlq takes no dead letter of outcome %d@%d: %s", record.partition, record.offset, error)
         return []
+
+
+def count_end(outcome: Outcome, result: Result) -> None:
+    """Count a request whose result is committed: how it ended, how long it took, and what its deadline left."""
+    request = outcome.request
+    tier = request.tier if request is not None and request.tier in TIERS else "unknown"
+    if result.latency_ms is not None:
+        metrics.REQUEST_SECONDS.labels(result.status, tier).observe(max(0, result.latency_ms) / 1000)
+    if result.status is not Status.COMPLETED:
+        return
+    metrics.COMPLETED.labels(result.level or "").inc()
+    if request is not None and request.deadline_ms is not None:
+        metrics.SLACK_SECONDS.labels(tier).observe((request.deadline_ms - outcome.ended_ms) / 1000)
 
 
 def _outcome_in(record: Incoming, since_ms: int) -> Outcome:

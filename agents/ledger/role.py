@@ -28,6 +28,7 @@ from schemas.messages import Status
 from schemas.record import Incoming
 from schemas.topics import full_name
 from streams import metrics
+from streams.clock import now_ms
 from streams.codec.schema_wait import SchemaWait, WaitingMessages
 from streams.kafka.clients import ClusterSettings
 from streams.kafka.consumers.consumer_factory import open_member
@@ -172,6 +173,7 @@ class Session:
         self._committed: dict[int, int] = {}  # owned partition -> the group's commit when it was gained
         self._added: dict[int, AddedPartition] = {}  # owned, beyond those that know what has ended
         self._is_leaving = False
+        self._queue_s, self._hop_s = metrics.QUEUE_SECONDS.labels(ROLE), metrics.HOP_SECONDS.labels(ROLE)
         self._expiry = Expiry(cluster, rules.grace_ms, rules.most_ahead_ms)
         own = {"on_commit": _on_commit, "isolation.level": "read_committed", "max.poll.interval.ms": POLL_LIMIT_MS}
         self._consumer = open_member(member, own)
@@ -249,6 +251,9 @@ class Session:
         records.sort(key=lambda r: (r.partition, r.offset))
         for partition, run in groupby(records, key=lambda r: r.partition):
             taken = list(run)
+            begun_s, at_ms = time.monotonic(), now_ms()
+            for record in taken:
+                self._queue_s.observe(max(0, at_ms - record.timestamp_ms) / 1000)
             if partition in self._lanes:
                 self._expiry.ended(partition, act_on(self._lanes[partition], self._serving(partition, taken)))
             elif partition in self._added:
@@ -256,6 +261,7 @@ class Session:
             else:  # taken away while these were on their way: the new owner reads them
                 continue
             metrics.RECORDS.labels(ROLE).inc(len(taken))
+            self._hop_s.observe(time.monotonic() - begun_s, len(taken))
 
     def _serving(self, partition: int, records: list[Incoming]) -> Callable[[LedgerPartition], list[str]]:
         committed = self._committed.get(partition, 0)

@@ -8,6 +8,7 @@ import time
 from typing import Protocol
 
 from agents.planner import ROLE
+from agents.planner.gauges import FleetGauges
 from agents.planner.leadership import Leadership
 from agents.planner.observe import Fleet, Sources
 from agents.planner.propose import DecisionReport, PolicyThread, logic_of
@@ -61,6 +62,7 @@ class PlannerLoop:
         self._logic = logic or logic_of(settings, catalog)
         self._policies = PolicyThread(settings.planner.solver_timeout_s)
         self._report = DecisionReport()
+        self._gauges = FleetGauges(settings.planner.worker_timeout_ms)
         self.sources = Sources(settings, catalog, fleet)
         self._was_leading = self._is_watching = False
 
@@ -87,10 +89,12 @@ class PlannerLoop:
                 assert self._leadership.barrier is not None
                 self._plans.catch_up(self._leadership.barrier)
                 self._logic.begin()
+            self._gauges.on_heartbeats(self._fleet.heartbeats, now)
             self.tick(now)
         if self._was_leading and not self._leadership.is_leading:
             self._report.on_standby()
         self._was_leading = self._leadership.is_leading
+        self._gauges.leads(self._was_leading)
         self._is_watching = True
 
     def tick(self, now: int) -> None:
@@ -101,6 +105,7 @@ class PlannerLoop:
 
     def _plan(self, request: PlanRequest) -> None:
         seen = self.sources.observation(request.now_ms, request.workers, self._plans.plan)
+        self._gauges.on_observation(seen, self._plans.plan)
         decision = self._logic.decide(seen, self._plans, self._policies.run)
         self._report.on_decision(decision)
         self._report.on_expected(request, decision)

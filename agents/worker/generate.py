@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import logging
 import math
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -373,6 +374,7 @@ class Generator:
             return []
         times = GenerationTimes(started, now_ms(), len(wanted), pictures.times)
         self._learn_run_time(wanted, times)
+        self._count(wanted, times)
         rest = iter(zip(pictures.images, pictures.latents, strict=True))
         shares = [list(islice(rest, each.how.n)) for each in wanted]
         alive = [(each, own) for each, own in zip(wanted, shares, strict=True) if not self._is_dead(each.job)]
@@ -382,6 +384,19 @@ class Generator:
             if self._reuse is not None and each.decision is not None:
                 self._reuse.count(each.decision)
         return [record for each, own in alive for record in self._store(each, own, times)]
+
+    def _count(self, wanted: Sequence[Wanted], times: GenerationTimes) -> None:
+        """Count a call: how long its jobs waited, how many they were, and how long it took, by part."""
+        variant = self._variant.name
+        for each in wanted:
+            waited_ms = max(0, times.started_ms - each.job.routed_ms)
+            metrics.JOB_QUEUE_SECONDS.labels(variant).observe(waited_ms / 1000)
+        metrics.BATCH_JOBS.labels(variant).observe(len(wanted))
+        metrics.GENERATION_SECONDS.labels(variant).observe(max(0, times.generated_ms - times.started_ms) / 1000)
+        if (parts := times.parts) is not None:
+            taken_ms = {"load": parts.load_ms, "encode": parts.encode_ms, "denoise": parts.denoise_ms}
+            for part, ms in {**taken_ms, "decode": parts.decode_ms}.items():
+                metrics.GENERATION_PART_SECONDS.labels(part).observe(ms / 1000)
 
     def _learn_run_time(self, wanted: Sequence[Wanted], times: GenerationTimes) -> None:
         """Tell the worker's logic how long the call loaded components and then took, and what was profiled."""
@@ -407,6 +422,7 @@ class Generator:
     ) -> list[Outgoing]:
         taken, job, decision = wanted.taken, wanted.job, wanted.decision
         tenant = job.classified.request.tenant
+        begun_s = time.monotonic()
         try:
             safe = self._check([picture for picture, _ in made], tenant)
         except Blocked as error:
@@ -424,6 +440,7 @@ class Generator:
             latent=None if latent is None else self._pictures.keep_latent(latent_name(tenant, job.job_id), latent),
             components=wanted.how.components.ids, times=times.parts,
         )  # fmt: skip
+        metrics.STORE_SECONDS.observe(time.monotonic() - begun_s)
         record = outgoing(
             topics.IMAGES, image, request_id=job.classified.request.request_id, cause=taken.record.headers, role=ROLE,
             now_ms=now_ms(), facts={"worker": self._worker_id, "sha256": image.image.sha256},

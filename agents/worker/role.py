@@ -80,6 +80,8 @@ class Worker:
         self._turns = Watchdog(settings.worker.job_timeout_s + TURN_S, what="a turn of the generating thread")
         self._logic_of = logic_of
         self._load_retry_s = LOAD_RETRY_S
+        self._records = metrics.RECORDS.labels(ROLE)
+        self._queue_s, self._hop_s = metrics.QUEUE_SECONDS.labels(ROLE), metrics.HOP_SECONDS.labels(ROLE)
         self._counted: WorkerComponents | None = None  # of the components of the variant before
         self._trouble = ""  # what ended its last run; empty once it has served again
         self._absolve: Callable[[], None] | None = None  # of the window in hand, until it was done
@@ -198,10 +200,16 @@ class Worker:
         self._me.state = worker.working_state(moves)
         self._me.watchdog.begin()
         self._heart.beat_now()
+        begun_s, at_ms = time.monotonic(), now_ms()
+        for each in taken:
+            self._queue_s.observe(max(0, at_ms - each.record.timestamp_ms) / 1000)
         try:
             self._generate(taken, batches, source, generator)
         finally:
             self._me.watchdog.end()
+            metrics.BUSY_SECONDS.inc(time.monotonic() - begun_s)
+        self._hop_s.observe(time.monotonic() - begun_s, len(taken))
+        self._records.inc(len(taken))
         self._me.state = worker.idle_state(moves)
         self._me.generated += len(taken)
         generator.logic.end()

@@ -12,9 +12,10 @@ from rich.console import Console
 
 from replay.local.deployment import child_environment, child_options
 from replay.local.forked import engine_modules
-from replay.local.scaling import MODULES, SCALE_WORKERS, SupplyState, WorkerSupply
+from replay.local.scaling import MODULES, SupplyState, WorkerSupply
 from replay.reports.progress import open_reporter
 from schemas.topics import FLEET, PLAN
+from streams import metrics
 from streams.clock import now_ms
 from streams.control.plan_and_fleet import PlanAndFleet
 from streams.health import Health, served
@@ -53,7 +54,7 @@ def show(state: SupplyState) -> None:
     """Set the gauges that Prometheus reads."""
     counts = state._asdict() | {"wanted": state.wanted or 0}
     for name, count in counts.items():
-        SCALE_WORKERS.labels(name).set(count)
+        metrics.SCALE_WORKERS.labels(name).set(count)
 
 
 def run(settings: Settings, name: str, *, is_kept: bool) -> None:

@@ -14,29 +14,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from prometheus_client import Counter as EventCounter
-from prometheus_client import Gauge
-
 from planner.observation.workers import WorkerView
 from planner.scaling.supply import CALM_MS, backoff_ms, next_ids, orders, wanted_workers_of
 from replay.local.owned_worker import RUNS_ALREADY, SUFFIX, FoundWorker, holder
 from replay.local.supervisor import ending
 from schemas.messages import Plan
+from streams import metrics
 from streams.processes.children import Child, end_all
 
 MODULES: Final = ("replay.local.owned_worker", "agents.commands.serve", "agents.runtime.assembly", "agents.worker.role")
 """What the fork server imports, beside the library of an engine."""
 
-SCALE_EVENTS: Final = EventCounter(
-    "pochade_scale_events_total",
-    "Workers that this supervisor started, took over (found), drained, lost (died), started again (restarted)",
-    ["event"],
-)
-SCALE_WORKERS: Final = Gauge(
-    "pochade_scale_workers",
-    "Workers of this supervisor: running, draining, waiting to be started again; and wanted, of all supervisors",
-    ["state"],
-)
 FORGET_MS: Final = 60_000.0  # after the end of a worker, until a heartbeat of its id is somebody else's
 
 Start = Callable[[str, pathlib.Path], Child]
@@ -133,7 +121,7 @@ class WorkerSupply:
 
     def _count(self, event: str) -> None:
         self.counts[event] += 1
-        SCALE_EVENTS.labels(event).inc()
+        metrics.SCALE_EVENTS.labels(event).inc()
 
     def _begin(self, name: str) -> Child:
         return self._start(name, self._folder / f"{name}{SUFFIX}")

@@ -43,7 +43,7 @@ METADATA_MS = 1000  # a broker that is just back names no topics yet, and the gr
 LOOP_ANSWER_S = 2  # an event loop that is silent for longer serves nobody
 
 Sent = tuple[Outgoing, Future[Delivered]]
-Unacked = tuple[EventT[bytes], Incoming, list[Sent]]
+Unacked = tuple[EventT[bytes], Incoming, float, list[Sent]]  # with when it was taken in hand, monotonic seconds
 
 
 class StreamLogic(Protocol):
@@ -75,6 +75,8 @@ class AgentHost:
         self._logged_s = -REPORT_EVERY_S  # when bad input was last logged
         self._words = logs.LastError("aiokafka", "faust", "mode")
         self._schemas = SchemaWait(logic.role)
+        self._records = metrics.RECORDS.labels(logic.role)  # looking one up takes longer than counting
+        self._queue_s, self._hop_s = (each.labels(logic.role) for each in (metrics.QUEUE_SECONDS, metrics.HOP_SECONDS))
         self._loop: asyncio.AbstractEventLoop | None = None  # once the app has started fully
         self.app = _app(settings, logic.role)
         topic = self.app.topic(
@@ -87,10 +89,13 @@ class AgentHost:
         async for event in stream.noack().events():
             record = _incoming(event, self._settings.kafka.prefix)
             await self._slots.acquire()  # first: nothing may come between a decision and its sends
+            taken_s = time.monotonic()
+            if record.timestamp_ms > 0:
+                self._queue_s.observe(max(0.0, time.time() - record.timestamp_ms / 1000))
             with log_context.serving(record):
                 records = await self._decide(record)
-            metrics.RECORDS.labels(self._logic.role).inc()
-            self._unacked.put_nowait((event, record, [(r, self._producer.send(r)) for r in records]))
+            self._records.inc()
+            self._unacked.put_nowait((event, record, taken_s, [(r, self._producer.send(r)) for r in records]))
 
     async def _decide(self, record: Incoming) -> Sequence[Outgoing]:
         try:
@@ -172,10 +177,11 @@ class AgentHost:
     async def _acknowledge(self) -> None:
         self._loop = asyncio.get_running_loop()
         while True:
-            event, record, sent = await self._unacked.get()
+            event, record, taken_s, sent = await self._unacked.get()
             for each in sent:
                 await self._written(record, each)
             event.ack()
+            self._hop_s.observe(time.monotonic() - taken_s)
             self._slots.release()
 
     async def _written(self, record: Incoming, sent: Sent) -> None:

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-from prometheus_client import Counter as Metric
 
+from streams import metrics
 from streams.vectors.port import (
     Dropped,
     Latent,
@@ -22,10 +22,6 @@ from streams.vectors.port import (
     VectorStore,
     Wanted,
     why_no_vector,
-)
-
-DROPPED = Metric(
-    "pochade_vectors_dropped_total", "Rows that a vector store returned and that failed the check after it", ["reason"]
 )
 
 
@@ -80,7 +76,7 @@ class CheckedVectorStore:
             raise UnusableRow(f"nothing is near to this: {reason}")
         found = checked(self._store.nearest(vector, wanted, limit, timeout_s), vector, wanted, limit)
         for reason, count in found.dropped.items():
-            DROPPED.labels(reason).inc(count)
+            metrics.VECTORS_DROPPED.labels(reason).inc(count)
         return found
 
     def latents(self, ids: Sequence[str], timeout_s: float) -> dict[str, Latent]:
