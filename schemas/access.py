@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schemas.topics import (
+    ACTIONS,
     CLASSIFIED,
     DLQ,
     ENDED,
@@ -23,7 +24,7 @@ from schemas.topics import (
     WEBHOOKS,
 )
 
-ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner", "indexer", "gateway")
+ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner", "indexer", "gateway", "console")
 PRODUCER = "producer"  # whoever asks for images: `pochade submit`
 CONSUMER = "consumer"  # whoever reads how requests ended: `pochade results`, `watch`, `explain`
 OPERATOR = "operator"  # `pochade topics create`, `keys create`, `cancel`, `plan pin`, `dlq redrive`, `doctor`, `audit`
@@ -44,24 +45,33 @@ class Rows:
 
 
 ACCESS: Mapping[str, Rows] = {
-    PROMPTS: Rows((PRODUCER, "gateway", OPERATOR), ("classifier", "gateway", OPERATOR)),
-    PROMPTS_BATCH: Rows((PRODUCER, "gateway", OPERATOR, "classifier"), ("classifier", "gateway", OPERATOR)),
-    CLASSIFIED: Rows(("classifier",), ("router", "planner", "ledger", OPERATOR)),
+    PROMPTS: Rows((PRODUCER, "gateway", "console", OPERATOR), ("classifier", "gateway", "console", OPERATOR)),
+    PROMPTS_BATCH: Rows(
+        (PRODUCER, "gateway", "console", OPERATOR, "classifier"), ("classifier", "gateway", "console", OPERATOR)
+    ),
+    CLASSIFIED: Rows(("classifier",), ("router", "planner", "ledger", "console", OPERATOR)),
     JOBS: Rows(("router", "discriminator"), ("worker", "router", OPERATOR)),  # the router: those that nobody serves
     WAITING: Rows(("router", "discriminator"), ("router", OPERATOR)),
-    IMAGES: Rows(("worker",), ("discriminator", OPERATOR)),
+    IMAGES: Rows(("worker",), ("discriminator", "console", OPERATOR)),
     OUTCOMES: Rows(
-        ("classifier", "router", "worker", "discriminator", "ledger", "gateway", OPERATOR), ("ledger", OPERATOR)
+        ("classifier", "router", "worker", "discriminator", "ledger", "gateway", "console", OPERATOR),
+        ("ledger", "console", OPERATOR),
     ),
     RESULTS: Rows(("ledger",), (*ROLES, CONSUMER, OPERATOR)),
     ENDED: Rows(("ledger",), ("ledger", OPERATOR)),
-    EVENTS: Rows(("router", "worker", "discriminator"), ("gateway", CONSUMER, OPERATOR)),
-    PLAN: Rows(("planner", OPERATOR), ("router", "worker", "discriminator", "planner", "indexer", "gateway", OPERATOR)),
+    EVENTS: Rows(("router", "worker", "discriminator"), ("gateway", "console", CONSUMER, OPERATOR)),
+    PLAN: Rows(  # the console: an operator's orders alone
+        ("planner", "console", OPERATOR),
+        ("router", "worker", "discriminator", "planner", "indexer", "gateway", "console", OPERATOR),
+    ),
     SCHEMAS: Rows((*ROLES, OPERATOR), (*ROLES, OPERATOR)),
-    KEYS: Rows((OPERATOR,), ("gateway", OPERATOR)),  # who may write here makes keys
+    KEYS: Rows((OPERATOR,), ("gateway", "console", OPERATOR)),  # who may write here makes keys
     WEBHOOKS: Rows(("gateway", OPERATOR), ("gateway", OPERATOR)),
-    FLEET: Rows(("worker",), ("classifier", "router", "worker", "discriminator", "planner", "gateway", OPERATOR)),
-    DLQ: Rows(("classifier", "router", "worker", "discriminator", "ledger", "gateway"), (OPERATOR,)),
+    FLEET: Rows(
+        ("worker",), ("classifier", "router", "worker", "discriminator", "planner", "gateway", "console", OPERATOR)
+    ),
+    ACTIONS: Rows(("console",), ("console", OPERATOR)),
+    DLQ: Rows(("classifier", "router", "worker", "discriminator", "ledger", "gateway"), ("console", OPERATOR)),
 }
 
 
@@ -97,13 +107,16 @@ GROUPS: Mapping[str, tuple[Group, ...]] = {
     "planner": (DESCRIBE_GROUPS, Group("planner")),
     "indexer": (DESCRIBE_GROUPS, TRIAL, Group("indexer", operations=MEMBER)),
     "gateway": (DESCRIBE_GROUPS, TRIAL, Group("webhooks", operations=MEMBER)),
+    "console": (DESCRIBE_GROUPS, TRIAL),
     PRODUCER: (DESCRIBE_GROUPS,),
     CONSUMER: (DESCRIBE_GROUPS, Group("consumer", is_prefix=True)),
     OPERATOR: (DESCRIBE_GROUPS, TRIAL),
 }
 
 # who asks for the brokers' limits on timeouts of groups; without the right Kafka's own are taken
-SEES_LIMITS = frozenset({"classifier", "router", "worker", "discriminator", "ledger", "indexer", "gateway", OPERATOR})
+SEES_LIMITS = frozenset(
+    {"classifier", "router", "worker", "discriminator", "ledger", "indexer", "gateway", "console", OPERATOR}
+)
 
 # beginnings of transactional ids, without the deployment's prefix
 TRANSACTIONS: Mapping[str, tuple[str, ...]] = {

@@ -474,7 +474,7 @@ class ApiKey:
     key_id: str  # first 16 hex digits of the digest: may be shown
     digest: str  # SHA-256 of the key, 64 hex digits
     tenant: str  # of every request that is made with it
-    scopes: tuple[str, ...]  # generate | read
+    scopes: tuple[str, ...]  # generate | read, of the gateway; viewer | operator, of the console
     created_ms: int
     expires_ms: int | None = None  # from when on it is refused; None: never
     name: str = ""  # what its owner calls it
@@ -496,3 +496,17 @@ class Webhook:
     pending: str = ""  # event that is being delivered; "": none has failed since the last that was told
     attempts: int = 0  # of the pending event that have failed
     next_ms: int = 0  # moment of its next attempt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorAction:
+    """What somebody changed by way of the console. Written before it is done, and again with how it ended."""
+
+    action_id: str
+    by: str  # id of the API key; "local" where no keys are asked for
+    name: str  # of that key, or of the user whose process the console is
+    action: str  # submit | cancel | redrive | pin | unpin | rollback | audit | simulate | estimate
+    subject: str  # request, policy, plan version, or positions on the dlq
+    at_ms: int
+    detail: str = "{}"  # JSON object of what was asked for; never a prompt
+    outcome: str = ""  # how it ended, in a sentence; "": it was begun

@@ -28,6 +28,7 @@ MESSAGES: tuple[type[Message], ...] = (
     messages.EndedChunk,
     messages.ApiKey,
     messages.Webhook,
+    messages.OperatorAction,
 )
 
 

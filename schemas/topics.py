@@ -59,6 +59,7 @@ PLAN, FLEET, DLQ = "plan.v1", "fleet.v1", "dlq.v1"
 SCHEMAS = "schemas.v1"
 KEYS = "keys.v1"
 WEBHOOKS = "webhooks.v1"
+ACTIONS = "actions.v1"
 
 PUBLIC = frozenset({PROMPTS, PROMPTS_BATCH})  # anybody writes here; elsewhere only roles and the command line do
 
@@ -68,24 +69,25 @@ PIN_KEY = "pipeline.pin"
 TABLE: tuple[Topic, ...] = (
     Topic(
         name=PROMPTS, record=messages.GenerateRequest, key="request_id", partitions=FLOW_PARTITIONS,
-        written_by="producers, gateway, replay", read_by="classifier", config=_flows(),
+        written_by="producers, gateway, console, replay", read_by="classifier, console", config=_flows(),
     ),
     Topic(
         name=PROMPTS_BATCH, record=messages.GenerateRequest, key="request_id", partitions=FLOW_PARTITIONS,
-        written_by="producers, gateway, classifier", read_by="classifier, while workers have nothing waiting",
+        written_by="producers, gateway, console, classifier", read_by="classifier, while workers have nothing waiting",
         config=_flows(),
     ),
     Topic(
         name=CLASSIFIED, record=messages.ClassifiedRequest, key="request_id", partitions=FLOW_PARTITIONS,
-        written_by="classifier", read_by="router, planner, ledger", config=_flows(),
+        written_by="classifier", read_by="router, planner, ledger, console", config=_flows(),
     ),
     Topic(
         name=IMAGES, record=messages.ImageGenerated, key="request_id", partitions=FLOW_PARTITIONS,
-        written_by="worker", read_by="discriminator, planner", config=_flows(),
+        written_by="worker", read_by="discriminator, planner, console", config=_flows(),
     ),
     Topic(
         name=OUTCOMES, record=messages.Outcome, key="request_id", partitions=FLOW_PARTITIONS,
-        written_by="classifier, router, worker, discriminator, ledger, gateway", read_by="ledger", config=_flows(),
+        written_by="classifier, router, worker, discriminator, ledger, gateway, console", read_by="ledger, console",
+        config=_flows(),
     ),
     Topic(
         name=RESULTS, record=messages.Result, key="request_id", partitions=FLOW_PARTITIONS,
@@ -97,16 +99,16 @@ TABLE: tuple[Topic, ...] = (
     ),
     Topic(
         name=EVENTS, record=messages.Event, key="request_id", partitions=FLOW_PARTITIONS,
-        written_by="everyone", read_by="watch, dashboard", config=_retention(DAY_MS),
+        written_by="everyone", read_by="watch, gateway, console", config=_retention(DAY_MS),
     ),
     Topic(
         name=PLAN, record=messages.Plan, key="pipeline, pipeline.pin", partitions=1,
-        written_by="the leading planner, plan pin, plan rollback", read_by="everyone",
+        written_by="the leading planner, console, plan pin, plan rollback", read_by="everyone",
         config={"cleanup.policy": "compact", "min.compaction.lag.ms": str(30 * DAY_MS), **BROKERS_CLOCK},
     ),
     Topic(
         name=FLEET, record=messages.Heartbeat, key="worker_id", partitions=1,
-        written_by="worker", read_by="planner, router, discriminator, gateway", config=_retention(HOUR_MS),
+        written_by="worker", read_by="planner, router, discriminator, gateway, console", config=_retention(HOUR_MS),
     ),
     Topic(
         name=SCHEMAS, record=None, key="schema id", partitions=1,
@@ -114,7 +116,8 @@ TABLE: tuple[Topic, ...] = (
     ),
     Topic(
         name=KEYS, record=messages.ApiKey, key="key_id", partitions=1,
-        written_by="keys create, keys revoke", read_by="gateway", config={"cleanup.policy": "compact", **BROKERS_CLOCK},
+        written_by="keys create, keys revoke", read_by="gateway, console",
+        config={"cleanup.policy": "compact", **BROKERS_CLOCK},
     ),
     Topic(  # the addresses of what was told leave within hours: they may hold secrets
         name=WEBHOOKS, record=messages.Webhook, key="request_id", partitions=1,
@@ -123,6 +126,10 @@ TABLE: tuple[Topic, ...] = (
             "cleanup.policy": "compact", "segment.ms": str(HOUR_MS), "max.compaction.lag.ms": str(HOUR_MS),
             **BROKERS_CLOCK,
         },
+    ),
+    Topic(
+        name=ACTIONS, record=messages.OperatorAction, key="action_id", partitions=1,
+        written_by="console", read_by="console, operators", config=_retention(90 * DAY_MS),
     ),
     Topic(
         name=DLQ, record=None, key="request_id", partitions=1,

@@ -20,6 +20,7 @@ STATUSES = tuple(Status)
 OF = ("expected", "seen")  # by the plan in force, and by what was observed since
 CLASSIFIER, ROUTER, WORKER, JUDGE = ("classifier",), ("router",), ("worker",), ("discriminator",)
 LEDGER, PLANNER, INDEXER, GATEWAY = ("ledger",), ("planner",), ("indexer",), ("gateway",)
+CONSOLE = ("console",)
 SCALE = ("pochade scale",)
 
 # ---- the way of a request, stage by stage
@@ -182,6 +183,16 @@ COMPILE_SECONDS = summary(
 
 # ---- the gateway
 
+CONSOLE_REQUESTS = counter(
+    "pochade_console_requests_total", "HTTP requests that the console answered, by handler and status",
+    {"handler": "names of its handlers", "status": "HTTP statuses"}, of=CONSOLE,
+)  # fmt: skip
+CONSOLE_VIEWERS = gauge("pochade_console_viewers", "Live pages of the console that are open", of=CONSOLE)
+CONSOLE_ACTIONS = counter(
+    "pochade_console_actions_total", "Changes by way of the console, by action and by how they ended (done, failed)",
+    {"action": ("submit", "cancel", "redrive", "pin", "unpin", "rollback", "audit"), "outcome": ("done", "failed")},
+    of=CONSOLE,
+)  # fmt: skip
 GATEWAY_REQUESTS = counter(
     "pochade_gateway_requests_total", "HTTP requests answered, by handler and status; 499: the client had hung up",
     {"handler": "names of its handlers", "status": "HTTP statuses"}, of=GATEWAY,

@@ -279,23 +279,56 @@ class Gateway(Section):
 
     @model_validator(mode="after")
     def _is_for_its_clients_alone(self) -> Self:
-        is_keyed, is_private = self.authentication == "bearer", self.host in LOOPBACK
-        if not is_keyed and not is_private:
-            must = f"host must be one of {', '.join(LOOPBACK)} while authentication is none: whoever reaches it may ask"
-            raise PydanticCustomError("host", must)
-        if not is_private and not self.tls_certificate and not self.public_url.startswith("https://"):
-            raise PydanticCustomError(
-                "tls", "a host that others reach needs tls_certificate and tls_key, or public_url with https:// of a "
-                "proxy: keys must not travel in clear",
-            )  # fmt: skip
-        if bool(self.tls_certificate) != bool(self.tls_key):
-            raise PydanticCustomError("tls", "tls_certificate and tls_key must both be files, or neither")
+        is_keyed = self.authentication == "bearer"
+        _check_listening(self, is_keyed=is_keyed)
         origins = [origin for origin in self.origins if origin != EVERY_PAGE or not is_keyed]
         if not all(map(ORIGIN.fullmatch, [*filter(None, [self.public_url]), *origins])):
             raise PydanticCustomError(
                 "origin", "public_url and origins must be like https://HOST:PORT, without a path; origins may be * "
                 "while authentication is bearer",
             )  # fmt: skip
+        return self
+
+
+def _check_listening(section: "Gateway | Console", *, is_keyed: bool) -> None:
+    """Refuse a server that others than this machine reach, unless it asks for keys that do not travel in clear."""
+    is_private = section.host in LOOPBACK
+    if not is_keyed and not is_private:
+        must = f"host must be one of {', '.join(LOOPBACK)} while authentication is none: whoever reaches it may ask"
+        raise PydanticCustomError("host", must)
+    if not is_private and not section.tls_certificate and not section.public_url.startswith("https://"):
+        raise PydanticCustomError(
+            "tls", "a host that others reach needs tls_certificate and tls_key, or public_url with https:// of a "
+            "proxy: keys must not travel in clear",
+        )  # fmt: skip
+    if bool(section.tls_certificate) != bool(section.tls_key):
+        raise PydanticCustomError("tls", "tls_certificate and tls_key must both be files, or neither")
+
+
+class Console(Section):
+    """The pages for operators (`pochade serve console`)."""
+
+    host: str = "127.0.0.1"  # one that others reach needs authentication, and TLS of its own or of a proxy before it
+    port: int = Field(8770, ge=0, le=65535)  # 0: a free one, logged at start
+    # none: whoever is on this machine is an operator; keys: an API key of scope viewer or operator signs in
+    authentication: Literal["none", "keys"] = "none"
+    max_failures: int = Field(20, ge=1)  # refused keys a minute from one address; those beyond it get 429
+    tls_certificate: str = ""  # PEM file with the server's certificate and its chain; "": plain HTTP
+    tls_key: str = ""  # PEM file with its private key
+    public_url: str = ""  # by which browsers reach it through a proxy, https://HOST; "": the one that they ask at
+    prompts: Literal["hash", "clear"] = "hash"  # what a person asked for is theirs; pictures are shown in any case
+    session_s: float = Field(43_200, ge=60)  # until a signed-in browser must show its key again
+    history_s: float = Field(3600, ge=0)  # how far back a console that starts reads
+    max_requests: int = Field(20_000, ge=100)  # that it remembers, about 3 KB each; the oldest leave
+    max_viewers: int = Field(100, ge=1)  # live pages that are open at once; beyond it pages are served still
+    command_timeout_s: float = Field(60, gt=0)  # of a command that a page asks for; one runs at a time
+    client_timeout_s: float = Field(15, gt=0, le=600)  # for a request's head, its body, and for reading the answer
+
+    @model_validator(mode="after")
+    def _is_for_its_viewers_alone(self) -> Self:
+        _check_listening(self, is_keyed=self.authentication == "keys")
+        if self.public_url and not ORIGIN.fullmatch(self.public_url):
+            raise PydanticCustomError("origin", "public_url must be like https://HOST:PORT, without a path")
         return self
 
 
@@ -332,6 +365,7 @@ class Settings(BaseSettings):
     ledger: Ledger = Ledger()
     http: Http = Http()
     gateway: Gateway = Gateway()
+    console: Console = Console()
     logs: Logs = Logs()
     shutdown_timeout_s: float = Field(30, gt=0)  # between SIGTERM and the end, for the work in hand
 

@@ -47,7 +47,7 @@ HEAVY_AT_START = {
 ROLES = (
     "agents.classifier.role", "agents.router.role", "agents.worker.role", "agents.discriminator.role",
     "agents.ledger.role", "agents.planner.loop", "agents.indexer.role", "agents.gateway.server",
-    "agents.runtime.assembly",
+    "agents.console.server",    "agents.runtime.assembly",
 )  # fmt: skip
 LAUNCHERS = (
     "streams.broker.embedded", "streams.broker.java", "streams.broker.docker", "streams.broker.cluster",

@@ -20,8 +20,8 @@ def plan() -> None:
 @click.pass_obj
 def show(obj: LazySettings, output: str) -> None:
     """Show the plan that the pipeline obeys now."""
-    from agents.commands.plan_reading import in_force, published
     from agents.commands.plan_tables import print_json, print_plan
+    from streams.control.history import in_force, published
 
     history = published(obj())
     if output == "json":
@@ -36,8 +36,8 @@ def show(obj: LazySettings, output: str) -> None:
 @click.pass_obj
 def history(obj: LazySettings, output: str, last: int) -> None:
     """List published plans, the newest last."""
-    from agents.commands.plan_reading import MAX_RECORDS, published
     from agents.commands.plan_tables import print_history, print_json
+    from streams.control.history import MAX_RECORDS, published
 
     plans = published(obj(), most=max(MAX_RECORDS, 2 * last)).plans[-last:]
     if output == "json":
@@ -53,9 +53,9 @@ def history(obj: LazySettings, output: str, last: int) -> None:
 @click.pass_obj
 def diff(obj: LazySettings, before: int | None, after: int | None, output: str) -> None:
     """Show how plan AFTER (default: the plan in force) differs from plan BEFORE (default: the plan before it)."""
-    from agents.commands.plan_reading import in_force, one_before, published
     from agents.commands.plan_tables import print_differences, print_json
     from agents.planner.report import differences
+    from streams.control.history import in_force, one_before, published
     from streams.control.topic import of_version
 
     found = published(obj(), *(version for version in (before, after) if version))

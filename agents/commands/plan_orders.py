@@ -31,7 +31,7 @@ def pin(obj: LazySettings, policy: str, parameters: tuple[str, ...]) -> None:
 @click.pass_obj
 def unpin(obj: LazySettings) -> None:
     """End a pin or a rollback: the configured policy plans again."""
-    from agents.commands.plan_reading import published
+    from streams.control.history import published
     from streams.control.topic import order
 
     pin = published(obj()).pin
@@ -52,7 +52,7 @@ def rollback(obj: LazySettings, version: int | None) -> None:
     The default is the newest plan by another policy, or from before the present order: it undoes `plan pin`.
     The leading planner publishes that decision as a new plan, for the workers that are there now.
     """
-    from agents.commands.plan_reading import in_force, one_undone, published
+    from streams.control.history import in_force, one_undone, published
     from streams.control.topic import of_version, order
 
     found = published(obj(), version or 0)

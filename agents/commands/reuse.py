@@ -42,8 +42,8 @@ def status(obj: LazySettings, output: str) -> None:
       pochade reuse status
       pochade reuse status -o json | jq .store.rows
     """
-    from agents.commands.plan_reading import published
     from agents.indexer import operating
+    from streams.control.history import published
 
     settings = obj()
     plans = published(settings).plans
@@ -153,9 +153,9 @@ def rebuild(obj: LazySettings, output: str) -> None:
       pochade reuse rebuild
       pochade reuse rebuild -o json
     """
-    from agents.commands.plan_reading import in_force, published
     from agents.indexer import operating
     from streams import catalogs
+    from streams.control.history import in_force, published
     from streams.store.open import open_store
 
     settings = obj()
@@ -166,9 +166,9 @@ def rebuild(obj: LazySettings, output: str) -> None:
 
 def _cleared_stale(settings: Settings, *, dry_run: bool) -> list[dict[str, Any]]:
     """One row for each stale autoencoder; its latents are those that results name."""
-    from agents.commands.plan_reading import published
     from schemas.messages import ReuseStorage
     from streams import catalogs
+    from streams.control.history import published
     from streams.operator import reuse_index
     from streams.store.open import open_store
 

@@ -4,7 +4,7 @@ import click
 
 from streams.cli import LazySettings
 
-ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner", "indexer", "gateway")
+ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner", "indexer", "gateway", "console")
 
 
 @click.command(epilog="\b\nExamples:\n  pochade serve classifier router\n  pochade --set worker.id=one serve worker")
@@ -14,7 +14,7 @@ def serve(obj: LazySettings, roles: tuple[str, ...]) -> None:
     """Run one or more ROLEs in this process until SIGTERM.
 
     Roles: classifier, router, worker, discriminator, ledger, planner; indexer where images are reused; gateway for
-    clients that speak HTTP."""
+    clients that speak HTTP; console for operators' browsers."""
     from agents.runtime.assembly import assemble
     from agents.runtime.process import Drain, run_process
 

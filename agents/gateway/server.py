@@ -5,7 +5,6 @@ import contextlib
 import logging
 import random
 import socket
-import ssl
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -26,7 +25,7 @@ from agents.gateway.predictions_api import PredictionsApi
 from agents.gateway.repetitions.log_end import LogEnd
 from agents.gateway.repetitions.marks import Repetitions
 from agents.gateway.streaming.urls import StreamUrls
-from agents.gateway.transport.protocol import timed
+from agents.gateway.transport.listening import bound, check_tls, server_of
 from agents.gateway.waiting.expected import ExpectedTimes
 from agents.gateway.webhooks.addresses import origin_of
 from agents.gateway.webhooks.delivery import WebhookDelivery
@@ -45,16 +44,14 @@ from streams.kafka.producers.writing import RecordProducer
 from streams.operator.client import Following, RequestClient
 from streams.security.api_keys import KeyRing
 from streams.settings import Gateway as Limits
-from streams.settings import InvalidSettings, Settings
+from streams.settings import Settings
 from streams.store.open import open_store, root_of
 
 log = logging.getLogger(__name__)
 
 KEYS_S: Final = 60  # for reading the topic of keys at the start
-KEEP_ALIVE_S: Final = 30  # that a connection may be idle between two requests
-ENDING_S: Final = 5  # for answers that are on their way when the gateway stops
 STOP_POLL_S: Final = 0.1  # between two looks at whether it shall stop
-BACKLOG: Final = 256
+SECTION: Final = "gateway"  # of the settings
 
 
 class Delivers(Protocol):
@@ -77,8 +74,8 @@ class Gateway:
         self._jobs = jobs
         self._following = following
         self._limits = limits
-        check_tls(limits)
-        self._socket: socket.socket | None = bound(limits)
+        check_tls(limits, SECTION)
+        self._socket: socket.socket | None = bound(limits, SECTION)
         self._server: uvicorn.Server | None = None
 
     def not_ready(self) -> str:
@@ -92,15 +89,9 @@ class Gateway:
         asyncio.run(self._serve(stopping))
 
     async def _serve(self, stopping: threading.Event) -> None:
-        taken, self._socket = self._socket or bound(self._limits), None
+        taken, self._socket = self._socket or bound(self._limits, SECTION), None
         host, port = taken.getsockname()[:2]
-        config = uvicorn.Config(
-            self._app, http=timed(self._limits.client_timeout_s), ws="none", lifespan="off", log_config=None,
-            access_log=False, server_header=False, proxy_headers=False, timeout_keep_alive=KEEP_ALIVE_S,
-            limit_concurrency=2 * self._limits.max_open + 1, timeout_graceful_shutdown=ENDING_S,
-            ssl_certfile=self._limits.tls_certificate or None, ssl_keyfile=self._limits.tls_key or None,
-        )  # fmt: skip
-        server = self._server = uvicorn.Server(config)
+        server = self._server = server_of(self._app, self._limits, self._limits.max_open)
         serving = asyncio.create_task(server.serve(sockets=[taken]))
         scheme = "https" if self._limits.tls_certificate else "http"
         log.info("images API on %s://%s:%d/v1", scheme, f"[{host}]" if ":" in host else host, port)
@@ -115,33 +106,6 @@ class Gateway:
             self._jobs.stop()
         server.should_exit = True
         await serving
-
-
-def check_tls(limits: Limits) -> None:
-    """Raise InvalidSettings unless the certificate and its key, where they are stated, can be used."""
-    if not limits.tls_certificate:
-        return
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.load_cert_chain(limits.tls_certificate, limits.tls_key, password=lambda: "")
-    except OSError as error:  # of ssl, too
-        files = f"gateway.tls_certificate {limits.tls_certificate} and gateway.tls_key {limits.tls_key}"
-        raise InvalidSettings(
-            f"cannot serve TLS with {files}: {error}; these must be PEM files that belong together, the key unencrypted"
-        ) from error
-
-
-def bound(limits: Limits) -> socket.socket:
-    """Return a socket that listens as the settings say. Raises InvalidSettings."""
-    host = "127.0.0.1" if limits.host == "localhost" else limits.host
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, limits.port), family=family, backlog=BACKLOG)
-    except OSError as error:
-        advice = "choose another gateway.port, or 0 for a free one"
-        raise InvalidSettings(
-            f"cannot serve on gateway.host {host}:{limits.port}: {error.strerror}; {advice}"
-        ) from error
 
 
 def callers_of(settings: Settings, stack: contextlib.ExitStack) -> tuple[Callers, Callable[[str], bool]]:

@@ -260,6 +260,12 @@ def _threaded(
         views.need_topics()
         gateway = gateway_of(settings, catalog, producer, stack)
         return Threaded(gateway.run, gateway.not_ready)
+    if role == "console":
+        from agents.console.server import console_of
+
+        views.need_topics()
+        console = console_of(settings, catalog, producer, stack)
+        return Threaded(console.run, console.not_ready)
     from agents.engines import check_models
     from agents.worker.reuse import opener
     from agents.worker.role import Worker

@@ -1,4 +1,4 @@
-"""`pochade keys create | ls | revoke`: API keys of the gateway's clients."""
+"""`pochade keys create | ls | revoke`: API keys of the gateway's and the console's clients."""
 
 import getpass
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import click
 from streams.command_groups import CommandGroup
 from streams.commands import listing
 from streams.commands.options import LISTED, SHOWN, Ago
-from streams.security.scopes import SCOPES
+from streams.security.scopes import EVERY_SCOPE, SCOPES
 from streams.visible import json_text, visible
 
 if TYPE_CHECKING:
@@ -38,9 +38,10 @@ def keys() -> None:
 @click.option(
     "--scope",
     "scopes",
-    type=click.Choice(SCOPES),
+    type=click.Choice(EVERY_SCOPE),
     multiple=True,
-    help="What the key is for: generate asks for images and cancels, read looks at jobs and models (default: both).",
+    help="What the key is for: generate asks for images and cancels, read looks at jobs and models (default: both); in "
+    "the console viewer looks at every tenant's requests, and operator changes the pipeline.",
 )
 @click.option("--expires", type=Ago(), metavar="DURATION", help="Time until the key is refused, such as 90d.")
 @click.option("--name", default="", help="Name that `pochade keys ls` shows beside the key.")

@@ -81,9 +81,15 @@ def of_version(plans: Sequence[Plan], version: int) -> Plan:
 
 
 def order(
-    settings: Settings, policy: str = "", parameters: Mapping[str, float] | None = None, plan_version: int = 0
+    settings: Settings,
+    policy: str = "",
+    parameters: Mapping[str, float] | None = None,
+    plan_version: int = 0,
+    by: str = "",
 ) -> None:
     """Write an operator's order: a policy, or a plan to go back to; neither: the configured policy plans again.
+
+    `by`: who orders it; "": the user of this process.
 
     Raises:
         PochadeError: the broker does not take it in time.
@@ -92,7 +98,7 @@ def order(
     pin = Pin(
         policy=policy,
         parameters=dict(parameters or {}),
-        by=getpass.getuser(),
+        by=by or getpass.getuser(),
         created_ms=now,
         plan_version=plan_version,
     )

@@ -14,7 +14,7 @@ from streams.observing.timings import Histogram
 Values = tuple[str, ...] | str  # every value, or in words where they come from
 
 STREAM_ROLES: Final = ("classifier", "classifier-batch", "router", "discriminator")
-ROLES: Final = (*STREAM_ROLES, "forwarder", "worker", "ledger", "planner", "indexer", "gateway")
+ROLES: Final = (*STREAM_ROLES, "forwarder", "worker", "ledger", "planner", "indexer", "gateway", "console")
 EVERY: Final = ("every role",)
 
 # From the fastest hop to the longest job. Adjacent bounds differ by a factor of 2 to 2.5: a quantile is known to that.

@@ -106,6 +106,10 @@ class KeyRing:
         known = self._by_id.get(digest[:ID_DIGITS])
         return Refused.UNKNOWN if known is None or known.digest != digest else why_refused(known, now_ms) or known
 
+    def with_id(self, key_id: str) -> ApiKey | None:
+        """Return what is stored of the key with an id, whether or not it holds; None: nothing."""
+        return self._by_id.get(key_id)
+
     def keys(self) -> list[ApiKey]:
         """Return all that is stored, the oldest first."""
         with self._lock:

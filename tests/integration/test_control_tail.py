@@ -6,7 +6,6 @@ from unittest import mock
 
 import pytest
 
-from agents.commands.plan_reading import published
 from agents.runtime.following import FollowedPlans
 from schemas.messages import Pin, Plan, Route
 from schemas.record import Incoming, Outgoing
@@ -14,6 +13,7 @@ from schemas.topics import PIN_KEY, PLAN, PLAN_KEY
 from streams.codec.avro import encode
 from streams.codec.headers import FACT
 from streams.control import tail
+from streams.control.history import published
 from streams.control.records import Place
 from streams.control.tail import ControlLog, newest, plan_of
 from streams.kafka.consumers import consumer

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from agents.commands.plan_reading import published
 from agents.planner.loop import PlannerLoop
 from agents.runtime.following import FollowedFleet, FollowedPlans
 from streams.clock import now_ms
+from streams.control.history import published
 from streams.kafka.topics import create_topics
 from streams.kafka.transactions.lease import KafkaLease
 from streams.settings import Settings

@@ -18,6 +18,7 @@ from schemas.messages import (
     ImageGenerated,
     ImageRef,
     LatentRef,
+    OperatorAction,
     Outcome,
     OwnedPartition,
     Pin,
@@ -236,6 +237,11 @@ SAFETY = (
     dataclasses.replace(COMPONENTS[4], path=(CHECKED_STAGE,)),
     dataclasses.replace(COMPONENTS[5], unsafe=0.75, safety="blur"),
 )
+# what was changed by way of the console; id 50
+ACTED = OperatorAction(
+    action_id="a-1", by="0123456789abcdef", name="night shift", action="pin", subject="joint",
+    at_ms=1_700_000_000_000, detail='{"heavy_share":0.3}', outcome="pinned",
+)  # fmt: skip
 EXAMPLE_OF = dict(
     enumerate(
         (
@@ -244,6 +250,7 @@ EXAMPLE_OF = dict(
             SLOW,
             TOLD,
             *SAFETY,
+            ACTED,
         ),
         start=1,
     )

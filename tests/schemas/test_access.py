@@ -36,13 +36,13 @@ def test_the_prose_of_the_table_names_the_roles_that_may_write() -> None:
 
 def test_only_the_ledger_ends_requests_and_only_the_planner_leads() -> None:
     assert [who for who in WHO if topics.RESULTS in written_by(who)] == ["ledger"]
-    assert [role for role in ROLES if topics.PLAN in written_by(role)] == ["planner"]
+    assert [role for role in ROLES if topics.PLAN in written_by(role)] == ["planner", "console"]  # the latter: orders
     assert {"ledger", "planner"} == set(TRANSACTIONS) & set(ROLES)
 
 
-def test_no_role_makes_keys_and_only_the_gateway_reads_them() -> None:
+def test_no_role_makes_keys_and_only_those_that_serve_http_read_them() -> None:
     assert [who for who in WHO if topics.KEYS in written_by(who)] == [OPERATOR]
-    assert [role for role in ROLES if topics.KEYS in read_by(role)] == ["gateway"]
+    assert [role for role in ROLES if topics.KEYS in read_by(role)] == ["gateway", "console"]
 
 
 def test_no_role_but_the_gateway_sees_where_tenants_want_to_be_told() -> None:

@@ -75,10 +75,10 @@ class Guard:
         is foreign: any site's page has it in a sandboxed frame, from where it may send a form without asking.
         """
         host, origin = headers.get("host", ""), headers.get("origin", "")
-        if self._limits.authentication == "none" and host and not _is_ours(f"//{host}"):
+        if self._limits.authentication == "none" and host and not is_ours(f"//{host}"):
             return Refusal("host", f"host must be one of {', '.join(LOOPBACK)}: got {host!r:.80}")
         allowed = self._limits.origins
-        if not origin or origin in allowed or EVERY_PAGE in allowed or _is_ours(origin):
+        if not origin or origin in allowed or EVERY_PAGE in allowed or is_ours(origin):
             return None
         known = ", ".join((*LOOPBACK, *allowed))
         return Refusal("host", f"origin must be one of {known} (gateway.origins): got {origin!r:.80}")
@@ -110,7 +110,8 @@ class Guard:
         return limited
 
 
-def _is_ours(address: str) -> bool:
+def is_ours(address: str) -> bool:
+    """Whether an address names this machine: `//HOST:PORT`, or a URL."""
     try:
         return (urlsplit(address).hostname or "") in OURS
     except ValueError:

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from agents.commands import plan_reading
 from agents.commands.plan import plan
-from agents.commands.plan_reading import Published
 from schemas.errors import InvalidPlan, PochadeError
 from schemas.messages import Pin, Plan
+from streams.control import history as plan_reading
 from streams.control import topic as control
+from streams.control.history import Published
 from streams.settings import load
 from tests.builders import a_cascade, a_plan, a_reuse_plan
 

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from agents.commands import plan_reading
-from agents.commands.plan_reading import Published
 from agents.commands.reuse import reuse
 from planner.serving.ending.outcomes import completed, result_of
 from schemas.messages import LatentRef, Plan
@@ -17,6 +15,8 @@ from schemas.record import Incoming
 from schemas.topics import RESULTS
 from streams.clock import now_ms
 from streams.codec.avro import encode
+from streams.control import history as plan_reading
+from streams.control.history import Published
 from streams.operator import doctor, reuse_index
 from streams.operator.checks import Attendance, Check, Verdict
 from streams.operator.reuse_checks import check_collection, check_indexer, check_stale_rows

@@ -1,0 +1,1 @@
+"""The console: pages for operators, which say what happens now and why."""

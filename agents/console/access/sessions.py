@@ -1,0 +1,103 @@
+"""Sessions of browsers: a cookie that nobody can forge, the role of its key, and the token of its forms.
+
+The cookie holds no API key: it names one, and each request asks whether that key still holds.
+"""
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from agents.gateway.signing import Seal
+from schemas.messages import ApiKey
+from streams.security.api_keys import KeyRing, Refused, why_refused
+from streams.security.scopes import OPERATOR, VIEWER
+
+COOKIE: Final = "pochade_console"
+LOCAL: Final = "local"  # who acts where no keys are asked for
+
+
+class Role(StrEnum):
+    """What a session may do."""
+
+    VIEWER = VIEWER
+    OPERATOR = OPERATOR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """Who looks at a page."""
+
+    key_id: str  # of the API key that signed in; LOCAL where none is asked for
+    name: str  # of that key
+    role: Role
+    token: str  # that every form must carry
+
+    @property
+    def may_write(self) -> bool:
+        """Whether it may change the pipeline."""
+        return self.role is Role.OPERATOR
+
+
+def role_of(key: ApiKey) -> Role | None:
+    """Return the role that a key has here; None: it is for the gateway alone."""
+    if OPERATOR in key.scopes:
+        return Role.OPERATOR
+    return Role.VIEWER if VIEWER in key.scopes else None
+
+
+class Sessions:
+    """Makes and reads cookies. A key that is revoked ends its sessions."""
+
+    def __init__(self, key: bytes, ring: KeyRing | None, lifetime_s: float, clock_ms: Callable[[], int]) -> None:
+        """`ring` None: no keys are asked for, and every session is an operator's."""
+        self._key = key
+        self._seal = Seal(key, "console:")
+        self._ring = ring
+        self._lifetime_ms = round(1000 * lifetime_s)
+        self._clock_ms = clock_ms
+
+    @property
+    def asks_for_keys(self) -> bool:
+        """Whether somebody without a key sees nothing."""
+        return self._ring is not None
+
+    def sign_in(self, key: str) -> str | Refused | None:
+        """Return the cookie of an API key, why the key is refused, or None: it holds, but not for the console."""
+        assert self._ring is not None, "no keys are asked for"
+        found = self._ring.find(key.strip(), self._clock_ms())
+        if isinstance(found, Refused):
+            return found
+        return None if role_of(found) is None else self._cookie(found.key_id)
+
+    def local(self) -> str:
+        """Return the cookie of a browser on this machine, where no keys are asked for."""
+        return self._cookie(LOCAL)
+
+    def _cookie(self, key_id: str) -> str:
+        return self._seal.sealed([key_id, self._clock_ms() + self._lifetime_ms, secrets.token_urlsafe(12)])
+
+    def find(self, cookie: str) -> Session | None:
+        """Return the session of a cookie; None: it was cut or altered, has ended, or its key holds no longer."""
+        claims = self._seal.opened(cookie) if cookie else None
+        if claims is None or self._clock_ms() >= claims[1]:
+            return None
+        token = self._token(cookie)
+        if self._ring is None:
+            return Session(key_id=LOCAL, name="", role=Role.OPERATOR, token=token) if claims[0] == LOCAL else None
+        key = self._ring.with_id(claims[0])
+        role = None if key is None or why_refused(key, self._clock_ms()) else role_of(key)
+        if key is None or role is None:
+            return None
+        return Session(key_id=key.key_id, name=key.name, role=role, token=token)
+
+    def _token(self, cookie: str) -> str:
+        return hmac.new(self._key, f"form:{cookie}".encode(), hashlib.sha256).hexdigest()[:40]
+
+
+def is_token(session: Session, stated: str) -> bool:
+    """Whether a form carries its session's token."""
+    return hmac.compare_digest(session.token.encode(), stated.encode(errors="replace"))

@@ -1,0 +1,92 @@
+"""What operators change: each leaves a record on the topic `actions` before it is done, and one with how it ended."""
+
+import asyncio
+import json
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any, Final
+
+from agents.console.access.sessions import LOCAL, Session
+from schemas.errors import PochadeError
+from schemas.ids import new_request_id
+from schemas.messages import OperatorAction
+from schemas.record import Delivered, Outgoing
+from schemas.topics import ACTIONS
+from streams import metrics
+from streams.codec.avro import encode
+from streams.codec.headers import stamp
+
+log = logging.getLogger(__name__)
+
+ACK_S: Final = 15.0
+MAX_TOLD: Final = 200
+MAX_DETAIL: Final = 64_000  # characters of JSON
+
+Do = Callable[[], Awaitable[tuple[str, Mapping[str, Any]]]]  # returns how it ended, and what is kept of it
+
+
+class Actions:
+    """Does what operators ask for, and writes it down; used on one event loop."""
+
+    def __init__(self, send: Callable[[Outgoing], "Future[Delivered]"], clock_ms: Callable[[], int], user: str) -> None:
+        """`user`: who this process is, for sessions without a key."""
+        self._send = send
+        self._clock_ms = clock_ms
+        self._user = user
+        self._told: OrderedDict[str, OperatorAction] = OrderedDict()
+
+    def who(self, session: Session) -> str:
+        """Return what a session's holder is called."""
+        return session.name or (self._user if session.key_id == LOCAL else session.key_id)
+
+    async def perform(
+        self, session: Session, action: str, subject: str, detail: Mapping[str, Any], do: Do
+    ) -> OperatorAction:
+        """Write down that it begins, do it, write down how it ended, and return that; a failure is an end, too.
+
+        Raises:
+            PochadeError: the broker does not take the record of its beginning: nothing was done.
+        """
+        asked = json.dumps(dict(detail))
+        begun = OperatorAction(
+            action_id=new_request_id(), by=session.key_id, name=self.who(session), action=action, subject=subject,
+            at_ms=self._clock_ms(), detail=asked,
+        )  # fmt: skip
+        await self._write(begun)
+        try:
+            outcome, kept = await do()
+            result = "done"
+        except PochadeError as error:
+            outcome, kept, result = f"failed: {error}", {}, "failed"
+        metrics.CONSOLE_ACTIONS.labels(action, result).inc()
+        whole = json.dumps({**detail, **kept})
+        ended = replace(
+            begun, at_ms=self._clock_ms(), outcome=outcome, detail=whole if len(whole) <= MAX_DETAIL else asked
+        )
+        self._told[ended.action_id] = ended
+        if len(self._told) > MAX_TOLD:
+            self._told.popitem(last=False)
+        try:
+            await self._write(ended)
+        except PochadeError as error:
+            log.warning("how action %s ended is not on its topic: %s", ended.action_id, error)
+        log.info("%s by %s: %s %s: %s", action, begun.by, subject, begun.action_id, outcome)
+        return ended
+
+    def told(self, action_id: str) -> OperatorAction | None:
+        """Return an action of late of this console; None: there is none."""
+        return self._told.get(action_id)
+
+    async def _write(self, action: OperatorAction) -> None:
+        headers = stamp(
+            {}, kind="OperatorAction", source="console", subject=action.action_id, time_ms=action.at_ms,
+            facts={"action": action.action, "by": action.by},
+        )  # fmt: skip
+        record = Outgoing(topic=ACTIONS, key=action.action_id.encode(), value=encode(action), headers=headers)
+        try:
+            await asyncio.wait_for(asyncio.wrap_future(self._send(record)), ACK_S)
+        except TimeoutError:
+            raise PochadeError(f"the broker has not taken the record of {action.action} within {ACK_S:g} s") from None

@@ -1,0 +1,409 @@
+"""The routes of the console, as an ASGI app: pages, their live parts, pictures, and the forms that change something."""
+
+import logging
+import pathlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from agents.console.access.guard import Guard
+from agents.console.access.sessions import Role, Session, Sessions, is_token
+from agents.console.children import CommandFailed, Commands
+from agents.console.live import Live, Parts
+from agents.console.pages import Pages
+from agents.console.pictures import PATH as PICTURES
+from agents.console.pictures import Pictures
+from agents.console.screens import checks, fleet, letters, now, plans, quality, requests
+from agents.console.screens.context import Context
+from agents.console.view.view import View
+from agents.console.writing import DryRun, Orders
+from agents.gateway.callers.bearer import WORDS
+from agents.gateway.callers.failures import Failures
+from planner.policies import DEFAULT, POLICIES
+from schemas.errors import PochadeError
+from streams.security.api_keys import Refused
+from streams.settings import Settings
+
+log = logging.getLogger(__name__)
+
+ASSETS: Final = pathlib.Path(__file__).parent / "assets"
+TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+FOREVER: Final = "private, max-age=31536000, immutable"
+MAX_FORM_BYTES: Final = 64 * 1024
+SCREENS: Final[Mapping[str, tuple[str, Callable[[Context], dict[str, Any]]]]] = {  # live parts: name -> title, values
+    "now": ("Now", now.values),
+    "requests": ("Requests", requests.values),
+    "gallery": ("Gallery", requests.gallery),
+    "fleet": ("Fleet", fleet.values),
+    "plan": ("Plan", plans.values),
+    "quality": ("Quality", quality.values),
+    "dead-letters": ("Dead letters", letters.values),
+}
+NAV: Final = (
+    ("/", "Now"), ("/requests", "Requests"), ("/gallery", "Gallery"), ("/fleet", "Fleet"), ("/plan", "Plan"),
+    ("/quality", "Quality"), ("/dead-letters", "Dead letters"), ("/checks", "Audit and chaos"), ("/what-if", "What if"),
+)  # fmt: skip
+SINCE: Final = ("15m", "1h", "6h", "1d")
+
+
+class Console:
+    """The handlers."""
+
+    def __init__(
+        self, settings: Settings, view: View, sessions: Sessions, pages: Pages, pictures: Pictures, parts: Parts,
+        orders: Orders, commands: Commands, clock_ms: Callable[[], int],
+    ) -> None:  # fmt: skip
+        self._settings = settings
+        self._view = view
+        self._sessions = sessions
+        self._pages = pages
+        self._pictures = pictures
+        self.parts = parts
+        self._orders = orders
+        self._commands = commands
+        self._clock_ms = clock_ms
+        self._failures = Failures(settings.console.max_failures)
+        self._assets = {path.name: path.read_bytes() for path in ASSETS.iterdir() if path.suffix in TYPES}
+
+    def routes(self) -> list[Route]:
+        """Return all that the console answers."""
+        screens = [Route("/" if name == "now" else f"/{name}", self._screen(name), name=name) for name in SCREENS]
+        return [
+            *screens,
+            Route("/requests/{id:path}/cancel", self.cancel, methods=["POST"]),
+            Route("/requests/{id:path}", self.request),
+            Route("/requests", self.submit, methods=["POST"]),
+            Route("/live/requests/{id:path}", self.live_request),
+            Route("/live/{screen}", self.live),
+            Route("/plan/pin", self.pin, methods=["POST"]),
+            Route("/plan/unpin", self.unpin, methods=["POST"]),
+            Route("/plan/rollback", self.rollback, methods=["POST"]),
+            Route("/plan/shadow", self.shadow, methods=["POST"]),
+            Route("/plan/explain", self.explain, methods=["POST"]),
+            Route("/dead-letters/redrive", self.redrive, methods=["POST"]),
+            Route("/confirm", self.confirm, methods=["POST"]),
+            Route("/checks", self.checks),
+            Route("/checks/audit", self.audit, methods=["POST"]),
+            Route("/what-if", self.what_if),
+            Route("/what-if", self.simulate, methods=["POST"]),
+            Route("/sign-in", self.sign_in, methods=["GET", "POST"]),
+            Route("/sign-out", self.sign_out, methods=["POST"]),
+            Route(f"{PICTURES}{{token}}", self.picture),
+            Route("/assets/{file}", self.asset),
+        ]
+
+    # pages
+
+    def _context(self, query: Mapping[str, str]) -> Context:
+        return Context(
+            view=self._view, now_ms=self._clock_ms(), silent_ms=self._settings.planner.worker_timeout_ms, query=query,
+            address=self._pictures.address,
+        )  # fmt: skip
+
+    def page(
+        self, http: Request, name: str, title: str, *, status: int = 200, live: str = "", **values: Any
+    ) -> Response:
+        """Return a page. `live`: the address of its live part; "": it has none."""
+        session: Session | None = http.scope.get("state", {}).get("session")
+        told = self._orders.actions.told(http.query_params.get("said", ""))
+        text = self._pages.render(
+            name, title=title, session=session, nav=NAV, path=http.url.path, live=live, said=told,
+            prompts=self._settings.console.prompts, letters_count=len(self._view.letters()),
+            prefix=self._settings.kafka.prefix, keys=self._sessions.asks_for_keys, running=self._commands.running,
+            **values,
+        )  # fmt: skip
+        return HTMLResponse(text, status)
+
+    def _screen(self, name: str) -> Callable[[Request], Awaitable[Response]]:
+        title, values = SCREENS[name]
+
+        async def screen(http: Request) -> Response:
+            part = await self.parts.part(_address(name, http), lambda: self._part(name, values, http.query_params))
+            return self.page(http, name, title, live=_address(name, http), part=part, **self._around(name, http))
+
+        screen.__name__ = name.replace("-", "_")
+        return screen
+
+    async def _part(self, name: str, values: Callable[[Context], dict[str, Any]], query: Mapping[str, str]) -> str:
+        return self._pages.render(f"parts/{name}", **values(self._context(query)))
+
+    def _around(self, name: str, http: Request) -> dict[str, Any]:
+        """Return what a page shows beside its live part, mostly for its forms."""
+        if name in ("requests", "gallery"):
+            return {
+                "query": http.query_params, "levels": list(self._view.catalog.served), "statuses": requests.STATUSES,
+                "kinds": ("first", "refined", "again", "reused"), "is_first": "before" not in http.query_params,
+            }  # fmt: skip
+        if name == "plan":
+            return {"policies": sorted(POLICIES), "plan": self._view.plans.plan, "pin": self._view.plans.pin,
+                    "history": self._view.plans.history()[:60], "query": http.query_params}  # fmt: skip
+        if name == "dead-letters":
+            return letters.values(self._context(http.query_params))
+        return {}
+
+    async def live(self, http: Request) -> Response:
+        """Send a screen's part whenever it has changed."""
+        name = http.path_params["screen"]
+        if name not in SCREENS:
+            raise HTTPException(404, f"there is no screen {name!r:.40}")
+        return self._live(_address(name, http), lambda: self._part(name, SCREENS[name][1], http.query_params))
+
+    async def live_request(self, http: Request) -> Response:
+        """Send a request's part whenever it has changed."""
+        request_id = http.path_params["id"]
+        return self._live(f"request {request_id}", lambda: self._request_part(request_id))
+
+    def _live(self, address: str, render: Callable[[], Awaitable[str]]) -> Response:
+        if self.parts.is_full:
+            raise HTTPException(503, "so many live pages are open as console.max_viewers allows: reload to see news")
+        return Live(self.parts, self.parts.changes(address, render))
+
+    async def request(self, http: Request) -> Response:
+        """Show one request."""
+        request_id = http.path_params["id"]
+        if self._view.requests.get(request_id) is None:
+            raise HTTPException(404, f"nothing is known here of request {request_id!r:.80}: it is older than what the "
+                                "console remembers (console.max_requests, console.history_s), or there is none. "
+                                "`pochade explain` reads further back.")  # fmt: skip
+        part = await self.parts.part(f"request {request_id}", lambda: self._request_part(request_id))
+        values = requests.one(self._context({}), request_id) or {}
+        live = f"/live{values['href']}"
+        return self.page(http, "request", f"Request {request_id:.24}", live=live, part=part, **values)
+
+    async def _request_part(self, request_id: str) -> str:
+        values = requests.one(self._context({}), request_id)
+        return self._pages.render("parts/request", **values) if values else "<p>It is no longer remembered.</p>"
+
+    async def picture(self, http: Request) -> Response:
+        """Return a picture that a page has shown."""
+        uri = self._pictures.named(http.path_params["token"])
+        if uri is None:
+            raise HTTPException(404, "no picture has this address")
+        try:
+            picture = await self._pictures.read(uri, is_small="small" in http.query_params)
+        except PochadeError as error:
+            raise HTTPException(410, str(error)) from error
+        return Response(picture.data, media_type=picture.media_type, headers={"cache-control": FOREVER})
+
+    async def asset(self, http: Request) -> Response:
+        """Return a style sheet or a script of the package."""
+        name = http.path_params["file"]
+        if name not in self._assets:
+            raise HTTPException(404, "there is no such file")
+        headers = {"cache-control": "private, max-age=3600"}
+        return Response(self._assets[name], media_type=TYPES[pathlib.Path(name).suffix], headers=headers)
+
+    # signing in
+
+    async def sign_in(self, http: Request) -> Response:
+        """Show the form, or exchange an API key for a session."""
+        if not self._sessions.asks_for_keys:
+            return RedirectResponse("/", 303)
+        if http.method == "GET":
+            return self.page(http, "sign-in", "Sign in", refusal="")
+        fields = await self._fields(http)
+        found = self._sessions.sign_in(fields.get("key", ""))
+        if isinstance(found, str) and not isinstance(found, Refused):
+            response = RedirectResponse("/", 303)
+            response.raw_headers.append((b"set-cookie", self.guard.cookie(found).encode()))
+            return response
+        wait_ms = self._failures.add(http.client.host if http.client else "", self._clock_ms())
+        if wait_ms is not None:
+            return self.page(http, "sign-in", "Sign in", status=429, refusal="too many keys that do not hold: wait")
+        why = "this key is for the gateway: `pochade keys create --scope viewer` makes one for the console"
+        if isinstance(found, Refused):
+            why = WORDS[found] if found in (Refused.REVOKED, Refused.EXPIRED) else "this is no API key that holds"
+        log.info("rejected a key at the console: %s", found or "scope")
+        return self.page(http, "sign-in", "Sign in", status=403, refusal=why)
+
+    async def sign_out(self, http: Request) -> Response:
+        """Forget the session in the browser."""
+        await self._form(http, needs=Role.VIEWER)
+        response = RedirectResponse("/sign-in", 303)
+        response.raw_headers.append((b"set-cookie", self.guard.cookie("").encode()))
+        return response
+
+    # forms
+
+    async def _fields(self, http: Request) -> dict[str, str]:
+        """Return the fields of a form; of those that are repeated, all under NAME[]. Raises HTTPException."""
+        kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
+        length = http.headers.get("content-length", "0")
+        if kind != "application/x-www-form-urlencoded":
+            raise HTTPException(415, "a form of this console sends application/x-www-form-urlencoded")
+        if not length.isdigit() or int(length[:12]) > MAX_FORM_BYTES:
+            raise HTTPException(413, f"a form may have {MAX_FORM_BYTES} bytes")
+        form = await http.form(max_fields=500)
+        fields = {name: value for name, value in form.multi_items() if isinstance(value, str)}
+        positions = [value for value in form.getlist("position") if isinstance(value, str)]
+        return fields | {"positions": "\n".join(positions)}
+
+    async def _form(self, http: Request, needs: Role = Role.OPERATOR) -> tuple[Session, dict[str, str]]:
+        """Return who sends a form, and its fields. Raises HTTPException: the token or the role is wrong."""
+        session: Session = http.scope["state"]["session"]
+        fields = await self._fields(http)
+        if session is None or not is_token(session, fields.get("token", "")):
+            raise HTTPException(403, "this form is of another session, or too old: go back, reload, and send it again")
+        if needs is Role.OPERATOR and not session.may_write:
+            raise HTTPException(403, "this needs a key of scope operator: yours is a viewer's")
+        return session, fields
+
+    async def submit(self, http: Request) -> Response:
+        """Ask for an image."""
+        session, fields = await self._form(http)
+        action, request_id = await self._orders.submit(session, fields)
+        return _back(requests.href(request_id), action.action_id)
+
+    async def cancel(self, http: Request) -> Response:
+        """Cancel a request, and say what became of it."""
+        session, _ = await self._form(http)
+        request_id = http.path_params["id"]
+        action = await self._orders.cancel(session, request_id)
+        return _back(requests.href(request_id), action.action_id)
+
+    async def pin(self, http: Request) -> Response:
+        """Say what a pinned policy would plan."""
+        session, fields = await self._form(http)
+        parameters = parameters_of(fields.get("parameters", ""))
+        return self._dry(http, await self._orders.try_pin(session, fields.get("policy", ""), parameters))
+
+    async def unpin(self, http: Request) -> Response:
+        """Say what would be planned without the order."""
+        session, _ = await self._form(http)
+        return self._dry(http, await self._orders.try_unpin(session))
+
+    async def rollback(self, http: Request) -> Response:
+        """Say what an earlier plan decided otherwise."""
+        session, fields = await self._form(http)
+        return self._dry(http, self._orders.try_rollback(session, plans.number_of(fields.get("version", ""))))
+
+    async def redrive(self, http: Request) -> Response:
+        """Say what redriving dead letters would send."""
+        session, fields = await self._form(http)
+        return self._dry(http, await self._orders.try_redrive(session, fields["positions"].split()))
+
+    def _dry(self, http: Request, dry: DryRun) -> Response:
+        return self.page(http, "dry-run", "Dry run", dry=dry)
+
+    async def confirm(self, http: Request) -> Response:
+        """Do what a dry run has shown."""
+        session, fields = await self._form(http)
+        action, back = await self._orders.confirm(session, fields.get("confirmation", ""))
+        return _back(back, action.action_id)
+
+    async def shadow(self, http: Request) -> Response:
+        """Show what a policy would plan beside the plan in force."""
+        _, fields = await self._form(http, needs=Role.VIEWER)
+        policy = fields.get("policy", "")
+        found = await self._orders.shadow(policy, parameters_of(fields.get("parameters", "")))
+        return self.page(http, "shadow", f"Shadow of {policy:.40}", policy=policy, found=found)
+
+    async def explain(self, http: Request) -> Response:
+        """Show what binds the plan, and what one worker more would change."""
+        await self._form(http, needs=Role.VIEWER)
+        return self.page(http, "explain", "What binds the plan", found=await self._commands.run(
+            "plan", "explain", "-o", "json"))  # fmt: skip
+
+    async def checks(self, http: Request) -> Response:
+        """Show the last audit, the last chaos run, and what operators did."""
+        found = checks.values(self._context({}), self._settings.home)
+        return self.page(http, "checks", "Audit and chaos", since=SINCE, **found)
+
+    async def audit(self, http: Request) -> Response:
+        """Audit the topics of late."""
+        session, fields = await self._form(http)
+        since = fields.get("since", "1h")
+        if since not in SINCE:
+            raise HTTPException(400, f"since must be one of {', '.join(SINCE)}: got {since!r:.20}")
+        action = await self._orders.audit(session, since)
+        return _back("/checks", action.action_id)
+
+    async def what_if(self, http: Request) -> Response:
+        """Show the form of what would have been."""
+        return self._what_if(http, {}, "", None)
+
+    def _what_if(self, http: Request, fields: Mapping[str, str], kind: str, found: Any) -> Response:
+        workers = len(self._view.fleet.heartbeats) or 4
+        return self.page(
+            http, "what-if", "What if", policies=sorted(POLICIES), since=SINCE, fields=fields, kind=kind, found=found,
+            workers=workers, plans=self._view.plans.history()[:40], flat=checks.flat, default=DEFAULT,
+        )  # fmt: skip
+
+    async def simulate(self, http: Request) -> Response:
+        """Simulate the requests of late with other workers or another policy, or estimate another plan on results."""
+        _, fields = await self._form(http, needs=Role.VIEWER)
+        since, kind = fields.get("since", "1h"), fields.get("kind", "simulate")
+        if since not in SINCE:
+            raise HTTPException(400, f"since must be one of {', '.join(SINCE)}: got {since!r:.20}")
+        if kind == "estimate":
+            version = plans.number_of(fields.get("version", ""))
+            found = await self._commands.run(
+                "replay", "what-if", "--plan", str(version), "--since", since, "-o", "json"
+            )
+            return self._what_if(http, fields, kind, found)
+        policy, workers = fields.get("policy", ""), plans.number_of(fields.get("workers", ""))
+        if policy not in POLICIES or not 1 <= workers <= 512:
+            raise HTTPException(400, "name a policy of the list, and 1 to 512 workers")
+        found = await self._commands.run(
+            "simulate", "--from-topic", "--since", since, "--policy", policy, "--workers", str(workers), "-o", "json"
+        )
+        return self._what_if(http, fields, kind, found)
+
+    guard: Guard
+
+
+def _address(name: str, http: Request) -> str:
+    query = {key: value for key, value in http.query_params.items() if key != "said"}
+    return f"/live/{name}" + (f"?{urlencode(sorted(query.items()))}" if query else "")
+
+
+def _back(path: str, action_id: str) -> Response:
+    return RedirectResponse(f"{path}?{urlencode({'said': action_id})}", 303)
+
+
+def parameters_of(text: str) -> dict[str, float]:
+    """Return the numbers in "name=number name=number". Raises PochadeError."""
+    found: dict[str, float] = {}
+    for part in text.replace(",", " ").split():
+        name, _, value = part.partition("=")
+        try:
+            found[name] = float(value)
+        except ValueError:
+            raise PochadeError(f"{part!r:.60} is not NAME=NUMBER, such as heavy_share=0.3") from None
+    return found
+
+
+def app_of(console: Console, settings: Settings, sessions: Sessions) -> ASGIApp:
+    """Return the app, guarded."""
+
+    async def on_http(http: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        words = (
+            str(error.detail) if error.status_code != 404 or error.detail != "Not Found" else "there is no such page"
+        )
+        response = console.page(http, "refused", "Refused", status=error.status_code, words=words)
+        response.headers.update(error.headers or {})
+        return response
+
+    async def on_error(http: Request, error: Exception) -> Response:
+        status = 503 if isinstance(error, CommandFailed) else 400
+        return console.page(http, "refused", "Not done", status=status, words=str(error))
+
+    async def on_gone(_http: Request, _error: Exception) -> Response:
+        return Response(status_code=499)
+
+    async def on_fault(http: Request, error: Exception) -> Response:
+        log.error("%s %s could not be answered", http.method, http.url.path, exc_info=error)
+        return PlainTextResponse("The console failed; its log says why.", 500)
+
+    handlers = {HTTPException: on_http, PochadeError: on_error, ClientDisconnect: on_gone, Exception: on_fault}
+    app = Starlette(routes=console.routes(), exception_handlers=handlers)
+    guard = console.guard = Guard(app, settings.console, sessions)
+    return guard

@@ -1,0 +1,88 @@
+"""Runs commands of `pochade` as child processes, one at a time, and reads the JSON that they print.
+
+What they load (the simulator, a solver) stays out of this process, and what hangs in them ends with their time.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from typing import Any, Final
+
+from schemas.errors import PochadeError
+from streams.processes.children import die_with
+from streams.settings import Settings
+
+START: Final = "from streams.cli import main; main(prog_name='pochade')"
+NICENESS: Final = 10  # what serves goes first
+MAX_OUTPUT: Final = 4 * 2**20  # bytes
+MAX_ERROR: Final = 600  # characters of what a command says as it fails
+OWN: Final = frozenset({"console", "gateway"})  # sections that no command needs
+
+
+class CommandFailed(PochadeError):
+    """A command that gave no answer: another runs, it took too long, or it said why."""
+
+
+class Commands:
+    """The commands of a deployment; used on one event loop."""
+
+    def __init__(self, settings: Settings, timeout_s: float) -> None:
+        self._environment = environment_of(settings)
+        self._timeout_s = timeout_s
+        self.running = ""  # what runs now; "": nothing
+
+    async def run(self, *arguments: str, may_fail_with: tuple[int, ...] = ()) -> Any:
+        """Return the JSON that a command prints. `may_fail_with`: exit statuses that are answers, too.
+
+        Raises CommandFailed.
+        """
+        if self.running:
+            raise CommandFailed(f"one command runs at a time: wait for `{self.running}`, or try again in a moment")
+        self.running = f"pochade {' '.join(arguments)}"
+        try:
+            return await self._answer(arguments, may_fail_with)
+        finally:
+            self.running = ""
+
+    async def _answer(self, arguments: tuple[str, ...], may_fail_with: tuple[int, ...]) -> Any:
+        parent = os.getpid()
+
+        def begin() -> None:
+            die_with(parent)
+            os.nice(NICENESS)
+
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", START, *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE, env=self._environment, process_group=0, preexec_fn=begin, limit=MAX_OUTPUT,
+        )  # fmt: skip
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                out, err = await child.communicate()
+        except TimeoutError:
+            limit = f"`{self.running}` took longer than {self._timeout_s:g} s (console.command_timeout_s)"
+            raise CommandFailed(limit) from None
+        finally:
+            if child.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+                await child.wait()
+        if child.returncode not in (0, *may_fail_with):
+            said = err.decode(errors="replace").strip() or out.decode(errors="replace").strip()
+            raise CommandFailed(f"`{self.running}` failed: {said[-MAX_ERROR:] or f'status {child.returncode}'}")
+        try:
+            return json.loads(out[:MAX_OUTPUT])
+        except ValueError as error:
+            raise CommandFailed(f"`{self.running}` printed no JSON: {error}") from None
+
+
+def environment_of(settings: Settings) -> dict[str, str]:
+    """Return the environment in which a command has these settings, wherever they came from."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("POCHADE_")}
+    values = settings.model_dump(mode="json")
+    for name, value in values.items():
+        if name not in OWN:
+            kept[f"POCHADE_{name.upper()}"] = value if isinstance(value, str) else json.dumps(value)
+    return kept

@@ -1,0 +1,109 @@
+"""Live pages: a part of a page is rendered once a second, however many look at it, and sent where it has changed."""
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from typing import Final
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from agents.gateway.streaming.wire import HEADERS, event, has_left
+from streams import metrics
+
+TICK_S: Final = 1.0
+KEEPALIVE_TICKS: Final = 15  # without a change, after which a comment is sent
+KEPT_S: Final = 30.0  # that a part which nobody asks for is remembered
+
+Render = Callable[[], Awaitable[str]]
+
+
+class Parts:
+    """The parts of late by their addresses; used on one event loop."""
+
+    def __init__(self, most: int) -> None:
+        """`most`: live pages at once."""
+        self._most = most
+        self._viewers = 0
+        self._parts: dict[str, tuple[float, str]] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._is_stopped = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more live pages are taken."""
+        return self._viewers >= self._most
+
+    def stop(self) -> None:
+        """End all live pages: browsers come again, to another console or this one."""
+        self._is_stopped = True
+
+    async def part(self, address: str, render: Render) -> str:
+        """Return what is at an address, rendered within the last second."""
+        clock_s = asyncio.get_running_loop().time
+        async with self._locks.setdefault(address, asyncio.Lock()):
+            at_s, text = self._parts.get(address, (0.0, ""))
+            if clock_s() - at_s >= TICK_S * 0.9:
+                text = await render()
+                self._parts[address] = clock_s(), text
+        for old in [each for each, (at_s, _) in self._parts.items() if clock_s() - at_s > KEPT_S]:
+            self._parts.pop(old)
+            self._locks.pop(old, None)
+        return text
+
+    async def changes(self, address: str, render: Render) -> AsyncGenerator[bytes, None]:
+        """Yield events with the part each time that it has changed, until the console stops."""
+        last, quiet = b"", 0
+        while not self._is_stopped:
+            text = await self.part(address, render)
+            digest = hashlib.blake2b(text.encode(errors="replace"), digest_size=16).digest()
+            if digest != last:
+                last, quiet = digest, 0
+                yield event("part", text)
+            else:
+                quiet += 1
+                if quiet >= KEEPALIVE_TICKS:
+                    quiet = 0
+                    yield b": nothing new\n\n"
+            await asyncio.sleep(TICK_S)
+
+    @contextlib.contextmanager
+    def viewing(self) -> Iterator[None]:
+        """Count a live page."""
+        self._viewers += 1
+        metrics.CONSOLE_VIEWERS.inc()
+        try:
+            yield
+        finally:
+            self._viewers -= 1
+            metrics.CONSOLE_VIEWERS.dec()
+
+
+class Live(Response):
+    """An answer of events, which ends as its viewer leaves."""
+
+    def __init__(self, parts: Parts, events: AsyncGenerator[bytes, None]) -> None:
+        super().__init__(headers=HEADERS)
+        del self.headers["content-length"]
+        self._parts = parts
+        self._events = events
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  ASGI's own
+        """Send the events until they end or the viewer leaves."""
+        with self._parts.viewing():
+            sending = asyncio.create_task(self._send(send))
+            leaving = asyncio.create_task(has_left(receive))
+            try:
+                await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in (sending, leaving):
+                    task.cancel()
+                await asyncio.gather(sending, leaving, return_exceptions=True)
+                await self._events.aclose()
+
+    async def _send(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        async for each in self._events:
+            await send({"type": "http.response.body", "body": each, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})

@@ -1,0 +1,104 @@
+"""Pages from templates: what they are given, how numbers and times read, and what of a prompt is shown."""
+
+import datetime
+import functools
+import hashlib
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final
+
+import jinja2
+
+from streams.pages.templates import template
+from streams.visible import visible
+
+NONE: Final = "\N{EN DASH}"
+HASHED: Final = 8  # hex digits of a prompt's digest
+
+
+def ago(ms: float | None) -> str:
+    """Say how long ago something was, or how long it takes, in one unit or two."""
+    if ms is None:
+        return NONE
+    s = ms / 1000
+    if s < 0:
+        return "0 s"
+    if s < 90:
+        return f"{s:.0f} s"
+    if s < 5400:
+        return f"{s / 60:.0f} min"
+    return f"{s / 3600:.0f} h" if s < 172_800 else f"{s / 86_400:.0f} d"
+
+
+def duration(ms: float | None) -> str:
+    """Say how long something took."""
+    if ms is None:
+        return NONE
+    if ms < 1000:
+        return f"{ms:.0f} ms"
+    return f"{ms / 1000:.1f} s" if ms < 60_000 else f"{ms / 60_000:.1f} min"
+
+
+def moment(ms: int | None) -> str:
+    """Return the time of day, in UTC."""
+    if not ms:
+        return NONE
+    return datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC).strftime("%H:%M:%S")
+
+
+def date(ms: int | None) -> str:
+    """Return date and time, in UTC, as machines read it."""
+    if not ms:
+        return ""
+    return datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC).isoformat(timespec="milliseconds")
+
+
+def share(value: float | None) -> str:
+    """Return a share in percent; where a whole number would say none or all, and it is not so, with a decimal."""
+    if value is None:
+        return NONE
+    percent = 100 * value
+    return f"{percent:.1f} %" if 0 < percent < 1 or 99 < percent < 100 else f"{percent:.0f} %"
+
+
+def number(value: float | None) -> str:
+    """Return a number with three digits or so."""
+    if value is None:
+        return NONE
+    if value == int(value) or abs(value) >= 1000:
+        return f"{value:,.0f}".replace(",", " ")
+    return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
+
+
+def hashed(prompt: str) -> str:
+    """Return what is shown of a prompt that is not."""
+    digest = hashlib.sha256(prompt.encode(errors="replace")).hexdigest()[:HASHED]
+    return f"prompt {digest}, {len(prompt)} characters"
+
+
+def shown_prompt(prompt: str, *, is_clear: bool) -> str:
+    """Return what a page says of a prompt: its text, or its digest."""
+    if not prompt:
+        return "no prompt"
+    return visible(prompt) if is_clear else hashed(prompt)
+
+
+class Pages:
+    """Renders templates of this package."""
+
+    def __init__(self, *, is_clear: bool, clock_ms: Callable[[], int]) -> None:
+        """`is_clear`: prompts are shown as they are."""
+        self._clock_ms = clock_ms
+        self._filters: dict[str, Callable[..., Any]] = {
+            "ago": ago, "duration": duration, "moment": moment, "date": date, "share": share, "number": number,
+            "prompt": functools.partial(shown_prompt, is_clear=is_clear), "since": lambda ms: ago(clock_ms() - ms),
+            "visible": visible, "groupby_count": lambda values: sorted(Counter(values).items()),
+        }  # fmt: skip
+        self._template = functools.cache(self._made)
+
+    def _made(self, name: str) -> jinja2.Template:
+        return template("agents.console", f"templates/{name}.html.jinja", self._filters)
+
+    def render(self, name: str, **values: Any) -> str:
+        """Return a template's text with these values."""
+        return self._template(name).render(now_ms=self._clock_ms(), **values)

@@ -1,0 +1,97 @@
+"""*Fleet*: workers as they are wanted, started, ready and silent; their work; which components they hold."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from agents.console.screens.context import Context
+from planner.components.component import Tier
+from planner.observation.workers import GONE, SERVING, ReceivedHeartbeat
+from schemas.messages import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """The workers of one variant side by side, and the work that waits for them."""
+
+    name: str
+    wanted: int  # by the plan in force
+    started: int  # heard of, and not ready
+    ready: int
+    silent: int
+    backlog_s: float  # of work in their partitions, all together
+    drain_s: float | None  # until it is done, if nothing more comes; None: nobody works on it
+
+
+def variants_of(context: Context) -> list[Variant]:
+    """Return the variants that serve or are to serve, as the catalog orders them."""
+    plan, beats = context.view.plans.plan, context.view.fleet.heartbeats
+    wanted = wanted_of(plan)
+    states: dict[str, Counter[str]] = {}
+    backlog_ms: Counter[str] = Counter()
+    allocation = plan.allocation if plan else {}
+    for worker_id, beat in beats.items():
+        heartbeat = beat.heartbeat
+        variant = heartbeat.variant or allocation.get(worker_id, "")
+        states.setdefault(variant, Counter())[kind_of(beat, context)] += 1
+        if kind_of(beat, context) != "silent":
+            backlog_ms[variant] += sum(owned.remaining_ms for owned in heartbeat.partitions)
+    for name in context.view.catalog.served:
+        states.setdefault(name, Counter())
+    names = [*context.view.catalog.served, *(name for name in states if name not in context.view.catalog.served)]
+    return [
+        Variant(
+            name=name or "no variant yet", wanted=wanted.get(name, 0), started=states[name]["started"],
+            ready=states[name]["ready"], silent=states[name]["silent"], backlog_s=backlog_ms[name] / 1000,
+            drain_s=_drain_s(backlog_ms[name], states[name]["ready"]),
+        )
+        for name in names
+        if states[name].total() or wanted.get(name) or not beats
+    ]  # fmt: skip
+
+
+def _drain_s(backlog_ms: float, ready: int) -> float | None:
+    if ready:
+        return backlog_ms / 1000 / ready
+    return 0.0 if backlog_ms == 0 else None
+
+
+def wanted_of(plan: Plan | None) -> Counter[str]:
+    """Return the workers that a plan wants of each variant: by its scale, else as it allocates them."""
+    if plan is None:
+        return Counter()
+    return Counter(plan.scale.targets) if plan.scale else Counter(plan.allocation.values())
+
+
+def kind_of(beat: ReceivedHeartbeat, context: Context) -> str:
+    """Return ready, started (and not ready), gone or silent."""
+    if beat.heartbeat.state in GONE:
+        return "gone"
+    if context.now_ms - beat.seen_ms > context.silent_ms:
+        return "silent"
+    return "ready" if beat.heartbeat.state in SERVING else "started"
+
+
+def values(context: Context) -> dict[str, Any]:
+    """Return what the template shows."""
+    plan, beats = context.view.plans.plan, context.view.fleet.heartbeats
+    residency = plan.residency.workers if plan and plan.residency else {}
+    workers = []
+    for worker_id, beat in sorted(beats.items()):
+        heartbeat, known = beat.heartbeat, beat.heartbeat.components
+        held = {tier.label: known.held.get(tier.label, ()) if known else () for tier in reversed(Tier)}
+        held.pop(Tier.REMOTE.label, None)
+        nearer = {id_ for ids in held.values() for id_ in ids}
+        workers.append(
+            {
+                "id": worker_id, "kind": kind_of(beat, context), "state": heartbeat.state, "seen_ms": beat.seen_ms,
+                "variant": heartbeat.variant, "plan_version": heartbeat.plan_version, "detail": heartbeat.detail,
+                "wanted": plan.allocation.get(worker_id, "") if plan else "",
+                "backlog_ms": sum(owned.remaining_ms for owned in heartbeat.partitions),
+                "partitions": [owned.partition for owned in heartbeat.partitions], "generated": heartbeat.generated,
+                "slowness": heartbeat.slowness, "held": {tier: ids for tier, ids in held.items() if ids},
+                "bytes": dict(known.held_bytes) if known else {}, "loads": known.loads if known else None,
+                "lacks": sorted(set(residency.get(worker_id, {})) - nearer), "reuse": heartbeat.reuse,
+            }
+        )  # fmt: skip
+    return {"variants": variants_of(context), "workers": workers, "plan": plan}

@@ -1,0 +1,92 @@
+"""*Now*: demand, what was in time, the backlog in seconds of work, the plan in force and what binds it."""
+
+from collections import Counter
+from typing import Any, Final, NamedTuple
+
+from agents.console.screens.context import Context
+from agents.console.screens.fleet import variants_of
+from planner.control.evaluate import evaluate
+from planner.control.proposal import PlanProposal
+from planner.observation.observation import Observation, class_histograms, hardness_shares
+from planner.observation.workers import live_workers
+from schemas.errors import PochadeError
+from schemas.messages import Plan
+
+SPAN_S, STEP_S = 300, 5  # of the line of arrivals
+EVENTS: Final = 14
+
+
+class Line(NamedTuple):
+    """A line of arrivals, as an SVG of 100 by 24 draws it."""
+
+    points: str
+    most_rps: float
+
+
+def values(context: Context) -> dict[str, Any]:
+    """Return what the template shows."""
+    view, plan = context.view, context.view.plans.plan
+    view.note_workers(context.now_ms, context.silent_ms)
+    total = view.pulse.total(context.now_ms)
+    timed = total.in_time + total.late
+    images = total.levels.total()
+    ended = total.statuses.total()
+    return {
+        "demand_rps": view.pulse.demand_rps(context.now_ms), "line": line_of(context), "open": view.requests.open,
+        "in_time": total.in_time / timed if timed else None, "timed": timed, "slo_ms": view.slo_ms,
+        "ended": ended, "statuses": total.statuses.most_common(), "variants": variants_of(context), "plan": plan,
+        "pin": view.plans.pin, "binding": binding_of(context, plan), "levels": shares_of(total.levels),
+        "strategies": shares_of(total.strategies), "switched": total.switched,
+        "switches": view.plans.switches(context.now_ms - 1000 * SPAN_S, context.now_ms),
+        "escalated": total.escalated / images if images else None, "images": images,
+        "happenings": view.happenings.newest(EVENTS), "refusal": view.plans.refusal,
+        "heavy_share": heavy_share(context, total.levels),
+    }  # fmt: skip
+
+
+def shares_of(counts: Counter[str]) -> list[tuple[str, int, float]]:
+    """Return (name, count, share of all), the most first."""
+    total = counts.total()
+    return [(name, count, count / total) for name, count in counts.most_common()]
+
+
+def heavy_share(context: Context, levels: Counter[str]) -> float | None:
+    """Return the share of images by the best level; None: there were none."""
+    total = levels.total()
+    return levels[context.view.catalog.best().name] / total if total else None
+
+
+def line_of(context: Context) -> Line:
+    """Return the arrivals of the last minutes as a line."""
+    counts = context.view.pulse.arrivals(context.now_ms, SPAN_S, STEP_S)
+    most = max(counts) or 1
+    width = 100 / (len(counts) - 1)
+    points = " ".join(f"{at * width:.2f},{23 - 22 * count / most:.2f}" for at, count in enumerate(counts))
+    return Line(points, max(counts) / STEP_S)
+
+
+def binding_of(context: Context, plan: Plan | None) -> list[str]:
+    """Return what limits the plan in force at the demand of now, in words; []: nothing does, or nobody knows."""
+    if plan is None:
+        return []
+    view = context.view
+    prompts = list(view.hardness)
+    workers = live_workers(view.fleet.heartbeats, context.now_ms, context.silent_ms, plan.allocation)
+    try:
+        seen = Observation(
+            now_ms=context.now_ms, demand_rps=view.pulse.demand_rps(context.now_ms), workers=workers,
+            hardness=hardness_shares([each for each, _ in prompts]), slo_ms=view.slo_ms, in_force=plan,
+            classes=class_histograms([classes for _, classes in prompts]),
+        )  # fmt: skip
+        return list(evaluate(proposal_of(plan), seen, view.catalog).binding)
+    except (PochadeError, KeyError, ValueError):
+        return []
+
+
+def proposal_of(plan: Plan) -> PlanProposal:
+    """Return what a plan decided."""
+    return PlanProposal(
+        routes=plan.routes, allocation=plan.allocation, batch=plan.batch, reason=plan.reason, cascades=plan.cascades,
+        dispatch=plan.dispatch, expected=plan.expected, strategy=plan.strategy, admission=plan.admission,
+        reuse=plan.reuse, scale=plan.scale, residency=plan.residency,
+    )  # fmt: skip

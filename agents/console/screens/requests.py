@@ -1,0 +1,185 @@
+"""*Requests*: the list with filters, by pages; and one request with its pictures, its way and where its records lie."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from agents.console.screens.context import Context
+from agents.console.screens.timeline import bars_of
+from agents.console.view.requests import NEWEST, Seen
+from schemas.errors import InvalidRecord
+from schemas.messages import Result, Status
+from streams.operator.explain import steps_of, why
+
+PAGE: Final = 60
+STATUSES: Final = ("open", *(str(status) for status in Status))
+FILTERS: Final = ("status", "level", "tenant", "id", "escalated")
+
+
+def values(context: Context) -> dict[str, Any]:
+    """Return what the template of the list shows."""
+    query = {name: context.query.get(name, "").strip() for name in FILTERS}
+    before = cursor_of(context.query.get("before", ""))
+    found, has_more = context.view.requests.page(PAGE, before, wanted_by(query))
+    kept = {name: value for name, value in query.items() if value}
+    following = urlencode({**kept, "before": cursor_text(found[-1])}) if has_more else ""
+    return {
+        "found": found, "query": query, "next": f"/requests?{following}" if following else "",
+        "is_first": before == NEWEST, "levels": list(context.view.catalog.served), "statuses": STATUSES,
+        "remembered": len(context.view.requests), "open": context.view.requests.open, "address": context.address,
+        "href": href,
+    }  # fmt: skip
+
+
+def href(request_id: str) -> str:
+    """Return the address of a request's page, whatever its id is made of."""
+    return f"/requests/{quote(request_id, safe='')}"
+
+
+def wanted_by(query: dict[str, str]) -> Callable[[Seen], bool]:
+    """Return whether a request fits the filters of a query."""
+
+    def wanted(seen: Seen) -> bool:
+        status, result = query.get("status", ""), seen.result
+        if status and status != ("open" if result is None else str(result.status)):
+            return False
+        if (level := query.get("level", "")) and seen.level != level:
+            return False
+        if (tenant := query.get("tenant", "")) and seen.tenant != tenant:
+            return False
+        if (escalated := query.get("escalated", "")) and (result is None or result.escalated != (escalated == "yes")):
+            return False
+        return query.get("id", "") in seen.request_id
+
+    return wanted
+
+
+def cursor_text(seen: Seen) -> str:
+    """Return a request's place in the list, as an address holds it."""
+    return f"{seen.first_ms}-{seen.request_id}"
+
+
+def cursor_of(text: str) -> tuple[int, str]:
+    """Return the place that an address holds; that of the newest where it holds none."""
+    at_ms, dash, request_id = text.partition("-")
+    return (int(at_ms[:18]), request_id) if dash and at_ms.isdecimal() else NEWEST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A picture of a request."""
+
+    title: str
+    address: str
+    words: str
+    width: int | None = None
+    height: int | None = None
+    is_flagged: bool = False  # the safety check says that it shows what it must not
+
+
+def one(context: Context, request_id: str) -> dict[str, Any] | None:
+    """Return what the template of one request shows; None: nothing is known of it."""
+    seen = context.view.requests.get(request_id)
+    if seen is None:
+        return None
+    letters = [each for each in context.view.letters() if each.request_id == request_id]
+    return {
+        "seen": seen, "bars": bars_of(seen, context.now_ms), "pictures": pictures_of(seen, context),
+        "why": why(seen.result) if seen.result else "", "letters": letters, "href": href(request_id),
+        "request_json": _options(seen), "is_open": seen.result is None,
+    }  # fmt: skip
+
+
+def _options(seen: Seen) -> dict[str, Any]:
+    if seen.request is None:
+        return {}
+    options = seen.request.options
+    named = {
+        "images": options.n if options.n > 1 else None, "size": f"{options.width} by {options.height}" if options.width
+        else None, "steps": options.steps, "guidance": options.guidance, "model": options.model,
+        "adapters": ", ".join(options.adapters), "controls": ", ".join(options.controls), "reuse": options.reuse,
+        "seed": seen.request.seed, "begins with an image": "yes" if options.image else "",
+        "must be honoured": "all of it" if options.strict else "",
+    }  # fmt: skip
+    return {name: value for name, value in named.items() if value not in (None, "")}
+
+
+def pictures_of(seen: Seen, context: Context) -> list[Shown]:
+    """Return drafts and images, in the order in which they were made."""
+    result = seen.result
+    if result is None or result.path == "[]":
+        drafts = dict.fromkeys(seen.drafts)
+        shown = [Shown(title="draft", address=context.address(uri), words="shown on the way") for uri in drafts]
+        finals = result.image_uris if result else ()
+        return [*shown, *(Shown(title="image", address=context.address(uri), words="") for uri in finals)]
+    try:
+        steps = steps_of(result)
+    except InvalidRecord:
+        return []
+    shown = []
+    for number, step in enumerate(steps):
+        is_last = number == len(steps) - 1
+        score = "" if step.confidence is None else f"confidence {step.confidence:.2f}"
+        against = "" if step.threshold is None else f"threshold {step.threshold:.2f}"
+        for image in (step.image, *step.more):
+            if image is not None:
+                shown.append(
+                    Shown(
+                        title="image" if is_last else "draft", address=context.address(image.uri),
+                        words=", ".join(each for each in (step.level, score, against) if each), width=image.width,
+                        height=image.height, is_flagged=image.safety == "flag",
+                    )
+                )  # fmt: skip
+    return shown
+
+
+def gallery(context: Context) -> dict[str, Any]:
+    """Return what the template of the gallery shows: the newest requests with an image."""
+    query = {name: context.query.get(name, "").strip() for name in ("level", "tenant", "kept")}
+    before = cursor_of(context.query.get("before", ""))
+
+    def wanted(seen: Seen) -> bool:
+        result = seen.result
+        if result is None or not result.image_uri:
+            return False
+        if query["level"] and result.level != query["level"]:
+            return False
+        if query["tenant"] and seen.tenant != query["tenant"]:
+            return False
+        return not query["kept"] or kept_as(result) == query["kept"]
+
+    found, has_more = context.view.requests.page(PAGE // 2, before, wanted)
+    cards = [
+        {"seen": seen, "pictures": pictures_of(seen, context), "why": why(seen.result), "score": _score(seen.result)}
+        for seen in found if seen.result is not None
+    ]  # fmt: skip
+    kept = {name: value for name, value in query.items() if value}
+    following = urlencode({**kept, "before": cursor_text(found[-1])}) if has_more else ""
+    return {
+        "cards": cards, "query": query, "levels": list(context.view.catalog.served), "href": href,
+        "next": f"/gallery?{following}" if following else "", "is_first": before == NEWEST,
+        "kinds": ("first", "refined", "again", "reused"),
+    }  # fmt: skip
+
+
+def kept_as(result: Result) -> str:
+    """Return how a request came to its image: first, refined, again or reused."""
+    if result.reused:
+        return "reused"
+    if not result.escalated:
+        return "first"
+    try:
+        return "refined" if steps_of(result)[-1].refine_from_step else "again"
+    except (InvalidRecord, IndexError):
+        return "again"
+
+
+def _score(result: Result) -> tuple[float, float | None] | None:
+    """Return the confidence that decided, and its threshold; None: no image was scored."""
+    try:
+        judged = [step for step in steps_of(result) if step.confidence is not None]
+    except (InvalidRecord, json.JSONDecodeError):
+        return None
+    return (judged[-1].confidence or 0.0, judged[-1].threshold) if judged else None

@@ -1,0 +1,1 @@
+"""What the topics tell, in bounded memory."""

@@ -1,0 +1,184 @@
+"""The newest requests of all tenants, as the topics tell them: where each record of one lies, and what it says."""
+
+import bisect
+import threading
+from collections.abc import Callable, Iterator
+from copy import copy
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from agents.gateway.streaming.notes import STARTED, Note, noted
+from schemas.messages import ClassifiedRequest, GenerateRequest, Result
+
+MAX_PROMPT: Final = 2000  # characters that are kept of one
+MAX_PLACES: Final = 24  # of one request; the oldest stay
+NEWEST: Final = (2**62, "")  # cursor of the first page
+
+
+class Place(NamedTuple):
+    """Where a record lies."""
+
+    topic: str  # without the prefix
+    partition: int
+    offset: int
+    at_ms: int  # by the broker's clock
+
+
+class Judged(NamedTuple):
+    """What the classifier said."""
+
+    hardness: float
+    classes: dict[str, str]
+    classifier: str
+
+
+@dataclass(slots=True)
+class Seen:
+    """A request as the topics tell it so far. Copies are handed out: each of its values is immutable."""
+
+    request_id: str
+    first_ms: int  # of its first record that was read, by the broker's clock
+    request: GenerateRequest | None = None  # None: its prompt was not read, or was none
+    judged: Judged | None = None
+    notes: tuple[Note, ...] = ()  # in their order; best effort
+    result: Result | None = None  # None: it has not ended
+    places: tuple[Place, ...] = field(default=())
+
+    @property
+    def cursor(self) -> tuple[int, str]:
+        """Its place among all, by time."""
+        return self.first_ms, self.request_id
+
+    @property
+    def status(self) -> str:
+        """The status that it ended with; else running or waiting."""
+        if self.result is not None:
+            return str(self.result.status)
+        return "running" if any(note.kind == STARTED for note in self.notes) else "waiting"
+
+    @property
+    def level(self) -> str:
+        """The level that it ended at, or is at; "": none yet."""
+        if self.result is not None:
+            return self.result.level or ""
+        return next((note.level for note in reversed(self.notes) if note.level), "")
+
+    @property
+    def tenant(self) -> str:
+        """Whose it is; "": not known."""
+        return self.request.tenant if self.request else self.result.tenant if self.result else ""
+
+    @property
+    def prompt(self) -> str:
+        """What was asked for; "": not known."""
+        return self.request.prompt if self.request else self.result.prompt if self.result else ""
+
+    @property
+    def drafts(self) -> tuple[str, ...]:
+        """URIs of the images that were rejected or shown on the way."""
+        return tuple(note.draft for note in self.notes if note.draft and note.draft_for(self.tenant or note.tenant))
+
+
+class RequestLog:
+    """Remembers requests up to a number; beyond it the oldest leave. One thread writes, any reads."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._seen: dict[str, Seen] = {}
+        self._order: list[tuple[int, str]] = []
+        self._open = 0
+        self.revision = 0  # rises with each change
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    @property
+    def open(self) -> int:
+        """Requests without a result."""
+        return self._open
+
+    def on_request(self, request: GenerateRequest, place: Place) -> None:
+        """Take in a prompt, as it was sent or read."""
+
+        def told(seen: Seen) -> None:
+            if seen.request is None:
+                seen.request = replace(request, prompt=request.prompt[:MAX_PROMPT])
+
+        self._take(request.request_id, place, told)
+
+    def on_classified(self, classified: ClassifiedRequest, place: Place) -> None:
+        """Take in what the classifier said."""
+
+        def told(seen: Seen) -> None:
+            seen.judged = Judged(classified.hardness, classified.classes, classified.classifier)
+            if seen.request is None:
+                request = classified.request
+                seen.request = replace(request, prompt=request.prompt[:MAX_PROMPT])
+
+        self._take(classified.request.request_id, place, told)
+
+    def on_note(self, request_id: str, note: Note, place: Place) -> None:
+        """Take in an event on its way."""
+
+        def told(seen: Seen) -> None:
+            seen.notes = noted(seen.notes, note)
+
+        self._take(request_id, place, told, keeps_place=False)
+
+    def on_place(self, request_id: str, place: Place) -> None:
+        """Take in that a record of it lies somewhere."""
+        self._take(request_id, place, lambda _seen: None)
+
+    def on_result(self, result: Result, place: Place) -> bool:
+        """Take in its end; return whether it is the first that was told."""
+        is_first = False
+
+        def told(seen: Seen) -> None:
+            nonlocal is_first
+            if seen.result is None:
+                is_first = True
+                self._open -= 1
+                seen.result = replace(result, prompt=result.prompt[:MAX_PROMPT] if seen.request is None else "")
+
+        self._take(result.request_id, place, told)
+        return is_first
+
+    def _take(self, request_id: str, place: Place, told: Callable[[Seen], None], *, keeps_place: bool = True) -> None:
+        with self._lock:
+            seen = self._seen.get(request_id)
+            if seen is None:
+                seen = self._seen[request_id] = Seen(request_id, place.at_ms)
+                bisect.insort(self._order, seen.cursor)
+                self._open += 1
+            told(seen)
+            if keeps_place and len(seen.places) < MAX_PLACES and place[:3] not in [each[:3] for each in seen.places]:
+                seen.places = (*seen.places, place)
+            if len(self._order) > self._most:
+                _, oldest = self._order.pop(0)
+                self._open -= self._seen.pop(oldest).result is None
+            self.revision += 1
+
+    def get(self, request_id: str) -> Seen | None:
+        """Return what is known of a request; None: nothing."""
+        with self._lock:
+            seen = self._seen.get(request_id)
+            return None if seen is None else copy(seen)
+
+    def newest(self, before: tuple[int, str] = NEWEST, most: int | None = None) -> Iterator[Seen]:
+        """Yield what lies before a cursor, the newest first. `most`: requests that are looked at; None: all."""
+        with self._lock:
+            end = bisect.bisect_left(self._order, before)
+            begin = 0 if most is None else max(0, end - most)
+            found = [self._seen[request_id] for _, request_id in reversed(self._order[begin:end])]
+        yield from found
+
+    def page(self, size: int, before: tuple[int, str], wanted: Callable[[Seen], bool]) -> tuple[list[Seen], bool]:
+        """Return up to `size` wanted requests before a cursor, the newest first, and whether there are more."""
+        found: list[Seen] = []
+        for seen in self.newest(before):
+            if wanted(seen):
+                if len(found) == size:
+                    return found, True
+                found.append(copy(seen))
+        return found, False

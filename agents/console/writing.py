@@ -1,0 +1,243 @@
+"""What operators may order: each with a dry run that says what it would do, and a confirmation that carries it on."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from agents.console.access.sessions import Session
+from agents.console.actions import Actions
+from agents.console.children import Commands
+from agents.console.view.requests import Place
+from agents.console.view.view import View
+from agents.gateway.signing import Seal
+from agents.planner.report import differences
+from planner.policies import DEFAULT, named
+from planner.serving.admission.admission import check_request
+from schemas.errors import PochadeError
+from schemas.ids import new_request_id
+from schemas.messages import GenerateRequest, OperatorAction, Status
+from schemas.record import Delivered, Outgoing
+from schemas.topics import PROMPTS, PROMPTS_BATCH
+from streams.clock import now_ms
+from streams.control.topic import order
+from streams.operator.client import RequestClient
+from streams.operator.dead_letters import base_id, ended, redriven
+from streams.settings import Settings
+
+ACK_S: Final = 30.0
+CANCEL_WAIT_S: Final = 6.0  # for the result of a cancelled request
+POLL_S: Final = 0.05
+CONFIRM_MS: Final = 10 * 60_000  # that a dry run may be confirmed
+REDRIVE_RPS: Final = 10.0
+PROMISED: Final = ("lost", "duplicates", "late_commits")  # of an audit: none may be
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRun:
+    """What an order would do, and what confirms it."""
+
+    title: str
+    rows: list[tuple[str, str, str]]  # what, as it is, as it would be
+    words: str
+    confirmation: str  # "": there is nothing to confirm
+    back: str  # the page that it was asked for on
+
+
+class Orders:
+    """Dry runs and what they lead to; used on one event loop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        view: View,
+        client: RequestClient,
+        send: Callable[[Outgoing], "Future[Delivered]"],
+        actions: Actions,
+        commands: Commands,
+        key: bytes,
+    ) -> None:
+        self._settings = settings
+        self._view = view
+        self._client = client
+        self._send = send
+        self.actions = actions
+        self._commands = commands
+        self._seal = Seal(key, "dry-run:")
+
+    async def submit(self, session: Session, fields: Mapping[str, str]) -> tuple[OperatorAction, str]:
+        """Write a request; return what was done and its id. Raises PochadeError: it is none, or was not taken."""
+        now = now_ms()
+        within_s = fields.get("deadline_s", "")
+        request = GenerateRequest(
+            request_id=new_request_id(), prompt=fields.get("prompt", ""), created_ms=now,
+            quality=fields.get("quality", "auto"), tier=fields.get("tier", "standard"),
+            tenant=fields.get("tenant", "") or "default",
+            deadline_ms=now + 1000 * int(within_s[:9]) if within_s.isdecimal() else None,
+        )  # fmt: skip
+        limits = self._settings.requests
+        check_request(request, limits.max_prompt_bytes, now, limits.max_deadline_s)
+
+        async def do() -> tuple[str, Mapping[str, Any]]:
+            delivered = await _acknowledged(self._client.submit(request, {}))
+            topic = PROMPTS_BATCH if request.tier == "batch" else PROMPTS
+            self._view.requests.on_request(request, Place(topic, delivered.partition, delivered.offset, now))
+            return f"accepted: prompts {delivered.partition}@{delivered.offset}", {}
+
+        detail = {"tenant": request.tenant, "tier": request.tier, "quality": request.quality}
+        return await self.actions.perform(session, "submit", request.request_id, detail, do), request.request_id
+
+    async def cancel(self, session: Session, request_id: str) -> OperatorAction:
+        """Cancel a request, wait a moment, and say what really became of it. Raises PochadeError."""
+        seen = self._view.requests.get(request_id)
+        had_ended = seen.result if seen else None
+
+        async def do() -> tuple[str, Mapping[str, Any]]:
+            if had_ended is not None:
+                return f"nothing to cancel: it had ended as {had_ended.status}, and keeps that end", {}
+            reason = f"cancelled in the console by {self.actions.who(session)}"
+            delivered = await _acknowledged(self._client.cancel(request_id, reason))
+            result = await self._result(request_id)
+            if result is None:
+                lies = f"outcomes {delivered.partition}@{delivered.offset}"
+                return f"asked for, not ended yet: its cancellation lies on {lies}; the ledger ends it", {}
+            if result is Status.CANCELLED:
+                return "cancelled", {}
+            return f"too late: it ended first, as {result}, and keeps that end", {}
+
+        return await self.actions.perform(session, "cancel", request_id, {}, do)
+
+    async def _result(self, request_id: str) -> Status | None:
+        end_s = asyncio.get_running_loop().time() + CANCEL_WAIT_S
+        while asyncio.get_running_loop().time() < end_s:
+            seen = self._view.requests.get(request_id)
+            if seen is not None and seen.result is not None:
+                return seen.result.status
+            await asyncio.sleep(POLL_S)
+        return None
+
+    async def try_pin(self, session: Session, policy: str, parameters: Mapping[str, float]) -> DryRun:
+        """Say what a policy would plan now; unknown ones are refused. Raises PochadeError."""
+        named(policy)
+        found = await self.shadow(policy, parameters)
+        detail = {"policy": policy, "parameters": dict(parameters)}
+        said = f"{policy} is obeyed until it is unpinned. {found['shadow']['reason']}"
+        return self._dry(session, "pin", policy, detail, rows_of(found), said, f"Pin {policy}?", "/plan")
+
+    async def try_unpin(self, session: Session) -> DryRun:
+        """Say what the configured policy would plan now. Raises PochadeError."""
+        pin = self._view.plans.pin
+        if pin is None:
+            raise PochadeError("nothing is pinned: the configured policy plans")
+        policy = self._settings.planner.policy or DEFAULT
+        found = await self.shadow(policy, self._settings.planner.parameters)
+        subject = pin.policy or f"plan {pin.plan_version}"
+        said = f"The configured policy, {policy}, plans again. {found['shadow']['reason']}"
+        return self._dry(session, "unpin", subject, {}, rows_of(found), said, f"Unpin {subject}?", "/plan")
+
+    def try_rollback(self, session: Session, version: int) -> DryRun:
+        """Say what an earlier plan decided otherwise. Raises PochadeError: there is none of late."""
+        plans = self._view.plans
+        target, now = plans.with_version(version), plans.plan
+        if target is None or now is None:
+            raise PochadeError(
+                f"plan {version} is not among those of late: `pochade plan rollback {version}` looks further"
+            )
+        said = f"Plan {version} by {target.policy} is obeyed, for the workers of now, until unpinned: {target.reason}"
+        title = f"Roll back to plan {version}?"
+        return self._dry(session, "rollback", str(version), {}, differences(now, target), said, title, "/plan")
+
+    async def shadow(self, policy: str, parameters: Mapping[str, float]) -> dict[str, Any]:
+        """Return what a policy would plan, as `pochade plan shadow` says it. Raises PochadeError."""
+        given = [part for name, value in parameters.items() for part in ("--parameter", f"{name}={value:g}")]
+        found: dict[str, Any] = await self._commands.run("plan", "shadow", policy, *given, "-o", "json")
+        return found
+
+    async def try_redrive(self, session: Session, positions: list[str]) -> DryRun:
+        """Say what would be sent where. Raises PochadeError."""
+        rows = await asyncio.to_thread(self._redriven, positions, is_dry=True)
+        sent = [row for row in rows if row["to"]]
+        shown = [(row["position"], "on the dlq", _redrive_words(row)) for row in rows]
+        said = f"{len(sent)} of {len(rows)} would be sent, at most {REDRIVE_RPS:g} a second. The dead letters stay."
+        title = f"Redrive {len(sent)} dead letters?" if len(sent) != 1 else "Redrive one dead letter?"
+        detail = {"positions": positions}
+        dry = self._dry(session, "redrive", f"{len(sent)} records", detail, shown, said, title, "/dead-letters")
+        return dry if sent else replace(dry, confirmation="", title="Nothing to redrive")
+
+    def _redriven(self, positions: list[str], *, is_dry: bool) -> list[dict[str, Any]]:
+        chosen = [letter for letter in self._view.letters() if letter.position in set(positions)]
+        if not chosen:
+            raise PochadeError("none of these dead letters is known here: `pochade dlq ls` lists older ones")
+        done = ended(self._settings, {base_id(letter.request_id) for letter in chosen})
+        send = None if is_dry else lambda record: self._send(record).result(60)
+        return list(redriven(chosen, done, send, REDRIVE_RPS))
+
+    def _dry(
+        self, session: Session, action: str, subject: str, detail: Mapping[str, Any], rows: list[tuple[str, str, str]],
+        words: str, title: str, back: str,
+    ) -> DryRun:  # fmt: skip
+        claims = [action, subject, dict(detail), session.key_id, session.token, now_ms() + CONFIRM_MS]
+        return DryRun(title=title, rows=rows, words=words, confirmation=self._seal.sealed(claims), back=back)
+
+    async def confirm(self, session: Session, confirmation: str) -> tuple[OperatorAction, str]:
+        """Do what a dry run has shown to this session; return what was done and the page to go on at.
+
+        Raises PochadeError: it was shown to another, or too long ago.
+        """
+        claims = self._seal.opened(confirmation)
+        if claims is None or claims[3:5] != [session.key_id, session.token] or now_ms() >= claims[5]:
+            raise PochadeError("this confirmation is not yours, or too old: begin with the dry run again")
+        action, subject, detail = claims[:3]
+        who = self.actions.who(session)
+
+        async def ordered() -> tuple[str, Mapping[str, Any]]:
+            policy, version = detail.get("policy", ""), int(subject) if action == "rollback" else 0
+            await asyncio.to_thread(order, self._settings, policy, detail.get("parameters"), version, who)
+            return "ordered: the leading planner follows within its next period", {}
+
+        async def redrive() -> tuple[str, Mapping[str, Any]]:
+            rows = await asyncio.to_thread(self._redriven, detail["positions"], is_dry=False)
+            sent = [row["request_id"] for row in rows if row["sent"]]
+            return f"{len(sent)} of {len(rows)} sent", {"sent": sent[:100]}
+
+        do: Callable[[], Awaitable[tuple[str, Mapping[str, Any]]]] = redrive if action == "redrive" else ordered
+        back = "/dead-letters" if action == "redrive" else "/plan"
+        return await self.actions.perform(session, action, subject, detail, do), back
+
+    async def audit(self, session: Session, since: str) -> OperatorAction:
+        """Have the topics of late audited; the result is kept with the record. Raises PochadeError."""
+
+        async def do() -> tuple[str, Mapping[str, Any]]:
+            found = await self._commands.run("audit", "--since", since, "--no-images", "-o", "json", may_fail_with=(1,))
+            return _audited(found), {"found": _small(found)}
+
+        return await self.actions.perform(session, "audit", f"last {since}", {}, do)
+
+
+async def _acknowledged(delivery: "Future[Delivered]") -> Delivered:
+    try:
+        return await asyncio.wait_for(asyncio.wrap_future(delivery), ACK_S)
+    except TimeoutError:
+        raise PochadeError(f"the broker has not taken the record within {ACK_S:g} s, and may yet") from None
+
+
+def rows_of(found: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Return what a shadow plan decides otherwise than the plan in force."""
+    return [(each["what"], each["in_force"], each["shadow"]) for each in found["changes"]]
+
+
+def _redrive_words(row: Mapping[str, Any]) -> str:
+    return f"to {row['to']} as {row['request_id']}" if row["to"] else str(row["reason"])
+
+
+def _audited(found: Mapping[str, Any]) -> str:
+    broken = [f"{name.replace('_', ' ')} {found[name]}" for name in PROMISED if found.get(name)]
+    counted = f"{found.get('accepted', 0)} accepted, {found.get('open', 0)} open"
+    return f"{counted}; " + ("no promise is broken" if not broken else f"broken: {', '.join(broken)}")
+
+
+def _small(found: Mapping[str, Any]) -> dict[str, Any]:
+    text = json.dumps(found)
+    return dict(found) if len(text) < 32_000 else {n: v for n, v in found.items() if not isinstance(v, (list, dict))}

@@ -1,0 +1,356 @@
+"""What the screens say, as the topics tell it."""
+
+import asyncio
+import dataclasses
+import html
+import json
+import re
+from typing import Any
+
+import pytest
+
+from agents.console.view.requests import Place
+from schemas.messages import Expected, GenerateRequest, OperatorAction, Outcome, Status
+from schemas.topics import ACTIONS, IMAGES, OUTCOMES, PROMPTS
+from streams.codec.avro import decode, encode
+from tests.agents.console.deployment import Deployment, event
+from tests.builders import NOW_MS, a_classified, a_heartbeat, a_plan, a_request, owned
+from tests.replay.runs import a_result, a_step, png, stored
+
+HOSTILE = {
+    "markup": '<img src=x onerror="alert(1)"><script>alert(2)</script></td>',
+    "a very long word": "W" * 4000,
+    "right to left": "\u202e\u0645\u0631\u062d\u0628\u0627 evil",
+    "emoji": "\U0001f469\u200d\U0001f4bb\U0001f3f3\ufe0f\u200d\U0001f308",
+    "template": "{{ 7 * 7 }}{% raw %}",
+    "control": "a\x1b[2J\x00b",
+}
+
+
+def text_of(page: str) -> str:
+    """The words of a page, in one line."""
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", page)))
+
+
+def test_now_says_demand_what_was_in_time_and_the_work_that_waits() -> None:
+    deployment = Deployment()
+    deployment.tell(a_plan(policy="p-one", reason="half of it", expected=Expected(
+        demand_rps=7, utilization=0.5, heavy_share=0.25)))  # fmt: skip
+    for n in range(6):
+        deployment.tell(a_request(request_id=f"r-{n}", deadline_ms=None), at_ms=NOW_MS - 2000)
+    deployment.tell(*(dataclasses.replace(a_result(a_step(), request_id=f"r-{n}"), latency_ms=900 if n else 1100)
+                      for n in range(4)))  # fmt: skip
+    deployment.tell(a_heartbeat(worker_id="w-1", variant="light", partitions=(owned(0, remaining_ms=3000),)))
+    words = text_of(deployment.page("/").text)
+    assert "demand 0.2 requests a second" in words
+    assert "in time 75 % of 4 in 5 min" in words
+    assert "open 2" in words
+    assert "light 3.0 3.0 s" in words
+    assert "plan 1 by p-one" in words
+    assert "half of it" in words
+
+
+def test_workers_are_wanted_started_ready_and_silent_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.runtime.views.now_ms", lambda: NOW_MS)  # it forgets by the clock of now
+    deployment = Deployment()
+    deployment.tell(a_plan(allocation={"w-1": "light", "w-2": "light", "w-3": "light"}))
+    deployment.tell(a_heartbeat(worker_id="w-3", state="ready"), at_ms=NOW_MS - 60_000)
+    deployment.tell(a_heartbeat(worker_id="w-1", state="ready"), a_heartbeat(worker_id="w-2", state="loading"))
+    words = text_of(deployment.page("/fleet").text)
+    assert "light 3 1 1 1" in words
+    assert "w-3 silent" in words
+
+
+def test_work_without_a_worker_is_told_as_such() -> None:
+    deployment = Deployment()
+    deployment.tell(a_heartbeat(worker_id="w-1", state="loading", partitions=(owned(0, remaining_ms=3000),)))
+    assert "nobody works" in deployment.page("/").text
+
+
+def an_escalated(deployment: Deployment, request_id: str = "r-1", **changes: Any) -> None:
+    draft = a_step(confidence=0.31, threshold=0.55, image=stored(deployment.store, png("grey")))
+    final = a_step(stage=1, level="heavy", worker_id="w-2", confidence=None, threshold=None, refine_from_step=3,
+                   image=stored(deployment.store, png("blue")))  # fmt: skip
+    request = a_request(request_id=request_id)
+    deployment.tell(request, a_classified(request, hardness=0.8))
+    result = a_result(draft, final, request_id=request_id)
+    deployment.tell(dataclasses.replace(result, escalated=True, **changes))
+
+
+def test_a_request_shows_draft_and_image_its_way_with_reasons_and_where_its_records_lie() -> None:
+    deployment = Deployment()
+    an_escalated(deployment)
+    page = deployment.page("/requests/r-1")
+    words = text_of(page.text)
+    assert re.search(r"draft light, confidence 0.31, threshold 0.55 .* image heavy", words)
+    assert "hardness 0.80" in words
+    assert "confidence 0.310 < threshold 0.550: escalated" in words
+    assert "escalated, to begin from step 3" in words
+    assert "prompts.v1 0@" in words
+    pictures = re.findall(r'<img[^>]* src="([^"]+)"', page.text)
+    assert len(pictures) == 2
+    first, second = deployment.talk(lambda http: http.get(pictures[0]), lambda http: http.get(pictures[1] + "?small"))
+    assert (first.content, second.content) == (png("grey"), png("blue"))
+    assert "immutable" in first.headers["cache-control"]
+
+
+def test_a_picture_has_no_address_but_those_that_pages_show() -> None:
+    deployment = Deployment()
+    uri = deployment.store.put("job", png())
+    for token in (uri, "x", "W10.AAAA", "W10."):
+        assert deployment.page(f"/pictures/{token.replace('/', '%2F')}").status_code == 404
+
+
+def test_a_request_that_has_not_ended_tells_what_it_waits_for() -> None:
+    deployment = Deployment()
+    deployment.tell(a_request(request_id="r-1"), event("r-1", "started", level="light", stage=0, steps=4))
+    deployment.now_ms += 5000
+    words = text_of(deployment.page("/requests/r-1").text)
+    assert "running for 5 s" in words
+    assert "generate on light 5.0 s …" in words
+
+
+def test_ids_of_any_make_lead_to_their_request() -> None:
+    deployment = Deployment()
+    for request_id in ("a/b?c#d", "..", "<b>", "100%", "ä ö"):
+        deployment.tell(a_request(request_id=request_id))
+    for href in re.findall(r'href="(/requests/[^"]+)"', deployment.page("/requests").text):
+        assert deployment.page(href).status_code in (200, 404), href
+    assert deployment.page("/requests/a%2Fb%3Fc%23d").status_code == 200
+
+
+@pytest.mark.parametrize("prompt", HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_prompts_tenants_and_reasons_are_text_on_every_page(prompt: str) -> None:
+    deployment = Deployment(prompts="clear")
+    deployment.tell(a_request(request_id="r-1", prompt=prompt, tenant=prompt))
+    failed = a_result(request_id="r-1", prompt=prompt, status=Status.FAILED, reason=prompt)
+    deployment.tell(dataclasses.replace(failed, tenant=prompt, code=prompt[:40]))
+    deployment.buries("r-1", IMAGES, b"", error=prompt)
+    deployment.tell(a_plan(reason=prompt))
+    deployment.tell(a_heartbeat(worker_id=prompt[:200], state="failed", detail=prompt))
+    for path in ("/", "/requests", "/requests/r-1", "/fleet", "/plan", "/dead-letters", "/gallery"):
+        page = deployment.page(path)
+        assert page.status_code == 200
+        assert "<script>" not in page.text.replace('<script src="/assets/console.js" defer>', "")
+        assert "<img src=x" not in page.text
+        assert "\u202e" not in page.text
+        assert "\x1b" not in page.text
+        assert "49{%" not in page.text
+
+
+def test_prompts_are_shown_by_their_digest_unless_the_deployment_says_otherwise() -> None:
+    for shown, is_clear in (("hash", False), ("clear", True)):
+        deployment = Deployment(prompts=shown)
+        an_escalated(deployment)
+        for path in ("/requests", "/requests/r-1", "/gallery", "/"):
+            if path != "/":
+                assert ("a red heart" in deployment.page(path).text) == is_clear, path
+        assert "a red heart" not in deployment.page("/").text
+
+
+def test_ten_thousand_requests_are_listed_once_each_page_by_page() -> None:
+    deployment = Deployment()
+    for n in range(10_000):
+        deployment.view.requests.on_place(f"r-{n}", deployment_place(n))
+    seen: list[str] = []
+    path = "/requests"
+    for _ in range(400):
+        page = deployment.page(path).text
+        seen += re.findall(r'href="/requests/(r-\d+)"', page)
+        following = re.search(r'id="next" href="([^"]+)"', page)
+        if following is None:
+            break
+        path = html.unescape(following[1])
+        deployment.view.requests.on_place(f"new-{len(seen)}", deployment_place(20_000 + len(seen)))
+    assert seen == [f"r-{n}" for n in reversed(range(10_000))]
+
+
+def deployment_place(n: int) -> Any:
+    return Place(PROMPTS, 0, n, NOW_MS + n)
+
+
+def test_the_memory_of_requests_is_bounded_and_the_oldest_leave() -> None:
+    deployment = Deployment(max_requests=100)
+    for n in range(150):
+        deployment.tell(a_request(request_id=f"r-{n}"), at_ms=NOW_MS + n)
+    assert len(deployment.view.requests) == deployment.view.requests.open == 100
+    assert deployment.view.requests.get("r-49") is None
+    assert deployment.view.requests.get("r-50") is not None
+
+
+def test_filters_choose_by_status_level_tenant_and_id() -> None:
+    deployment = Deployment()
+    an_escalated(deployment, "r-heavy")
+    deployment.tell(a_request(request_id="r-open", tenant="shop"))
+    shown = {
+        query: set(re.findall(r'href="/requests/([^"]+)"', deployment.page(f"/requests?{query}").text))
+        for query in ("status=open", "status=COMPLETED", "level=heavy", "tenant=shop", "id=open", "escalated=yes")
+    }
+    assert shown["status=open"] == shown["tenant=shop"] == shown["id=open"] == {"r-open"}
+    assert shown["status=COMPLETED"] == shown["level=heavy"] == shown["escalated=yes"] == {"r-heavy"}
+
+
+def test_the_gallery_tells_refined_images_from_first_ones() -> None:
+    deployment = Deployment()
+    an_escalated(deployment, "r-refined")
+    deployment.tell(a_request(request_id="r-first"), a_result(
+        a_step(image=stored(deployment.store, png())), request_id="r-first"))  # fmt: skip
+    for kept, other in (("refined", "first"), ("first", "refined")):
+        page = deployment.page(f"/gallery?kept={kept}").text
+        assert f"/requests/r-{kept}" in page
+        assert f"/requests/r-{other}" not in page
+
+
+def test_a_live_part_is_sent_again_only_where_it_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment = Deployment()
+    deployment.tell(a_request(request_id="r-1"))
+
+    async def watched() -> list[str]:
+        texts = iter(["one", "one", "two"])
+
+        async def render() -> str:
+            text = next(texts, None)
+            if text is None:
+                deployment.parts.stop()
+                return "two"
+            return text
+
+        return [each.decode() async for each in deployment.parts.changes("x", render)]
+
+    monkeypatch.setattr("agents.console.live.TICK_S", 0.001)
+    told = asyncio.run(watched())
+    assert [each.splitlines()[1] for each in told] == ["data: one", "data: two"]
+
+
+@pytest.mark.parametrize(
+    ("ended", "words"),
+    [
+        (None, "asked for, not ended yet: its cancellation lies on outcomes 0@0"),
+        (Status.CANCELLED, "cancelled"),
+        (Status.COMPLETED, "too late: it ended first, as COMPLETED, and keeps that end"),
+    ],
+)
+def test_a_cancellation_is_answered_with_what_became_of_it(
+    ended: Status | None, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agents.console.writing.CANCEL_WAIT_S", 0.3)
+    deployment = Deployment()
+    deployment.tell(a_request(request_id="r-1"))
+    send = deployment.producer.send
+
+    def answers(record: Any) -> Any:
+        delivered = send(record)
+        if record.topic == OUTCOMES and ended is not None:
+            deployment.tell(a_result(request_id="r-1", status=ended))
+        return delivered
+
+    deployment.producer.send = answers  # type: ignore[method-assign]
+    answer = deployment.form("/requests/r-1", "/requests/r-1/cancel")
+    assert words in text_of(answer.text)
+    outcome = decode(deployment.written(OUTCOMES)[0].value or b"", Outcome)
+    assert outcome.status is Status.CANCELLED
+    assert "tester" in outcome.reason
+
+
+def test_what_has_ended_is_not_cancelled() -> None:
+    deployment = Deployment()
+    an_escalated(deployment)
+    answer = deployment.form("/requests/r-1", "/requests/r-1/cancel")
+    assert "nothing to cancel: it had ended as COMPLETED" in text_of(answer.text)
+    assert not deployment.written(OUTCOMES)
+
+
+def test_a_request_is_asked_for_and_checked_as_everywhere() -> None:
+    deployment = Deployment()
+    deployment.form("/requests", "/requests", prompt="a red heart", quality="high", tier="batch", tenant="shop")
+    record = deployment.written("prompts.batch.v1")[0]
+    asked = decode(record.value or b"", GenerateRequest)
+    assert (asked.prompt, asked.quality, asked.tenant) == ("a red heart", "high", "shop")
+    assert deployment.form("/requests", "/requests", prompt="").status_code == 400
+    assert deployment.form("/requests", "/requests", prompt="a", deadline_s="999999").status_code == 400
+
+
+SHADOW = {"shadow": {"reason": "it would be so"}, "changes": [{"what": "policy", "in_force": "a", "shadow": "b"}]}
+
+
+def test_a_policy_is_pinned_after_its_dry_run_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    ordered: list[Any] = []
+    monkeypatch.setattr("agents.console.writing.order", lambda _settings, *order: ordered.append(order))
+    deployment = Deployment()
+    deployment.tell(a_plan())
+    deployment.commands.answer = SHADOW
+    policy = re.findall(r'<option value="([^"]+)"', deployment.page("/plan").text)[0]
+    dry, answer = deployment.confirmed("/plan", "/plan/pin", policy=policy, parameters="x=0.5")
+    assert "it would be so" in dry.text
+    assert deployment.commands.asked == [("plan", "shadow", policy, "--parameter", "x=0.5", "-o", "json")]
+    assert ordered == [(policy, {"x": 0.5}, 0, "tester")]
+    assert "ordered" in text_of(answer.text)
+    assert deployment.form("/plan", "/confirm", confirmation="").status_code == 400
+
+
+def test_a_rollback_shows_the_difference_and_orders_the_earlier_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    ordered: list[Any] = []
+    monkeypatch.setattr("agents.console.writing.order", lambda _settings, *order: ordered.append(order))
+    deployment = Deployment()
+    deployment.tell(a_plan(version=1, dispatch="random"), a_plan(version=2))
+    dry, _ = deployment.confirmed("/plan", "/plan/rollback", version="1")
+    assert "dispatch least-work random" in text_of(dry.text)
+    assert ordered == [("", None, 1, "tester")]
+
+
+def test_a_confirmation_holds_for_its_own_session_and_for_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.console.writing.order", lambda *_: pytest.fail("it was ordered"))
+    deployment = Deployment()
+    deployment.tell(a_plan(version=1, dispatch="random"), a_plan(version=2))
+    dry = deployment.form("/plan", "/plan/rollback", version="1")
+    found = re.search(r'name="confirmation" value="([^"]+)"', dry.text)
+    assert found
+    assert deployment.form("/plan", "/confirm", confirmation=found[1]).status_code == 400
+
+
+def test_a_dead_letter_is_redriven_after_its_dry_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.console.writing.ended", lambda *_: {"r-1": "FAILED"})
+    deployment = Deployment()
+    request = a_request(request_id="r-1")
+    position = deployment.buries("r-1", PROMPTS, encode(request))
+    dry, answer = deployment.confirmed("/dead-letters", "/dead-letters/redrive", position=position)
+    assert "to prompts.v1 as r-1-redrive-1" in text_of(dry.text)
+    assert "1 of 1 sent" in text_of(answer.text)
+    assert [record.key for record in deployment.written(PROMPTS)] == [b"r-1-redrive-1"]
+
+
+def test_an_audit_is_kept_on_the_topic_and_shown_as_the_last() -> None:
+    deployment = Deployment()
+    deployment.commands.answer = {"accepted": 10, "open": 0, "lost": 1, "duplicates": 0}
+    answer = deployment.form("/checks", "/checks/audit", since="1h")
+    assert "10 accepted, 0 open; broken: lost 1" in text_of(answer.text)
+    record = decode(deployment.written(ACTIONS)[-1].value or b"", OperatorAction)
+    assert json.loads(record.detail)["found"]["lost"] == 1
+    deployment.tell(record)
+    assert "broken: lost 1" in deployment.page("/checks").text
+
+
+def test_a_command_that_fails_says_why() -> None:
+    deployment = Deployment()
+    deployment.commands.answer = "one command runs at a time"
+    answer = deployment.form("/plan", "/plan/explain")
+    assert answer.status_code == 503
+    assert "one command runs at a time" in answer.text
+
+
+def test_switches_and_the_requests_that_met_one_are_counted() -> None:
+    deployment = Deployment()
+    deployment.tell(a_plan(version=1, policy="a", created_ms=NOW_MS - 9000))
+    deployment.tell(a_plan(version=2, policy="b", created_ms=NOW_MS - 4000))
+    met = dataclasses.replace(a_result(a_step(), request_id="r-1"), created_ms=NOW_MS - 5000, ended_ms=NOW_MS)
+    deployment.tell(met, dataclasses.replace(met, request_id="r-2", created_ms=NOW_MS - 3000))
+    assert "1 switch of policy or strategy, which 1 of 2 ended requests met" in text_of(deployment.page("/").text)
+
+
+def test_quality_holds_the_share_that_escalated_against_what_the_catalog_measured() -> None:
+    deployment = Deployment()
+    for n in range(20):
+        an_escalated(deployment, f"r-{n}")
+    words = text_of(deployment.page("/quality").text)
+    assert "Confidence in images of light" in words
+    assert re.search(r"100 % 8\d % to 100 %, of 20 escalated", words)
