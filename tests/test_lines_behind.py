@@ -6,7 +6,8 @@ from tests.lines_behind import ROLES, lines_behind, parts_behind, table
 
 # Wanted was 3,300 behind the ledger: its own rules, records and clients alone have these. Lower them when code leaves.
 # 450 behind either are the table of all metrics and its histogram.
-MAX_LINES = {"router": 6955, "ledger": 5090}
+# 50 are the message, topic, settings and metrics of the console.
+MAX_LINES = {"router": 6988, "ledger": 5123}
 
 
 @pytest.mark.parametrize("role", ROLES)
