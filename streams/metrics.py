@@ -1,7 +1,7 @@
 """All metrics of a deployment, each declared once (`streams/observing/metric.py`): what a process shows at `/metrics`.
 
-Labels are bounded (roles, kinds, variants, never ids). `pochade metrics` prints the table, and makes the dashboards and
-alert rules of `infra/observability/` from it.
+Labels are bounded (roles, kinds, variants, never ids). `infra/bin/observability` makes the table for readers,
+dashboards and alert rules of `infra/observability/` from it.
 """
 
 from collections.abc import Iterator

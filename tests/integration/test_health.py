@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Iterator
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from replay.local.processes import role_process
 from schemas.messages import GenerateRequest
@@ -16,6 +17,9 @@ from streams.codec.avro import encode
 from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics
+from streams.observing.alerts import ALERTS
+from streams.observing.dashboards import queries
+from streams.observing.documents import metrics_of
 from streams.processes.children import end_all
 from streams.settings import Settings
 from tests.integration.forked import ROLE_SERVER
@@ -23,6 +27,8 @@ from tests.integration.waiting import ask, poll_until
 
 pytestmark = pytest.mark.integration
 
+STAGES = ("job_queue", "generation", "store", "ledger_transaction")
+ALERTS_ASK = tuple(alert.query for alert in ALERTS)
 SECRET = "a portrait of my neighbour"
 
 
@@ -91,12 +97,33 @@ def test_every_role_in_one_process_becomes_ready_and_serves(start: Start, settin
     send_all(producer, [Outgoing(topic=PROMPTS, key=b"r", value=value) for value in (good, bad)])
     producer.close()
     poll_until(lambda: any(line["level"] == "error" for line in whole.lines()), "the unreadable record is logged")
+    completed = 'pochade_request_seconds_count{status="COMPLETED",tier="standard"} 1.0'
+    poll_until(lambda: completed in whole.ask("/metrics")[1], "the good one is completed and counted")
+    shown_is_all_that_dashboards_ask_for(whole.ask("/metrics")[1])
     assert whole.stop() == 0
     [refused] = [line for line in whole.lines() if line["level"] == "error"]
     assert refused["topic"] == PROMPTS
     assert refused["roles"] == ["classifier", "discriminator", "ledger", "planner", "router", "worker"]
     assert refused["request_id"] == "r"
     assert SECRET not in whole.log.read_text()
+
+
+def shown_is_all_that_dashboards_ask_for(scraped: str) -> None:
+    """Every metric of every query is exposed, and each stage of the way was measured."""
+    families = {family.name: family for family in text_string_to_metric_families(scraped)}
+    asked = {name.removesuffix("_total") for query in (*queries(), *ALERTS_ASK) for name in metrics_of(query)}
+    assert asked <= families.keys()
+    counts = {
+        (sample.name, sample.labels.get("role")): sample.value
+        for family in families.values()
+        for sample in family.samples
+    }
+    for stage in STAGES:
+        assert counts[f"pochade_{stage}_seconds_count", None] > 0, stage
+    for role in ("classifier", "router", "worker", "discriminator", "ledger"):
+        assert counts["pochade_queue_seconds_count", role] > 0, role
+        assert counts["pochade_hop_seconds_count", role] > 0, role
+    assert counts["pochade_planner_leads", None] == 1
 
 
 def test_a_process_without_trouble_logs_nothing_but_news_each_line_json(start: Start) -> None:
