@@ -20,7 +20,7 @@ from agents.console.live import Live, Parts
 from agents.console.pages import Pages
 from agents.console.pictures import PATH as PICTURES
 from agents.console.pictures import Pictures
-from agents.console.screens import checks, fleet, letters, now, plans, quality, requests
+from agents.console.screens import checks, fleet, letters, now, plans, quality, requests, what_if
 from agents.console.screens.context import Context
 from agents.console.view.view import View
 from agents.console.writing import DryRun, Orders
@@ -50,7 +50,7 @@ NAV: Final = (
     ("/", "Now"), ("/requests", "Requests"), ("/gallery", "Gallery"), ("/fleet", "Fleet"), ("/plan", "Plan"),
     ("/quality", "Quality"), ("/dead-letters", "Dead letters"), ("/checks", "Audit and chaos"), ("/what-if", "What if"),
 )  # fmt: skip
-SINCE: Final = ("15m", "1h", "6h", "1d")
+SINCE: Final = tuple(what_if.SINCE)
 
 
 class Console:
@@ -84,7 +84,7 @@ class Console:
             Route("/live/{screen}", self.live),
             Route("/plan/pin", self.pin, methods=["POST"]),
             Route("/plan/unpin", self.unpin, methods=["POST"]),
-            Route("/plan/rollback", self.rollback, methods=["POST"]),
+            Route("/plan/rollback", self.rollback),
             Route("/plan/shadow", self.shadow, methods=["POST"]),
             Route("/plan/explain", self.explain, methods=["POST"]),
             Route("/dead-letters/redrive", self.redrive, methods=["POST"]),
@@ -281,8 +281,9 @@ class Console:
 
     async def rollback(self, http: Request) -> Response:
         """Say what an earlier plan decided otherwise."""
-        session, fields = await self._form(http)
-        return self._dry(http, self._orders.try_rollback(session, plans.number_of(fields.get("version", ""))))
+        session: Session = http.scope["state"]["session"]
+        version = plans.number_of(http.query_params.get("version", ""))
+        return self._dry(http, self._orders.try_rollback(session, version))
 
     async def redrive(self, http: Request) -> Response:
         """Say what redriving dead letters would send."""
@@ -333,7 +334,7 @@ class Console:
         workers = len(self._view.fleet.heartbeats) or 4
         return self.page(
             http, "what-if", "What if", policies=sorted(POLICIES), since=SINCE, fields=fields, kind=kind, found=found,
-            workers=workers, plans=self._view.plans.history()[:40], flat=checks.flat, default=DEFAULT,
+            workers=workers, plans=self._view.plans.history()[:40], default=DEFAULT,
         )  # fmt: skip
 
     async def simulate(self, http: Request) -> Response:
@@ -351,10 +352,12 @@ class Console:
         policy, workers = fields.get("policy", ""), plans.number_of(fields.get("workers", ""))
         if policy not in POLICIES or not 1 <= workers <= 512:
             raise HTTPException(400, "name a policy of the list, and 1 to 512 workers")
-        found = await self._commands.run(
-            "simulate", "--from-topic", "--since", since, "--policy", policy, "--workers", str(workers), "-o", "json"
+        went = what_if.as_it_went(self._context({}), what_if.SINCE[since])
+        report = await self._commands.report(
+            "simulate", "--from-topic", "--since", since, "--policy", policy, "--workers", str(workers)
         )
-        return self._what_if(http, fields, kind, found)
+        columns, rows = what_if.table(report, went)
+        return self._what_if(http, fields, kind, {"columns": columns, "rows": rows})
 
     guard: Guard
 

@@ -7,8 +7,10 @@ import asyncio
 import contextlib
 import json
 import os
+import pathlib
 import signal
 import sys
+import tempfile
 from typing import Any, Final
 
 from schemas.errors import PochadeError
@@ -19,6 +21,7 @@ START: Final = "from streams.cli import main; main(prog_name='pochade')"
 NICENESS: Final = 10  # what serves goes first
 MAX_OUTPUT: Final = 4 * 2**20  # bytes
 MAX_ERROR: Final = 600  # characters of what a command says as it fails
+REPORT: Final = "report.json"
 OWN: Final = frozenset({"console", "gateway"})  # sections that no command needs
 
 
@@ -34,7 +37,7 @@ class Commands:
         self._timeout_s = timeout_s
         self.running = ""  # what runs now; "": nothing
 
-    async def run(self, *arguments: str, may_fail_with: tuple[int, ...] = ()) -> Any:
+    async def run(self, *arguments: str, may_fail_with: tuple[int, ...] = (), prints_json: bool = True) -> Any:
         """Return the JSON that a command prints. `may_fail_with`: exit statuses that are answers, too.
 
         Raises CommandFailed.
@@ -43,11 +46,21 @@ class Commands:
             raise CommandFailed(f"one command runs at a time: wait for `{self.running}`, or try again in a moment")
         self.running = f"pochade {' '.join(arguments)}"
         try:
-            return await self._answer(arguments, may_fail_with)
+            return await self._answer(arguments, may_fail_with, prints_json=prints_json)
         finally:
             self.running = ""
 
-    async def _answer(self, arguments: tuple[str, ...], may_fail_with: tuple[int, ...]) -> Any:
+    async def report(self, *arguments: str) -> Any:
+        """Return the report that a command writes into the folder of its option --report. Raises CommandFailed."""
+        with tempfile.TemporaryDirectory(prefix="pochade-console-") as folder:
+            await self.run(*arguments, "--report", folder, prints_json=False)
+            path = pathlib.Path(folder) / REPORT
+            try:
+                return json.loads(await asyncio.to_thread(path.read_text, "utf-8"))
+            except (OSError, ValueError) as error:
+                raise CommandFailed(f"`pochade {arguments[0]}` left no report: {error}") from None
+
+    async def _answer(self, arguments: tuple[str, ...], may_fail_with: tuple[int, ...], *, prints_json: bool) -> Any:
         parent = os.getpid()
 
         def begin() -> None:
@@ -72,6 +85,8 @@ class Commands:
         if child.returncode not in (0, *may_fail_with):
             said = err.decode(errors="replace").strip() or out.decode(errors="replace").strip()
             raise CommandFailed(f"`{self.running}` failed: {said[-MAX_ERROR:] or f'status {child.returncode}'}")
+        if not prints_json:
+            return None
         try:
             return json.loads(out[:MAX_OUTPUT])
         except ValueError as error:

@@ -178,6 +178,8 @@ class Orders:
         self, session: Session, action: str, subject: str, detail: Mapping[str, Any], rows: list[tuple[str, str, str]],
         words: str, title: str, back: str,
     ) -> DryRun:  # fmt: skip
+        if not session.may_write:
+            return DryRun(title=title, rows=rows, words=words, confirmation="", back=back)
         claims = [action, subject, dict(detail), session.key_id, session.token, now_ms() + CONFIRM_MS]
         return DryRun(title=title, rows=rows, words=words, confirmation=self._seal.sealed(claims), back=back)
 

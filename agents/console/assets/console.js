@@ -62,6 +62,17 @@
     start();
   }
 
+  // What takes seconds says so, and is not asked for twice.
+  for (const form of document.querySelectorAll("form[method=post]")) {
+    form.addEventListener("submit", (event) => {
+      const asked = event.submitter;
+      if (form.getAttribute("aria-busy")) return event.preventDefault();
+      form.setAttribute("aria-busy", "true");
+      if (asked) setTimeout(() => { asked.textContent = `${asked.textContent} …`; }, 0);
+    });
+  }
+  addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+
   // Older rows come as one scrolls to the end; the page then stands still, so that none is missed or shown twice.
   let isLoading = false;
   const older = async (link) => {

@@ -45,7 +45,7 @@ def flat(found: dict[str, Any], before: str = "") -> list[tuple[str, str]]:
     """Return the numbers and short texts of nested JSON, by their path; lists by their length."""
     rows: list[tuple[str, str]] = []
     for name, value in found.items():
-        path = f"{before}{name}".replace("_", " ")
+        path = f"{before}{name}".replace("_", " ").replace("painted", "generated")  # JSON keeps its keys
         if isinstance(value, dict):
             rows += flat(value, f"{path} · ")
         elif isinstance(value, list):

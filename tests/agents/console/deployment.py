@@ -74,11 +74,14 @@ class Answers(Commands):
         self.asked: list[tuple[str, ...]] = []
         self.answer: Any = None
 
-    async def run(self, *arguments: str, may_fail_with: tuple[int, ...] = ()) -> Any:  # noqa: ARG002  the port's own
+    async def run(self, *arguments: str, may_fail_with: tuple[int, ...] = (), prints_json: bool = True) -> Any:  # noqa: ARG002  the port's own
         self.asked.append(arguments)
         if isinstance(self.answer, str):
             raise CommandFailed(self.answer)
         return self.answer
+
+    async def report(self, *arguments: str) -> Any:
+        return await self.run(*arguments)
 
 
 class Deployment:
@@ -188,13 +191,14 @@ class Deployment:
 
         return asyncio.run(sent())
 
-    def confirmed(self, page: str, action: str, **fields: Any) -> tuple[httpx.Response, httpx.Response]:
-        """The dry run of a form, and what came of its confirmation."""
+    def confirmed(self, page: str, action: str = "", **fields: Any) -> tuple[httpx.Response, httpx.Response]:
+        """The dry run that a page is, or of a form of it, and what came of its confirmation."""
 
         async def sent() -> tuple[httpx.Response, httpx.Response]:
             async with self.http(origin=BASE) as http:
-                text = (await http.get(page)).text
-                dry = await http.post(action, data={"token": token_in(text), **fields})
+                dry = await http.get(page)
+                if action:
+                    dry = await http.post(action, data={"token": token_in(dry.text), **fields})
                 found = re.search(r'name="confirmation" value="([^"]+)"', dry.text)
                 assert found, dry.text
                 data = {"token": token_in(dry.text), "confirmation": found[1]}

@@ -293,7 +293,7 @@ def test_a_rollback_shows_the_difference_and_orders_the_earlier_plan(monkeypatch
     monkeypatch.setattr("agents.console.writing.order", lambda _settings, *order: ordered.append(order))
     deployment = Deployment()
     deployment.tell(a_plan(version=1, dispatch="random"), a_plan(version=2))
-    dry, _ = deployment.confirmed("/plan", "/plan/rollback", version="1")
+    dry, _ = deployment.confirmed("/plan/rollback?version=1")
     assert "dispatch least-work random" in text_of(dry.text)
     assert ordered == [("", None, 1, "tester")]
 
@@ -302,7 +302,7 @@ def test_a_confirmation_holds_for_its_own_session_and_for_ten_minutes(monkeypatc
     monkeypatch.setattr("agents.console.writing.order", lambda *_: pytest.fail("it was ordered"))
     deployment = Deployment()
     deployment.tell(a_plan(version=1, dispatch="random"), a_plan(version=2))
-    dry = deployment.form("/plan", "/plan/rollback", version="1")
+    dry = deployment.page("/plan/rollback?version=1")
     found = re.search(r'name="confirmation" value="([^"]+)"', dry.text)
     assert found
     assert deployment.form("/plan", "/confirm", confirmation=found[1]).status_code == 400
@@ -354,3 +354,17 @@ def test_quality_holds_the_share_that_escalated_against_what_the_catalog_measure
     words = text_of(deployment.page("/quality").text)
     assert "Confidence in images of light" in words
     assert re.search(r"100 % 8\d % to 100 %, of 20 escalated", words)
+
+
+def test_a_simulation_stands_beside_what_really_happened() -> None:
+    deployment = Deployment()
+    an_escalated(deployment)
+    deployment.commands.answer = {"policies": {"p-one": {"violation_rate": 0.25, "latency_s": {"p95": 2.0}}}}
+    page = deployment.page("/what-if").text
+    policy = re.findall(r'<option value="([a-z-]+)"', page)[0]
+    answer = deployment.form("/what-if", "/what-if", kind="simulate", since="1h", policy=policy, workers="3")
+    assert deployment.commands.asked[0][:5] == ("simulate", "--from-topic", "--since", "1h", "--policy")
+    words = text_of(answer.text)
+    assert "not in time 0 % 25 %" in words
+    assert "latency, 95 % 40 ms 2.0 s" in words
+    assert deployment.form("/what-if", "/what-if", policy="none", workers="3").status_code == 400

@@ -1,0 +1,61 @@
+"""Commands that a page asks for run as children, one at a time, with the console's own settings."""
+
+import asyncio
+import pathlib
+
+import pytest
+
+from agents.console import children
+from agents.console.children import CommandFailed, Commands, environment_of
+from streams.settings import Settings, load
+
+
+def commands(timeout_s: float = 30) -> Commands:
+    return Commands(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), timeout_s)
+
+
+def test_a_child_has_the_settings_of_the_console_wherever_they_came_from(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("POCHADE_CATALOG", "profile")
+    stated = load({"kafka": {"prefix": "mine"}, "planner": {"parameters": {"x": 0.5}}, "home": tmp_path})
+    environment = environment_of(stated)
+    for name in ("POCHADE_CATALOG", "POCHADE_KAFKA", "POCHADE_PLANNER"):
+        assert name in environment
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert Settings() == stated
+
+
+def test_a_command_that_takes_too_long_is_ended_and_the_next_may_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def asked() -> object:
+        slow = commands(0.2)
+        monkeypatch.setattr(children, "START", "import time; time.sleep(60)")
+        with pytest.raises(CommandFailed, match="took longer than"):
+            await slow.run("audit")
+        assert slow.running == ""
+        quick = commands()
+        monkeypatch.setattr(children, "START", "print('[1]')")
+        return await quick.run("audit")
+
+    assert asyncio.run(asked()) == [1]
+
+
+def test_one_command_runs_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children, "START", "import time; time.sleep(.2); print('{}')")
+
+    async def asked() -> list[object]:
+        one = commands()
+        return await asyncio.gather(one.run("audit"), one.run("audit"), return_exceptions=True)
+
+    first, second = asyncio.run(asked())
+    assert first == {}
+    assert isinstance(second, CommandFailed)
+    assert "one command runs at a time" in str(second)
+
+
+def test_a_command_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children, "START", "import sys; sys.exit('the broker is away')")
+    with pytest.raises(CommandFailed, match="the broker is away"):
+        asyncio.run(commands().run("audit"))
