@@ -340,6 +340,19 @@ class Logs(Section):
     prompts: Literal["hash", "clear"] = "hash"  # what a person asked for is theirs
 
 
+class Tracing(Section):
+    """Traces of requests over all roles, by OpenTelemetry. Credentials: OTEL_EXPORTER_OTLP_HEADERS, never here."""
+
+    endpoint: str = ""  # of a collector that takes OTLP over HTTP: http://HOST:4318/v1/traces; "": off
+    ratio: float = Field(0.1, ge=0, le=1)  # share of the traces that are recorded, besides those that clients record
+
+    @model_validator(mode="after")
+    def _endpoint_is_an_address(self) -> Self:
+        if self.endpoint and not self.endpoint.startswith(("http://", "https://")):
+            raise PydanticCustomError("endpoint", "endpoint must be like http://HOST:4318/v1/traces")
+        return self
+
+
 class Settings(BaseSettings):
     """All settings of a process."""
 
@@ -367,6 +380,7 @@ class Settings(BaseSettings):
     gateway: Gateway = Gateway()
     console: Console = Console()
     logs: Logs = Logs()
+    tracing: Tracing = Tracing()
     shutdown_timeout_s: float = Field(30, gt=0)  # between SIGTERM and the end, for the work in hand
 
     def broker_address(self) -> str:

@@ -27,6 +27,8 @@ from streams.clock import now_ms
 from streams.codec.avro import decode
 from streams.codec.request_ids import request_id_of
 from streams.store.port import ImageStore, StoreUnavailable
+from streams.tracing import conventions as names
+from streams.tracing import spans
 
 
 class Discriminator:
@@ -64,7 +66,11 @@ class Discriminator:
         scored_by = ""
         if isinstance(decision, Score):
             scored_by = decision.discriminator
+            begun_ms = now_ms()
             confidence = await self._score(image, scored_by)
+            if spans.recorder is not None:
+                facts = {names.EVALUATION: scored_by, names.SCORE: confidence}
+                spans.note(self.role, [record], f"score {scored_by}", begun_ms, now_ms(), facts)
             decision = self._decide(decision, image, confidence)
         stage = step_of(image, confidence, decision.threshold, scored_by)
         fate = "escalated" if isinstance(decision, Escalate) else "kept"

@@ -36,6 +36,7 @@ from streams.kafka.consumers.polling import incoming, take
 from streams.kafka.groups.members import IdleMember
 from streams.kafka.producers.writing import RecordProducer
 from streams.kafka.transactions.transactions import is_fenced
+from streams.tracing import spans
 
 T = TypeVar("T")
 Join = Callable[[str], Mapping[str, Any]]  # the configuration of a member, by the group's name
@@ -267,7 +268,17 @@ class Session:
         committed = self._committed.get(partition, 0)
         before = [record for record in records if record.offset < committed]
         new = records[len(before) :]
-        return lambda lane: lane.end_lost(before) + (lane.serve(new, self._consumer) if new else [])
+
+        def serve(lane: LedgerPartition) -> list[str]:
+            hop = spans.begin(ROLE, new, f"{self._cluster.kafka.prefix}.{ROLE}")
+            ended = lane.end_lost(before)
+            if new:
+                with spans.within(hop):
+                    ended = ended + lane.serve(new, self._consumer)
+            spans.end(hop)
+            return ended
+
+        return serve
 
     def _expire(self) -> None:
         self._clock.check()

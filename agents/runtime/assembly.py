@@ -31,6 +31,7 @@ from streams.security.access_check import check_access
 from streams.security.properties import check_properties
 from streams.settings import Settings
 from streams.store.open import open_store
+from streams.tracing.opening import traced
 
 if TYPE_CHECKING:  # half a second of imports, which roles with a thread of their own do without
     from agents.ledger.role import Ledger
@@ -139,6 +140,7 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
     health = Health(roles)
     with contextlib.ExitStack() as stack:
         stack.enter_context(served(health, settings.http))
+        stack.enter_context(traced(settings))
         catalog = catalogs.load(settings.catalog, settings.published)
         if not needs_torch(roles, catalog):
             sys.modules["torch"] = None  # type: ignore[assignment]  # spaCy's thinc would load it: 4 s, 500 MB for nothing

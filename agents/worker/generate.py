@@ -52,6 +52,8 @@ from streams.kafka.producers.topic_limits import LIMITS
 from streams.kafka.producers.writing import RecordTooLarge
 from streams.store.latents import Latent, UnfitLatent
 from streams.store.port import ImageStore
+from streams.tracing import conventions as names
+from streams.tracing import spans
 
 log = logging.getLogger(__name__)
 
@@ -393,6 +395,11 @@ class Generator:
             metrics.JOB_QUEUE_SECONDS.labels(variant).observe(waited_ms / 1000)
         metrics.BATCH_JOBS.labels(variant).observe(len(wanted))
         metrics.GENERATION_SECONDS.labels(variant).observe(max(0, times.generated_ms - times.started_ms) / 1000)
+        if spans.recorder is not None:
+            facts: dict[str, object] = {names.GENERATION: names.GENERATE, names.PROVIDER: "pochade"}
+            facts |= {names.MODEL: variant, names.OUTPUT: "image", names.BATCH_JOBS: len(wanted)}
+            records = [each.taken.record for each in wanted]
+            spans.note(ROLE, records, f"{names.GENERATE} {variant}", times.started_ms, times.generated_ms, facts)
         if (parts := times.parts) is not None:
             taken_ms = {"load": parts.load_ms, "encode": parts.encode_ms, "denoise": parts.denoise_ms}
             for part, ms in {**taken_ms, "decode": parts.decode_ms}.items():

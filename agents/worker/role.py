@@ -34,6 +34,7 @@ from streams.kafka.producers.writing import DeliveryFailed, RecordProducer, Reco
 from streams.processes.watchdog import Watchdog
 from streams.settings import Settings
 from streams.store.port import ImageStore
+from streams.tracing import spans
 
 log = logging.getLogger(__name__)
 
@@ -226,12 +227,14 @@ class Worker:
         self, window: Sequence[Taken], batches: Sequence[Sequence[Taken]], source: JobSource, generator: Generator
     ) -> None:
         """Generate each batch in a call, while images of the one before are sent; commit when all is acknowledged."""
+        hop = spans.begin(ROLE, [taken.record for taken in window])
         source.begin(window)
         self._absolve = partial(source.absolve, window)
         on_their_way: list[tuple[Outgoing, Future[Delivered]]] = []
         try:
             for batch in batches:
-                with log_context.serving(*(taken.record for taken in batch), plan_version=self._me.plan_version):
+                served = log_context.serving(*(each.record for each in batch), plan_version=self._me.plan_version)
+                with served, spans.within(hop):
                     on_their_way += [(record, self._producer.send(record)) for record in generator.answer(batch)]
             for record, future in on_their_way:
                 self._deliver(record, future)
@@ -239,6 +242,7 @@ class Worker:
             source.absolve(window)
             raise
         source.commit(window)
+        spans.end(hop, [record for record, _ in on_their_way])
 
     def _deliver(self, record: Outgoing, future: Future[Delivered]) -> None:
         """Wait until the broker has a record, however long it is away.

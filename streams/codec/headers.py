@@ -9,15 +9,20 @@ import random
 import re
 import secrets
 from collections.abc import Mapping
+from contextvars import ContextVar
+from types import MappingProxyType
 
 from schemas.record import Headers, Incoming, Outgoing
 from schemas.topics import DLQ
 
 DEADLINE = "pochade_deadline_ms"  # on classified requests that have one: the ledger need not decode the rest
-TRACEPARENT = re.compile(rb"[^-]*-([0-9a-f]{32})-[^-]*-([^-]*)")
+TRACEPARENT = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")  # W3C Trace Context 1
 PREVIEWS = "pochade_previews"  # how many previews of denoising steps are wanted; best effort
 FACT = "pochade_"  # prefix of routing facts: pochade_level, pochade_plan_version ...
 ERROR = "pochade_error_"  # prefix of error headers
+
+# The spans in hand (`streams/tracing/spans.py`): `traceparent` of a cause -> that of what is written because of it
+FOLLOWING: ContextVar[Mapping[bytes, bytes]] = ContextVar("following", default=MappingProxyType({}))
 
 _dice = random.Random(secrets.randbits(128))
 
@@ -25,7 +30,7 @@ _dice = random.Random(secrets.randbits(128))
 def stamp(
     incoming: Headers, *, kind: str, source: str, subject: str, time_ms: int, facts: Mapping[str, object] | None = None
 ) -> dict[str, bytes]:
-    """The headers of a record that follows from another: same trace, a new span, its own `ce_*` attributes."""
+    """The headers of a record that follows from another: its trace, the span in hand, its own `ce_*` attributes."""
     headers = {
         **incoming,
         "traceparent": _next_span(incoming.get("traceparent", b"")),
@@ -53,9 +58,16 @@ def _hex(bits: int) -> bytes:
 
 
 def _next_span(traceparent: bytes) -> bytes:
-    found = TRACEPARENT.fullmatch(traceparent)
-    trace_id, flags = found.groups() if found else (_hex(128), b"01")
-    return b"00-%b-%b-%b" % (trace_id, _hex(64), flags)
+    """The span in hand; without one the cause's, as who records no span must not name one."""
+    own = FOLLOWING.get().get(traceparent)
+    if own is not None:
+        return own
+    return traceparent if TRACEPARENT.fullmatch(traceparent) else new_trace()
+
+
+def new_trace() -> bytes:
+    """The `traceparent` of a trace that begins here and that nobody records so far."""
+    return b"00-%b-%b-00" % (_hex(128), _hex(64))
 
 
 def dead_letter(record: Incoming, *, error: BaseException, role: str, request_id: str) -> Outgoing:

@@ -32,6 +32,7 @@ from streams.kafka.producers.topic_limits import LIMITS, SENDS_ALONE
 from streams.kafka.producers.writing import DeliveryFailed, RecordProducer, RecordTooLarge, size_of
 from streams.security.security import security_of
 from streams.settings import Settings
+from streams.tracing import spans
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ METADATA_MS = 1000  # a broker that is just back names no topics yet, and the gr
 LOOP_ANSWER_S = 2  # an event loop that is silent for longer serves nobody
 
 Sent = tuple[Outgoing, Future[Delivered]]
-Unacked = tuple[EventT[bytes], Incoming, float, list[Sent]]  # with when it was taken in hand, monotonic seconds
+Unacked = tuple[EventT[bytes], Incoming, float, spans.Hop | None, list[Sent]]  # float: monotonic s when taken
 
 
 class StreamLogic(Protocol):
@@ -75,6 +76,7 @@ class AgentHost:
         self._logged_s = -REPORT_EVERY_S  # when bad input was last logged
         self._words = logs.LastError("aiokafka", "faust", "mode")
         self._schemas = SchemaWait(logic.role)
+        self._group = f"{settings.kafka.prefix}.{logic.role}"
         self._records = metrics.RECORDS.labels(logic.role)  # looking one up takes longer than counting
         self._queue_s, self._hop_s = (each.labels(logic.role) for each in (metrics.QUEUE_SECONDS, metrics.HOP_SECONDS))
         self._loop: asyncio.AbstractEventLoop | None = None  # once the app has started fully
@@ -92,10 +94,11 @@ class AgentHost:
             taken_s = time.monotonic()
             if record.timestamp_ms > 0:
                 self._queue_s.observe(max(0.0, time.time() - record.timestamp_ms / 1000))
-            with log_context.serving(record):
+            hop = spans.begin(self._logic.role, [record], self._group) if spans.recorder is not None else None
+            with log_context.serving(record), spans.within(hop):
                 records = await self._decide(record)
             self._records.inc()
-            self._unacked.put_nowait((event, record, taken_s, [(r, self._producer.send(r)) for r in records]))
+            self._unacked.put_nowait((event, record, taken_s, hop, [(r, self._producer.send(r)) for r in records]))
 
     async def _decide(self, record: Incoming) -> Sequence[Outgoing]:
         try:
@@ -177,11 +180,12 @@ class AgentHost:
     async def _acknowledge(self) -> None:
         self._loop = asyncio.get_running_loop()
         while True:
-            event, record, taken_s, sent = await self._unacked.get()
+            event, record, taken_s, hop, sent = await self._unacked.get()
             for each in sent:
                 await self._written(record, each)
             event.ack()
             self._hop_s.observe(time.monotonic() - taken_s)
+            spans.end(hop, [each for each, _ in sent])
             self._slots.release()
 
     async def _written(self, record: Incoming, sent: Sent) -> None:

@@ -12,6 +12,8 @@ from agents.gateway.transport.bodies import refused
 from schemas.ids import new_request_id
 from streams import metrics
 from streams.settings import EVERY_PAGE, LOOPBACK, Gateway
+from streams.tracing import conventions as names
+from streams.tracing import spans
 
 OURS: Final = frozenset({*LOOPBACK, "[::1]"})
 EDITS: Final = "/v1/images/edits"  # whose bodies carry images
@@ -50,12 +52,28 @@ class Guard:
             if refusal is not None:
                 await refused(refusal)(scope, receive, told)
             else:
-                await self._app(scope, self._limited(receive, most, limit), told)
+                await self._answered(scope, self._limited(receive, most, limit), told)
         finally:
             self._open -= 1
             metrics.GATEWAY_OPEN.dec()
             handler = getattr(scope.get("endpoint"), "__name__", "none")
             metrics.GATEWAY_REQUESTS.labels(handler, str(statuses[0] if statuses else 0)).inc()
+
+    async def _answered(self, scope: Scope, receive: Receive, told: Send) -> None:
+        """Have a request answered, in a span of its own where its trace is recorded."""
+        with spans.serving("gateway", scope["method"], Headers(scope=scope).get("traceparent", "")) as span:
+            if span is None:
+                await self._app(scope, receive, told)
+                return
+
+            async def noted(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    span.set({names.STATUS: message["status"]})
+                    if message["status"] >= 500:
+                        span.fail(str(message["status"]))
+                await told(message)
+
+            await self._app(scope, receive, noted)
 
     def _refusal(self, headers: Headers, most: int, limit: str) -> Refusal | None:
         if (foreign := self._foreign(headers)) is not None:

@@ -35,10 +35,11 @@ from streams.codec.request_ids import request_id_of
 from streams.kafka.producers.topic_limits import written
 from streams.kafka.producers.writing import DeliveryFailed, RecordProducer
 from streams.settings import Settings
+from streams.tracing import spans
 
 log = logging.getLogger(__name__)
 
-ROLE = "router"
+ROLE, FORWARDER = "router", "forwarder"
 MAX_JOBS = 500  # taken at once
 MAX_WAITING = 10_000  # jobs of a variant that are held here; more stay on the topic, urgent ones among them
 IDLE_S = 0.1  # that a poll waits while no job waits for a worker
@@ -66,6 +67,7 @@ class Sending(NamedTuple):
 
     cause: Incoming
     records: Sequence[tuple[Outgoing, Future[Delivered]]]
+    hop: spans.Hop | None = None
 
 
 class Source(Protocol):
@@ -187,15 +189,17 @@ class Forwarder:
                     self._source.went(held.record)
 
     def _send_job(self, held: Held, load: Load | None, plan: Plan) -> None:
+        hop, headers = spans.begin(FORWARDER, [held.record]), held.record.headers
         try:
-            record = self._dispatcher.record(held.job, load, held.own_ms(plan), held.components, held.record.headers)
+            with spans.within(hop):
+                record = self._dispatcher.record(held.job, load, held.own_ms(plan), held.components, headers)
         except Exception as error:  # too large by the worker's name, or a topic that takes less by now
             self._refuse(held.record, error)
             return
-        self._send(held.record, [record])
+        self._send(held.record, [record], hop)
 
-    def _send(self, cause: Incoming, records: Sequence[Outgoing]) -> None:
-        self._sending.append(Sending(cause, [(record, self._producer.send(record)) for record in records]))
+    def _send(self, cause: Incoming, records: Sequence[Outgoing], hop: spans.Hop | None = None) -> None:
+        self._sending.append(Sending(cause, [(record, self._producer.send(record)) for record in records], hop))
 
     def _confirm(self) -> None:
         """Note what the broker has. Raises DeliveryFailed for what it did not take."""
@@ -213,6 +217,7 @@ class Forwarder:
     def _on_written(self, sending: Sending, limit_s: float) -> None:
         for record, future in sending.records:
             self._dispatcher.on_delivered(record, written(self._producer, record, future, limit_s))
+        spans.end(sending.hop, [record for record, _ in sending.records])
         self._source.went(sending.cause)
 
     def _lose(self, variant: str, partitions: Collection[int]) -> None:

@@ -1,0 +1,1 @@
+"""Traces of requests over all hops: spans by OpenTelemetry, carried by `traceparent` headers; off by default."""
