@@ -13,7 +13,8 @@ from schemas.errors import InvalidRecord
 from schemas.messages import Result, Status
 from streams.operator.explain import steps_of, why
 
-PAGE: Final = 60
+PAGE: Final = 100
+GALLERY: Final = 30
 STATUSES: Final = ("open", *(str(status) for status in Status))
 FILTERS: Final = ("status", "level", "tenant", "id", "escalated")
 
@@ -150,7 +151,7 @@ def gallery(context: Context) -> dict[str, Any]:
             return False
         return not query["kept"] or kept_as(result) == query["kept"]
 
-    found, has_more = context.view.requests.page(PAGE // 2, before, wanted)
+    found, has_more = context.view.requests.page(GALLERY, before, wanted)
     cards = [
         {"seen": seen, "pictures": pictures_of(seen, context), "why": why(seen.result), "score": _score(seen.result)}
         for seen in found if seen.result is not None
