@@ -13,6 +13,8 @@ from streams.pages.templates import template
 from streams.visible import visible
 
 NONE: Final = "\N{EN DASH}"
+CITING: Final = frozenset({"invalid", "InvalidRecord", "InvalidRequest"})  # their texts quote what was sent
+WITHHELD: Final = "withheld, as it quotes what was sent (console.prompts)"
 HASHED: Final = 8  # hex digits of a prompt's digest
 
 
@@ -83,6 +85,11 @@ def shown_prompt(prompt: str, *, is_clear: bool) -> str:
     return visible(prompt) if is_clear else hashed(prompt)
 
 
+def cited(text: str, what: str, *, is_clear: bool) -> str:
+    """Return why something failed, unless that quotes what was sent. `what`: code of a result, or class of an error."""
+    return visible(text) if is_clear or what not in CITING else WITHHELD
+
+
 class Pages:
     """Renders templates of this package."""
 
@@ -92,7 +99,8 @@ class Pages:
         self._filters: dict[str, Callable[..., Any]] = {
             "ago": ago, "duration": duration, "moment": moment, "date": date, "share": share, "number": number,
             "prompt": functools.partial(shown_prompt, is_clear=is_clear), "since": lambda ms: ago(clock_ms() - ms),
-            "visible": visible, "groupby_count": lambda values: sorted(Counter(values).items()),
+            "cited": functools.partial(cited, is_clear=is_clear), "visible": visible,
+            "groupby_count": lambda values: sorted(Counter(values).items()),
         }  # fmt: skip
         self._template = functools.cache(self._made)
 

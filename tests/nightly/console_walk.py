@@ -92,7 +92,7 @@ def screens(walk: Walk) -> Any:
                     "violations": [(each["id"], each["nodes"][0]["html"][:200]) for each in violations],
                 }
             )  # fmt: skip
-            name = path.strip("/").split("/")[0] or "now"
+            name = "request" if path.startswith("/requests/") else path.strip("/") or "now"
             walk.shot(page, f"{name}-{scheme}-{width}")
         page.context.close()
     return found
@@ -285,6 +285,20 @@ def hostile(walk: Walk) -> Any:
     return {"pages": found, "requests": len(links)}
 
 
+def letters(walk: Walk) -> Any:
+    """Redrive the only dead letter, from its page: what the dry run says, and what came of it."""
+    page = walk.page()
+    walk.go(page, "/dead-letters")
+    page.get_by_role("checkbox").first.check()
+    walk.shot(page, "dead-letters")
+    page.get_by_role("button", name="Redrive, dry run").click()
+    page.get_by_role("heading", name="Redrive one dead letter?").wait_for()
+    tried = page.locator("main").inner_text()
+    page.get_by_role("button", name="Confirm").click()
+    page.locator("p.said").wait_for()
+    return {"tried": tried, "sent": page.locator("p.said").inner_text(), "ran": page.evaluate("window.hacked === true")}
+
+
 def ten_thousand(walk: Walk) -> Any:
     """Scroll the list to its end: each request once, and no task of the page that is felt."""
     page = walk.page()
@@ -334,7 +348,7 @@ def pictures(walk: Walk) -> Any:
 
 STEPS: dict[str, Step] = {
     each.__name__: each
-    for each in (screens, draft, orders, keyboard, without_script, hostile, ten_thousand, restart, pictures)
+    for each in (screens, draft, orders, keyboard, without_script, hostile, letters, ten_thousand, restart, pictures)
 }
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS, PROMPTS_BATCH,
 from streams.operator.explain import how_begun, steps_of, why
 
 MIN_SHOWN_MS: Final = 1.0
+MIN_WIDTH: Final = 0.4  # percent: what took no time is seen, too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +145,8 @@ def _ended_ms(places: tuple[Place, ...]) -> int | None:
 
 def _laid_out(bars: list[Bar]) -> list[Bar]:
     whole_ms = max((bar.begin_ms + bar.length_ms for bar in bars), default=0.0) or 1.0
+    widths = [max(MIN_WIDTH, 100 * bar.length_ms / whole_ms) for bar in bars]
     return [
-        replace(bar, left=100 * bar.begin_ms / whole_ms, width=max(0.4, 100 * bar.length_ms / whole_ms)) for bar in bars
+        replace(bar, left=min(100 - width, 100 * bar.begin_ms / whole_ms), width=width)
+        for bar, width in zip(bars, widths, strict=True)
     ]

@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from agents.gateway.streaming.notes import STARTED, Note, noted
+from agents.gateway.streaming.notes import PREVIEW, STARTED, Note, noted
 from schemas.messages import ClassifiedRequest, GenerateRequest, Result
 
 MAX_PROMPT: Final = 2000  # characters that are kept of one
@@ -54,7 +54,8 @@ class Seen:
         """The status that it ended with; else running or waiting."""
         if self.result is not None:
             return str(self.result.status)
-        return "running" if any(note.kind == STARTED for note in self.notes) else "waiting"
+        last = next((note.kind for note in reversed(self.notes) if note.kind != PREVIEW), "")
+        return "running" if last == STARTED else "waiting"
 
     @property
     def level(self) -> str:

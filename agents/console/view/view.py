@@ -105,7 +105,7 @@ class View:
             self._letters[letter.position] = letter
             while len(self._letters) > MAX_LETTERS:
                 self._letters.popitem(last=False)
-        text = f"{letter.error}: {letter.message:.120}"
+        text = f"{letter.error:.60} at {letter.role:.40}, from {letter.topic:.60}"
         self.happenings.add(Happening(record.timestamp_ms, "dead-letter", text, "/dead-letters", is_bad=True))
 
     def on_action(self, record: Incoming) -> None:

@@ -368,3 +368,15 @@ def test_a_simulation_stands_beside_what_really_happened() -> None:
     assert "not in time 0 % 25 %" in words
     assert "latency, 95 % 40 ms 2.0 s" in words
     assert deployment.form("/what-if", "/what-if", policy="none", workers="3").status_code == 400
+
+
+def test_reasons_that_quote_what_was_sent_are_shown_where_prompts_are() -> None:
+    for shown, is_clear in (("hash", False), ("clear", True)):
+        deployment = Deployment(prompts=shown)
+        failed = a_result(request_id="r-1", status=Status.FAILED, reason="no field my-secret")
+        deployment.tell(dataclasses.replace(failed, code="invalid", prompt=""))
+        deployment.buries("r-1", PROMPTS, b"my-secret", error="InvalidRequest")
+        pages = [deployment.page(path).text for path in ("/requests/r-1", "/dead-letters", "/")]
+        assert ("my-secret" in pages[0]) == is_clear
+        assert ("it broke" in pages[1]) == is_clear
+        assert "it broke" not in pages[2]
