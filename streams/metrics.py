@@ -295,15 +295,15 @@ IN_TIME = gauge(
 CHECKS = counter(
     "pochade_quality_checks_total",
     "Kept images that were drawn for the check of facts: checked, skipped (one was being checked), or unreadable: the "
-    "prompt states no facts",
+    "prompt states no facts, or the image is in another style",
     {"outcome": ("checked", "skipped", "unreadable")}, of=JUDGE,
 )  # fmt: skip
 CHECKED_QUALITY = summary(
-    "pochade_checked_quality", "Share of its prompt's facts that hold in an image, of those that were checked",
+    "pochade_checked_quality", "Share of the checked images in which all facts of their prompts hold",
     {"level": LEVELS}, unit="share", of=JUDGE,
 )  # fmt: skip
 MODELLED_QUALITY = summary(
-    "pochade_modelled_quality", "Mean quality of an image's level in the catalog, of the same images",
+    "pochade_modelled_quality", "Quality of their levels in the catalog, of the same images",
     {"level": LEVELS}, unit="quality", of=JUDGE,
 )  # fmt: skip
 

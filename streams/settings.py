@@ -208,6 +208,12 @@ class Safety(Section):
     tenants: dict[str, SafetyAction] = {}  # tenant -> the same, where theirs is another
 
 
+class Quality(Section):
+    """The quality of what was really served: facts of the tiny world that hold in its images, checked beside."""
+
+    checked_share: float = Field(0, ge=0, le=1)  # of the images that are kept; a check takes about 10 ms of a thread
+
+
 class Results(Section):
     """The format in which the ledger writes `results`."""
 
@@ -374,6 +380,7 @@ class Settings(BaseSettings):
     store: Store = Store()
     vectors: Vectors = Vectors()
     safety: Safety = Safety()
+    quality: Quality = Quality()
     results: Results = Results()
     ledger: Ledger = Ledger()
     http: Http = Http()

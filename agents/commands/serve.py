@@ -1,8 +1,13 @@
 """`pochade serve ROLE...`: runs one or more roles in one process."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from streams.cli import LazySettings
+
+if TYPE_CHECKING:  # numpy, which --help need not wait for
+    from agents.discriminator.fact_sample import Facts
 
 ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner", "indexer", "gateway", "console")
 
@@ -19,7 +24,12 @@ def serve(obj: LazySettings, roles: tuple[str, ...]) -> None:
     from agents.runtime.process import Drain, run_process
 
     settings = obj()
-    with Drain(settings.shutdown_timeout_s) as drain, assemble(settings, frozenset(roles)) as process:
+    facts: Facts | None = None
+    if settings.quality.checked_share and "discriminator" in roles:
+        from agents.lab.world.facts import all_hold
+
+        facts = all_hold
+    with Drain(settings.shutdown_timeout_s) as drain, assemble(settings, frozenset(roles), facts) as process:
 
         def stop() -> None:
             process.health.stop()

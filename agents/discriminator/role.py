@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import tenacity
 from PIL import Image
 
+from agents.discriminator.fact_sample import FactSample
 from agents.discriminator.scorers import Scorer
 from agents.router.dispatcher import Dispatcher
 from agents.runtime.records import event_record, outcome_record, refused
@@ -45,7 +46,10 @@ class Discriminator:
         dispatcher: Dispatcher,
         store: ImageStore,
         scorers: Mapping[str, Scorer],
+        sample: FactSample | None = None,
     ) -> None:
+        """`sample`: of kept images, whose facts are checked beside; None: nobody checks any."""
+        self._sample = sample
         self._logic = logic
         self._plans = plans
         self._ended = ended
@@ -86,6 +90,8 @@ class Discriminator:
         return self._logic.decide(asked, image.job.classified.request, sizes, confidence, loads, at_ms)
 
     def _completed(self, plan: Plan, image: ImageGenerated, stage: Stage, decision: Keep, record: Incoming) -> Outgoing:
+        if self._sample is not None:
+            self._sample.offer(image)
         at_ms = now_ms()
         outcome = completed(
             image, stage.confidence, decision.threshold, reason=decision.reason, by=self.role, policy=plan.policy,

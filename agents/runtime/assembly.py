@@ -34,6 +34,7 @@ from streams.store.open import open_store
 from streams.tracing.opening import traced
 
 if TYPE_CHECKING:  # half a second of imports, which roles with a thread of their own do without
+    from agents.discriminator.fact_sample import Facts
     from agents.ledger.role import Ledger
     from streams.faust.host import AgentHost, StreamLogic
 
@@ -128,8 +129,10 @@ def needs_torch(roles: frozenset[str], catalog: Catalog) -> bool:
 
 
 @contextlib.contextmanager
-def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
+def assemble(settings: Settings, roles: frozenset[str], facts: "Facts | None" = None) -> Iterator[Process]:
     """Open the clients that these roles need, and close them in the end.
+
+    `facts`: what checks a sample of kept images (`quality.checked_share`); the laboratory has one, which no role knows.
 
     Raises:
         PochadeError: a catalog, model folder, broker or setting that is not right, before anything is consumed.
@@ -160,7 +163,7 @@ def assemble(settings: Settings, roles: frozenset[str]) -> Iterator[Process]:
                 from streams.faust.host import AgentHost
 
                 hosted = classic_settings(settings)
-                for logic in _logics(role, settings, catalog, views, process):
+                for logic in _logics(role, settings, catalog, views, process, facts):
                     settle(settings, logic.source, f"{settings.kafka.prefix}.{logic.role}")
                     host = AgentHost(hosted, logic, producer)
                     process.hosts.append(host)
@@ -182,7 +185,9 @@ def _not_alive(role: str, threaded: Threaded) -> str:
     return not_alive(role) or threaded.not_alive()
 
 
-def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, process: Process) -> "list[StreamLogic]":
+def _logics(
+    role: str, settings: Settings, catalog: Catalog, views: Views, process: Process, facts: "Facts | None" = None
+) -> "list[StreamLogic]":
     if role == "classifier":
         from agents.classifier.batch_gate import BatchClassifier
         from agents.classifier.judges import open_judge
@@ -208,13 +213,16 @@ def _logics(role: str, settings: Settings, catalog: Catalog, views: Views, proce
         start_ms = 1000 * settings.planner.scale.start_s
         routing = RoutingLogic(catalog, limits, tenants, views.ended, start_ms)
         return [Router(routing, views.plans, dispatcher)]
+    from agents.discriminator.fact_sample import FactSample
     from agents.discriminator.role import Discriminator
     from agents.discriminator.scorers import open_scorers
     from planner.serving.routing.escalation import EscalationLogic
 
     store, scorers = open_store(settings), open_scorers(catalog)
     dispatcher, logic = Dispatcher(catalog, views.fleet, role, views.waiting), EscalationLogic(catalog)
-    return [Discriminator(logic, views.plans, views.ended, dispatcher, store, scorers)]
+    share = settings.quality.checked_share
+    sample = None if facts is None or not share else FactSample(share, facts, catalog, store)
+    return [Discriminator(logic, views.plans, views.ended, dispatcher, store, scorers, sample)]
 
 
 def ledger_of(settings: Settings, producer: RecordProducer) -> "Ledger":

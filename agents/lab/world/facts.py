@@ -15,7 +15,7 @@ from scipy.optimize import linear_sum_assignment
 from agents.lab.world.reading import Found, Reading, read
 from agents.lab.world.styles import POSTER, Style
 from agents.world.captions import parse
-from agents.world.layout import sides
+from agents.world.layout import SIZE, sides
 from agents.world.scene import Scene, SceneObject
 
 # Kinds of miss, in the order in which tables show them.
@@ -54,6 +54,17 @@ def check(caption: str, image: np.ndarray, style: Style = POSTER) -> FactReport:
     """
     scene = parse(caption)
     return FactReport(()) if scene is None else compare(scene, read(image, style))
+
+
+def all_hold(caption: str, image: np.ndarray) -> bool | None:
+    """Whether all facts of `caption` hold in an image drawn in the plain style; None: it states none that can be read.
+
+    An image of another size than the world's is not read either.
+    """
+    if image.shape != (SIZE, SIZE, 3):
+        return None
+    report = check(caption, image)
+    return report.all_hold if report.facts else None
 
 
 def compare(scene: Scene, reading: Reading) -> FactReport:
