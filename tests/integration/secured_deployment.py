@@ -5,6 +5,7 @@ import pathlib
 import re
 from collections.abc import Mapping, Sequence
 
+import httpx
 import tomlkit
 from click.testing import CliRunner, Result
 
@@ -41,6 +42,7 @@ class Deployment:
             "home": str(self.folder / "home"),
             "catalog": "profile",
             "gateway": self._gateway,
+            "console": {"port": 0},
             "kafka": {
                 "bootstrap_servers": self.broker.address(listener),
                 "prefix": PREFIX,
@@ -86,6 +88,11 @@ class Deployment:
     def address(self) -> str:
         """Where the gateway listens."""
         return str(re.findall(r"images API on (\S+)/v1", (self.folder / "gateway.log").read_text())[-1])
+
+    def console(self) -> httpx.Client:
+        """A browser at the console; forms that it sends are the console's own."""
+        address = str(re.findall(r"console on (\S+)/", (self.folder / "console.log").read_text())[-1])
+        return httpx.Client(base_url=address, headers={"origin": address}, timeout=PATIENCE_S, trust_env=False)
 
     def submitted(self, count: int, who: str = "producer") -> list[str]:
         """The ids of so many requests."""

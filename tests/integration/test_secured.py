@@ -26,6 +26,7 @@ from streams.broker import probe
 from streams.security import acls
 from streams.security.access_check import AccessDenied, check_access
 from streams.security.acls import create_acls, principals
+from tests.agents.console.deployment import field_in, token_in
 from tests.certificates import Authority
 from tests.integration.conftest import PROJECT_KAFKA
 from tests.integration.receiver import Receiver, receiving
@@ -92,8 +93,8 @@ def running(deployment: Deployment) -> Deployment:
 def test_each_role_generates_and_tells_webhooks_with_a_user_and_rights_of_its_own(
     running: Deployment, receiver: Receiver
 ) -> None:
-    asked = {"input": {"prompt": "a red heart"}, "webhook": receiver.origin, "webhook_events_filter": ["completed"]}
-    hooked = httpx.post(f"{running.address()}/v1/predictions", json=asked, timeout=PATIENCE_S, trust_env=False)
+    hook = {"input": {"prompt": "a red heart"}, "webhook": receiver.origin, "webhook_events_filter": ["completed"]}
+    hooked = httpx.post(f"{running.address()}/v1/predictions", json=hook, timeout=PATIENCE_S, trust_env=False)
     assert hooked.status_code == 201, hooked.text
     assert running.ended(running.submitted(COUNT)) == ["COMPLETED"] * COUNT
     poll_until(lambda: receiver.taken, "a webhook by the gateway's user")
@@ -102,6 +103,14 @@ def test_each_role_generates_and_tells_webhooks_with_a_user_and_rights_of_its_ow
 
     pinned = running.pochade(OPERATOR, "plan", "pin", "clipper-light")
     assert pinned.exit_code == 0, pinned.output
+    with running.console() as browser:
+        token = {"token": token_in(browser.get("/requests").text)}
+        asked = browser.post("/requests", data={**token, "prompt": "a red heart"}, follow_redirects=True)
+        assert "accepted" in asked.text, asked.text
+        dry = browser.post("/plan/unpin", data=token)
+        confirmation = {"confirmation": field_in(dry.text, "confirmation")}
+        unpinned = browser.post("/confirm", data={**token, **confirmation}, follow_redirects=True)
+        assert "the leading planner follows" in unpinned.text, unpinned.text
     cancelled = running.pochade(OPERATOR, "cancel", "never-sent", "--wait")
     assert cancelled.exit_code == 0, cancelled.output
     audited = running.pochade(OPERATOR, "audit", "-o", "json")

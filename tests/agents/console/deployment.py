@@ -209,7 +209,12 @@ class Deployment:
 
 def token_in(text: str) -> str:
     """The token of a page's forms; "" where it has none."""
-    found = re.search(r'name="token" value="([^"]*)"', text)
+    return field_in(text, "token")
+
+
+def field_in(text: str, name: str) -> str:
+    """What a hidden field of a page says; "" where there is none of that name."""
+    found = re.search(rf'name="{name}" value="([^"]*)"', text)
     return found[1] if found else ""
 
 
