@@ -14,8 +14,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from agents.console.access.guard import Guard
-from agents.console.access.sessions import Role, Session, Sessions, is_token
+from agents.console.access.sessions import Role, Session, Sessions
 from agents.console.children import CommandFailed, Commands
+from agents.console.forms import fields_of, form_of, parameters_of
 from agents.console.live import Live, Parts
 from agents.console.pages import Pages
 from agents.console.pictures import PATH as PICTURES
@@ -36,7 +37,6 @@ log = logging.getLogger(__name__)
 ASSETS: Final = pathlib.Path(__file__).parent / "assets"
 TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 FOREVER: Final = "private, max-age=31536000, immutable"
-MAX_FORM_BYTES: Final = 64 * 1024
 SCREENS: Final[Mapping[str, tuple[str, Callable[[Context], dict[str, Any]]]]] = {  # live parts: name -> title, values
     "now": ("Now", now.values),
     "requests": ("Requests", requests.values),
@@ -69,6 +69,7 @@ class Console:
         self._orders = orders
         self._commands = commands
         self._clock_ms = clock_ms
+        self._estimate: dict[str, Any] | None = None  # the last that was asked for, with its moment
         self._failures = Failures(settings.console.max_failures)
         self._assets = {path.name: path.read_bytes() for path in ASSETS.iterdir() if path.suffix in TYPES}
 
@@ -125,7 +126,9 @@ class Console:
         title, values = SCREENS[name]
 
         async def screen(http: Request) -> Response:
-            part = await self.parts.part(_address(name, http), lambda: self._part(name, values, http.query_params))
+            part = await self.parts.part(
+                _address(name, http), lambda: self._part(name, values, http.query_params), is_fresh=True
+            )
             return self.page(http, name, title, live=_address(name, http), part=part, **self._around(name, http))
 
         screen.__name__ = name.replace("-", "_")
@@ -144,6 +147,8 @@ class Console:
         if name == "plan":
             return {"policies": sorted(POLICIES), "plan": self._view.plans.plan, "pin": self._view.plans.pin,
                     "history": self._view.plans.history()[:60], "query": http.query_params}  # fmt: skip
+        if name == "quality":
+            return {"estimate": self._estimate, "plans": self._view.plans.history()[:40], "since": SINCE}
         if name == "dead-letters":
             return letters.values(self._context(http.query_params))
         return {}
@@ -172,7 +177,7 @@ class Console:
             raise HTTPException(404, f"nothing is known here of request {request_id!r:.80}: it is older than what the "
                                 "console remembers (console.max_requests, console.history_s), or there is none. "
                                 "`pochade explain` reads further back.")  # fmt: skip
-        part = await self.parts.part(f"request {request_id}", lambda: self._request_part(request_id))
+        part = await self.parts.part(f"request {request_id}", lambda: self._request_part(request_id), is_fresh=True)
         values = requests.one(self._context({}), request_id) or {}
         live = f"/live{values['href']}"
         return self.page(http, "request", f"Request {request_id:.24}", live=live, part=part, **values)
@@ -208,7 +213,7 @@ class Console:
             return RedirectResponse("/", 303)
         if http.method == "GET":
             return self.page(http, "sign-in", "Sign in", refusal="")
-        fields = await self._fields(http)
+        fields = await fields_of(http)
         found = self._sessions.sign_in(fields.get("key", ""))
         if isinstance(found, str) and not isinstance(found, Refused):
             response = RedirectResponse("/", 303)
@@ -225,58 +230,35 @@ class Console:
 
     async def sign_out(self, http: Request) -> Response:
         """Forget the session in the browser."""
-        await self._form(http, needs=Role.VIEWER)
+        await form_of(http, needs=Role.VIEWER)
         response = RedirectResponse("/sign-in", 303)
         response.raw_headers.append((b"set-cookie", self.guard.cookie("").encode()))
         return response
 
     # forms
 
-    async def _fields(self, http: Request) -> dict[str, str]:
-        """Return the fields of a form; of those that are repeated, all under NAME[]. Raises HTTPException."""
-        kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
-        length = http.headers.get("content-length", "0")
-        if kind != "application/x-www-form-urlencoded":
-            raise HTTPException(415, "a form of this console sends application/x-www-form-urlencoded")
-        if not length.isdigit() or int(length[:12]) > MAX_FORM_BYTES:
-            raise HTTPException(413, f"a form may have {MAX_FORM_BYTES} bytes")
-        form = await http.form(max_fields=500)
-        fields = {name: value for name, value in form.multi_items() if isinstance(value, str)}
-        positions = [value for value in form.getlist("position") if isinstance(value, str)]
-        return fields | {"positions": "\n".join(positions)}
-
-    async def _form(self, http: Request, needs: Role = Role.OPERATOR) -> tuple[Session, dict[str, str]]:
-        """Return who sends a form, and its fields. Raises HTTPException: the token or the role is wrong."""
-        session: Session = http.scope["state"]["session"]
-        fields = await self._fields(http)
-        if session is None or not is_token(session, fields.get("token", "")):
-            raise HTTPException(403, "this form is of another session, or too old: go back, reload, and send it again")
-        if needs is Role.OPERATOR and not session.may_write:
-            raise HTTPException(403, "this needs a key of scope operator: yours is a viewer's")
-        return session, fields
-
     async def submit(self, http: Request) -> Response:
         """Ask for an image."""
-        session, fields = await self._form(http)
+        session, fields = await form_of(http)
         action, request_id = await self._orders.submit(session, fields)
         return _back(requests.href(request_id), action.action_id)
 
     async def cancel(self, http: Request) -> Response:
         """Cancel a request, and say what became of it."""
-        session, _ = await self._form(http)
+        session, _ = await form_of(http)
         request_id = http.path_params["id"]
         action = await self._orders.cancel(session, request_id)
         return _back(requests.href(request_id), action.action_id)
 
     async def pin(self, http: Request) -> Response:
         """Say what a pinned policy would plan."""
-        session, fields = await self._form(http)
+        session, fields = await form_of(http)
         parameters = parameters_of(fields.get("parameters", ""))
         return self._dry(http, await self._orders.try_pin(session, fields.get("policy", ""), parameters))
 
     async def unpin(self, http: Request) -> Response:
         """Say what would be planned without the order."""
-        session, _ = await self._form(http)
+        session, _ = await form_of(http)
         return self._dry(http, await self._orders.try_unpin(session))
 
     async def rollback(self, http: Request) -> Response:
@@ -287,7 +269,7 @@ class Console:
 
     async def redrive(self, http: Request) -> Response:
         """Say what redriving dead letters would send."""
-        session, fields = await self._form(http)
+        session, fields = await form_of(http)
         return self._dry(http, await self._orders.try_redrive(session, fields["positions"].split()))
 
     def _dry(self, http: Request, dry: DryRun) -> Response:
@@ -295,20 +277,20 @@ class Console:
 
     async def confirm(self, http: Request) -> Response:
         """Do what a dry run has shown."""
-        session, fields = await self._form(http)
+        session, fields = await form_of(http)
         action, back = await self._orders.confirm(session, fields.get("confirmation", ""))
         return _back(back, action.action_id)
 
     async def shadow(self, http: Request) -> Response:
         """Show what a policy would plan beside the plan in force."""
-        _, fields = await self._form(http, needs=Role.VIEWER)
+        _, fields = await form_of(http, needs=Role.VIEWER)
         policy = fields.get("policy", "")
         found = await self._orders.shadow(policy, parameters_of(fields.get("parameters", "")))
         return self.page(http, "shadow", f"Shadow of {policy:.40}", policy=policy, found=found)
 
     async def explain(self, http: Request) -> Response:
         """Show what binds the plan, and what one worker more would change."""
-        await self._form(http, needs=Role.VIEWER)
+        await form_of(http, needs=Role.VIEWER)
         return self.page(http, "explain", "What binds the plan", found=await self._commands.run(
             "plan", "explain", "-o", "json"))  # fmt: skip
 
@@ -319,7 +301,7 @@ class Console:
 
     async def audit(self, http: Request) -> Response:
         """Audit the topics of late."""
-        session, fields = await self._form(http)
+        session, fields = await form_of(http)
         since = fields.get("since", "1h")
         if since not in SINCE:
             raise HTTPException(400, f"since must be one of {', '.join(SINCE)}: got {since!r:.20}")
@@ -339,7 +321,7 @@ class Console:
 
     async def simulate(self, http: Request) -> Response:
         """Simulate the requests of late with other workers or another policy, or estimate another plan on results."""
-        _, fields = await self._form(http, needs=Role.VIEWER)
+        _, fields = await form_of(http, needs=Role.VIEWER)
         since, kind = fields.get("since", "1h"), fields.get("kind", "simulate")
         if since not in SINCE:
             raise HTTPException(400, f"since must be one of {', '.join(SINCE)}: got {since!r:.20}")
@@ -348,6 +330,7 @@ class Console:
             found = await self._commands.run(
                 "replay", "what-if", "--plan", str(version), "--since", since, "-o", "json"
             )
+            self._estimate = {"found": found, "at_ms": self._clock_ms(), "since": since}
             return self._what_if(http, fields, kind, found)
         policy, workers = fields.get("policy", ""), plans.number_of(fields.get("workers", ""))
         if policy not in POLICIES or not 1 <= workers <= 512:
@@ -369,18 +352,6 @@ def _address(name: str, http: Request) -> str:
 
 def _back(path: str, action_id: str) -> Response:
     return RedirectResponse(f"{path}?{urlencode({'said': action_id})}", 303)
-
-
-def parameters_of(text: str) -> dict[str, float]:
-    """Return the numbers in "name=number name=number". Raises PochadeError."""
-    found: dict[str, float] = {}
-    for part in text.replace(",", " ").split():
-        name, _, value = part.partition("=")
-        try:
-            found[name] = float(value)
-        except ValueError:
-            raise PochadeError(f"{part!r:.60} is not NAME=NUMBER, such as heavy_share=0.3") from None
-    return found
 
 
 def app_of(console: Console, settings: Settings, sessions: Sessions) -> ASGIApp:

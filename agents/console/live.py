@@ -39,12 +39,12 @@ class Parts:
         """End all live pages: browsers come again, to another console or this one."""
         self._is_stopped = True
 
-    async def part(self, address: str, render: Render) -> str:
-        """Return what is at an address, rendered within the last second."""
+    async def part(self, address: str, render: Render, *, is_fresh: bool = False) -> str:
+        """Return what is at an address, rendered within the last second; `is_fresh`: rendered now."""
         clock_s = asyncio.get_running_loop().time
         async with self._locks.setdefault(address, asyncio.Lock()):
             at_s, text = self._parts.get(address, (0.0, ""))
-            if clock_s() - at_s >= TICK_S * 0.9:
+            if is_fresh or clock_s() - at_s >= TICK_S * 0.9:
                 text = await render()
                 self._parts[address] = clock_s(), text
         for old in [each for each, (at_s, _) in self._parts.items() if clock_s() - at_s > KEPT_S]:

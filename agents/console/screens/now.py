@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any, Final, NamedTuple
 
 from agents.console.screens.context import Context
-from agents.console.screens.fleet import variants_of
+from agents.console.screens.fleet import kind_of, variants_of
 from planner.control.evaluate import evaluate
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation, class_histograms, hardness_shares
@@ -13,6 +13,7 @@ from schemas.errors import PochadeError
 from schemas.messages import Plan
 
 SPAN_S, STEP_S = 300, 5  # of the line of arrivals
+BUSY_S: Final = 60  # that the busy share is taken over
 EVENTS: Final = 14
 
 
@@ -40,8 +41,22 @@ def values(context: Context) -> dict[str, Any]:
         "switches": view.plans.switches(context.now_ms - 1000 * SPAN_S, context.now_ms),
         "escalated": total.escalated / images if images else None, "images": images,
         "happenings": view.happenings.newest(EVENTS), "refusal": view.plans.refusal,
-        "heavy_share": heavy_share(context, total.levels),
+        "heavy_share": heavy_share(context, total.levels), "busy": busy_share(context),
+        "silence_ms": silence_ms(context),
     }  # fmt: skip
+
+
+def busy_share(context: Context) -> float | None:
+    """Return the share of the workers' time that went into what ended of late; None: no worker is ready."""
+    ready = sum(kind_of(beat, context) == "ready" for beat in context.view.fleet.heartbeats.values())
+    return context.view.pulse.total(context.now_ms, BUSY_S).work_ms / (1000 * BUSY_S * ready) if ready else None
+
+
+def silence_ms(context: Context) -> int | None:
+    """Return how long no worker has been heard of, where all are silent that were there; None: one is heard of."""
+    seen_ms = [beat.seen_ms for beat in context.view.fleet.heartbeats.values()]
+    silent = context.now_ms - max(seen_ms, default=context.now_ms)
+    return silent if silent > context.silent_ms else None
 
 
 def shares_of(counts: Counter[str]) -> list[tuple[str, int, float]]:

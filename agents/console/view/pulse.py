@@ -25,6 +25,7 @@ class Second:
     escalated: int = 0
     switched: int = 0  # ended, and a switch of the plan fell between their beginning and their end
     reused: int = 0
+    work_ms: float = 0.0  # of workers, for what ended
     misses: Counter[str] = field(default_factory=Counter)
 
 
@@ -47,6 +48,7 @@ class Pulse:
             second.statuses[str(result.status)] += 1
             second.switched += is_switched
             second.escalated += result.escalated
+            second.work_ms += result.generate_ms
             if is_in_time is not None:
                 second.in_time += is_in_time
                 second.late += not is_in_time
@@ -91,6 +93,7 @@ class Pulse:
                     total.escalated += second.escalated
                     total.switched += second.switched
                     total.reused += second.reused
+                    total.work_ms += second.work_ms
                     for name in ("statuses", "levels", "strategies", "misses"):
                         getattr(total, name).update(getattr(second, name))
         return total

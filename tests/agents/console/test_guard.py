@@ -168,3 +168,17 @@ def test_too_many_wrong_keys_are_told_to_wait_and_a_right_one_is_served() -> Non
 
     assert [tries("pochade_wrong").status_code for _ in range(3)] == [403, 403, 429]
     assert tries(key).status_code == 303
+
+
+def test_a_form_that_is_too_large_or_of_another_kind_is_refused() -> None:
+    deployment = Deployment()
+    text = deployment.page("/requests").text
+    token = token_in(text)
+    large = {"token": token, "prompt": "a" * 70_000}
+    posts = [
+        partial(httpx.AsyncClient.post, url="/requests", data=large),
+        partial(httpx.AsyncClient.post, url="/requests", json={"token": token, "prompt": "a"}),
+        partial(httpx.AsyncClient.post, url="/requests", files={"token": ("t", token)}),
+    ]
+    assert [answer.status_code for answer in deployment.talk(*posts)] == [413, 415, 415]
+    assert not deployment.written(PROMPTS)

@@ -380,3 +380,30 @@ def test_reasons_that_quote_what_was_sent_are_shown_where_prompts_are() -> None:
         assert ("my-secret" in pages[0]) == is_clear
         assert ("it broke" in pages[1]) == is_clear
         assert "it broke" not in pages[2]
+
+
+ESTIMATED = {
+    "plan_version": 1, "policy": "p-one", "requests": 30, "effective_requests": 12.0, "doubts": ["few were drawn"],
+    "estimate": {"violations": {"value": 0.2, "low": 0.1, "high": 0.3}, "latency_p50_s": {
+        "value": 1.5, "low": 1.0, "high": 2.0}}, "as_it_went": {"violations": {"value": 0.4, "low": 0.3, "high": 0.5}},
+}  # fmt: skip
+
+
+def test_the_last_estimate_stands_on_the_page_of_quality_with_its_intervals() -> None:
+    deployment = Deployment()
+    deployment.tell(a_plan())
+    deployment.commands.answer = ESTIMATED
+    answer = deployment.form("/quality", "/what-if", kind="estimate", since="1h", version="1")
+    for words in (text_of(answer.text), text_of(deployment.page("/quality").text)):
+        assert "not in time 40 % 20 % 10 % to 30 %" in words
+        assert "1.5 s 1.0 s to 2.0 s" in words
+        assert "few were drawn" in words
+
+
+def test_a_fleet_that_is_silent_as_a_whole_is_said_so_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.runtime.views.now_ms", lambda: NOW_MS)
+    deployment = Deployment()
+    deployment.tell(a_heartbeat(worker_id="w-1"))
+    assert "No worker has been heard of" not in deployment.page("/").text
+    deployment.now_ms += 30_000
+    assert "No worker has been heard of for 30 s" in text_of(deployment.page("/").text)
