@@ -11,12 +11,17 @@ if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's 
     from streams.settings import Settings
 
 SIDES = ("pochade", "ray-serve", "litserve", "celery", "fastapi-queue")
+PHASES = ("load", "kill", "levels")
 
 
 @click.command()
 @click.option(
     "--side", "sides", type=click.Choice(SIDES), multiple=True, default=SIDES, help="Side to measure; may be repeated."
 )
+@click.option(
+    "--phase", "phases", type=click.Choice(PHASES), multiple=True, default=PHASES,
+    help="What to measure: time and CPU under load, kill -9 of each part, a burst with a light level; may be repeated.",
+)  # fmt: skip
 @click.option(
     "--work",
     "works_s",
@@ -30,6 +35,10 @@ SIDES = ("pochade", "ray-serve", "litserve", "celery", "fastapi-queue")
     "--workers", type=click.IntRange(1, 16), default=2, show_default=True, help="Number of workers of a side."
 )
 @click.option(
+    "--busy", type=click.FloatRange(0.01, 1), default=0.6, show_default=True,
+    help="Steady load as a share of what the workers carry; the burst is eight times as much.",
+)  # fmt: skip
+@click.option(
     "--span", "span_s", type=click.FloatRange(1, 600), default=20.0, show_default=True,
     help="Length of the steady load, in seconds.",
 )  # fmt: skip
@@ -37,10 +46,14 @@ SIDES = ("pochade", "ray-serve", "litserve", "celery", "fastapi-queue")
     "--burst", "burst_s", type=click.FloatRange(1, 600), default=5.0, show_default=True,
     help="Length of the burst, and of the calm before and after it, in seconds.",
 )  # fmt: skip
+@click.option(
+    "--kills", type=click.IntRange(1, 10), default=2, show_default=True,
+    help="Number of times that a worker, and the front, is killed.",
+)  # fmt: skip
 @OUTPUT
 @click.pass_obj
 def peers(load: "Callable[[], Settings]", /, output: str, **asked: Any) -> None:
-    """Measure what Pochade and its peers take beside the work itself, HTTP to HTTP, and how they come through a burst.
+    """Measure what Pochade and its peers take beside the work itself, HTTP to HTTP, under load, a burst and kill -9.
 
     The peers are installed into an environment of their own under the deployment's home. Celery needs redis-server on
     the PATH. Pochade keeps each request on disk at six hops; the peers keep none, but for Celery's in Redis.
@@ -48,8 +61,8 @@ def peers(load: "Callable[[], Settings]", /, output: str, **asked: Any) -> None:
     \b
     Examples:
       pochade bench peers
-      pochade bench peers --side pochade --side fastapi-queue --work 0.02 --span 10
-      pochade bench peers --work 1 --workers 4 -o json
+      pochade bench peers --side pochade --side fastapi-queue --phase load --work 0.02 --busy 0.2
+      pochade bench peers --phase kill --kills 1 -o json
     """
     import pathlib
     import sys

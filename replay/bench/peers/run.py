@@ -1,6 +1,6 @@
 """What each side takes beside the work itself, and how it comes through a burst; all in one run, one side at a time.
 
-`beside_ms` is the time of an answer less the time of the work. A steady load is 60 % of what the workers carry; the
+`beside_ms` is the time of an answer less the time of the work. A steady load is a share of what the workers carry; the
 burst is eight times as much for a while, and an answer is in time within `deadline_s` of when it was to be sent.
 """
 
@@ -10,12 +10,15 @@ from typing import Any, Final
 
 from replay.bench.environment.figures import percentiles
 from replay.bench.environment.site import Site
+from replay.bench.peers.hops import hops_of
+from replay.bench.peers.kills import killed, parts_of
+from replay.bench.peers.levels import HEAVY_S, burst_of, with_levels
 from replay.bench.peers.load import Answered, at_times, in_turn
 from replay.bench.peers.processes import processes_of, processor_s
-from replay.bench.peers.sides import POCHADE, RAY, Side, Work, is_there, serving
+from replay.bench.peers.sides import ONLY, POCHADE, RAY, Side, Work, is_there, serving
 from replay.traces import poisson
 
-STEADY: Final = 0.6  # of what the workers carry
+LOAD, KILL, LEVELS = "load", "kill", "levels"
 BURST: Final = 8.0  # times the steady load
 WARM: Final = 10
 DEADLINE_WORKS: Final = 10.0  # deadline in times of the work, but no less than
@@ -24,41 +27,57 @@ Tell = Callable[[str], object]
 
 
 def run(
-    site: Site, *, sides: Sequence[str], python: pathlib.Path, works_s: Sequence[float], workers: int, span_s: float,
-    burst_s: float, tell: Tell,
+    site: Site, *, sides: Sequence[str], python: pathlib.Path, phases: Sequence[str], works_s: Sequence[float],
+    workers: int, busy: float, span_s: float, burst_s: float, kills: int, tell: Tell,
 ) -> dict[str, Any]:  # fmt: skip
-    """Measure each side with each time of the work; `span_s`: of the steady load."""
+    """Measure each side. `busy`: the steady load, as a share of what the workers carry; `span_s`: how long it is."""
+    there = [name for name in sides if is_there(name)]
+    for name in set(sides) - set(there):
+        tell(f"{name} is left out: redis-server is not on the PATH")
     measured: dict[str, Any] = {}
-    for seconds in works_s:
+    for seconds in works_s if LOAD in phases else ():
         work, of_work = Work(workers, seconds), dict[str, Any]()
-        for name in sides:
-            if not is_there(name):
-                tell(f"{name} is left out: redis-server is not on the PATH")
-                continue
+        for name in there:
             tell(f"{name}: {workers} workers of {1000 * seconds:g} ms")
             with serving(name, site, work, python) as side:
-                of_work[name] = _measure(side, work, span_s, burst_s)
+                of_work[name] = _measure(name, side, work, busy, span_s, burst_s)
         measured[f"work_{1000 * seconds:g}_ms"] = of_work | _against_ray(of_work)
+    if KILL in phases:
+        measured["kill"] = {
+            name: {part: _killed(name, part, site, python, workers, kills, tell) for part in parts_of(name)}
+            for name in there
+        }
+    if LEVELS in phases:
+        arrivals = burst_of(busy * workers / HEAVY_S, BURST, burst_s)
+        measured["burst_with_levels"] = with_levels(
+            site, sides=there, python=python, workers=workers, arrivals_ms=arrivals, tell=tell
+        )
     return measured
 
 
-def _measure(side: Side, work: Work, span_s: float, burst_s: float) -> dict[str, Any]:
+def _killed(
+    name: str, part: str, site: Site, python: pathlib.Path, workers: int, kills: int, tell: Tell
+) -> dict[str, Any]:
+    tell(f"{name}: kill -9 of its {part}")
+    return killed(name, part, site, python, workers, kills)
+
+
+def _measure(name: str, side: Side, work: Work, busy: float, span_s: float, burst_s: float) -> dict[str, Any]:
     in_turn(side.url, WARM)
     count = max(5, round(span_s / 2 / work.seconds))
     alone = in_turn(side.url, count)
-    rate = STEADY * work.workers / work.seconds
+    hops = hops_of(side.settings, ONLY, alone, 1000 * work.seconds) if name == POCHADE else None
+    rate = busy * work.workers / work.seconds
     processes = processes_of(side.folder, side.processes)
     used_s = processor_s(processes)
     steady = at_times(side.url, poisson(rate, max(5, round(rate * span_s)), 1))
     used_s = processor_s(processes) - used_s
     deadline_s = max(MIN_DEADLINE_S, DEADLINE_WORKS * work.seconds)
-    calm = poisson(rate, max(3, round(rate * burst_s)), 2)
-    crowd = [burst_s * 1000 + at_ms for at_ms in poisson(BURST * rate, round(BURST * rate * burst_s), 3)]
-    after = [2 * burst_s * 1000 + at_ms for at_ms in poisson(rate, max(3, round(rate * burst_s)), 4)]
-    burst = at_times(side.url, [*calm, *crowd, *after])
+    burst = at_times(side.url, burst_of(rate, BURST, burst_s))
     in_time = sum(each.has_image and each.took_ms <= 1000 * deadline_s for each in burst)
     return {
         "one_client": _beside(alone, work),
+        **({"hops_ms": hops} if hops else {}),
         "steady": {
             "rate_rps": round(rate, 2),
             **_beside(steady, work),

@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,10 +15,14 @@ import pytest
 
 from replay.bench.peers import environment
 from replay.bench.peers.environment import REQUIREMENTS, python_of
-from replay.bench.peers.load import PATH, Answered, at_times, in_turn
+from replay.bench.peers.hops import between
+from replay.bench.peers.kills import BROKER, FRONT, WORKER, parts_of, told
+from replay.bench.peers.levels import HEAVY, LIGHT, burst_of, figures
+from replay.bench.peers.load import PATH, Answered, at_times, body_of, in_turn
 from replay.bench.peers.processes import descendants_of, end, processes_of, processor_s
-from replay.bench.peers.run import _against_ray, _beside
-from replay.bench.peers.sides import POCHADE, RAY, SIDES, Work
+from replay.bench.peers.run import KILL, LEVELS, LOAD, _against_ray, _beside
+from replay.bench.peers.sides import CELERY, POCHADE, RAY, SIDES, Work
+from replay.commands.bench_peers import PHASES
 from replay.commands.bench_peers import SIDES as OFFERED
 from schemas.errors import PochadeError
 
@@ -31,6 +36,7 @@ class Server(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.statuses = itertools.cycle(statuses)
         self.asked: list[tuple[str, Any]] = []
+        self.keys: list[tuple[str, str]] = []
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -40,6 +46,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.server.asked.append((self.path, body))
+        self.server.keys.append((self.headers["idempotency-key"], self.headers["x-stainless-retry-count"]))
         answer = json.dumps(IMAGE).encode()
         self.send_response(next(self.server.statuses))
         self.send_header("content-type", "application/json")
@@ -65,7 +72,8 @@ def server() -> Iterator[Server]:
 def test_a_closed_loop_sends_as_many_as_asked_and_counts_what_has_no_image(server: Server) -> None:
     answers = in_turn(f"http://127.0.0.1:{server.server_port}", 6, clients=2)
     assert [each.has_image for each in answers].count(False) == 2
-    assert server.asked == [(PATH, {"prompt": "a red heart"})] * 6
+    assert sorted(body["prompt"] for _, body in server.asked) == sorted(body_of(n)["prompt"] for n in range(6))
+    assert {path for path, _ in server.asked} == {PATH}
     assert all(each.took_ms > 0 for each in answers)
 
 
@@ -73,6 +81,48 @@ def test_an_open_loop_counts_from_when_a_request_was_due(server: Server) -> None
     answers = at_times(f"http://127.0.0.1:{server.server_port}", [0.0, 5.0, 5.0])
     assert [round(each.due_ms - answers[0].due_ms) for each in answers] == [0, 5, 5]
     assert sum(each.has_image for each in answers) == 2
+
+
+def test_a_client_that_insists_asks_again_under_the_same_key_until_there_is_an_image() -> None:
+    made = Server(503, 200)
+    thread = threading.Thread(target=made.serve_forever)
+    thread.start()
+    (answer,) = at_times(f"http://127.0.0.1:{made.server_port}", [0.0], retries_s=30)
+    made.shutdown()
+    thread.join()
+    made.server_close()
+    assert (answer.has_image, answer.tries) == (True, 2)
+    assert [count for _, count in made.keys] == ["0", "1"]
+    assert len({key for key, _ in made.keys}) == 1
+
+
+def test_a_request_that_gets_no_image_within_its_limit_is_lost_and_one_that_was_made_twice_is_doubled() -> None:
+    answers = [Answered(0, 250.0, True), Answered(9, 4200.0, True, tries=3), Answered(20, 9000.0, False)]
+    assert told(answers, Counter({"a": 1, "b": 2, "c": 0}), 2) == {
+        "kills": 2, "requests": 3, "lost": 1, "doubled": 1, "asked_again": 1, "slowest_s": 4.2,
+    }  # fmt: skip
+
+
+def test_a_broker_is_killed_where_a_side_has_one() -> None:
+    assert {name for name in SIDES if BROKER in parts_of(name)} == {POCHADE, CELERY}
+    assert all({WORKER, FRONT} <= set(parts_of(name)) for name in SIDES)
+
+
+def test_quality_counts_what_is_in_time_by_the_level_that_made_it() -> None:
+    answers = [
+        Answered(0, 100.0, True, LIGHT), Answered(0, 900.0, True, HEAVY), Answered(0, 5100.0, True, HEAVY),
+        Answered(0, 50.0, False),
+    ]  # fmt: skip
+    found = figures(answers)
+    assert (found["in_time"], found["of_these_heavy"]) == (0.5, 0.5)
+    assert (found["quality_in_time"], found["quality_of_all"]) == (0.9, 0.45)
+    assert figures(answers[3:])["quality_in_time"] is None
+
+
+def test_a_burst_has_eight_times_as_many_arrivals_between_two_calms() -> None:
+    arrivals = burst_of(10, 8, 5)
+    spans = [sum(5000 * n <= at_ms < 5000 * (n + 1) for at_ms in arrivals) for n in range(3)]
+    assert spans[1] > 6 * max(spans[0], spans[2]) > 0
 
 
 def test_a_side_that_is_not_there_gives_no_image_and_ends_nothing() -> None:
@@ -85,6 +135,17 @@ def test_what_an_answer_takes_beside_the_work_leaves_the_work_out() -> None:
     assert (found["requests"], found["without_image"], found["mean_ms"]) == (3, 1, 27.5)
     assert found["beside_ms"] == {"p50": 5.0, "p90": 10.0, "p99": 10.0}
     assert _beside(answers[2:], Work(1, 1.0))["beside_ms"] is None
+
+
+def test_time_on_the_way_is_told_from_place_to_place_and_the_work_left_out() -> None:
+    moments = {
+        "a": {"sent": 0.0, "jobs": 5.0, "images": 30.0},
+        "b": {"sent": 100.0, "jobs": 107.0, "images": 131.0},
+        "not seen whole": {"sent": 0.0, "images": 900.0},
+    }
+    found = between(moments, ("sent", "jobs", "images"), {"images": 20.0})
+    assert found == {"sent to jobs": 6.0, "jobs to images": 4.5}
+    assert between({}, ("sent", "jobs"), {}) == {}
 
 
 def test_times_stand_as_multiples_of_ray_serves() -> None:
@@ -145,3 +206,4 @@ def test_what_a_side_has_begun_is_found_and_ended_with_it() -> None:
 
 def test_the_command_offers_every_side() -> None:
     assert OFFERED == SIDES
+    assert PHASES == (LOAD, KILL, LEVELS)

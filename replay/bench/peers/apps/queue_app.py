@@ -1,6 +1,7 @@
 """A FastAPI app with a queue in memory and a process for each worker."""
 
 import asyncio
+import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 
 import uvicorn
@@ -10,7 +11,8 @@ from work import PATH, answer, asked, generate
 if __name__ == "__main__":
     told = asked()
     app = FastAPI()
-    pool = ProcessPoolExecutor(told.workers)  # its queue is the app's
+    spawned = multiprocessing.get_context("spawn")  # forked ones would hold the port beyond the app's death
+    pool = ProcessPoolExecutor(told.workers, spawned)  # its queue is the app's
 
     @app.post(PATH)
     async def images(body: dict) -> dict:

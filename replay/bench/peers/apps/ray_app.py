@@ -24,7 +24,7 @@ class Images:
 
 if __name__ == "__main__":
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, _temp_dir=told.folder)
-    serve.start(http_options={"host": "127.0.0.1", "port": told.port})
+    serve.start(http_options={"host": "127.0.0.1", "port": told.port, "request_timeout_s": told.timeout or None})
     serve.run(Images.bind(), route_prefix=PATH)
     signal.sigwait({signal.SIGTERM, signal.SIGINT})
     serve.shutdown()

@@ -2,6 +2,7 @@
 
 import argparse
 import base64
+import os
 import struct
 import time
 import zlib
@@ -25,9 +26,15 @@ def chunk(name: bytes, data: bytes) -> bytes:
 PICTURE = base64.b64encode(picture()).decode()
 
 
-def generate(_prompt: str, seconds: float) -> str:
+WORKS = os.environ.get("PEER_WORKS")  # a file, of a line for each image: the process, and the prompt
+
+
+def generate(prompt: str, seconds: float) -> str:
     """Take the time, and return the picture as base64."""
     time.sleep(seconds)
+    if WORKS:
+        with open(WORKS, "a") as works:
+            works.write(f"{os.getpid()} {prompt}\n")
     return PICTURE
 
 
@@ -43,4 +50,5 @@ def asked() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, required=True)
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--folder", default=None)
+    parser.add_argument("--timeout", type=float, default=0)
     return parser.parse_args()
