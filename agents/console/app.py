@@ -14,7 +14,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from agents.console.access.guard import Guard
-from agents.console.access.sessions import Role, Session, Sessions
+from agents.console.access.sessions import COOKIE, Role, Session, Sessions
 from agents.console.children import CommandFailed, Commands
 from agents.console.forms import fields_of, form_of, parameters_of
 from agents.console.live import Live, Parts
@@ -158,17 +158,22 @@ class Console:
         name = http.path_params["screen"]
         if name not in SCREENS:
             raise HTTPException(404, f"there is no screen {name!r:.40}")
-        return self._live(_address(name, http), lambda: self._part(name, SCREENS[name][1], http.query_params))
+        return self._live(http, _address(name, http), lambda: self._part(name, SCREENS[name][1], http.query_params))
 
     async def live_request(self, http: Request) -> Response:
         """Send a request's part whenever it has changed."""
         request_id = http.path_params["id"]
-        return self._live(f"request {request_id}", lambda: self._request_part(request_id))
+        return self._live(http, f"request {request_id}", lambda: self._request_part(request_id))
 
-    def _live(self, address: str, render: Callable[[], Awaitable[str]]) -> Response:
+    def _live(self, http: Request, address: str, render: Callable[[], Awaitable[str]]) -> Response:
         if self.parts.is_full:
             raise HTTPException(503, "so many live pages are open as console.max_viewers allows: reload to see news")
-        return Live(self.parts, self.parts.changes(address, render))
+        cookie = http.cookies.get(COOKIE, "")
+
+        def may_see() -> bool:
+            return not self._sessions.asks_for_keys or self._sessions.find(cookie) is not None
+
+        return Live(self.parts, self.parts.changes(address, render, may_see))
 
     async def request(self, http: Request) -> Response:
         """Show one request."""

@@ -52,10 +52,10 @@ class Parts:
             self._locks.pop(old, None)
         return text
 
-    async def changes(self, address: str, render: Render) -> AsyncGenerator[bytes, None]:
-        """Yield events with the part each time that it has changed, until the console stops."""
+    async def changes(self, address: str, render: Render, may_see: Callable[[], bool]) -> AsyncGenerator[bytes, None]:
+        """Yield events with the part each time that it has changed, until the console stops or `may_see` says no."""
         last, quiet = b"", 0
-        while not self._is_stopped:
+        while not self._is_stopped and may_see():
             text = await self.part(address, render)
             digest = hashlib.blake2b(text.encode(errors="replace"), digest_size=16).digest()
             if digest != last:

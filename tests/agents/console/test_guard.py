@@ -182,3 +182,20 @@ def test_a_form_that_is_too_large_or_of_another_kind_is_refused() -> None:
     ]
     assert [answer.status_code for answer in deployment.talk(*posts)] == [413, 415, 415]
     assert not deployment.written(PROMPTS)
+
+
+def test_a_live_page_ends_as_its_key_is_revoked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.console.live.TICK_S", 0.01)
+    deployment = keyed()
+    key = deployment.key("viewer")
+    known = deployment.ring.with_id(digest_of(key)[:16])
+    assert known is not None
+
+    async def watched() -> str:
+        async with deployment.http() as http:
+            await http.post("/sign-in", data={"key": key})
+            loop = asyncio.get_running_loop()
+            loop.call_later(0.1, deployment.tell, dataclasses.replace(known, revoked_ms=deployment.now_ms))
+            return (await asyncio.wait_for(http.get("/live/now"), 20)).text  # it would not end by itself
+
+    assert "event: part" in asyncio.run(watched())

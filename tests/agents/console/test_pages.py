@@ -215,7 +215,7 @@ def test_a_live_part_is_sent_again_only_where_it_has_changed(monkeypatch: pytest
                 return "two"
             return text
 
-        return [each.decode() async for each in deployment.parts.changes("x", render)]
+        return [each.decode() async for each in deployment.parts.changes("x", render, lambda: True)]
 
     monkeypatch.setattr("agents.console.live.TICK_S", 0.001)
     told = asyncio.run(watched())
