@@ -49,16 +49,16 @@ def run(site: Site, *, count: int, rate: float, warm_up: int) -> dict[str, Any]:
     ):
         sides = [Side(ours, producers[0], our_results), Side(bare, producers[1], bare_results)]
         for side in sides:
-            _alternate(site, [side], traffic.requests("first", 1), rate, START_S)
-        _alternate(site, sides, traffic.requests("warm", warm_up), rate)
+            alternate(site, [side], traffic.requests("first", 1), rate, START_S)
+        alternate(site, sides, traffic.requests("warm", warm_up), rate)
         timed = traffic.requests("timed", count)
-        _alternate(site, sides, timed, rate)
+        alternate(site, sides, timed, rate)
     for producer in producers:
         producer.close()
     return _figures(sides, images.arrivals, timed, rate)
 
 
-def _alternate(
+def alternate(
     site: Site, sides: Sequence[Side], requests: Sequence[GenerateRequest], rate: float, limit_s: float = STUCK_S
 ) -> None:
     """Send each request to each side, evenly spaced, and wait for all results."""

@@ -13,6 +13,7 @@ from replay.commands.bench_frontier import frontier
 from replay.commands.bench_gateway import gateway, gateway_cost
 from replay.commands.bench_genai import genai2026
 from replay.commands.bench_loader import loader
+from replay.commands.bench_observing import observing
 from replay.commands.bench_papers import papers
 from replay.commands.bench_peers import peers
 from replay.commands.bench_reuse import reuse
@@ -60,6 +61,7 @@ def bench() -> None:
       pochade bench gateway
       pochade bench gateway-cost
       pochade bench peers
+      pochade bench observing
       pochade bench genai2026 FOLDER
       pochade bench scale
     """
@@ -72,6 +74,7 @@ bench.add_command(gateway)
 bench.add_command(gateway_cost)
 bench.add_command(genai2026)
 bench.add_command(loader)
+bench.add_command(observing)
 bench.add_command(papers)
 bench.add_command(peers)
 bench.add_command(reuse)

@@ -37,7 +37,7 @@ from streams.tracing.spans import SAMPLED, Span
 log = logging.getLogger(__name__)
 
 MAX_WAITING: Final = 2048  # spans that are not sent yet
-SEND_EVERY_MS, SENT_AT_ONCE = 1000, 512
+SEND_EVERY_MS, SENT_AT_ONCE = 5000, 512  # sending takes milliseconds of CPU time, however few spans there are
 SEND_S: Final = 5.0  # for the collector to take a batch, repetitions included
 CLOSE_S: Final = 3.0  # for what waits, when the process ends
 KINDS: Final = {"consumer": SpanKind.CONSUMER, "server": SpanKind.SERVER, "internal": SpanKind.INTERNAL}
@@ -105,6 +105,10 @@ class OtelRecorder:
                 provider.add_span_processor(self._sending)
                 found = self._tracers[role] = provider.get_tracer("pochade", schema_url=names.SCHEMA_URL)
             return found
+
+    def flush(self) -> None:
+        """Send what waits, now and in this thread."""
+        self._sending.force_flush()
 
     def close(self) -> None:
         """Send what waits, for CLOSE_S at most."""

@@ -47,16 +47,17 @@ class Site:
 
     def serve(self, settings: Settings, name: str, roles: Sequence[str], **own: str) -> Child:
         """A `pochade serve` process; `own` are settings such as `worker__id`."""
-        options = self._options(settings)
+        options = self.options(settings)
         mine = {key.replace("__", "."): value for key, value in own.items()}
         return self._start(role_process(name, roles, options, mine).command, name)
 
     def copying(self, settings: Settings, name: str, roles: Sequence[str]) -> Child:
         """A process of the skeleton: the same clients with handlers that only copy."""
-        return self.python(name, SKELETON, *self._options(settings), *roles)
+        return self.python(name, SKELETON, *self.options(settings), *roles)
 
     @staticmethod
-    def _options(settings: Settings) -> list[str]:
+    def options(settings: Settings) -> list[str]:
+        """Options of a command of ours for these settings."""
         inherited = load()
         os.environ.update(child_environment(settings, inherited))
         return child_options(settings, inherited)

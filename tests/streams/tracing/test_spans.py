@@ -52,7 +52,7 @@ class Tracing:
         spans.use(self._recorder)
 
     def ended(self) -> list[ReadableSpan]:
-        self._recorder._sending.force_flush()
+        self._recorder.flush()
         return [*self._exporter.get_finished_spans()]
 
     def close(self) -> None:
@@ -224,7 +224,7 @@ def test_a_collector_that_fails_costs_counted_spans_and_no_request(caplog: pytes
     try:
         for _ in range(2):
             assert passed("router", a_record()).topic == "classified.v1"
-            recorder._sending.force_flush()
+            recorder.flush()
     finally:
         spans.use(None)
         recorder.close()
