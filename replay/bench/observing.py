@@ -15,8 +15,8 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import psutil
 from confluent_kafka import KafkaException
@@ -76,16 +76,16 @@ def run(site: Site, *, count: int, portions: int, requests: int, rate: float, wa
 def collector() -> Iterator[str]:
     """A collector that takes every batch of spans; its endpoint."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["content-length"]))
-            self.send_response(200)
-            self.end_headers()
-
+    class Quiet(WSGIRequestHandler):
         def log_message(self, *_words: object) -> None:
             """Keep quiet."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    def take(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
+        start_response("200 OK", [])
+        return [b""]
+
+    server = make_server("127.0.0.1", 0, take, handler_class=Quiet)
     serving = threading.Thread(target=server.serve_forever, daemon=True)
     serving.start()
     try:
