@@ -191,7 +191,8 @@ class Search:
         about = self._about(found.answer.staff)
         offers = map(self._offered, range(len(about)), about)
         prices = np.array([its[0].staff_s if its else np.inf for its in offers])
-        prices *= found.answer.price + np.where(np.array(self.problem.before) > 0, 0.0, -self.linear.came)
+        of_worker = found.answer.price + np.where(np.array(self.problem.before) > 0, 0.0, -self.linear.came)
+        np.multiply(prices, of_worker, out=prices, where=np.isfinite(prices))  # a worker may cost nothing
         for v in found.crews:
             prices[v] = found.answer.pictures[v]
         return prices

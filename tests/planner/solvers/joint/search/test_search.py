@@ -1,3 +1,5 @@
+import warnings
+
 import highspy
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from planner.solvers.joint.search.linear import Linear
 from planner.solvers.joint.search.relaxation import Start, relaxed, timings_of
 from planner.solvers.joint.search.workers import planned, settled, whole
 from planner.solvers.joint.solve import SMALL, searched, solve
-from tests.planner.solvers.joint.problems import faults, random_problem
+from tests.planner.solvers.joint.problems import a_problem, faults, random_problem, without_queues
 
 
 def large(seed: int) -> Problem:
@@ -54,3 +56,14 @@ def test_a_solver_that_fails_on_the_way_leaves_what_was_found_before(monkeypatch
     assert whole_plan is not None
     assert faults(problem, found) == []
     assert found.shed.sum() == pytest.approx(0.0, abs=1e-6)
+
+
+def test_what_nobody_runs_in_time_has_no_price_where_a_worker_costs_nothing() -> None:
+    problem = a_problem([[0.9], [1.0]], [0.1, 99.0], modes=(without_queues({1: 0.1}, 4), ()), before=(1, 1))
+    search = Search(problem, Linear(problem))
+    found = search.free(frozenset([0]), np.array([4.0, 0.0]))
+    assert found is not None
+    assert found.answer.price == 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert search.prices(found)[1] == np.inf
