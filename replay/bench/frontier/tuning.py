@@ -1,9 +1,10 @@
 """The settings that policies are compared with: chosen on the tuning traces alone, in a file that is committed.
 
 For each catalog, policy and level of violations: the swept setting of the best quality over the tuning traces, among
-those whose mean violations, with one standard error added, are at most so many; where none has so few, the one with
-the fewest. The error is that of the redraws, as the traces are given: what only chance keeps within a level is not
-taken. All policies have the same budget. Quality is that of the run, by the mean of both bounds.
+those whose violations are at most so many on each of them, with one standard error added, as policies are compared on
+each trace; where none has so few, the one with the fewest on its worst. The error is that of the redraws: what only
+chance keeps within a level is not taken. All policies have the same budget. Quality is that of the run, by the mean of
+both bounds and of the traces.
 """
 
 import math
@@ -46,11 +47,13 @@ def _of_catalog(by_setting: Mapping[Setting, Mapping[str, Sequence[Figures]]]) -
 
 
 def _violations(by_trace: Mapping[str, Sequence[Figures]]) -> float:
-    """Mean over the traces, and one standard error of it; with one redraw of each its error is not known, and is 0."""
-    rates = [[run["violation_rate"] for run in runs] for runs in by_trace.values()]
-    mean = statistics.fmean(statistics.fmean(of_trace) for of_trace in rates)
-    squares = (statistics.variance(of_trace) / len(of_trace) for of_trace in rates if len(of_trace) > 1)
-    return mean + math.sqrt(math.fsum(squares)) / len(rates)
+    """Those of the worst trace: its mean, and one standard error, which is not known, and 0, with one redraw."""
+    return max(_of_trace([run["violation_rate"] for run in runs]) for runs in by_trace.values())
+
+
+def _of_trace(rates: Sequence[float]) -> float:
+    error = statistics.stdev(rates) / math.sqrt(len(rates)) if len(rates) > 1 else 0.0
+    return statistics.fmean(rates) + error
 
 
 def _quality(by_trace: Mapping[str, Sequence[Figures]]) -> float:

@@ -1,5 +1,6 @@
 """The grid: loads that fit, settings chosen on the tuning traces, results that are kept, and cells that replay."""
 
+import dataclasses
 import json
 import pathlib
 import shlex
@@ -139,6 +140,17 @@ def test_a_setting_that_chance_alone_may_keep_within_a_level_is_not_taken() -> N
         for seed, rate in enumerate(of_setting)
     ]
     assert tuning.choose(results) == {"diffserve-sdturbo": [steady, shaky]}  # of 1 %, and of 2 and 5 %
+
+
+def test_a_setting_is_within_a_level_where_it_is_so_on_each_trace() -> None:
+    even, uneven = Setting(JOINT, (("overprovision", 1.0),)), Setting(JOINT, (("overprovision", 0.8),))
+    rates, qualities = {even: (0.008, 0.008), uneven: (0.0, 0.015)}, {even: -17.0, uneven: -16.0}
+    results = [
+        (dataclasses.replace(a_cell(setting, 0), trace=trace), figures(rate, qualities[setting]))
+        for setting, of_setting in rates.items()
+        for trace, rate in zip(TUNING, of_setting, strict=False)
+    ]
+    assert tuning.choose(results) == {"diffserve-sdturbo": [even, uneven]}  # of 1 %, and of 2 and 5 %
 
 
 def test_the_settings_that_ship_are_of_every_catalog_and_policy() -> None:
