@@ -9,7 +9,7 @@ from typing import Final
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from agents.gateway.streaming.wire import HEADERS, event, has_left
+from agents.gateway.streaming.wire import HEADERS, event, while_there
 from streams import metrics
 
 TICK_S: Final = 1.0
@@ -92,18 +92,12 @@ class Live(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  ASGI's own
         """Send the events until they end or the viewer leaves."""
         with self._parts.viewing():
-            sending = asyncio.create_task(self._send(send))
-            leaving = asyncio.create_task(has_left(receive))
-            try:
-                await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for task in (sending, leaving):
-                    task.cancel()
-                await asyncio.gather(sending, leaving, return_exceptions=True)
-                await self._events.aclose()
+            await while_there(lambda _leaving: self._send(send), receive, self._events)
 
-    async def _send(self, send: Send) -> None:
+    async def _send(self, send: Send) -> bool:
+        """Return True: all was sent."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         async for each in self._events:
             await send({"type": "http.response.body", "body": each, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
+        return True

@@ -6,8 +6,8 @@ by the protocol (`protocol.py`); one that hangs up ends its stream at once.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
-from typing import Final
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from typing import Any, Final
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -47,17 +47,8 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the events, until they end or the client has hung up."""
-        leaving = asyncio.create_task(has_left(receive))
-        sending = asyncio.create_task(self._send(scope, send, leaving))
-        try:
-            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if not (sending.done() and sending.result()):
-                metrics.GATEWAY_LEFT.labels("hung-up").inc()
-        finally:
-            for task in (sending, leaving):
-                task.cancel()
-            await asyncio.gather(sending, leaving, return_exceptions=True)
-            await self._events.aclose()
+        if not await while_there(lambda leaving: self._send(scope, send, leaving), receive, self._events):
+            metrics.GATEWAY_LEFT.labels("hung-up").inc()
 
     async def _send(self, scope: Scope, send: Send, leaving: "asyncio.Task[None]") -> bool:
         """Return whether all was sent; False: the client has left."""
@@ -79,6 +70,25 @@ class EventStream(Response):
     def _failure(self, error: Exception, request_id: str) -> Refusal:
         log.error("request %s could not be answered to its end", request_id, exc_info=error)
         return failure(request_id)
+
+
+async def while_there(
+    send: Callable[["asyncio.Task[None]"], Coroutine[Any, Any, bool]], receive: Receive, events: Events
+) -> bool:
+    """Run what sends events until it ends, or the client has hung up; return its answer, False where it was cut short.
+
+    `send` is given the task that ends as the client leaves. The events are closed in any case.
+    """
+    leaving = asyncio.create_task(has_left(receive))
+    sending = asyncio.create_task(send(leaving))
+    try:
+        await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        return sending.done() and sending.result()
+    finally:
+        for task in (sending, leaving):
+            task.cancel()
+        await asyncio.gather(sending, leaving, return_exceptions=True)
+        await events.aclose()
 
 
 async def has_left(receive: Receive) -> None:
