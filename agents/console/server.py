@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-import uvicorn
 from starlette.types import ASGIApp
 
 from agents.console.access.sessions import Sessions
@@ -22,15 +21,15 @@ from agents.console.view.plans import FollowedHistory
 from agents.console.view.view import TOPICS, View
 from agents.console.writing import Orders
 from agents.gateway.image_urls import url_key
-from agents.gateway.transport.listening import bound, check_tls, server_of
+from agents.gateway.transport.listening import STILL_READS, Listener
 from agents.runtime.following import FollowedFleet
 from planner.catalog.model import Catalog
-from schemas.topics import ACTIONS, DLQ, KEYS
+from schemas.topics import ACTIONS, DLQ
 from streams.clock import now_ms
+from streams.control.api_keys import followed_keys
 from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.producers.writing import RecordProducer
 from streams.operator.client import Following, RequestClient
-from streams.security.api_keys import KeyRing
 from streams.settings import Console as Limits
 from streams.settings import Settings
 from streams.store.open import open_store, root_of
@@ -38,7 +37,6 @@ from streams.store.open import open_store, root_of
 log = logging.getLogger(__name__)
 
 SECTION: Final = "console"  # of the settings
-KEYS_S: Final = 60  # for reading the topic of keys at the start
 STOP_POLL_S: Final = 0.1
 LETTERS_MS: Final = 7 * 86_400_000  # how far back dead letters and operators' actions are read
 
@@ -48,53 +46,24 @@ class ConsoleServer:
 
     def __init__(self, app: ASGIApp, limits: Limits, following: Following, stop: Callable[[], None]) -> None:
         """Bind the address. `stop`: ends live pages. Raises InvalidSettings: it is taken, or not ours to take."""
-        self._app = app
-        self._limits = limits
         self._following = following
         self._stop = stop
-        check_tls(limits, SECTION)
-        self._socket = bound(limits, SECTION)
-        self._server: uvicorn.Server | None = None
-
-    @property
-    def port(self) -> int:
-        """The port that it listens at."""
-        port: int = self._socket.getsockname()[1]
-        return port
+        self.listener = Listener(app, limits, SECTION, 4 * limits.max_viewers)
 
     def not_ready(self) -> str:
         """Why it does not serve yet; any thread may ask."""
-        if self._server is None or not self._server.started:
-            return "does not serve yet"
-        return "" if self._following.is_caught_up.is_set() else "still reads the last requests"
+        return self.listener.not_ready() or ("" if self._following.is_caught_up.is_set() else STILL_READS)
 
     def run(self, stopping: threading.Event) -> None:
         """Serve until `stopping` is set."""
         asyncio.run(self._serve(stopping))
 
     async def _serve(self, stopping: threading.Event) -> None:
-        taken = self._socket if self._socket.fileno() >= 0 else bound(self._limits, SECTION)
-        host, port = taken.getsockname()[:2]
-        server = self._server = server_of(self._app, self._limits, 4 * self._limits.max_viewers)
-        serving = asyncio.create_task(server.serve(sockets=[taken]))
-        scheme = "https" if self._limits.tls_certificate else "http"
-        log.info("console on %s://%s:%d/", scheme, f"[{host}]" if ":" in host else host, port)
-        while not stopping.is_set() and not serving.done():
-            await asyncio.sleep(STOP_POLL_S)
-        self._stop()
-        server.should_exit = True
-        await serving
-
-
-def ring_of(settings: Settings, stack: contextlib.ExitStack) -> KeyRing | None:
-    """Return the keys that sign in, read to their end; None: none are asked for. Raises PochadeError."""
-    if settings.console.authentication == "none":
-        return None
-    ring = KeyRing()
-    keys = TopicTailer(settings, [KEYS], ring.on_record)
-    stack.callback(keys.close)
-    keys.start().wait_caught_up(KEYS_S)
-    return ring
+        async with self.listener.serving() as ended:
+            log.info("console on %s/", self.listener.url)
+            while not stopping.is_set() and not ended.done():
+                await asyncio.sleep(STOP_POLL_S)
+            self._stop()
 
 
 def console_of(
@@ -102,7 +71,7 @@ def console_of(
 ) -> ConsoleServer:
     """The console of a process; what it opens closes with the stack. Raises PochadeError, as `open_store` does."""
     limits, key, store = settings.console, url_key(settings), open_store(settings)
-    ring = ring_of(settings, stack)
+    ring = None if limits.authentication == "none" else followed_keys(settings, stack)
     plans, fleet = FollowedHistory(settings, catalog), FollowedFleet(settings)
     for view in (plans, fleet):
         stack.callback(view.close)

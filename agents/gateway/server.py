@@ -4,13 +4,11 @@ import asyncio
 import contextlib
 import logging
 import random
-import socket
 import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
 
-import uvicorn
 from starlette.types import ASGIApp
 
 from agents.gateway.app import Callers, app_of
@@ -25,7 +23,7 @@ from agents.gateway.predictions_api import PredictionsApi
 from agents.gateway.repetitions.log_end import LogEnd
 from agents.gateway.repetitions.marks import Repetitions
 from agents.gateway.streaming.urls import StreamUrls
-from agents.gateway.transport.listening import bound, check_tls, server_of
+from agents.gateway.transport.listening import STILL_READS, Listener
 from agents.gateway.waiting.expected import ExpectedTimes
 from agents.gateway.webhooks.addresses import origin_of
 from agents.gateway.webhooks.delivery import WebhookDelivery
@@ -36,20 +34,19 @@ from agents.gateway.webhooks.turn import Turn
 from agents.runtime.following import FollowedFleet, FollowedPlans
 from planner.catalog.model import Catalog
 from schemas.record import Incoming
-from schemas.topics import KEYS, WEBHOOKS
+from schemas.topics import WEBHOOKS
 from streams.clock import now_ms
+from streams.control.api_keys import followed_keys
 from streams.kafka.consumers import snapshot
 from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.producers.writing import RecordProducer
 from streams.operator.client import Following, RequestClient
-from streams.security.api_keys import KeyRing
 from streams.settings import Gateway as Limits
 from streams.settings import Settings
 from streams.store.open import open_store, root_of
 
 log = logging.getLogger(__name__)
 
-KEYS_S: Final = 60  # for reading the topic of keys at the start
 STOP_POLL_S: Final = 0.1  # between two looks at whether it shall stop
 SECTION: Final = "gateway"  # of the settings
 
@@ -70,42 +67,30 @@ class Gateway:
     ) -> None:
         """Bind the address. Raises InvalidSettings: it is taken, or not ours to take."""
         self._delivery = delivery
-        self._app = app
         self._jobs = jobs
         self._following = following
-        self._limits = limits
-        check_tls(limits, SECTION)
-        self._socket: socket.socket | None = bound(limits, SECTION)
-        self._server: uvicorn.Server | None = None
+        self.listener = Listener(app, limits, SECTION, limits.max_open)
 
     def not_ready(self) -> str:
         """Why it does not serve yet; any thread may ask."""
-        if self._server is None or not self._server.started:
-            return "does not serve yet"
-        return "" if self._following.is_caught_up.is_set() else "still reads the last requests"
+        return self.listener.not_ready() or ("" if self._following.is_caught_up.is_set() else STILL_READS)
 
     def run(self, stopping: threading.Event) -> None:
         """Serve until `stopping` is set; clients that wait then are told so, and their requests go on."""
         asyncio.run(self._serve(stopping))
 
     async def _serve(self, stopping: threading.Event) -> None:
-        taken, self._socket = self._socket or bound(self._limits, SECTION), None
-        host, port = taken.getsockname()[:2]
-        server = self._server = server_of(self._app, self._limits, self._limits.max_open)
-        serving = asyncio.create_task(server.serve(sockets=[taken]))
-        scheme = "https" if self._limits.tls_certificate else "http"
-        log.info("images API on %s://%s:%d/v1", scheme, f"[{host}]" if ":" in host else host, port)
-        delivering = asyncio.create_task(self._delivery.run()) if self._delivery is not None else None
-        while not stopping.is_set() and not serving.done():
-            await asyncio.sleep(STOP_POLL_S)
-            if delivering is not None and delivering.done():
-                delivering.result()  # a fault of ours ends the gateway, rather than its webhooks alone
-        if delivering is not None:
-            delivering.cancel()
-        if stopping.is_set():
-            self._jobs.stop()
-        server.should_exit = True
-        await serving
+        async with self.listener.serving() as ended:
+            log.info("images API on %s/v1", self.listener.url)
+            delivering = asyncio.create_task(self._delivery.run()) if self._delivery is not None else None
+            while not stopping.is_set() and not ended.done():
+                await asyncio.sleep(STOP_POLL_S)
+                if delivering is not None and delivering.done():
+                    delivering.result()  # a fault of ours ends the gateway, rather than its webhooks alone
+            if delivering is not None:
+                delivering.cancel()
+            if stopping.is_set():
+                self._jobs.stop()
 
 
 def callers_of(settings: Settings, stack: contextlib.ExitStack) -> tuple[Callers, Callable[[str], bool]]:
@@ -115,10 +100,7 @@ def callers_of(settings: Settings, stack: contextlib.ExitStack) -> tuple[Callers
     """
     if settings.gateway.authentication == "none":
         return Everybody, lambda tenant: tenant == TENANT
-    ring, failures = KeyRing(), Failures(settings.gateway.max_failures)
-    keys = TopicTailer(settings, [KEYS], ring.on_record)
-    stack.callback(keys.close)
-    keys.start().wait_caught_up(KEYS_S)
+    ring, failures = followed_keys(settings, stack), Failures(settings.gateway.max_failures)
     return lambda app: KeyHolders(app, ring, failures, now_ms), ring.has
 
 

@@ -1,5 +1,7 @@
 """The topic `keys`: reads the API keys of the gateway's clients, writes one."""
 
+import contextlib
+
 from schemas.errors import Unknown
 from schemas.messages import ApiKey
 from schemas.record import Outgoing
@@ -10,6 +12,7 @@ from streams.codec.headers import stamp
 from streams.codec.schema_topic import announce
 from streams.kafka.clients import topic_name
 from streams.kafka.consumers import snapshot
+from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics, own_topics
@@ -17,6 +20,7 @@ from streams.security.api_keys import KeyRing
 from streams.settings import Settings
 
 WRITE_TIMEOUT_S = 15
+READ_S = 60  # for reading the topic to its end before the first key is asked for
 
 
 def stored(settings: Settings) -> list[ApiKey]:
@@ -26,6 +30,15 @@ def stored(settings: Settings) -> list[ApiKey]:
         for record in snapshot.past(settings, [KEYS]):
             ring.on_record(record)
     return ring.keys()
+
+
+def followed_keys(settings: Settings, stack: contextlib.ExitStack) -> KeyRing:
+    """Return all keys, read to the topic's end, and followed until the stack closes. Raises PochadeError."""
+    ring = KeyRing()
+    keys = TopicTailer(settings, [KEYS], ring.on_record)
+    stack.callback(keys.close)
+    keys.start().wait_caught_up(READ_S)
+    return ring
 
 
 def one_of(keys: list[ApiKey], key_id: str) -> ApiKey:

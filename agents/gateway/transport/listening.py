@@ -1,7 +1,10 @@
 """A server of HTTP that listens as a section of the settings says; the gateway and the console each have one."""
 
+import asyncio
+import contextlib
 import socket
 import ssl
+from collections.abc import AsyncIterator
 from typing import Final, Protocol
 
 import uvicorn
@@ -13,6 +16,7 @@ from streams.settings import InvalidSettings
 KEEP_ALIVE_S: Final = 30  # that a connection may be idle between two requests
 ENDING_S: Final = 5  # for answers that are on their way when the server stops
 BACKLOG: Final = 256
+STILL_READS: Final = "still reads the last requests"  # why a server is not ready whose topics are not read yet
 
 
 class Listens(Protocol):
@@ -42,6 +46,42 @@ class Listens(Protocol):
     def client_timeout_s(self) -> float:
         """For a request's head, and for reading its answer."""
         ...
+
+
+class Listener:
+    """Holds an address, and serves an app there, once or again."""
+
+    def __init__(self, app: ASGIApp, limits: Listens, section: str, max_open: int) -> None:
+        """Bind the address. `max_open`: requests that the app answers at once; beyond it, it refuses itself.
+
+        Raises InvalidSettings: it is taken, or not ours to take, or the certificate cannot be used.
+        """
+        self._app = app
+        self._limits = limits
+        self._section = section
+        self._max_open = max_open
+        check_tls(limits, section)
+        self._socket: socket.socket | None = bound(limits, section)
+        self.server: uvicorn.Server | None = None  # None: it has not served yet
+        self.port: int = self._socket.getsockname()[1]
+        self.url = ""  # that it serves at; "": it has not served yet
+
+    def not_ready(self) -> str:
+        """Why it does not serve yet; any thread may ask."""
+        return "" if self.server is not None and self.server.started else "does not serve yet"
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator["asyncio.Task[None]"]:
+        """Serve in the block, and answer what is on its way at its end. Yields what is done once the server ends."""
+        taken, self._socket = self._socket or bound(self._limits, self._section), None
+        host, self.port = taken.getsockname()[:2]
+        scheme = "https" if self._limits.tls_certificate else "http"
+        self.url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
+        server = self.server = server_of(self._app, self._limits, self._max_open)
+        ended = asyncio.create_task(server.serve(sockets=[taken]))
+        yield ended
+        server.should_exit = True
+        await ended
 
 
 def check_tls(limits: Listens, section: str) -> None:

@@ -32,8 +32,7 @@ class Serving:
 
     def __init__(self, deployment: Deployment, gateway: Gateway) -> None:
         self.deployment, self.gateway, self.stopping = deployment, gateway, threading.Event()
-        assert gateway._socket is not None
-        self.port: int = gateway._socket.getsockname()[1]
+        self.port = gateway.listener.port
         self.thread = threading.Thread(target=gateway.run, args=(self.stopping,))
         self.thread.start()
 
@@ -103,9 +102,14 @@ def test_a_client_that_does_not_read_its_answer_is_cut() -> None:
 
 def test_no_part_of_an_answer_waits_until_the_one_before_is_acknowledged() -> None:
     with serving(Limits(port=0)) as running, running.connect():
-        until(lambda: running.gateway._server is not None and bool(running.gateway._server.server_state.connections))
-        assert running.gateway._server is not None
-        for connection in running.gateway._server.server_state.connections:
+        until(
+            lambda: (
+                running.gateway.listener.server is not None
+                and bool(running.gateway.listener.server.server_state.connections)
+            )
+        )
+        assert running.gateway.listener.server is not None
+        for connection in running.gateway.listener.server.server_state.connections:
             taken = connection.transport.get_extra_info("socket")
             assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
 
