@@ -181,7 +181,7 @@ COMPILE_SECONDS = summary(
     {"result": "as agents/engines/compiling says"}, unit="seconds", of=WORKER,
 )  # fmt: skip
 
-# ---- the gateway
+# ---- the console and the gateway
 
 CONSOLE_REQUESTS = counter(
     "pochade_console_requests_total", "HTTP requests that the console answered, by handler and status",

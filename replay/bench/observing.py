@@ -14,7 +14,7 @@ import statistics
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
@@ -25,6 +25,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixe
 from replay.bench.environment import plan, quick_catalog, traffic
 from replay.bench.environment.figures import met, percentiles, quantile, spread_with_interval
 from replay.bench.environment.fleet import StandIns
+from replay.bench.environment.processor_time import processor_s
 from replay.bench.environment.side import Side
 from replay.bench.environment.site import Site
 from replay.bench.environment.topic_counter import TopicCounter
@@ -195,12 +196,14 @@ def _tracing(site: Site, endpoint: str, count: int, rate: float, warm_up: int) -
     own = {"traced": {"tracing__endpoint": endpoint, "tracing__ratio": RATIO}, "not": {}}
     settings = {name: site.fresh(name, ["light", "heavy"], catalog=catalog) for name in own}
     children: dict[str, list[Child]] = {name: [] for name in own}
+    processes: dict[str, list[psutil.Process]] = {name: [] for name in own}
     for name, extra in own.items():
         keep_all = Cascade(level="light", next_level="heavy", discriminator="look", threshold=0.0)
         plan.publish(settings[name], {"light": 1.0}, {"worker-1": "light"}, [keep_all])
         for roles in LAYOUT:
             served = site.serve(settings[name], f"{name}-{'-'.join(roles)}", roles, worker__id="worker-1", **extra)
             children[name].append(served)
+            processes[name].append(psutil.Process(served.pid))
     producers = {name: KafkaRecordProducer(each) for name, each in settings.items()}
     with TopicCounter(settings["traced"], RESULTS) as ours, TopicCounter(settings["not"], RESULTS) as bare:
         sides = {
@@ -212,10 +215,10 @@ def _tracing(site: Site, endpoint: str, count: int, rate: float, warm_up: int) -
         timed, cpu_ms = traffic.requests("timed", count), dict[str, list[float]]({name: [] for name in sides})
         for block in range(BLOCKS):
             some = timed[block::BLOCKS]
-            before = {name: _cpu_s(children[name]) for name in sides}
+            before = {name: processor_s(processes[name]) for name in sides}
             alternate(site, [*sides.values()][:: -1 if block % 2 else 1], some, rate)  # neither is always the first
             for name in sides:
-                cpu_ms[name].append(1000 * (_cpu_s(children[name]) - before[name]) / len(some))
+                cpu_ms[name].append(1000 * (processor_s(processes[name]) - before[name]) / len(some))
         names = {request.request_id for request in timed}
         took = {name: [ms for n, ms in side.took_ms().items() if n in names] for name, side in sides.items()}
     more = [mine - bare for mine, bare in zip(cpu_ms["traced"], cpu_ms["not"], strict=True)]
@@ -270,12 +273,3 @@ def _median(values: Sequence[float]) -> dict[str, Any]:
     middle = len(ordered) // 2
     ends = ordered[max(0, middle - half)], ordered[min(len(ordered) - 1, middle + half)]
     return {"median": round(statistics.median(values), 3), "interval": [round(end, 3) for end in ends]}
-
-
-def _cpu_s(children: Sequence[Child]) -> float:
-    total = 0.0
-    for child in children:
-        with suppress(psutil.NoSuchProcess):
-            times = psutil.Process(child.pid).cpu_times()
-            total += times.user + times.system
-    return total

@@ -1,4 +1,4 @@
-"""All processes of one side: their processor time, and the end of those that outlive the ones that began them."""
+"""All processes of one side, and the end of those that outlive the ones that began them."""
 
 import pathlib
 from collections.abc import Iterable
@@ -13,11 +13,6 @@ def processes_of(home: pathlib.Path, roots: Iterable[int]) -> list[psutil.Proces
     """Return some processes, those that name a folder in their command, and the children of all of these."""
     named = [each for each in psutil.process_iter(["cmdline"]) if str(home) in " ".join(each.info["cmdline"] or ())]
     return _with_children([*named, *(psutil.Process(pid) for pid in roots if psutil.pid_exists(pid))])
-
-
-def processor_s(processes: Iterable[psutil.Process]) -> float:
-    """Return the user and system time of processes so far, in s."""
-    return sum(_time_s(each) for each in processes)
 
 
 def descendants_of(roots: Iterable[int]) -> list[psutil.Process]:
@@ -46,14 +41,6 @@ def _with_children(roots: Iterable[psutil.Process]) -> list[psutil.Process]:
         except psutil.NoSuchProcess:
             continue
     return list(found.values())
-
-
-def _time_s(process: psutil.Process) -> float:
-    try:
-        times = process.cpu_times()
-    except psutil.NoSuchProcess:
-        return 0.0
-    return float(times.user + times.system)
 
 
 def _tell(process: psutil.Process, *, is_killed: bool) -> None:

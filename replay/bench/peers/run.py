@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from replay.bench.environment.figures import percentiles
+from replay.bench.environment.processor_time import processor_s
 from replay.bench.environment.site import Site
 from replay.bench.peers.hops import hops_of
 from replay.bench.peers.kills import killed, parts_of
 from replay.bench.peers.levels import HEAVY_S, burst_of, with_levels
 from replay.bench.peers.load import Answered, at_times, in_turn
-from replay.bench.peers.processes import processes_of, processor_s
+from replay.bench.peers.processes import processes_of
 from replay.bench.peers.sides import ONLY, POCHADE, RAY, Side, Work, is_there, serving
 from replay.traces import poisson
 

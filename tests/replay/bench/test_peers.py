@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
+from replay.bench.environment.processor_time import processor_s
 from replay.bench.peers import environment
 from replay.bench.peers.environment import REQUIREMENTS, python_of
 from replay.bench.peers.hops import between
 from replay.bench.peers.kills import BROKER, FRONT, WORKER, parts_of, told
 from replay.bench.peers.levels import HEAVY, LIGHT, burst_of, figures
 from replay.bench.peers.load import PATH, Answered, at_times, body_of, in_turn
-from replay.bench.peers.processes import descendants_of, end, processes_of, processor_s
+from replay.bench.peers.processes import descendants_of, end, processes_of
 from replay.bench.peers.run import KILL, LEVELS, LOAD, _against_ray, _beside
 from replay.bench.peers.sides import CELERY, POCHADE, RAY, SIDES, Work
 from replay.commands.bench_peers import PHASES
