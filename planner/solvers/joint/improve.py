@@ -56,6 +56,7 @@ def improved(model: Model, begun: Valued, most: int = MOST) -> tuple[Valued, int
 def _changes(model: Model, plan: PlanProposal) -> Iterator[PlanProposal]:
     yield from _thresholds(model, plan, DEFERRED)
     yield from _moves(model, plan)
+    yield from _refuges(model, plan)
     yield from _batches(model, plan)
     yield from _shares(plan)
     yield from _bounds(plan)
@@ -103,6 +104,17 @@ def _moves(model: Model, plan: PlanProposal) -> Iterator[PlanProposal]:
             changed = replace(plan, allocation=allocation)
             yield changed
             yield from _thresholds(model, changed, ALONG)
+
+
+def _refuges(model: Model, plan: PlanProposal) -> Iterator[PlanProposal]:
+    """A worker for a level that has none: routers send there who would be late elsewhere, whatever the routes say."""
+    counts = Counter(plan.allocation.values())
+    unused = [name for name in sorted(model.catalog.variants) if name not in counts]
+    for source, target in itertools.product(sorted(counts.keys() & model.catalog.variants.keys()), unused):
+        if counts[source] < 2:
+            continue
+        moved = counts - Counter({source: 1}) + Counter({target: 1})
+        yield replace(plan, allocation=assign(moved, model.seen.workers))
 
 
 def _batches(model: Model, plan: PlanProposal) -> Iterator[PlanProposal]:

@@ -36,11 +36,19 @@ class Queue(NamedTuple):
     work: float  # seconds a request
     first_work: float  # of which without a draft
     image_s: float
+    whole_s: float  # of an image from noise
     one_s: float
     first: Limits  # of jobs without a draft
     again: Limits  # of drafts
     variability: float
     is_one: bool  # one queue for all workers
+
+    def with_more(self, images: float) -> "Queue":
+        """The same with so many images a request more that have no draft."""
+        if not images:
+            return self
+        work = images * self.whole_s
+        return self._replace(work=self.work + work, first_work=self.first_work + work)
 
     def lost(
         self, rps: float, workers: int, start_s: float, times_s: Sequence[float]

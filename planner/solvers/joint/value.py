@@ -65,7 +65,8 @@ class Flow:
     """What goes to a variant, in images a request."""
 
     __slots__ = (
-        "again", "at_once", "before_s", "elsewhere", "first", "judging_s", "sources", "work_again", "work_first",
+        "again", "at_once", "before_s", "elsewhere", "first", "judging_s", "over", "sources", "work_again",
+        "work_first",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -75,6 +76,7 @@ class Flow:
         self.elsewhere = 0.0  # share of those without a draft who come before anybody serves it, and go elsewhere
         self.at_once = 0.0  # images from elsewhere that come now and not evenly while the plan holds
         self.before_s = 0.0  # until a draft comes, where it did not wait
+        self.over: tuple[float, ...] = ()  # beside `first`, at each demand: turned away elsewhere; (): none
         self.sources: list[str] = []  # variants of the drafts
 
 
@@ -85,6 +87,7 @@ class Stage(NamedTuple):
     """What becomes of a variant's flow, as means over the demand and the time that the plan holds."""
 
     lost_first: float  # share of the images without a draft that are turned away
+    over: tuple[float, ...]  # the same in images a request, at each demand
     lost_again: float  # share of the drafts that stay drafts
     late: float  # share of the others whose full call ends too late
     busy: float  # workers
@@ -143,6 +146,7 @@ class Model:
             *((max(0.0, outlook.mean_rps + z * deviation), usual * weight, AFTER_S) for z, weight in nodes),
             *((rps, weight, AFTER_S[:1]) for rps, weight in outlook.jumps),
         ]
+        self._nothing = (0.0,) * len(self._demands)
 
     def worth(self, plan: PlanProposal) -> Worth:
         """What the plan is worth; its expectation and its reason do not count."""
@@ -163,18 +167,18 @@ class Model:
             stage = self._stage(name, flow, crews.get(name, NO_CREW), plan, waits_s)
             lost[name], busy, debt = stage.lost_again, busy + stage.busy, debt + stage.debt
             utilization = max(utilization, stage.load)
-            kept = flow.first * (1 - flow.elsewhere - stage.lost_first) + flow.again * (1 - stage.lost_again)
+            came, gone = flow.first + self._mean(flow.over), self._mean(stage.over)
+            kept = came - flow.first * flow.elsewhere - gone + flow.again * (1 - stage.lost_again)
             late += stage.late * kept
-            if stage.lost_first * flow.first <= 0:
+            if gone <= 0:
                 continue
             other = self._otherwise(name, there if flow.at_once else served)
             if not other:
-                late += stage.lost_first * flow.first
+                late += gone
                 continue
             moved.setdefault(name, (stage.lost_first, other))
             then = flows.setdefault(other, Flow())
-            then.first += stage.lost_first * flow.first
-            then.work_first += stage.lost_first * flow.first
+            then.over = tuple(map(sum, zip(then.over, stage.over, strict=True))) if then.over else stage.over
         behind, owed = self._left_behind(flows, crews, plan)
         staff, late = max(1, len(self.seen.workers)), min(1.0, late + behind)
         busy, debt = busy / staff, (debt + owed) / staff
@@ -185,6 +189,10 @@ class Model:
             quality / prices.unit - prices.late * late - prices.busy * busy - prices.debt * debt - prices.away * away
         )
         return Worth(late, quality, busy, utilization, self._best_share(flows, lost, moved, cascades), value)
+
+    def _mean(self, of_demands: Sequence[float]) -> float:
+        """The mean over the demands; 0 of none."""
+        return math.fsum(weight * each for (_, weight, _), each in zip(self._demands, of_demands, strict=False))
 
     def _detour(
         self,
@@ -376,13 +384,16 @@ class Model:
     def _stage(self, name: str, flow: Flow, crew: Crew, plan: PlanProposal, waits_s: float) -> Stage:
         """What becomes of a variant's flow; `waits_s`: how long its drafts have waited before they were there."""
         if not crew.then:
-            return Stage(1.0, 1.0, 0.0, 0.0, math.inf if flow.first + flow.again > 0 else 0.0, 0.0)
+            none = tuple(flow.first + more for more in flow.over or self._nothing)
+            return Stage(1.0, none, 1.0, 0.0, 0.0, math.inf if flow.first + flow.again > 0 else 0.0, 0.0)
         queue = self._queue(name, flow, plan, waits_s)
         waiting_s, hold_s = queue.image_s * self._waiting.get(name, 0.0), self.prices.hold_s
         comes_s = min(crew.comes_s, hold_s) if crew.now < crew.then else 0.0
         of_hold, busy, debt = comes_s / hold_s, 0.0, 0.0
-        first = again = late = 0.0
-        for rps, weight, times_s in self._demands:
+        again = late = 0.0
+        over, known = list[float](), queue
+        for (rps, weight, times_s), more in zip(self._demands, flow.over or self._nothing, strict=True):
+            queue = known.with_more(more)
             at_once_s = rps * flow.at_once * hold_s * queue.image_s
             start_s, before = (waiting_s + at_once_s) / max(1, crew.now), (0.0, 0.0, 0.0)
             if comes_s > 0 and crew.now:
@@ -402,13 +413,16 @@ class Model:
             no_first, no_again, too_late = (
                 of_hold * share + rest * sum(shares) for share, shares in zip(before, then, strict=True)
             )
-            first, again, late = first + weight * no_first, again + weight * no_again, late + weight * too_late
+            again, late = again + weight * no_again, late + weight * too_late
+            over.append(no_first * (flow.first + more))
             used = rps * (queue.first_work * (1 - no_first) + (queue.work - queue.first_work) * (1 - no_again))
             busy += weight * min(used, float(crew.then))
             debt += weight * max(0.0, start_s * crew.then / AFTER_S[-1] + used - crew.then)
-        return Stage(first, again, late, busy, self.outlook.mean_rps * queue.work / crew.then, debt)
+        first, came = self._mean(over), flow.first + self._mean(flow.over)
+        load = self.outlook.mean_rps * (known.work + self._mean(flow.over) * known.whole_s) / crew.then
+        return Stage(first / came if came > 0 else 0.0, tuple(over), again, late, busy, load, debt)
 
-    @by_numbers(Flow, "sources")
+    @by_numbers(Flow, "sources", "over")
     def _queue(self, name: str, flow: Flow, plan: PlanProposal, waits_s: float) -> Queue:
         variant, most, left_s = self.catalog.variants[name], plan.batch.get(name, 1), self._slo_s - self._hop_s
 
@@ -426,6 +440,7 @@ class Model:
             work=whole_s * (flow.work_first + flow.work_again),
             first_work=whole_s * flow.work_first,
             image_s=call_s(batch) / batch,
+            whole_s=whole_s,
             one_s=call_s(1),
             first=first,
             again=again,
