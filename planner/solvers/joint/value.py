@@ -83,6 +83,15 @@ class Flow:
 NO_FLOW: Final = Flow()
 
 
+class Demand(NamedTuple):
+    """A demand that may be, with its share of the time."""
+
+    rps: float
+    weight: float
+    times_s: tuple[float, ...] = AFTER_S  # of its beginning, at which queues are looked at
+    jumps: bool = False  # it comes at any time while the plan holds, and finds the queues of the mean demand
+
+
 class Stage(NamedTuple):
     """What becomes of a variant's flow, as means over the demand and the time that the plan holds."""
 
@@ -143,8 +152,8 @@ class Model:
         nodes = NODES if deviation > 0 else ((0.0, 1.0),)
         usual = max(0.0, 1 - math.fsum(weight for _, weight in outlook.jumps))
         self._demands = [
-            *((max(0.0, outlook.mean_rps + z * deviation), usual * weight, AFTER_S) for z, weight in nodes),
-            *((rps, weight, AFTER_S[:1]) for rps, weight in outlook.jumps),
+            *(Demand(max(0.0, outlook.mean_rps + z * deviation), usual * weight) for z, weight in nodes),
+            *(Demand(rps, weight, AFTER_S[:1], jumps=True) for rps, weight in outlook.jumps),
         ]
         self._nothing = (0.0,) * len(self._demands)
 
@@ -192,7 +201,7 @@ class Model:
 
     def _mean(self, of_demands: Sequence[float]) -> float:
         """The mean over the demands; 0 of none."""
-        return math.fsum(weight * each for (_, weight, _), each in zip(self._demands, of_demands, strict=False))
+        return math.fsum(weight * each for (_, weight, *_), each in zip(self._demands, of_demands, strict=False))
 
     def _detour(
         self,
@@ -392,18 +401,19 @@ class Model:
         of_hold, busy, debt = comes_s / hold_s, 0.0, 0.0
         again = late = 0.0
         over, known = list[float](), queue
-        for (rps, weight, times_s), more in zip(self._demands, flow.over or self._nothing, strict=True):
+        for (rps, weight, times_s, jumps), more in zip(self._demands, flow.over or self._nothing, strict=True):
             queue = known.with_more(more)
-            at_once_s = rps * flow.at_once * hold_s * queue.image_s
+            earlier, came = (self.outlook.mean_rps, known.work) if jumps else (rps, queue.work)
+            at_once_s = earlier * flow.at_once * hold_s * queue.image_s
             start_s, before = (waiting_s + at_once_s) / max(1, crew.now), (0.0, 0.0, 0.0)
             if comes_s > 0 and crew.now:
-                [before] = queue.lost(rps, crew.now, start_s, (comes_s,))
-                grown_s = start_s + (rps * queue.work / crew.now - 1) * comes_s
+                [before] = queue.lost(rps, crew.now, start_s, (min(comes_s, times_s[0]) if jumps else comes_s,))
+                grown_s = start_s + (earlier * came / crew.now - 1) * comes_s
                 start_s = min(max(0.0, grown_s) * crew.now / crew.then, queue.first.turned_s)
             elif comes_s > 0 and flow.elsewhere:
                 before, start_s = (0.0, 1.0, 0.0), waiting_s / crew.then
             elif comes_s > 0:
-                before_s, start_s = waiting_s / crew.then, (waiting_s + rps * queue.work * comes_s) / crew.then
+                before_s, start_s = waiting_s / crew.then, (waiting_s + earlier * came * comes_s) / crew.then
                 begin_s = comes_s + before_s
                 before = (
                     _above(queue.first.turned_s, begin_s, start_s), _above(queue.again.turned_s, begin_s, start_s), 0.0
@@ -418,9 +428,9 @@ class Model:
             used = rps * (queue.first_work * (1 - no_first) + (queue.work - queue.first_work) * (1 - no_again))
             busy += weight * min(used, float(crew.then))
             debt += weight * max(0.0, start_s * crew.then / AFTER_S[-1] + used - crew.then)
-        first, came = self._mean(over), flow.first + self._mean(flow.over)
+        gone, all_first = self._mean(over), flow.first + self._mean(flow.over)
         load = self.outlook.mean_rps * (known.work + self._mean(flow.over) * known.whole_s) / crew.then
-        return Stage(first / came if came > 0 else 0.0, tuple(over), again, late, busy, load, debt)
+        return Stage(gone / all_first if all_first > 0 else 0.0, tuple(over), again, late, busy, load, debt)
 
     @by_numbers(Flow, "sources", "over")
     def _queue(self, name: str, flow: Flow, plan: PlanProposal, waits_s: float) -> Queue:
