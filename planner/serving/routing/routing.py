@@ -457,18 +457,19 @@ class RoutingLogic:
         if isinstance(admitted, Rejection):
             return admitted
         candidates = (admitted, *cheaper)
-        if all(math.isinf(wait_ms[level]) for level in candidates):
-            for level in dearer:
-                wait = loads.wait_ms(self._levels[level].name)
-                if wait <= limit_ms and can_meet(deadline_ms, costs.finish_ms(level, wait, loads, now_ms)):
-                    return level
-            return admitted
         finish = {level: costs.finish_ms(level, wait_ms[level], loads, now_ms) for level in candidates}
         in_time = level_in_time(admitted, cheaper, deadline_ms, finish)
-        if in_time is None:
-            reason = f"no level would have met deadline_ms {deadline_ms}: it was {now_ms} when routed"
-            return Rejection(Status.EXPIRED, DEADLINE, reason)
-        return in_time
+        is_served = not all(math.isinf(wait_ms[level]) for level in candidates)
+        if in_time is not None and is_served:
+            return in_time
+        for level in dearer:
+            wait = loads.wait_ms(self._levels[level].name)
+            if wait <= limit_ms and can_meet(deadline_ms, costs.finish_ms(level, wait, loads, now_ms)):
+                return level
+        if not is_served:
+            return admitted
+        reason = f"no level would have met deadline_ms {deadline_ms}: it was {now_ms} when routed"
+        return Rejection(Status.EXPIRED, DEADLINE, reason)
 
 
 def with_room(wanted: str, cheaper: Sequence[str], wait_ms: Mapping[str, float], limit_ms: float) -> str | Rejection:
