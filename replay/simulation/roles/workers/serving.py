@@ -16,6 +16,7 @@ from planner.serving.dispatch.worker import (
     working_state,
 )
 from planner.serving.ending.outcomes import is_overdue
+from planner.serving.routing.refuge import RefugeLogic
 from replay.simulation.draws.delays import Delay
 from replay.simulation.draws.run_times import NO_VARIATION, RunTimes
 from replay.simulation.event_queue import EventQueue
@@ -33,9 +34,10 @@ from schemas.messages import Status
 
 
 class Serving:
-    """Takes what lies before a worker and generates it; `on_images` and `on_window_end` are called."""
+    """Takes what lies before a worker and generates it; `on_images`, `on_refuge` and `on_window_end` are called."""
 
     on_images: Callable[[list[Job]], None]
+    on_refuge: Callable[[Job], None]  # a job that goes on to a cheaper level
     on_generated: Callable[[list[Job], float], None]  # the jobs of a call, and the ms that it took
     on_window_end: Callable[[Worker], None]
 
@@ -46,6 +48,7 @@ class Serving:
     ) -> None:  # fmt: skip
         self._events, self._plan_state, self._catalog, self._timing = events, plan_state, catalog, timing
         self._times, self._tally, self._store, self.lookups = times, tally, store, lookups
+        self._refuge = RefugeLogic(catalog)
         self.components: Components | None = None  # None: what jobs need is always there
         self.true_times = times  # that calls take; `times` are those that workers expect
         self._run_times = run_times or RunTimes(NO_VARIATION, seed)
@@ -137,12 +140,20 @@ class Serving:
         return True
 
     def _is_in_time(self, job: Job, worker: Worker) -> bool:
-        """Whether it can be in time; one that cannot has ended."""
+        """Whether it can be in time; one that cannot has ended, or goes on to a cheaper level."""
         assert worker.logic is not None
         besides_ms = self._besides_ms(job, worker)
         if worker.logic.is_in_time(job.deadline_ms, self._times.of_job(job), besides_ms, self._events.now_ms):
             return True
-        end_too_late(job, self._tally, self._plan_state, self._events.now_ms)
+        now_ms, placed = self._events.now_ms, None
+        if job.draft is None:
+            placed = self._refuge.placement(job, job.level, self._plan_state.plan, now_ms)
+        if placed is None:
+            end_too_late(job, self._tally, self._plan_state, now_ms)
+        else:
+            job.placed(placed, 0.0)
+            job.become_new_record(1)
+            self.on_refuge(job)
         return False
 
     def _besides_ms(self, job: Job, worker: Worker) -> float:

@@ -1,0 +1,45 @@
+"""Where a job goes that a worker has come to too late for its own level: to a cheaper one, while there is time for that.
+
+The router has asked the same before (`routing.py`), by what it knew of the queues then; a plan may have taken workers
+from a queue since, or a call may have taken longer. The live worker (`agents/worker/generate.py`) and the simulated one
+(`replay/simulation/roles/workers/serving.py`) ask. A job with a draft needs none: its draft is the answer.
+"""
+
+from planner.catalog.entries import variant_of
+from planner.catalog.model import Catalog
+from planner.catalog.options import resolve_options, resolved_ms
+from planner.serving.admission.admission import can_meet, predicted_finish_ms
+from planner.serving.requests import RequestValues
+from planner.serving.routing.cascades import judging_ms, may_escalate
+from planner.serving.routing.placement import CHEAPER, Placement
+from planner.serving.routing.routing import ANY_QUALITY
+from schemas.messages import Plan
+
+
+class RefugeLogic:
+    """Decides on jobs that are too late for their level. Knows no clock and no load; obeys any plan."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def placement(self, request: RequestValues, level: str, plan: Plan, now_ms: float) -> Placement | None:
+        """The placement of a job of `level` on another one; None: no other is in time, or may stand in.
+
+        It is the cheapest level that the plan gives workers: whoever asks does not know who is free, and that one has
+        the most room. None stands in for a level that the request named, by its quality, its model or its components.
+        """
+        if request.quality != ANY_QUALITY or not may_escalate(request, self._catalog):
+            return None
+        allocated = set(plan.allocation.values())
+        cheaper = [variant for variant in self._catalog.cheaper_than(variant_of(level)) if variant.name in allocated]
+        if not cheaper:
+            return None
+        variant = cheaper[-1]
+        options = resolve_options(request.options, variant)
+        if options.overridden and request.options.strict:
+            return None
+        run_ms = resolved_ms(variant, options)
+        judged_ms = request.options.n * judging_ms(plan, variant.name, self._catalog)
+        if not can_meet(request.deadline_ms, predicted_finish_ms(now_ms, 0.0, run_ms + judged_ms)):
+            return None
+        return Placement(variant.name, variant.name, options, run_ms, 0.0, CHEAPER)
