@@ -51,7 +51,7 @@ ACCESS: Mapping[str, Rows] = {
     ),
     CLASSIFIED: Rows(("classifier",), ("router", "planner", "ledger", "console", OPERATOR)),
     JOBS: Rows(("router", "discriminator"), ("worker", "router", OPERATOR)),  # the router: those that nobody serves
-    WAITING: Rows(("router", "discriminator"), ("router", OPERATOR)),
+    WAITING: Rows(("router", "worker", "discriminator"), ("router", OPERATOR)),
     IMAGES: Rows(("worker",), ("discriminator", "console", OPERATOR)),
     OUTCOMES: Rows(
         ("classifier", "router", "worker", "discriminator", "ledger", "gateway", "console", OPERATOR),

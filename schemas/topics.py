@@ -157,7 +157,7 @@ def waiting_topic(variant: str) -> Topic:
     """The topic of a variant's jobs that wait for an idle worker: one queue, so one partition, which has one owner."""
     return Topic(
         name=f"waiting.{variant}.v1", record=messages.GenerateJob, key="request_id", partitions=1,
-        written_by="router, discriminator", read_by="router", config=_flows(),
+        written_by="router, worker, discriminator", read_by="router", config=_flows(),
     )  # fmt: skip
 
 

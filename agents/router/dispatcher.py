@@ -5,7 +5,7 @@ By a plan that pulls, jobs go to the queue of their variant instead, from which 
 
 import dataclasses
 
-from agents.runtime.records import job_record, waiting_record
+from agents.runtime.records import job_record, placed_job, waiting_record
 from agents.runtime.views import FleetView, WaitingCounts
 from planner.catalog.components import Selection
 from planner.catalog.entries import reuse_share, run_ms
@@ -14,7 +14,6 @@ from planner.serving.dispatch.dispatch import JobCost, Retry, WorkerChoice, hold
 from planner.serving.dispatch.lacking import Need, Needs
 from planner.serving.dispatch.worker_loads import Load, Sent, WorkerPool
 from planner.serving.routing.placement import Placement
-from schemas import ids
 from schemas.messages import ClassifiedRequest, GenerateJob, Plan, Stage
 from schemas.record import Delivered, Headers, Outgoing
 from streams import metrics
@@ -92,21 +91,8 @@ class Dispatcher:
         `attempt`: number of owners that the job will have met, the next one included. Raises RecordTooLarge.
         """
         share = reuse_share(placement.level, self._catalog.level(placement.variant))
-        job = GenerateJob(
-            job_id=ids.job_id(classified.request.request_id, len(path), placement.level),
-            classified=classified,
-            level=placement.level,
-            variant=placement.variant,
-            stage=len(path),
-            attempt=attempt,
-            probability=placement.probability,
-            plan_version=plan.version,
-            worker_id="",
-            routed_ms=now_ms(),
-            path=path,
-            overridden=placement.overridden,
-            refine_from_step=0 if share else placement.options.refine_from_step,
-            reuse_share=share,
+        job = placed_job(
+            classified, placement, share, plan_version=plan.version, now_ms=now_ms(), path=path, attempt=attempt
         )
         if holds(plan):
             record = waiting_record(job, cause, self._role, now_ms())

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from PIL.Image import Image
 
 from agents.engines import CannotRefine, EncodedPrompts, Engine, Generated, GenerationTask, Previews
-from agents.runtime.records import event_record, job_record, outcome_record, outgoing, refused
+from agents.runtime.records import event_record, job_record, outcome_record, outgoing, refused, waiting_record
 from agents.runtime.views import EndedView
 from agents.worker.images import Blocked, Check, Inputs, NoDraft, Waits, WorkerImages, unchecked
 from agents.worker.jobs import Taken
@@ -149,6 +149,7 @@ class Generator:
         max_attempts: int,
         note: Callable[[Outgoing], object] = lambda _note: None,
         judged_ms: Callable[[GenerateJob], float] = lambda _job: 0.0,  # from generated to judged, by the plan in force
+        refuge: Callable[[GenerateJob], GenerateJob | None] = lambda _job: None,  # a late job's next
         waits: Waits = contextlib.nullcontext,  # around waiting for the store
         logic: WorkerLogic | None = None,  # of the worker; by default one of its own
         reuse: WorkerReuse | None = None,  # of the worker; None: nothing begins from stored latents
@@ -163,6 +164,7 @@ class Generator:
         self._ended = ended
         self._max_attempts = max_attempts
         self._judged_ms = judged_ms
+        self._refuge = refuge
         self.logic = logic or WorkerLogic(variant)
         self._reuse = reuse
         self._previews = previews
@@ -256,14 +258,26 @@ class Generator:
         return self._writable(record, wanted.taken, wanted.job)
 
     def _end_too_late(self, wanted: Wanted) -> list[Outgoing] | None:
+        """What ends a job that would be too late, or sends it on to a cheaper level; None: it is in time."""
         request = wanted.job.classified.request
         took_ms = resolved_ms(self._variant, wanted.how)
-        if not self.logic.is_in_time(request.deadline_ms, took_ms, self._besides_ms(wanted), now_ms()):
-            reason = f"{self._variant.name} would have finished after deadline_ms {request.deadline_ms}"
-            outcome = too_late(wanted.job, reason=reason, by=ROLE, now_ms=now_ms())
-            late = outcome_record(outcome, wanted.taken.record.headers, now_ms())
-            return self._writable(late, wanted.taken, wanted.job)
-        return None
+        if self.logic.is_in_time(request.deadline_ms, took_ms, self._besides_ms(wanted), now_ms()):
+            return None
+        reason = f"{self._variant.name} would have finished after deadline_ms {request.deadline_ms}"
+        other = None if wanted.job.path else self._refuge(wanted.job)
+        if other is not None:
+            return self._sent_on(wanted, other, reason)
+        outcome = too_late(wanted.job, reason=reason, by=ROLE, now_ms=now_ms())
+        late = outcome_record(outcome, wanted.taken.record.headers, now_ms())
+        return self._writable(late, wanted.taken, wanted.job)
+
+    def _sent_on(self, wanted: Wanted, other: GenerateJob, reason: str) -> list[Outgoing]:
+        """The job for another level's queue, from which its router forwards it, and the note that says so."""
+        metrics.FALLBACKS.labels(ROLE, "too-late").inc()
+        detail = {"from": wanted.job.level, "to": other.level, "reason": reason}
+        self._note(event_record(other.classified.request.request_id, "rerouted", ROLE, now_ms(), **detail))
+        record = waiting_record(other, wanted.taken.record.headers, ROLE, now_ms())
+        return self._writable(record, wanted.taken, wanted.job)
 
     def _lacking_ms(self, wanted: Wanted) -> float:
         """Time to load what the device lacks of a job's components, in ms."""

@@ -10,6 +10,7 @@ from functools import partial
 
 from agents.components.opening import Keeping
 from agents.engines import Engine, EngineFailed, open_engine
+from agents.runtime.records import placed_job
 from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.generate import Generator
 from agents.worker.heartbeat import Heart, WorkerState
@@ -25,6 +26,7 @@ from planner.observation.workers import live_workers
 from planner.serving.dispatch import worker
 from planner.serving.dispatch.worker import POLL_MS, WorkerLogic
 from planner.serving.routing.cascades import judged_ms
+from planner.serving.routing.refuge import RefugeLogic
 from schemas.messages import GenerateJob, Plan, WorkerComponents
 from schemas.record import Delivered, Outgoing
 from streams import log_context, metrics
@@ -70,6 +72,7 @@ class Worker:
         """
         self._settings = settings
         self._catalog = catalog
+        self._refuges = RefugeLogic(catalog)
         self._producer = producer
         self._store = store
         self._plans = plans
@@ -147,8 +150,8 @@ class Worker:
         previews = PreviewWriter(self._store, self._producer.send, self._check)
         generator = Generator(
             self._me.worker_id, engine, variant, self._store, self._ended, self._settings.worker.max_attempts,
-            note=self._producer.send, judged_ms=self._judged_ms, waits=self._waits, logic=logic,
-            reuse=self._me.reuse, previews=previews, check=self._check,
+            note=self._producer.send, judged_ms=self._judged_ms, refuge=self._refuge, waits=self._waits,
+            logic=logic, reuse=self._me.reuse, previews=previews, check=self._check,
         )  # fmt: skip
         self._me.store = engine.store
         prefetcher = None
@@ -275,6 +278,16 @@ class Worker:
     def _judged_ms(self, job: GenerateJob) -> float:
         plan = self._plans.plan
         return judged_ms(plan, job.classified, job.level, self._catalog) if plan else 0.0
+
+    def _refuge(self, job: GenerateJob) -> GenerateJob | None:
+        """The job on a cheaper level, of one that is too late for its own; None: no other is in time."""
+        plan, at_ms = self._plans.plan, now_ms()
+        if plan is None:
+            return None
+        placed = self._refuges.placement(job.classified.request, job.level, plan, at_ms)
+        if placed is None:
+            return None
+        return placed_job(job.classified, placed, 0.0, plan_version=plan.version, now_ms=at_ms)
 
     def _may_leave_now(self, variant: Variant) -> bool:
         plan = self._plans.plan

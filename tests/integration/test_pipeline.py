@@ -7,12 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from agents.commands.plan import plan as plan_command
-from schemas.messages import Status
+from agents.runtime.records import job_record
+from schemas.messages import GenerateJob, GenerateOptions, Status
 from schemas.topics import jobs_topic
 from streams.clock import now_ms
+from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics
 from streams.settings import Settings, load
 from streams.store.open import open_store
+from tests.builders import a_classified, a_request
 from tests.integration.pipeline import ROLES, Pipeline, path_of, running_pipeline
 
 pytestmark = pytest.mark.integration
@@ -184,6 +187,20 @@ def test_a_request_for_a_variant_that_nobody_serves_ends_expired_at_its_deadline
         assert "nobody had ended it" in result.reason
     finally:
         command("unpin")
+
+
+def test_a_job_that_its_worker_comes_to_too_late_is_generated_by_a_cheaper_level(pipeline: Pipeline) -> None:
+    """A hundred images take heavy ten seconds, and light one; a router would have sent them to light."""
+    deadline_ms = now_ms() + 8000
+    asked = a_request(request_id="hurried", options=GenerateOptions(n=100), deadline_ms=deadline_ms)
+    job = GenerateJob(
+        job_id="hurried-0", classified=a_classified(asked), level="heavy", variant="heavy", stage=0, attempt=1,
+        probability=1.0, plan_version=1, worker_id="", routed_ms=now_ms(),
+    )  # fmt: skip
+    send_all(pipeline.producer, [job_record(job, None, {}, "router", now_ms())])
+    (result,) = pipeline.completed(["hurried"])
+    assert (result.level, len(result.image_uris)) == ("light", 100)
+    assert result.ended_ms <= deadline_ms
 
 
 def test_options_are_honoured_or_named_and_n_images_are_one_request(pipeline: Pipeline) -> None:

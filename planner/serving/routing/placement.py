@@ -23,7 +23,7 @@ class Placement(NamedTuple):
     options: ResolvedOptions  # as the variant honours them
     run_ms: float  # predicted time of the job alone, without judging its images
     probability: float  # of the level under the plan; 0 where it was not drawn: requested, or a fallback
-    fallback: str = ""  # CHEAPER: for its deadline or the backlog | DEARER: nobody serves it or a cheaper one
+    fallback: str = ""  # CHEAPER: for its deadline or the backlog | DEARER: no cheaper one is served or in time
 
     @property
     def overridden(self) -> tuple[str, ...]:

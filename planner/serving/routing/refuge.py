@@ -1,4 +1,4 @@
-"""Where a job goes that a worker has come to too late for its own level: to a cheaper one, while there is time for that.
+"""Where a job goes that is too late for its own level when a worker comes to it: to a cheaper one that has time.
 
 The router has asked the same before (`routing.py`), by what it knew of the queues then; a plan may have taken workers
 from a queue since, or a call may have taken longer. The live worker (`agents/worker/generate.py`) and the simulated one

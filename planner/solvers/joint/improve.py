@@ -131,7 +131,8 @@ def _shares(plan: PlanProposal) -> Iterator[PlanProposal]:
             for delta in SHIFTED:
                 moved = min(route.levels[source], delta)
                 if moved > 0:
-                    levels = route.levels | {source: route.levels[source] - moved, target: min(1.0, route.levels[target] + moved)}
+                    grown = min(1.0, route.levels[target] + moved)  # the sum may be a little more
+                    levels = route.levels | {source: route.levels[source] - moved, target: grown}
                     changed = replace(route, levels={name: share for name, share in levels.items() if share > 0})
                     yield replace(plan, routes=(*plan.routes[:at], changed, *plan.routes[at + 1 :]))
 

@@ -88,7 +88,7 @@ class Demand(NamedTuple):
 
     rps: float
     weight: float
-    times_s: tuple[float, ...] = AFTER_S  # of its beginning, at which queues are looked at
+    times_s: tuple[float, ...]  # of its beginning, at which queues are looked at
     jumps: bool = False  # it comes at any time while the plan holds, and finds the queues of the mean demand
 
 
@@ -152,7 +152,7 @@ class Model:
         nodes = NODES if deviation > 0 else ((0.0, 1.0),)
         usual = max(0.0, 1 - math.fsum(weight for _, weight in outlook.jumps))
         self._demands = [
-            *(Demand(max(0.0, outlook.mean_rps + z * deviation), usual * weight) for z, weight in nodes),
+            *(Demand(max(0.0, outlook.mean_rps + z * deviation), usual * weight, AFTER_S) for z, weight in nodes),
             *(Demand(rps, weight, AFTER_S[:1], jumps=True) for rps, weight in outlook.jumps),
         ]
         self._nothing = (0.0,) * len(self._demands)

@@ -2,6 +2,7 @@
 """What a worker answers to its jobs: an image, a retry, an outcome, or nothing for dead work."""
 
 import io
+import json
 from typing import Any
 
 import pytest
@@ -15,7 +16,8 @@ from planner.catalog.entries import run_ms
 from planner.serving.ending.outcomes import result_of, step_of
 from schemas.ids import seed_of
 from schemas.messages import CallTimes, Event, GenerateJob, GenerateOptions, ImageGenerated, Outcome, Status
-from schemas.topics import DLQ, EVENTS, IMAGES, OUTCOMES, jobs_topic
+from schemas.record import Outgoing
+from schemas.topics import DLQ, EVENTS, IMAGES, OUTCOMES, jobs_topic, waiting_topic
 from streams.clock import now_ms
 from streams.kafka.producers.topic_limits import TopicLimits
 from streams.store.port import MemoryImageStore, StoreUnavailable
@@ -29,8 +31,10 @@ class Studio:
     """A worker with its stubs; `answer` takes jobs by request id."""
 
     def __init__(
-        self, engine: StubEngine | None = None, max_attempts: int = 3, judged_ms: float = 0, check: Check = unchecked
-    ) -> None:
+        self, engine: StubEngine | None = None, max_attempts: int = 3, judged_ms: float = 0, check: Check = unchecked,
+        refuge: GenerateJob | None = None,
+    ) -> None:  # fmt: skip
+        self.notes: list[Outgoing] = []
         self.engine, self.store, self.ended = engine or StubEngine(), MemoryImageStore(), set[str]()
         self.generator = Generator(
             "w-9",
@@ -39,7 +43,9 @@ class Studio:
             self.store,
             self.ended,
             max_attempts,
+            note=self.notes.append,
             judged_ms=lambda _job: judged_ms,
+            refuge=lambda _job: refuge,
             check=check,
         )
 
@@ -167,6 +173,16 @@ def test_a_job_that_cannot_be_in_time_expires_without_generation() -> None:
     assert studio.engine.batches == []
 
 
+def test_a_job_that_cannot_be_in_time_goes_on_to_another_level_that_can() -> None:
+    other = a_job(a_classified(a_request(deadline_ms=now_ms() + 5)), level="sketch", variant="sketch", job_id="j-2")
+    studio = Studio(refuge=other)
+    (sent,) = studio.generator.answer([taken(deadline_ms=now_ms() + 5)])
+    assert (sent.topic, sent.partition, read(sent, GenerateJob)) == (waiting_topic("sketch").name, 0, other)
+    assert studio.engine.batches == []
+    (note,) = [read(each, Event) for each in studio.notes]
+    assert (note.kind, json.loads(note.detail)["to"]) == ("rerouted", "sketch")
+
+
 def test_a_job_that_would_be_judged_too_late_expires_without_generation() -> None:
     studio = Studio(judged_ms=60_000)  # light takes 20 ms
     outcome, _ = studio.generator.answer([taken(deadline_ms=now_ms() + 30_000), taken(deadline_ms=now_ms() + 90_000)])
@@ -226,7 +242,7 @@ def test_jobs_that_are_generated_differently_do_not_share_a_call() -> None:
 
 
 def test_an_escalated_job_that_is_too_late_answers_with_its_draft() -> None:
-    studio = Studio()
+    studio = Studio(refuge=a_job(level="sketch", variant="sketch"))
     draft = step_of(an_image(), 0.2, 0.5)
     late = a_classified(a_request(deadline_ms=now_ms() + 1))
     job = a_job(late, stage=1, path=(draft,))

@@ -15,7 +15,7 @@ from agents.worker.role import Worker
 from planner.catalog.model import Catalog
 from planner.serving.dispatch.worker import WorkerLogic
 from schemas.messages import GenerateJob, GenerateOptions, Heartbeat, ImageGenerated, ScalePlan
-from schemas.topics import FLEET, IMAGES
+from schemas.topics import FLEET, IMAGES, waiting_topic
 from streams.clock import now_ms
 from streams.kafka.memory import MemoryRecordProducer
 from streams.processes.watchdog import Watchdog
@@ -162,6 +162,19 @@ def test_a_worker_does_not_generate_what_the_plan_would_judge_too_late(shop: Sho
     shop.plan("light")
     shop.open().until(lambda: "commit" in shop.queues["light"].log)
     assert shop.generated() == ["patient"]
+
+
+def test_a_job_that_is_too_late_for_heavy_goes_into_the_queue_of_light_while_that_one_has_a_worker(shop: Shop) -> None:
+    hurried = a_classified(
+        a_request(request_id="hurried", deadline_ms=now_ms() + 30_000, options=GenerateOptions(n=500))
+    )
+    shop.queues["heavy"].jobs += [a_job(hurried, level="heavy", variant="heavy")]
+    shop.plan("heavy", **{"w-2": "light"})
+    shop.open().until(lambda: "commit" in shop.queues["heavy"].log)
+    (sent,) = shop.producer.topics[waiting_topic("light").name]
+    job = read(sent, GenerateJob)
+    assert (job.level, job.attempt, job.stage, job.probability, job.plan_version) == ("light", 1, 0, 0.0, 1)
+    assert shop.generated() == []
 
 
 def test_a_worker_tells_that_it_has_work_as_it_takes_it(

@@ -122,6 +122,17 @@ def test_no_fallback_leads_to_a_level_whose_last_workers_the_plan_sends_away() -
     assert decided(to="heavy", allocation={}, wait_ms=waiting) == on("light", 0.0, CHEAPER), "it gives none to anybody"
 
 
+def test_a_request_that_only_a_dearer_level_ends_in_time_goes_there() -> None:
+    busy = {"light": 600.0, "heavy": 0.0}
+    assert decided(to="light", wait_ms=busy, deadline_ms=NOW_MS + 500) == on("heavy", 0.0, DEARER)
+    assert decided(to="light", wait_ms=busy, deadline_ms=NOW_MS + 700) == on("light", 1.0), "in time as it is"
+    turned = decided(to="light", wait_ms=busy | {"heavy": 200.0}, deadline_ms=NOW_MS + 500)
+    assert isinstance(turned, Rejection)
+    assert turned.status is Status.EXPIRED
+    insisting = decided(to="light", wait_ms=busy, deadline_ms=NOW_MS + 500, quality="low")
+    assert isinstance(insisting, Rejection), "it asked for this level"
+
+
 def test_a_level_that_is_only_overloaded_hands_over_to_no_dearer_one() -> None:
     turned = decided(to="light", wait_ms={"light": 1500.0, "heavy": 0.0})
     assert isinstance(turned, Rejection)
