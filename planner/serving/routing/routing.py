@@ -9,7 +9,7 @@
     room in the backlog    else a cheaper level, or REJECTED, overloaded; not where others fill the backlog
     components honoured    else REJECTED, unhonoured: never left out, by no fallback
     a worker in time       else REJECTED, starting, where the plan scales a level from zero and it would come too late
-    before its deadline    else a cheaper level, a dearer one, or EXPIRED, deadline; loading what no worker holds included
+    before its deadline    else a cheaper level, a dearer one, or EXPIRED, deadline; loading components included
     options honoured       else REJECTED, unhonoured, where the request is strict
     within its quota       else REJECTED, quota or overloaded; last, so that no rejection costs a token
 """
@@ -257,10 +257,9 @@ class RoutingLogic:
     ) -> Placement | Rejection | Ignored:
         """Decide on a classified request under the plan in force. A placement opens the request: see `abandon`.
 
-        Where nobody serves its level or a cheaper one, or none of them is in time, the request goes to a dearer one that
-        has room and time for it.
-        Where nobody serves any of these it is placed nevertheless, and waits for a worker or its deadline. No level
-        stands in for another whose variant the plan gives no worker.
+        Where nobody serves its level or a cheaper one, or none of them is in time, it goes to a dearer one that has room
+        and time for it. Where nobody serves any of these it is placed nevertheless, and waits for a worker or its
+        deadline. No level stands in for another whose variant the plan gives no worker.
 
         Raises:
             InvalidRequest: an option is out of range or misspelt.
