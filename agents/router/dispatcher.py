@@ -47,11 +47,15 @@ class FleetLoads:
         if not jobs:
             return 0.0
         image_ms = self.slowness(variant) * run_ms(self._catalog.level(variant), 1)
-        return queued_ms(jobs, image_ms, self._fleet.serving([variant], self._at_ms))
+        return queued_ms(jobs, image_ms, self.serving_of(variant))
 
     def slowness(self, variant: str) -> float:
         """Run time of a variant's calls as a multiple of the profiled one; 1 where nobody serves it."""
         return self._fleet.slowness(variant, self._at_ms)
+
+    def serving_of(self, variant: str) -> int:
+        """Number of workers that take new jobs of a variant."""
+        return self._fleet.serving([variant], self._at_ms)
 
     def serving(self) -> int:
         """Number of workers that take new jobs, of all variants."""

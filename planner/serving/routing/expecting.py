@@ -138,6 +138,10 @@ class _Queues:
         """Run time of a variant's calls as served, as a multiple of the profiled one."""
         return self._fleet.slowness(variant)
 
+    def serving_of(self, variant: str) -> int:
+        """Number of workers of a variant."""
+        return self._fleet.serving_of(variant)
+
     def serving(self) -> int:
         """Number of workers of all variants."""
         return sum(self._fleet.serving_of(name) for name in self._catalog.served)

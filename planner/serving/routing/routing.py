@@ -9,7 +9,7 @@
     room in the backlog    else a cheaper level, or REJECTED, overloaded; not where others fill the backlog
     components honoured    else REJECTED, unhonoured: never left out, by no fallback
     a worker in time       else REJECTED, starting, where the plan scales a level from zero and it would come too late
-    before its deadline    else a cheaper level, a dearer one, or EXPIRED, deadline; loading components included
+    before its deadline    else a cheaper level, a dearer one, one whose workers are on their way, or EXPIRED, deadline
     options honoured       else REJECTED, unhonoured, where the request is strict
     within its quota       else REJECTED, quota or overloaded; last, so that no rejection costs a token
 """
@@ -17,6 +17,7 @@
 import dataclasses
 import math
 import sys
+from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -39,7 +40,7 @@ from planner.serving.decisions import (
 from planner.serving.requests import ClassifiedValues, RequestValues, Work
 from planner.serving.routing.cascades import judging_ms, may_escalate
 from planner.serving.routing.composing import Composed, is_composed
-from planner.serving.routing.loads import Loads, begins_ms
+from planner.serving.routing.loads import Loads, begins_ms, shared_wait_ms
 from planner.serving.routing.placement import (
     CHEAPER,
     DEARER,
@@ -142,7 +143,8 @@ class _PlanFacts:
         self.plan = plan
         self._only = only_choice(plan)
         self._choices: dict[int, list[Choice]] = {}  # by the id of a route of the plan
-        self.allocated = frozenset(plan.allocation.values())
+        self.workers = Counter(plan.allocation.values())
+        self.allocated = frozenset(self.workers)
         self._catalog = catalog
         self._judging_ms: dict[str, float] = {}
         self.plain = _Costs(AS_IT_IS, 1, levels, self)  # of most requests
@@ -257,8 +259,8 @@ class RoutingLogic:
     ) -> Placement | Rejection | Ignored:
         """Decide on a classified request under the plan in force. A placement opens the request: see `abandon`.
 
-        Where nobody serves its level or a cheaper one, or none of them is in time, it goes to a dearer one that has room
-        and time for it. Where nobody serves any of these it is placed nevertheless, and waits for a worker or its
+        Where nobody serves its level or a cheaper one, or none of them is in time, it goes to a dearer one that has
+        room and time for it. Where nobody serves any of these it is placed nevertheless, and waits for a worker or its
         deadline. No level stands in for another whose variant the plan gives no worker.
 
         Raises:
@@ -468,8 +470,22 @@ class RoutingLogic:
                 return level
         if not is_served:
             return admitted
+        finish = {level: self._later_ms(level, wait_ms[level], facts, costs, loads, now_ms) for level in candidates}
+        in_time = level_in_time(admitted, cheaper, deadline_ms, finish)
+        if in_time is not None:
+            return in_time
         reason = f"no level would have met deadline_ms {deadline_ms}: it was {now_ms} when routed"
         return Rejection(Status.EXPIRED, DEADLINE, reason)
+
+    def _later_ms(
+        self, level: str, wait_ms: float, facts: _PlanFacts, costs: _Costs, loads: Loads, now_ms: float
+    ) -> float:
+        """When a request ends on a level once the workers that the plan gives it have come; infinite: none comes."""
+        variant = self._levels[level].variant
+        serving, planned = loads.serving_of(variant.name), facts.workers[variant.name]
+        if serving >= planned:
+            return math.inf
+        return costs.finish_ms(level, shared_wait_ms(wait_ms, serving, planned, variant.load_ms), loads, now_ms)
 
 
 def with_room(wanted: str, cheaper: Sequence[str], wait_ms: Mapping[str, float], limit_ms: float) -> str | Rejection:

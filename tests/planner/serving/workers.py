@@ -18,6 +18,7 @@ class FixedLoads(NamedTuple):
     workers: int = 2
     loads_ms: Mapping[str, float] = {}  # of a variant's missing components, on each of its workers
     slow: Mapping[str, float] = {}  # by variant, where its calls do not take as long as profiled
+    by_variant: Mapping[str, int] = {}  # workers, where they are not one for each variant that is served
 
     def wait_ms(self, variant: str) -> float:
         return self.waits_ms[variant]
@@ -28,6 +29,9 @@ class FixedLoads(NamedTuple):
 
     def slowness(self, variant: str) -> float:
         return self.slow.get(variant, 1.0)
+
+    def serving_of(self, variant: str) -> int:
+        return self.by_variant.get(variant, int(math.isfinite(self.waits_ms[variant])))
 
     def serving(self) -> int:
         return self.workers

@@ -81,6 +81,10 @@ class FleetLoads:
         """Run time of a variant's calls as a multiple of the profiled one; 1 where nobody serves it."""
         return self.pool(variant).slowness
 
+    def serving_of(self, variant: str) -> int:
+        """Number of workers that take new jobs of a variant."""
+        return len(self.pool(variant).free)
+
     def serving(self) -> int:
         """Number of workers that take new jobs, of all variants."""
         return sum([len(self.pool(variant).free) for variant in self._variants])

@@ -30,6 +30,9 @@ class Waits(dict[str, float]):
         del variant
         return 1.0
 
+    def serving_of(self, variant: str) -> int:
+        return int(variant in self)
+
     def serving(self) -> int:
         return len(self)
 

@@ -133,6 +133,23 @@ def test_a_request_that_only_a_dearer_level_ends_in_time_goes_there() -> None:
     assert isinstance(insisting, Rejection), "it asked for this level"
 
 
+def test_a_request_that_is_in_time_once_a_levels_workers_have_come_waits_for_them() -> None:
+    """Two of four workers serve light, whose others come within 50 ms; nothing else is in time."""
+    four = {"a": "light", "b": "light", "c": "light", "d": "light"}
+    busy = {"light": 600.0, "heavy": math.inf}
+
+    def placed(deadline_ms: float, serving: int) -> Placement | Rejection | Ignored:
+        plan = a_plan(routes=(Route(levels={"light": 1.0}),), allocation=four)
+        loads = FixedLoads(busy, by_variant={"light": serving})
+        asked = a_classified(a_request(deadline_ms=int(NOW_MS + deadline_ms)))
+        return RoutingLogic(CATALOG, NO_LIMITS).route(asked, plan, loads, NOW_MS)
+
+    assert placed(346, serving=2) == on("light", 1.0), "50 ms, half of the other 550, 20 to run and 1 to judge"
+    for late in (placed(345, serving=2), placed(346, serving=4)):
+        assert isinstance(late, Rejection)
+        assert late.status is Status.EXPIRED
+
+
 def test_a_level_that_is_only_overloaded_hands_over_to_no_dearer_one() -> None:
     turned = decided(to="light", wait_ms={"light": 1500.0, "heavy": 0.0})
     assert isinstance(turned, Rejection)
