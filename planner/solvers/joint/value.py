@@ -188,11 +188,11 @@ class Model:
             moved.setdefault(name, (stage.lost_first, other))
             then = flows.setdefault(other, Flow())
             then.over = tuple(map(sum, zip(then.over, stage.over, strict=True))) if then.over else stage.over
-        behind, owed = self._left_behind(flows, crews, plan)
+        behind, owed, given_up = self._left_behind(flows, crews, plan, served)
         staff, late = max(1, len(self.seen.workers)), min(1.0, late + behind)
         busy, debt = busy / staff, (debt + owed) / staff
         away = sum(crew.comes_s * (crew.then - crew.now) for crew in crews.values()) / staff / self.prices.hold_s
-        quality = self._quality(Courses(masses, cascades, deferred, lost, moved)) + self._by_class(plan)
+        quality = self._quality(Courses(masses, cascades, deferred, lost, moved)) + self._by_class(plan) - given_up
         prices = self.prices
         value = (
             quality / prices.unit - prices.late * late - prices.busy * busy - prices.debt * debt - prices.away * away
@@ -224,16 +224,17 @@ class Model:
             then.at_once += share * (1 - share) * flow.first
 
     def _left_behind(
-        self, flows: Mapping[str, Flow], crews: Mapping[str, Crew], plan: PlanProposal
-    ) -> tuple[float, float]:
-        """Of jobs that wait: who will be late by the plan, as a share of requests; workers needed where none is sent.
+        self, flows: Mapping[str, Flow], crews: Mapping[str, Crew], plan: PlanProposal, served: Sequence[str]
+    ) -> tuple[float, float, float]:
+        """Of jobs that wait: who will be late by the plan, as a share of requests; workers needed where none is sent;
+        the mean quality that requests lose, as those who are late for their level alone go on to the cheapest.
 
         They were let in by the workers of then. Who is at the end of a queue has waited for nothing yet, who is at its
         head for as long as it took the workers before; in between it is as far along. A worker that leaves or comes
         changes the partitions of others, who take up what is theirs now when their call ends: so two workers' jobs a
         move wait a call longer, or behind another worker's queue.
         """
-        late = owed = 0.0
+        late = owed = given_up = 0.0
         for name, jobs in self._waiting.items():
             if jobs <= 0:
                 continue
@@ -242,15 +243,27 @@ class Model:
             limit_s, work_s = max(0.0, queue.first.turned_s), jobs * queue.image_s
             share = flow.first / (flow.first + flow.again) if flow.again > 0 else 1.0  # the others have drafts
             waited_s, end_s = min(work_s / max(1, crew.before), limit_s), crew.end_s(work_s)
-            late += share * jobs * _beyond(limit_s, waited_s, end_s)
+            behind = jobs * _beyond(limit_s, waited_s, end_s)
             moves = max(0, crew.before - crew.now) + max(0, crew.then - crew.now)
             if crew.now and moves:
                 longer_s = waited_s + max(waited_s, queue.image_s * queue.first.batch)
                 more = _beyond(limit_s, waited_s, longer_s) - _beyond(limit_s, waited_s, end_s)
-                late += share * jobs * min(1.0, 2 * moves / max(1, crew.before)) * max(0.0, more)
+                behind += jobs * min(1.0, 2 * moves / max(1, crew.before)) * max(0.0, more)
+            refuge = served[-1] if served and served[-1] != name else ""
+            if refuge and self._slow_first.index(refuge) > self._slow_first.index(name):
+                rest_s = limit_s + queue.one_s - 2 * run_ms(self.catalog.variants[refuge], 1) / 1000
+                still = jobs * _beyond(max(limit_s, rest_s), waited_s, end_s)
+                given_up += share * max(0.0, behind - still) * self._worse(name, refuge)
+                behind = min(behind, still)
+            late += share * behind
             if name not in flows:
                 owed += work_s / AFTER_S[-1]
-        return late / max(1.0, self.outlook.mean_rps * self.prices.hold_s), owed
+        requests = max(1.0, self.outlook.mean_rps * self.prices.hold_s)
+        return late / requests, owed, given_up / requests
+
+    def _worse(self, name: str, other: str) -> float:
+        """By how much another level's images are worse than a level's, on the catalog's scale."""
+        return max(0.0, float(np.array(self._bands) @ (self._of_level(name) - self._of_level(other))))
 
     def _best_share(
         self,
