@@ -49,10 +49,11 @@ class ObservationBuilder(Generic[Log]):
         workers: tuple[WorkerView, ...],
         heartbeats: Mapping[str, ReceivedHeartbeat],
         plan: Plan | None,
+        open_requests: int = 0,
     ) -> Observation:
         """Return the observation of this moment, without a forecast, which is each policy's own.
 
-        `plan`: the one in force, which names each level's discriminator.
+        `plan`: the one in force, which names each level's discriminator. `open_requests`: number without a result.
         """
         times_ms, prompts = self.arrivals.times_ms(now_ms), self.arrivals.last()
         counts = counts_per_second(times_ms, now_ms, COUNTS_S)
@@ -69,6 +70,7 @@ class ObservationBuilder(Generic[Log]):
             slo_ms=self._slo_ms,
             counts=counts,
             queues=self.queues.queues(heartbeats, live, self._catalog),
+            unserved=self.queues.unserved(heartbeats, live, self._catalog, plan, open_requests),
             run_times=self.run_times.seen(),
             deferral=deferral,
             served=self.results.served(now_ms),

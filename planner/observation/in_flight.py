@@ -88,6 +88,10 @@ class InFlight:
         else:
             self._close(request, at_ms)
 
+    def open(self) -> int:
+        """Return the number of requests that have no result now, but for those that were turned away."""
+        return max(0, len(self._open) - len(self._leaving))
+
     def means(self, now_ms: float) -> Means:
         """Return the mean numbers in flight in the window before now; kinds with none are left out."""
         self._advance(now_ms)

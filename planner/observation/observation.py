@@ -66,6 +66,7 @@ class Observation:
     forecast_rps: float | None = None  # arrivals a second until the next plan; None: not forecast, as many as now
     counts: tuple[int, ...] = ()  # arrivals in each second of the window, the oldest first
     queues: tuple[Queue, ...] = ()  # of variants that have any
+    unserved: dict[str, float] = field(default_factory=dict)  # variant whose workers all load -> jobs that wait for it
     run_times: tuple[SeenRunTime, ...] = ()  # of variants of which enough was served; else the catalog's hold
     deferral: tuple[ObservedDeferral, ...] = ()  # of levels whose images were scored; else the catalog's holds
     served: Served = NOTHING_SERVED
@@ -90,6 +91,8 @@ class Observation:
         for queue in self.queues:
             amounts = _is_amount(queue.waiting) and _is_amount(queue.arriving_rps)
             _require(amounts, f"queue of {queue.variant}", queue, "numbers of 0 or more")
+        for name, jobs in self.unserved.items():
+            _require(_is_amount(jobs), f"jobs that wait for {name}", jobs, AMOUNT)
         in_time = self.served.in_time
         known = _is_amount(self.served.requests) and (in_time is None or 0 <= in_time <= 1)
         _require(known, "served", self.served, "a number of requests and a share of them")

@@ -3,11 +3,14 @@
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 
-from planner.catalog.entries import run_ms
+from planner.catalog.entries import run_ms, variant_of
 from planner.catalog.model import Catalog
 from planner.observation.observation import Queue
-from planner.observation.workers import GONE, ReceivedHeartbeat
+from planner.observation.workers import GONE, SERVING, ReceivedHeartbeat
+from schemas.messages import Plan
 
+IN_CALL = frozenset({"painting", "draining"})  # states of a worker that may have a call, of which little remains
+WITH_JOBS = SERVING | IN_CALL  # states of a worker that owns partitions of its variant
 QUEUE_WINDOW_MS = 30_000  # in which the growth of a partition is measured
 SAMPLE_MS = 1000
 MIN_WATCHED_MS = 1000  # before a rate can be estimated
@@ -52,6 +55,40 @@ class QueueGrowth:
                 jobs = work_ms / run_ms(catalog.level(beat.variant), 1) - (beat.state == "painting")
                 waiting[beat.variant] = waiting.get(beat.variant, 0.0) + max(0.0, jobs)
         return tuple(Queue(name, jobs, self._arriving_rps(name)) for name, jobs in sorted(waiting.items()))
+
+    def unserved(
+        self,
+        heartbeats: Mapping[str, ReceivedHeartbeat],
+        live: Iterable[str],
+        catalog: Catalog,
+        plan: Plan | None,
+        open_requests: int,
+    ) -> dict[str, float]:
+        """Variant that a plan gives workers, none of which serves yet -> jobs that wait for it, as far as is known.
+
+        Nobody owns their partitions, so that no heartbeat tells of them. They are the requests without a result beyond
+        those that workers have; of several such variants each has them by its share of the plan's first images.
+        """
+        if plan is None:
+            return {}
+        seen, served = 0.0, set[str]()
+        for worker_id in live:
+            beat = heartbeats[worker_id].heartbeat
+            if beat.variant in catalog.variants and beat.state not in GONE:
+                if beat.state in WITH_JOBS:
+                    served.add(beat.variant)
+                work_ms = sum(owned.remaining_ms for owned in beat.partitions)
+                seen += work_ms / run_ms(catalog.level(beat.variant), 1) + (beat.state in IN_CALL)
+        coming = sorted(set(plan.allocation.values()) & catalog.variants.keys() - served)
+        if not coming:
+            return {}
+        shares = dict.fromkeys(coming, 0.0)
+        for route in plan.routes:
+            for level, share in route.levels.items():
+                if variant_of(level) in shares:
+                    shares[variant_of(level)] += share
+        total, waiting = sum(shares.values()), max(0.0, open_requests - seen)
+        return {name: waiting * (share / total if total else 1 / len(shares)) for name, share in shares.items()}
 
     def _arriving_rps(self, variant: str) -> float:
         spans = [(ends[0], ends[-1]) for (name, _), ends in self._ends.items() if name == variant]

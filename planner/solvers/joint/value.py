@@ -145,6 +145,7 @@ class Model:
         self._slo_s, self._hop_s, self._backlog_s = slo_s, hop_s, backlog_s
         self._bounds, self._bands = bounds_of(catalog), band_shares(catalog, seen)
         self._waiting = {queue.variant: queue.waiting for queue in seen.queues if queue.variant in catalog.variants}
+        self._waiting |= seen.unserved
         self._slow_first = sorted(catalog.variants, key=lambda name: (-run_ms(catalog.variants[name], 1), name))
         self._qualities: dict[tuple[object, ...], float] = {}
         self.remembered: Memory = {}
@@ -243,18 +244,21 @@ class Model:
             limit_s, work_s = max(0.0, queue.first.turned_s), jobs * queue.image_s
             share = flow.first / (flow.first + flow.again) if flow.again > 0 else 1.0  # the others have drafts
             waited_s, end_s = min(work_s / max(1, crew.before), limit_s), crew.end_s(work_s)
-            behind = jobs * _beyond(limit_s, waited_s, end_s)
+            if not crew.before:  # they have gathered since their workers left for it, and the first waits on until then
+                waited_s = min(jobs / self.outlook.mean_rps, limit_s) + crew.comes_s
+            behind = jobs * _above(limit_s, waited_s, end_s)
             moves = max(0, crew.before - crew.now) + max(0, crew.then - crew.now)
             if crew.now and moves:
                 longer_s = waited_s + max(waited_s, queue.image_s * queue.first.batch)
-                more = _beyond(limit_s, waited_s, longer_s) - _beyond(limit_s, waited_s, end_s)
+                more = _above(limit_s, waited_s, longer_s) - _above(limit_s, waited_s, end_s)
                 behind += jobs * min(1.0, 2 * moves / max(1, crew.before)) * max(0.0, more)
-            refuge = served[-1] if served and served[-1] != name else ""
-            if refuge and self._slow_first.index(refuge) > self._slow_first.index(name):
-                rest_s = limit_s + queue.one_s - 2 * run_ms(self.catalog.variants[refuge], 1) / 1000
-                still = jobs * _beyond(max(limit_s, rest_s), waited_s, end_s)
-                given_up += share * max(0.0, behind - still) * self._worse(name, refuge)
-                behind = min(behind, still)
+            refuge = served[-1] if served else name
+            if self._slow_first.index(refuge) > self._slow_first.index(name):
+                # its worker looks at a job between two calls: too late for this level, and in time for the cheapest
+                spare_s = max(0.0, queue.one_s - 2 * run_ms(self.catalog.variants[refuge], 1) / 1000)
+                saved = behind * min(1.0, spare_s / (queue.image_s * queue.first.batch))
+                given_up += share * saved * self._worse(name, refuge)
+                behind -= saved
             late += share * behind
             if name not in flows:
                 owed += work_s / AFTER_S[-1]
@@ -538,11 +542,6 @@ class Model:
             found = mixture_quality(self.catalog, {n: s / total for n, s in shares}, scaled) if total > 0 else None
             self._qualities[key] = self._worst if found is None else found
         return self._qualities[key]
-
-
-def _beyond(limit_s: float, waited_s: float, end_s: float) -> float:
-    """Share of a queue that is late if it ends after `end_s` and took `waited_s` before, no longer than the limit."""
-    return 1 - (limit_s - waited_s) / (end_s - waited_s) if end_s > limit_s else 0.0
 
 
 def _above(limit: float, begin: float, end: float) -> float:

@@ -1,12 +1,14 @@
 """Waiting jobs and arrival rates of variants, from heartbeats."""
 
+from dataclasses import replace
+
 import pytest
 
 from planner.observation.observation import Queue
 from planner.observation.queues import QUEUE_WINDOW_MS, QueueGrowth
 from planner.observation.workers import ReceivedHeartbeat
-from schemas.messages import Heartbeat
-from tests.builders import NOW_MS, a_catalog, a_heartbeat, owned
+from schemas.messages import Heartbeat, Route
+from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_plan, owned
 
 
 def beats(after_ms: int, *heartbeats: Heartbeat) -> dict[str, ReceivedHeartbeat]:
@@ -56,3 +58,24 @@ def test_one_sample_tells_no_rate() -> None:
     growth.update_from_heartbeats(heard)
     growth.update_from_heartbeats(heard)
     assert growth.queues(heard, ["w-1"], a_catalog()) == (Queue("light", 0.0, 0.0),)
+
+
+def test_jobs_that_wait_for_workers_that_load_are_what_nobody_else_has() -> None:
+    """Ten requests have no result: light's worker has three jobs, one of them in its call."""
+    busy = a_heartbeat(worker_id="a", variant="light", state="painting", partitions=(owned(0, 9, 40),))
+    loads = a_heartbeat(worker_id="b", variant="heavy", state="loading", partitions=())
+    beats = {beat.worker_id: ReceivedHeartbeat(beat, NOW_MS) for beat in (busy, loads)}
+    plan = a_plan(allocation={"a": "light", "b": "heavy"})
+    growth = QueueGrowth()
+    assert growth.unserved(beats, beats, a_catalog(), plan, open_requests=10) == {"heavy": 7.0}
+    assert growth.unserved(beats, beats, a_catalog(), plan, open_requests=2) == {"heavy": 0.0}
+    serves = {**beats, "b": ReceivedHeartbeat(replace(loads, state="ready"), NOW_MS)}
+    assert growth.unserved(serves, serves, a_catalog(), plan, open_requests=10) == {}
+    assert growth.unserved(beats, beats, a_catalog(), None, open_requests=10) == {}
+
+
+def test_of_several_variants_whose_workers_load_each_has_its_share_of_the_plan() -> None:
+    plan = a_plan(allocation={"a": "light", "b": "heavy"}, routes=(Route(levels={"light": 0.25, "heavy": 0.75}),))
+    loads = [a_heartbeat(worker_id=w, variant=v, state="loading", partitions=()) for w, v in plan.allocation.items()]
+    beats = {beat.worker_id: ReceivedHeartbeat(beat, NOW_MS) for beat in loads}
+    assert QueueGrowth().unserved(beats, beats, a_catalog(), plan, 8) == {"light": 2.0, "heavy": 6.0}

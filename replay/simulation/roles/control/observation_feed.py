@@ -132,7 +132,7 @@ class ObservationFeed:
         is_batch: np.ndarray | None = None,
     ) -> None:
         """`is_batch`: as `TraceArrivals` has it."""
-        self._events, self._setup, self._groups = events, setup, groups
+        self._events, self._setup, self._groups, self._tally = events, setup, groups, tally
         self._builder = ObservationBuilder(
             setup.catalog,
             TraceArrivals(events, setup, tally, arrivals_ms, is_batch),
@@ -217,4 +217,4 @@ class ObservationFeed:
         self, request: PlanRequest, heartbeats: Mapping[str, ReceivedHeartbeat], plan: Plan | None
     ) -> Observation:
         """Return the observation of this moment, of the live workers. `plan`: the planner's last one."""
-        return self._builder.observation(request.now_ms, request.workers, heartbeats, plan)
+        return self._builder.observation(request.now_ms, request.workers, heartbeats, plan, self._tally.open)

@@ -207,6 +207,56 @@ def test_uncertain_demand_is_worth_less_near_what_workers_carry() -> None:
     assert unsure.late > sure.late + 0.01
 
 
+def test_a_refuge_of_one_worker_takes_in_little_of_a_jump() -> None:
+    """What heavy turns away comes all at the jump, and not a little of it at any time."""
+    catalog = measured("diffserve-sdxlltn")
+    homes = {f"w{i:02}": "sdxl" if i < 15 else "sdxl-lightning" for i in range(16)}
+    plan = _routed({"sdxl": 1.0}, homes)
+    calm, jump = (
+        Model(catalog, seen(1.0, 15.0, homes), Outlook(1.0, jumps=jumps), Prices(10.0), 15.0).worth(plan)
+        for jumps in ((), ((12.0, 0.2),))
+    )
+    assert calm.late < 0.001
+    assert jump.late > 0.05
+
+
+def test_a_jump_that_comes_while_a_worker_moves_is_rare() -> None:
+    """A jump comes at any time while a plan holds: moving a worker is no reason to be late with all of it."""
+    catalog = measured("diffserve-sdxlltn")
+    homes = {f"w{i:02}": "sdxl" if i < 12 else "sdxl-lightning" for i in range(16)}
+    moved = _routed({"sdxl-lightning": 1.0}, homes | {"w11": "sdxl-lightning"})
+    model = Model(catalog, seen(1.0, 15.0, homes), Outlook(1.0, jumps=((10.0, 0.2),)), Prices(10.0), 15.0)
+    assert model.worth(moved).late < model.worth(_routed({"sdxl-lightning": 1.0}, homes)).late + 0.01
+
+
+def test_jobs_that_wait_for_workers_on_their_way_are_late_where_these_are_sent_elsewhere() -> None:
+    catalog = measured("hadis-l40s")
+    workers = tuple(
+        WorkerView(f"w{i:02}", "sd35-turbo" if i < 4 else "sd35-medium", "loading" if i < 4 else "ready", 0, 0.0)
+        for i in range(16)
+    )
+    sight = Observation(now_ms=0, demand_rps=1.0, slo_ms=60_000.0, workers=workers, unserved={"sd35-turbo": 50.0})
+    model = Model(catalog, sight, Outlook(1.0), Prices(7.0), 60.0)
+    stay = _routed({"sd35-medium": 1.0}, {worker.worker_id: worker.variant for worker in workers})
+    leave = _routed({"sd35-medium": 1.0}, {worker.worker_id: "sd35-medium" for worker in workers})
+    assert model.worth(leave).late > model.worth(stay).late + 0.05
+
+
+def test_late_jobs_cost_quality_where_a_cheaper_level_has_a_worker() -> None:
+    catalog = measured("hadis-l40s")
+    workers = tuple(
+        WorkerView(f"w{i:02}", "sd35-large" if i < 15 else "sdxl-lightning", "ready", 0, 0.0) for i in range(16)
+    )
+    waiting = (Queue("sd35-large", 100.0, 1.0),)
+    sight = Observation(now_ms=0, demand_rps=0.3, slo_ms=60_000.0, workers=workers, queues=waiting)
+    model = Model(catalog, sight, Outlook(0.3), Prices(7.0), 60.0)
+    here = {worker.worker_id: worker.variant for worker in workers}
+    refuge, alone = (_routed({"sd35-large": 1.0}, homes) for homes in (here, here | {"w15": "sd35-large"}))
+    assert model.worth(alone).late > 0.5
+    assert model.worth(refuge).late < 0.2
+    assert model.worth(refuge).quality < model.worth(alone).quality - 1
+
+
 def _on_heavy() -> tuple[PlanProposal, Observation, value.Catalog]:
     catalog = measured("diffserve-sdturbo")
     sight = seen(5.0, 5.0, {f"w{i:02}": "sd15" for i in range(16)})

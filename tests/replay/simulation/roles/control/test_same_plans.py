@@ -249,9 +249,9 @@ class SimulatedPlanner:
             job.level = arrival.classes["models"]
             self.feed.on_generated([job], float(arrival.run_ms))
             self.feed.on_scored(job, arrival.confidence)
-            self.tally.on_result(job, Status.COMPLETED, "")
-        else:
-            self.tally.on_result(job, Status.REJECTED, arrival.end)
+        status = Status.COMPLETED if arrival.end == "COMPLETED" else Status.REJECTED
+        self.tally.ends[status] += 1
+        self.tally.on_result(job, status, "" if status is Status.COMPLETED else arrival.end)
 
     def step(self, at_ms: int, beats: Sequence[Beat]) -> None:
         self.events.now_ms = at_ms
