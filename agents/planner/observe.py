@@ -123,7 +123,7 @@ class Sources:
         """Return the observation of a moment. A silent source leaves its part unknown, is counted, and logged once."""
         self._report_missing()
         with self._in_flight_lock:
-            return self.builder.observation(now, workers, self._fleet.heartbeats, plan, self.builder.in_flight.open())
+            return self.builder.observation(now, workers, self._fleet.heartbeats, plan, self.builder.in_flight.count())
 
     def missing(self) -> tuple[str, ...]:
         """The sources of which nothing is known."""

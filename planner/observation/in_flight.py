@@ -88,7 +88,7 @@ class InFlight:
         else:
             self._close(request, at_ms)
 
-    def open(self) -> int:
+    def count(self) -> int:
         """Return the number of requests that have no result now, but for those that were turned away."""
         return max(0, len(self._open) - len(self._leaving))
 

@@ -30,7 +30,9 @@ def test_a_request_counts_once_however_often_its_record_is_read_and_whichever_to
 def test_what_was_turned_away_for_want_of_workers_counts_for_as_long_as_it_would_have_run() -> None:
     flights = InFlight()
     flights.begin("a", "t", "heavy", 0)
+    assert flights.count() == 1
     flights.end("a", 0, counts_on_ms=2000)
+    assert flights.count() == 0, "it has its result"
     assert flights.asked(1000) == {"heavy"}
     assert flights.asked(2000) == frozenset()
     assert flights.means(10_000)["t"]["heavy"] == pytest.approx(0.2)
