@@ -5,7 +5,8 @@ By a plan that pulls, jobs go to the queue of their variant instead, from which 
 
 import dataclasses
 
-from agents.runtime.records import job_record, placed_job, waiting_record
+from agents.runtime.placing import placed_job
+from agents.runtime.records import job_record, waiting_record
 from agents.runtime.views import FleetView, WaitingCounts
 from planner.catalog.components import Selection
 from planner.catalog.entries import reuse_share, run_ms

@@ -5,10 +5,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from planner.serving.routing.placement import Placement
-from schemas import ids, topics
+from schemas import topics
 from schemas.avro import Message
-from schemas.messages import ClassifiedRequest, Event, GenerateJob, Outcome, Stage
+from schemas.messages import Event, GenerateJob, Outcome
 from schemas.record import Headers, Incoming, Outgoing
 from streams import metrics
 from streams.codec.avro import encode
@@ -62,38 +61,6 @@ def job_record(job: GenerateJob, partition: int | None, cause: Headers, role: st
         topics.jobs_topic(job.variant, 1).name, job, request_id=job.classified.request.request_id, cause=cause,
         role=role, now_ms=now_ms, facts=facts, partition=partition,
     )  # fmt: skip
-
-
-def placed_job(
-    classified: ClassifiedRequest,
-    placement: Placement,
-    share: float,
-    *,
-    plan_version: int,
-    now_ms: int,
-    path: tuple[Stage, ...] = (),
-    attempt: int = 1,
-) -> GenerateJob:
-    """The job of a placement, without a worker. `share`: of its steps, that its level lets a stored latent save.
-
-    `attempt`: number of owners that the job will have met, the next one included.
-    """
-    return GenerateJob(
-        job_id=ids.job_id(classified.request.request_id, len(path), placement.level),
-        classified=classified,
-        level=placement.level,
-        variant=placement.variant,
-        stage=len(path),
-        attempt=attempt,
-        probability=placement.probability,
-        plan_version=plan_version,
-        worker_id="",
-        routed_ms=now_ms,
-        path=path,
-        overridden=placement.overridden,
-        refine_from_step=0 if share else placement.options.refine_from_step,
-        reuse_share=share,
-    )
 
 
 def waiting_record(job: GenerateJob, cause: Headers, role: str, now_ms: int) -> Outgoing:

@@ -10,7 +10,7 @@ from functools import partial
 
 from agents.components.opening import Keeping
 from agents.engines import Engine, EngineFailed, open_engine
-from agents.runtime.records import placed_job
+from agents.runtime.placing import placed_job
 from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.generate import Generator
 from agents.worker.heartbeat import Heart, WorkerState
