@@ -5,7 +5,6 @@ By a plan that pulls, jobs go to the queue of their variant instead, from which 
 
 import dataclasses
 
-from agents.runtime.placing import placed_job
 from agents.runtime.records import job_record, waiting_record
 from agents.runtime.views import FleetView, WaitingCounts
 from planner.catalog.components import Selection
@@ -14,7 +13,7 @@ from planner.catalog.model import Catalog
 from planner.serving.dispatch.dispatch import JobCost, Retry, WorkerChoice, holds, queued_ms
 from planner.serving.dispatch.lacking import Need, Needs
 from planner.serving.dispatch.worker_loads import Load, Sent, WorkerPool
-from planner.serving.routing.placement import Placement
+from planner.serving.routing.placement import Placement, placed_job
 from schemas.messages import ClassifiedRequest, GenerateJob, Plan, Stage
 from schemas.record import Delivered, Headers, Outgoing
 from streams import metrics

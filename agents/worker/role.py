@@ -10,7 +10,6 @@ from functools import partial
 
 from agents.components.opening import Keeping
 from agents.engines import Engine, EngineFailed, open_engine
-from agents.runtime.placing import placed_job
 from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.generate import Generator
 from agents.worker.heartbeat import Heart, WorkerState
@@ -26,6 +25,7 @@ from planner.observation.workers import live_workers
 from planner.serving.dispatch import worker
 from planner.serving.dispatch.worker import POLL_MS, WorkerLogic
 from planner.serving.routing.cascades import judged_ms
+from planner.serving.routing.placement import placed_job
 from planner.serving.routing.refuge import RefugeLogic
 from schemas.messages import GenerateJob, Plan, WorkerComponents
 from schemas.record import Delivered, Outgoing

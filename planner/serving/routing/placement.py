@@ -1,4 +1,4 @@
-"""The placement of a request, and the choice of its first level.
+"""The placement of a request, the choice of its first level, and the job that it becomes.
 
 `planner.serving.routing.routing` places it; `planner.serving.decisions` has what else it may decide.
 """
@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from planner.catalog.options import ResolvedOptions
 from schemas.errors import InvalidPlan
-from schemas.ids import draw
-from schemas.messages import Plan, Route
+from schemas.ids import draw, job_id
+from schemas.messages import ClassifiedRequest, GenerateJob, Plan, Route, Stage
 
 CHEAPER, DEARER = "cheaper-level", "dearer-level"
 SALT = "route"  # never the plan's version: under the same route a request keeps its level across re-plans
@@ -87,3 +87,35 @@ def route_of(plan: Plan, hardness: float, classes: Mapping[str, str]) -> Route:
         if not route.label and inside:
             return route
     raise InvalidPlan(f"plan {plan.version} has no route for class {label!r} at hardness {hardness}")
+
+
+def placed_job(
+    classified: ClassifiedRequest,
+    placement: Placement,
+    share: float,
+    *,
+    plan_version: int,
+    now_ms: int,
+    path: tuple[Stage, ...] = (),
+    attempt: int = 1,
+) -> GenerateJob:
+    """The job of a placement, without a worker. `share`: of its steps, that its level lets a stored latent save.
+
+    `attempt`: number of owners that the job will have met, the next one included.
+    """
+    return GenerateJob(
+        job_id=job_id(classified.request.request_id, len(path), placement.level),
+        classified=classified,
+        level=placement.level,
+        variant=placement.variant,
+        stage=len(path),
+        attempt=attempt,
+        probability=placement.probability,
+        plan_version=plan_version,
+        worker_id="",
+        routed_ms=now_ms,
+        path=path,
+        overridden=placement.overridden,
+        refine_from_step=0 if share else placement.options.refine_from_step,
+        reuse_share=share,
+    )
