@@ -23,7 +23,8 @@ def test_all_is_unread_by_a_group_that_never_was_and_the_rest_by_one_that_commit
     topic, group = full_name(settings.kafka.prefix, EVENTS), "reads"
     reader = Consumer({**client_config(settings), "group.id": group})
     other = Consumer({**client_config(settings), "group.id": "another"})
-    other.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)  # the cluster keeps offsets from now on
+    first = [TopicPartition(topic, 0, 0)]  # the cluster keeps offsets from now on, once it knows the new topic
+    patiently(lambda: other.commit(offsets=first, asynchronous=False), PATIENCE_S, {KafkaError.UNKNOWN_TOPIC_OR_PART})
     other.close()
     assert unread(settings, topic, group) == {}
     send_all(producer, [Outgoing(topic=EVENTS, key=None, value=b"x", partition=1)] * 3)
