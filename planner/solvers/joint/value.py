@@ -144,8 +144,8 @@ class Model:
         self.catalog, self.seen, self.outlook, self.prices = catalog, seen, outlook, prices
         self._slo_s, self._hop_s, self._backlog_s = slo_s, hop_s, backlog_s
         self._bounds, self._bands = bounds_of(catalog), band_shares(catalog, seen)
-        self._waiting = {queue.variant: queue.waiting for queue in seen.queues if queue.variant in catalog.variants}
-        self._waiting |= seen.unserved
+        waiting = {queue.variant: queue.waiting for queue in seen.queues} | seen.unserved
+        self._waiting = {name: jobs for name, jobs in waiting.items() if name in catalog.variants}
         self._slow_first = sorted(catalog.variants, key=lambda name: (-run_ms(catalog.variants[name], 1), name))
         self._qualities: dict[tuple[object, ...], float] = {}
         self.remembered: Memory = {}

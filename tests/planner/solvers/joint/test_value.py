@@ -242,6 +242,15 @@ def test_jobs_that_wait_for_workers_on_their_way_are_late_where_these_are_sent_e
     assert model.worth(leave).late > model.worth(stay).late + 0.05
 
 
+def test_jobs_that_wait_for_a_variant_of_an_earlier_catalog_count_nowhere() -> None:
+    plan, sight, catalog = _on_heavy()
+    model, other = (
+        Model(catalog, dataclasses.replace(sight, unserved=unserved), Outlook(5.0), Prices(5.0), 5.0)
+        for unserved in ({}, {"gone": 9.0})
+    )
+    assert model.worth(plan) == other.worth(plan)
+
+
 def test_late_jobs_cost_quality_where_a_cheaper_level_has_a_worker() -> None:
     catalog = measured("hadis-l40s")
     workers = tuple(
