@@ -284,7 +284,7 @@ class Worker:
         plan, at_ms = self._plans.plan, now_ms()
         if plan is None:
             return None
-        placed = self._refuges.placement(job.classified.request, job.level, plan, at_ms)
+        placed = self._refuges.placement(job.classified, job.level, plan, at_ms)
         if placed is None:
             return None
         return placed_job(job.classified, placed, 0.0, plan_version=plan.version, now_ms=at_ms)

@@ -7,7 +7,7 @@ from planner.catalog.entries import run_ms, variant_of
 from planner.catalog.model import Catalog
 from planner.observation.observation import Queue
 from planner.observation.workers import GONE, SERVING, ReceivedHeartbeat
-from schemas.messages import Plan
+from schemas.messages import Heartbeat, Plan
 
 IN_CALL = frozenset({"painting", "draining"})  # states of a worker that may have a call, of which little remains
 WITH_JOBS = SERVING | IN_CALL  # states of a worker that owns partitions of its variant
@@ -51,8 +51,7 @@ class QueueGrowth:
         for worker_id in live:
             beat = heartbeats[worker_id].heartbeat
             if beat.state not in GONE and beat.variant in catalog.variants:
-                work_ms = sum(owned.remaining_ms for owned in beat.partitions)
-                jobs = work_ms / run_ms(catalog.level(beat.variant), 1) - (beat.state == "painting")
+                jobs = _jobs_of(beat, catalog) - (beat.state == "painting")
                 waiting[beat.variant] = waiting.get(beat.variant, 0.0) + max(0.0, jobs)
         return tuple(Queue(name, jobs, self._arriving_rps(name)) for name, jobs in sorted(waiting.items()))
 
@@ -77,8 +76,7 @@ class QueueGrowth:
             if beat.variant in catalog.variants and beat.state not in GONE:
                 if beat.state in WITH_JOBS:
                     served.add(beat.variant)
-                work_ms = sum(owned.remaining_ms for owned in beat.partitions)
-                seen += work_ms / run_ms(catalog.level(beat.variant), 1) + (beat.state in IN_CALL)
+                seen += _jobs_of(beat, catalog) + (beat.state in IN_CALL)
         coming = sorted(set(plan.allocation.values()) & catalog.variants.keys() - served)
         if not coming:
             return {}
@@ -97,3 +95,8 @@ class QueueGrowth:
             for (begin_ms, first), (end_ms, last) in spans
             if end_ms - begin_ms >= MIN_WATCHED_MS
         )
+
+
+def _jobs_of(beat: Heartbeat, catalog: Catalog) -> float:
+    """The work that remains in a worker's partitions, in jobs of one image: its calls and what waits."""
+    return sum(owned.remaining_ms for owned in beat.partitions) / run_ms(catalog.level(beat.variant), 1)

@@ -167,7 +167,7 @@ class Simulation:
             self.tally.on_end.append(lambda job: logic.abandon(job.request_id))
         loads = FleetLoads(self._events, self._beats, timing, self._times, self._waiting)
         shared = (self._events, self._plan_state, self._fleet, self._beats, timing, self._times, self.tally)
-        self._serving.on_refuge = Forwarder(*shared, self._waiting, loads).take_in
+        self._serving.on_refuge = Forwarder(*shared, self._waiting, loads).enqueue
         Rerouter(*shared, OrphanRouting(catalog, logic, int(timing.silent_ms)), self._waiting, loads)
         return Router(*shared, logic, self._waiting, loads)
 

@@ -3,8 +3,8 @@
 from planner.catalog.components import needs_components
 from planner.catalog.entries import variant_of
 from planner.catalog.model import Catalog
-from planner.serving.requests import RequestValues
-from schemas.messages import Cascade, ClassifiedRequest, Plan
+from planner.serving.requests import ClassifiedValues, RequestValues
+from schemas.messages import Cascade, Plan
 
 
 def may_escalate(request: RequestValues, catalog: Catalog) -> bool:
@@ -33,7 +33,7 @@ def judging_ms(plan: Plan, level: str, catalog: Catalog) -> float:
     return catalog.discriminator(cascade.discriminator).latency_ms if cascade else 0.0
 
 
-def judged_ms(plan: Plan, classified: ClassifiedRequest, level: str, catalog: Catalog) -> float:
+def judged_ms(plan: Plan, classified: ClassifiedValues, level: str, catalog: Catalog) -> float:
     """Return the ms until all images of a request are scored in turn; 0 for a request that may not be escalated."""
     images = classified.request.options.n if may_escalate(classified.request, catalog) else 0
     return images * judging_ms(plan, level, catalog)

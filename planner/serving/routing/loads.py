@@ -43,12 +43,12 @@ class Loads(Protocol):
 def shared_wait_ms(wait_ms: float, serving: int, planned: int, load_ms: float) -> float:
     """Return `wait_ms` as it becomes where a plan gives a variant more workers than serve it: they share the work.
 
-    In ms, as the two times are. The others come within `load_ms`; what waits for a variant that nobody serves yet is
-    not known, and counts as nothing.
+    In ms, as the two times are; `planned` > `serving`. The others come within `load_ms`; what waits for a variant that
+    nobody serves yet is not known, and counts as nothing.
     """
     if not serving:
         return load_ms
-    if planned <= serving or wait_ms <= load_ms:
+    if wait_ms <= load_ms:
         return wait_ms
     return load_ms + (wait_ms - load_ms) * serving / planned
 

@@ -9,8 +9,8 @@ from planner.catalog.entries import variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.options import resolve_options, resolved_ms
 from planner.serving.admission.admission import can_meet, predicted_finish_ms
-from planner.serving.requests import RequestValues
-from planner.serving.routing.cascades import judging_ms, may_escalate
+from planner.serving.requests import ClassifiedValues
+from planner.serving.routing.cascades import judged_ms, may_escalate
 from planner.serving.routing.placement import CHEAPER, Placement
 from planner.serving.routing.routing import ANY_QUALITY
 from schemas.messages import Plan
@@ -22,12 +22,13 @@ class RefugeLogic:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
-    def placement(self, request: RequestValues, level: str, plan: Plan, now_ms: float) -> Placement | None:
+    def placement(self, classified: ClassifiedValues, level: str, plan: Plan, now_ms: float) -> Placement | None:
         """The placement of a job of `level` on another one; None: no other is in time, or may stand in.
 
         It is the cheapest level that the plan gives workers: whoever asks does not know who is free, and that one has
         the most room. None stands in for a level that the request named, by its quality, its model or its components.
         """
+        request = classified.request
         if request.quality != ANY_QUALITY or not may_escalate(request, self._catalog):
             return None
         allocated = set(plan.allocation.values())
@@ -39,7 +40,7 @@ class RefugeLogic:
         if options.overridden and request.options.strict:
             return None
         run_ms = resolved_ms(variant, options)
-        judged_ms = request.options.n * judging_ms(plan, variant.name, self._catalog)
-        if not can_meet(request.deadline_ms, predicted_finish_ms(now_ms, 0.0, run_ms + judged_ms)):
+        total_ms = run_ms + judged_ms(plan, classified, variant.name, self._catalog)
+        if not can_meet(request.deadline_ms, predicted_finish_ms(now_ms, 0.0, total_ms)):
             return None
         return Placement(variant.name, variant.name, options, run_ms, 0.0, CHEAPER)

@@ -39,10 +39,6 @@ class Forwarder(Sender):
         self._tally, self._queues, self._due_ms = tally, waiting.queues, math.inf
         waiting.on_job = self._on_job
 
-    def take_in(self, job: Job) -> None:
-        """Put a job that another level's worker was too late for into the queue of its variant."""
-        self._enqueue(job)
-
     def _on_job(self, variant: str) -> None:
         self._forward([variant])
 

@@ -105,13 +105,13 @@ class Sender:
     def _place(self, job: Job) -> None:
         """Send it to a worker of its variant, or where one may come; by a plan that pulls, to the variant's queue."""
         if holds(self._plan_state.plan):
-            self._enqueue(job)
+            self.enqueue(job)
             return
         place = self._choose(job)
         assert not isinstance(place, Retry)
         self._send(job, place)
 
-    def _enqueue(self, job: Job) -> None:
+    def enqueue(self, job: Job) -> None:
         """Put it into the queue of its variant."""
         judging_ms = job.judged * self._plan_state.judging_ms(job.level)
         run_ms = self._times.call_ms(job.variant, job.images, job.how, job.step) * (1 - job.share)

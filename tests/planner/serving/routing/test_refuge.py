@@ -8,7 +8,7 @@ from planner.catalog.options import resolve_options
 from planner.serving.routing.placement import CHEAPER, Placement
 from planner.serving.routing.refuge import RefugeLogic
 from schemas.messages import Cascade, GenerateOptions
-from tests.builders import NOW_MS, a_catalog, a_discriminator, a_plan, a_request, a_variant
+from tests.builders import NOW_MS, a_catalog, a_classified, a_discriminator, a_plan, a_request, a_variant
 
 CATALOG = a_catalog(
     variants={
@@ -25,7 +25,9 @@ def refuge(level: str = "heavy", left_ms: float = 300, allocation: dict[str, str
     """The level that a job with so much time left goes to; "": none."""
     judge = asked.pop("cascades", ())
     request = a_request(deadline_ms=int(NOW_MS + left_ms), **asked)
-    placed = RefugeLogic(CATALOG).placement(request, level, a_plan(allocation=allocation, cascades=judge), NOW_MS)
+    placed = RefugeLogic(CATALOG).placement(
+        a_classified(request), level, a_plan(allocation=allocation, cascades=judge), NOW_MS
+    )
     return placed.level if placed else ""
 
 
@@ -36,7 +38,7 @@ def test_a_late_job_goes_to_the_cheapest_level_that_has_workers() -> None:
 
 
 def test_its_placement_is_as_the_router_would_place_it_there() -> None:
-    placed = RefugeLogic(CATALOG).placement(a_request(), "heavy", a_plan(allocation=ALL), NOW_MS)
+    placed = RefugeLogic(CATALOG).placement(a_classified(), "heavy", a_plan(allocation=ALL), NOW_MS)
     own = resolve_options(GenerateOptions(), CATALOG.level("light"))
     assert placed == Placement("light", "light", own, 20.0, 0.0, CHEAPER)
 
