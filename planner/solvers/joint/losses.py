@@ -78,10 +78,10 @@ class Queue(NamedTuple):
         found = []
         for at, (back, late) in enumerate(pushed):
             lost = alone[at][0]
-            if back >= again:
+            if above:  # once no draft finds room, the others fill what only they may
+                lost = max(lost, min(1.0, back / again) * above[at][0])
+            elif back >= again:
                 lost = max(lost, back - again)
-            elif above:
-                lost = max(lost, back / again * above[at][0])
             found.append((min(1.0, lost / first), min(1.0, back / again), late))
         return found
 
