@@ -231,9 +231,9 @@ class Model:
         the mean quality that requests lose, as those who are late for their level alone go on to the cheapest.
 
         They were let in by the workers of then. Who is at the end of a queue has waited for nothing yet, who is at its
-        head for as long as it took the workers before; in between it is as far along. A worker that leaves or comes
-        changes the partitions of others, who take up what is theirs now when their call ends: so two workers' jobs a
-        move wait a call longer, or behind another worker's queue.
+        head for as long as it took the workers before; in between it is as far along. A worker that comes is given
+        partitions of others, who let them go when their call ends; one that leaves has others take up its own, behind
+        their queues. So two workers' jobs a move wait longer: by a call, or by a queue.
         """
         late = owed = given_up = 0.0
         for name, jobs in self._waiting.items():
@@ -247,11 +247,13 @@ class Model:
             if not crew.before:  # they have gathered since their workers left for it, and the first waits on until then
                 waited_s = min(jobs / self.outlook.mean_rps, limit_s) + crew.comes_s
             behind = jobs * _above(limit_s, waited_s, end_s)
-            moves = max(0, crew.before - crew.now) + max(0, crew.then - crew.now)
-            if crew.now and moves:
-                longer_s = waited_s + max(waited_s, queue.image_s * queue.first.batch)
-                more = _above(limit_s, waited_s, longer_s) - _above(limit_s, waited_s, end_s)
-                behind += jobs * min(1.0, 2 * moves / max(1, crew.before)) * max(0.0, more)
+            if crew.now:
+                call_s = queue.image_s * queue.first.batch
+                come, leave = max(0, crew.then - crew.now), max(0, crew.before - crew.now)
+                for moves, longer_s in ((come, call_s), (leave, max(waited_s, call_s))):
+                    more = _above(limit_s, waited_s, waited_s + longer_s) - _above(limit_s, waited_s, end_s)
+                    behind += jobs * min(1.0, 2 * moves / max(1, crew.before)) * max(0.0, more)
+                behind = min(behind, jobs)
             refuge = served[-1] if served else name
             if self._slow_first.index(refuge) > self._slow_first.index(name):
                 # its worker looks at a job between two calls: too late for this level, and in time for the cheapest

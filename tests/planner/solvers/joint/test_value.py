@@ -11,7 +11,7 @@ from planner.observation.observation import Observation, Queue
 from planner.observation.workers import WorkerView
 from planner.policies import POLICIES
 from planner.solvers.joint import losses, value
-from planner.solvers.joint.losses import NOT_FIRST, Edge, limits_of
+from planner.solvers.joint.losses import NOT_FIRST, Edge, Limits, limits_of
 from planner.solvers.joint.value import Model, Outlook, Prices, Worth
 from replay.simulation.results.figures import Figures, figures_of
 from replay.simulation.run import Simulation
@@ -88,6 +88,20 @@ def test_a_queue_longer_than_allowed_turns_everybody_away_only_until_it_is_not(l
     assert after == pytest.approx(max(0.0, load - 1), abs=0.02)
 
 
+def test_drafts_that_find_no_room_take_none_from_requests_without_a_draft() -> None:
+    """A level whose drafts come too late for it still serves as many others as its workers carry."""
+    full, none = Limits(40.0), Limits(0.0)
+    queue = losses.Queue(
+        work=2.0, first_work=1.6, image_s=1.0, whole_s=1.0, one_s=1.0, first=full, again=none, variability=0.6,
+        is_one=True,
+    )  # fmt: skip
+    [(first, again, _)] = queue.lost(10.0, 4, 0.0, (300.0,))
+    assert again == 1.0
+    assert first == pytest.approx(1 - 4 / 16, abs=0.02), "4 workers of the 16 that they need"
+    [(alone, _, _)] = queue._replace(first_work=0.2, work=0.6).lost(10.0, 4, 0.0, (300.0,))
+    assert alone < 0.01, "these have room, whatever drafts there are"
+
+
 def test_an_overloaded_fleet_stays_on_its_quickest_variant_however_much_waits() -> None:
     catalog = measured("diffserve-sdxlltn")
     sight = seen(54.0, 15.0, {f"w{i:02}": "sdxl-lightning" for i in range(16)})
@@ -149,6 +163,15 @@ def test_workers_that_leave_a_queue_make_those_late_who_were_let_in() -> None:
     assert late[0] < 0.01
     assert late[1] > 0.1
     assert late[2] > 0.1, "nor are they where the plan sends no others"
+
+
+def test_a_worker_that_comes_delays_what_waits_by_a_call_alone() -> None:
+    """It has no queue of its own: 35 jobs of 1.3 s before one worker are in time, whoever joins that."""
+    catalog = measured("hadis-l40s")
+    homes = {f"w{i:02}": "sd35-turbo" if i < 1 else "sd35-medium" for i in range(16)}
+    sight = dataclasses.replace(seen(0.7, 60.0, homes), queues=(Queue("sd35-turbo", 35.0, 0.7),))
+    comes = _routed({"sd35-turbo": 1.0}, homes | {"w01": "sd35-turbo"})
+    assert Model(catalog, sight, Outlook(0.7), Prices(5.0), 60.0).worth(comes).late < 0.01
 
 
 def test_until_a_level_is_loaded_its_requests_are_generated_where_somebody_is() -> None:
