@@ -482,12 +482,13 @@ class Model:
             return self._mixture(courses)
         total = 0.0
         for level, mass in courses.masses.items():
-            gone, other = courses.moved.get(variant_of(level), (0.0, ""))
+            ends = _ends(variant_of(level), courses.moved)
             own, cascade = self._of_level(level), courses.cascades.get(level)
             if cascade is not None:
                 stays, judged = courses.lost.get(cascade.next_level, 0.0), self._judged(cascade)
                 own = (1 - stays) * judged + stays * own if stays else judged
-            total += float(mass @ ((1 - gone) * own + gone * self._of_level(other) if gone else own))
+            here, *others = ends.items()
+            total += float(mass @ sum((share * self._of_level(other) for other, share in others), here[1] * own))
         return total
 
     @by_parts("routes", "strategy")
@@ -520,10 +521,10 @@ class Model:
         by_chance, judged = dict[str, float](), list[Judged]()
         for level, mass in courses.masses.items():
             share = float(mass.sum())
-            gone, other = courses.moved.get(variant_of(level), (0.0, ""))
-            if gone * share > 0:
-                by_chance[other] = by_chance.get(other, 0.0) + gone * share
-            rest, cascade = (1 - gone) * share, courses.cascades.get(level)
+            here, *others = _ends(variant_of(level), courses.moved).items()
+            for other, of_level in others:
+                by_chance[other] = by_chance.get(other, 0.0) + of_level * share
+            rest, cascade = here[1] * share, courses.cascades.get(level)
             if cascade is None:
                 by_chance[level] = by_chance.get(level, 0.0) + rest
                 continue
@@ -544,6 +545,19 @@ class Model:
             found = mixture_quality(self.catalog, {n: s / total for n, s in shares}, scaled) if total > 0 else None
             self._qualities[key] = self._worst if found is None else found
         return self._qualities[key]
+
+
+def _ends(name: str, moved: Mapping[str, tuple[float, str]]) -> dict[str, float]:
+    """Variants that generate what is sent to one, which is the first of them, with the share of each: who goes on to
+    another one may go on from there, but not back."""
+    ends, share = dict[str, float](), 1.0
+    while True:
+        gone, other = moved.get(name, (0.0, ""))
+        if gone <= 0 or other in ends:
+            ends[name] = share
+            return ends
+        ends[name] = (1 - gone) * share
+        name, share = other, gone * share
 
 
 def _above(limit: float, begin: float, end: float) -> float:

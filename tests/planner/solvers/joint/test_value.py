@@ -6,6 +6,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
+from planner.catalog.entries import run_ms
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation, Queue
 from planner.observation.workers import WorkerView
@@ -287,6 +288,23 @@ def test_late_jobs_cost_quality_where_a_cheaper_level_has_a_worker() -> None:
     assert model.worth(alone).late > 0.5
     assert model.worth(refuge).late < 0.2
     assert model.worth(refuge).quality < model.worth(alone).quality - 1
+
+
+@pytest.mark.parametrize("name", ["hadis-l40s", "tiny"])
+def test_who_is_turned_away_twice_has_the_quality_of_who_generates_it(name: str) -> None:
+    """What a level without room sends on to another without room is no answer of either."""
+    catalog = measured(name)
+    slow = sorted(catalog.variants.values(), key=lambda variant: -run_ms(variant, 1))
+    homes = dict.fromkeys((f"w{i:02}" for i in range(16)), slow[-1].name) | {"w00": slow[0].name, "w01": slow[1].name}
+    slo_s = 5 * run_ms(slow[0], 1) / 1000
+    rps = 100 * 1000 / run_ms(slow[1], 1)
+    plan = _routed({slow[0].name: 1.0}, homes)
+    worth = Model(catalog, seen(rps, slo_s, homes), Outlook(rps), Prices(5.0), slo_s).worth(plan)
+    cheapest = Model(catalog, seen(rps, slo_s, homes), Outlook(rps), Prices(5.0), slo_s).worth(
+        _routed({slow[-1].name: 1.0}, homes)
+    )
+    other = slow[1].quality or 0.0
+    assert abs(worth.quality - cheapest.quality) < 0.2 * abs(other - cheapest.quality)
 
 
 def _on_heavy() -> tuple[PlanProposal, Observation, value.Catalog]:
