@@ -46,7 +46,12 @@ def both(rule: str, name: str, slo_s: float, unit: float, rps: float) -> tuple[W
     """A rule's plan as the model and as a simulation of constant demand has it."""
     setup = Setup(catalog=measured(name), policy=FIXED, workers=16, slo_ms=1000 * slo_s, seed=1)
     nobody = seen(rps, slo_s, dict.fromkeys(setup.worker_ids(), ""))
-    plan = POLICIES[rule](nobody, setup.catalog, {}, RULES[rule])
+    return valued_and_simulated(POLICIES[rule](nobody, setup.catalog, {}, RULES[rule]), name, slo_s, unit, rps)
+
+
+def valued_and_simulated(plan: PlanProposal, name: str, slo_s: float, unit: float, rps: float) -> tuple[Worth, Figures]:
+    setup = Setup(catalog=measured(name), policy=FIXED, workers=16, slo_ms=1000 * slo_s, seed=1)
+    nobody = seen(rps, slo_s, dict.fromkeys(setup.worker_ids(), ""))
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(POLICIES, FIXED, lambda *_: plan)
         patch.setattr(value, "AFTER_S", (SECONDS / 6, SECONDS / 2, SECONDS * 5 / 6))
@@ -74,6 +79,31 @@ def test_plans_that_differ_clearly_keep_their_order(name: str, slo_s: float, uni
         for other in range(one):
             if abs(simulated[one] - simulated[other]) > 0.25:
                 assert (worth[one] > worth[other]) == (simulated[one] > simulated[other])
+
+
+@pytest.mark.parametrize(
+    ("rps", "workers", "shares", "batches"),
+    [
+        (1.0, (0, 12, 1, 3), (0.0, 0.39, 0.15, 0.46), (1, 1, 2, 1)),
+        (2.0, (2, 9, 0, 5), (0.26, 0.29, 0.0, 0.45), (2, 2, 1, 2)),
+        (2.0, (12, 3, 1, 0), (0.68, 0.04, 0.28, 0.0), (2, 2, 1, 1)),
+        (4.0, (2, 3, 4, 7), (0.14, 0.47, 0.15, 0.24), (2, 2, 2, 2)),
+        (9.0, (10, 2, 1, 3), (0.0, 0.14, 0.45, 0.41), (2, 1, 1, 2)),
+        (9.0, (5, 4, 4, 3), (0.27, 0.06, 0.27, 0.4), (1, 2, 1, 1)),
+    ],
+)
+def test_a_plan_of_several_levels_is_as_simulated_whatever_they_carry(
+    rps: float, workers: tuple[int, ...], shares: tuple[float, ...], batches: tuple[int, ...]
+) -> None:
+    """Plans drawn by chance: levels with too few workers send on to the next, and that to the one after."""
+    levels = ("sdxl-lightning", "sd35-turbo", "sd35-medium", "sd35-large")
+    names = [level for level, count in zip(levels, workers, strict=True) for _ in range(count)]
+    ids = Setup(catalog=measured("hadis-l40s"), policy=FIXED, workers=16, slo_ms=60_000.0).worker_ids()
+    routed = _routed(dict(zip(levels, shares, strict=True)), dict(zip(ids, names, strict=True)))
+    plan = dataclasses.replace(routed, batch=dict(zip(levels, batches, strict=True)))
+    found, simulated = valued_and_simulated(plan, "hadis-l40s", 60.0, 10.0, rps)
+    assert found.late == pytest.approx(simulated["violation_rate"], abs=0.05)
+    assert found.quality == pytest.approx(simulated["quality_run"], abs=0.75)  # FID; 5 until 2026-11-27
 
 
 def test_an_overloaded_queue_turns_away_what_is_too_much_once_it_is_full() -> None:
