@@ -7,6 +7,9 @@ against it,
     m / (1 - exp(-2 m B / s2)) of the workers' time        m = load - 1, B barrier in s, s2 variance a second
 
 as far as it can have grown to the barrier by then. Below a load of 1 the chance to wait at all is Erlang C's.
+Where drafts and requests without one may wait differently long, both are let in up to the lower barrier, and above it
+those alone who may wait longer, up to theirs. So while the lower is reached, the first lose all and the others what
+the room above cannot take; together they lose what the workers cannot carry.
 Source: Harrison, Brownian Motion and Stochastic Flow Systems, 1.9 and 5.6; the variance is Allen-Cunneen's.
 """
 
@@ -66,23 +69,24 @@ class Queue(NamedTuple):
         wait = waiting_share(workers if self.is_one else 1, load * self.one_s / self.image_s)
         again = load - first
         limits = self.again if again > 1e-9 else self.first
-        whole = Edge(load, variance * load, limits.turned_s, start_s, wait).after(times_s, limits.full)
-        pushed = [(each, limits.late * beyond) for each, beyond in whole]
-        if again <= 1e-9:
-            return [(min(1.0, each / load), 0.0, late) for each, late in pushed]
-        if first <= 0:
-            return [(0.0, min(1.0, each / again), late) for each, late in pushed]
-        alone = Edge(first, variance * first, self.first.turned_s, start_s, wait).after(times_s)
-        above_s = self.first.turned_s - limits.turned_s
-        above = Edge(first, variance * first, above_s, 0.0, 1.0).after(times_s) if above_s > 0 else ()
+        if again <= 1e-9 or first <= 0:
+            whole = Edge(load, variance * load, limits.turned_s, start_s, wait).after(times_s, limits.full)
+            lost = [(min(1.0, each / load), limits.late * beyond) for each, beyond in whole]
+            return [(0.0, share, late) if first <= 0 else (share, 0.0, late) for share, late in lost]
+        is_first = self.first.turned_s >= self.again.turned_s  # may those without a draft wait longer?
+        high, longest_s = (first, self.first.turned_s) if is_first else (again, self.again.turned_s)
+        shortest_s = min(self.first.turned_s, self.again.turned_s)
+        whole = Edge(load, variance * load, shortest_s, start_s, wait).after(times_s, limits.full)
+        alone = Edge(high, variance * high, longest_s, start_s, wait).after(times_s)
+        above_s = longest_s - shortest_s if longest_s > shortest_s else 0.0
+        above = Edge(high, variance * high, above_s, 0.0, 1.0).after(times_s)
         found = []
-        for at, (back, late) in enumerate(pushed):
-            lost = alone[at][0]
-            if above:  # once no draft finds room, the others fill what only they may
-                lost = max(lost, min(1.0, back / again) * above[at][0])
-            elif back >= again:
-                lost = max(lost, back - again)
-            found.append((min(1.0, lost / first), min(1.0, back / again), late))
+        for (back, beyond), (own, _), (rest, _) in zip(whole, alone, above, strict=True):
+            also = rest / high  # while the others are turned away, these are too where the room above is full
+            lower = min(1.0, back / (load - high + also * high))
+            upper = min(1.0, max(own / high, lower * also))
+            of_first, of_again = (upper, lower) if is_first else (lower, upper)
+            found.append((of_first, of_again, limits.late * beyond))
         return found
 
     def wait_s(self, rps: float, workers: int, start_s: float) -> float:

@@ -133,6 +133,23 @@ def test_drafts_that_find_no_room_take_none_from_requests_without_a_draft() -> N
     assert alone < 0.01, "these have room, whatever drafts there are"
 
 
+@pytest.mark.parametrize("longer", ["first", "again"])
+def test_who_may_wait_longer_is_turned_away_less_and_all_workers_have_work(longer: str) -> None:
+    """8 workers' work for 4: what both lose together is what they are too much, however near their limits are."""
+    queue = losses.Queue(
+        work=0.8, first_work=0.4, image_s=1.0, whole_s=1.0, one_s=1.0, first=Limits(20.0), again=Limits(20.0),
+        variability=0.6, is_one=True,
+    )  # fmt: skip
+    shares = {}
+    for by in (0.0, 0.1, 30.0):
+        [(first, again, _)] = queue._replace(**{longer: Limits(20.0 + by)}).lost(10.0, 4, 0.0, (1000.0,))
+        assert first + again == pytest.approx(2 * 0.5, abs=0.05)
+        shares[by] = first if longer == "first" else again
+    assert shares[0.0] == pytest.approx(0.5, abs=0.02)
+    assert shares[0.0] >= shares[0.1] > shares[30.0]
+    assert shares[30.0] < 0.1
+
+
 def test_an_overloaded_fleet_stays_on_its_quickest_variant_however_much_waits() -> None:
     catalog = measured("diffserve-sdxlltn")
     sight = seen(54.0, 15.0, {f"w{i:02}": "sdxl-lightning" for i in range(16)})
