@@ -75,7 +75,7 @@ class Discriminator:
             if spans.recorder is not None:
                 facts = {names.EVALUATION: scored_by, names.SCORE: confidence}
                 spans.note(self.role, [record], f"score {scored_by}", begun_ms, now_ms(), facts)
-            decision = self._decide(decision, image, confidence)
+            decision = self._decide(plan, decision, image, confidence)
         stage = step_of(image, confidence, decision.threshold, scored_by)
         fate = "escalated" if isinstance(decision, Escalate) else "kept"
         metrics.ESCALATIONS.labels(image.job.level, fate).inc()
@@ -83,9 +83,9 @@ class Discriminator:
             return self._escalated(plan, image, stage, decision, record)
         return [self._completed(plan, image, stage, decision, record)]
 
-    def _decide(self, asked: Score, image: ImageGenerated, confidence: float) -> Keep | Escalate:
+    def _decide(self, plan: Plan, asked: Score, image: ImageGenerated, confidence: float) -> Keep | Escalate:
         at_ms = now_ms()
-        loads = self._dispatcher.loads(at_ms)
+        loads = self._dispatcher.loads(plan, at_ms)
         sizes = [(each.width, each.height) for each in (image.image, *image.more)]
         return self._logic.decide(asked, image.job.classified.request, sizes, confidence, loads, at_ms)
 

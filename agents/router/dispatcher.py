@@ -76,8 +76,9 @@ class Dispatcher:
         # that fails is repeated with the same record, reported to `on_undelivered`, or ends the process
         self._on_their_way: dict[int, tuple[Outgoing, Sent]] = {}
 
-    def loads(self, at_ms: int) -> FleetLoads:
-        """The loads of all workers, for the decisions on one request."""
+    def loads(self, plan: Plan, at_ms: int) -> FleetLoads:
+        """The loads of all workers under the plan in force, for the decisions on one request."""
+        self._fleet.obey(plan)
         return FleetLoads(self._fleet, self._catalog, self._waiting, self._needs, at_ms)
 
     def send(
@@ -126,6 +127,7 @@ class Dispatcher:
         None: nobody serves the variant. Retry: the job is to wait for an idle worker.
         """
         at_ms, need = now_ms(), self._need(job, components)
+        self._fleet.obey(plan)
 
         def choose(pool: WorkerPool) -> int | Retry | None:
             cost = None

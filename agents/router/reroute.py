@@ -89,7 +89,7 @@ class Rerouting:
 
     def _answer(self, taken: Taken, job: GenerateJob, plan: Plan) -> Answer:
         classified, headers, at_ms = job.classified, taken.record.headers, now_ms()
-        loads = self._dispatcher.loads(at_ms)
+        loads = self._dispatcher.loads(plan, at_ms)
         has_ended = taken.has_ended or classified.request.request_id in self._ended
         decision = self._logic.reroute(
             classified, job.variant, plan, loads, at_ms, has_ended=has_ended, has_draft=bool(job.path)

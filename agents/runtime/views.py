@@ -144,6 +144,11 @@ class FleetView:
             self.heartbeats = {**heard, heartbeat.worker_id: ReceivedHeartbeat(heartbeat, record.timestamp_ms)}
             self._loads.on_heartbeat(heartbeat, record.timestamp_ms)
 
+    def obey(self, plan: Plan) -> None:
+        """Take over the plan in force: a worker that it gives another variant gets no new jobs while others stay."""
+        with self._lock:
+            self._loads.obey(plan)
+
     def loads(self, variant: str, at_ms: int) -> list[Load]:
         """The live workers of a variant with the work before them. O(workers)."""
         with self._lock:

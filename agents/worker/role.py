@@ -20,10 +20,11 @@ from agents.worker.residency import Prefetcher
 from agents.worker.reuse import Opens, WorkerReuse
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
-from planner.control.allocation import may_leave, wanted_variant
+from planner.control.allocation import may_leave
 from planner.observation.workers import live_workers
 from planner.serving.dispatch import worker
 from planner.serving.dispatch.worker import POLL_MS, WorkerLogic
+from planner.serving.dispatch.worker_loads import wanted_variant
 from planner.serving.routing.cascades import judged_ms
 from planner.serving.routing.placement import placed_job
 from planner.serving.routing.refuge import RefugeLogic

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from planner.observation.workers import SERVING, WorkerView
-from schemas.messages import Plan
 
 
 def split(work: Mapping[str, float], n_workers: int) -> dict[str, int]:
@@ -59,14 +58,6 @@ def assign(counts: Mapping[str, int], workers: Iterable[WorkerView]) -> dict[str
             free.append(worker.worker_id)
     places = [variant for variant, missing in short.items() for _ in range(missing)]
     return allocation | dict(zip(free, places, strict=False))
-
-
-def wanted_variant(worker_id: str, serves: str, plan: Plan) -> str:
-    """Return the variant that a plan has a worker serve, which serves `serves` now; "": none.
-
-    A worker that the plan does not name goes on, unless the plan scales the fleet: then it is one of the pool.
-    """
-    return plan.allocation.get(worker_id, serves if plan.scale is None else "")
 
 
 def may_leave(

@@ -165,7 +165,7 @@ class Simulation:
         logic = RoutingLogic(catalog, limits, rights, start_ms=self._setup.scale.start_ms)
         if rights is not None:
             self.tally.on_end.append(lambda job: logic.abandon(job.request_id))
-        loads = FleetLoads(self._events, self._beats, timing, self._times, self._waiting)
+        loads = FleetLoads(self._events, self._plan_state, self._beats, timing, self._times, self._waiting)
         shared = (self._events, self._plan_state, self._fleet, self._beats, timing, self._times, self.tally)
         self._serving.on_refuge = Forwarder(*shared, self._waiting, loads).enqueue
         Rerouter(*shared, OrphanRouting(catalog, logic, int(timing.silent_ms)), self._waiting, loads)

@@ -63,6 +63,9 @@ class StubFleet:
         self._loads.on_heartbeat(heartbeat, seen_ms)
         return self
 
+    def obey(self, plan: Plan) -> None:
+        self._loads.obey(plan)
+
     def loads(self, variant: str, at_ms: int) -> list[Load]:
         return self._loads.loads(variant, at_ms, SILENT_MS)
 

@@ -1,6 +1,7 @@
 """The remaining work of each worker, as one sender sees it: heartbeats plus the sender's own sends since.
 
-Dispatch asks the `WorkerPool` of a variant: the workers that take its new jobs, and when each is free.
+Dispatch asks the `WorkerPool` of a variant: the workers that take its new jobs, and when each is free. Those that the
+plan gives another variant take none.
 """
 
 import math
@@ -13,7 +14,7 @@ from typing import NamedTuple
 from planner.observation.workers import GONE, SERVING
 from planner.serving.dispatch.free_times import FreeTimes
 from planner.serving.dispatch.lacking import Need, SeenHoldings
-from schemas.messages import Heartbeat
+from schemas.messages import Heartbeat, Plan
 
 FORGET_MS = 600_000  # a worker without a heartbeat for longer leaves the view
 POLL_MS = FORGET_MS // 10  # between two searches for such workers
@@ -148,6 +149,9 @@ class LoadView:
     A heartbeat has the remaining work up to each partition's end offset; own sends at or above that offset, or not
     acknowledged yet, come on top. Between heartbeats a worker works its backlog off at one ms a ms, so that a view is
     not partial to the worker whose heartbeat came last. A partition that two workers claim is that of the newest.
+
+    A worker that the plan in force gives another variant is about to leave: it gets no new jobs while others stay,
+    for its heartbeats tell of it only when its call in progress has ended.
     """
 
     def __init__(self) -> None:
@@ -155,7 +159,15 @@ class LoadView:
         self._owners: dict[Key, str] = {}
         self._sends: defaultdict[Key, deque[Sent]] = defaultdict(lambda: deque(maxlen=MAX_SENDS))
         self._pools: dict[str, WorkerPool] = {}
+        self._plan: Plan | None = None
         self._next_poll_ms = -math.inf
+
+    def obey(self, plan: Plan) -> None:
+        """Take over the plan in force. O(workers) where it moves some, O(1) for the one that is known."""
+        before, self._plan = self._plan, plan
+        if plan is not before and (before is None or not moves_alike(before, plan)):
+            for variant in list(self._pools):
+                self._invalidate(variant)
 
     def on_heartbeat(self, heartbeat: Heartbeat, seen_ms: float) -> None:
         """Update from a heartbeat. O(partitions of its worker + own sends since the last one)."""
@@ -233,7 +245,7 @@ class LoadView:
         sent.offset = offset
 
     def loads(self, variant: str, now_ms: float, silent_ms: float) -> list[Load]:
-        """The workers that take new jobs of a variant: serving, owning a partition, not silent. O(workers)."""
+        """The workers that take new jobs of a variant: serving, owning a partition, not silent, staying. O(workers)."""
         pool = self.pool(variant, now_ms, silent_ms)
         return [pool.load(place, now_ms) for place in range(len(pool.workers))]
 
@@ -254,6 +266,9 @@ class LoadView:
             and worker.state in SERVING
             and now_ms - worker.seen_ms <= silent_ms
         ]
+        plan = self._plan
+        if plan is not None:
+            workers = [each for each in workers if wanted_variant(each.worker_id, variant, plan) == variant] or workers
         until_ms = min((worker.seen_ms for worker in workers), default=math.inf) + silent_ms
         self._pools[variant] = WorkerPool(until_ms, silent_ms, workers)
         return self._pools[variant]
@@ -311,6 +326,19 @@ class LoadView:
         sends.clear()
         sends.extend(kept)
         return sum(sent.run_ms for sent in kept)
+
+
+def wanted_variant(worker_id: str, serves: str, plan: Plan) -> str:
+    """Return the variant that a plan has a worker serve, which serves `serves` now; "": none.
+
+    A worker that the plan does not name goes on, unless the plan scales the fleet: then it is one of the pool.
+    """
+    return plan.allocation.get(worker_id, serves if plan.scale is None else "")
+
+
+def moves_alike(before: Plan, plan: Plan) -> bool:
+    """Whether both plans have each worker serve the same variant, whatever it serves now."""
+    return before.allocation == plan.allocation and (before.scale is None) == (plan.scale is None)
 
 
 def _changes(before: str, state: str) -> bool:

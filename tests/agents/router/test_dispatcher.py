@@ -11,7 +11,7 @@ from planner.serving.dispatch.dispatch import Retry
 from planner.serving.dispatch.worker_loads import Load
 from planner.serving.routing.placement import Placement
 from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
-from schemas.messages import GenerateJob, GenerateOptions, WorkerComponents
+from schemas.messages import GenerateJob, GenerateOptions, Plan, WorkerComponents
 from schemas.record import Delivered, Outgoing
 from streams.clock import now_ms
 from tests.agents.router import placing
@@ -31,9 +31,14 @@ def dispatcher(fleet: StubFleet) -> Dispatcher:
     return Dispatcher(a_catalog(), fleet, "router")
 
 
+def both_on_light(**changes: object) -> Plan:
+    """A plan that keeps both workers of the fleet where they are."""
+    return a_plan(allocation={"w-1": "light", "w-2": "light"}, **changes)
+
+
 def placed(dispatcher: Dispatcher, request_id: str = "r-1", **plan: object) -> Outgoing:
     classified = a_classified(a_request(request_id=request_id))
-    return dispatcher.send(a_plan(**plan), classified, on("light"), cause={})
+    return dispatcher.send(both_on_light(**plan), classified, on("light"), cause={})
 
 
 def test_a_second_job_goes_to_the_other_worker(dispatcher: Dispatcher) -> None:
@@ -64,7 +69,9 @@ def test_a_job_that_skips_steps_is_counted_with_what_is_left(
         monkeypatch.setattr(module, "now_ms", lambda: now)
     assert finish_in_ms(dispatcher, "light", 1) == pytest.approx(10)  # one of two steps of 20 ms
     for n in range(20):
-        sending = dispatcher.send(a_plan(), a_classified(a_request(request_id=f"r-{n}")), on("light", 1), cause={})
+        sending = dispatcher.send(
+            both_on_light(), a_classified(a_request(request_id=f"r-{n}")), on("light", 1), cause={}
+        )
         assert read(sending, GenerateJob).refine_from_step == 1
     assert finish_in_ms(dispatcher, "light") == pytest.approx(120)  # ten jobs of 10 ms, and itself
 
@@ -97,7 +104,7 @@ def test_a_level_that_nobody_serves_is_never_finished(dispatcher: Dispatcher) ->
 
 def test_pull_writes_to_the_queue_of_the_variant_and_what_waits_there_lengthens_its_wait(fleet: StubFleet) -> None:
     dispatcher = Dispatcher(a_catalog(), fleet, "router")
-    before = dispatcher.loads(now_ms())
+    before = dispatcher.loads(both_on_light(), now_ms())
     for n in range(6):
         record = placed(dispatcher, f"r-{n}", dispatch="pull")
         assert (record.topic, record.partition) == ("waiting.light.v1", 0)
@@ -109,7 +116,7 @@ def test_pull_writes_to_the_queue_of_the_variant_and_what_waits_there_lengthens_
 def test_a_job_that_waits_goes_to_no_busy_worker(fleet: StubFleet) -> None:
     for worker, partition in (("w-1", 0), ("w-2", 1)):
         fleet.receive(a_heartbeat(worker_id=worker, partitions=(owned(partition, 5, remaining_ms=60_000),)), now_ms())
-    dispatcher, plan = Dispatcher(a_catalog(), fleet, "router"), a_plan(dispatch="pull")
+    dispatcher, plan = Dispatcher(a_catalog(), fleet, "router"), both_on_light(dispatch="pull")
     assert isinstance(dispatcher.choose(plan, a_job(), 20.0, NOTHING), Retry)
     fleet.receive(a_heartbeat(worker_id="w-2", partitions=(owned(1, 5),)), now_ms())
     load = dispatcher.choose(plan, a_job(), 20.0, NOTHING)
@@ -141,7 +148,7 @@ def test_jobs_with_components_go_to_the_workers_that_hold_them_under_least_cost(
     for n in range(12):
         model = "poster" if n % 3 else "chalk"
         request = a_request(request_id=f"r-{n}", options=GenerateOptions(model=model))
-        placement = logic.route(a_classified(request), plan, sender.loads(now_ms()), now_ms())
+        placement = logic.route(a_classified(request), plan, sender.loads(plan, now_ms()), now_ms())
         assert isinstance(placement, Placement)
         record = sender.send(plan, a_classified(request), placement, cause={})
         went.setdefault(model, set()).add(record.partition)

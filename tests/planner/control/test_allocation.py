@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.control.allocation import assign, may_leave, split, wanted_variant
+from planner.control.allocation import assign, may_leave, split
 from planner.observation.workers import WorkerView
-from schemas.messages import ScalePlan
-from tests.builders import a_plan, a_worker
+from tests.builders import a_worker
 
 VARIANTS = ("a", "b", "c")
 WORK = st.dictionaries(st.sampled_from(VARIANTS), st.floats(0.001, 1000), min_size=1)
@@ -117,9 +116,6 @@ def test_whom_a_scaling_plan_does_not_name_is_to_leave_for_the_pool() -> None:
     assert may_leave("w-1", "a", {"w-2": "a"}, live, is_scaled=True)
     assert not may_leave("w-1", "a", {}, live, is_scaled=True), "the first of all who leave drains the topic"
     assert may_leave("w-2", "a", {}, live, is_scaled=True)
-    scaled = a_plan(allocation={"w-2": "heavy"}, scale=ScalePlan(targets={"heavy": 1}))
-    assert [wanted_variant(name, "light", scaled) for name in ("w-1", "w-2")] == ["", "heavy"]
-    assert wanted_variant("w-9", "light", a_plan()) == "light"
 
 
 @given(FLEET, st.lists(st.sampled_from(VARIANTS), min_size=8, max_size=8))

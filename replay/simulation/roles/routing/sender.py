@@ -43,8 +43,10 @@ class FleetLoads:
     """The loads of all workers as one process sees them: heartbeats and its own sends."""
 
     def __init__(
-        self, events: EventQueue, beats: Heartbeats, timing: Timing, times: CallTimes, waiting: WaitingTopics
-    ) -> None:
+        self, events: EventQueue, plan_state: PlanState, beats: Heartbeats, timing: Timing, times: CallTimes,
+        waiting: WaitingTopics,
+    ) -> None:  # fmt: skip
+        self._plan_state, self._moves_at_once = plan_state, not timing.residency.beside_factor
         self.view, self.needs = SimulatedLoadView(), Needs(times.catalog)
         self._events, self._beats, self._silent_ms = events, beats, timing.silent_ms
         self._variants, self._times, self._queues = tuple(times.catalog.variants), times, waiting.queues
@@ -55,6 +57,8 @@ class FleetLoads:
         if self._subscription is None:  # only now: a sender without requests needs no heartbeats
             self._subscription = self._beats.subscribe(self.view)
         self._subscription.listen(variant)
+        if self._moves_at_once:
+            self.view.obey(self._plan_state.plan)
         now_ms = self._events.now_ms
         pool = self.view.known_pool(variant, now_ms)
         if pool is None:
@@ -99,7 +103,7 @@ class Sender:
     ) -> None:  # fmt: skip
         """`loads`: of the process that this sender is part of; None: it is a process of its own."""
         self._events, self._plan_state, self._fleet, self._times = events, plan_state, fleet, times
-        self._loads = loads or FleetLoads(events, beats, timing, times, waiting)
+        self._loads = loads or FleetLoads(events, plan_state, beats, timing, times, waiting)
         self._choice, self._waiting = WorkerChoice(times.catalog), waiting
 
     def _place(self, job: Job) -> None:

@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
-from planner.control.allocation import may_leave, wanted_variant
+from planner.control.allocation import may_leave
 from planner.observation.workers import live_workers
 from planner.serving.dispatch.worker import POLL_MS, SETTLE_MS, WorkerLogic
+from planner.serving.dispatch.worker_loads import wanted_variant
 from replay.simulation.draws.delays import Delay
 from replay.simulation.draws.run_times import NO_VARIATION, RunTimes
 from replay.simulation.event_queue import EventQueue

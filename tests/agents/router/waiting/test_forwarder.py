@@ -341,5 +341,5 @@ def test_a_router_admits_by_the_queue_before_a_level_too(process: Process) -> No
     for n in range(50):
         process.route(f"r-{n}")
     hurried = a_classified(a_request(request_id="hurried", quality="low", deadline_ms=now_ms() + BUSY_MS + 500))
-    decision = logic.route(hurried, PULL, process.dispatcher.loads(now_ms()), now_ms())
+    decision = logic.route(hurried, PULL, process.dispatcher.loads(PULL, now_ms()), now_ms())
     assert getattr(decision, "code", "") == "deadline"  # 50 jobs of 20 ms before it

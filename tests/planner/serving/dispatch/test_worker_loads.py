@@ -5,8 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.serving.dispatch.dispatch import KINDS, pick
-from planner.serving.dispatch.worker_loads import FORGET_MS, MAX_SENDS, UNACKNOWLEDGED_MS, Load, LoadView
-from tests.builders import NOW_MS, a_heartbeat, owned
+from planner.serving.dispatch.worker_loads import (
+    FORGET_MS,
+    MAX_SENDS,
+    UNACKNOWLEDGED_MS,
+    Load,
+    LoadView,
+    moves_alike,
+    wanted_variant,
+)
+from schemas.messages import ScalePlan
+from tests.builders import NOW_MS, a_heartbeat, a_plan, owned
 from tests.planner.serving.workers import choose, shortest_ms
 
 SILENT_MS = 3000
@@ -50,6 +59,43 @@ def test_a_silent_worker_takes_no_jobs_until_it_is_heard_again() -> None:
     assert remaining(view, NOW_MS + SILENT_MS + 1) == {}
     view.on_heartbeat(a_heartbeat(), NOW_MS + SILENT_MS + 2)
     assert set(remaining(view, NOW_MS + SILENT_MS + 2)) == {"w-1"}
+
+
+def test_a_worker_that_the_plan_takes_away_gets_no_new_jobs_while_another_stays() -> None:
+    view = heard(*(a_heartbeat(worker_id=f"w-{n}", partitions=(owned(n),)) for n in (1, 2, 3)))
+    assert set(remaining(view)) == {"w-1", "w-2", "w-3"}
+    view.obey(a_plan(allocation={"w-1": "light", "w-2": "heavy"}))
+    assert set(remaining(view)) == {"w-1", "w-3"}, "w-3 is not named, and stays"
+    view.obey(a_plan(version=2, allocation={"w-1": "light", "w-2": "light"}))
+    assert set(remaining(view)) == {"w-1", "w-2", "w-3"}, "it is back before it has left"
+
+
+def test_where_the_plan_takes_all_workers_away_each_gets_jobs_until_it_has_left() -> None:
+    view = heard(*(a_heartbeat(worker_id=f"w-{n}", partitions=(owned(n),)) for n in (1, 2)))
+    view.obey(a_plan(allocation={"w-1": "heavy", "w-2": "heavy"}))
+    assert set(remaining(view)) == {"w-1", "w-2"}
+
+
+def test_whom_a_plan_does_not_name_stays_unless_it_scales_the_fleet() -> None:
+    plan, scaled = a_plan(), a_plan(allocation={"w-2": "heavy"}, scale=ScalePlan(targets={"heavy": 1}))
+    assert [wanted_variant(name, "light", plan) for name in ("w-1", "w-2", "w-9")] == ["light", "heavy", "light"]
+    assert [wanted_variant(name, "light", scaled) for name in ("w-1", "w-2")] == ["", "heavy"]
+
+
+def test_plans_move_alike_by_which_each_worker_serves_the_same() -> None:
+    plan = a_plan(allocation={"w-1": "light"})
+    assert moves_alike(plan, a_plan(version=2, allocation={"w-1": "light"}))
+    assert not moves_alike(plan, a_plan(allocation={"w-1": "heavy"}))
+    assert not moves_alike(plan, a_plan(allocation={"w-1": "light"}, scale=ScalePlan(targets={"light": 1})))
+
+
+def test_the_wait_is_that_for_the_workers_that_stay() -> None:
+    view = heard(
+        a_heartbeat(partitions=(owned(0, remaining_ms=900),)), a_heartbeat(worker_id="w-2", partitions=(owned(1),))
+    )
+    assert view.pool("light", NOW_MS, SILENT_MS).wait_ms(NOW_MS) == 0
+    view.obey(a_plan(allocation={"w-1": "light", "w-2": "heavy"}))
+    assert view.pool("light", NOW_MS, SILENT_MS).wait_ms(NOW_MS) == 900
 
 
 def slowness(view: LoadView, at_ms: int = NOW_MS, variant: str = "light") -> float:

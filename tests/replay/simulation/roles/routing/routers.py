@@ -385,7 +385,7 @@ class SimulatedRerouter:
         timing, times = Timing(silent_ms=SILENT_MS), CallTimes(situation.catalog)
         logic = OrphanRouting(situation.catalog, RoutingLogic(situation.catalog, NO_LIMITS), SILENT_MS)
         waiting = WaitingTopics()
-        loads = FleetLoads(self._events, self._beats, timing, times, waiting)  # type: ignore[arg-type]
+        loads = FleetLoads(self._events, plan_state, self._beats, timing, times, waiting)  # type: ignore[arg-type]
         self._rerouter = Rerouter(
             self._events, plan_state, self._topics, self._beats, timing, times, self._tally, logic, waiting, loads
         )  # type: ignore[arg-type]

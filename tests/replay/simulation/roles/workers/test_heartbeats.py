@@ -2,6 +2,7 @@
 
 from planner.serving.dispatch.worker import MIN_CALLS, WorkerLogic
 from replay.simulation.event_queue import EventQueue
+from replay.simulation.roles.control.plan_state import PlanState
 from replay.simulation.roles.routing.load_view import SimulatedLoadView
 from replay.simulation.roles.routing.sender import FleetLoads, WaitingTopics
 from replay.simulation.roles.workers.group import Group, Member
@@ -9,7 +10,7 @@ from replay.simulation.roles.workers.heartbeats import Heartbeats
 from replay.simulation.roles.workers.worker import Worker
 from replay.simulation.setup import Timing
 from replay.simulation.times import CallTimes
-from tests.builders import a_catalog
+from tests.builders import a_catalog, a_plan
 
 TIMING = Timing()
 
@@ -34,7 +35,9 @@ class OneWorker:
         catalog = a_catalog()
         times = CallTimes(catalog)
         self.beats = Heartbeats(self.events, TIMING, times)
-        self.loads = FleetLoads(self.events, self.beats, TIMING, times, WaitingTopics())
+        plan_state = PlanState(catalog)
+        plan_state.obey(a_plan(allocation={}))
+        self.loads = FleetLoads(self.events, plan_state, self.beats, TIMING, times, WaitingTopics())
         self.loads.view = self.view = CountedView()
         self.group = self.beats.groups["light"] = Group(partitions)
         self.worker, member = Worker("w-1", 0.0), Member("w-1")
