@@ -3,9 +3,10 @@
 import dataclasses
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import TypeVar
 
 from replay.bench.frontier.cells import Figures
 from replay.bench.frontier.grid import GridCell
@@ -13,6 +14,8 @@ from replay.bench.papers.runs.cells import Cell, Found, setup_of
 from replay.bench.papers.runs.crew import Run
 from replay.simulation.session import fluid_bound
 from replay.traces import Trace
+
+K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +79,7 @@ class Mean:
         return -self.of("quality_run")
 
 
-def over_seeds(run: Run, cells: Mapping[str, Cell], seeds: int) -> dict[str, Mean]:
+def over_seeds(run: Run, cells: Mapping[K, Cell], seeds: int) -> dict[K, Mean]:
     """Each cell with the seeds 0, 1 ...: all run side by side."""
     spread = [dataclasses.replace(cell, seed=seed) for cell in cells.values() for seed in range(seeds)]
     found = run(spread)

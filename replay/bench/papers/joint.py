@@ -23,6 +23,8 @@ from replay.bench.papers.runs.names import HADIS, JOINT
 RUN: Final = "quality_run"
 TRUTH: Final = TRUTHS[0]
 WANTED: Final = 1 / 3  # of the comparisons in which it should be ahead beyond chance. Ours
+CATALOG: Final = "hadis-l40s"  # of HADIS, whose bound is asked for
+BY_DEFAULT, TUNED = "by default", "as tuned"  # parameters: none, or the first that ship: for the fewest violations
 BOUND, MOST, NEAR = 0.04, 0.02, 0.9  # above the fluid bound, violations, and share of redraws within both. Ours
 
 
@@ -31,6 +33,7 @@ class Bounded(NamedTuple):
 
     trace: str
     policy: str
+    setting: str  # which parameters it has
     fid: float
     least: float  # the bound's
     violations: float
@@ -46,21 +49,25 @@ def ask(asking: Asking) -> Answer:
     main = [row for row in rows if row.judge == RUN]
     counts = Counter(_word(row) for row in main)
     bounds = _bounds(asking)
-    is_near = all(each.near >= NEAR for each in bounds if each.policy == JOINT)
+    are_near = {
+        setting: all(each.near >= NEAR for each in bounds if (each.policy, each.setting) == (JOINT, setting))
+        for setting in (BY_DEFAULT, TUNED)
+    }
     is_met = counts[AHEAD] >= WANTED * len(main) and not counts[BEHIND]
     return Answer(
         name=__name__.rpartition(".")[2],
         title="joint: is it ahead of every other policy, and how near to what is possible?",
-        verdict=_verdict(main, counts, is_met=is_met, is_near=is_near),
+        verdict=_verdict(main, counts, are_near, is_met=is_met),
         tables=(_summary(rows), _table(main), _bound_table(bounds), *tables_of_parts(asking)),
         numbers={
             "comparisons": len(main),
             "ahead_beyond_chance": counts[AHEAD],
             "behind_beyond_chance": counts[BEHIND],
             "is_frontier_met": is_met,
-            "is_bound_met": is_near,
+            "is_bound_met": are_near[BY_DEFAULT],
+            "is_bound_met_as_tuned": are_near[TUNED],
         }
-        | {f"near_bound_{each.trace}_{each.policy}": round(each.near, 3) for each in bounds},
+        | {f"near_bound_{each.trace}_{each.policy}_{each.setting}": round(each.near, 3) for each in bounds},
         facts=_facts(asking),
     )
 
@@ -91,29 +98,35 @@ def _word(row: Row) -> str:
 
 def _bounds(asking: Asking) -> list[Bounded]:
     found = []
+    tuned = next(setting.parameters for setting in tuning.read()[CATALOG] if setting.policy == JOINT)
+    settings = ((JOINT, BY_DEFAULT, ()), (JOINT, TUNED, tuned), (HADIS, BY_DEFAULT, ()))
     for trace in PAPERS[:1] if asking.scale.is_quick else PAPERS[:2]:
-        asked = {p: Cell(catalog="hadis-l40s", trace=trace, policy=p, slo_s=60) for p in (JOINT, HADIS)}
+        asked = {
+            (policy, setting): Cell(catalog=CATALOG, trace=trace, policy=policy, slo_s=60, parameters=parameters)
+            for policy, setting, parameters in settings
+        }
         runs = over_seeds(asking.run, asked, asking.scale.few)
-        least = bound_fids(asking, asked[JOINT])
-        for policy, mean in runs.items():
+        least = bound_fids(asking, asked[JOINT, BY_DEFAULT])
+        for (policy, setting), mean in runs.items():
             near = [
                 run.fid <= (1 + BOUND) * bound and run.violations <= MOST
                 for run, bound in zip(mean.runs, least, strict=True)
             ]
             bound = sum(least) / len(least)
-            found.append(Bounded(trace, policy, mean.fid, bound, mean.violations, sum(near) / len(near)))
+            found.append(Bounded(trace, policy, setting, mean.fid, bound, mean.violations, sum(near) / len(near)))
     return found
 
 
-def _verdict(rows: Sequence[Row], counts: Mapping[str, int], *, is_met: bool, is_near: bool) -> str:
+def _verdict(rows: Sequence[Row], counts: Mapping[str, int], are_near: Mapping[str, bool], *, is_met: bool) -> str:
     known = [row for row in rows if row.difference is not None]
     worst = min(known, key=lambda row: row.difference.mean / row.margin, default=None)  # type: ignore[union-attr]
     lost = "-" if worst is None else f"{worst.difference.mean:+.3g} ({worst.catalog}, {worst.trace}, {worst.level:.0%})"  # type: ignore[union-attr]
+    near = ", ".join(f"{'met' if is_near else 'not met'} {setting}" for setting, is_near in are_near.items())
     return (
         f"{'Met' if is_met else 'Not met'}: by quality of the run, of {len(rows)} comparisons ahead of the best other "
         f"beyond chance in {counts[AHEAD]}, even in {counts[EVEN]}, behind beyond chance in {counts[BEHIND]}, the rest "
         f"undecided; worst difference {lost}. HADIS's catalog within {BOUND:.0%} of the fluid bound with at most "
-        f"{MOST:.0%} violations in {NEAR:.0%} of the redraws: {'met' if is_near else 'not met'}."
+        f"{MOST:.0%} violations in {NEAR:.0%} of the redraws: {near}."
     )
 
 
@@ -132,14 +145,12 @@ def _table(rows: Sequence[Row]) -> Table:
 
 def _bound_table(bounds: Sequence[Bounded]) -> Table:
     rows = tuple(
-        (each.trace, each.policy, number(each.fid), number(each.least), _above(each), percent(each.violations, 2),
-         percent(each.near, 0))
+        (each.trace, each.policy, each.setting, number(each.fid), number(each.least), _above(each),
+         percent(each.violations, 2), percent(each.near, 0))
         for each in bounds
     )  # fmt: skip
-    columns = ("trace", "policy", "FID in 20-s windows", "fluid bound", "above", "violations", "redraws near it")
-    return Table(
-        title="HADIS's catalog, 16 workers, SLO 60 s, over-provisioning as by default", columns=columns, rows=rows
-    )
+    columns = ("trace", "policy", "setting", "FID, windows", "fluid bound", "above", "violations", "redraws near it")
+    return Table(title="HADIS's catalog, 16 workers, SLO 60 s", columns=columns, rows=rows)
 
 
 def _above(each: Bounded) -> str:

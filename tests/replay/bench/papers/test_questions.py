@@ -120,6 +120,17 @@ def test_the_bound_is_missed_where_ours_paints_far_above_it_or_violates() -> Non
     assert asked(JOINT, lambda _: found(violations=0.01, quality=-15.0)).numbers["is_bound_met"]
 
 
+def test_the_bound_is_asked_by_default_and_with_the_setting_that_ships_for_the_fewest_violations() -> None:
+    (shipped, *_) = [each.parameters for each in tuning.read()["hadis-l40s"] if each.policy == JOINT]
+
+    def as_tuned_alone(cell: Cell) -> Found:
+        return found(violations=0.01, quality=-15.0 if cell.parameters == shipped else -40.0)
+
+    answer = asked(JOINT, as_tuned_alone)
+    assert [answer.numbers[name] for name in ("is_bound_met", "is_bound_met_as_tuned")] == [False, True]
+    assert "not met by default, met as tuned" in answer.verdict
+
+
 def test_the_cascade_holds_where_it_beats_light_without_heavy_s_violations() -> None:
     def as_published(cell: Cell) -> Found:
         by_policy = {LIGHT: found(0, -22.77), HEAVY: found(0.6, -18.55), PROTEUS: found(0.01, -20.0)}
