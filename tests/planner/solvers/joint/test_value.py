@@ -41,23 +41,33 @@ def seen(rps: float, slo_s: float, homes: dict[str, str]) -> Observation:
     return Observation(now_ms=0, demand_rps=rps, slo_ms=1000 * slo_s, workers=workers)
 
 
+def sixteen(name: str, slo_s: float) -> Setup:
+    """Sixteen workers on a catalog, by the policy whose plan is fixed."""
+    return Setup(catalog=measured(name), policy=FIXED, workers=16, slo_ms=1000 * slo_s, seed=1)
+
+
+def at_start(setup: Setup, rps: float) -> Observation:
+    """What a planner sees before any worker serves."""
+    return seen(rps, setup.slo_ms / 1000, dict.fromkeys(setup.worker_ids(), ""))
+
+
 @lru_cache(maxsize=64)
 def both(rule: str, name: str, slo_s: float, unit: float, rps: float) -> tuple[Worth, Figures]:
     """A rule's plan as the model and as a simulation of constant demand has it."""
-    setup = Setup(catalog=measured(name), policy=FIXED, workers=16, slo_ms=1000 * slo_s, seed=1)
-    nobody = seen(rps, slo_s, dict.fromkeys(setup.worker_ids(), ""))
-    return valued_and_simulated(POLICIES[rule](nobody, setup.catalog, {}, RULES[rule]), name, slo_s, unit, rps)
+    setup = sixteen(name, slo_s)
+    plan = POLICIES[rule](at_start(setup, rps), setup.catalog, {}, RULES[rule])
+    return valued_and_simulated(plan, setup, unit, rps)
 
 
-def valued_and_simulated(plan: PlanProposal, name: str, slo_s: float, unit: float, rps: float) -> tuple[Worth, Figures]:
-    setup = Setup(catalog=measured(name), policy=FIXED, workers=16, slo_ms=1000 * slo_s, seed=1)
-    nobody = seen(rps, slo_s, dict.fromkeys(setup.worker_ids(), ""))
+def valued_and_simulated(plan: PlanProposal, setup: Setup, unit: float, rps: float) -> tuple[Worth, Figures]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(POLICIES, FIXED, lambda *_: plan)
         patch.setattr(value, "AFTER_S", (SECONDS / 6, SECONDS / 2, SECONDS * 5 / 6))
         patch.setattr(losses, "AFTER_S", (SECONDS / 6, SECONDS / 2, SECONDS * 5 / 6))
         prices = Prices(unit, hold_s=SECONDS, debt=0.0)
-        found = Model(setup.catalog, nobody, Outlook(rps), prices, slo_s, backlog_s=48.0).worth(plan)
+        found = Model(
+            setup.catalog, at_start(setup, rps), Outlook(rps), prices, setup.slo_ms / 1000, backlog_s=48.0
+        ).worth(plan)
         arrivals = within(np.full(SECONDS, rps), 1.0, POISSON, 3)
         return found, figures_of(Simulation(setup, arrivals).run())
 
@@ -98,10 +108,10 @@ def test_a_plan_of_several_levels_is_as_simulated_whatever_they_carry(
     """Plans drawn by chance: levels with too few workers send on to the next, and that to the one after."""
     levels = ("sdxl-lightning", "sd35-turbo", "sd35-medium", "sd35-large")
     names = [level for level, count in zip(levels, workers, strict=True) for _ in range(count)]
-    ids = Setup(catalog=measured("hadis-l40s"), policy=FIXED, workers=16, slo_ms=60_000.0).worker_ids()
-    routed = _routed(dict(zip(levels, shares, strict=True)), dict(zip(ids, names, strict=True)))
+    setup = sixteen("hadis-l40s", 60.0)
+    routed = _routed(dict(zip(levels, shares, strict=True)), dict(zip(setup.worker_ids(), names, strict=True)))
     plan = dataclasses.replace(routed, batch=dict(zip(levels, batches, strict=True)))
-    found, simulated = valued_and_simulated(plan, "hadis-l40s", 60.0, 10.0, rps)
+    found, simulated = valued_and_simulated(plan, setup, 10.0, rps)
     assert found.late == pytest.approx(simulated["violation_rate"], abs=0.05)
     assert found.quality == pytest.approx(simulated["quality_run"], abs=0.75)  # FID; 5 until 2026-11-27
 
