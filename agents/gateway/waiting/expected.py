@@ -100,6 +100,7 @@ class ExpectedTimes:
             return None
         with self._lock:
             if not 0 <= now_ms - self._last_ms <= REUSED_MS or self._last_ms < 0:
+                self._fleet.obey(plan)
                 self._last = self._expecting.expected(plan, _Fleet(self._fleet, now_ms), now_ms)
                 self._last_ms = now_ms
             return self._last.get(request_id)

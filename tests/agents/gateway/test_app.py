@@ -18,7 +18,7 @@ from streams.codec.avro import decode
 from streams.metrics import GATEWAY_EXPECTED
 from streams.settings import Gateway
 from tests.agents.gateway.deployment import Deployment, ended, event, tell
-from tests.builders import NOW_MS, a_request
+from tests.builders import NOW_MS, a_plan, a_request
 
 HEART = {"prompt": "a red heart"}
 
@@ -272,6 +272,17 @@ def test_no_place_and_no_time_are_told_without_a_plan_without_workers_or_while_t
     assert begun(deployment) == (4, 40)
     deployment.now_ms += 61_000  # the workers are silent
     assert begun(deployment) == (None, None)
+
+
+def test_a_worker_that_the_plan_takes_away_is_not_reckoned_with() -> None:
+    def begun(variant: str) -> list[tuple[int | None, int | None]]:
+        deployment = Deployment()
+        plan = a_plan(cascades=(), allocation={"w-1": "light", "w-2": variant})
+        deployment.serves("w-1", "w-2", plan=plan)
+        return [of_queue(posted(deployment, {"input": HEART}, "/v1/predictions")) for _ in range(2)]
+
+    assert begun("light") == [(1, 20), (2, 20)]
+    assert begun("heavy") == [(1, 20), (2, 40)]
 
 
 def test_a_prediction_is_cancelled_by_an_outcome_and_told_as_canceled() -> None:
