@@ -31,7 +31,7 @@ def encode_ahead(pipeline: Any, tasks: Sequence[GenerationTask], how: ResolvedOp
             device=pipeline._execution_device,
             num_images_per_prompt=1,
             do_classifier_free_guidance=how.guidance > 1 and pipeline.unet.config.time_cond_proj_dim is None,
-            negative_prompt=[how.negative_prompt] * len(prompts),
+            negative_prompt=_negative(how, len(prompts)),
         )
     return EncodedPrompts(
         prompts=tuple(prompts),
@@ -49,5 +49,10 @@ def prompts_of(
         return encoded.embeddings
     return {
         "prompt": [task.prompt for task in tasks],
-        "negative_prompt": [how.negative_prompt] * len(tasks),
+        "negative_prompt": _negative(how, len(tasks)),
     }
+
+
+def _negative(how: ResolvedOptions, count: int) -> list[str] | None:
+    """What is to be avoided, by image; None for nothing: a model may have zeros for that, and not an empty prompt."""
+    return [how.negative_prompt] * count if how.negative_prompt else None

@@ -89,3 +89,20 @@ def test_an_adapter_of_the_text_encoders_is_refused_and_not_applied_in_part(
 ) -> None:
     with pytest.raises(EngineFailed, match="adapts more than the UNet"):
         image(engine, heavy, adapters=("words",))
+
+
+@pytest.mark.parametrize("is_ahead", [False, True])
+def test_without_a_negative_prompt_an_image_is_the_librarys_own(heavy: Variant, *, is_ahead: bool) -> None:
+    plain = dataclasses.replace(heavy, adapters=(), controls=(), components=())
+    engine, how = load(plain, 1), resolve_options(GenerateOptions(), plain)
+    tasks = [GenerationTask(request_id="r", prompt="a red heart", seed=7)]
+    encoded = engine.encode(tasks, how) if is_ahead else None
+    made = engine.generate(tasks, how, lambda: False, encoded=encoded)
+    bare = load_pipeline(plain)
+    assert bare.config.force_zeros_for_empty_prompt, "zeros are not what an empty prompt is encoded as"
+    wanted = bare(
+        "a red heart", num_inference_steps=how.steps, guidance_scale=how.guidance, width=how.width, height=how.height,
+        generator=[torch.Generator().manual_seed(7)],
+    ).images[0]  # fmt: skip
+    assert made is not None
+    assert (np.asarray(made.images[0]) == np.asarray(wanted)).all()
