@@ -21,6 +21,7 @@ from agents.engines.composing import Components
 from agents.engines.image_to_image import auto_image_to_image, image_to_image, strength_of, take_latents
 from agents.engines.latent_spaces import latent_space_of
 from agents.engines.masking import Masked
+from agents.engines.noise import starting_noise
 from agents.engines.pipelines import load_pipeline
 from agents.engines.previewing import StepPreviews
 from agents.engines.stopwatch import Stopwatch
@@ -144,6 +145,7 @@ class DiffusersEngine:
                 generator=generators,
                 callback_on_step_end=after_step,
                 **begin,
+                **starting_noise(pipeline, begin, generators),
             ).images
         if was_stopped:
             return None

@@ -1,0 +1,30 @@
+"""The noise that an image starts from: of its seed alone, whatever the precision that it is generated in.
+
+Pipelines draw noise in their own precision. Older releases of torch (2.11, but not 2.15) draw other numbers in half
+precision than in single, so that a seed on CUDA would start another image than on a CPU.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import torch
+
+# whose latents are [n, channels of the denoiser, height, width] of an autoencoder; others draw their own
+KINDS: Final = (
+    "StableDiffusionPipeline", "StableDiffusionControlNetPipeline",
+    "StableDiffusionXLPipeline", "StableDiffusionXLControlNetPipeline",
+)  # fmt: skip
+
+
+def starting_noise(pipeline: Any, begin: Mapping[str, Any], generators: Sequence[torch.Generator]) -> dict[str, Any]:
+    """Return `latents` for a call that begins from noise, drawn in single precision and rounded to the pipeline's.
+
+    `begin`: what else the call begins with. Empty where a pipeline draws the same itself, or is of another kind.
+    """
+    dtype = pipeline.dtype
+    if dtype == torch.float32 or type(pipeline).__name__ not in KINDS or "width" not in begin:
+        return {}
+    scale = pipeline.vae_scale_factor
+    shape = (1, pipeline.unet.config.in_channels, begin["height"] // scale, begin["width"] // scale)
+    noise = [torch.randn(shape, generator=each) for each in generators]  # as diffusers draws it, image by image
+    return {"latents": torch.cat(noise).to(pipeline.device, dtype)}
