@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 FOLDER: Final = "compiled"  # of the volume
 CACHE_DIR: Final = "TORCHINDUCTOR_CACHE_DIR"
+TRITON_DIR: Final = "TRITON_CACHE_DIR"  # of CUDA's kernels; unset: in CACHE_DIR, and the compiler sets it for good
 KEPT: Final = "kept"  # results, as metrics call them
 COMPILED: Final = "compiled"
 FAILED: Final = "failed"
@@ -172,17 +173,17 @@ def _compiler_in(folder: pathlib.Path) -> Iterator[None]:
     from torch._inductor import config
     from torch._inductor.utils import clear_caches
 
-    before = os.environ.get(CACHE_DIR)
+    before = {name: os.environ.pop(name, None) for name in (CACHE_DIR, TRITON_DIR)}
     os.environ[CACHE_DIR] = str(folder)
     try:
         clear_caches()  # what it remembers lies in the folder of another engine, which is gone
         with config.patch(compile_threads=1):
             yield
     finally:
-        if before is None:
-            os.environ.pop(CACHE_DIR, None)
-        else:
-            os.environ[CACHE_DIR] = before
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 def _missed() -> int:

@@ -31,7 +31,7 @@ class CompiledDenoiser:
     def __init__(self, kind: type[torch.nn.Module]) -> None:
         self._forward = kind.forward
         # The network is an argument: one of the same architecture, with other weights, runs the same code.
-        self._compiled: Any = torch.compile(self._forward, isolate_recompiles=True)  # type: ignore[call-overload]
+        self._compiled: Any = torch.compile(self._forward, **_apart())
         self._is_warming, self._is_off = False, False
         self._unserved: set[Kind] = set()
         self.eager_steps = 0  # of networks that are attached, since the warm-up
@@ -77,6 +77,13 @@ class CompiledDenoiser:
                 log.warning("no compiled code for a denoiser's inputs, which run eagerly: %s", str(error)[:500])
         self.eager_steps += 1
         return self._forward(network, *args, **more)
+
+
+def _apart() -> dict[str, Any]:
+    """What keeps the code of several engines apart, each with its own number of graphs; older releases of torch know
+    no such option, and count the graphs of a class of networks together.
+    """
+    return {"isolate_recompiles": True} if "isolate_recompiles" in inspect.signature(torch.compile).parameters else {}
 
 
 def _laid_out(value: Any) -> Any:

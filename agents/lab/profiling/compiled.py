@@ -13,7 +13,7 @@ import numpy as np
 from agents.components.opening import Keeping
 from agents.engines import Engine, diffusers_engine
 from agents.lab.evaluation.generation.orders import generate_images
-from agents.lab.profiling.profiling import in_turns, times_of, timing, usual_order
+from agents.lab.profiling.profiling import clock_of, in_turns, times_of, timing, usual_order
 from planner.catalog.entries import Variant
 from schemas.errors import PochadeError
 from streams import catalogs
@@ -40,15 +40,15 @@ def child(arguments: Sequence[str]) -> None:
 
 
 def _compared(variant: Variant, eager: Engine, compiled: Engine, batch: int) -> dict[str, float]:
-    order = usual_order(variant, batch)
+    order, clock = usual_order(variant, batch), clock_of(variant, 1)
     calls = {"eager": partial(generate_images, eager, order), "compiled": partial(generate_images, compiled, order)}
     turns = in_turns(calls, BUDGET_S, f"{variant.name}, {batch} at once")
-    ms = {side: timing([sample for turn in taken for sample in turn], "cpu").ms for side, taken in turns.items()}
+    ms = {side: timing([sample for turn in taken for sample in turn], clock).ms for side, taken in turns.items()}
     apart = np.abs(np.stack(calls["eager"]()).astype(int) - np.stack(calls["compiled"]()).astype(int))
     return {
         "eager_ms": round(ms["eager"], 2),
         "compiled_ms": round(ms["compiled"], 2),
-        "ratio": round(times_of(turns["compiled"], turns["eager"], "cpu"), 3),
+        "ratio": round(times_of(turns["compiled"], turns["eager"], clock), 3),
         "apart_most": int(apart.max()),  # of 255
         "apart_mean": round(float(apart.mean()), 4),
     }

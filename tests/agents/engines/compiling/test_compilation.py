@@ -21,7 +21,9 @@ from agents.engines.compiling.compilation import (
     FAILED,
     FOLDER,
     KEPT,
+    TRITON_DIR,
     Compilation,
+    _compiler_in,
     batches_of,
 )
 from agents.engines.compiling.identity import identity_of
@@ -152,3 +154,17 @@ def test_code_is_of_one_architecture_on_one_number_of_threads_and_of_any_weights
     larger = dataclasses.replace(a_compiled_variant(), width=2 * SIZE)
     assert identity_of(Denoiser(), larger, batches_of(larger)) != first
     assert identity(Pipeline(Denoiser())) == first
+
+
+@pytest.mark.parametrize("own", [None, "/of/the/user"])
+def test_kernels_of_a_device_are_made_in_the_folder_that_is_kept_and_of_no_later_engine(
+    own: str | None, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if own:
+        monkeypatch.setenv(TRITON_DIR, own)
+    else:
+        monkeypatch.delenv(TRITON_DIR, raising=False)
+    with _compiler_in(tmp_path):
+        assert (os.environ[CACHE_DIR], os.environ.get(TRITON_DIR)) == (str(tmp_path), None)
+        os.environ[TRITON_DIR] = str(tmp_path / "triton")  # as the compiler does, and leaves it
+    assert os.environ.get(TRITON_DIR) == own

@@ -133,3 +133,20 @@ def test_all_rows_from_two_on_run_code_that_was_made_for_two_or_for_sixteen(monk
     assert denoiser.eager_steps == 0
     pipeline.generate(1)
     assert denoiser.eager_steps == 2, "one row was not compiled for"
+
+
+def test_releases_of_torch_that_cannot_keep_engines_apart_compile_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch._dynamo.reset()
+    compiling = torch.compile
+
+    def older(model: Any, *, backend: str = "eager") -> Any:
+        return compiling(model, backend=backend)
+
+    monkeypatch.setattr(torch, "compile", older)
+    pipeline, denoiser = Pipeline(Denoiser()), CompiledDenoiser(Denoiser)
+    denoiser.attach(pipeline.unet)
+    denoiser.warm(is_warming=True)
+    pipeline.generate(2)
+    denoiser.warm(is_warming=False)
+    pipeline.generate(2)
+    assert denoiser.eager_steps == 0
