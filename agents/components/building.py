@@ -1,8 +1,9 @@
 """Builds the parts of a pipeline from weights in host memory, as the libraries build them from files.
 
-A part is made by its class without weights of its own, and the values are copied in, so that nothing on the device
-points into host memory. What cannot be built so (names of an older release, quantised weights) is read by its library
-from the component's files, whose bytes were compared, and is counted.
+A part is made by its class without weights of its own, and the values are copied from the buffers to its device, so
+that nothing there points into host memory, and pinned buffers are copied from directly. What cannot be built so (names
+of an older release, quantised weights) is read by its library from the component's files, whose bytes were compared,
+and is counted.
 """
 
 import importlib
@@ -24,8 +25,12 @@ INDEX: Final = "model_index.json"
 _BUILDING: Final = threading.Lock()  # making a network without weights replaces torch's initialisers meanwhile
 
 
-def parts_of(host: HostWeights, dtype: torch.dtype, files: str, besides: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the networks of a base by name, in evaluation mode, on the CPU; `besides`: of which none is made.
+def parts_of(
+    host: HostWeights, dtype: torch.dtype, files: str, besides: Sequence[str] = (), device: str | torch.device = "cpu"
+) -> dict[str, Any]:
+    """Return the networks of a base by name, in evaluation mode; `besides`: of which none is made.
+
+    `device`: where those of diffusers are; what transformers reads is on the CPU.
 
     `files`: variant of the weight files, such as fp16; "": the plain ones. A part that cannot be built is left out, and
     counted: its library reads it.
@@ -37,7 +42,7 @@ def parts_of(host: HostWeights, dtype: torch.dtype, files: str, besides: Sequenc
         if paths and name not in besides and isinstance(named, list) and all(isinstance(each, str) for each in named):
             try:
                 kind = getattr(importlib.import_module(named[0]), named[1])
-                found[name] = built(kind, host, host.folder / name, paths, dtype)
+                found[name] = built(kind, host, host.folder / name, paths, dtype, device)
             except Exception as error:  # whatever other weights than these lead the libraries to
                 log.info("%s of %s is read by its library, not from memory: %r", name, host.id, error)
                 metrics.FALLBACKS.labels("worker", "read-by-library").inc()
@@ -45,8 +50,9 @@ def parts_of(host: HostWeights, dtype: torch.dtype, files: str, besides: Sequenc
 
 
 def built(
-    kind: Any, host: HostWeights, folder: pathlib.Path, paths: Iterable[str], dtype: torch.dtype
-) -> torch.nn.Module:
+    kind: Any, host: HostWeights, folder: pathlib.Path, paths: Iterable[str], dtype: torch.dtype,
+    device: str | torch.device = "cpu",
+) -> torch.nn.Module:  # fmt: skip
     """Return a network of a class of diffusers or transformers with the values of weight files.
 
     Raises whatever the libraries raise for weights that are not the network's.
@@ -55,19 +61,26 @@ def built(
     with _BUILDING:
         if hasattr(kind, "config_class"):
             return _of_transformers(kind, folder, tensors, dtype)
-        return _of_diffusers(kind, folder, tensors, dtype)
+        return _of_diffusers(kind, folder, tensors, dtype, device)
 
 
 def _of_diffusers(
-    kind: Any, folder: pathlib.Path, tensors: Mapping[str, torch.Tensor], dtype: torch.dtype
-) -> torch.nn.Module:
+    kind: Any, folder: pathlib.Path, tensors: Mapping[str, torch.Tensor], dtype: torch.dtype,
+    device: str | torch.device,
+) -> torch.nn.Module:  # fmt: skip
+    from accelerate import init_empty_weights
     from transformers.initialization import no_init_weights
 
-    with no_init_weights():
+    with no_init_weights(), init_empty_weights(include_buffers=False):
         network: torch.nn.Module = kind.from_config(kind.load_config(folder))
-    network = network.to(dtype)
-    network.load_state_dict(tensors)  # copies; raises unless the names are exactly these
-    return network.eval()
+    own = {name: _copied(tensor, dtype, device) for name, tensor in tensors.items()}
+    network.load_state_dict(own, assign=True)  # takes them as they are; raises unless the names are exactly these
+    return network.to(device, dtype).eval()
+
+
+def _copied(tensor: torch.Tensor, dtype: torch.dtype, device: str | torch.device) -> torch.Tensor:
+    """A tensor of its own on a device, in a network's precision if it has fractions."""
+    return tensor.to(device, dtype if tensor.is_floating_point() else tensor.dtype, copy=True)
 
 
 def _of_transformers(

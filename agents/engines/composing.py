@@ -109,8 +109,8 @@ class Resident:
             return self._load_base(source, NETWORKS)
         loading = self._variant.loading
         besides = ("unet",) if loading.unet else ()
-        _, dtype = placement(loading, has_cuda=torch.cuda.is_available())
-        parts = parts_of(host, dtype, loading.files, besides)
+        device, dtype = placement(loading, has_cuda=torch.cuda.is_available())
+        parts = parts_of(host, dtype, loading.files, besides, device)
         if {path.partition("/")[0] for path in host.paths if "/" in path} <= {*parts, *besides}:
             return self._load_base(str(host.folder), parts)
         with host.whole_folder() as folder:
@@ -136,7 +136,7 @@ class Resident:
         if host is None:
             net = ControlNetModel.from_pretrained(source, torch_dtype=pipeline.dtype, use_safetensors=True)
         else:
-            net = built(ControlNetModel, host, host.folder, host.paths, pipeline.dtype)
+            net = built(ControlNetModel, host, host.folder, host.paths, pipeline.dtype, pipeline.device)
         return _laid_out(net.to(pipeline.device))
 
 

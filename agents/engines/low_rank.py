@@ -31,8 +31,8 @@ class LowRank(NamedTuple):
     def delta(self, like: torch.Tensor) -> torch.Tensor:
         """Return it as float32 [shape of the layer's weight]."""
         rank = len(self.down)
-        product = self.up.float().reshape(len(self.up), rank) @ self.down.float().reshape(rank, -1)
-        return product.mul_(self.scale).reshape(like.shape).to(like.device)
+        up, down = (factor.to(like.device, torch.float32) for factor in (self.up, self.down))
+        return (up.reshape(-1, rank) @ down.reshape(rank, -1)).mul_(self.scale).reshape(like.shape)
 
 
 Layers = Mapping[str, LowRank]

@@ -21,7 +21,7 @@ NEAR, FAR = 4, 24  # of 255, a pixel's mean difference: the same image; two imag
 
 
 def level(name: str, device: str = "cuda", dtype: str = "float16") -> Variant:
-    return dataclasses.replace(catalogs.load("tiny").level(name), loading=Loading(device=device, dtype=dtype))
+    return dataclasses.replace(catalogs.load("tiny").served[name], loading=Loading(device=device, dtype=dtype))
 
 
 def generated(variant: Variant, engine: Engine) -> list[np.ndarray]:
@@ -77,3 +77,16 @@ def test_a_device_and_the_cpu_go_on_from_each_others_latents() -> None:
 
 def test_nothing_said_in_the_catalog_uses_the_device() -> None:
     assert load(level("light", device="", dtype=""), 1)._pipeline.unet.device.type == "cuda"
+
+
+def test_a_base_from_pinned_buffers_lies_on_the_device_with_the_weights_that_the_library_reads() -> None:
+    variant = level("styles")
+    engine = load(variant, 1)
+    plain = dataclasses.replace(variant, bases=(), adapters=(), controls=(), components=())
+    try:
+        assert engine.components is not None
+        mine, theirs = engine.components.opened().unet.state_dict(), load(plain, 1)._pipeline.unet.state_dict()
+        assert {weights.device.type for weights in mine.values()} == {"cuda"}
+        assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
+    finally:
+        engine.close()

@@ -332,3 +332,23 @@ def on_device(components: Any) -> int:
     return held + sum(
         (each.down.numel() + each.up.numel()) * 4 for layers in parts.adapters.values() for each in layers.values()
     )
+
+
+def test_networks_are_built_on_the_device_that_they_are_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[object]()
+    copied = building._copied
+
+    def noted(tensor: torch.Tensor, dtype: torch.dtype, device: str | torch.device) -> torch.Tensor:
+        asked.append(torch.device(device))
+        own = copied(tensor, dtype, device)
+        assert own.data_ptr() != tensor.data_ptr(), "nothing points into a buffer"
+        return own
+
+    monkeypatch.setattr(building, "_copied", noted)
+    engine = load(styles(), 1)
+    try:
+        assert asked
+        assert set(asked) == {torch.device("cpu")}
+        assert not any(weights.is_meta for weights in engine.components.opened().unet.parameters())  # type: ignore[union-attr]
+    finally:
+        engine.close()

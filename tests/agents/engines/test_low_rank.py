@@ -116,3 +116,9 @@ def test_what_is_forgotten_frees_its_bytes_and_while_it_is_in_force_the_base_fol
 def test_an_adapter_of_another_base_is_refused() -> None:
     with pytest.raises(EngineFailed, match="does not fit the base"):
         FusedWeights(Toy()).fuse(applied(candy=1.0))
+
+
+def test_an_adapter_is_multiplied_on_the_device_of_its_layer() -> None:
+    layer = LowRank(torch.ones(2, 4), torch.ones(3, 2), 1.0)
+    assert layer.delta(torch.empty(3, 4, device="meta")).device.type == "meta", "meta, as there may be no other device"
+    assert torch.equal(layer.delta(torch.empty(3, 4)), torch.full((3, 4), 2.0))
