@@ -1,4 +1,4 @@
-"""The noise that an image starts from: of its seed alone, whatever the precision that it is generated in.
+"""Noise of a seed alone, whatever the precision that an image is generated in.
 
 Pipelines draw noise in their own precision. Older releases of torch (2.11, but not 2.15) draw other numbers in half
 precision than in single, so that a seed on CUDA would start another image than on a CPU.
@@ -9,11 +9,15 @@ from typing import Any, Final
 
 import torch
 
+from agents.engines.latent_spaces import KINDS
+
 # whose latents are [n, channels of the denoiser, height, width] of an autoencoder; others draw their own
-KINDS: Final = (
-    "StableDiffusionPipeline", "StableDiffusionControlNetPipeline",
-    "StableDiffusionXLPipeline", "StableDiffusionXLControlNetPipeline",
-)  # fmt: skip
+NOISED: Final = frozenset((*KINDS, *(kind.replace("Pipeline", "ControlNetPipeline") for kind in KINDS)))
+
+
+def drawn(shape: Sequence[int], generators: Sequence[torch.Generator]) -> torch.Tensor:
+    """Return noise of a shape for each generator, [n, *shape], in single precision, as diffusers draws it."""
+    return torch.stack([torch.randn(shape, generator=each) for each in generators])
 
 
 def starting_noise(pipeline: Any, begin: Mapping[str, Any], generators: Sequence[torch.Generator]) -> dict[str, Any]:
@@ -22,9 +26,8 @@ def starting_noise(pipeline: Any, begin: Mapping[str, Any], generators: Sequence
     `begin`: what else the call begins with. Empty where a pipeline draws the same itself, or is of another kind.
     """
     dtype = pipeline.dtype
-    if dtype == torch.float32 or type(pipeline).__name__ not in KINDS or "width" not in begin:
+    if dtype == torch.float32 or type(pipeline).__name__ not in NOISED or "width" not in begin:
         return {}
     scale = pipeline.vae_scale_factor
-    shape = (1, pipeline.unet.config.in_channels, begin["height"] // scale, begin["width"] // scale)
-    noise = [torch.randn(shape, generator=each) for each in generators]  # as diffusers draws it, image by image
-    return {"latents": torch.cat(noise).to(pipeline.device, dtype)}
+    shape = (pipeline.unet.config.in_channels, begin["height"] // scale, begin["width"] // scale)
+    return {"latents": drawn(shape, generators).to(pipeline.device, dtype)}
