@@ -84,5 +84,10 @@ def read(file: pathlib.Path = COMMITTED) -> dict[str, list[Setting]]:
         raise PochadeError(f"{file} has no settings of policies: {error}; choose some with --tune") from error
 
 
+def fewest_violations(catalog: str, policy: str) -> Parameters:
+    """The first setting of a policy that ships for a catalog: that which was chosen for the fewest violations."""
+    return next(setting.parameters for setting in read()[catalog] if setting.policy == policy)
+
+
 def _parameters(given: Mapping[str, float]) -> Parameters:
     return tuple(sorted((name, float(value)) for name, value in given.items()))

@@ -67,7 +67,10 @@ def ask(asking: Asking) -> Answer:
             "is_bound_met": are_near[BY_DEFAULT],
             "is_bound_met_as_tuned": are_near[TUNED],
         }
-        | {f"near_bound_{each.trace}_{each.policy}_{each.setting}": round(each.near, 3) for each in bounds},
+        | {
+            f"near_bound_{each.trace}_{each.policy}{'_as_tuned' * (each.setting == TUNED)}": round(each.near, 3)
+            for each in bounds
+        },
         facts=_facts(asking),
     )
 
@@ -98,7 +101,7 @@ def _word(row: Row) -> str:
 
 def _bounds(asking: Asking) -> list[Bounded]:
     found = []
-    tuned = next(setting.parameters for setting in tuning.read()[CATALOG] if setting.policy == JOINT)
+    tuned = tuning.fewest_violations(CATALOG, JOINT)
     settings = ((JOINT, BY_DEFAULT, ()), (JOINT, TUNED, tuned), (HADIS, BY_DEFAULT, ()))
     for trace in PAPERS[:1] if asking.scale.is_quick else PAPERS[:2]:
         asked = {

@@ -89,7 +89,7 @@ def tables(asking: Asking) -> tuple[Table, Table]:
 
 
 def _cells(catalog: str, trace: str, truth: str, variant: Variant | None) -> list[GridCell]:
-    own = dict(next(setting for setting in tuning.read()[catalog] if setting.policy == JOINT).parameters)
+    own = dict(tuning.fewest_violations(catalog, JOINT))
     if variant is not None:
         own[variant.parameter] = variant.value
     return [
