@@ -339,16 +339,18 @@ def test_networks_are_built_on_the_device_that_they_are_for(monkeypatch: pytest.
     copied = building._copied
 
     def noted(tensor: torch.Tensor, dtype: torch.dtype, device: str | torch.device) -> torch.Tensor:
-        asked.append(torch.device(device))
+        asked.append(device)
         own = copied(tensor, dtype, device)
         assert own.data_ptr() != tensor.data_ptr(), "nothing points into a buffer"
         return own
 
     monkeypatch.setattr(building, "_copied", noted)
+    there = torch.device("cpu", 0)  # the CPU by a name that nothing uses where none is given
+    monkeypatch.setattr(composing, "placement", lambda *_, **__: (there, torch.float32))
     engine = load(styles(), 1)
     try:
         assert asked
-        assert set(asked) == {torch.device("cpu")}
+        assert set(asked) == {there}
         assert not any(weights.is_meta for weights in engine.components.opened().unet.parameters())  # type: ignore[union-attr]
     finally:
         engine.close()

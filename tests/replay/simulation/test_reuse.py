@@ -263,7 +263,10 @@ def test_on_the_way_back_few_are_late_as_those_with_the_large_model_reuse_at_onc
 
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_two_workers_that_need_reuse_to_keep_up_come_back_to_it_without_falling_behind(seed: int) -> None:
-    """Both carry 10 a second in full, one that reuses 11.4, and 11.4 come: in full nearly all of them are late."""
+    """Both carry 10 a second in full, one that reuses 11.4, and 11.4 come: in full nearly all of them are late.
+
+    Seen: at most .206 (seed 4); .193, and a bound of .2, until routers knew who leaves by the plan (2026-11-27).
+    """
     profile = a_reuse_profile(neighbours=(Neighbours(0.96, 0.7),))
     setup = a_setup(
         catalog=a_reuse_ladder(reuse_profile=profile), policy="argus", workers=2, slo_ms=700.0, seed=seed, drops=False,
