@@ -21,9 +21,11 @@ from planner.control.replan import HOLD_S, LATE
 from planner.observation.observation import Observation
 from planner.observation.run_times import as_served
 from planner.policies import argus, clipper_heavy, clipper_light, diffserve, hadis, pac, proteus
+from planner.solvers.joint import pooled
 from planner.solvers.joint.demand import outlook_of
 from planner.solvers.joint.improve import Valued, improved
 from planner.solvers.joint.loading import with_cold_loads
+from planner.solvers.joint.pooled import Pool
 from planner.solvers.joint.program.build import problem_of
 from planner.solvers.joint.program.problem import Problem, Solution
 from planner.solvers.joint.program.reading import draft_of
@@ -44,6 +46,7 @@ PARAMETERS = {
     "away": Parameter(1.0, 0, 1e6),  # all workers' time on their way to other variants, in units of quality
     "backlog_s": Parameter(48, 0.1, 1e6),  # the longest wait that routers let requests in to
     "remember_s": Parameter(3600, 0, 1e6),  # what demand has jumped to, to be ready for it while it pays; 0: it is not
+    "together_s": Parameter(100, 0, 1e6),  # on a scale of FID: how long ago answers count a third with those to come
     "stake": Parameter(1.0, 1e-3, 50),  # weight of being ready after a jump, against 1 of not being ready
     "stake_rate": Parameter(8.0, 0.1, 1e3),  # at which that weight learns whether being ready pays
     "late": Parameter(LATE, 0, 1e6),  # what a request costs that is not in time, in units of quality
@@ -100,13 +103,15 @@ def plan(
     if not observation.workers or not problem.options:
         told = replace(own, memory=notes, reason=own.reason + _describe_reuse(reuse, own))
         return with_components(told, catalog)
-    model = model_of(observation, catalog, settings, outlook._replace(jumps=jumps), problem)
+    pool = pooled.pool_of(memory, observation.demand_rps, settings["together_s"], now_ms)
+    model = model_of(observation, catalog, settings, outlook._replace(jumps=jumps), problem, pool)
     candidates, most = list(_candidates(model, own, bool(settings["rules"]))), int(settings["improve"])
     name, best, steps = _best(model, candidates, most)
     if jumps:
-        calm = model_of(observation, catalog, settings, outlook, problem)
+        calm = model_of(observation, catalog, settings, outlook, problem, pool)
         cost = _cost(calm, best.plan, candidates, min(1, most)) / share
         notes |= memory_of(reserve._replace(cost=float(f"{cost:.3g}"), at_s=now_ms // 1000))
+    notes |= pooled.memory_of(pool, best.worth.answers, now_ms)
     cascades = tuple(cascade for cascade in best.plan.cascades if cascade.threshold > 0)
     chosen = with_components(replace(best.plan, cascades=cascades, memory=notes, weighs_moves=True), catalog)
     return replace(
@@ -127,9 +132,14 @@ def with_components(proposal: PlanProposal, catalog: Catalog) -> PlanProposal:
 
 
 def model_of(
-    seen: Observation, catalog: Catalog, settings: Mapping[str, float], outlook: Outlook, problem: Problem
+    seen: Observation,
+    catalog: Catalog,
+    settings: Mapping[str, float],
+    outlook: Outlook,
+    problem: Problem,
+    pool: Pool | None = None,
 ) -> Model:
-    """The model that all candidates are valued by. `settings`: PARAMETERS by name; `catalog`: as `Model` has it."""
+    """The model that all candidates are valued by. `settings`: PARAMETERS by name; `catalog`, `pool`: see `Model`."""
     prices = Prices(
         problem.unit,
         late=settings["late"],
@@ -140,7 +150,7 @@ def model_of(
         variability=settings["variability"],
     )
     hop_s, backlog_s = settings["hop_ms"] / 1000, settings["backlog_s"]
-    return Model(catalog, seen, outlook, prices, problem.slo_s, hop_s, backlog_s)
+    return Model(catalog, seen, outlook, prices, problem.slo_s, hop_s, backlog_s, pool)
 
 
 def _cost(calm: Model, ready: PlanProposal, candidates: Candidates, most: int) -> float:

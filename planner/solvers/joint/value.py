@@ -18,11 +18,12 @@ import numpy as np
 from planner.catalog.bands import CascadeTable, band_shares, bounds_of, cascade_table, level_quality
 from planner.catalog.entries import reuse_step, run_ms, variant_of
 from planner.catalog.model import Catalog, Pair
-from planner.catalog.quality import Judged, mixture_quality
+from planner.catalog.quality import Judged
 from planner.control.proposal import PlanProposal
 from planner.control.replan import HOLD_S, LATE
 from planner.observation.observation import BINS, Observation
 from planner.solvers.joint.losses import AFTER_S, Queue, limits_of
+from planner.solvers.joint.pooled import DIGITS, Mixture, Pool
 from planner.solvers.joint.remembered import Memory, by_numbers, by_parts, by_value
 from schemas.messages import Cascade
 
@@ -54,11 +55,12 @@ class Worth(NamedTuple):
     """What a plan comes to while it holds, the way there included."""
 
     late: float  # share of requests not answered in time
-    quality: float  # mean of the answers, on the catalog's scale
+    quality: float  # of the answers while it holds, on the catalog's scale
     busy: float  # share of the workers' time
     utilization: float  # of the busiest variant, at the mean demand
     best_share: float  # of the answers, that the catalog's best level generates
     value: float  # higher is better, in units of quality a request
+    answers: Mixture | None = None  # on a scale that is no mean: how they come about
 
 
 class Flow:
@@ -138,16 +140,16 @@ class Model:
 
     def __init__(
         self, catalog: Catalog, seen: Observation, outlook: Outlook, prices: Prices, slo_s: float, hop_s: float = 0.0,
-        backlog_s: float = math.inf,
+        backlog_s: float = math.inf, pool: Pool | None = None,
     ) -> None:  # fmt: skip
-        """`backlog_s`: the longest wait that the router lets requests in to. `catalog`: with run times as served."""
+        """`backlog_s`: the longest wait that the router lets requests in to. `catalog`: with run times as served.
+        `pool`: answers before the plan that are judged with its own, on a scale that is no mean."""
         self.catalog, self.seen, self.outlook, self.prices = catalog, seen, outlook, prices
-        self._slo_s, self._hop_s, self._backlog_s = slo_s, hop_s, backlog_s
+        self._slo_s, self._hop_s, self._backlog_s, self._pool = slo_s, hop_s, backlog_s, pool
         self._bounds, self._bands = bounds_of(catalog), band_shares(catalog, seen)
         waiting = {queue.variant: queue.waiting for queue in seen.queues} | seen.unserved
         self._waiting = {name: jobs for name, jobs in waiting.items() if name in catalog.variants}
         self._slow_first = sorted(catalog.variants, key=lambda name: (-run_ms(catalog.variants[name], 1), name))
-        self._qualities: dict[tuple[object, ...], float] = {}
         self.remembered: Memory = {}
         deviation = outlook.deviation_rps
         nodes = NODES if deviation > 0 else ((0.0, 1.0),)
@@ -193,12 +195,20 @@ class Model:
         staff, late = max(1, len(self.seen.workers)), min(1.0, late + behind)
         busy, debt = busy / staff, (debt + owed) / staff
         away = sum(crew.comes_s * (crew.then - crew.now) for crew in crews.values()) / staff / self.prices.hold_s
-        quality = self._quality(Courses(masses, cascades, deferred, lost, moved)) + self._by_class(plan) - given_up
-        prices = self.prices
+        courses, prices = Courses(masses, cascades, deferred, lost, moved), self.prices
+        answers = self._mixture(courses) if self.catalog.scale == "fid" else None
+        quality = self._mean_quality(courses) if answers is None else self._of_mixture(answers)
+        quality += self._by_class(plan) - given_up
+        together = 0.0 if answers is None else self._added_together(answers)
         value = (
-            quality / prices.unit - prices.late * late - prices.busy * busy - prices.debt * debt - prices.away * away
+            (quality + together) / prices.unit
+            - prices.late * late
+            - prices.busy * busy
+            - prices.debt * debt
+            - prices.away * away
         )
-        return Worth(late, quality, busy, utilization, self._best_share(flows, lost, moved, cascades), value)
+        best_share = self._best_share(flows, lost, moved, cascades)
+        return Worth(late, quality, busy, utilization, best_share, value, answers)
 
     def _mean(self, of_demands: Sequence[float]) -> float:
         """The mean over the demands; 0 of none."""
@@ -477,18 +487,15 @@ class Model:
             is_one=plan.dispatch not in OTHERS,
         )
 
-    def _quality(self, courses: Courses) -> float:
-        if self.catalog.scale == "fid":
-            return self._mixture(courses)
+    def _mean_quality(self, courses: Courses) -> float:
         total = 0.0
         for level, mass in courses.masses.items():
-            ends = _ends(variant_of(level), courses.moved)
+            stayed, others = _ends(variant_of(level), courses.moved)
             own, cascade = self._of_level(level), courses.cascades.get(level)
             if cascade is not None:
                 stays, judged = courses.lost.get(cascade.next_level, 0.0), self._judged(cascade)
                 own = (1 - stays) * judged + stays * own if stays else judged
-            here, *others = ends.items()
-            total += float(mass @ sum((share * self._of_level(other) for other, share in others), here[1] * own))
+            total += float(mass @ sum((share * self._of_level(other) for other, share in others.items()), stayed * own))
         return total
 
     @by_parts("routes", "strategy")
@@ -516,15 +523,15 @@ class Model:
     def _worst(self) -> float:
         return min((v.quality for v in self.catalog.variants.values() if v.quality is not None), default=0.0)
 
-    def _mixture(self, courses: Courses) -> float:
-        """On a scale that is no mean: all answers together, drafts that had to stay as drawn by chance."""
+    def _mixture(self, courses: Courses) -> Mixture:
+        """How the answers come about, drafts that had to stay as drawn by chance."""
         by_chance, judged = dict[str, float](), list[Judged]()
         for level, mass in courses.masses.items():
             share = float(mass.sum())
-            here, *others = _ends(variant_of(level), courses.moved).items()
-            for other, of_level in others:
+            stayed, others = _ends(variant_of(level), courses.moved)
+            for other, of_level in others.items():
                 by_chance[other] = by_chance.get(other, 0.0) + of_level * share
-            rest, cascade = here[1] * share, courses.cascades.get(level)
+            rest, cascade = stayed * share, courses.cascades.get(level)
             if cascade is None:
                 by_chance[level] = by_chance.get(level, 0.0) + rest
                 continue
@@ -535,29 +542,47 @@ class Model:
                 by_chance[level] = by_chance.get(level, 0.0) + stays * rest
             if stays < 1 and rest > 0:
                 judged.append(Judged(pair, (1 - stays) * rest * (1 - phi), (1 - stays) * rest * phi))
-        shares = tuple(sorted((name, round(share, 5)) for name, share in by_chance.items() if share > 0))
-        rounded = (Judged(j.pair, round(j.kept, 5), round(j.again, 5)) for j in judged)
-        parts = tuple(part for part in rounded if part.share > 0)
-        key = shares, parts  # rounded before it is judged, so that no answer depends on who asked first
-        if key not in self._qualities:
-            total = sum(share for _, share in shares) + sum(j.share for j in parts)
-            scaled = [Judged(j.pair, j.kept / total, j.again / total) for j in parts]
-            found = mixture_quality(self.catalog, {n: s / total for n, s in shares}, scaled) if total > 0 else None
-            self._qualities[key] = self._worst if found is None else found
-        return self._qualities[key]
+        total = math.fsum(by_chance.values()) + math.fsum(part.share for part in judged)
+        if total <= 0:
+            return Mixture()
+        # rounded, so that it is the same for plans that differ in nothing that is seen
+        shares = ((name, round(share / total, DIGITS)) for name, share in sorted(by_chance.items()))
+        parts = (Judged(j.pair, round(j.kept / total, DIGITS), round(j.again / total, DIGITS)) for j in judged)
+        return Mixture(tuple(each for each in shares if each[1] > 0), tuple(part for part in parts if part.share > 0))
+
+    @by_value
+    def _of_mixture(self, answers: Mixture) -> float:
+        """Quality of all answers together; the worst known where there are none or a level's is not known."""
+        found = answers.quality(self.catalog) if answers != Mixture() else None
+        return self._worst if found is None else found
+
+    @by_value
+    def _added_together(self, answers: Mixture) -> float:
+        """By how much more the answers are worth than alone, judged with those before the plan."""
+        if self._pool is None:
+            return 0.0
+        requests = self.outlook.mean_rps * self.prices.hold_s
+        found = self._pool.value_of(answers, requests, self.catalog) if answers != Mixture() else None
+        return 0.0 if found is None else found - self._of_mixture(answers)
 
 
-def _ends(name: str, moved: Mapping[str, tuple[float, str]]) -> dict[str, float]:
-    """Variants that generate what is sent to one, which is the first of them, with the share of each: who goes on to
-    another one may go on from there, but not back."""
-    ends, share = dict[str, float](), 1.0
+class Ends(NamedTuple):
+    """Which variants generate what is sent to one."""
+
+    stayed: float  # share that the variant itself generates
+    others: dict[str, float]  # shares of those that requests went on to
+
+
+def _ends(name: str, moved: Mapping[str, tuple[float, str]]) -> Ends:
+    """Return who generates what is sent to a variant: a request that goes on may go on from there, but not back."""
+    ends, share, at = dict[str, float](), 1.0, name
     while True:
-        gone, other = moved.get(name, (0.0, ""))
+        gone, other = moved.get(at, (0.0, ""))
         if gone <= 0 or other in ends:
-            ends[name] = share
-            return ends
-        ends[name] = (1 - gone) * share
-        name, share = other, gone * share
+            ends[at] = share
+            return Ends(ends.pop(name), ends)
+        ends[at] = (1 - gone) * share
+        at, share = other, gone * share
 
 
 def _above(limit: float, begin: float, end: float) -> float:
