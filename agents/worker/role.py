@@ -20,10 +20,9 @@ from agents.worker.residency import Prefetcher
 from agents.worker.reuse import Opens, WorkerReuse
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
-from planner.control.allocation import may_leave
 from planner.observation.workers import live_workers
 from planner.serving.dispatch import worker
-from planner.serving.dispatch.worker import POLL_MS, WorkerLogic
+from planner.serving.dispatch.worker import POLL_MS, WorkerLogic, may_leave
 from planner.serving.dispatch.worker_loads import wanted_variant
 from planner.serving.routing.cascades import judged_ms
 from planner.serving.routing.placement import placed_job
@@ -190,9 +189,9 @@ class Worker:
         wanted = self._wanted(plan)
         is_pooled = wanted is None and plan is not None and plan.scale is not None
         moves = is_pooled or (wanted is not None and wanted.name != variant.name)
-        if moves and self._may_leave_now(variant):
-            return True
         if plan is not None:
+            if moves and self._may_leave_now(variant, plan):
+                return True
             generator.logic.follow(plan.version, plan.created_ms, is_leaving=moves)
         most = plan.batch.get(variant.name, 1) if plan else 1
         taken = source.take(generator.logic.max_jobs(most), POLL_MS / 1000)
@@ -290,12 +289,9 @@ class Worker:
             return None
         return placed_job(job.classified, placed, 0.0, plan_version=plan.version, now_ms=at_ms)
 
-    def _may_leave_now(self, variant: Variant) -> bool:
-        plan = self._plans.plan
+    def _may_leave_now(self, variant: Variant, plan: Plan) -> bool:
         live = live_workers(self._fleet.heartbeats, now_ms(), self._settings.planner.worker_timeout_ms)
-        is_scaled = plan is not None and plan.scale is not None
-        allocation = plan.allocation if plan else {}
-        return may_leave(self._me.worker_id, variant.name, allocation, live, is_scaled=is_scaled)
+        return may_leave(self._me.worker_id, variant.name, plan, live)
 
     def _wait_after(self, error: EngineFailed, variant: Variant, stopping: threading.Event) -> None:
         """Be failed for a while, then there for a plan again: none names a failed worker, so it would stay so."""

@@ -1,9 +1,9 @@
-"""Which worker serves which variant: how many each, who moves, and who may leave when."""
+"""Which worker serves which variant: how many each, and who moves."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from planner.observation.workers import SERVING, WorkerView
+from planner.observation.workers import WorkerView
 
 
 def split(work: Mapping[str, float], n_workers: int) -> dict[str, int]:
@@ -58,25 +58,6 @@ def assign(counts: Mapping[str, int], workers: Iterable[WorkerView]) -> dict[str
             free.append(worker.worker_id)
     places = [variant for variant, missing in short.items() for _ in range(missing)]
     return allocation | dict(zip(free, places, strict=False))
-
-
-def may_leave(
-    worker_id: str, variant: str, allocation: Mapping[str, str], live: Iterable[WorkerView], *, is_scaled: bool = False
-) -> bool:
-    """Whether a worker that the plan moved away from `variant`, which it serves now, may leave at once.
-
-    It may when another live worker serves the variant and the plan keeps it there. Else all who serve it are leaving,
-    and the one with the smallest id drains the topic first, so that no two leave work behind for each other.
-    `is_scaled`: by a plan that scales the fleet, whoever it does not name leaves.
-    """
-    unnamed = "" if is_scaled else variant
-    if allocation.get(worker_id, unnamed) == variant:
-        return False
-    others = [w for w in live if w.variant == variant and w.worker_id != worker_id]
-    if any(allocation.get(w.worker_id) == variant and w.state in SERVING for w in others):
-        return True
-    leaving = [w.worker_id for w in others if allocation.get(w.worker_id, unnamed) != variant]
-    return any(other < worker_id for other in leaving)
 
 
 def busiest(busy: Mapping[str, float], counts: Mapping[str, int]) -> float:

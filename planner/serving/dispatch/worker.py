@@ -10,7 +10,10 @@ from statistics import median
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from planner.catalog.entries import Variant, run_ms
+from planner.observation.workers import SERVING, WorkerView
 from planner.serving.admission.admission import can_meet, predicted_finish_ms
+from planner.serving.dispatch.worker_loads import wanted_variant
+from schemas.messages import Plan
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -232,3 +235,18 @@ def reported_state(state: str, in_hand_ms: float, elapsed_ms: float) -> str:
 def remaining_ms(in_hand_ms: float, elapsed_ms: float) -> float:
     """ms that work in progress takes yet: late work may be late by as much again, stalled work begins anew."""
     return in_hand_ms if is_stalled(in_hand_ms, elapsed_ms) else abs(in_hand_ms - elapsed_ms)
+
+
+def may_leave(worker_id: str, serves: str, plan: Plan, live: Iterable[WorkerView]) -> bool:
+    """Whether a worker that the plan moved away from `serves`, the variant that it serves now, may leave at once.
+
+    It may when another live worker serves the variant and the plan keeps it there. Else all who serve it are leaving,
+    and the one with the smallest id drains the topic first, so that no two leave work behind for each other.
+    """
+    if wanted_variant(worker_id, serves, plan) == serves:
+        return False
+    others = [worker for worker in live if worker.variant == serves and worker.worker_id != worker_id]
+    leaving = [worker.worker_id for worker in others if wanted_variant(worker.worker_id, serves, plan) != serves]
+    if any(worker.worker_id not in leaving and worker.state in SERVING for worker in others):
+        return True
+    return any(other < worker_id for other in leaving)

@@ -1,12 +1,11 @@
-"""Who serves what: counts, moves, leaving."""
+"""Who serves what: counts and moves."""
 
 import itertools
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.control.allocation import assign, may_leave, split
+from planner.control.allocation import assign, split
 from planner.observation.workers import WorkerView
 from tests.builders import a_worker
 
@@ -86,44 +85,3 @@ def test_of_too_many_workers_those_with_the_smallest_ids_stay() -> None:
 def test_workers_beyond_the_counts_are_not_named_and_missing_workers_leave_the_last_variants_short() -> None:
     assert assign({"a": 1}, [a_worker("w-1", "a"), a_worker("w-2", "a")]) == {"w-1": "a"}
     assert assign({"a": 1, "b": 1}, [a_worker("w-1", "")]) == {"w-1": "a"}
-
-
-def test_a_worker_whose_place_the_plan_keeps_may_not_leave() -> None:
-    live = [a_worker("w-1", "a"), a_worker("w-2", "a")]
-    assert not may_leave("w-1", "a", {"w-1": "a", "w-2": "a"}, live)
-    assert not may_leave("w-1", "a", {}, live)
-
-
-def test_a_worker_may_leave_when_another_that_serves_stays() -> None:
-    live = [a_worker("w-1", "a"), a_worker("w-2", "a", state="painting")]
-    assert may_leave("w-1", "a", {"w-1": "b", "w-2": "a"}, live)
-
-
-@pytest.mark.parametrize("state", ["starting", "loading", "draining"])
-def test_a_worker_does_not_leave_for_one_that_does_not_serve_yet(state: str) -> None:
-    live = [a_worker("w-1", "a"), a_worker("w-2", "a", state=state)]
-    assert not may_leave("w-1", "a", {"w-1": "b", "w-2": "a"}, live)
-
-
-def test_the_only_worker_of_a_variant_drains_it_first() -> None:
-    live = [a_worker("w-1", "a"), a_worker("w-2", "b")]
-    assert not may_leave("w-1", "a", {"w-1": "b", "w-2": "b"}, live)
-    assert not may_leave("w-1", "a", {"w-1": "b"}, [])
-
-
-def test_whom_a_scaling_plan_does_not_name_is_to_leave_for_the_pool() -> None:
-    live = [a_worker("w-1", "a"), a_worker("w-2", "a")]
-    assert may_leave("w-1", "a", {"w-2": "a"}, live, is_scaled=True)
-    assert not may_leave("w-1", "a", {}, live, is_scaled=True), "the first of all who leave drains the topic"
-    assert may_leave("w-2", "a", {}, live, is_scaled=True)
-
-
-@given(FLEET, st.lists(st.sampled_from(VARIANTS), min_size=8, max_size=8))
-def test_never_do_all_who_serve_a_variant_leave_at_once(workers: tuple[WorkerView, ...], wanted: list[str]) -> None:
-    allocation = {worker.worker_id: variant for worker, variant in zip(workers, wanted, strict=False)}
-    for variant in VARIANTS:
-        serving = [w.worker_id for w in workers if w.variant == variant]
-        stay = [w for w in serving if not may_leave(w, variant, allocation, workers)]
-        assert bool(stay) == bool(serving)
-        if serving and all(allocation[w] != variant for w in serving):
-            assert stay == [min(serving)]  # exactly one drains

@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
-from planner.control.allocation import may_leave
 from planner.observation.workers import live_workers
-from planner.serving.dispatch.worker import POLL_MS, SETTLE_MS, WorkerLogic
+from planner.serving.dispatch.worker import POLL_MS, SETTLE_MS, WorkerLogic, may_leave
 from planner.serving.dispatch.worker_loads import wanted_variant
 from replay.simulation.draws.delays import Delay
 from replay.simulation.draws.run_times import NO_VARIATION, RunTimes
@@ -153,7 +152,7 @@ class Fleet:
     def _may_leave_now(self, worker: Worker, is_empty: bool) -> bool:
         plan, now_ms = self._plan_state.plan, self._events.now_ms
         live = live_workers(self._beats.heartbeats(), int(now_ms), int(self._timing.silent_ms))
-        if may_leave(worker.id, worker.variant, plan.allocation, live, is_scaled=plan.scale is not None):
+        if may_leave(worker.id, worker.variant, plan, live):
             return True
         assert worker.logic is not None, "a worker that serves has its logic"
         is_obeyed = worker.logic.may_leave_empty(now_ms)

@@ -3,7 +3,10 @@
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from planner.observation.workers import WorkerView
 from planner.serving.dispatch.worker import (
     MIN_CALLS,
     MIN_STALL_MS,
@@ -14,11 +17,13 @@ from planner.serving.dispatch.worker import (
     WorkerLogic,
     group_by_call,
     is_stalled,
+    may_leave,
     remaining_ms,
     updated_pace,
     window,
 )
-from tests.builders import a_variant
+from schemas.messages import Plan, ScalePlan
+from tests.builders import a_plan, a_variant, a_worker
 
 RUN_MS = 200.0
 TOO_LATE_MS = STALL_FACTOR * RUN_MS + MIN_STALL_MS
@@ -187,3 +192,60 @@ def test_a_call_is_not_split_where_no_more_jobs_are_in_time_by_it() -> None:
 
 def test_a_job_that_is_late_even_alone_delays_nobody() -> None:
     assert calls(1100.0, 1150.0, 1350.0) == [[1150.0], [1350.0, 1100.0]]
+
+
+SERVED = ("a", "b", "c")
+LIVE = st.lists(st.sampled_from(("", *SERVED)), max_size=8).map(
+    lambda served: tuple(a_worker(f"w-{i}", variant) for i, variant in enumerate(served))
+)
+
+
+def moving(**variants: str) -> Plan:
+    """A plan in which workers 1, 2, ... have these variants, by w1, w2, ..."""
+    return a_plan(allocation={name.replace("w", "w-"): variant for name, variant in variants.items()})
+
+
+def scaling(**variants: str) -> Plan:
+    return a_plan(allocation=moving(**variants).allocation, scale=ScalePlan(targets={"a": len(variants)}))
+
+
+def test_a_worker_whose_place_the_plan_keeps_may_not_leave() -> None:
+    live = [a_worker("w-1", "a"), a_worker("w-2", "a")]
+    assert not may_leave("w-1", "a", moving(w1="a", w2="a"), live)
+    assert not may_leave("w-1", "a", moving(), live)
+
+
+def test_a_worker_may_leave_when_another_that_serves_stays() -> None:
+    live = [a_worker("w-1", "a"), a_worker("w-2", "a", state="painting")]
+    assert may_leave("w-1", "a", moving(w1="b", w2="a"), live)
+    assert may_leave("w-1", "a", moving(w1="b"), live), "whom a plan does not name stays"
+
+
+@pytest.mark.parametrize("state", ["starting", "loading", "draining"])
+def test_a_worker_does_not_leave_for_one_that_does_not_serve_yet(state: str) -> None:
+    live = [a_worker("w-1", "a"), a_worker("w-2", "a", state=state)]
+    assert not may_leave("w-1", "a", moving(w1="b", w2="a"), live)
+
+
+def test_the_only_worker_of_a_variant_drains_it_first() -> None:
+    live = [a_worker("w-1", "a"), a_worker("w-2", "b")]
+    assert not may_leave("w-1", "a", moving(w1="b", w2="b"), live)
+    assert not may_leave("w-1", "a", moving(w1="b"), [])
+
+
+def test_whom_a_scaling_plan_does_not_name_is_to_leave_for_the_pool() -> None:
+    live = [a_worker("w-1", "a"), a_worker("w-2", "a")]
+    assert may_leave("w-1", "a", scaling(w2="a"), live)
+    assert not may_leave("w-1", "a", scaling(), live), "the first of all who leave drains the topic"
+    assert may_leave("w-2", "a", scaling(), live)
+
+
+@given(LIVE, st.lists(st.sampled_from(SERVED), min_size=8, max_size=8))
+def test_never_do_all_who_serve_a_variant_leave_at_once(workers: tuple[WorkerView, ...], wanted: list[str]) -> None:
+    plan = a_plan(allocation={worker.worker_id: own for worker, own in zip(workers, wanted, strict=False)})
+    for variant in SERVED:
+        serving = [worker.worker_id for worker in workers if worker.variant == variant]
+        stay = [name for name in serving if not may_leave(name, variant, plan, workers)]
+        assert bool(stay) == bool(serving)
+        if serving and all(plan.allocation[name] != variant for name in serving):
+            assert stay == [min(serving)]  # exactly one drains
