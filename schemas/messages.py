@@ -258,12 +258,21 @@ class EndedChunk:
     open: bytes  # 28 bytes each (`agents/ledger/open_requests.py`)
 
 
+class EventKind(StrEnum):
+    """What happened to a request on its way."""
+
+    STARTED = "started"  # a worker generates it
+    ESCALATED = "escalated"  # its draft was rejected, and it goes on to the next level
+    REROUTED = "rerouted"  # it goes on to another level, as its own would be late or has no worker
+    PREVIEW = "preview"  # an image of a step can be seen
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """A small note on the way of a request; best effort."""
 
     request_id: str
-    kind: str  # started | escalated | rerouted
+    kind: str  # an EventKind; a newer release may have others
     at_ms: int
     by: str
     detail: str = "{}"  # JSON object

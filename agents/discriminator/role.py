@@ -21,7 +21,7 @@ from planner.serving.ending.outcomes import completed, failed, step_of
 from planner.serving.routing.escalation import Escalate, EscalationLogic, Keep, Score
 from planner.serving.routing.placement import Placement
 from schemas import topics
-from schemas.messages import GenerateRequest, ImageGenerated, Plan, Stage
+from schemas.messages import EventKind, GenerateRequest, ImageGenerated, Plan, Stage
 from schemas.record import Delivered, Incoming, Outgoing
 from streams import metrics
 from streams.clock import now_ms
@@ -112,7 +112,7 @@ class Discriminator:
             "from": job.level, "to": decision.next_level, "preview": image.image.uri, "paint_over_step": how.from_step,
             "tenant": request.tenant,
         }  # fmt: skip
-        note = event_record(request.request_id, "escalated", self.role, now_ms(), **detail)
+        note = event_record(request.request_id, EventKind.ESCALATED, self.role, now_ms(), **detail)
         return [placed, note]
 
     async def _score(self, image: ImageGenerated, discriminator: str) -> float:

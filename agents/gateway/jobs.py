@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from agents.gateway.streaming.notes import STARTED, Note, note_in, noted
+from agents.gateway.streaming.notes import Note, note_in, noted
 from agents.gateway.waiting.expected import ExpectedTimes
 from schemas.errors import InvalidRecord, InvalidRequest, UnknownSchema
-from schemas.messages import GenerateRequest, Result, Status
+from schemas.messages import EventKind, GenerateRequest, Result, Status
 from schemas.record import Incoming
 from schemas.topics import EVENTS, PROMPTS, PROMPTS_BATCH, RESULTS
 from streams.codec.avro import decode_result
@@ -38,7 +38,7 @@ class Job:
     @property
     def started_ms(self) -> int | None:
         """When a worker first began with it, if that was told."""
-        return next((note.at_ms for note in self.notes if note.kind == STARTED), None)
+        return next((note.at_ms for note in self.notes if note.kind == EventKind.STARTED), None)
 
     def noted(self, note: Note) -> "Job":
         """Return what is known with one more note."""

@@ -25,7 +25,7 @@ from planner.serving.ending.outcomes import completed_by_draft, failed, turned_a
 from planner.serving.routing.escalation import Keep
 from planner.serving.routing.reroute import POLL_MS, OrphanRouting, RemainsInQueue
 from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
-from schemas.messages import GenerateJob, Plan
+from schemas.messages import EventKind, GenerateJob, Plan
 from schemas.record import Outgoing
 from schemas.topics import full_name, jobs_topic, worker_group
 from streams import metrics
@@ -109,7 +109,7 @@ class Rerouting:
         attempt = max(taken.attempt, job.attempt)
         sent = self._dispatcher.send(plan, classified, decision, cause=headers, attempt=attempt)
         detail = {"from": job.level, "to": decision.level, "reason": f"nobody serves {job.variant} any more"}
-        note = event_record(classified.request.request_id, "rerouted", ROLE, now_ms(), **detail)
+        note = event_record(classified.request.request_id, EventKind.REROUTED, ROLE, now_ms(), **detail)
         return Answer(f"to {decision.level}", (sent, note))
 
 

@@ -40,7 +40,7 @@ from planner.serving.safety import UNSAFE
 from schemas import topics
 from schemas.errors import InvalidRequest, PochadeError
 from schemas.ids import refinement_seed, seed_of
-from schemas.messages import CallTimes, GenerateJob, GenerateRequest, ImageGenerated
+from schemas.messages import CallTimes, EventKind, GenerateJob, GenerateRequest, ImageGenerated
 from schemas.record import Outgoing
 from schemas.wire_names import field_name
 from streams import metrics
@@ -275,7 +275,7 @@ class Generator:
         """The job for another level's queue, from which its router forwards it, and the note that says so."""
         metrics.FALLBACKS.labels(ROLE, "too-late").inc()
         detail = {"from": wanted.job.level, "to": other.level, "reason": reason}
-        self._note(event_record(other.classified.request.request_id, "rerouted", ROLE, now_ms(), **detail))
+        self._note(event_record(other.classified.request.request_id, EventKind.REROUTED, ROLE, now_ms(), **detail))
         record = waiting_record(other, wanted.taken.record.headers, ROLE, now_ms())
         return self._writable(record, wanted.taken, wanted.job)
 
@@ -431,7 +431,7 @@ class Generator:
         over = how.refine_from_step if wanted.latent is None else 0
         begun = {} if wanted.latent is None else {"reuse_step": how.refine_from_step}
         return event_record(
-            job.classified.request.request_id, "started", ROLE, at_ms, level=job.level, worker=self._worker_id,
+            job.classified.request.request_id, EventKind.STARTED, ROLE, at_ms, level=job.level, worker=self._worker_id,
             stage=job.stage, steps=how.steps, **{field_name("refine_from_step"): over}, **begun,
         )  # fmt: skip
 

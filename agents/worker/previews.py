@@ -11,7 +11,7 @@ from PIL import Image
 
 from agents.runtime.records import event_record
 from agents.worker.images import Blocked, Check, unchecked
-from schemas.messages import GenerateJob
+from schemas.messages import EventKind, GenerateJob
 from schemas.record import Headers, Outgoing
 from streams import metrics
 from streams.clock import now_ms
@@ -62,7 +62,7 @@ class PreviewWriter:
                 "level": job.level, "stage": job.stage, "step": step, "steps": steps, "preview": uri,
                 "tenant": request.tenant,
             }  # fmt: skip
-            self._note(event_record(request.request_id, "preview", ROLE, now_ms(), **detail))
+            self._note(event_record(request.request_id, EventKind.PREVIEW, ROLE, now_ms(), **detail))
             metrics.PREVIEWS.labels("shown").inc()
         except Blocked:
             metrics.PREVIEWS.labels("blocked").inc()

@@ -4,9 +4,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from agents.console.view.requests import Place, Seen
-from agents.gateway.streaming.notes import PREVIEW, STARTED
 from schemas.errors import InvalidRecord
-from schemas.messages import Stage
+from schemas.messages import EventKind, Stage
 from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS, PROMPTS_BATCH, RESULTS
 from streams.operator.explain import how_begun, steps_of, why
 
@@ -130,11 +129,13 @@ def _running(seen: Seen, zero_ms: float, routed_ms: float, now_ms: int) -> list[
     last_ms, doing, kind = routed_ms, "wait for a worker", "wait"
     reason = "no worker has begun with it"
     for note in seen.notes:
-        if note.kind == PREVIEW:
+        if note.kind == EventKind.PREVIEW:
             continue
         bars.append(_bar(doing, kind, zero_ms, last_ms, note.at_ms, reason))
         last_ms, reason = float(note.at_ms), note.words
-        doing, kind = (f"generate on {note.level}", "work") if note.kind == STARTED else (f"{note.kind}, wait", "wait")
+        doing, kind = (
+            (f"generate on {note.level}", "work") if note.kind == EventKind.STARTED else (f"{note.kind}, wait", "wait")
+        )
     last = _bar(doing, kind, zero_ms, last_ms, end_ms, reason)
     return [*bars, replace(last, is_open=is_open)]
 

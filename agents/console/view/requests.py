@@ -7,8 +7,8 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from agents.gateway.streaming.notes import PREVIEW, STARTED, Note, noted
-from schemas.messages import ClassifiedRequest, GenerateRequest, Result
+from agents.gateway.streaming.notes import Note, noted
+from schemas.messages import ClassifiedRequest, EventKind, GenerateRequest, Result
 
 MAX_PROMPT: Final = 2000  # characters that are kept of one
 MAX_PLACES: Final = 24  # of one request; the oldest stay
@@ -54,8 +54,8 @@ class Seen:
         """The status that it ended with; else running or waiting."""
         if self.result is not None:
             return str(self.result.status)
-        last = next((note.kind for note in reversed(self.notes) if note.kind != PREVIEW), "")
-        return "running" if last == STARTED else "waiting"
+        last = next((note.kind for note in reversed(self.notes) if note.kind != EventKind.PREVIEW), "")
+        return "running" if last == EventKind.STARTED else "waiting"
 
     @property
     def level(self) -> str:

@@ -10,12 +10,12 @@ from agents.console.view.happenings import Happening, Happenings
 from agents.console.view.plans import PlanHistory
 from agents.console.view.pulse import Pulse
 from agents.console.view.requests import Place, RequestLog, Seen
-from agents.gateway.streaming.notes import ESCALATED, REROUTED, note_in
+from agents.gateway.streaming.notes import note_in
 from agents.runtime.views import FleetView
 from planner.catalog.model import Catalog
 from planner.observation.observation import PROMPTS as HARDNESSES
 from schemas.errors import InvalidRecord, InvalidRequest, UnknownSchema
-from schemas.messages import ClassifiedRequest, OperatorAction, Result, Status
+from schemas.messages import ClassifiedRequest, EventKind, OperatorAction, Result, Status
 from schemas.record import Incoming
 from schemas.topics import (
     CLASSIFIED,
@@ -73,7 +73,7 @@ class View:
         elif record.topic == EVENTS:
             request_id, note = note_in(record)
             self.requests.on_note(request_id, note, place)
-            if note.kind in (ESCALATED, REROUTED):
+            if note.kind in (EventKind.ESCALATED, EventKind.REROUTED):
                 self._happens(note.at_ms, note.kind, f"{request_id:.40} {note.kind} to {note.level}", request_id)
         elif record.topic == RESULTS:
             self._on_result(decode_result(record.value), place)

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from schemas.messages import EventKind
 from schemas.record import Incoming
 from schemas.wire_names import field_name
 from streams.operator.watch import note_of
 
-STARTED, ESCALATED, REROUTED, PREVIEW = "started", "escalated", "rerouted", "preview"  # kinds of events
 DETAILS: Final = ("level", "stage", "step", "steps", "from", "to")  # details that clients see; workers' names are none
 DRAFT: Final = "preview"  # the detail that names an image: the one that was rejected, or a preview of a step
 MAX_NOTES: Final = 32  # of one request: beyond them the second oldest leaves, as the oldest says when it began
@@ -37,7 +37,7 @@ def note_in(record: Incoming) -> tuple[str, Note]:
     """Return the request that a record of `events` is about, and its note. Raises InvalidRecord."""
     event = note_of(record)
     words = " ".join(f"{name}={event.detail[name]!s:.80}" for name in DETAILS if name in event.detail)
-    draft = _text(event.detail, DRAFT) if event.kind in (ESCALATED, PREVIEW) else ""
+    draft = _text(event.detail, DRAFT) if event.kind in (EventKind.ESCALATED, EventKind.PREVIEW) else ""
     skipped = [event.detail.get(name) for name in (field_name("refine_from_step"), "reuse_step")]
     return event.request_id, Note(
         offset=record.offset, kind=event.kind, at_ms=event.at_ms, words=words, draft=draft,

@@ -7,11 +7,11 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from agents.gateway.streaming.notes import ESCALATED, REROUTED, STARTED, Note
+from agents.gateway.streaming.notes import Note
 from agents.runtime.views import FleetView, PlanView
 from planner.catalog.model import Catalog
 from planner.serving.routing.expecting import Expectation, Expecting
-from schemas.messages import GenerateRequest
+from schemas.messages import EventKind, GenerateRequest
 from streams import metrics
 
 REUSED_MS: Final = 50.0  # that an answer holds where no topic has told anything new
@@ -75,9 +75,9 @@ class ExpectedTimes:
     def on_note(self, request_id: str, note: Note) -> None:
         """Take in what has come about on a request's way."""
         with self._lock:
-            if note.kind == STARTED:
+            if note.kind == EventKind.STARTED:
                 self._expecting.on_started(request_id, note.level, note.worker, note.at_ms, note.skipped)
-            elif note.kind in (ESCALATED, REROUTED):
+            elif note.kind in (EventKind.ESCALATED, EventKind.REROUTED):
                 self._expecting.on_sent_on(request_id, note.level, note.skipped)
             self._last_ms = -1.0
 
