@@ -46,14 +46,15 @@ class Pool(NamedTuple):
     answers: Mixture
     requests: float  # that they count as, > 0
 
-    def value_of(self, mixture: Mixture, requests: float, catalog: Catalog) -> float | None:
+    def value_of(self, mixture: Mixture, requests: float, catalog: Catalog, before: float) -> float | None:
         """Return what a mixture of so many requests to come adds to them, as the quality of one; None: unknown.
 
-        It is what all would be worth less what the earlier are worth, for each request that is added.
+        It is what all would be worth less what the earlier are worth, for each request that is added. `before`: quality
+        of the earlier ones, which is the same for all plans of a moment.
         """
         share = requests / (requests + self.requests)
-        before, both = self.answers.quality(catalog), self.answers.with_share(mixture, share).quality(catalog)
-        if share <= 0 or before is None or both is None:
+        both = self.answers.with_share(mixture, share).quality(catalog)
+        if share <= 0 or both is None:
             return None
         return before + (both - before) / share
 

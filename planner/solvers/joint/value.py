@@ -146,6 +146,7 @@ class Model:
         `pool`: answers before the plan that are judged with its own, on a scale that is no mean."""
         self.catalog, self.seen, self.outlook, self.prices = catalog, seen, outlook, prices
         self._slo_s, self._hop_s, self._backlog_s, self._pool = slo_s, hop_s, backlog_s, pool
+        self._before = pool.answers.quality(catalog) if pool else None
         self._bounds, self._bands = bounds_of(catalog), band_shares(catalog, seen)
         waiting = {queue.variant: queue.waiting for queue in seen.queues} | seen.unserved
         self._waiting = {name: jobs for name, jobs in waiting.items() if name in catalog.variants}
@@ -559,10 +560,10 @@ class Model:
     @by_value
     def _added_together(self, answers: Mixture) -> float:
         """By how much more the answers are worth than alone, judged with those before the plan."""
-        if self._pool is None:
+        if self._pool is None or self._before is None or answers == Mixture():
             return 0.0
         requests = self.outlook.mean_rps * self.prices.hold_s
-        found = self._pool.value_of(answers, requests, self.catalog) if answers != Mixture() else None
+        found = self._pool.value_of(answers, requests, self.catalog, self._before)
         return 0.0 if found is None else found - self._of_mixture(answers)
 
 

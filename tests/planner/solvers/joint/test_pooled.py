@@ -29,7 +29,9 @@ def own(deferred: float) -> float:
 
 
 def added(pool: Pool, deferred: float, requests: float = 100.0) -> float:
-    value = pool.value_of(judged(deferred), requests, CATALOG)
+    before = pool.answers.quality(CATALOG)
+    assert before is not None
+    value = pool.value_of(judged(deferred), requests, CATALOG, before)
     assert value is not None
     return value
 
@@ -107,4 +109,4 @@ def test_nothing_counts_together_where_that_is_turned_off_or_the_scale_is_a_mean
 def test_what_a_mixture_adds_is_unknown_where_the_quality_of_a_level_is() -> None:
     nameless = a_catalog(variants={"light": a_variant(quality=None), "heavy": a_variant(quality=0.9)})
     pool = Pool(Mixture((("light", 1.0),)), 100.0)
-    assert pool.value_of(Mixture((("heavy", 1.0),)), 100.0, nameless) is None
+    assert pool.value_of(Mixture((("heavy", 1.0),)), 100.0, nameless, 0.5) is None
