@@ -103,7 +103,7 @@ def plan(
     if not observation.workers or not problem.options:
         told = replace(own, memory=notes, reason=own.reason + _describe_reuse(reuse, own))
         return with_components(told, catalog)
-    pool = pooled.pool_of(memory, observation.demand_rps, settings["together_s"], now_ms)
+    pool = pooled.pool_of(memory, catalog, observation.demand_rps, settings["together_s"], now_ms)
     model = model_of(observation, catalog, settings, outlook._replace(jumps=jumps), problem, pool)
     candidates, most = list(_candidates(model, own, bool(settings["rules"]))), int(settings["improve"])
     name, best, steps = _best(model, candidates, most)

@@ -27,6 +27,12 @@ class Mixture(NamedTuple):
         """Return its quality on the catalog's scale, blind mixtures at their lower bound; None: unknown."""
         return mixture_quality(catalog, dict(self.by_chance), self.judged)
 
+    def is_of(self, catalog: Catalog) -> bool:
+        """Whether the catalog has all its levels."""
+        levels = {level for level, _ in self.by_chance}
+        levels |= {level for part in self.judged for level in (part.pair.light, part.pair.heavy)}
+        return levels <= catalog.served.keys()
+
     def with_share(self, other: "Mixture", share: float) -> "Mixture":
         """Return both as one, in which the other has this share."""
         chance, judged = defaultdict[str, float](float), defaultdict[Pair, list[float]](lambda: [0.0, 0.0, 0.0])
@@ -59,8 +65,10 @@ class Pool(NamedTuple):
         return before + (both - before) / share
 
 
-def pool_of(memory: Mapping[str, Any], rps: float, together_s: float, now_ms: int) -> Pool | None:
-    """Return the answers until now; None: none are known, or none count.
+def pool_of(
+    memory: Mapping[str, Any], catalog: Catalog, rps: float, together_s: float, now_ms: int
+) -> Pool | None:  # fmt: skip
+    """Return the answers until now; None: none are known, none count, or levels are of an earlier catalog.
 
     `rps`: answers a second since the plan that noted them; `together_s`: how long ago they count a third (1 / e).
     """
@@ -68,6 +76,8 @@ def pool_of(memory: Mapping[str, Any], rps: float, together_s: float, now_ms: in
     if noted is None or together_s <= 0:
         return None
     earlier, mixture, at_ms = noted
+    if not mixture.is_of(catalog) or (earlier and not earlier.answers.is_of(catalog)):
+        return None
     since_s = max(0.0, (now_ms - at_ms) / 1000)
     kept = math.exp(-since_s / together_s)
     came, before = rps * together_s * (1 - kept), earlier.requests * kept if earlier else 0.0

@@ -240,6 +240,13 @@ def test_after_busy_times_more_is_generated_again_than_is_best_in_a_pause_alone(
     assert "answers" not in planned("tiny", 8.0).memory, "facts are a mean over images"
 
 
+def test_a_plan_follows_one_of_an_earlier_catalog() -> None:
+    before, catalog = planned("diffserve-sdturbo", 90.0), CATALOGS["diffserve-sdxlltn"]
+    assert before.memory["answers"]
+    sight = dataclasses.replace(seen(8.0, slo_s=15.0), now_ms=20_000)
+    assert joint.plan(sight, catalog, before.memory, {}) == joint.plan(sight, catalog, {}, {})
+
+
 def test_prices_are_parameters() -> None:
     catalog, sight = CATALOGS["diffserve-sdturbo"], seen(30.0)
     prices = {"late": 7.0, "busy": 0.5, "debt": 3.0, "away": 0.25, "hold_s": 60.0, "variability": 0.7}

@@ -39,7 +39,7 @@ def added(pool: Pool, deferred: float, requests: float = 100.0) -> float:
 def remembered(now_s: float, **changes: float) -> Pool:
     """What is known so long after a plan that deferred three tenths, before which a tenth was deferred."""
     memory = memory_of(Pool(judged(0.1), 1000.0), judged(0.3), 0)
-    pool = pool_of(json.loads(json.dumps(memory)), changes.get("rps", RPS), TOGETHER_S, round(1000 * now_s))
+    pool = pool_of(json.loads(json.dumps(memory)), CATALOG, changes.get("rps", RPS), TOGETHER_S, round(1000 * now_s))
     assert pool is not None
     return pool
 
@@ -96,14 +96,20 @@ def test_in_a_pause_what_came_before_still_counts() -> None:
     "memory", [{}, {"answers": None}, {"answers": [None, [[["sd-turbo"]], []], 0]}, {"answers": 3}]
 )
 def test_what_is_no_note_of_answers_is_forgotten(memory: dict[str, object]) -> None:
-    assert pool_of(memory, RPS, TOGETHER_S, 1000) is None
+    assert pool_of(memory, CATALOG, RPS, TOGETHER_S, 1000) is None
+
+
+def test_answers_of_levels_that_the_catalog_has_no_more_are_forgotten() -> None:
+    other = measured("diffserve-sdxlltn")
+    for before in (None, Pool(judged(0.1), 1000.0)):
+        assert pool_of(memory_of(before, judged(0.3), 0), other, RPS, TOGETHER_S, 60_000) is None
 
 
 def test_nothing_counts_together_where_that_is_turned_off_or_the_scale_is_a_mean() -> None:
     noted = memory_of(None, judged(0.3), 0)
-    assert pool_of(noted, RPS, 0.0, 60_000) is None
+    assert pool_of(noted, CATALOG, RPS, 0.0, 60_000) is None
     assert memory_of(None, None, 0) == {}
-    assert pool_of(noted, RPS, TOGETHER_S, 60_000) is not None
+    assert pool_of(noted, CATALOG, RPS, TOGETHER_S, 60_000) is not None
 
 
 def test_what_a_mixture_adds_is_unknown_where_the_quality_of_a_level_is() -> None:
