@@ -133,9 +133,8 @@ def _running(seen: Seen, zero_ms: float, routed_ms: float, now_ms: int) -> list[
             continue
         bars.append(_bar(doing, kind, zero_ms, last_ms, note.at_ms, reason))
         last_ms, reason = float(note.at_ms), note.words
-        doing, kind = (
-            (f"generate on {note.level}", "work") if note.kind == EventKind.STARTED else (f"{note.kind}, wait", "wait")
-        )
+        is_work = note.kind == EventKind.STARTED
+        doing, kind = (f"generate on {note.level}", "work") if is_work else (f"{note.kind}, wait", "wait")
     last = _bar(doing, kind, zero_ms, last_ms, end_ms, reason)
     return [*bars, replace(last, is_open=is_open)]
 

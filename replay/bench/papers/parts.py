@@ -19,10 +19,8 @@ from replay.bench.papers.runs.names import JOINT, STEADY
 PLACES: Final = (("hadis-l40s", "azure-1to8"), ("diffserve-sdturbo", "twitter-normal"))  # both of TUNING
 TRUTH, SLOW = TRUTHS[:2]
 FACTORS: Final = (0.5, 2.0)
-SWITCHED: Final = {
-    "remember_s": 0.0,
-    "together_s": 0.0,
-}  # numbers that take a part away where they are 0, beside those that are whole
+# Numbers that take a part away where they are 0, beside those that are whole.
+SWITCHED: Final = {"remember_s": 0.0, "together_s": 0.0}
 QUALITY, VIOLATIONS = "quality_run", "violation_rate"
 
 
