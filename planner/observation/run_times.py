@@ -1,9 +1,11 @@
 """Run times as they show in what is served, against those that the catalog profiled.
 
 A factor is the median over the last jobs of a variant, so that a straggler, or a request of another size, moves it
-little. Source: DiffServe 3.1, "collects runtime information from the workers to update model execution profiles".
+little. The jobs of a call took the same time, so that calls count, not jobs. Source: DiffServe 3.1, "collects runtime
+information from the workers to update model execution profiles".
 """
 
+import math
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,16 +16,17 @@ from planner.catalog.entries import run_ms, variant_of
 from planner.catalog.model import Catalog
 
 JOBS: Final = 200  # of a variant that are looked back on
-MIN_JOBS: Final = 20  # before a factor is believed
+MIN_CALLS: Final = 3  # before a factor is believed, as workers do
 TOLERANCE: Final = 0.02  # within which a profile is taken for right: plans need not change with every breath
+SURE_CALLS: Final = 20  # of which the median is known to less than that; fewer must differ by more, as their root
 
 
 class SeenRunTime(NamedTuple):
     """A variant's run time, as a multiple of its profile's."""
 
     variant: str
-    factor: float  # > 0; median over `jobs`
-    jobs: int
+    factor: float  # > 0; median over the last jobs
+    calls: float  # that these came from, > 0: where the other images of a call went elsewhere, it counts in part
 
 
 class RunTimes:
@@ -31,27 +34,36 @@ class RunTimes:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._factors: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=JOBS))
+        self._seen: defaultdict[str, deque[tuple[float, int]]] = defaultdict(lambda: deque(maxlen=JOBS))
 
     def clear(self) -> None:
         """A reader begins again with the window."""
-        self._factors.clear()
+        self._seen.clear()
 
     def add(self, level: str, batch: int, refine_from_step: int, generate_ms: float) -> None:
         """Add a job of one image that ran all steps but the first `refine_from_step`, in a call for `batch` images."""
         variant = self._catalog.variants.get(variant_of(level))
         if variant is not None and batch >= 1 and 0 <= refine_from_step < variant.steps and generate_ms > 0:
-            self._factors[variant.name].append(generate_ms / run_ms(variant, batch, refine_from_step))
+            self._seen[variant.name].append((generate_ms / run_ms(variant, batch, refine_from_step), batch))
 
     def seen(self) -> tuple[SeenRunTime, ...]:
-        """Return the factors of the variants of which enough jobs were seen, by name."""
-        known = sorted((name, list(factors)) for name, factors in list(self._factors.items()))
-        return tuple(SeenRunTime(name, median(own), len(own)) for name, own in known if len(own) >= MIN_JOBS)
+        """Return the factors of the variants of which enough calls were seen, by name."""
+        jobs = sorted((name, list(own)) for name, own in list(self._seen.items()))
+        found = (
+            SeenRunTime(name, median(factor for factor, _ in own), math.fsum(1 / batch for _, batch in own))
+            for name, own in jobs
+            if own
+        )
+        return tuple(each for each in found if each.calls >= MIN_CALLS)
 
 
 def factors_of(seen: Sequence[SeenRunTime]) -> dict[str, float]:
     """Variant -> run time as a multiple of its profile's, of those whose profile is wrong."""
-    return {each.variant: each.factor for each in seen if abs(each.factor - 1) > TOLERANCE}
+    return {each.variant: each.factor for each in seen if abs(each.factor - 1) > _tolerance(each.calls)}
+
+
+def _tolerance(calls: float) -> float:
+    return TOLERANCE * math.sqrt(max(1.0, SURE_CALLS / calls))
 
 
 def as_served(catalog: Catalog, seen: Sequence[SeenRunTime]) -> Catalog:

@@ -6,7 +6,7 @@ from agents.planner import observe as sources
 from agents.planner.observe import Sources
 from planner.observation.observation import Observation, Queue, Served, hardness_shares
 from planner.observation.reuse import SeenHits
-from planner.observation.run_times import MIN_JOBS
+from planner.observation.run_times import MIN_CALLS
 from planner.observation.workers import live_workers
 from planner.serving.decisions import SHED
 from planner.serving.ending.outcomes import completed, rejected, result_of
@@ -176,11 +176,27 @@ def test_run_times_as_served_are_those_without_loads_of_components() -> None:
         sources = opened(fleet)
         image = an_image(a_job(a_classified()), times=CallTimes(load_ms=load_ms))
         outcome = completed(image, None, None, reason="", by="worker", policy="p", now_ms=NOW_MS - 10)
-        for _ in range(MIN_JOBS):
+        for _ in range(MIN_CALLS):
             sources.on_result(a_record(result_of(outcome)))
         (seen,) = observed(sources, fleet).run_times
         factors.append(seen.factor)
     assert factors[1] == pytest.approx(factors[0] * (20 - 12) / 20)
+
+
+@pytest.mark.parametrize(
+    ("reuse", "is_seen"),
+    [(StageReuse(steps=25, miss="none"), True), (StageReuse(step=10, steps=25, similarity=0.97), False)],
+)
+def test_what_runs_in_full_after_a_lookup_tells_run_times_and_what_begins_later_does_not(
+    reuse: StageReuse, is_seen: bool
+) -> None:
+    """Until 2026-11-27 a planner that asked for reuse learned no run time at all."""
+    fleet = StubFleet().receive(a_heartbeat(), NOW_MS)
+    sources, image = opened(fleet), an_image(a_job(a_classified()), reuse=reuse)
+    outcome = completed(image, None, None, reason="", by="worker", policy="p", now_ms=NOW_MS - 10)
+    for _ in range(MIN_CALLS):
+        sources.on_result(a_record(result_of(outcome)))
+    assert bool(observed(sources, fleet).run_times) == is_seen
 
 
 def test_lookups_are_seen_by_heartbeats_and_what_they_save_by_results() -> None:

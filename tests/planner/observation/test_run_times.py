@@ -2,34 +2,50 @@
 
 import pytest
 
-from planner.observation.run_times import MIN_JOBS, RunTimes, SeenRunTime, as_served
+from planner.observation.run_times import MIN_CALLS, RunTimes, SeenRunTime, as_served
 from planner.policies import named
 from tests.builders import a_catalog, an_observation
 
 
 def seen_after(*runs: tuple[str, int, int, float]) -> tuple[SeenRunTime, ...]:
     times = RunTimes(a_catalog())
-    for run in runs * MIN_JOBS:
+    for run in runs * MIN_CALLS:
         times.add(*run)
     return times.seen()
 
 
 def test_a_factor_is_of_the_profile_at_the_job_s_own_batch_and_step() -> None:
-    """Heavy takes 200 ms alone, 240 in pairs, and from step 10 of 25 three fifths of it."""
+    """Heavy takes 200 ms alone, 240 in pairs, three fifths from step 10 of 25; a job of a pair is half a call."""
     runs = (("heavy", 1, 0, 250.0), ("heavy", 2, 0, 300.0), ("heavy", 1, 10, 150.0))
-    assert seen_after(*runs) == (SeenRunTime("heavy", pytest.approx(1.25), 3 * MIN_JOBS),)
+    assert seen_after(*runs) == (SeenRunTime("heavy", pytest.approx(1.25), 2.5 * MIN_CALLS),)
 
 
-def test_few_jobs_prove_nothing_and_a_straggler_moves_little() -> None:
+def test_few_calls_prove_nothing_and_a_straggler_moves_little() -> None:
     times = RunTimes(a_catalog())
-    for _ in range(MIN_JOBS - 1):
+    for _ in range(MIN_CALLS - 1):
         times.add("light", 1, 0, 24.0)
     assert times.seen() == ()
     times.add("light", 1, 0, 90_000.0)
-    assert times.seen() == (SeenRunTime("light", pytest.approx(1.2), MIN_JOBS),)
+    assert times.seen() == (SeenRunTime("light", pytest.approx(1.2), MIN_CALLS),)
     times.add("gone", 1, 0, 5.0)
     times.clear()
     assert times.seen() == ()
+
+
+def test_all_jobs_of_a_call_prove_no_more_than_the_call() -> None:
+    times = RunTimes(a_catalog())
+    for _ in range(4 * (MIN_CALLS - 1)):
+        times.add("heavy", 4, 0, 480.0)
+    assert times.seen() == ()
+    for _ in range(4):
+        times.add("heavy", 4, 0, 480.0)
+    assert times.seen() == (SeenRunTime("heavy", pytest.approx(1.2), MIN_CALLS),)
+
+
+@pytest.mark.parametrize(("factor", "calls", "is_wrong"), [(1.04, 3, False), (1.06, 3, True), (1.03, 20, True)])
+def test_few_calls_must_differ_more_from_the_profile_than_many(factor: float, calls: float, is_wrong: bool) -> None:
+    catalog = a_catalog()
+    assert (as_served(catalog, (SeenRunTime("heavy", factor, calls),)) is not catalog) == is_wrong
 
 
 def test_the_catalog_is_as_served_where_that_is_not_as_profiled() -> None:

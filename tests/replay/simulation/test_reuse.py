@@ -17,6 +17,7 @@ from replay.simulation.results.tables import describe_reuse
 from replay.simulation.roles.control.observation_feed import ObservationFeed
 from replay.simulation.run import Ran, Simulation
 from replay.simulation.setup import Setup
+from replay.simulation.truth import Truth
 from replay.traces import constant
 from replay.traces.outages import VECTOR_STORE
 from replay.traces.trace import Overrides
@@ -157,7 +158,9 @@ def test_modm_looks_up_by_the_similarity_to_images() -> None:
     assert found["saved_steps_share"] == pytest.approx(7 / 25), "15 of 50 steps, rounded down"
 
 
-def test_the_planner_sees_what_lookups_come_to(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def observations(monkeypatch: pytest.MonkeyPatch) -> list[Observation]:
+    """What planners see, in order."""
     seen: list[Observation] = []
     before = ObservationFeed.observation
 
@@ -166,15 +169,26 @@ def test_the_planner_sees_what_lookups_come_to(monkeypatch: pytest.MonkeyPatch) 
         return seen[-1]
 
     monkeypatch.setattr(ObservationFeed, "observation", noted)
+    return seen
+
+
+def test_the_planner_sees_what_lookups_come_to(observations: list[Observation]) -> None:
     half = a_reuse_profile(neighbours=(Neighbours(0.96, 0.5),))
     ran(a_reuse_setup(half, outages=(down(50, VECTOR_STORE),)), TRACE)
-    healthy, dead = (next(o for o in seen if o.now_ms > at) for at in (45_000, 80_000))
-    assert seen[0].reuse is None
+    healthy, dead = (next(o for o in observations if o.now_ms > at) for at in (45_000, 80_000))
+    assert observations[0].reuse is None
     assert healthy.reuse.hits["heavy~k10"].rate == pytest.approx(0.5, abs=0.1)
     assert healthy.reuse.unanswered == healthy.reuse.failing == 0.0
     assert healthy.reuse.p50_ms == pytest.approx(3.0, rel=0.3)
     assert dead.reuse.failing == dead.reuse.unanswered == 1.0
     assert dead.reuse.hits["heavy~k10"].rate == pytest.approx(0.5, abs=0.1), "a dead store says nothing of prompts"
+
+
+def test_the_planner_learns_run_times_of_what_lookups_miss(observations: list[Observation]) -> None:
+    setup = a_reuse_setup(a_reuse_profile(neighbours=(Neighbours(0.96, 0.5),)), learns=True)
+    ran(dataclasses.replace(setup, truth=Truth.parse(["time.heavy=1.2"]).of(setup.catalog)), TRACE)
+    [heavy] = observations[-1].run_times
+    assert (heavy.variant, heavy.factor) == ("heavy", pytest.approx(1.2, rel=0.01))
 
 
 def test_a_run_is_equal_to_itself_and_its_report_can_be_read() -> None:

@@ -179,7 +179,7 @@ class ObservationFeed:
         if self._learns:
             images = sum(job.images for job in call)
             for job in call:
-                if job.how is None and job.images == 1 and job.reuse is None:
+                if job.how is None and job.images == 1 and not isinstance(job.reuse, Reuse):
                     self._runs[job.number].append((job.level, images, job.step, round(call_ms)))
 
     def on_result(self, job: Job, status: Status, code: str) -> None:
