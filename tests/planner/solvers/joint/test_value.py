@@ -185,6 +185,13 @@ def test_a_long_call_makes_those_late_who_were_let_in_for_a_short_one(batch: int
     assert found.full > 0.5, "while few wait, nobody is late"
 
 
+@pytest.mark.parametrize(("slowness", "batch"), [(1.0, 2), (1.2, 1)])
+def test_no_more_share_a_call_than_two_calls_in_a_row_leave_time_for(slowness: float, batch: int) -> None:
+    """sd15's: 2.16 s for two, or 2.59, where 4.65 s are left; from the second on a worker splits the calls."""
+    times_s = {1: 1.78, 2: 2.16}
+    assert limits_of(4.65, lambda images: slowness * times_s[images], 2).batch == batch
+
+
 def test_an_overloaded_fleet_makes_calls_that_end_in_time() -> None:
     catalog = measured("diffserve-sdxlltn")
     sight = seen(40.0, 15.0, {f"w{i:02}": "sdxl-lightning" for i in range(16)})
