@@ -474,12 +474,12 @@ class Model:
 
         first = limits_of(min(left_s - flow.judging_s, self._backlog_s + call_s(1)), call_s, most)
         again = limits_of(left_s - flow.before_s - waits_s, call_s, most)
-        batch = again.batch if flow.again > 0 else first.batch
-        whole_s = run_ms(variant, batch) / 1000 / batch
+        image_s = again.image_s if flow.again > 0 else first.image_s
+        whole_s = image_s / share
         return Queue(
             work=whole_s * (flow.work_first + flow.work_again),
             first_work=whole_s * flow.work_first,
-            image_s=call_s(batch) / batch,
+            image_s=image_s,
             whole_s=whole_s,
             one_s=call_s(1),
             first=first,

@@ -116,6 +116,25 @@ def test_a_plan_of_several_levels_is_as_simulated_whatever_they_carry(
     assert found.quality == pytest.approx(simulated["quality_run"], abs=0.75)  # FID; 5 until 2026-11-27
 
 
+@pytest.mark.parametrize("slowness", [1.0, 1.2])
+def test_a_busy_heavy_generates_as_many_drafts_again_as_simulated(slowness: float) -> None:
+    """At 1.2 two calls in a row take longer than drafts have, so that hardly any call is for two images."""
+    catalog = measured("diffserve-sdturbo")
+    heavy = catalog.level("sd15")
+    slower = dataclasses.replace(heavy, latency_ms={n: slowness * ms for n, ms in heavy.latency_ms.items()})
+    catalog = dataclasses.replace(catalog, variants={**catalog.variants, "sd15": slower})
+    setup = dataclasses.replace(sixteen("diffserve-sdturbo", 5.0), catalog=catalog)
+    names = ["sd-turbo"] * 3 + ["sd15"] * 13
+    plan = dataclasses.replace(
+        _routed({"sd-turbo": 1.0}, dict(zip(setup.worker_ids(), names, strict=True))),
+        cascades=(Cascade(level="sd-turbo", discriminator="efficientnet", threshold=0.028, next_level="sd15"),),
+        batch={"sd-turbo": 16, "sd15": 2},
+    )  # fmt: skip
+    found, simulated = valued_and_simulated(plan, setup, 5.0, 38.0)
+    assert simulated["utilization"] > 0.8
+    assert found.best_share == pytest.approx(float(simulated["heavy_share"]), abs=0.02)
+
+
 def test_an_overloaded_queue_turns_away_what_is_too_much_once_it_is_full() -> None:
     (early, _), (late, _) = Edge(1.25, 0.1, 5.0, 0.0, 1.0).after((5.0, 100.0))
     assert early < 0.01
