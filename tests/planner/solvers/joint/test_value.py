@@ -259,15 +259,20 @@ def test_a_worker_that_comes_delays_what_waits_by_a_call_alone() -> None:
 
 
 def test_until_a_level_is_loaded_its_requests_are_generated_where_somebody_is() -> None:
-    """The router sends them to a dearer level, if nobody serves a cheaper one: that may be too much for it."""
+    """The router sends them to a dearer level, if nobody serves a cheaper one; whom that cannot take waits for those on
+    their way where this is in time, or is late."""
     catalog = measured("hadis-l40s")
     homes = {f"w{i:02}": "sd35-medium" for i in range(16)}
     plan = _routed({"sd35-turbo": 1.0}, homes | {f"w{i:02}": "sd35-turbo" for i in range(8)})
-    calm, rush = (Model(catalog, seen(rps, 60.0, homes), Outlook(rps), Prices(5.0), 60.0) for rps in (0.5, 6.0))
+    calm, rush, hurry = (
+        Model(catalog, seen(rps, slo_s, homes), Outlook(rps), Prices(5.0), slo_s)
+        for rps, slo_s in ((0.5, 60.0), (6.0, 60.0), (6.0, 15.0))
+    )
     there = Model(catalog, seen(0.5, 60.0, plan.allocation), Outlook(0.5), Prices(5.0), 60.0).worth(plan)
     assert calm.worth(plan).late < 0.01
     assert calm.worth(plan).quality > there.quality + 0.2
-    assert rush.worth(plan).late > 0.1
+    assert rush.worth(plan).late < 0.01
+    assert hurry.worth(plan).late > 0.1, "loading takes as long as they have"
 
 
 def _routed(levels: dict[str, float], allocation: dict[str, str]) -> PlanProposal:
