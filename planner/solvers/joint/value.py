@@ -172,7 +172,6 @@ class Model:
         self._detour(flows, crews, moved, there)
         late = busy = debt = utilization = 0.0
         served = [name for name in self._slow_first if crews.get(name, NO_CREW).then]
-        soon = [name for name in served if self._comes_in_time(name, crews[name])]
         for name in self._slow_first:
             if name not in flows:
                 continue
@@ -186,7 +185,7 @@ class Model:
             late += stage.late * kept
             if gone <= 0:
                 continue
-            other = self._otherwise(name, soon if flow.at_once else served)
+            other = self._otherwise(name, self._soon(served, crews) if flow.at_once else served)
             if not other:
                 late += gone
                 continue
@@ -236,9 +235,14 @@ class Model:
             then.first, then.work_first = then.first + share * flow.first, then.work_first + share * flow.first
             then.at_once += share * (1 - share) * flow.first
 
-    def _comes_in_time(self, name: str, crew: Crew) -> bool:
-        """Whether who comes now may wait for the level's first worker: routers let him where that is in time."""
-        return crew.now > 0 or crew.comes_s + run_ms(self.catalog.variants[name], 1) / 1000 < self._slo_s - self._hop_s
+    def _soon(self, served: Sequence[str], crews: Mapping[str, Crew]) -> list[str]:
+        """Return the levels that have a worker, or whose first one comes in time for who waits for it now."""
+        left_s = self._slo_s - self._hop_s
+        return [
+            name
+            for name in served
+            if crews[name].now > 0 or crews[name].comes_s + run_ms(self.catalog.variants[name], 1) / 1000 < left_s
+        ]
 
     def _left_behind(
         self, flows: Mapping[str, Flow], crews: Mapping[str, Crew], plan: PlanProposal, served: Sequence[str]
