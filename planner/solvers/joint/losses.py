@@ -32,6 +32,7 @@ class Limits(NamedTuple):
     batch: int = 1  # jobs that share a call then
     full: float = FULL  # of the longest queue: beyond it they are late
     image_s: float = 0.0  # of a worker's time that an image takes then
+    call_s: float = 0.0  # that a call takes then, on average
 
 
 class Queue(NamedTuple):
@@ -40,6 +41,7 @@ class Queue(NamedTuple):
     work: float  # seconds a request
     first_work: float  # of which without a draft
     image_s: float
+    call_s: float  # that a call takes where the queue is as long as it can be, on average
     whole_s: float  # of an image from noise
     one_s: float
     first: Limits  # of jobs without a draft
@@ -193,7 +195,7 @@ def limits_of(left_s: float, call_s: Callable[[int], float], most: int) -> Limit
     """
     one_s = call_s(1)
     if left_s < one_s:
-        return Limits(0.0, image_s=one_s)
+        return Limits(0.0, image_s=one_s, call_s=one_s)
     most = max(1, min(most, int(left_s / one_s)))
     batch = next((size for size in range(most, 1, -1) if 2 * call_s(size) <= left_s), 1)
     full_s = call_s(batch)
@@ -206,19 +208,20 @@ def limits_of(left_s: float, call_s: Callable[[int], float], most: int) -> Limit
             late += (1.0 if soonest_s < full_s else min(1.0, 1 - max(0.0, rest_s) / soonest_s)) / batch
             full = min(full, (place - 1) / longest)
     turned_s = in_hand_s + (left_s - one_s - in_hand_s) * full_s / batch / one_s
-    return Limits(turned_s, NOT_FIRST * late, batch, max(FULL, full), _image_s(left_s, call_s, batch, most))
+    images, mean_s = _busy_call(left_s, call_s, batch, most)
+    return Limits(turned_s, NOT_FIRST * late, batch, max(FULL, full), mean_s / images, mean_s)
 
 
-def _image_s(left_s: float, call_s: Callable[[int], float], batch: int, most: int) -> float:
-    """Seconds of a worker that an image takes in a busy fleet: `batch` share each call, up to `most` some.
+def _busy_call(left_s: float, call_s: Callable[[int], float], batch: int, most: int) -> tuple[float, float]:
+    """Mean images and seconds of a call in a busy fleet: `batch` share each, up to `most` some.
 
     One more does if it comes so late in the call in progress that the rest of this call and all images up to its own,
-    one by one, fit in the time that it has. (sd15 at 1.2 times its time, 4.65 s left: 1.16 images a call; simulated
+    one by one, fit in the time that it has. (sd15 at 1.2 times its time, 4.65 s left: 1.15 images a call; simulated
     1.14.)
     """
     if batch == most:
-        return call_s(batch) / batch
+        return batch, call_s(batch)
     full_s, one_s = call_s(most), call_s(1)
     more = [min(1.0, max(0.0, left_s - place * one_s) / full_s) for place in range(batch + 1, most + 1)]
     filled = [1.0] * batch + more + [0.0]
-    return sum((filled[at] - filled[at + 1]) * call_s(at + 1) for at in range(most)) / sum(filled)
+    return sum(filled), sum((filled[at] - filled[at + 1]) * call_s(at + 1) for at in range(most))

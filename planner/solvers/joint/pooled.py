@@ -20,7 +20,7 @@ DIGITS: Final = 5  # of a share
 class Mixture(NamedTuple):
     """How answers come about: shares that sum to 1, those of levels drawn by chance and those of discriminators."""
 
-    by_chance: tuple[tuple[str, float], ...] = ()  # sorted
+    by_chance: tuple[tuple[str, float], ...]  # sorted
     judged: tuple[Judged, ...] = ()
 
     def quality(self, catalog: Catalog) -> float | None:

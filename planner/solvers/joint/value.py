@@ -60,7 +60,7 @@ class Worth(NamedTuple):
     utilization: float  # of the busiest variant, at the mean demand
     best_share: float  # of the answers, that the catalog's best level generates
     value: float  # higher is better, in units of quality a request
-    answers: Mixture | None = None  # on a scale that is no mean: how they come about
+    answers: Mixture | None = None  # how they come about; None: on a scale that is a mean, or there are none
 
 
 class Flow:
@@ -198,7 +198,10 @@ class Model:
         away = sum(crew.comes_s * (crew.then - crew.now) for crew in crews.values()) / staff / self.prices.hold_s
         courses, prices = Courses(masses, cascades, deferred, lost, moved), self.prices
         answers = self._mixture(courses) if self.catalog.scale == "fid" else None
-        quality = self._mean_quality(courses) if answers is None else self._of_mixture(answers)
+        if answers is not None:
+            quality = self._of_mixture(answers)
+        else:
+            quality = self._worst if self.catalog.scale == "fid" else self._mean_quality(courses)
         quality += self._by_class(plan) - given_up
         together = 0.0 if answers is None else self._added_together(answers)
         value = (
@@ -268,9 +271,8 @@ class Model:
                 waited_s = min(jobs / self.outlook.mean_rps, limit_s) + crew.comes_s
             behind = jobs * _above(limit_s, waited_s, end_s)
             if crew.now:
-                call_s = queue.image_s * queue.first.batch
                 come, leave = max(0, crew.then - crew.now), max(0, crew.before - crew.now)
-                for moves, longer_s in ((come, call_s), (leave, max(waited_s, call_s))):
+                for moves, longer_s in ((come, queue.call_s), (leave, max(waited_s, queue.call_s))):
                     more = _above(limit_s, waited_s, waited_s + longer_s) - _above(limit_s, waited_s, end_s)
                     behind += jobs * min(1.0, 2 * moves / max(1, crew.before)) * max(0.0, more)
                 behind = min(behind, jobs)
@@ -278,7 +280,7 @@ class Model:
             if self._slow_first.index(refuge) > self._slow_first.index(name):
                 # its worker looks at a job between two calls: too late for this level, and in time for the cheapest
                 spare_s = max(0.0, queue.one_s - 2 * run_ms(self.catalog.variants[refuge], 1) / 1000)
-                saved = behind * min(1.0, spare_s / (queue.image_s * queue.first.batch))
+                saved = behind * min(1.0, spare_s / queue.call_s)
                 given_up += share * saved * self._worse(name, refuge)
                 behind -= saved
             late += share * behind
@@ -483,12 +485,13 @@ class Model:
 
         first = limits_of(min(left_s - flow.judging_s, self._backlog_s + call_s(1)), call_s, most)
         again = limits_of(left_s - flow.before_s - waits_s, call_s, most)
-        image_s = again.image_s if flow.again > 0 else first.image_s
-        whole_s = image_s / share
+        busy = again if flow.again > 0 else first
+        whole_s = busy.image_s / share
         return Queue(
             work=whole_s * (flow.work_first + flow.work_again),
             first_work=whole_s * flow.work_first,
-            image_s=image_s,
+            image_s=busy.image_s,
+            call_s=busy.call_s,
             whole_s=whole_s,
             one_s=call_s(1),
             first=first,
@@ -533,8 +536,8 @@ class Model:
     def _worst(self) -> float:
         return min((v.quality for v in self.catalog.variants.values() if v.quality is not None), default=0.0)
 
-    def _mixture(self, courses: Courses) -> Mixture:
-        """How the answers come about, drafts that had to stay as drawn by chance."""
+    def _mixture(self, courses: Courses) -> Mixture | None:
+        """How the answers come about, drafts that had to stay as drawn by chance; None: the plan serves none."""
         by_chance, judged = dict[str, float](), list[Judged]()
         for level, mass in courses.masses.items():
             share = float(mass.sum())
@@ -554,7 +557,7 @@ class Model:
                 judged.append(Judged(pair, (1 - stays) * rest * (1 - phi), (1 - stays) * rest * phi))
         total = math.fsum(by_chance.values()) + math.fsum(part.share for part in judged)
         if total <= 0:
-            return Mixture()
+            return None
         # rounded, so that it is the same for plans that differ in nothing that is seen
         shares = ((name, round(share / total, DIGITS)) for name, share in sorted(by_chance.items()))
         parts = (Judged(j.pair, round(j.kept / total, DIGITS), round(j.again / total, DIGITS)) for j in judged)
@@ -562,14 +565,14 @@ class Model:
 
     @by_value
     def _of_mixture(self, answers: Mixture) -> float:
-        """Quality of all answers together; the worst known where there are none or a level's is not known."""
-        found = answers.quality(self.catalog) if answers != Mixture() else None
+        """Quality of all answers together; the worst known where a level's is not known."""
+        found = answers.quality(self.catalog)
         return self._worst if found is None else found
 
     @by_value
     def _added_together(self, answers: Mixture) -> float:
         """By how much more the answers are worth than alone, judged with those before the plan."""
-        if self._pool is None or self._before is None or answers == Mixture():
+        if self._pool is None or self._before is None:
             return 0.0
         requests = self.outlook.mean_rps * self.prices.hold_s
         found = self._pool.value_of(answers, requests, self.catalog, self._before)

@@ -150,8 +150,8 @@ def test_drafts_that_find_no_room_take_none_from_requests_without_a_draft() -> N
     """A level whose drafts come too late for it still serves as many others as its workers carry."""
     full, none = Limits(40.0), Limits(0.0)
     queue = losses.Queue(
-        work=2.0, first_work=1.6, image_s=1.0, whole_s=1.0, one_s=1.0, first=full, again=none, variability=0.6,
-        is_one=True,
+        work=2.0, first_work=1.6, image_s=1.0, call_s=1.0, whole_s=1.0, one_s=1.0, first=full, again=none,
+        variability=0.6, is_one=True,
     )  # fmt: skip
     [(first, again, _)] = queue.lost(10.0, 4, 0.0, (300.0,))
     assert again == 1.0
@@ -164,8 +164,8 @@ def test_drafts_that_find_no_room_take_none_from_requests_without_a_draft() -> N
 def test_who_may_wait_longer_is_turned_away_less_and_all_workers_have_work(longer: str) -> None:
     """8 workers' work for 4: what both lose together is what they are too much, however near their limits are."""
     queue = losses.Queue(
-        work=0.8, first_work=0.4, image_s=1.0, whole_s=1.0, one_s=1.0, first=Limits(20.0), again=Limits(20.0),
-        variability=0.6, is_one=True,
+        work=0.8, first_work=0.4, image_s=1.0, call_s=1.0, whole_s=1.0, one_s=1.0, first=Limits(20.0),
+        again=Limits(20.0), variability=0.6, is_one=True,
     )  # fmt: skip
     shares = {}
     for by in (0.0, 0.1, 30.0):
@@ -207,6 +207,14 @@ def test_no_more_share_a_call_than_two_calls_in_a_row_leave_time_for(slowness: f
     """sd15's: 2.16 s for two, or 2.59, where 4.65 s are left; from the second on a worker splits the calls."""
     times_s = {1: 1.78, 2: 2.16}
     assert limits_of(4.65, lambda images: slowness * times_s[images], 2).batch == batch
+
+
+@pytest.mark.parametrize(("slowness", "images"), [(1.0, 2.0), (1.2, 1.146)])
+def test_a_call_takes_as_long_as_the_images_that_share_it_make_it(slowness: float, images: float) -> None:
+    times_s = {1: 1.78, 2: 2.16}
+    found = limits_of(4.65, lambda images: slowness * times_s[images], 2)
+    assert found.call_s == pytest.approx(images * found.image_s, rel=0.01)
+    assert found.call_s == pytest.approx(slowness * (2.16 - (2 - images) * (2.16 - 1.78)), rel=0.01)
 
 
 def test_an_overloaded_fleet_makes_calls_that_end_in_time() -> None:
