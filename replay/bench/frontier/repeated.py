@@ -10,11 +10,11 @@ import pathlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from replay.bench.comparison import AHEAD, BEHIND, UNDECIDED
+from replay.bench.comparison import AHEAD, BEHIND
 from replay.bench.frontier.cells import Figures
 from replay.bench.frontier.grid import GridCell
 from replay.bench.frontier.results import read_results
-from replay.bench.frontier.tables import ALONE, BEATEN, NONE, Row
+from replay.bench.frontier.tables import Row, word_of
 from schemas.errors import PochadeError
 
 WANTED: Final = 0.95  # share of the signs. Ours
@@ -74,7 +74,7 @@ def repeated(first: Iterable[Row], second: Iterable[Row]) -> Repeated:
     again = {_comparison(row): row for row in second}
     pairs = {_comparison(row): (row, again[_comparison(row)]) for row in first if _comparison(row) in again}
     lost = tuple(name for name, (one, other) in pairs.items() if not _is_kept(one, other))
-    turned = tuple(name for name in lost if {_word(row) for row in pairs[name]} == {AHEAD, BEHIND})
+    turned = tuple(name for name in lost if {word_of(row) for row in pairs[name]} == {AHEAD, BEHIND})
     return Repeated(len(pairs), len(pairs) - len(lost), turned, lost)
 
 
@@ -86,17 +86,13 @@ def _is_kept(one: Row, other: Row) -> bool:
     signs = _sign(one), _sign(other)
     if signs[0] == signs[1]:
         return True
-    return 0 in signs and {_word(one), _word(other)}.isdisjoint({AHEAD, BEHIND})
+    return 0 in signs and {word_of(one), word_of(other)}.isdisjoint({AHEAD, BEHIND})
 
 
 def _sign(row: Row) -> int:
     if row.difference is None:
-        return {AHEAD: 1, BEHIND: -1}.get(_word(row), 0)
+        return (row.ours is not None) - (row.other is not None)
     return (row.difference.mean > row.margin) - (row.difference.mean < -row.margin)
-
-
-def _word(row: Row) -> str:
-    return {ALONE: AHEAD, BEATEN: BEHIND, NONE: UNDECIDED}.get(row.verdict, row.verdict)
 
 
 def in_words(found: Repeated) -> list[str]:

@@ -2,6 +2,8 @@
 
 At a level of violations a policy counts with the best of its chosen settings that has at most so many, by the mean over
 redraws. The best other is the one of the best mean quality, which chance helps to be best: against ours, never for it.
+Where one side has no setting within the level, the other is ahead if the violations of its setting with the fewest are
+above the level beyond chance, by the same test as differences of quality; else nothing is decided.
 """
 
 import dataclasses
@@ -36,6 +38,7 @@ JUDGE_WORDS: Final = {
 }
 ALONE, NONE = "ahead: alone within", "no policy within"
 BEATEN = "behind: not within"
+MAYBE_ALONE, MAYBE_BEATEN = "undecided: alone within", "undecided: not within"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +57,9 @@ class Row:
     other_violations: float
     other_quality: float
     difference: PairedDifference | None  # ours above the other's; None: one of them is not within
+    excess: (
+        PairedDifference | None
+    )  # violations above the level, of the side that is not within; None: both are, or none
     margin: float
     verdict: str = ""
 
@@ -84,9 +90,11 @@ def _row(runs: Runs, judge: str, level: float, place: tuple[str, str, str], marg
     catalog, trace, truth = place
     ours = _best(runs, judge, level, is_ours=True)
     other = _best(runs, judge, level, is_ours=False)
-    difference = None
+    difference = excess = None
     if ours is not None and other is not None:
         difference = paired([run[judge] for run in runs[ours]], [run[judge] for run in runs[other]])
+    elif ours is not None or other is not None:
+        excess = _excess(runs, level, is_ours=ours is None)
     return Row(
         catalog=catalog,
         trace=trace,
@@ -100,8 +108,18 @@ def _row(runs: Runs, judge: str, level: float, place: tuple[str, str, str], marg
         other_violations=_mean(runs, other, "violation_rate"),
         other_quality=_mean(runs, other, judge),
         difference=difference,
+        excess=excess,
         margin=margin,
     )
+
+
+def _excess(runs: Runs, level: float, *, is_ours: bool) -> PairedDifference | None:
+    """How far above a level of violations a side's setting with the fewest is; None: the side was not run."""
+    own = [setting for setting in runs if (setting.policy == JOINT) is is_ours]
+    if not own:
+        return None
+    fewest = min(own, key=lambda setting: _mean(runs, setting, "violation_rate"))
+    return paired([run["violation_rate"] for run in runs[fewest]], [level] * len(runs[fewest]))
 
 
 def _best(runs: Runs, judge: str, level: float, *, is_ours: bool) -> Setting | None:
@@ -121,22 +139,37 @@ def _mean(runs: Runs, setting: Setting | None, name: str) -> float:
 
 def _decided(rows: Sequence[Row]) -> list[Row]:
     """Give each row its verdict; a pair of settings that is compared at several levels is one comparison."""
-    pairs = {_pair(row): (row.difference, row.margin) for row in rows if row.difference is not None}
-    words = verdicts([difference for difference, _ in pairs.values()], [margin for _, margin in pairs.values()])
+    known = [row for row in rows if _tested(row) is not None]
+    pairs = {_pair(row): (_tested(row), row.margin if row.difference else 0.0) for row in known}
+    words = verdicts([tested for tested, _ in pairs.values() if tested], [margin for _, margin in pairs.values()])
     found = dict(zip(pairs, words, strict=True))
-    return [dataclasses.replace(row, verdict=_alone(row) or found[_pair(row)]) for row in rows]
+    return [dataclasses.replace(row, verdict=_verdict(row, found.get(_pair(row), ""))) for row in rows]
 
 
-def _pair(row: Row) -> tuple[str, str, Setting | None, Setting | None]:
-    return row.catalog, row.trace, row.ours, row.other
+def _tested(row: Row) -> PairedDifference | None:
+    return row.difference or row.excess
 
 
-def _alone(row: Row) -> str:
+def _pair(row: Row) -> tuple[str, str, Setting | None, Setting | None, float]:
+    return row.catalog, row.trace, row.ours, row.other, row.level if row.excess else 0.0
+
+
+def _verdict(row: Row, word: str) -> str:
+    """Name a row's verdict. `word`: that on its difference of quality, or on its excess of violations."""
     if row.difference is not None:
-        return ""
+        return word
+    if row.ours is None and row.other is None:
+        return NONE
+    is_sure = row.excess is None or word == AHEAD  # more violations than the level, beyond chance
     if row.ours is not None:
-        return ALONE
-    return NONE if row.other is None else BEATEN
+        return ALONE if is_sure else MAYBE_ALONE
+    return BEATEN if is_sure else MAYBE_BEATEN
+
+
+def word_of(row: Row) -> str:
+    """Return the verdict on a row as ahead, even, behind or undecided, whatever decided it."""
+    words = {ALONE: AHEAD, BEATEN: BEHIND} | dict.fromkeys((NONE, MAYBE_ALONE, MAYBE_BEATEN), UNDECIDED)
+    return words.get(row.verdict, row.verdict)
 
 
 def summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -144,7 +177,7 @@ def summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
     found = []
     for truth, judge in dict.fromkeys((row.truth, row.judge) for row in rows):
         own = [row for row in rows if (row.truth, row.judge) == (truth, judge)]
-        counts = Counter(row.verdict for row in own)
+        counts = Counter(word_of(row) for row in own)
         known = [row for row in own if row.difference is not None]
         worst = min(known, key=lambda row: row.difference.mean / row.margin, default=None)  # type: ignore[union-attr]
         found.append(
@@ -152,10 +185,10 @@ def summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
                 "truth": truth,
                 "judge": judge,
                 "comparisons": len(own),
-                "ahead": counts[AHEAD] + counts[ALONE],
+                "ahead": counts[AHEAD],
                 "even": counts[EVEN],
-                "behind": counts[BEHIND] + counts[BEATEN],
-                "undecided": counts[UNDECIDED] + counts[NONE],
+                "behind": counts[BEHIND],
+                "undecided": counts[UNDECIDED],
                 "worst": "-" if worst is None else f"{_place(worst)}: {_difference(worst)}",
             }
         )
@@ -252,6 +285,9 @@ def record(rows: Sequence[Row]) -> list[dict[str, Any]]:
             "ahead": None if row.difference is None else {
                 "mean": row.difference.mean, "low": row.difference.low, "high": row.difference.high,
                 "p": row.difference.p, "pairs": row.difference.pairs,
+            },
+            "violations above": None if row.excess is None else {
+                "mean": row.excess.mean, "low": row.excess.low, "high": row.excess.high, "p": row.excess.p,
             },
             "margin": row.margin,
             "verdict": row.verdict,

@@ -12,7 +12,7 @@ from replay.bench.comparison import AHEAD, BEHIND, EVEN
 from replay.bench.frontier import tuning
 from replay.bench.frontier.grid import FLEETS, LEVELS, TRACES, TRUTHS, GridCell
 from replay.bench.frontier.plan import Part, judged_cells, quick_settings
-from replay.bench.frontier.tables import ALONE, BEATEN, JUDGE_WORDS, Row, compare, lines_of, summary
+from replay.bench.frontier.tables import JUDGE_WORDS, Row, compare, lines_of, summary, word_of
 from replay.bench.papers.answer import Answer
 from replay.bench.papers.answers import Asking, Table, bound_fids, number, over_seeds, percent
 from replay.bench.papers.parts import tables as tables_of_parts
@@ -47,7 +47,7 @@ def ask(asking: Asking) -> Answer:
         list(zip(cells, asking.grid(cells), strict=True)), {f.catalog: catalog_of(f.catalog).scale for f in FLEETS}
     )
     main = [row for row in rows if row.judge == RUN]
-    counts = Counter(_word(row) for row in main)
+    counts = Counter(word_of(row) for row in main)
     bounds = _bounds(asking)
     are_near = {
         setting: all(each.near >= NEAR for each in bounds if (each.policy, each.setting) == (JOINT, setting))
@@ -92,11 +92,6 @@ def _cells(asking: Asking) -> list[GridCell]:
         part = Part(catalogs=[FLEETS[0].catalog], traces=TRACES[:1], truths=[TRUTH], redraws=scale.seeds)
         return judged_cells(part, quick_settings(part.catalogs))
     return judged_cells(Part(truths=[TRUTH], redraws=scale.seeds), tuning.read())
-
-
-def _word(row: Row) -> str:
-    """The verdict on a row; alone within the violations is ahead, not within them behind."""
-    return {ALONE: AHEAD, BEATEN: BEHIND}.get(row.verdict, row.verdict)
 
 
 def _bounds(asking: Asking) -> list[Bounded]:
