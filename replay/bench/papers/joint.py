@@ -53,17 +53,18 @@ def ask(asking: Asking) -> Answer:
         setting: all(each.near >= NEAR for each in bounds if (each.policy, each.setting) == (JOINT, setting))
         for setting in (BY_DEFAULT, TUNED)
     }
-    is_met = counts[AHEAD] >= WANTED * len(main) and not counts[BEHIND]
+    met = [_is_met([row for row in rows if row.judge == judge]) for judge in JUDGE_WORDS]
     return Answer(
         name=__name__.rpartition(".")[2],
         title="joint: is it ahead of every other policy, and how near to what is possible?",
-        verdict=_verdict(main, counts, are_near, is_met=is_met),
+        verdict=_verdict(main, counts, are_near, met),
         tables=(_summary(rows), _table(main), _bound_table(bounds), *tables_of_parts(asking)),
         numbers={
             "comparisons": len(main),
             "ahead_beyond_chance": counts[AHEAD],
             "behind_beyond_chance": counts[BEHIND],
-            "is_frontier_met": is_met,
+            "is_frontier_met": all(met),
+            "judges_met": sum(met),
             "is_bound_met": are_near[BY_DEFAULT],
             "is_bound_met_as_tuned": are_near[TUNED],
         }
@@ -73,6 +74,12 @@ def ask(asking: Asking) -> Answer:
         },
         facts=_facts(asking),
     )
+
+
+def _is_met(rows: Sequence[Row]) -> bool:
+    """Whether ours is ahead beyond chance in enough comparisons of a judge, and behind in none."""
+    counts = Counter(word_of(row) for row in rows)
+    return counts[AHEAD] >= WANTED * len(rows) and not counts[BEHIND]
 
 
 def _facts(asking: Asking) -> dict[str, str]:
@@ -115,13 +122,15 @@ def _bounds(asking: Asking) -> list[Bounded]:
     return found
 
 
-def _verdict(rows: Sequence[Row], counts: Mapping[str, int], are_near: Mapping[str, bool], *, is_met: bool) -> str:
+def _verdict(rows: Sequence[Row], counts: Mapping[str, int], are_near: Mapping[str, bool], met: Sequence[bool]) -> str:
     known = [row for row in rows if row.difference is not None]
     worst = min(known, key=lambda row: row.difference.mean / row.margin, default=None)  # type: ignore[union-attr]
     lost = "-" if worst is None else f"{worst.difference.mean:+.3g} ({worst.catalog}, {worst.trace}, {worst.level:.0%})"  # type: ignore[union-attr]
     near = ", ".join(f"{'met' if is_near else 'not met'} {setting}" for setting, is_near in are_near.items())
+    word = "Met" if all(met) else "Met in part" if any(met) else "Not met"
     return (
-        f"{'Met' if is_met else 'Not met'}: by quality of the run, of {len(rows)} comparisons ahead of the best other "
+        f"{word}: ahead of the best other beyond chance in a third of the comparisons and behind in none by "
+        f"{sum(met)} of {len(met)} judges. By quality of the run at its lower bound, of {len(rows)} comparisons ahead "
         f"beyond chance in {counts[AHEAD]}, even in {counts[EVEN]}, behind beyond chance in {counts[BEHIND]}, the rest "
         f"undecided; worst difference {lost}. HADIS's catalog within {BOUND:.0%} of the fluid bound with at most "
         f"{MOST:.0%} violations in {NEAR:.0%} of the redraws: {near}."

@@ -61,7 +61,14 @@ def verdicts(name: str, of: object = None) -> dict[str, str]:
 def test_every_question_answers_with_a_verdict_and_tables_on_the_page(name: str, scale: Scale) -> None:
     answer = asked(name, scale=scale)
     page = render([answer], MADE)
-    assert answer.verdict.partition(":")[0].partition(",")[0] in ("Held", "Held in part", "Not held", "Met", "Not met")
+    assert answer.verdict.partition(":")[0].partition(",")[0] in (
+        "Held",
+        "Held in part",
+        "Not held",
+        "Met",
+        "Met in part",
+        "Not met",
+    )
     assert page.count(answer.verdict) == 2
     for table in answer.tables:
         assert table.rows, table.title
@@ -102,8 +109,20 @@ def test_ours_meets_its_number_where_it_is_ahead_in_a_third_of_the_cells_and_beh
     assert won.numbers["is_frontier_met"]
     assert won.numbers["comparisons"] == won.numbers["ahead_beyond_chance"] == 4 * 6 * 3
     assert won.verdict.startswith("Met: ")
+    assert "by 4 of 4 judges" in won.verdict
     assert lost.numbers["behind_beyond_chance"] == 4 * 6 * 3
     assert [each.numbers["is_frontier_met"] for each in (lost, even)] == [False, False]
+
+
+def test_ours_meets_its_number_in_part_where_another_bound_of_blind_mixtures_puts_it_behind() -> None:
+    def behind_at_the_upper_bound(cell: GridCell) -> Figures:
+        upper = better_by(-0.5)(cell)
+        return better_by(0.5)(cell) | {name: upper[name] for name in ("quality_optimistic", "quality_run_optimistic")}
+
+    answer = asked(JOINT, of_grid=behind_at_the_upper_bound)
+    assert answer.verdict.startswith("Met in part: ")
+    assert "by 2 of 4 judges" in answer.verdict
+    assert not answer.numbers["is_frontier_met"]
 
 
 def test_ours_is_asked_on_the_frontier_s_own_cells_and_settings() -> None:
