@@ -57,9 +57,7 @@ class Row:
     other_violations: float
     other_quality: float
     difference: PairedDifference | None  # ours above the other's; None: one of them is not within
-    excess: (
-        PairedDifference | None
-    )  # violations above the level, of the side that is not within; None: both are, or none
+    excess: PairedDifference | None  # violations above the level, of the one side that is not within
     margin: float
     verdict: str = ""
 
@@ -139,19 +137,15 @@ def _mean(runs: Runs, setting: Setting | None, name: str) -> float:
 
 def _decided(rows: Sequence[Row]) -> list[Row]:
     """Give each row its verdict; a pair of settings that is compared at several levels is one comparison."""
-    known = [row for row in rows if _tested(row) is not None]
-    pairs = {_pair(row): (_tested(row), row.margin if row.difference else 0.0) for row in known}
-    words = verdicts([tested for tested, _ in pairs.values() if tested], [margin for _, margin in pairs.values()])
+    pairs = {_pair(row): (row.difference, row.margin) for row in rows if row.difference is not None}
+    pairs |= {_pair(row): (row.excess, 0.0) for row in rows if row.excess is not None}
+    words = verdicts([tested for tested, _ in pairs.values()], [margin for _, margin in pairs.values()])
     found = dict(zip(pairs, words, strict=True))
     return [dataclasses.replace(row, verdict=_verdict(row, found.get(_pair(row), ""))) for row in rows]
 
 
-def _tested(row: Row) -> PairedDifference | None:
-    return row.difference or row.excess
-
-
 def _pair(row: Row) -> tuple[str, str, Setting | None, Setting | None, float]:
-    return row.catalog, row.trace, row.ours, row.other, row.level if row.excess else 0.0
+    return row.catalog, row.trace, row.ours, row.other, row.level if row.excess is not None else 0.0
 
 
 def _verdict(row: Row, word: str) -> str:
