@@ -33,6 +33,16 @@ class QuestionOption(NamesOption):
         return QUESTIONS
 
 
+class TruthOption(NamesOption):
+    """An option that takes truths of the frontier other than the catalog."""
+
+    def known(self) -> Iterable[str]:
+        """Return the truths."""
+        from replay.bench.frontier.grid import TRUTHS
+
+        return TRUTHS[1:]
+
+
 @click.command(cls=RepeatableCommand)
 @click.option(
     "--only",
@@ -77,6 +87,14 @@ class QuestionOption(NamesOption):
     "(default: 5).",
 )
 @click.option(
+    "--other-truth",
+    "truths",
+    cls=TruthOption,
+    multiple=True,
+    metavar="TRUTH",
+    help="In the question of joint, compare also where runs differ from the catalog in this way; may be repeated.",
+)
+@click.option(
     "--grid",
     type=click.Path(file_okay=False, path_type=pathlib.Path),
     help="Folder of `pochade bench frontier --out` whose results are taken, and to which missing ones are added, so "
@@ -87,8 +105,8 @@ class QuestionOption(NamesOption):
 @click.pass_context
 def papers(
     context: click.Context, /, names: tuple[str, ...], folder: pathlib.Path | None, quick: bool, jobs: int,
-    is_recorded: bool, has_hops: bool, redraws: int | None, grid: pathlib.Path | None, page: pathlib.Path | None,
-    output: str,
+    is_recorded: bool, has_hops: bool, redraws: int | None, truths: tuple[str, ...], grid: pathlib.Path | None,
+    page: pathlib.Path | None, output: str,
 ) -> None:  # fmt: skip
     """Repeat the papers' comparisons in simulation: a verdict with numbers, the paper's figures beside ours.
 
@@ -100,6 +118,7 @@ def papers(
       pochade bench papers --quick
       pochade bench papers --traces FOLDER --page RESULTS.md
       pochade bench papers --traces FOLDER --redraws 10 --grid grid --page RESULTS.md
+      pochade bench papers --only joint --other-truth slow --grid grid
     """
     from replay.bench.papers.answers import QUICK, Asking, Scale
     from replay.bench.papers.page import render
@@ -108,7 +127,7 @@ def papers(
 
     began_s = time.monotonic()
     limit, scale = (QUICK_REQUESTS, QUICK) if quick else (None, Scale())
-    scale = dataclasses.replace(scale, seeds=redraws or scale.seeds)
+    scale = dataclasses.replace(scale, seeds=redraws or scale.seeds, other_truths=_known_truths(truths))
     own = {"is_recorded": is_recorded, "has_hops": has_hops}
     with _bar() as on_run, Crew(jobs, folder, limit, on_run, grid=grid, **own) as crew:
         answers = ask(names, Asking(run=crew.run, grid=crew.grid, trace=crew.trace, scale=scale))
@@ -126,6 +145,17 @@ def papers(
     else:
         verdicts = [f"{answer.title}\n  {answer.verdict}" for answer in answers]
         click.echo("\n".join([*verdicts, f"page: {page}"]))
+
+
+def _known_truths(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return each name once. Raises Unknown of a name that is no truth, or is the catalog."""
+    from replay.bench.frontier.grid import TRUTHS
+    from schemas.errors import Unknown
+
+    for name in names:
+        if name not in TRUTHS[1:]:
+            raise Unknown("truth", name, TRUTHS[1:])
+    return tuple(dict.fromkeys(names))
 
 
 def _run_comparisons(context: click.Context, folder: pathlib.Path | None, *, quick: bool) -> dict[str, Any]:

@@ -33,6 +33,7 @@ class Scale:
 
     seeds: int = 5
     few: int = 5
+    other_truths: tuple[str, ...] = ()  # of the frontier, with which joint is compared too, beside the catalog
     is_quick: bool = False  # so little that figures mean nothing: that all questions can be asked
 
 

@@ -1,6 +1,7 @@
 """Does joint generate better than every other policy at the same violations, and how near is it to what is possible?
 
-Cells, settings and verdicts are those of `pochade bench frontier` (replay/bench/frontier), with the catalog as truth.
+Cells, settings and verdicts are those of `pochade bench frontier` (replay/bench/frontier). The catalog is the truth;
+other truths are compared beside it where they are asked for.
 """
 
 import math
@@ -46,25 +47,33 @@ def ask(asking: Asking) -> Answer:
     rows = compare(
         list(zip(cells, asking.grid(cells), strict=True)), {f.catalog: catalog_of(f.catalog).scale for f in FLEETS}
     )
-    main = [row for row in rows if row.judge == RUN]
+    main = [row for row in rows if (row.truth, row.judge) == (TRUTH, RUN)]
     counts = Counter(word_of(row) for row in main)
     bounds = _bounds(asking)
     are_near = {
         setting: all(each.near >= NEAR for each in bounds if (each.policy, each.setting) == (JOINT, setting))
         for setting in (BY_DEFAULT, TUNED)
     }
-    met = [_is_met([row for row in rows if row.judge == judge]) for judge in JUDGE_WORDS]
+    met = _judges_met(rows, TRUTH)
+    others = {truth: _judges_met(rows, truth) for truth in asking.scale.other_truths}
     return Answer(
         name=__name__.rpartition(".")[2],
         title="joint: is it ahead of every other policy, and how near to what is possible?",
-        verdict=_verdict(main, counts, are_near, met),
-        tables=(_summary(rows), _table(main), _bound_table(bounds), *tables_of_parts(asking)),
+        verdict=_verdict(main, counts, are_near, met) + _of_others(others),
+        tables=(
+            _summary(rows),
+            _table(main),
+            *(_table([row for row in rows if (row.truth, row.judge) == (truth, RUN)]) for truth in others),
+            _bound_table(bounds),
+            *tables_of_parts(asking),
+        ),
         numbers={
             "comparisons": len(main),
             "ahead_beyond_chance": counts[AHEAD],
             "behind_beyond_chance": counts[BEHIND],
             "is_frontier_met": all(met),
             "judges_met": sum(met),
+            **{f"judges_met_{truth}": sum(own) for truth, own in others.items()},
             "is_bound_met": are_near[BY_DEFAULT],
             "is_bound_met_as_tuned": are_near[TUNED],
         }
@@ -74,6 +83,10 @@ def ask(asking: Asking) -> Answer:
         },
         facts=_facts(asking),
     )
+
+
+def _judges_met(rows: Sequence[Row], truth: str) -> list[bool]:
+    return [_is_met([row for row in rows if (row.truth, row.judge) == (truth, judge)]) for judge in JUDGE_WORDS]
 
 
 def _is_met(rows: Sequence[Row]) -> bool:
@@ -86,6 +99,7 @@ def _facts(asking: Asking) -> dict[str, str]:
     return {
         "catalogs": ", ".join(f"{f.catalog} ({f.workers} workers, SLO {f.slo_s:g} s)" for f in FLEETS),
         "traces": str(len(TRACES)),
+        "truths": ", ".join((TRUTH, *asking.scale.other_truths)),
         "held_out": ", ".join(HELD_OUT),
         "levels": ", ".join(f"{level:.0%}" for level in LEVELS),
         "seeds": str(asking.scale.seeds),
@@ -96,9 +110,11 @@ def _facts(asking: Asking) -> dict[str, str]:
 def _cells(asking: Asking) -> list[GridCell]:
     scale = asking.scale
     if scale.is_quick:
-        part = Part(catalogs=[FLEETS[0].catalog], traces=TRACES[:1], truths=[TRUTH], redraws=scale.seeds)
+        part = Part(
+            catalogs=[FLEETS[0].catalog], traces=TRACES[:1], truths=[TRUTH, *scale.other_truths], redraws=scale.seeds
+        )
         return judged_cells(part, quick_settings(part.catalogs))
-    return judged_cells(Part(truths=[TRUTH], redraws=scale.seeds), tuning.read())
+    return judged_cells(Part(truths=[TRUTH, *scale.other_truths], redraws=scale.seeds), tuning.read())
 
 
 def _bounds(asking: Asking) -> list[Bounded]:
@@ -137,17 +153,25 @@ def _verdict(rows: Sequence[Row], counts: Mapping[str, int], are_near: Mapping[s
     )
 
 
+def _of_others(met: Mapping[str, Sequence[bool]]) -> str:
+    """Say by how many judges its number is met with each other truth; nothing where none was asked for."""
+    told = "; ".join(f"{truth}: {sum(own)} of {len(own)} judges" for truth, own in met.items())
+    return f" The same where the catalog is wrong: {told}." if told else ""
+
+
 def _summary(rows: Sequence[Row]) -> Table:
     told = [line | {"judge": JUDGE_WORDS[line["judge"]]} for line in summary(rows)]
-    columns = ("judge", "comparisons", "ahead", "even", "behind", "undecided", "worst")
+    columns = ("truth", "judge", "comparisons", "ahead", "even", "behind", "undecided", "worst")
     cells = tuple(tuple(str(line[column]) for column in columns) for line in told)
-    return Table(title="Verdicts by judge", columns=columns, rows=cells)
+    return Table(title="Verdicts by truth and judge", columns=columns, rows=cells)
 
 
 def _table(rows: Sequence[Row]) -> Table:
     columns = ("catalog", "trace", "violations up to", "ours", "best other", "quality ahead", "verdict")
     cells = tuple(tuple(str(line[column]) for column in columns) for line in lines_of(rows))
-    return Table(title=f"Best quality at so many violations, {JUDGE_WORDS[RUN]}", columns=columns, rows=cells)
+    truth = rows[0].truth
+    title = f"Best quality at so many violations, {JUDGE_WORDS[RUN]}; truth: {truth}"
+    return Table(title=title, columns=columns, rows=cells)
 
 
 def _bound_table(bounds: Sequence[Bounded]) -> Table:

@@ -11,7 +11,7 @@ from replay.bench.papers.answers import Asking, Table
 from replay.commands.bench import bench
 from streams.settings import Settings
 
-NAMES = ("catalogs", "traces", "held_out", "levels", "seeds", "few")
+NAMES = ("catalogs", "traces", "held_out", "truths", "levels", "seeds", "few")
 FACTS = dict.fromkeys(NAMES, "1")  # that the first question's prose states
 
 
@@ -49,6 +49,18 @@ def test_with_a_file_the_page_goes_there_and_verdicts_to_the_terminal(tmp_path: 
 
 def test_json_is_one_line_with_the_answers() -> None:
     assert told("-o", "json").count("\n") == 1
+
+
+def test_other_truths_are_compared_too_each_once_and_an_unknown_one_is_told_with_those_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[Asking] = []
+    name = next(iter(questions.QUESTIONS))
+    monkeypatch.setattr(questions, "QUESTIONS", {name: lambda asking: seen.append(asking) or answer(asking)})
+    told("--other-truth", "slow", "--other-truth", "slow")
+    assert seen[0].scale.other_truths == ("slow",)
+    result = CliRunner().invoke(bench, ["papers", "--other-truth", "catalog"], obj=Settings)
+    assert "unknown truth 'catalog': known are curve, slow" in str(result.exception)
 
 
 def test_an_unknown_question_is_told_with_those_there_are() -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -123,6 +124,26 @@ def test_ours_meets_its_number_in_part_where_another_bound_of_blind_mixtures_put
     assert answer.verdict.startswith("Met in part: ")
     assert "by 2 of 4 judges" in answer.verdict
     assert not answer.numbers["is_frontier_met"]
+
+
+def test_another_truth_is_asked_on_its_own_cells_and_told_beside_the_catalog_without_changing_its_verdict() -> None:
+    def behind_where_slow(cell: GridCell) -> Figures:
+        return better_by(-0.5 if cell.truth == "slow" else 0.5)(cell)
+
+    seen: list[GridCell] = []
+    scale = replace(FULL, other_truths=("slow", "curve"))
+    answer = asked(JOINT, of_grid=lambda cell: seen.append(cell) or behind_where_slow(cell), scale=scale)
+    assert {cell.truth for cell in seen} == {"catalog", "slow", "curve"}
+    assert (answer.numbers["judges_met"], answer.numbers["judges_met_slow"], answer.numbers["judges_met_curve"]) == (
+        4,
+        0,
+        4,
+    )
+    assert answer.verdict.startswith("Met: ")
+    assert answer.verdict.endswith("The same where the catalog is wrong: slow: 0 of 4 judges; curve: 4 of 4 judges.")
+    verdicts_by_truth = {cells[:2]: cells for cells in answer.tables[0].rows}
+    assert len(verdicts_by_truth) == 3 * 4
+    assert [table.title.rpartition("truth: ")[2] for table in answer.tables[1:4]] == ["catalog", "slow", "curve"]
 
 
 def test_ours_is_asked_on_the_frontier_s_own_cells_and_settings() -> None:
