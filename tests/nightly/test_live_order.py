@@ -1,8 +1,9 @@
 """Two policies in turn on the same arrivals, live on the broker: the simulator has their order and differences.
 
 Each pair of runs has arrivals of its own, drawn at the same rates; both policies serve them, one after the other. The
-simulator is given the arrivals, the settings, the warm-up request and the times between processes that ship, scaled to
-the speed that the machine had in each run: no outcome of a live run, and no moment at which its planner looked.
+simulator is given the arrivals, how hard the classifier found their prompts, the settings, the warm-up request and the
+times between processes that ship, scaled to the speed that the machine had in each run: nothing that workers, plans or
+discriminators made of them, and no moment at which the planner looked.
 
 Of each figure the difference of the policies is taken pair by pair. Its order agrees unless live and simulated
 differences lie on either side of 0, both beyond chance. Its size agrees if the 95 % interval of live less simulated,
@@ -27,6 +28,7 @@ from replay.reports import files
 from replay.reports.intervals import CONFIDENCE, reach
 from replay.simulation.draws.hop_latencies import HopLatencies
 from replay.simulation.draws.run_times import measured_variation
+from replay.simulation.draws.synthetic import SyntheticOutcomes
 from replay.simulation.results.figures import Figures, figures_of
 from replay.simulation.results.validation import AFTER_MS, setup_of
 from replay.simulation.run import Simulation
@@ -121,14 +123,16 @@ def served(policy: str, pair: int, home: pathlib.Path, folder: pathlib.Path) -> 
 
 
 def simulated_figures(run: RunFolder, hops: HopLatencies) -> dict[str, float]:
-    """The means of a run's figures over `DRAWS` simulations of the same arrivals and settings."""
+    """The means of a run's figures over `DRAWS` simulations of the same arrivals, hardness and settings."""
     catalog, until_ms = measured(CATALOG), float(run.trace.arrival_ms[-1]) + AFTER_MS
+    hardness = np.array([np.nan if each.hardness is None else each.hardness for each in run.seen])
     found = []
     for seed in range(DRAWS):
         setup = dataclasses.replace(
             setup_of(run.report, catalog, hops, until_ms, seed), looks=(), variation=measured_variation(catalog)
         )
-        found.append(figures_of(Simulation(setup, run.trace.arrival_ms).run()))
+        source = SyntheticOutcomes(catalog, seed, hardness)
+        found.append(figures_of(Simulation(setup, run.trace.arrival_ms, source).run()))
     return {name: statistics.fmean(of(figures) for figures in found) for name, of in FIGURES.items()}
 
 
