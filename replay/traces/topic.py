@@ -1,5 +1,9 @@
-"""A trace from our own topics: what producers asked for between two moments, by the broker's clock."""
+"""A trace from our own topics: what producers asked for between two moments, by the broker's clock.
 
+Each request has the hardness that the classifier predicted of its prompt, where its record on `classified` is there.
+"""
+
+import itertools
 from collections.abc import Iterable
 from typing import Final
 
@@ -10,38 +14,48 @@ from replay.traces.formats.timed_json import row_of
 from replay.traces.reading import Asked, transform
 from replay.traces.trace import InvalidTrace, Trace
 from schemas.errors import InvalidRecord, InvalidRequest
+from schemas.messages import ClassifiedRequest
 from schemas.record import Incoming
-from schemas.topics import PROMPTS, PROMPTS_BATCH
+from schemas.topics import CLASSIFIED, PROMPTS, PROMPTS_BATCH
+from streams.codec.avro import decode
 from streams.codec.requests import decode_request
 from streams.kafka.consumers.snapshot import between
 from streams.settings import Settings
 
 PROMPT_TOPICS: Final = (PROMPTS, PROMPTS_BATCH)  # the classifier may move a request from the first to the second
+CLASSIFYING_MS: Final = 60_000  # after the last request, within which its record on `classified` is looked for
 
 
 def read_topic(settings: Settings, since_ms: int, until_ms: int, asked: Asked) -> Trace:
     """Read the requests on `prompts` and `prompts.batch` from `since_ms` to before `until_ms` (epoch ms), each once.
 
     The trace starts with the first request, as silence before it is nothing to simulate. History is always read
-    leniently: records that are no requests, and ids that came before, are counted and skipped. Raises: InvalidTrace
-    where nothing is left, PochadeError where the topics cannot be read.
+    leniently: records that are no requests, and ids that came before, are counted and skipped. A request that was not
+    classified within CLASSIFYING_MS has no hardness. Raises: InvalidTrace where nothing is left, PochadeError where the
+    topics cannot be read.
     """
     if since_ms >= until_ms:
         raise InvalidTrace(f"--since must be before --until: got {since_ms} and {until_ms}, in ms since 1970")
-    return trace_of(
-        between(settings, PROMPT_TOPICS, since_ms, until_ms), settings.kafka.prefix, since_ms, until_ms, asked
-    )
+    prompts = between(settings, PROMPT_TOPICS, since_ms, until_ms)
+    classified = between(settings, (CLASSIFIED,), since_ms, until_ms + CLASSIFYING_MS)
+    return trace_of(itertools.chain(prompts, classified), settings.kafka.prefix, since_ms, until_ms, asked)
 
 
 def trace_of(records: Iterable[Incoming], prefix: str, since_ms: int, until_ms: int, asked: Asked) -> Trace:
-    """The trace of records in any order of partitions."""
+    """The trace of records of the topics of prompts and of `classified`, in any order."""
     source = f"{prefix}.{PROMPTS} {since_ms}..{until_ms}"
     faults = Faults(source, is_lenient=True)
     builder = Builder(faults, asked.rules(is_epoch=False))
-    in_order = sorted(records, key=lambda record: (record.timestamp_ms, PROMPT_TOPICS.index(record.topic)))
+    requests, hardness = list[Incoming](), dict[str, float]()
+    for record in records:
+        if record.topic == CLASSIFIED:
+            _take_hardness(record, hardness, faults)
+        else:
+            requests.append(record)
+    in_order = sorted(requests, key=lambda record: (record.timestamp_ms, PROMPT_TOPICS.index(record.topic)))
     begun_ms = in_order[0].timestamp_ms if in_order else since_ms
     for record in in_order:
-        where = f"{record.topic} {record.partition}@{record.offset}"
+        where = _where(record)
         try:
             request = decode_request(record)
             row = row_of(request, float(record.timestamp_ms - begun_ms), request.request_id)
@@ -50,7 +64,21 @@ def trace_of(records: Iterable[Incoming], prefix: str, since_ms: int, until_ms: 
         except Unfit as fault:
             faults.found(where, fault.kind, str(fault))
         else:
-            builder.add(row, where)
+            builder.add(row._replace(hardness=hardness.get(request.request_id)), where)
         if asked.max_requests is not None and len(builder) >= asked.max_requests:
             break
     return transform(builder.trace(f"{prefix}.{PROMPTS}"), asked)
+
+
+def _take_hardness(record: Incoming, hardness: dict[str, float], faults: Faults) -> None:
+    """Add the hardness that a record on `classified` has of its request; a fault where it cannot be read."""
+    try:
+        classified = decode(record.value, ClassifiedRequest)
+    except InvalidRecord as error:
+        faults.found(_where(record), "not a classified request", str(error))
+    else:
+        hardness[classified.request.request_id] = classified.hardness
+
+
+def _where(record: Incoming) -> str:
+    return f"{record.topic} {record.partition}@{record.offset}"

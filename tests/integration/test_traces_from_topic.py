@@ -8,9 +8,9 @@ from click.testing import CliRunner
 from replay.traces import Asked, InvalidTrace
 from replay.traces.topic import read_topic
 from schemas.errors import PochadeError
-from schemas.messages import GenerateRequest
+from schemas.messages import ClassifiedRequest, GenerateRequest
 from schemas.record import Outgoing
-from schemas.topics import PROMPTS, PROMPTS_BATCH, RESULTS
+from schemas.topics import CLASSIFIED, PROMPTS, PROMPTS_BATCH, RESULTS
 from streams.cli import main
 from streams.clock import now_ms
 from streams.codec.avro import encode
@@ -53,9 +53,15 @@ def test_history_is_a_trace_whose_gaps_are_those_of_the_broker(
     ask(producer, "c", topic=PROMPTS_BATCH)
     ask(producer, "b", "d")
     send_all(producer, [Outgoing(topic=PROMPTS, key=b"x", value=b"\x00poison")], 30)
+    request = GenerateRequest(request_id="d", prompt="a cat called d", created_ms=now_ms())
+    classified = ClassifiedRequest(
+        request=request, hardness=0.5, classes={}, classifier="rules", received_ms=now_ms(), classified_ms=now_ms()
+    )
+    send_all(producer, [Outgoing(topic=CLASSIFIED, key=b"d", value=encode(classified))], 30)
     trace = read_topic(settings, since_ms, now_ms() + 1000, Asked())
     assert sorted(trace.ids) == ["a", "b", "c", "d"]
     assert trace.skipped == {"repeated": 1, "not a request": 1}
+    assert {row.request_id: row.hardness for row in trace.rows()} == {"a": None, "b": None, "c": None, "d": 0.5}
     assert {row.prompt for row in trace.rows()} == {f"a cat called {name}" for name in "abcd"}
     stamps = sorted(r.timestamp_ms for r in past(settings, [PROMPTS, PROMPTS_BATCH]) if r.key != b"x")
     assert trace.arrival_ms[0] == 0

@@ -3,13 +3,14 @@
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from replay.traces import Asked, InvalidTrace
 from replay.traces.topic import trace_of
-from schemas.messages import GenerateRequest
+from schemas.messages import ClassifiedRequest, GenerateRequest
 from schemas.record import Incoming
-from schemas.topics import PROMPTS, PROMPTS_BATCH
+from schemas.topics import CLASSIFIED, PROMPTS, PROMPTS_BATCH
 from streams.codec.avro import encode
 
 SINCE = 1_763_800_000_000
@@ -36,6 +37,22 @@ def test_a_record_in_avro_has_its_options_its_deadline_and_its_id() -> None:
     )
     (row,) = trace_of([a_record(3, encode(request))], "p", SINCE, SINCE + 10, Asked()).rows()
     assert (row.request_id, row.slack_ms, row.wish.tier, row.seed, row.arrival_ms) == ("r", 500, "batch", 5, 0)
+
+
+def a_classified_record(at_ms: int, request_id: str, hardness: float) -> Incoming:
+    request = GenerateRequest(request_id=request_id, prompt="a cat", created_ms=SINCE)
+    classified = ClassifiedRequest(
+        request=request, hardness=hardness, classes={}, classifier="rules", received_ms=SINCE, classified_ms=SINCE
+    )
+    return a_record(at_ms, encode(classified), topic=CLASSIFIED)
+
+
+def test_requests_have_the_hardness_that_the_classifier_predicted_and_none_where_it_is_not_there() -> None:
+    records = [a_record(n, {"prompt": "a", "request_id": f"r{n}"}) for n in range(3)]
+    records += [a_classified_record(9, "r2", 0.75), a_classified_record(2, "r0", 0.25), a_classified_record(3, "x", 1)]
+    trace = trace_of([*records, a_record(4, b"\x00poison", topic=CLASSIFIED)], "p", SINCE, SINCE + 10, Asked())
+    np.testing.assert_array_equal(trace.hardness, [0.25, np.nan, 0.75])
+    assert trace.skipped == {"not a classified request": 1}
 
 
 def test_poison_and_ids_that_came_before_are_counted_and_a_moved_request_counts_once() -> None:
