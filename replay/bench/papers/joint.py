@@ -155,8 +155,8 @@ def _verdict(rows: Sequence[Row], counts: Mapping[str, int], are_near: Mapping[s
 
 def _of_others(met: Mapping[str, Sequence[bool]]) -> str:
     """Say by how many judges its number is met with each other truth; nothing where none was asked for."""
-    told = "; ".join(f"{truth}: {sum(own)} of {len(own)} judges" for truth, own in met.items())
-    return f" The same where the catalog is wrong: {told}." if told else ""
+    words = ", ".join(f"by {sum(own)} of {len(own)} judges with the truth {truth}" for truth, own in met.items())
+    return f" Where the catalog is wrong, ahead in a third and behind in none {words}." if words else ""
 
 
 def _summary(rows: Sequence[Row]) -> Table:

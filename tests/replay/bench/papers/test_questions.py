@@ -140,7 +140,7 @@ def test_another_truth_is_asked_on_its_own_cells_and_told_beside_the_catalog_wit
         4,
     )
     assert answer.verdict.startswith("Met: ")
-    assert answer.verdict.endswith("The same where the catalog is wrong: slow: 0 of 4 judges; curve: 4 of 4 judges.")
+    assert answer.verdict.endswith("by 0 of 4 judges with the truth slow, by 4 of 4 judges with the truth curve.")
     verdicts_by_truth = {cells[:2]: cells for cells in answer.tables[0].rows}
     assert len(verdicts_by_truth) == 3 * 4
     assert [table.title.rpartition("truth: ")[2] for table in answer.tables[1:4]] == ["catalog", "slow", "curve"]
