@@ -1,4 +1,4 @@
-"""The routes of the console, as an ASGI app: pages, their live parts, pictures, and the forms that change something."""
+"""The routes of the console, as an ASGI app: pages, their live parts, images, and the forms that change something."""
 
 import logging
 import pathlib
@@ -17,10 +17,10 @@ from agents.console.access.guard import Guard
 from agents.console.access.sessions import COOKIE, Role, Session, Sessions
 from agents.console.children import CommandFailed, Commands
 from agents.console.forms import fields_of, form_of, parameters_of
+from agents.console.images import PATH as IMAGES_PATH
+from agents.console.images import SealedImages
 from agents.console.live import Live, Parts
 from agents.console.pages import Pages
-from agents.console.pictures import PATH as PICTURES
-from agents.console.pictures import Pictures
 from agents.console.screens import checks, fleet, letters, now, plans, quality, requests, what_if
 from agents.console.screens.context import Context
 from agents.console.view.view import View
@@ -57,14 +57,14 @@ class Console:
     """The handlers."""
 
     def __init__(
-        self, settings: Settings, view: View, sessions: Sessions, pages: Pages, pictures: Pictures, parts: Parts,
+        self, settings: Settings, view: View, sessions: Sessions, pages: Pages, images: SealedImages, parts: Parts,
         orders: Orders, commands: Commands, clock_ms: Callable[[], int],
     ) -> None:  # fmt: skip
         self._settings = settings
         self._view = view
         self._sessions = sessions
         self._pages = pages
-        self._pictures = pictures
+        self._images = images
         self.parts = parts
         self._orders = orders
         self._commands = commands
@@ -96,7 +96,7 @@ class Console:
             Route("/what-if", self.simulate, methods=["POST"]),
             Route("/sign-in", self.sign_in, methods=["GET", "POST"]),
             Route("/sign-out", self.sign_out, methods=["POST"]),
-            Route(f"{PICTURES}{{token}}", self.picture),
+            Route(f"{IMAGES_PATH}{{token}}", self.picture),
             Route("/assets/{file}", self.asset),
         ]
 
@@ -105,7 +105,7 @@ class Console:
     def _context(self, query: Mapping[str, str]) -> Context:
         return Context(
             view=self._view, now_ms=self._clock_ms(), silent_ms=self._settings.planner.worker_timeout_ms, query=query,
-            address=self._pictures.address,
+            address=self._images.address,
         )  # fmt: skip
 
     def page(
@@ -192,15 +192,15 @@ class Console:
         return self._pages.render("parts/request", **values) if values else "<p>It is no longer remembered.</p>"
 
     async def picture(self, http: Request) -> Response:
-        """Return a picture that a page has shown."""
-        uri = self._pictures.named(http.path_params["token"])
+        """Return an image that a page has shown."""
+        uri = self._images.named(http.path_params["token"])
         if uri is None:
-            raise HTTPException(404, "no picture has this address")
+            raise HTTPException(404, "no image has this address")
         try:
-            picture = await self._pictures.read(uri, is_small="small" in http.query_params)
+            image = await self._images.read(uri, is_small="small" in http.query_params)
         except PochadeError as error:
             raise HTTPException(410, str(error)) from error
-        return Response(picture.data, media_type=picture.media_type, headers={"cache-control": FOREVER})
+        return Response(image.data, media_type=image.media_type, headers={"cache-control": FOREVER})
 
     async def asset(self, http: Request) -> Response:
         """Return a style sheet or a script of the package."""

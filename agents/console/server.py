@@ -14,9 +14,9 @@ from agents.console.access.sessions import Sessions
 from agents.console.actions import Actions
 from agents.console.app import Console, app_of
 from agents.console.children import Commands
+from agents.console.images import SealedImages
 from agents.console.live import Parts
 from agents.console.pages import Pages
-from agents.console.pictures import Pictures
 from agents.console.view.plans import FollowedHistory
 from agents.console.view.view import TOPICS, View
 from agents.console.writing import Orders
@@ -91,8 +91,8 @@ def console_of(
     orders = Orders(settings, seen, client, producer.send, actions, commands, key)
     pages = Pages(is_clear=limits.prompts == "clear", clock_ms=now_ms)
     parts = Parts(limits.max_viewers)
-    pictures = Pictures(store, root_of(settings), key)
-    console = Console(settings, seen, sessions, pages, pictures, parts, orders, commands, now_ms)
+    images = SealedImages(store, root_of(settings), key)
+    console = Console(settings, seen, sessions, pages, images, parts, orders, commands, now_ms)
     server = ConsoleServer(app_of(console, settings, sessions), limits, following, parts.stop)
     for view in (plans, fleet):
         view.start()

@@ -1,4 +1,4 @@
-"""*Requests*: the list with filters, by pages; and one request with its pictures, its way and where its records lie."""
+"""*Requests*: the list with filters, by pages; and one request with its images, its way and where its records lie."""
 
 import json
 from collections.abc import Callable
@@ -70,7 +70,7 @@ def cursor_of(text: str) -> tuple[int, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A picture of a request."""
+    """An image of a request, as its page shows it."""
 
     title: str
     address: str
@@ -87,7 +87,7 @@ def one(context: Context, request_id: str) -> dict[str, Any] | None:
         return None
     letters = [each for each in context.view.letters() if each.request_id == request_id]
     return {
-        "seen": seen, "bars": bars_of(seen, context.now_ms), "pictures": pictures_of(seen, context),
+        "seen": seen, "bars": bars_of(seen, context.now_ms), "images": images_of(seen, context),
         "why": why(seen.result) if seen.result else "", "letters": letters, "href": href(request_id),
         "request_json": _options(seen), "is_open": seen.result is None,
     }  # fmt: skip
@@ -107,7 +107,7 @@ def _options(seen: Seen) -> dict[str, Any]:
     return {name: value for name, value in named.items() if value not in (None, "")}
 
 
-def pictures_of(seen: Seen, context: Context) -> list[Shown]:
+def images_of(seen: Seen, context: Context) -> list[Shown]:
     """Return drafts and images, in the order in which they were made."""
     result = seen.result
     if result is None or result.path == "[]":
@@ -149,11 +149,11 @@ def gallery(context: Context) -> dict[str, Any]:
             return False
         if query["tenant"] and seen.tenant != query["tenant"]:
             return False
-        return not query["kept"] or kept_as(result) == query["kept"]
+        return not query["kept"] or image_origin(result) == query["kept"]
 
     found, has_more = context.view.requests.page(GALLERY, before, wanted)
     cards = [
-        {"seen": seen, "pictures": pictures_of(seen, context), "why": why(seen.result), "score": _score(seen.result)}
+        {"seen": seen, "images": images_of(seen, context), "why": why(seen.result), "score": _score(seen.result)}
         for seen in found if seen.result is not None
     ]  # fmt: skip
     kept = {name: value for name, value in query.items() if value}
@@ -165,8 +165,8 @@ def gallery(context: Context) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def kept_as(result: Result) -> str:
-    """Return how a request came to its image: first, refined, again or reused."""
+def image_origin(result: Result) -> str:
+    """Return how the final image of a request was made: first, refined, again or reused."""
     if result.reused:
         return "reused"
     if not result.escalated:

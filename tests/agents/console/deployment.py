@@ -14,9 +14,9 @@ from agents.console.access.sessions import Sessions
 from agents.console.actions import Actions
 from agents.console.app import Console, app_of
 from agents.console.children import CommandFailed, Commands
+from agents.console.images import SealedImages
 from agents.console.live import Parts
 from agents.console.pages import Pages
-from agents.console.pictures import Pictures
 from agents.console.view.plans import PlanHistory
 from agents.console.view.view import View
 from agents.console.writing import Orders
@@ -105,9 +105,9 @@ class Deployment:
         orders = Orders(settings, self.view, client, self.send, actions, self.commands, KEY)
         pages = Pages(is_clear=limits.prompts == "clear", clock_ms=self.clock_ms)
         self.parts = Parts(limits.max_viewers)
-        pictures = Pictures(self.store, "memory:", KEY)
+        images = SealedImages(self.store, "memory:", KEY)
         console_of = Console(
-            settings, self.view, sessions, pages, pictures, self.parts, orders, self.commands, self.clock_ms
+            settings, self.view, sessions, pages, images, self.parts, orders, self.commands, self.clock_ms
         )
         self.app: ASGIApp = app_of(console_of, settings, sessions)
         self.on_send: Callable[[Outgoing], None] = lambda _record: None
