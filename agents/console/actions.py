@@ -22,7 +22,7 @@ from streams.codec.headers import stamp
 log = logging.getLogger(__name__)
 
 ACK_S: Final = 15.0
-MAX_TOLD: Final = 200
+MAX_RECENT: Final = 200  # actions that stay in memory
 MAX_DETAIL: Final = 64_000  # characters of JSON
 
 Do = Callable[[], Awaitable[tuple[str, Mapping[str, Any]]]]  # returns how it ended, and what is kept of it
@@ -36,7 +36,7 @@ class Actions:
         self._send = send
         self._clock_ms = clock_ms
         self._user = user
-        self._told: OrderedDict[str, OperatorAction] = OrderedDict()
+        self._recent: OrderedDict[str, OperatorAction] = OrderedDict()
 
     def who(self, session: Session) -> str:
         """Return what a session's holder is called."""
@@ -66,9 +66,9 @@ class Actions:
         ended = replace(
             begun, at_ms=self._clock_ms(), outcome=outcome, detail=whole if len(whole) <= MAX_DETAIL else asked
         )
-        self._told[ended.action_id] = ended
-        if len(self._told) > MAX_TOLD:
-            self._told.popitem(last=False)
+        self._recent[ended.action_id] = ended
+        if len(self._recent) > MAX_RECENT:
+            self._recent.popitem(last=False)
         try:
             await self._write(ended)
         except PochadeError as error:
@@ -76,9 +76,9 @@ class Actions:
         log.info("%s by %s: %s %s: %s", action, begun.by, subject, begun.action_id, outcome)
         return ended
 
-    def told(self, action_id: str) -> OperatorAction | None:
-        """Return an action of late of this console; None: there is none."""
-        return self._told.get(action_id)
+    def find(self, action_id: str) -> OperatorAction | None:
+        """Return one of the last actions of this console; None: there is none with this id."""
+        return self._recent.get(action_id)
 
     async def _write(self, action: OperatorAction) -> None:
         headers = stamp(

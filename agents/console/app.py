@@ -113,9 +113,9 @@ class Console:
     ) -> Response:
         """Return a page. `live`: the address of its live part; "": it has none."""
         session: Session | None = http.scope.get("state", {}).get("session")
-        told = self._orders.actions.told(http.query_params.get("said", ""))
+        said = self._orders.actions.find(http.query_params.get("said", ""))
         text = self._pages.render(
-            name, title=title, session=session, nav=NAV, path=http.url.path, live=live, said=told,
+            name, title=title, session=session, nav=NAV, path=http.url.path, live=live, said=said,
             prompts=self._settings.console.prompts, letters_count=len(self._view.letters()),
             prefix=self._settings.kafka.prefix, keys=self._sessions.asks_for_keys, running=self._commands.running,
             **values,

@@ -14,7 +14,7 @@ from streams import metrics
 
 TICK_S: Final = 1.0
 KEEPALIVE_TICKS: Final = 15  # without a change, after which a comment is sent
-KEPT_S: Final = 30.0  # that a part which nobody asks for is remembered
+PART_TTL_S: Final = 30.0  # that a part which nobody asks for stays in memory
 
 Render = Callable[[], Awaitable[str]]
 
@@ -47,7 +47,7 @@ class Parts:
             if is_fresh or clock_s() - at_s >= TICK_S * 0.9:
                 text = await render()
                 self._parts[address] = clock_s(), text
-        for old in [each for each, (at_s, _) in self._parts.items() if clock_s() - at_s > KEPT_S]:
+        for old in [each for each, (at_s, _) in self._parts.items() if clock_s() - at_s > PART_TTL_S]:
             self._parts.pop(old)
             self._locks.pop(old, None)
         return text

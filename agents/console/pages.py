@@ -102,9 +102,9 @@ class Pages:
             "cited": functools.partial(cited, is_clear=is_clear), "visible": visible,
             "groupby_count": lambda values: sorted(Counter(values).items()),
         }  # fmt: skip
-        self._template = functools.cache(self._made)
+        self._template = functools.cache(self._load_template)
 
-    def _made(self, name: str) -> jinja2.Template:
+    def _load_template(self, name: str) -> jinja2.Template:
         return template("agents.console", f"templates/{name}.html.jinja", self._filters)
 
     def render(self, name: str, **values: Any) -> str:

@@ -41,7 +41,7 @@ class Guard:
             return
         cookies: list[str] = []
 
-        async def told(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in ALWAYS.items():
@@ -55,7 +55,7 @@ class Guard:
 
         request = Request(scope, receive)
         if (why := self._foreign(request.headers, scope["method"])) is not None:
-            await PlainTextResponse(why, 403)(scope, receive, told)
+            await PlainTextResponse(why, 403)(scope, receive, send_with_headers)
             return
         cookie = request.cookies.get(COOKIE, "")
         session = self._sessions.find(cookie)
@@ -65,9 +65,9 @@ class Guard:
             cookies.append(self.cookie(cookie))
         scope.setdefault("state", {})["session"] = session
         if session is None and not scope["path"].startswith(OPEN):
-            await RedirectResponse("/sign-in", 303)(scope, receive, told)
+            await RedirectResponse("/sign-in", 303)(scope, receive, send_with_headers)
             return
-        await self._app(scope, receive, told)
+        await self._app(scope, receive, send_with_headers)
 
     def cookie(self, value: str) -> str:
         """Return the header that sets the session's cookie; no script reads it and no other site sends it."""

@@ -29,7 +29,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """Who looks at a page."""
+    """A signed-in viewer: the key, its role, and the token that the forms of this viewer carry."""
 
     key_id: str  # of the API key that signed in; LOCAL where none is asked for
     name: str  # of that key

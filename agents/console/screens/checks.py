@@ -15,13 +15,13 @@ ACTIONS: Final = 60
 def values(context: Context, home: pathlib.Path) -> dict[str, Any]:
     """Return what the template shows."""
     return {
-        "audit": kept(context.view.last_action("audit")), "chaos": chaos_report(home),
+        "audit": audit_report(context.view.last_action("audit")), "chaos": chaos_report(home),
         "actions": context.view.actions()[:ACTIONS],
     }  # fmt: skip
 
 
-def kept(action: OperatorAction | None) -> dict[str, Any] | None:
-    """Return an action with what was kept of how it ended; None: there is none."""
+def audit_report(action: OperatorAction | None) -> dict[str, Any] | None:
+    """Return an audit with the figures that it found; None: there was none."""
     if action is None:
         return None
     detail = json.loads(action.detail)

@@ -28,12 +28,12 @@ def values(context: Context) -> dict[str, Any]:
     """Return what the template shows."""
     view, plan = context.view, context.view.plans.plan
     view.note_workers(context.now_ms, context.silent_ms)
-    total = view.pulse.total(context.now_ms)
+    total = view.traffic.total(context.now_ms)
     timed = total.in_time + total.late
     images = total.levels.total()
     ended = total.statuses.total()
     return {
-        "demand_rps": view.pulse.demand_rps(context.now_ms), "line": line_of(context), "open": view.requests.open,
+        "demand_rps": view.traffic.demand_rps(context.now_ms), "line": line_of(context), "open": view.requests.open,
         "in_time": total.in_time / timed if timed else None, "timed": timed, "slo_ms": view.slo_ms,
         "ended": ended, "statuses": total.statuses.most_common(), "variants": variants_of(context), "plan": plan,
         "pin": view.plans.pin, "binding": binding_of(context, plan), "levels": shares_of(total.levels),
@@ -49,7 +49,7 @@ def values(context: Context) -> dict[str, Any]:
 def busy_share(context: Context) -> float | None:
     """Return the share of the workers' time that went into what ended of late; None: no worker is ready."""
     ready = sum(kind_of(beat, context) == "ready" for beat in context.view.fleet.heartbeats.values())
-    return context.view.pulse.total(context.now_ms, BUSY_S).work_ms / (1000 * BUSY_S * ready) if ready else None
+    return context.view.traffic.total(context.now_ms, BUSY_S).work_ms / (1000 * BUSY_S * ready) if ready else None
 
 
 def silence_ms(context: Context) -> int | None:
@@ -73,7 +73,7 @@ def heavy_share(context: Context, levels: Counter[str]) -> float | None:
 
 def line_of(context: Context) -> Line:
     """Return the arrivals of the last minutes as a line."""
-    counts = context.view.pulse.arrivals(context.now_ms, SPAN_S, STEP_S)
+    counts = context.view.traffic.arrivals(context.now_ms, SPAN_S, STEP_S)
     most = max(counts) or 1
     width = 100 / (len(counts) - 1)
     points = " ".join(f"{at * width:.2f},{23 - 22 * count / most:.2f}" for at, count in enumerate(counts))
@@ -89,7 +89,7 @@ def binding_of(context: Context, plan: Plan | None) -> list[str]:
     workers = live_workers(view.fleet.heartbeats, context.now_ms, context.silent_ms, plan.allocation)
     try:
         seen = Observation(
-            now_ms=context.now_ms, demand_rps=view.pulse.demand_rps(context.now_ms), workers=workers,
+            now_ms=context.now_ms, demand_rps=view.traffic.demand_rps(context.now_ms), workers=workers,
             hardness=hardness_shares([each for each, _ in prompts]), slo_ms=view.slo_ms, in_force=plan,
             classes=class_histograms([classes for _, classes in prompts]),
         )  # fmt: skip

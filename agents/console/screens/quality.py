@@ -88,7 +88,7 @@ def values(context: Context) -> dict[str, Any]:
         "levels": [chart(level, context.view.catalog) for level in levels.values()], "completed": completed,
         "heavy": wilson(made[best], completed), "best": best, "escalated": wilson(escalated, completed),
         "expected": plan.expected if plan else None, "plan": plan, "made": made.most_common(),
-        "heavy_now": heavy_share(context, context.view.pulse.total(context.now_ms).levels),
+        "heavy_now": heavy_share(context, context.view.traffic.total(context.now_ms).levels),
         "hits": wilson(reused["hit"], looked_up), "misses": [each for each in reused.most_common() if each[0] != "hit"],
         "similarity": sum(similarities) / len(similarities) if similarities else None,
         "versions": [version for version, _ in versions.most_common(8) if version],

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 from agents.console.screens.context import Context
 from agents.console.screens.timeline import bars_of
-from agents.console.view.requests import NEWEST, Seen
+from agents.console.view.requests import NEWEST, TrackedRequest
 from schemas.errors import InvalidRecord
 from schemas.messages import Result, Status
 from streams.operator.explain import steps_of, why
@@ -39,27 +39,27 @@ def href(request_id: str) -> str:
     return f"/requests/{quote(request_id, safe='')}"
 
 
-def wanted_by(query: dict[str, str]) -> Callable[[Seen], bool]:
+def wanted_by(query: dict[str, str]) -> Callable[[TrackedRequest], bool]:
     """Return whether a request fits the filters of a query."""
 
-    def wanted(seen: Seen) -> bool:
-        status, result = query.get("status", ""), seen.result
+    def wanted(tracked: TrackedRequest) -> bool:
+        status, result = query.get("status", ""), tracked.result
         if status and status != ("open" if result is None else str(result.status)):
             return False
-        if (level := query.get("level", "")) and seen.level != level:
+        if (level := query.get("level", "")) and tracked.level != level:
             return False
-        if (tenant := query.get("tenant", "")) and seen.tenant != tenant:
+        if (tenant := query.get("tenant", "")) and tracked.tenant != tenant:
             return False
         if (escalated := query.get("escalated", "")) and (result is None or result.escalated != (escalated == "yes")):
             return False
-        return query.get("id", "") in seen.request_id
+        return query.get("id", "") in tracked.request_id
 
     return wanted
 
 
-def cursor_text(seen: Seen) -> str:
+def cursor_text(tracked: TrackedRequest) -> str:
     """Return a request's place in the list, as an address holds it."""
-    return f"{seen.first_ms}-{seen.request_id}"
+    return f"{tracked.first_ms}-{tracked.request_id}"
 
 
 def cursor_of(text: str) -> tuple[int, str]:
@@ -82,36 +82,36 @@ class Shown:
 
 def one(context: Context, request_id: str) -> dict[str, Any] | None:
     """Return what the template of one request shows; None: nothing is known of it."""
-    seen = context.view.requests.get(request_id)
-    if seen is None:
+    tracked = context.view.requests.get(request_id)
+    if tracked is None:
         return None
     letters = [each for each in context.view.letters() if each.request_id == request_id]
     return {
-        "seen": seen, "bars": bars_of(seen, context.now_ms), "images": images_of(seen, context),
-        "why": why(seen.result) if seen.result else "", "letters": letters, "href": href(request_id),
-        "request_json": _options(seen), "is_open": seen.result is None,
+        "seen": tracked, "bars": bars_of(tracked, context.now_ms), "images": images_of(tracked, context),
+        "why": why(tracked.result) if tracked.result else "", "letters": letters, "href": href(request_id),
+        "request_json": _options(tracked), "is_open": tracked.result is None,
     }  # fmt: skip
 
 
-def _options(seen: Seen) -> dict[str, Any]:
-    if seen.request is None:
+def _options(tracked: TrackedRequest) -> dict[str, Any]:
+    if tracked.request is None:
         return {}
-    options = seen.request.options
+    options = tracked.request.options
     named = {
         "images": options.n if options.n > 1 else None, "size": f"{options.width} by {options.height}" if options.width
         else None, "steps": options.steps, "guidance": options.guidance, "model": options.model,
         "adapters": ", ".join(options.adapters), "controls": ", ".join(options.controls), "reuse": options.reuse,
-        "seed": seen.request.seed, "begins with an image": "yes" if options.image else "",
+        "seed": tracked.request.seed, "begins with an image": "yes" if options.image else "",
         "must be honoured": "all of it" if options.strict else "",
     }  # fmt: skip
     return {name: value for name, value in named.items() if value not in (None, "")}
 
 
-def images_of(seen: Seen, context: Context) -> list[Shown]:
+def images_of(tracked: TrackedRequest, context: Context) -> list[Shown]:
     """Return drafts and images, in the order in which they were made."""
-    result = seen.result
+    result = tracked.result
     if result is None or result.path == "[]":
-        drafts = dict.fromkeys(seen.drafts)
+        drafts = dict.fromkeys(tracked.drafts)
         shown = [Shown(title="draft", address=context.address(uri), words="shown on the way") for uri in drafts]
         finals = result.image_uris if result else ()
         return [*shown, *(Shown(title="image", address=context.address(uri), words="") for uri in finals)]
@@ -141,20 +141,20 @@ def gallery(context: Context) -> dict[str, Any]:
     query = {name: context.query.get(name, "").strip() for name in ("level", "tenant", "kept")}
     before = cursor_of(context.query.get("before", ""))
 
-    def wanted(seen: Seen) -> bool:
-        result = seen.result
+    def wanted(tracked: TrackedRequest) -> bool:
+        result = tracked.result
         if result is None or not result.image_uri:
             return False
         if query["level"] and result.level != query["level"]:
             return False
-        if query["tenant"] and seen.tenant != query["tenant"]:
+        if query["tenant"] and tracked.tenant != query["tenant"]:
             return False
         return not query["kept"] or image_origin(result) == query["kept"]
 
     found, has_more = context.view.requests.page(GALLERY, before, wanted)
     cards = [
-        {"seen": seen, "images": images_of(seen, context), "why": why(seen.result), "score": _score(seen.result)}
-        for seen in found if seen.result is not None
+        {"seen": each, "images": images_of(each, context), "why": why(each.result), "score": _score(each.result)}
+        for each in found if each.result is not None
     ]  # fmt: skip
     kept = {name: value for name, value in query.items() if value}
     following = urlencode({**kept, "before": cursor_text(found[-1])}) if has_more else ""

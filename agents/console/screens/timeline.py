@@ -3,14 +3,14 @@
 from dataclasses import dataclass, replace
 from typing import Final
 
-from agents.console.view.requests import Place, Seen
+from agents.console.view.requests import Place, TrackedRequest
 from schemas.errors import InvalidRecord
 from schemas.messages import EventKind, Stage
 from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS, PROMPTS_BATCH, RESULTS
 from streams.operator.explain import how_begun, steps_of, why
 
 MIN_SHOWN_MS: Final = 1.0
-MIN_WIDTH: Final = 0.4  # percent: what took no time is seen, too
+MIN_WIDTH: Final = 0.4  # percent: what took no time is visible, too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,20 +27,20 @@ class Bar:
     width: float = 0.0
 
 
-def bars_of(seen: Seen, now_ms: int) -> list[Bar]:
+def bars_of(tracked: TrackedRequest, now_ms: int) -> list[Bar]:
     """Return the bars of a request, in time's order, laid out over its whole way.
 
     Hops are by the broker's clock, waits and work as workers measured them. What a request without a result has
     behind it is told by its events.
     """
-    at = {topic: [place.at_ms for place in seen.places if place.topic == topic] for topic in _TOPICS}
-    begin_ms = min([seen.first_ms, *at[PROMPTS], *at[PROMPTS_BATCH]])
+    at = {topic: [place.at_ms for place in tracked.places if place.topic == topic] for topic in _TOPICS}
+    begin_ms = min([tracked.first_ms, *at[PROMPTS], *at[PROMPTS_BATCH]])
     bars: list[Bar] = []
     routed_ms = float(begin_ms)
     if at[CLASSIFIED]:
         routed_ms = float(at[CLASSIFIED][0])
-        bars.append(_bar("classify", "hop", begin_ms, begin_ms, routed_ms, _judgement(seen)))
-    steps = _steps(seen)
+        bars.append(_bar("classify", "hop", begin_ms, begin_ms, routed_ms, _judgement(tracked)))
+    steps = _steps(tracked)
     images = at[IMAGES]
     for number, step in enumerate(steps):
         began_ms = routed_ms + step.queue_ms
@@ -55,10 +55,12 @@ def bars_of(seen: Seen, now_ms: int) -> list[Bar]:
                              _verdict(step, is_last=is_last)))  # fmt: skip
         routed_ms = max(done_ms, stored_ms)
     if not steps:
-        bars += _running(seen, begin_ms, routed_ms, now_ms)
-    if seen.result is not None and at[RESULTS]:
+        bars += _running(tracked, begin_ms, routed_ms, now_ms)
+    if tracked.result is not None and at[RESULTS]:
         from_ms = float(at[OUTCOMES][0]) if at[OUTCOMES] else routed_ms
-        bars.append(_bar("end, once", "hop", begin_ms, min(from_ms, at[RESULTS][0]), at[RESULTS][0], why(seen.result)))
+        bars.append(
+            _bar("end, once", "hop", begin_ms, min(from_ms, at[RESULTS][0]), at[RESULTS][0], why(tracked.result))
+        )
     return _laid_out(bars)
 
 
@@ -74,20 +76,20 @@ def _until(at: dict[str, list[int]], stored_ms: float, *, is_last: bool) -> floa
     return float(at[OUTCOMES][0]) if is_last and at[OUTCOMES] else stored_ms
 
 
-def _steps(seen: Seen) -> tuple[Stage, ...]:
-    if seen.result is None:
+def _steps(tracked: TrackedRequest) -> tuple[Stage, ...]:
+    if tracked.result is None:
         return ()
     try:
-        return steps_of(seen.result)
+        return steps_of(tracked.result)
     except InvalidRecord:
         return ()
 
 
-def _judgement(seen: Seen) -> str:
-    if seen.judged is None:
+def _judgement(tracked: TrackedRequest) -> str:
+    if tracked.judged is None:
         return "classified"
-    classes = ", ".join(f"class {label} for {strategy}" for strategy, label in sorted(seen.judged.classes.items()))
-    return f"hardness {seen.judged.hardness:.2f}; {classes or 'no class'}; by {seen.judged.classifier}"
+    classes = ", ".join(f"class {label} for {strategy}" for strategy, label in sorted(tracked.judged.classes.items()))
+    return f"hardness {tracked.judged.hardness:.2f}; {classes or 'no class'}; by {tracked.judged.classifier}"
 
 
 def _routing(step: Stage, number: int) -> str:
@@ -121,14 +123,14 @@ def _verdict(step: Stage, *, is_last: bool) -> str:
     return f"confidence {step.confidence:.3f} {relation} threshold {step.threshold:.3f}: {end}; {step.discriminator}"
 
 
-def _running(seen: Seen, zero_ms: float, routed_ms: float, now_ms: int) -> list[Bar]:
+def _running(tracked: TrackedRequest, zero_ms: float, routed_ms: float, now_ms: int) -> list[Bar]:
     """Return what events tell of a request whose path is not known: it has not ended, or never came so far."""
     bars: list[Bar] = []
-    end_ms = float(_ended_ms(seen.places) or now_ms)
-    is_open = seen.result is None
+    end_ms = float(_ended_ms(tracked.places) or now_ms)
+    is_open = tracked.result is None
     last_ms, doing, kind = routed_ms, "wait for a worker", "wait"
     reason = "no worker has begun with it"
-    for note in seen.notes:
+    for note in tracked.notes:
         if note.kind == EventKind.PREVIEW:
             continue
         bars.append(_bar(doing, kind, zero_ms, last_ms, note.at_ms, reason))

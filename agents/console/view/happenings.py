@@ -4,7 +4,7 @@ import threading
 from collections import deque
 from typing import Final, NamedTuple
 
-MOST: Final = 200
+MAX_HAPPENINGS: Final = 200  # that stay in memory
 
 
 class Happening(NamedTuple):
@@ -22,7 +22,7 @@ class Happenings:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._all: deque[Happening] = deque(maxlen=MOST)
+        self._all: deque[Happening] = deque(maxlen=MAX_HAPPENINGS)
 
     def add(self, happening: Happening) -> None:
         """Take in one more."""

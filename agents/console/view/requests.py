@@ -33,7 +33,7 @@ class Judged(NamedTuple):
 
 
 @dataclass(slots=True)
-class Seen:
+class TrackedRequest:
     """A request as the topics tell it so far. Copies are handed out: each of its values is immutable."""
 
     request_id: str
@@ -86,13 +86,13 @@ class RequestLog:
     def __init__(self, most: int) -> None:
         self._most = most
         self._lock = threading.Lock()
-        self._seen: dict[str, Seen] = {}
+        self._tracked: dict[str, TrackedRequest] = {}
         self._order: list[tuple[int, str]] = []
         self._open = 0
         self.revision = 0  # rises with each change
 
     def __len__(self) -> int:
-        return len(self._seen)
+        return len(self._tracked)
 
     @property
     def open(self) -> int:
@@ -102,84 +102,92 @@ class RequestLog:
     def on_request(self, request: GenerateRequest, place: Place) -> None:
         """Take in a prompt, as it was sent or read."""
 
-        def told(seen: Seen) -> None:
-            if seen.request is None:
-                seen.request = replace(request, prompt=request.prompt[:MAX_PROMPT])
+        def update(tracked: TrackedRequest) -> None:
+            if tracked.request is None:
+                tracked.request = replace(request, prompt=request.prompt[:MAX_PROMPT])
 
-        self._take(request.request_id, place, told)
+        self._take(request.request_id, place, update)
 
     def on_classified(self, classified: ClassifiedRequest, place: Place) -> None:
         """Take in what the classifier said."""
 
-        def told(seen: Seen) -> None:
-            seen.judged = Judged(classified.hardness, classified.classes, classified.classifier)
-            if seen.request is None:
+        def update(tracked: TrackedRequest) -> None:
+            tracked.judged = Judged(classified.hardness, classified.classes, classified.classifier)
+            if tracked.request is None:
                 request = classified.request
-                seen.request = replace(request, prompt=request.prompt[:MAX_PROMPT])
+                tracked.request = replace(request, prompt=request.prompt[:MAX_PROMPT])
 
-        self._take(classified.request.request_id, place, told)
+        self._take(classified.request.request_id, place, update)
 
     def on_note(self, request_id: str, note: Note, place: Place) -> None:
         """Take in an event on its way."""
 
-        def told(seen: Seen) -> None:
-            seen.notes = noted(seen.notes, note)
+        def update(tracked: TrackedRequest) -> None:
+            tracked.notes = noted(tracked.notes, note)
 
-        self._take(request_id, place, told, keeps_place=False)
+        self._take(request_id, place, update, keeps_place=False)
 
     def on_place(self, request_id: str, place: Place) -> None:
         """Take in that a record of it lies somewhere."""
-        self._take(request_id, place, lambda _seen: None)
+        self._take(request_id, place, lambda _tracked: None)
 
     def on_result(self, result: Result, place: Place) -> bool:
-        """Take in its end; return whether it is the first that was told."""
+        """Take in its end; return whether no other result came before it."""
         is_first = False
 
-        def told(seen: Seen) -> None:
+        def update(tracked: TrackedRequest) -> None:
             nonlocal is_first
-            if seen.result is None:
+            if tracked.result is None:
                 is_first = True
                 self._open -= 1
-                seen.result = replace(result, prompt=result.prompt[:MAX_PROMPT] if seen.request is None else "")
+                tracked.result = replace(result, prompt=result.prompt[:MAX_PROMPT] if tracked.request is None else "")
 
-        self._take(result.request_id, place, told)
+        self._take(result.request_id, place, update)
         return is_first
 
-    def _take(self, request_id: str, place: Place, told: Callable[[Seen], None], *, keeps_place: bool = True) -> None:
+    def _take(
+        self, request_id: str, place: Place, update: Callable[[TrackedRequest], None], *, keeps_place: bool = True
+    ) -> None:
         with self._lock:
-            seen = self._seen.get(request_id)
-            if seen is None:
-                seen = self._seen[request_id] = Seen(request_id, place.at_ms)
-                bisect.insort(self._order, seen.cursor)
+            tracked = self._tracked.get(request_id)
+            if tracked is None:
+                tracked = self._tracked[request_id] = TrackedRequest(request_id, place.at_ms)
+                bisect.insort(self._order, tracked.cursor)
                 self._open += 1
-            told(seen)
-            if keeps_place and len(seen.places) < MAX_PLACES and place[:3] not in [each[:3] for each in seen.places]:
-                seen.places = (*seen.places, place)
+            update(tracked)
+            if (
+                keeps_place
+                and len(tracked.places) < MAX_PLACES
+                and place[:3] not in [each[:3] for each in tracked.places]
+            ):
+                tracked.places = (*tracked.places, place)
             if len(self._order) > self._most:
                 _, oldest = self._order.pop(0)
-                self._open -= self._seen.pop(oldest).result is None
+                self._open -= self._tracked.pop(oldest).result is None
             self.revision += 1
 
-    def get(self, request_id: str) -> Seen | None:
+    def get(self, request_id: str) -> TrackedRequest | None:
         """Return what is known of a request; None: nothing."""
         with self._lock:
-            seen = self._seen.get(request_id)
-            return None if seen is None else copy(seen)
+            tracked = self._tracked.get(request_id)
+            return None if tracked is None else copy(tracked)
 
-    def newest(self, before: tuple[int, str] = NEWEST, most: int | None = None) -> Iterator[Seen]:
+    def newest(self, before: tuple[int, str] = NEWEST, most: int | None = None) -> Iterator[TrackedRequest]:
         """Yield what lies before a cursor, the newest first. `most`: requests that are looked at; None: all."""
         with self._lock:
             end = bisect.bisect_left(self._order, before)
             begin = 0 if most is None else max(0, end - most)
-            found = [self._seen[request_id] for _, request_id in reversed(self._order[begin:end])]
+            found = [self._tracked[request_id] for _, request_id in reversed(self._order[begin:end])]
         yield from found
 
-    def page(self, size: int, before: tuple[int, str], wanted: Callable[[Seen], bool]) -> tuple[list[Seen], bool]:
+    def page(
+        self, size: int, before: tuple[int, str], wanted: Callable[[TrackedRequest], bool]
+    ) -> tuple[list[TrackedRequest], bool]:
         """Return up to `size` wanted requests before a cursor, the newest first, and whether there are more."""
-        found: list[Seen] = []
-        for seen in self.newest(before):
-            if wanted(seen):
+        found: list[TrackedRequest] = []
+        for tracked in self.newest(before):
+            if wanted(tracked):
                 if len(found) == size:
                     return found, True
-                found.append(copy(seen))
+                found.append(copy(tracked))
         return found, False

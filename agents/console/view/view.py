@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from agents.console.view.happenings import Happening, Happenings
 from agents.console.view.plans import PlanHistory
-from agents.console.view.pulse import Pulse
-from agents.console.view.requests import Place, RequestLog, Seen
+from agents.console.view.requests import Place, RequestLog, TrackedRequest
+from agents.console.view.traffic import TrafficCounts
 from agents.gateway.streaming.notes import note_in
 from agents.runtime.views import FleetView
 from planner.catalog.model import Catalog
@@ -46,7 +46,7 @@ class View:
         self.catalog, self.plans, self.fleet = catalog, plans, fleet
         self.slo_ms = slo_ms
         self.requests = RequestLog(max_requests)
-        self.pulse = Pulse()
+        self.traffic = TrafficCounts()
         self.happenings = Happenings()
         self.hardness: deque[tuple[float, dict[str, str]]] = deque(maxlen=HARDNESSES)
         self._lock = threading.Lock()
@@ -58,7 +58,7 @@ class View:
         """Take in a record of TOPICS."""
         place = Place(record.topic, record.partition, record.offset, record.timestamp_ms)
         if record.topic in (PROMPTS, PROMPTS_BATCH):
-            self.pulse.on_arrival(record.timestamp_ms)
+            self.traffic.on_arrival(record.timestamp_ms)
             try:
                 request = decode_request(record)
             except UnknownSchema:
@@ -87,7 +87,7 @@ class View:
         deadline_ms = seen.request.deadline_ms if seen and seen.request else None
         begun_ms = result.created_ms or place.at_ms
         plan = self.plans.with_version(result.plan_version or 0)
-        self.pulse.on_end(
+        self.traffic.on_end(
             result, place.at_ms, is_in_time=is_in_time(result, deadline_ms, self.slo_ms),
             is_switched=self.plans.switches(begun_ms, result.ended_ms) > 0, strategy=plan.strategy if plan else "",
         )  # fmt: skip
@@ -158,4 +158,4 @@ def is_in_time(result: Result, deadline_ms: int | None, slo_ms: float) -> bool |
 
 
 Clock = Callable[[], int]
-__all__ = ["TOPICS", "Clock", "Seen", "View"]
+__all__ = ["TOPICS", "Clock", "TrackedRequest", "View"]

@@ -29,8 +29,8 @@ class Second:
     misses: Counter[str] = field(default_factory=Counter)
 
 
-class Pulse:
-    """Counts by the second of the broker's clock. One thread writes, any reads."""
+class TrafficCounts:
+    """Counts of arrivals and results for each second of the broker's clock. One thread writes, any reads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
