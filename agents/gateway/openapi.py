@@ -107,11 +107,11 @@ def prediction_body() -> Schema:
 
 def _paths() -> Schema:
     identity = _parameter("id", "Of the prediction, as it was told at its creation.")
-    begun = {"201": _told("A job that has begun, or ended while it was waited for.", "Prediction")}
-    found = {"200": _told("What is known of it.", "Prediction")}
+    begun = {"201": _response("A job that has begun, or ended while it was waited for.", "Prediction")}
+    found = {"200": _response("What is known of it.", "Prediction")}
     waits = [_header("Prefer", "wait, or wait=1 to wait=60: seconds"), _header("Cancel-After", "such as 90s or 5m")]
     once = [_header("Idempotency-Key", "Bodies with the same one are one request.")]
-    images = {"200": _told("The images; with `stream` server-sent events.", "Images", streams=True)}
+    images = {"200": _response("The images; with `stream` server-sent events.", "Images", streams=True)}
     generated = {
         "/v1/images/generations": {"post": _called("Generate images.", images, once, _of("ImagesBody"))},
         "/v1/images/edits": {"post": _called("Generate from an image.", images, once, _of("EditBody", FORM))},
@@ -213,7 +213,7 @@ def _of(name: str, media_type: str = JSON) -> Schema:
     return {media_type: {"schema": _ref("schemas", name)}}
 
 
-def _told(what: str, name: str, *, streams: bool = False) -> Schema:
+def _response(what: str, name: str, *, streams: bool = False) -> Schema:
     events = {EVENT_STREAM: {"schema": TEXT}} if streams else {}
     return {"description": what, "content": _of(name) | events}
 

@@ -29,7 +29,7 @@ INPUT: Final = tuple(
     for each in dataclasses.fields(kind)
     if each.name not in ("request_id", "created_ms", "tenant", "options", "model")
 )
-TOLD: Final = ("webhook", "webhook_events_filter")  # where to tell of it: `webhooks/` reads these
+WEBHOOK_FIELDS: Final = ("webhook", "webhook_events_filter")  # of a body: `webhooks/` reads these
 MAX_WAIT_S: Final = 60
 MIN_CANCEL_S: Final = 5
 DURATION: Final = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,5})m)?(?:(\d{1,7})s?)?")
@@ -56,8 +56,8 @@ def parse(
     if not isinstance(stated.pop("stream", False), bool):  # urls.stream is there in any case
         raise Refusal("invalid", f"stream must be true or false: got {body['stream']!r:.80}", param="stream")
     for name in stated:
-        if name not in ("input", "version", "model", *TOLD):
-            known = f"input, version, model, stream, {', '.join(TOLD)}"
+        if name not in ("input", "version", "model", *WEBHOOK_FIELDS):
+            known = f"input, version, model, stream, {', '.join(WEBHOOK_FIELDS)}"
             raise Refusal("unsupported", f"unknown parameter {name!r:.80}: known are {known}", param=name[:80])
     given = stated.get("input", {})
     if not isinstance(given, dict):

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 TENANT: Final = GenerateRequest(request_id="-", prompt="-", created_ms=0).tenant  # of all, where no keys are asked for
 SCHEMES: Final = ("bearer", "token")  # the second is that of older clients of Replicate
 SIGNED: Final = (IMAGES, STREAMS)  # paths whose ends are secrets themselves
-LOOKS: Final = ("GET", "HEAD")
+READ_METHODS: Final = ("GET", "HEAD")  # for which the scope READ is enough
 SECRET: Final = "/v1/webhooks/default/secret"  # who has it can forge webhooks: it is for those who may ask for them
 WORDS: Final = {
     Refused.MISSING: "no API key: send the header `Authorization: Bearer KEY`",
@@ -63,7 +63,7 @@ class KeyHolders:
         """Pass a request on, or answer it with 401, 403 or 429."""
         refusal = None
         if not scope["path"].startswith(SIGNED):
-            needed = READ if scope["method"] in LOOKS and scope["path"] != SECRET else GENERATE
+            needed = READ if scope["method"] in READ_METHODS and scope["path"] != SECRET else GENERATE
             found = self._found(Headers(scope=scope).getlist("authorization"))
             if isinstance(found, Refused):
                 refusal = self._refusal(found, (scope.get("client") or ("",))[0])

@@ -90,7 +90,7 @@ class Repetitions:
             marked = sorted(self._marked.get(repetition.mark, {}).values(), key=lambda each: each.at_ms)
             for each in marked:
                 is_joined = repetition.tries in each.joined or now_ms - each.at_ms > self._window_ms
-                if not is_joined and not _ask_again(self._jobs.result_of(each.request_id)):
+                if not is_joined and not _may_be_retried(self._jobs.result_of(each.request_id)):
                     each.joined.add(repetition.tries)
                     return each.request_id
         return None
@@ -103,11 +103,11 @@ class Repetitions:
         tries = 0
         while True:
             request_id = str(uuid.uuid5(NAMESPACE, f"{repetition.mark}/{tries}"))
-            if not _ask_again(self._jobs.result_of(request_id)):
+            if not _may_be_retried(self._jobs.result_of(request_id)):
                 return request_id
             tries += 1
 
 
-def _ask_again(result: Result | None) -> bool:
-    """Whether a request ended as one that may be asked again later."""
+def _may_be_retried(result: Result | None) -> bool:
+    """Whether a request was rejected for now, so that its client may send it again later."""
     return result is not None and result.status is Status.REJECTED and result.retry_after_ms is not None

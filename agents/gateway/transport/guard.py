@@ -35,7 +35,7 @@ class Guard:
         state |= {"request_id": new_request_id(), "base_url": self._limits.public_url}
         statuses: list[int] = []
 
-        async def told(message: Message) -> None:
+        async def send_with_request_id(message: Message) -> None:
             if message["type"] == "http.response.start":
                 statuses.append(message["status"])
                 MutableHeaders(scope=message)["x-request-id"] = state["request_id"]
@@ -50,20 +50,20 @@ class Guard:
         metrics.GATEWAY_OPEN.inc()
         try:
             if refusal is not None:
-                await refused(refusal)(scope, receive, told)
+                await refused(refusal)(scope, receive, send_with_request_id)
             else:
-                await self._answered(scope, self._limited(receive, most, limit), told)
+                await self._answered(scope, self._limited(receive, most, limit), send_with_request_id)
         finally:
             self._open -= 1
             metrics.GATEWAY_OPEN.dec()
             handler = getattr(scope.get("endpoint"), "__name__", "none")
             metrics.GATEWAY_REQUESTS.labels(handler, str(statuses[0] if statuses else 0)).inc()
 
-    async def _answered(self, scope: Scope, receive: Receive, told: Send) -> None:
+    async def _answered(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Have a request answered, in a span of its own where its trace is recorded."""
         with spans.serving("gateway", scope["method"], Headers(scope=scope).get("traceparent", "")) as span:
             if span is None:
-                await self._app(scope, receive, told)
+                await self._app(scope, receive, send)
                 return
 
             async def noted(message: Message) -> None:
@@ -71,7 +71,7 @@ class Guard:
                     span.set({names.STATUS: message["status"]})
                     if message["status"] >= 500:
                         span.fail(str(message["status"]))
-                await told(message)
+                await send(message)
 
             await self._app(scope, receive, noted)
 

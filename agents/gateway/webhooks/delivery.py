@@ -1,6 +1,6 @@
-"""Delivers webhooks while it is this gateway's turn: one task for each request of which something is to be told.
+"""Delivers webhooks while it is this gateway's turn: one task for each request that has events to deliver.
 
-What was told lies on the topic before the next event is delivered, so that another gateway goes on where this one
+What was delivered lies on the topic before the next event is delivered, so that another gateway goes on where this one
 dies: the attempt that it died in comes again, with the same id.
 """
 
@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from typing import Any, Final, Protocol
 
 from agents.gateway.jobs import Feed, Job, JobView
-from agents.gateway.webhooks.notices import begun_anew, failed, is_over, kind_of, next_event, theirs, told
+from agents.gateway.webhooks.notices import begun_anew, failed, is_over, kind_of, next_event, theirs, with_delivered
 from agents.gateway.webhooks.open_webhooks import OpenWebhooks, ending_of, record_of
 from agents.gateway.webhooks.posting import NotDelivered
 from agents.gateway.webhooks.signatures import headers, id_of, secret_of
@@ -32,7 +32,7 @@ AT_ONCE: Final = 8  # attempts of one tenant, so that slow receivers of one do n
 PAUSE_MS: Final = 500  # between two events of one request that has not ended, as at Replicate
 OLD_MS: Final = 60_000  # age from which a request that this gateway does not know is looked up on the topics
 FAULT_S: Final = 60.0
-AGAIN_S: Final = 1.0  # until the broker is asked again
+BROKER_RETRY_S: Final = 1.0  # from a call that the broker failed to the next
 UNENDED_S: Final = 86_400.0  # after the latest deadline, until a request that has no end is no longer waited for
 
 
@@ -60,7 +60,7 @@ class HasTurn(Protocol):
 
 Shown = Callable[[Job, str, str], dict[str, Any]]  # a job, the base of addresses, and the tenant -> a prediction
 Write = Callable[[Outgoing], "Future[Delivered]"]
-LookUp = Callable[[int, set[bytes]], Sequence[Incoming]]  # what the topics say since a moment of requests; blocks
+ReadRecords = Callable[[int, set[bytes]], Sequence[Incoming]]  # records of these keys since a moment in ms; blocks
 
 
 class WebhookDelivery:
@@ -73,7 +73,7 @@ class WebhookDelivery:
         turn: HasTurn,
         poster: Posts,
         write: Write,
-        look_up: LookUp,
+        read_records: ReadRecords,
         shown: Shown,
         limits: Webhooks,
         key: bytes,
@@ -88,7 +88,7 @@ class WebhookDelivery:
         self._turn = turn
         self._poster = poster
         self._write_record = write
-        self._look_up = look_up
+        self._read_records = read_records
         self._shown = shown
         self._limits = limits
         self._key = key
@@ -152,24 +152,24 @@ class WebhookDelivery:
         since_ms, keys = min(hook.created_ms for hook in old) - OLD_MS, {hook.request_id.encode() for hook in old}
         while True:
             try:
-                records = await asyncio.to_thread(self._look_up, max(1, since_ms), keys)
+                records = await asyncio.to_thread(self._read_records, max(1, since_ms), keys)
                 break
             except PochadeError as error:
                 metrics.FALLBACKS.labels("gateway", "webhooks-look-up").inc()
                 log.warning("cannot look up the requests of %d webhooks, retrying: %s", len(old), error)
-                await self._sleep(AGAIN_S)
+                await self._sleep(BROKER_RETRY_S)
         for record in records:
             self._jobs.on_record(record)
 
     async def _serve(self, hook: Webhook, looked_up: "asyncio.Task[None] | None") -> None:
-        """Tell all of one request, and end its webhook."""
+        """Deliver all events of one request, and end its webhook."""
         request_id = hook.request_id
         while True:
             try:
                 with self._jobs.follow(request_id, is_of_any_tenant=True) as feed:
                     if looked_up is not None:
                         await asyncio.shield(looked_up)
-                    await self._tell_all(hook, feed)
+                    await self._deliver_events(hook, feed)
                 break
             except Exception:  # a fault of ours: its webhook stays open, and those of other requests go on
                 metrics.FALLBACKS.labels("gateway", "webhooks-fault").inc()
@@ -180,7 +180,7 @@ class WebhookDelivery:
         self._ended[request_id] = delivered.offset
         self._tasks.pop(request_id, None)
 
-    async def _tell_all(self, hook: Webhook, feed: Feed) -> None:
+    async def _deliver_events(self, hook: Webhook, feed: Feed) -> None:
         free_ms = 0  # moment of the next event of a request that has not ended
         while not is_over(hook, job := theirs(feed.job, hook)):
             event, now_ms = next_event(hook, job), self._clock_ms()
@@ -189,7 +189,7 @@ class WebhookDelivery:
                 if not await self._has_news(hook, feed):
                     await self._give_up(hook, "", f"request {hook.request_id} has not ended")
                     return
-            elif from_ms > now_ms:  # notes that come meanwhile are told with this one
+            elif from_ms > now_ms:  # notes that come meanwhile are delivered with this one
                 await self._sleep((from_ms - now_ms) / 1000)
             else:
                 hook = await self._attempt(hook, event, job)
@@ -219,13 +219,13 @@ class WebhookDelivery:
         except PochadeError as error:  # of the store, that does not sign addresses
             return await self._repeat(hook, event, NotDelivered(str(error)))
         self._count(event, "delivered")
-        return told(hook, event)
+        return with_delivered(hook, event)
 
     async def _repeat(self, hook: Webhook, event: str, error: NotDelivered) -> Webhook:
         attempts = hook.attempts + 1
         if error.is_final or attempts >= self._limits.max_attempts:
             await self._give_up(hook, event, f"{error} ({attempts} attempts)")
-            return told(hook, event)
+            return with_delivered(hook, event)
         self._count(event, "failed")
         log.info("webhook %s of request %s failed, retrying: %s", kind_of(event), hook.request_id, error)
         return failed(hook, event, self._clock_ms(), self._draw())
@@ -256,4 +256,4 @@ class WebhookDelivery:
             except DeliveryFailed as error:
                 metrics.FALLBACKS.labels("gateway", "webhooks-write").inc()
                 log.warning("the broker did not take a record of webhooks, retrying: %s", error)
-                await self._sleep(AGAIN_S)
+                await self._sleep(BROKER_RETRY_S)

@@ -40,13 +40,13 @@ def next_event(hook: Webhook, job: Job) -> str | None:
     A pending one is not delivered by a gateway that does not know yet what it is to tell.
     """
     come = _come_about(job)
-    if hook.pending and (job.result is not None or any(_tells(event, hook.pending) for event in come)):
+    if hook.pending and (job.result is not None or any(_covers(event, hook.pending) for event in come)):
         return hook.pending
     return next((event for event in come if kind_of(event) in hook.events and _is_new(event, hook)), None)
 
 
-def _tells(event: str, pending: str) -> bool:
-    """Whether who knows of `event` knows what `pending` is about."""
+def _covers(event: str, pending: str) -> bool:
+    """Whether `event` contains all that the pending event is about."""
     both_logs = kind_of(event) == kind_of(pending) == LOGS
     return _offset(event) >= _offset(pending) if both_logs else event == pending
 
@@ -83,7 +83,7 @@ def is_over(hook: Webhook, job: Job) -> bool:
     return job.result is not None and next_event(hook, job) is None
 
 
-def told(hook: Webhook, event: str) -> Webhook:
+def with_delivered(hook: Webhook, event: str) -> Webhook:
     """Return what is known once an event was delivered, or given up."""
     others = [each for each in hook.told if kind_of(each) != LOGS or kind_of(event) != LOGS]
     return dataclasses.replace(hook, told=(*others, event), pending="", attempts=0, next_ms=0)

@@ -25,7 +25,7 @@ from streams.settings import Settings
 log = logging.getLogger(__name__)
 
 POLL_S: Final = 0.2  # between two looks at whether it shall stop
-AGAIN_S: Final = 1.0  # until a member that was refused tries again
+JOIN_RETRY_S: Final = 1.0  # until a member that was refused tries again
 CLOSE_S: Final = 10.0
 
 
@@ -58,7 +58,7 @@ class Turn:
             except (KafkaException, PochadeError) as error:
                 metrics.FALLBACKS.labels("gateway", "webhooks-turn").inc()
                 log.warning("no member of the group that delivers webhooks, retrying: %s", error)
-                self._stopping.wait(AGAIN_S)
+                self._stopping.wait(JOIN_RETRY_S)
 
     def _stay(self) -> None:
         group = webhooks_group(self._settings.kafka.prefix)

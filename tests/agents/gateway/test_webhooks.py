@@ -15,7 +15,7 @@ import pytest
 from agents.gateway.jobs import Job
 from agents.gateway.streaming.notes import Note
 from agents.gateway.webhooks.delivery import WebhookDelivery
-from agents.gateway.webhooks.notices import LONGEST_MS, begun_anew, failed, is_over, next_event, told
+from agents.gateway.webhooks.notices import LONGEST_MS, begun_anew, failed, is_over, next_event, with_delivered
 from agents.gateway.webhooks.posting import NotDelivered
 from schemas.messages import Event, Result, Status, Webhook
 from schemas.record import Incoming, Outgoing
@@ -45,7 +45,7 @@ def test_events_are_told_in_their_order_and_each_once() -> None:
     for news in (job, Job("r-1", 0, notes=(STARTED,)), Job("r-1", 0, notes=(STARTED, ESCALATED)),
                  Job("r-1", 0, notes=(STARTED, ESCALATED), result=ended())):  # fmt: skip
         while (come := next_event(hook, news)) is not None:
-            hook = told(hook, come)
+            hook = with_delivered(hook, come)
             seen.append(come)
     assert seen == ["start", "logs.7", "logs.9", "output", "completed"]
     assert is_over(hook, Job("r-1", 0, notes=(STARTED, ESCALATED), result=ended()))
@@ -54,14 +54,14 @@ def test_events_are_told_in_their_order_and_each_once() -> None:
 
 def test_of_several_notes_the_newest_is_told_and_only_events_that_are_wanted() -> None:
     job = Job("r-1", NOW_MS, notes=(STARTED, ESCALATED))
-    assert next_event(told(HOOK, "start"), job) == "logs.9"
+    assert next_event(with_delivered(HOOK, "start"), job) == "logs.9"
     assert next_event(named(events=("output", "completed")), job) is None
     assert is_over(named(events=("start",), told=("start",)), Job("r-1", 0, result=ended()))
     assert next_event(HOOK, Job("r-1", 0, result=ended(status=Status.FAILED))) == "completed"
 
 
 def test_an_event_that_failed_is_told_again_as_what_it_was_by_a_gateway_that_knows_of_it() -> None:
-    pending = failed(told(HOOK, "start"), "logs.7", NOW_MS, 0.5)
+    pending = failed(with_delivered(HOOK, "start"), "logs.7", NOW_MS, 0.5)
     assert next_event(pending, Job("r-1", 0, notes=(STARTED, ESCALATED))) == "logs.7"
     assert next_event(pending, Job("r-1", 0)) is None
     done = failed(named(told=("start", "logs.9")), "completed", NOW_MS, 0.5)
@@ -70,7 +70,7 @@ def test_an_event_that_failed_is_told_again_as_what_it_was_by_a_gateway_that_kno
 
 
 def test_a_redriven_event_is_told_as_what_it_was_and_by_no_more_attempts_than_a_new_one() -> None:
-    kept = begun_anew(failed(told(HOOK, "start"), "logs.7", NOW_MS, 0.5), "logs.7")
+    kept = begun_anew(failed(with_delivered(HOOK, "start"), "logs.7", NOW_MS, 0.5), "logs.7")
     assert next_event(kept, Job("r-1", 0, notes=(STARTED, ESCALATED))) == "logs.7"
     assert (kept.attempts, kept.next_ms) == (0, 0)
 
