@@ -55,7 +55,7 @@ class ProfiledSource(_Moved):
 class ProfiledDevice(_Moved):
     """A device without bytes; nothing is fused there."""
 
-    def held(self) -> frozenset[str]:
+    def resident_ids(self) -> frozenset[str]:
         return frozenset(self._there)
 
     def put(self, id_: str, host: HostWeights | None) -> None:

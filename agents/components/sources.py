@@ -107,14 +107,14 @@ class Fetched:
         self._digests: dict[str, str] = {}  # of the lists of files that were seen
         self.transfer = Transfer()  # of all fetches
         self._scratch = Scratch()
-        self._look()
+        self._scan_volume()
 
     def on_volume(self) -> frozenset[str]:
         return frozenset(id_ for id_, digest in self._digests.items() if self._volume.path(digest) is not None)
 
-    def _look(self) -> None:
+    def _scan_volume(self) -> None:
         """Find out which components earlier processes left on the volume."""
-        for digest in self._volume.held():
+        for digest in self._volume.ready():
             with contextlib.suppress(PochadeError, OSError):  # not readable: it is fetched again
                 listed = self._volume.manifest(digest)
                 component = self._components.get(listed.component)
@@ -123,7 +123,7 @@ class Fetched:
 
     def fetch(self, id_: str) -> None:
         component = self._components[id_]
-        with self._told(component):
+        with self._as_component_failed(component):
             remote = self._remote_of(component)
             listed = retried(lambda: read_manifest(remote), self.transfer, **self._wait)
             check_digest(component, weights_of(listed), remote.url)
@@ -139,7 +139,7 @@ class Fetched:
 
     def read(self, id_: str) -> HostWeights | None:
         component = self._components[id_]
-        with self._told(component):
+        with self._as_component_failed(component):
             host = self._loader.to_host(self._remote_of(component), self._digests[id_])
             scratch, folder = self._scratch, self._scratch.folder()
             for path, data in host.others.items():
@@ -162,7 +162,8 @@ class Fetched:
         return True
 
     @contextlib.contextmanager
-    def _told(self, component: Component) -> Iterator[None]:
+    def _as_component_failed(self, component: Component) -> Iterator[None]:
+        """Raise ComponentFailed, which names the component, for what reading its files raises."""
         try:
             yield
         except (VolumeFull, ComponentFailed):

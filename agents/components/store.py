@@ -39,7 +39,7 @@ READERS: Final = 2  # components that are read beside a base
 class Device(Protocol):
     """The resident parts of pipelines."""
 
-    def held(self) -> frozenset[str]:
+    def resident_ids(self) -> frozenset[str]:
         """Return the ids of what is resident; any thread may ask."""
         ...
 
@@ -124,12 +124,12 @@ class ComponentStore:
         with self._lock:
             return self._tiers.lacking_ms([each for each in ids if each in self._known], fused)
 
-    def held(self, tier: Tier) -> frozenset[str]:
-        """Return the components in a tier."""
+    def resident_ids(self, tier: Tier) -> frozenset[str]:
+        """Return the ids of the components in a tier."""
         with self._lock:
             return self._tiers.held(tier)
 
-    def bytes_held(self, tier: Tier) -> int:
+    def resident_bytes(self, tier: Tier) -> int:
         """Return the bytes that components fill in a tier: at most its budget."""
         with self._lock:
             return self._tiers.bytes_held(tier)
@@ -182,7 +182,7 @@ class ComponentStore:
                 raise ComponentFailed(f"components {', '.join(ids)} cannot be held: {error}") from error
             self._drop(use.evicted)
             self._count(use)
-            missing = [each for each in dict.fromkeys(ids) if each not in self._device.held()]
+            missing = [each for each in dict.fromkeys(ids) if each not in self._device.resident_ids()]
             self._on_their_way.update(missing)
         for tier in use.found.values():
             metrics.COMPONENT_HITS.labels(tier.label).inc()
@@ -295,7 +295,7 @@ class ComponentStore:
             for each, reading in beside.items():
                 host, began_s = reading.result()
                 with self._mover(each):
-                    if each not in self._device.held():
+                    if each not in self._device.resident_ids():
                         self._put(each, host)
                 self.spans.append(Span(each, began_s, time.monotonic()))
 
@@ -327,7 +327,7 @@ class ComponentStore:
 
     def _to_device(self, id_: str) -> None:
         with self._mover(id_):
-            if id_ in self._device.held():
+            if id_ in self._device.resident_ids():
                 return
             host = self._host(id_)
             try:
@@ -409,7 +409,7 @@ class ComponentStore:
         return {
             Tier.VOLUME: self._source.on_volume(),
             Tier.HOST: frozenset(self._hosts),
-            Tier.DEVICE: self._device.held(),
+            Tier.DEVICE: self._device.resident_ids(),
         }
 
     def _count(self, use: Use) -> None:

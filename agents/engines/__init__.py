@@ -65,7 +65,7 @@ class EncodedPrompts:
 
 
 class Previews(NamedTuple):
-    """Who is shown what an image looks like between its denoising steps."""
+    """The previews that tasks of a call want between denoising steps, and the function that takes each of them."""
 
     wanted: Mapping[int, int]  # number of a task in its call -> previews
     show: Callable[[int, int, int, Image], object]  # is called with the task, the step from 1 on, all steps, the image

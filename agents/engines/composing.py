@@ -70,7 +70,7 @@ class Resident:
         self.adapters: dict[str, Layers] = {}
         self.controls: dict[str, Any] = {}
 
-    def held(self) -> frozenset[str]:
+    def resident_ids(self) -> frozenset[str]:
         fused = [_id_of(base, each) for base, held in tuple(self.bases.items()) for each in held.weights.combinations]
         return frozenset([*self.bases, *self.adapters, *self.controls, *fused])
 
@@ -171,7 +171,9 @@ class Components:
             default = component_id(Kind.BASE, self._variant.bases[0])
             if self.store.load_ahead(default, Tier.DEVICE) is not Prefetched.LOADED:
                 raise ComponentFailed(f"{default} does not fit the device: raise worker.components.device_bytes")
-            self._ratio = bytes_of(self.opened()) / self.store.bytes_held(Tier.DEVICE)  # 2 of half precision in single
+            self._ratio = bytes_of(self.opened()) / self.store.resident_bytes(
+                Tier.DEVICE
+            )  # 2 of half precision in single
             self.store.resize_device(device_budget(self._variant, keeping, free, self._ratio))
         except (PochadeError, OSError) as error:
             raise EngineFailed(f"components of {variant.name} cannot be kept: {error}") from error
@@ -201,7 +203,7 @@ class Components:
         fused = fused_id(base_id, weights) if weights else ""
         if not weights:
             self._bring([base_id, *controls])
-        elif fused in self.store.held(Tier.DEVICE):
+        elif fused in self.store.resident_ids(Tier.DEVICE):
             self._bring([base_id, fused, *controls])
         else:
             self._bring([base_id, *weights, *controls])

@@ -13,7 +13,7 @@ from PIL import Image
 
 from agents.engines import CannotRefine, GenerationTask
 from agents.engines.latent_spaces import KINDS
-from agents.engines.noise import drawn
+from agents.engines.noise import sample_noise
 
 
 class Masked:
@@ -54,7 +54,7 @@ class Masked:
         found = encoded.latents if hasattr(encoded, "latents") else encoded.latent_dist.mode()
         self._latents = (found * vae.config.scaling_factor).to(latents.dtype)
         generators = [torch.Generator("cpu").manual_seed(task.seed) for task in self._tasks]
-        self._noise = drawn(latents.shape[1:], generators).to(device, latents.dtype)
+        self._noise = sample_noise(latents.shape[1:], generators).to(device, latents.dtype)
         size = (latents.shape[-1], latents.shape[-2])
         masks = [np.asarray(_mask_of(task).resize(size, Image.Resampling.BOX), np.float32) for task in self._tasks]
         self._mask = (torch.from_numpy(np.stack(masks))[:, None] > 0).to(device, latents.dtype)

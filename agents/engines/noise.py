@@ -15,8 +15,8 @@ from agents.engines.latent_spaces import KINDS
 NOISED: Final = frozenset((*KINDS, *(kind.replace("Pipeline", "ControlNetPipeline") for kind in KINDS)))
 
 
-def drawn(shape: Sequence[int], generators: Sequence[torch.Generator]) -> torch.Tensor:
-    """Return noise of a shape for each generator, [n, *shape], in single precision, as diffusers draws it."""
+def sample_noise(shape: Sequence[int], generators: Sequence[torch.Generator]) -> torch.Tensor:
+    """Sample noise of a shape from each generator, [n, *shape], in single precision, as diffusers does."""
     return torch.stack([torch.randn(shape, generator=each) for each in generators])
 
 
@@ -30,4 +30,4 @@ def starting_noise(pipeline: Any, begin: Mapping[str, Any], generators: Sequence
         return {}
     scale = pipeline.vae_scale_factor
     shape = (pipeline.unet.config.in_channels, begin["height"] // scale, begin["width"] // scale)
-    return {"latents": drawn(shape, generators).to(pipeline.device, dtype)}
+    return {"latents": sample_noise(shape, generators).to(pipeline.device, dtype)}

@@ -351,9 +351,9 @@ class Generator:
         return self._engine.generate(tasks, how, is_dead, **more)
 
     def _previews_of(self, wanted: Sequence[Wanted]) -> Previews | None:
-        """Who is shown the steps of a call: who asks for it, of the first image, unless that is judged.
+        """Return the previews of a call: each job that asks for them gets those of its first image.
 
-        A draft shows more than its steps do, and comes at their end.
+        A job whose image is judged gets none: its draft shows more than the steps do, and comes at their end.
         """
         if self._previews is None:
             return None

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 RETRY_S = 5.0  # after opening has failed
 OPEN_S = 5.0  # for the collection to be made
-PATIENCE_S = 5.0  # that a probe which is due waits for a batch to begin, or to end
+MAX_PROBE_WAIT_S = 5.0  # for how long a probe that is due waits for a batch to begin or to end
 
 Opens = Callable[[Terms], Lookups]
 
@@ -149,7 +149,7 @@ class WorkerReuse:
             return False
         now_s = self._clock_s()
         self._due_s = now_s if self._due_s is None else self._due_s
-        return as_batch_begins or not self._is_busy or now_s - self._due_s >= PATIENCE_S
+        return as_batch_begins or not self._is_busy or now_s - self._due_s >= MAX_PROBE_WAIT_S
 
     def _run(self) -> None:
         wait_s = 0.0

@@ -76,7 +76,7 @@ class Volume:
             raise WeightsGone(f"component {digest} is not on the volume {self.folder}: fetch it") from None
         return manifest.parse(text, str(listed), digest)
 
-    def held(self) -> dict[str, int]:
+    def ready(self) -> dict[str, int]:
         """Return the size in bytes of each component that is ready, by digest."""
         return {path.name: _bytes_in(path) for path in self._ready.iterdir() if is_sha256(path.name)}
 
@@ -86,7 +86,7 @@ class Volume:
 
     def used_bytes(self) -> int:
         """Return the bytes of all components, those that are being fetched included."""
-        return sum(self.held().values()) + sum(self.partial().values())
+        return sum(self.ready().values()) + sum(self.partial().values())
 
     def fetch(self, remote: Remote, listed: Manifest) -> Transfer:
         """Bring a component's files here; what an interrupted fetch left is used.

@@ -269,7 +269,7 @@ def row_of_the_styles(settings: Settings) -> dict[str, Any]:
 def on_volume(volume: pathlib.Path) -> set[str]:
     """The components whose files lie on the workers' volume."""
     opened = Volume(volume, 1 << 40)
-    return {opened.manifest(digest).component for digest in opened.held()}
+    return {opened.manifest(digest).component for digest in opened.ready()}
 
 
 def metric(pipeline: Pipeline, worker: str, sample: str) -> float:

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 FOLDER: Final = "compiled"  # of the volume
 CACHE_DIR: Final = "TORCHINDUCTOR_CACHE_DIR"
 TRITON_DIR: Final = "TRITON_CACHE_DIR"  # of CUDA's kernels; unset: in CACHE_DIR, and the compiler sets it for good
-KEPT: Final = "kept"  # results, as metrics call them
+FROM_CACHE: Final = "kept"  # these three are results, as metrics call them
 COMPILED: Final = "compiled"
 FAILED: Final = "failed"
 
@@ -47,7 +47,7 @@ class Warmed:
 
     seconds: float
     cpu_seconds: float  # of this process, and of compilers that it called
-    result: str  # KEPT: from the volume; COMPILED: anew; FAILED: the engine generates eagerly
+    result: str  # FROM_CACHE: from the volume; COMPILED: anew; FAILED: the engine generates eagerly
     compiled: int = 0  # graphs that were not among what the volume keeps
     kept_bytes: int = 0  # of the volume's file
 
@@ -100,11 +100,11 @@ class Compilation:
         except Exception as error:  # no compiler, an operation that it does not know, a full disk
             if self._denoiser is not None:
                 self._denoiser.turn_off()
-            log.warning("variant %r cannot be compiled and generates eagerly: %s", name, _told(error))
+            log.warning("variant %r cannot be compiled and generates eagerly: %s", name, _describe_error(error))
             metrics.FALLBACKS.labels("worker", "compile").inc()
             result, compiled, kept_bytes = FAILED, 0, 0
         else:
-            result = COMPILED if compiled else KEPT
+            result = COMPILED if compiled else FROM_CACHE
         warmed = Warmed(
             seconds=time.monotonic() - began_s, cpu_seconds=_cpu_seconds() - began_cpu_s, result=result,
             compiled=compiled, kept_bytes=kept_bytes,
@@ -198,5 +198,5 @@ def _cpu_seconds() -> float:
     return time.process_time() + called.children_user + called.children_system
 
 
-def _told(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:500]

@@ -49,7 +49,7 @@ class Parts:
         self.there: set[str] = set()
         self.before: Callable[[str], None] = failing()
 
-    def held(self) -> frozenset[str]:
+    def resident_ids(self) -> frozenset[str]:
         return frozenset(self.there)
 
     def put(self, id_: str, host: HostWeights | None) -> None:

@@ -298,7 +298,7 @@ def test_weights_of_another_network_are_told_and_leave_nothing_on_the_device() -
     task = GenerationTask(request_id="r", prompt="a red heart", seed=7, controls=(Image.new("RGB", (48, 48)),))
     with pytest.raises(EngineFailed, match="control 'outline' cannot be loaded from"):
         engine.generate([task], how, lambda: False)
-    assert "control:outline" not in store_of(engine).held(Tier.DEVICE)
+    assert "control:outline" not in store_of(engine).resident_ids(Tier.DEVICE)
     engine.close()
 
 

@@ -41,7 +41,7 @@ def test_the_engine_brings_what_a_request_names_and_says_how_long_that_took() ->
     variant = quick()
     engine = open_engine("profile", variant, 1, Keeping())
     assert engine.store is not None
-    assert engine.store.held(Tier.DEVICE) == {"base:poster"}
+    assert engine.store.resident_ids(Tier.DEVICE) == {"base:poster"}
     how = resolve_options(GenerateOptions(adapters=("mint",)), variant)
     made = engine.generate([GenerationTask(request_id="r", prompt="p", seed=1)], how, lambda: False)
     assert made is not None

@@ -19,7 +19,7 @@ IDS = ("base:a", "base:b", "adapter:x", "adapter:y", "control:c")
 def agrees(shop: Shop) -> bool:
     """Whether the tiers hold what is there, each within its budget, and nothing else is in memory."""
     store = shop.store
-    said = {tier: store.held(tier) for tier in LOCAL}
+    said = {tier: store.resident_ids(tier) for tier in LOCAL}
     assert said == {Tier.VOLUME: shop.shelf.there, Tier.HOST: set(shop.shelf.live), Tier.DEVICE: shop.parts.there}
     report = store.report()
     return all(report.held_bytes[tier.label] <= report.budget_bytes[tier.label] for tier in LOCAL)
@@ -84,7 +84,7 @@ def test_a_part_that_cannot_be_built_is_not_said_to_be_on_the_device() -> None:
     shop.parts.before = failing("adapter:x")
     with pytest.raises(ComponentFailed, match="adapter:x"):
         shop.store.bring(["base:a", "adapter:x"])
-    assert shop.store.held(Tier.DEVICE) == {"base:a"}
+    assert shop.store.resident_ids(Tier.DEVICE) == {"base:a"}
     assert agrees(shop)
 
 
@@ -227,7 +227,7 @@ def test_a_combination_takes_room_on_the_device_alone_and_is_forgotten_with_its_
 
 
 def agrees_on_device(shop: Shop, wanted: set[str]) -> bool:
-    assert shop.store.held(Tier.DEVICE) == shop.parts.there
+    assert shop.store.resident_ids(Tier.DEVICE) == shop.parts.there
     return shop.parts.there == wanted
 
 

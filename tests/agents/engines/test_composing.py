@@ -116,14 +116,14 @@ def test_outside_the_mask_no_pixel_changes() -> None:
 def test_components_are_loaded_once_and_the_call_says_how_long_that_took() -> None:
     worker = load(styles(), 1)
     assert worker.components is not None
-    assert worker.components.store.held(Tier.DEVICE) == {"base:poster"}
+    assert worker.components.store.resident_ids(Tier.DEVICE) == {"base:poster"}
     how = resolve_options(GenerateOptions(model="chalk", steps=1), styles())
     task = GenerationTask(request_id="r", prompt=HEART, seed=7)
     first, second = (worker.generate([task], how, lambda: False) for _ in range(2))
     assert first is not None and first.times is not None  # noqa: PT018
     assert second is not None and second.times is not None  # noqa: PT018
     assert first.times.load_ms > 10 * second.times.load_ms
-    assert worker.components.store.held(Tier.DEVICE) == {"base:poster", "base:chalk"}
+    assert worker.components.store.resident_ids(Tier.DEVICE) == {"base:poster", "base:chalk"}
 
 
 def damaged(tmp_path: Path, kind: str, name: str) -> Variant:

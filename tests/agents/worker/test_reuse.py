@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY
 from agents.engines import CannotRefine
 from agents.worker.jobs import Taken
 from agents.worker.lookups import Lookups
-from agents.worker.reuse import PATIENCE_S, WorkerReuse, opener
+from agents.worker.reuse import MAX_PROBE_WAIT_S, WorkerReuse, opener
 from planner.reuse.guard import Comparison, Verdict
 from planner.reuse.lookups.deadline import DeadlineRule
 from planner.reuse.lookups.probing import POLL_MS
@@ -406,7 +406,7 @@ def test_a_probe_that_is_due_waits_for_the_next_batch_but_not_for_the_end_of_a_l
     clock[0] = 10_000.0
     with worker.reuse.batch():
         worker.reuse.tend()
-        clock[0] += 1000 * PATIENCE_S - 1
+        clock[0] += 1000 * MAX_PROBE_WAIT_S - 1
         worker.reuse.tend()
         assert probes == [], "beside generating it would take longer than a lookup does"
         clock[0] += 1

@@ -53,7 +53,7 @@ def test_a_component_comes_whole_with_its_folders_and_its_list(tmp_path: pathlib
     assert contents(folder) == contents(tmp_path / "remote-1")
     assert volume.manifest(listed.digest) == listed
     assert (transfer.fetched_bytes, transfer.kept_bytes, transfer.retries) == (sum(FILES.values()), 0, 0)
-    assert volume.held().keys() == {listed.digest}
+    assert volume.ready().keys() == {listed.digest}
     assert volume.partial() == {}
 
 
@@ -181,7 +181,7 @@ def test_a_component_beyond_the_budget_is_refused_with_what_is_missing(tmp_path:
     with pytest.raises(VolumeFull, match=r"remove .* bytes or raise its budget") as refused:
         volume.fetch(failing, second)
     assert failing.reads == []
-    assert 0 < refused.value.missing_bytes <= volume.held()[first.digest]
+    assert 0 < refused.value.missing_bytes <= volume.ready()[first.digest]
     assert volume.remove(first.digest) >= first.bytes
     assert volume.path(first.digest) is None
     volume.fetch(two, second)

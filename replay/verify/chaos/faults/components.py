@@ -79,7 +79,7 @@ def volume_of(settings: Settings) -> Volume:
 def clear_volume(settings: Settings) -> int:
     """Remove what no worker reads or fetches just now, so that it must be fetched again; return how many components."""
     volume, removed = volume_of(settings), 0
-    for digest in volume.held():
+    for digest in volume.ready():
         try:
             volume.remove(digest)
         except (ComponentInUse, PochadeError, OSError):

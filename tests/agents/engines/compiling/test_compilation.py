@@ -20,7 +20,7 @@ from agents.engines.compiling.compilation import (
     COMPILED,
     FAILED,
     FOLDER,
-    KEPT,
+    FROM_CACHE,
     TRITON_DIR,
     Compilation,
     _compiler_in,
@@ -73,7 +73,7 @@ def test_the_second_start_reads_what_the_first_one_compiled_and_gives_the_eager_
     pipeline, second = opened(tmp_path)
     called_s = called_compilers_s()
     warmed = second.warm_up(pipeline.generate)
-    assert (warmed.result, warmed.compiled) == (KEPT, 0)
+    assert (warmed.result, warmed.compiled) == (FROM_CACHE, 0)
     assert called_compilers_s() == pytest.approx(called_s, abs=0.3), "no C++ compiler ran"
     assert torch.allclose(pipeline.generate(1), eager.generate(1), atol=1e-5)
     assert second.take_eager_steps() == 0
@@ -89,7 +89,9 @@ def test_the_second_start_reads_what_the_first_one_compiled_and_gives_the_eager_
     monkeypatch.setattr(CodeCache, "compiling", after_another_has)
     pipeline, third = opened(tmp_path)
     warmed = third.warm_up(pipeline.generate)
-    assert (warmed.result, warmed.compiled) == (KEPT, 0), "it waited for who compiled the same, and read that file"
+    assert (warmed.result, warmed.compiled) == (FROM_CACHE, 0), (
+        "it waited for who compiled the same, and read that file"
+    )
 
 
 def test_a_machine_without_a_compiler_generates_eagerly_and_says_so(

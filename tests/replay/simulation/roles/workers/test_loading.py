@@ -126,7 +126,7 @@ def test_both_remember_uses_for_as_long_and_evict_the_same_components() -> None:
         ids = [f"base:{dice.choice('aaabbc')}"]
         store.bring(ids)
         held.tiers.use(ids, clock.now_ms)
-        assert store.held(Tier.DEVICE) == held.tiers.held(Tier.DEVICE)
+        assert store.resident_ids(Tier.DEVICE) == held.tiers.held(Tier.DEVICE)
     store.close()
 
 

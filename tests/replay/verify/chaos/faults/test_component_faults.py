@@ -136,7 +136,7 @@ def test_what_a_process_holds_stays_on_the_volume(world: Any) -> None:
     holder = Volume(pathlib.Path(world.settings.worker.components.volume), 1 << 20)
     with holder.using(digest):
         assert components.clear_volume(world.settings) == 1
-    assert list(holder.held()) == [digest]
+    assert list(holder.ready()) == [digest]
 
 
 @pytest.mark.parametrize(("damage", "word"), [(weights.volume_altered, "altered"), (weights.volume_cut, "cut")])
@@ -166,7 +166,7 @@ def test_connections_are_cut_from_the_first_one_on(world: Any, fault: Any, is_aw
     world.remote.proxy = Proxy()
     steps = fault(world, a_fault("remote-drops", lasts_ms=5000))
     assert next(steps) < 1
-    assert not components.volume_of(world.settings).held(), "so that somebody must fetch"
+    assert not components.volume_of(world.settings).ready(), "so that somebody must fetch"
     world.remote.proxy.cuts += 2
     assert next(steps) == 5.0
     assert ("2 connections closed" if is_away else "2 of them") in over(steps)
@@ -195,7 +195,7 @@ def test_a_file_of_the_remote_is_wrong_for_a_while_and_nobody_has_it_on_the_volu
     right, steps = read(), damage(world, a_fault("remote-altered", lasts_ms=5000))
     assert next(steps) == 5.0
     assert sum(one != other for one, other in zip(right, read(), strict=True)) == 1
-    assert not components.volume_of(world.settings).held()
+    assert not components.volume_of(world.settings).ready()
     steps.close()
     assert read() == right
     assert not list(world.remote.folder.rglob("*.kept"))
