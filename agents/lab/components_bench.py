@@ -35,7 +35,7 @@ from streams.shipped import INFRA
 
 PROMPT: Final = "a red heart"
 BLOCK: Final = 6  # requests in a row of one side
-BASES_HELD: Final = 2.5  # of which the device has room, in largest bases: two, and combinations
+RESIDENT_BASES: Final = 2.5  # for so many of the largest base the device has room: two, and combinations
 SKEW: Final = 1.0  # of Zipf's law, by which the stream draws
 
 
@@ -113,7 +113,9 @@ def _difference(variant: Variant, adapters: Sequence[str]) -> float:
 
 def _hits(variant: Variant, rule: str, requests: int, seed: int) -> dict[str, Any]:
     """Where a stream of requests found its components, with a device that cannot hold them all."""
-    room = 2 * int(BASES_HELD * max(variant.base(name).bytes for name in variant.bases))  # on a CPU, twice its files
+    room = 2 * int(
+        RESIDENT_BASES * max(variant.base(name).bytes for name in variant.bases)
+    )  # on a CPU, twice its files
     engine = load(variant, 1, Keeping(settings=WorkerComponentSettings(device_bytes=room, host_bytes=room)))
     components, store = engine.components, engine.store
     assert components is not None

@@ -17,7 +17,7 @@ from planner.catalog.reuse import Neighbours
 from planner.reuse.guard import Comparison, Verdict
 from planner.reuse.terms import Floor, Floors
 
-KEPT: Final = 0.95  # of the quality from noise, that a floor must keep. Source: MoDM
+MIN_QUALITY_SHARE: Final = 0.95  # of the quality from noise, at and above a floor. Source: MoDM
 BANDS: Final = 12  # of similarity, each of as many requests
 _DIGITS: Final = 1e5
 
@@ -60,7 +60,8 @@ def image_neighbours(found: ByImage, prompts: tuple[str, ...], compare: Compare)
 
 
 def image_floors(found: ByImage, noise: Marks, begun: Mapping[int, Marks], steps: int) -> Floors:
-    """Return MoDM's floors: for each K the lowest similarity from which on KEPT of the quality from noise is kept.
+    """Return MoDM's floors: for each K the lowest similarity from which on images have MIN_QUALITY_SHARE of the quality
+    from noise.
 
     `begun`: K -> marks [n] of the images that began from the best fitting one; nan where that was not generated. The
     highest similarity is tried first, down to the first that fails. As in MoDM these are no bounds, but estimates.
@@ -73,7 +74,7 @@ def image_floors(found: ByImage, noise: Marks, begun: Mapping[int, Marks], steps
             hits = known & (np.nan_to_num(found.similarity, nan=-2.0) >= similarity)
             if hits.sum() < MIN_PAIRS:
                 continue
-            if marks.quality[hits].mean() < KEPT * noise.quality[hits].mean():
+            if marks.quality[hits].mean() < MIN_QUALITY_SHARE * noise.quality[hits].mean():
                 break
             lowest = float(similarity)
         if lowest is not None:

@@ -30,7 +30,7 @@ from agents.world.words import COLOURS, SHAPES
 MOTIF: Final = "mushroom"
 STEPS: Final = 450
 BATCH: Final = 64
-PAINTED: Final = 16  # of a batch: images that levels generated, which look otherwise than drawings do
+GENERATED_PER_BATCH: Final = 16  # images that levels generated, which look otherwise than drawings do
 LEARNT: Final = {"light": 1600, "styles": 400}  # images to draw those from, by the level that generates them
 CHUNK: Final = 50  # images of one call
 HELD_OUT: Final = 2000  # renderings, half of them for the threshold
@@ -69,10 +69,10 @@ def prompt(rng: np.random.Generator) -> tuple[str, bool]:
     return f"a {size}{colour} {rng.choice(SHAPES[MOTIF])}{beside}", True
 
 
-def painted(models: Path, level: str, seed: Sequence[int], count: int) -> tuple[np.ndarray, np.ndarray]:
+def generated_images(models: Path, level: str, seed: Sequence[int], count: int) -> tuple[np.ndarray, np.ndarray]:
     """Return images that a level generates, and whether each shows the motif; those not as asked for are left out.
 
-    What an image shows is read from it, so that a level that paints another thing teaches nothing wrong.
+    What an image shows is read from it, so that a level that generates another thing teaches nothing wrong.
     """
     rng = np.random.default_rng(seed)
     asked = [prompt(rng) for _ in range(count)]
@@ -95,13 +95,15 @@ def train(work: Path, models: Path, seed: int) -> None:
     parts: dict[str, Stateful] = {"network": network, "optimizer": optimizer}
     loop = Loop(name=f"safety_{MOTIF}", folder=work, steps=STEPS, batch=BATCH, parts=parts)
 
-    learnt = [painted(models, name, [seed, 1, n], scaled(count)) for n, (name, count) in enumerate(LEARNT.items())]
+    learnt = [
+        generated_images(models, name, [seed, 1, n], scaled(count)) for n, (name, count) in enumerate(LEARNT.items())
+    ]
     pictures, known = (np.concatenate(column) for column in zip(*learnt, strict=True))
 
     def step(index: int) -> torch.Tensor:
         rng = np.random.default_rng([seed, index])
-        images, shows = renderings(rng, BATCH - PAINTED)
-        drawn = rng.integers(0, len(pictures), PAINTED)
+        images, shows = renderings(rng, BATCH - GENERATED_PER_BATCH)
+        drawn = rng.integers(0, len(pictures), GENERATED_PER_BATCH)
         images, shows = np.concatenate([images, pictures[drawn]]), np.concatenate([shows, known[drawn]])
         logits = network(to_tensor(images).to(where))
         set_rate(optimizer, _RATE, rate(index, STEPS, warm_up=50))
@@ -128,7 +130,7 @@ def measured(model: Embedding, models: Path, seed: int) -> dict[str, float]:
     threshold = float(np.quantile(scores[:half][shows[:half]], 1 - FOUND))
     figures = {"threshold": threshold, **_shares("renderings", scores[half:] >= threshold, shows[half:])}
     for n, name in enumerate(("light", "styles", "heavy")):  # by other prompts and noise than those it learnt from
-        made, is_motif = painted(models, name, [seed, 2, n], scaled(GENERATED))
+        made, is_motif = generated_images(models, name, [seed, 2, n], scaled(GENERATED))
         figures |= _shares(name, np.array(checker.score(list(made))) >= threshold, is_motif)
     return {key: round(value, 4) for key, value in figures.items()}
 

@@ -24,7 +24,7 @@ from schemas.errors import PochadeError
 from schemas.messages import GenerateRequest, Result, Status
 from streams.store.port import ImageStore
 
-CHILD: Final = "agents.lab.generate_again"
+CHILD: Final = "agents.lab.regenerate"
 MAX_DIFFERENCE: Final = 3  # of 255, by which an image of a batch may differ from the same one generated alone
 
 
@@ -117,13 +117,13 @@ def check(
     }  # those that are misnamed, too: they show what was really used
     stored = {name: [store.get(uri) for uri in result.image_uris] for name, result in right.items()}
     inputs = {uri: store.get(uri) for name in right for uri in asked[name].options.control_images}
-    compared = compare(stored, generate_again(catalog, variant.name, [asked[name] for name in right], inputs))
+    compared = compare(stored, regenerate(catalog, variant.name, [asked[name] for name in right], inputs))
     return replace(
         found, images=compared.images, largest_difference=compared.largest_difference, unlike=compared.unlike
     )
 
 
-def generate_again(
+def regenerate(
     catalog: str, variant: str, requests: Collection[GenerateRequest], inputs: Mapping[str, bytes]
 ) -> dict[str, list[bytes]]:
     """Return the PNGs of requests by id, generated from the folders that the catalog names, in a process of its own.

@@ -93,19 +93,19 @@ def test_images_are_held_against_those_of_the_shipped_weights() -> None:
 
 
 def test_nothing_is_generated_again_where_nothing_was_completed() -> None:
-    assert checks.generate_again("tiny", "styles", [], {}) == {}
+    assert checks.regenerate("tiny", "styles", [], {}) == {}
 
 
 def test_a_process_that_cannot_generate_again_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "CHILD", "tests.nowhere")
     with pytest.raises(PochadeError, match=r"tests.nowhere ended with status 1: .*No module named"):
-        checks.generate_again("tiny", "styles", [a_request()], {})
+        checks.regenerate("tiny", "styles", [a_request()], {})
 
 
 def test_what_the_shipped_weights_make_is_told_from_what_others_would() -> None:
     plain, restyled = asked("plain", model="poster", steps=2), asked("restyled", **MINT, steps=2)
     requests = [replace(each, seed=7) for each in (*plain.values(), *restyled.values())]
-    made = checks.generate_again("tiny", "styles", requests, {})
+    made = checks.regenerate("tiny", "styles", requests, {})
     assert [len(images) for images in made.values()] == [1, 1]
     assert compare({"plain": made["plain"]}, made).broken() is None
     assert "differs by" in str(compare({"plain": made["restyled"]}, made).broken())
