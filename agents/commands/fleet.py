@@ -48,7 +48,7 @@ def fleet(obj: LazySettings, output: str) -> None:
 
 
 def _worker(row: Mapping[str, Any]) -> dict[str, Any]:
-    held = {label: _held(row, label) for label in ("device", "host", "volume")}
+    held = {label: _residency_text(row, label) for label in ("device", "host", "volume")}
     return {
         "worker": row["worker"],
         "variant": row["variant"] or "-",
@@ -61,7 +61,7 @@ def _worker(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _held(row: Mapping[str, Any], label: str) -> str:
+def _residency_text(row: Mapping[str, Any], label: str) -> str:
     if not row["reports_components"]:
         return "-"
     budget = row["budget_bytes"].get(label)

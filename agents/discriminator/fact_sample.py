@@ -34,22 +34,22 @@ class FactSample:
         self._catalog = catalog
         self._store = store
         self._checking = ThreadPoolExecutor(1, "facts")
-        self._in_hand: asyncio.Future[None] | None = None
+        self._check_in_flight: asyncio.Future[None] | None = None
 
     def offer(self, image: ImageGenerated) -> None:
         """Check an image that is kept, if it is drawn and none is being checked."""
         request = image.job.classified.request
         if ids.draw(request.request_id, "facts") >= self._share:
             return
-        if self._in_hand is not None and not self._in_hand.done():
+        if self._check_in_flight is not None and not self._check_in_flight.done():
             metrics.CHECKS.labels("skipped").inc()
             return
-        self._in_hand = asyncio.get_running_loop().run_in_executor(self._checking, self._check, image)
+        self._check_in_flight = asyncio.get_running_loop().run_in_executor(self._checking, self._check, image)
 
-    async def settled(self) -> None:
-        """Wait for the check in hand."""
-        if self._in_hand is not None:
-            await self._in_hand
+    async def wait_for_check(self) -> None:
+        """Wait until no check is running."""
+        if self._check_in_flight is not None:
+            await self._check_in_flight
 
     def _check(self, image: ImageGenerated) -> None:
         request, holds = image.job.classified.request, None

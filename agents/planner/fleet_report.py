@@ -71,7 +71,7 @@ def _components(
     variant: str, seen: Observation, found: SeenComponents, residency: ResidencyPlan | None
 ) -> list[dict[str, Any]]:
     """One row a component that is held, wanted or was asked for, the most frequent first."""
-    holdings = Holdings(_held_of(variant, seen, found))
+    holdings = Holdings(_residency_of(variant, seen, found))
     wanted = Counter[str]()
     for view in seen.workers:
         if view.variant == variant and residency is not None:
@@ -97,7 +97,7 @@ def _exactly(id_: str, tier: Tier, holdings: Holdings) -> list[str]:
     return [worker for worker in holdings.holders(id_, tier) if holdings.tier_of(worker, id_) is tier]
 
 
-def _held_of(variant: str, seen: Observation, found: SeenComponents) -> dict[str, Mapping[Tier, frozenset[str]]]:
+def _residency_of(variant: str, seen: Observation, found: SeenComponents) -> dict[str, Mapping[Tier, frozenset[str]]]:
     all_held = found.holdings().by_worker
     return {
         w.worker_id: all_held[w.worker_id] for w in seen.workers if w.variant == variant and w.worker_id in all_held
@@ -110,7 +110,7 @@ def _mismatch(variant: str, demand: SeenDemand, seen: Observation, found: SeenCo
     The half is the share of what is held that lies where demand is not.
     """
     asked = demand.counted().bases(seen.now_ms)
-    held = Holdings(_held_of(variant, seen, found)).replicas(Tier.DEVICE)
+    held = Holdings(_residency_of(variant, seen, found)).replicas(Tier.DEVICE)
     bases = {id_: float(count) for id_, count in held.items() if kind_of(id_) is Kind.BASE}
     actual = mismatch(asked, bases)
     return {

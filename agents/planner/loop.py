@@ -92,7 +92,7 @@ class PlannerLoop:
             self._gauges.on_heartbeats(self._fleet.heartbeats, now)
             self.tick(now)
         if self._was_leading and not self._leadership.is_leading:
-            self._report.on_standby()
+            self._report.on_leadership_lost()
         self._was_leading = self._leadership.is_leading
         self._gauges.leads(self._was_leading)
         self._is_watching = True

@@ -131,8 +131,8 @@ class DecisionReport:
         if decision.error is None or decision.scale is not None:
             self._show(decision.scale)
 
-    def on_standby(self) -> None:
-        """Want no workers: those that the leading planner wants count."""
+    def on_leadership_lost(self) -> None:
+        """Report that this planner wants no workers: those that the leader wants count."""
         self._show(None)
 
     def _show(self, scale: ScalePlan | None) -> None:

@@ -41,14 +41,14 @@ log = logging.getLogger(__name__)
 
 ROLE, FORWARDER = "router", "forwarder"
 MAX_JOBS = 500  # taken at once
-MAX_WAITING = 10_000  # jobs of a variant that are held here; more stay on the topic, urgent ones among them
+MAX_WAITING = 10_000  # jobs of a variant that are queued here; more stay on the topic, urgent ones among them
 IDLE_S = 0.1  # that a poll waits while no job waits for a worker
 MAX_RETRY_MS = 20.0  # from one look for an idle worker to the next: heartbeats say when one is idle
 DELIVERY_S = 120
 HAND_OVER_S = 10.0  # for what is being written when a variant's topic goes to another process
 
 
-class Held(NamedTuple):
+class QueuedJob(NamedTuple):
     """A waiting job as it was read, and what a worker takes for it."""
 
     record: Incoming
@@ -106,7 +106,7 @@ class Forwarder:
         self._producer = producer
         self._counts = counts
         self._open = open_source
-        self._queues: PullQueues[Held] = PullQueues(ended)
+        self._queues: PullQueues[QueuedJob] = PullQueues(ended)
         self._sending: list[Sending] = []
         self._paused: set[str] = set()
 
@@ -128,7 +128,7 @@ class Forwarder:
 
     def step(self) -> None:
         """Take what has come, forward what can go, and commit what has gone. Blocks for IDLE_S at most."""
-        for record in self._source.take(MAX_JOBS, self._patience_s()):
+        for record in self._source.take(MAX_JOBS, self._poll_timeout_s()):
             self._add(record)
         plan = self._plans.plan
         if plan is not None:
@@ -138,7 +138,7 @@ class Forwarder:
         self._source.commit()
         self._limit()
 
-    def _patience_s(self) -> float:
+    def _poll_timeout_s(self) -> float:
         if self._sending:
             return RETRY_MS / 1000
         if not self._queues.variants():
@@ -153,17 +153,17 @@ class Forwarder:
             request = job.classified.request
             variant = self._catalog.level(job.variant)
             how = resolve_options(request.options, variant, job.refine_from_step)
-            held = Held(record, job, resolved_ms(variant, how), how.components)
-            waiting = Waiting(held, request.request_id, request.tier, request.deadline_ms, self._least_ms(held))
+            queued = QueuedJob(record, job, resolved_ms(variant, how), how.components)
+            waiting = Waiting(queued, request.request_id, request.tier, request.deadline_ms, self._min_run_ms(queued))
         except Exception as error:  # one job that cannot be read must not keep those behind it
             self._refuse(record, error)
             return
         self._queues.add(job.variant, waiting)
 
-    def _least_ms(self, held: Held) -> float:
-        job, plan = held.job, self._plans.plan
+    def _min_run_ms(self, queued: QueuedJob) -> float:
+        job, plan = queued.job, self._plans.plan
         judging_ms = judged_ms(plan, job.classified, job.level, self._catalog) if plan is not None else 0.0
-        return held.full_ms * (1.0 - job.reuse_share) + judging_ms
+        return queued.full_ms * (1.0 - job.reuse_share) + judging_ms
 
     def _refuse(self, record: Incoming, error: Exception) -> None:
         log.exception("a waiting job cannot be forwarded", exc_info=error)
@@ -171,32 +171,32 @@ class Forwarder:
         self._send(record, refused(record, outcome, error, now_ms()))
 
     def _forward(self, variant: str, plan: Plan) -> None:
-        def choose(waiting: Waiting[Held]) -> Load | Retry | None:
-            held = waiting.job
-            return self._dispatcher.choose(plan, held.job, held.own_ms(plan), held.components)
+        def choose(waiting: Waiting[QueuedJob]) -> Load | Retry | None:
+            queued = waiting.job
+            return self._dispatcher.choose(plan, queued.job, queued.own_ms(plan), queued.components)
 
         for waiting, decision in self._queues.forward(variant, plan, now_ms(), choose):
-            held, headers = waiting.job, waiting.job.record.headers
+            queued, headers = waiting.job, waiting.job.record.headers
             self._counts.add(variant, -1)
             match decision:
                 case Forward():
-                    self._send_job(held, decision.worker, plan)
+                    self._send_job(queued, decision.worker, plan)
                 case Rejection():
-                    outcome = too_late(held.job, reason=decision.reason, by=ROLE, now_ms=now_ms())
-                    self._send(held.record, [outcome_record(outcome, headers, now_ms())])
+                    outcome = too_late(queued.job, reason=decision.reason, by=ROLE, now_ms=now_ms())
+                    self._send(queued.record, [outcome_record(outcome, headers, now_ms())])
                 case _:
                     metrics.DEAD_WORK.labels(ROLE).inc()
-                    self._source.went(held.record)
+                    self._source.went(queued.record)
 
-    def _send_job(self, held: Held, load: Load | None, plan: Plan) -> None:
-        hop, headers = spans.begin(FORWARDER, [held.record]), held.record.headers
+    def _send_job(self, queued: QueuedJob, load: Load | None, plan: Plan) -> None:
+        hop, headers = spans.begin(FORWARDER, [queued.record]), queued.record.headers
         try:
             with spans.within(hop):
-                record = self._dispatcher.record(held.job, load, held.own_ms(plan), held.components, headers)
+                record = self._dispatcher.record(queued.job, load, queued.own_ms(plan), queued.components, headers)
         except Exception as error:  # too large by the worker's name, or a topic that takes less by now
-            self._refuse(held.record, error)
+            self._refuse(queued.record, error)
             return
-        self._send(held.record, [record], hop)
+        self._send(queued.record, [record], hop)
 
     def _send(self, cause: Incoming, records: Sequence[Outgoing], hop: spans.Hop | None = None) -> None:
         self._sending.append(Sending(cause, [(record, self._producer.send(record)) for record in records], hop))
@@ -231,7 +231,7 @@ class Forwarder:
         for each in lost:
             with contextlib.suppress(DeliveryFailed):  # it is not committed, and the next owner forwards it
                 self._on_written(each, HAND_OVER_S)
-        self._queues.remove(variant, lambda held: is_lost(held.record))
+        self._queues.remove(variant, lambda queued: is_lost(queued.record))
 
     def _limit(self) -> None:
         """Leave jobs on their topic beyond MAX_WAITING, and take them again below half of it."""

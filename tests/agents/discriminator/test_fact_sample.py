@@ -50,7 +50,7 @@ def offered(image: Callable[[MemoryImageStore], ImageGenerated], share: float = 
 
     async def run() -> None:
         sample.offer(image(store))
-        await sample.settled()
+        await sample.wait_for_check()
 
     asyncio.run(run())
 
@@ -92,7 +92,7 @@ def test_what_comes_while_one_is_being_checked_is_skipped() -> None:
         for _ in range(3):
             sample.offer(kept(store, SCENE.caption))
         lets.set()
-        await sample.settled()
+        await sample.wait_for_check()
 
     asyncio.run(run())
     assert checks("skipped") == before + 2

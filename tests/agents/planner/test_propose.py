@@ -98,7 +98,7 @@ def test_the_workers_that_each_variant_should_have_are_shown_until_another_plann
     assert shown() == (4, 1, 2, 12), "more is wanted than the limits let in: the fleet is saturated"
     report.on_expected(request, PlanDecision(scale=ScalePlan(targets={"heavy": 2}, wanted={"heavy": 2})))
     assert shown()[:3] == (2, 0, 0)
-    report.on_standby()
+    report.on_leadership_lost()
     assert shown()[:3] == (0, 0, 0)
 
 
