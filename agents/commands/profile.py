@@ -13,7 +13,6 @@ from agents.commands.profile_classes import classes
 from agents.commands.profile_components import components
 from agents.commands.profile_reuse import profile_reuse, refuse_others, target_of
 from agents.commands.stream_option import STREAM
-from streams.cli import LazySettings
 from streams.command_groups import CommandGroup
 from streams.commands.options import FILE_IN, FOLDER
 from streams.shipped import INFRA
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from agents.lab.profiling.run import Found, Wanted
     from planner.catalog.model import Catalog
     from planner.catalog.profile import Profile
+    from streams.settings import Settings
 
 
 @click.group(
@@ -128,26 +128,21 @@ def profile(
     """
     if context.invoked_subcommand is not None:
         return
-    obj: LazySettings = context.obj
     from agents.components.opening import Keeping
-    from agents.lab.evaluation.generation.scope import relocated
-    from agents.lab.profiling.cascade_table import Choice
-    from agents.lab.profiling.machine import usual_jobs
-    from agents.lab.profiling.run import Wanted, run
-    from streams import catalogs
+    from agents.lab.profiling.run import Wanted
 
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # what importing it warns of would break up the bars
-    catalog_name = name or obj().catalog
-    catalog = relocated(catalogs.load(catalog_name), models)
-    kept = out / ".cache" if out else pathlib.Path(obj().home) / "profiling"
-    keeping = Keeping.in_place(obj())
+    settings: Settings = context.obj()
+    catalog_name = name or settings.catalog
+    catalog = _open_catalog(catalog_name, models)
+    cache = out / ".cache" if out else pathlib.Path(settings.home) / "profiling"
+    keeping = Keeping.in_place(settings)
     if is_reuse:
         refuse_others(context.params)
-        target = target_of(catalog_name, catalog.name, out)
         profile_reuse(
-            catalog, target, models, kept, levels=_parts(levels or ""), requests=requests, seed=seed, stream=stream,
-            tolerance=tolerance, threads=threads, jobs=jobs or usual_jobs(), is_drawn=out is not None,
-            keeping=keeping,
+            catalog, target_of(catalog_name, catalog.name, out), models, cache, levels=_parts(levels or ""),
+            requests=requests, seed=seed, stream=stream, tolerance=tolerance, threads=threads, jobs=jobs,
+            is_drawn=out is not None, keeping=keeping,
         )  # fmt: skip
         return
     wanted = Wanted(
@@ -163,16 +158,44 @@ def profile(
         budget_s=budget,
         keeping=keeping,
     )
-    folder = out or INFRA / "profiles"
-    found = run(wanted, kept, jobs or usual_jobs())
-    named = catalog.name if not levels else "-".join([catalog.name, *wanted.levels])  # a part replaces no whole
-    measured = _save(wanted, found, folder, named)
-    _report(measured, found, folder / f"{named}.json")
-    if write:
-        _write(catalog_name, measured)
-        catalog = relocated(catalogs.load(catalog_name), models)  # its rows shall have the times that it now has
+    _measure(wanted, cache, jobs, _profile_file(out, wanted, is_part=bool(levels)), catalog_name if write else "")
+
+
+def _profile_file(out: pathlib.Path | None, wanted: "Wanted", *, is_part: bool) -> pathlib.Path:
+    """Return the file of a profile. `is_part`: some levels alone were asked for; a part replaces no whole."""
+    name = "-".join([wanted.catalog.name, *wanted.levels]) if is_part else wanted.catalog.name
+    return (out or INFRA / "profiles") / f"{name}.json"
+
+
+def _open_catalog(name: str, models: pathlib.Path) -> "Catalog":
+    """Return a catalog whose tiny models lie under `models`."""
+    from agents.lab.evaluation.generation.scope import relocated
+    from streams import catalogs
+
+    return relocated(catalogs.load(name), models)
+
+
+def _measure(
+    wanted: "Wanted", cache: pathlib.Path, jobs: int | None, profile_file: pathlib.Path, written_to: str
+) -> None:
+    """Measure levels, write and report their profile, and sweep the cascades that have a judge.
+
+    `cache`: folder of the finished parts of interrupted runs. `jobs`: processes; None: as many as the machine suits.
+    `written_to`: name of the catalog whose file gets the figures, too; "": of none.
+    """
+    from agents.lab.profiling.cascade_table import Choice
+    from agents.lab.profiling.machine import usual_jobs
+    from agents.lab.profiling.run import run
+
+    found = run(wanted, cache, jobs or usual_jobs())
+    measured = _save(wanted, found, profile_file.parent, profile_file.stem)
+    _report(measured, found, profile_file)
+    catalog = wanted.catalog
+    if written_to:
+        _write(written_to, measured)
+        catalog = _open_catalog(written_to, wanted.models)  # with the times that its file has now
     if _has_judged_cascade(measured):
-        swept(catalog, folder / f"{named}.json", Choice(), is_kept=True)
+        swept(catalog, profile_file, Choice(), is_kept=True)
 
 
 profile.add_command(cascades)

@@ -55,16 +55,16 @@ def refuse_others(parameters: Mapping[str, object]) -> None:
 
 def profile_reuse(
     catalog: "Catalog", target: Target, models: pathlib.Path, kept: pathlib.Path, *, levels: Sequence[str],
-    requests: int, seed: int, stream: str, tolerance: float, threads: int, jobs: int, is_drawn: bool,
+    requests: int, seed: int, stream: str, tolerance: float, threads: int, jobs: int | None, is_drawn: bool,
     keeping: "Keeping",
 ) -> None:  # fmt: skip
     """Measure, show it, and write it into the profile; with a plot of each level beside it if `is_drawn`.
 
-    `levels`: names; none: all that can be measured. `kept`: the folder of finished parts;
-    `keeping`: where engines have their volume. Raises PochadeError.
+    `levels`: names; none: all that can be measured. `kept`: the folder of finished parts; `jobs`: processes that
+    generate; None: as many as the machine suits; `keeping`: where engines have their volume. Raises PochadeError.
     """
     from agents.lab.evaluation.generation.pool import GenerationPool
-    from agents.lab.profiling.machine import provenance
+    from agents.lab.profiling.machine import provenance, usual_jobs
     from agents.lab.profiling.reuse.file import with_caching
     from agents.lab.profiling.reuse.study import Judges, Wanted, levels_to_measure, measure
     from agents.lab.world.stream import STREAMS
@@ -81,7 +81,8 @@ def profile_reuse(
         stream=STREAMS[stream], tolerance=tolerance, threads=threads,
     )  # fmt: skip
     judges = Judges(Scorer.load(models / "scorer"), FactReader().compare)
-    found = measure(wanted, GenerationPool(kept, jobs=jobs, threads=threads, keeping=keeping), judges, provenance())
+    pool = GenerationPool(kept, jobs=jobs or usual_jobs(), threads=threads, keeping=keeping)
+    found = measure(wanted, pool, judges, provenance())
     target.file.parent.mkdir(parents=True, exist_ok=True)
     target.file.write_text(with_caching(target.text, found, target.file.name))
     if target.table:

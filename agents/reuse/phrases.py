@@ -182,13 +182,7 @@ class PhraseReader:
             else:
                 break
             at += 1
-        if (
-            not nouns
-            and has_determiner
-            and modifiers
-            and modifiers[-1].kind is Kind.ADJECTIVE
-            and (modifiers[-1].raw not in lexicon.COLOURS and modifiers[-1].raw not in lexicon.SIZES)
-        ):  # "a tiny flat", "the elderly"
+        if has_determiner and modifiers and not nouns and _can_be_noun(modifiers[-1]):
             nouns.append(modifiers.pop())
         if not nouns:
             if has_determiner or count or is_negated:
@@ -281,6 +275,11 @@ def _transitive() -> frozenset[str]:
 
 def _negated(phrase: NounPhrase) -> NounPhrase:
     return replace(phrase, is_negated=not phrase.is_negated)
+
+
+def _can_be_noun(word: Word) -> bool:
+    """Whether an adjective behind a determiner may stand for a thing: "a tiny flat", "the elderly"."""
+    return word.kind is Kind.ADJECTIVE and word.raw not in lexicon.COLOURS and word.raw not in lexicon.SIZES
 
 
 def _part(raw: str) -> NounPhrase | None:

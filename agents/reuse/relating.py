@@ -337,39 +337,12 @@ class Relater:
         if known is not None and not self._passive and self._relate_known(at, phrase, known):
             return
         if self._passive:
-            subjects, self._passive = self._passive, ()
-            node = self._add(phrase)
-            for each in subjects:
-                self._relations.append(Relation(node, self._passive_name, each))
-            self._last, self._was_negated = node, phrase.is_negated
-            if phrase.is_negated:
-                self.doubts.add("negation")
+            self._take_agent(phrase)
             return
         if self._pending is not None:
             subjects, name, is_negated = self._pending
             self._pending = None
-            if name == "of" and not subjects and self._last is not None:  # "a woman's hat"
-                owner, self._last = self._last, None
-                self._roots = [each for each in self._roots if each != owner]
-                self._group = [each for each in self._group if each != owner]
-                node = (
-                    self._new_root(phrase, joins=False)
-                    if self._nodes[owner].subject is None
-                    else self._inherit(owner, phrase)
-                )
-                self._relate((node,), "of", owner)
-                self._last = node
-                return
-            if name == "in" and phrase.noun in ("hand", "arm") and phrase.is_owned and self._are_in_hand(subjects):
-                return
-            if is_negated and phrase.is_negated:
-                self.doubts.add("negation")
-            if is_negated or phrase.is_negated:
-                if name != "without" and name != "with" and not is_negated:
-                    phrase = replace(phrase, noun=f"{name} {phrase.noun}")
-                self._lack(subjects, phrase)
-                return
-            self._place(subjects, name, phrase)
+            self._take_object(subjects, name, phrase, is_negated=is_negated)
             return
         before = self._elements[at - 1] if at else None
         is_joined = isinstance(before, Link) and before.kind in (Kind.AND, Kind.OR)
@@ -393,6 +366,41 @@ class Relater:
             self._object((self._top(),), "with", phrase)
             return
         self._new_root(phrase, joins=is_joined)
+
+    def _take_agent(self, phrase: NounPhrase) -> None:
+        """Read who does what a passive verb says: "a ball kicked by a boy"."""
+        subjects, self._passive = self._passive, ()
+        node = self._add(phrase)
+        for each in subjects:
+            self._relations.append(Relation(node, self._passive_name, each))
+        self._last, self._was_negated = node, phrase.is_negated
+        if phrase.is_negated:
+            self.doubts.add("negation")
+
+    def _take_object(self, subjects: tuple[int, ...], name: str, phrase: NounPhrase, *, is_negated: bool) -> None:
+        """Read what a verb or preposition of these subjects leads to: "a boy holding a ball"."""
+        if name == "of" and not subjects and self._last is not None:  # "a woman's hat"
+            owner, self._last = self._last, None
+            self._roots = [each for each in self._roots if each != owner]
+            self._group = [each for each in self._group if each != owner]
+            node = (
+                self._new_root(phrase, joins=False)
+                if self._nodes[owner].subject is None
+                else self._inherit(owner, phrase)
+            )
+            self._relate((node,), "of", owner)
+            self._last = node
+            return
+        if name == "in" and phrase.noun in ("hand", "arm") and phrase.is_owned and self._are_in_hand(subjects):
+            return
+        if is_negated and phrase.is_negated:
+            self.doubts.add("negation")
+        if is_negated or phrase.is_negated:
+            if name != "without" and name != "with" and not is_negated:
+                phrase = replace(phrase, noun=f"{name} {phrase.noun}")
+            self._lack(subjects, phrase)
+            return
+        self._place(subjects, name, phrase)
 
     def _without_times(self, phrase: NounPhrase) -> NounPhrase:
         """Read "a snowy forest", "a night street" as when the place is shown."""

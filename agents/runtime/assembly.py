@@ -249,16 +249,7 @@ def _threaded(
         ledger = ledger_of(settings, producer)
         return Threaded(ledger.run, ledger.not_ready)
     if role == "planner":
-        from agents.planner.loop import PlannerLoop
-        from planner.policies import DEFAULT, named
-        from streams.kafka.transactions.lease import KafkaLease
-
-        named(settings.planner.policy or DEFAULT)
-        lease = KafkaLease(settings)
-        stack.callback(lease.close)
-        known = catalogs.measured(settings.catalog, settings.published)
-        planner = PlannerLoop(settings, known, lease, views.plans, views.fleet)
-        return Threaded(planner.run, planner.not_ready)
+        return _planner_of(settings, views, stack)
     if role == "indexer":
         from agents.indexer.role import indexer_of
 
@@ -276,6 +267,23 @@ def _threaded(
         views.need_topics()
         console = console_of(settings, catalog, producer, stack)
         return Threaded(console.run, console.not_ready)
+    return _worker_of(settings, catalog, views, producer)
+
+
+def _planner_of(settings: Settings, views: Views, stack: contextlib.ExitStack) -> Threaded:
+    from agents.planner.loop import PlannerLoop
+    from planner.policies import DEFAULT, named
+    from streams.kafka.transactions.lease import KafkaLease
+
+    named(settings.planner.policy or DEFAULT)
+    lease = KafkaLease(settings)
+    stack.callback(lease.close)
+    known = catalogs.measured(settings.catalog, settings.published)
+    planner = PlannerLoop(settings, known, lease, views.plans, views.fleet)
+    return Threaded(planner.run, planner.not_ready)
+
+
+def _worker_of(settings: Settings, catalog: Catalog, views: Views, producer: KafkaRecordProducer) -> Threaded:
     from agents.engines import check_models
     from agents.worker.reuse import opener
     from agents.worker.role import Worker

@@ -17,6 +17,7 @@ from streams.commands.known_names import PolicyOption
 from streams.commands.options import FOLDER
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and Kafka's client
+    from replay.load.options import LiveOptions
     from replay.load.run import LiveRun
     from replay.traces.trace import Trace
     from streams.settings import Settings
@@ -107,10 +108,7 @@ def run(context: click.Context, /, given: TraceGiven, name: str | None, **asked:
     with open_reporter(console) as teller:
         session = LiveRun(own, settings.load(), options, trace, teller)
         log_to(session.settings.home / "logs" / "replay.log")
-        teller.note(
-            f"run {options.name}: {len(trace)} requests over {trace.span_ms / 1000:.6g} s to "
-            f"{session.settings.kafka.prefix}.*" + (", PRODUCTION" if options.is_production else "")
-        )
+        teller.note(_start_line(options, trace, session.settings.kafka.prefix))
         try:
             found = session.run()
         except (KeyboardInterrupt, SystemExit):
@@ -122,6 +120,12 @@ def run(context: click.Context, /, given: TraceGiven, name: str | None, **asked:
     _show(report)
     if message := fault(report["live"]):
         raise PochadeError(message)
+
+
+def _start_line(options: "LiveOptions", trace: "Trace", prefix: str) -> str:
+    """Return the line that says what a run publishes, and to which topics."""
+    production = ", PRODUCTION" if options.is_production else ""
+    return f"run {options.name}: {len(trace)} requests over {trace.span_ms / 1000:.6g} s to {prefix}.*{production}"
 
 
 def _worded(trace: "Trace", seed: int) -> "Trace":
