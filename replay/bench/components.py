@@ -74,9 +74,9 @@ def plot_of(memory: Mapping[str, Any]) -> str:
     from matplotlib import rc_context  # half a second that the bench itself need not wait for
     from matplotlib.figure import Figure
 
-    from streams.pages.plots import look_of, markup
+    from streams.pages.plots import markup, rc_params_of
 
-    look = look_of("#222222", "#555555", "#dddddd", {"font.size": 9})
+    look = rc_params_of("#222222", "#555555", "#dddddd", {"font.size": 9})
     with rc_context(look):
         figure = Figure(figsize=(6.4, 4.8))
         above, below = figure.subplots(2, 1, sharex=True)

@@ -171,7 +171,7 @@ def grafana(dashboard: Dashboard) -> dict[str, Any]:
         top += 1
         for place, each in enumerate(row.panels):
             line, column = divmod(place, COLUMNS)
-            panels.append(_drawn(each, next(ids), column * WIDTH, top + line * HEIGHT))
+            panels.append(_panel_json(each, next(ids), column * WIDTH, top + line * HEIGHT))
         top += HEIGHT * -(-len(row.panels) // COLUMNS)
     return {
         "uid": f"pochade-{dashboard.name}",
@@ -189,7 +189,7 @@ def grafana(dashboard: Dashboard) -> dict[str, Any]:
     }
 
 
-def _drawn(panel: Panel, number: int, left: int, top: int) -> dict[str, Any]:
+def _panel_json(panel: Panel, number: int, left: int, top: int) -> dict[str, Any]:
     source = {"type": "prometheus", "uid": "${datasource}"}
     return {
         "id": number,

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 
-def look_of(ink: str, soft: str, line: str, own: Mapping[str, Any]) -> Any:
+def rc_params_of(ink: str, soft: str, line: str, own: Mapping[str, Any]) -> Any:
     """Return settings of matplotlib: open axes and a quiet grid in three colours, and a page's own settings.
 
     Untyped, as matplotlib's type of the keys is a list of several hundred literals.

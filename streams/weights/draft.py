@@ -78,7 +78,7 @@ class Draft:
         """Return the size of a part in bytes; the last one's may be less than the others'."""
         return min(self.part_bytes, self._file.bytes - index * self.part_bytes)
 
-    def read_kept(self, index: int, buffer: memoryview) -> bool:
+    def read_existing(self, index: int, buffer: memoryview) -> bool:
         """Read a part that an earlier attempt wrote into a buffer of whole pages; False: it is not there, or not
         whole.
         """

@@ -180,7 +180,7 @@ class _Fetch:
             if lease is None or self._stopping.is_set():
                 return
             size = self._draft.size_of(index)
-            if is_kept := self._draft.read_kept(index, lease.whole):
+            if is_kept := self._draft.read_existing(index, lease.whole):
                 self._transfer.add(kept=size)
             else:
                 self._read_remote(index * self._draft.part_bytes, lease.view[:size])

@@ -11,7 +11,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from streams.pages.plots import gaps, look_of, markup
+from streams.pages.plots import gaps, markup, rc_params_of
 
 INK, SOFT, LINE = "#010101", "#020202", "#030303"  # stand-ins: `svg` puts the page's own colours there
 HUES = 6  # of a page's palette: --hue-0 ...
@@ -20,7 +20,7 @@ DASHES: Sequence[Any] = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)))
 MARKERS = "osD^vP"
 WIDTH, HEIGHT = 4.9, 2.7  # inches; at a phone's width its text stays legible
 LEFT, BOTTOM, RIGHT, TOP = 0.68, 0.5, 0.22, 0.1  # margins in inches: the same, so that plots in a column are aligned
-_LOOK = look_of(INK, SOFT, LINE, {
+_RC_PARAMS = rc_params_of(INK, SOFT, LINE, {
     "font.sans-serif": ["DejaVu Sans"],  # for measuring; the page's own is shown
     "font.size": 10,
     "lines.linewidth": 1.5,
@@ -52,7 +52,7 @@ def marker(at: int) -> str:
 
 def plot(x: str, y: str, height: float = HEIGHT) -> tuple[Figure, Axes]:
     """Make an empty plot with its axes named, units included."""
-    with mpl.rc_context(_LOOK):
+    with mpl.rc_context(_RC_PARAMS):
         figure = Figure(figsize=(WIDTH, height), facecolor="none")
         axes = figure.add_axes((
             LEFT / WIDTH, BOTTOM / height, 1 - (LEFT + RIGHT) / WIDTH, 1 - (BOTTOM + TOP) / height,
@@ -64,7 +64,7 @@ def plot(x: str, y: str, height: float = HEIGHT) -> tuple[Figure, Axes]:
 
 def svg(figure: Figure, name: str, alt: str) -> str:
     """Return markup for the inside of a page: no date, unique ids, and a text for readers who cannot see it."""
-    drawn = markup(figure, _LOOK)
+    drawn = markup(figure, _RC_PARAMS)
     drawn = drawn[drawn.index("<svg") :]
     drawn = re.sub(r"\n *<metadata>.*?</metadata>", "", drawn, flags=re.DOTALL)
     drawn = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", drawn)

@@ -132,14 +132,14 @@ def committed(client: Asked, partitions: list[TopicPartition], limit_s: float) -
 
 
 def _committed(client: Asked, partitions: list[TopicPartition], limit_s: float) -> list[TopicPartition]:
-    def look() -> list[TopicPartition]:
+    def read_committed() -> list[TopicPartition]:
         found = client.committed(partitions, timeout=limit_s)
         for each in found:
             if each.error is not None:
                 raise KafkaException(each.error)
         return found
 
-    return patiently(look, limit_s)
+    return patiently(read_committed, limit_s)
 
 
 class LogEnds:

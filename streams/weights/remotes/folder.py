@@ -26,13 +26,13 @@ class FolderRemote:
 
     def stat(self, path: str) -> RemoteFile:
         with self._available(path):
-            return _seen(os.stat(self._folder / path))
+            return _remote_file(os.stat(self._folder / path))
 
     def read_into(self, path: str, version: str, offset: int, buffer: memoryview) -> int:
         with self._available(path):
             handle = os.open(self._folder / path, os.O_RDONLY)
             try:
-                if _seen(os.fstat(handle)).version != version:
+                if _remote_file(os.fstat(handle)).version != version:
                     raise WeightsGone(f"{self._folder / path} changed while it was read: fetch it again")
                 came = os.preadv(handle, [buffer], offset)
             finally:
@@ -70,5 +70,5 @@ class FolderRemote:
             raise StoreUnavailable(f"cannot read {self._folder / path}: {error.strerror}; is it mounted?") from error
 
 
-def _seen(found: os.stat_result) -> RemoteFile:
+def _remote_file(found: os.stat_result) -> RemoteFile:
     return RemoteFile(found.st_size, f"{found.st_mtime_ns}-{found.st_ino}-{found.st_size}")

@@ -4,9 +4,9 @@ import math
 
 from matplotlib.figure import Figure
 
-from streams.pages.plots import gaps, look_of, markup, point
+from streams.pages.plots import gaps, markup, point, rc_params_of
 
-LOOK = look_of("#000000", "#111111", "#222222", {"lines.linewidth": 1.0})
+RC_PARAMS = rc_params_of("#000000", "#111111", "#222222", {"lines.linewidth": 1.0})
 
 
 def drawn(**ends: tuple[float | None, float | None]) -> Figure:
@@ -16,13 +16,13 @@ def drawn(**ends: tuple[float | None, float | None]) -> Figure:
 
 
 def test_the_same_figure_is_the_same_text_without_a_date() -> None:
-    assert markup(drawn(), LOOK) == markup(drawn(), LOOK)
-    assert "<dc:date>" not in markup(drawn(), LOOK)
+    assert markup(drawn(), RC_PARAMS) == markup(drawn(), RC_PARAMS)
+    assert "<dc:date>" not in markup(drawn(), RC_PARAMS)
 
 
 def test_a_page_s_own_settings_come_before_the_shared_ones() -> None:
-    assert LOOK["lines.linewidth"] == 1.0
-    assert look_of("#000000", "#111111", "#222222", {"axes.grid": False})["axes.grid"] is False
+    assert RC_PARAMS["lines.linewidth"] == 1.0
+    assert rc_params_of("#000000", "#111111", "#222222", {"axes.grid": False})["axes.grid"] is False
 
 
 def test_a_point_has_a_line_for_each_interval() -> None:

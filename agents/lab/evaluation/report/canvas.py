@@ -7,12 +7,12 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from streams.pages.plots import gaps, look_of, markup
+from streams.pages.plots import gaps, markup, rc_params_of
 
 INK, SOFT, LINE, PAPER = "#2b2722", "#7d756a", "#e6dfd3", "#fffdf9"
 HUES = ("#4c7a6b", "#b0683c", "#5a6aa0", "#8b5a84", "#9a8a2c", "#3f8fa3", "#a5453c", "#6b6b6b")
 Corner = Literal["upper left", "lower left", "lower right"]
-_RC_PARAMS = look_of(INK, SOFT, LINE, {
+_RC_PARAMS = rc_params_of(INK, SOFT, LINE, {
     "font.sans-serif": ["Segoe UI", "Helvetica Neue", "Noto Sans", "DejaVu Sans", "Arial", "sans-serif"],
     "font.size": 9.5,
     "axes.titlesize": 10.5,
