@@ -54,7 +54,10 @@ def test_the_first_process_that_comes_to_an_armed_point_waits_and_the_next_ones_
 
 
 def test_a_process_passes_points_that_nobody_armed(tmp_path: pathlib.Path) -> None:
-    stop(tmp_path / "fuse")
+    with Ambush(tmp_path, "load-put") as other:
+        stop(tmp_path / "fuse")
+        assert other.caught() is None, "a point that is armed stops nobody at another one"
+        assert [each.name for each in tmp_path.iterdir()] == ["load-put"], "and nothing is left of having passed"
 
 
 def test_a_function_stops_before_or_after_its_point(tmp_path: pathlib.Path) -> None:
