@@ -72,10 +72,10 @@ def peers(load: "Callable[[], Settings]", /, output: str, **asked: Any) -> None:
 
     settings = load()
 
-    def tell(what: str) -> None:
+    def notify(what: str) -> None:
         click.echo(what, err=True)
 
     needs_peers = set(asked["sides"]) != {SIDES[0]}
-    python = python_of(settings.home / "peers", tell) if needs_peers else pathlib.Path(sys.executable)
+    python = python_of(settings.home / "peers", notify) if needs_peers else pathlib.Path(sys.executable)
     shown = {name: list(value) if isinstance(value, tuple) else value for name, value in asked.items()}
-    measure("peers", lambda site: run(site, python=python, tell=tell, **asked), settings, shown, output)
+    measure("peers", lambda site: run(site, python=python, notify=notify, **asked), settings, shown, output)

@@ -12,19 +12,19 @@ from schemas.errors import PochadeError
 
 APPS: Final = pathlib.Path(__file__).with_name("apps")
 REQUIREMENTS: Final = APPS / "requirements.txt"
-MADE: Final = ".made"  # holds the digest of what was installed
+DIGEST_FILE: Final = ".made"  # holds the digest of what was installed
 
 
-def python_of(folder: pathlib.Path, tell: Callable[[str], object]) -> pathlib.Path:
+def python_of(folder: pathlib.Path, notify: Callable[[str], object]) -> pathlib.Path:
     """Return the Python of the environment in a folder, which is made (about 550 MB) unless it is there.
 
     Raises PochadeError where packages cannot be installed.
     """
-    python, made = folder / "bin" / "python", folder / MADE
+    python, made = folder / "bin" / "python", folder / DIGEST_FILE
     digest = hashlib.sha256(REQUIREMENTS.read_bytes() + sys.version.encode()).hexdigest()
     if made.exists() and made.read_text() == digest:
         return python
-    tell(f"installing the peers into {folder}: about 550 MB, minutes on a slow line")
+    notify(f"installing the peers into {folder}: about 550 MB, minutes on a slow line")
     shutil.rmtree(folder, ignore_errors=True)
     for command in (
         [sys.executable, "-m", "venv", str(folder)],

@@ -63,11 +63,11 @@ def killed(name: str, part: str, site: Site, python: pathlib.Path, workers: int,
             _kill_under(load, side, times, lambda: _victim(name, part, side, works))
             answers = load.result()
         time.sleep(SETTLE_S)
-        made = _made_by_pochade(side, since_ms) if name == POCHADE else _made_by_peers(works)
-    return told(answers, made, times)
+        made = _images_by_pochade(side, since_ms) if name == POCHADE else _images_by_peers(works)
+    return figures_of(answers, made, times)
 
 
-def told(answers: Sequence[Answered], made: Counter[str], kills: int) -> dict[str, Any]:
+def figures_of(answers: Sequence[Answered], made: Counter[str], kills: int) -> dict[str, Any]:
     """Return the figures of one part. `made`: prompt -> images."""
     ended = [each.took_ms for each in answers if each.has_image]
     return {
@@ -100,7 +100,7 @@ def _kill_under(load: "Future[list[Answered]]", side: Side, kills: int, victim: 
         for name, child in side.parts.items():
             if child.poll() is not None and now >= ended.setdefault(name, now) + RESTART_S:
                 del ended[name]
-                side.begin_again(name)
+                side.restart(name)
         time.sleep(POLL_S)
 
 
@@ -136,10 +136,10 @@ def _connections(process: psutil.Process, port: int) -> int:
     return sum(each.status == psutil.CONN_ESTABLISHED and each.laddr.port == port for each in found)
 
 
-def _made_by_peers(works: pathlib.Path) -> Counter[str]:
+def _images_by_peers(works: pathlib.Path) -> Counter[str]:
     return Counter(line.partition(" ")[2] for line in works.read_text().splitlines())
 
 
-def _made_by_pochade(side: Side, since_ms: int) -> Counter[str]:
+def _images_by_pochade(side: Side, since_ms: int) -> Counter[str]:
     images = snapshot.past(side.settings, [IMAGES], since_ms=since_ms)
     return Counter(decode(each.value, ImageGenerated).job.classified.request.prompt for each in images)

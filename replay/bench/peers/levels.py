@@ -74,12 +74,12 @@ def burst_of(steady: float, times: float, burst_s: float) -> list[float]:
 
 def with_levels(
     site: Site, *, sides: Sequence[str], python: pathlib.Path, workers: int, arrivals_ms: Sequence[float],
-    tell: Callable[[str], object],
+    notify: Callable[[str], object],
 ) -> dict[str, Any]:  # fmt: skip
     """Measure the burst on Pochade with two levels, and on Ray Serve with heavy alone, as far as they are asked for."""
     measured: dict[str, Any] = {}
     if POCHADE in sides:
-        tell(f"{POCHADE}: a burst, with two levels")
+        notify(f"{POCHADE}: a burst, with two levels")
         planner = site.settings.planner.model_copy(update={"slo_s": DEADLINE_S, "period_ms": PERIOD_MS})
         gateway = site.settings.gateway.model_copy(update={"wait_s": DEADLINE_S})
         file = site.settings.home / "levels.toml"
@@ -90,7 +90,7 @@ def with_levels(
             in_turn(side.url, WARM)
             measured[POCHADE] = figures(at_times(side.url, arrivals_ms))
     if RAY in sides:
-        tell(f"{RAY}: a burst, with the heavy level alone")
+        notify(f"{RAY}: a burst, with the heavy level alone")
         with serving(RAY, site, Work(workers, HEAVY_S, DEADLINE_S), python) as side:
             in_turn(side.url, WARM)
             measured[RAY] = figures(at_times(side.url, arrivals_ms), HEAVY)

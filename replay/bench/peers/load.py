@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import aiohttp
 
 PATH: Final = "/v1/images/generations"
-PATIENCE_S: Final = 120.0  # for one answer
+ANSWER_TIMEOUT_S: Final = 120.0  # for one answer
 OK: Final = 200
 RETRIED: Final = frozenset({408, 409, 429})  # and 5xx: as OpenAI's client does
 FIRST_S, MOST_S, JITTER = 0.5, 8.0, 0.25  # between two tries, doubled by each: OpenAI's client, which tries thrice
@@ -70,7 +70,7 @@ def at_times(url: str, arrivals_ms: Sequence[float], retries_s: float = 0) -> li
 
 
 def _http(url: str) -> aiohttp.ClientSession:
-    timeout, connector = aiohttp.ClientTimeout(PATIENCE_S), aiohttp.TCPConnector(limit=0)
+    timeout, connector = aiohttp.ClientTimeout(ANSWER_TIMEOUT_S), aiohttp.TCPConnector(limit=0)
     return aiohttp.ClientSession(url, timeout=timeout, connector=connector, trust_env=False)
 
 

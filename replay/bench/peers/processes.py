@@ -6,7 +6,7 @@ from typing import Final
 
 import psutil
 
-PATIENCE_S: Final = 10.0  # until what is told to end is killed
+TERMINATION_TIMEOUT_S: Final = 10.0  # from SIGTERM to SIGKILL
 
 
 def processes_of(home: pathlib.Path, roots: Iterable[int]) -> list[psutil.Process]:
@@ -22,14 +22,14 @@ def descendants_of(roots: Iterable[int]) -> list[psutil.Process]:
 
 
 def end(processes: Iterable[psutil.Process]) -> None:
-    """End what still runs of these: told to first, killed after PATIENCE_S."""
+    """End what still runs of these: by SIGTERM, and after TERMINATION_TIMEOUT_S by SIGKILL."""
     left = [each for each in processes if each.is_running()]
     for each in left:
-        _tell(each, is_killed=False)
-    _, left = psutil.wait_procs(left, PATIENCE_S)
+        _signal(each, is_killed=False)
+    _, left = psutil.wait_procs(left, TERMINATION_TIMEOUT_S)
     for each in left:
-        _tell(each, is_killed=True)
-    psutil.wait_procs(left, PATIENCE_S)
+        _signal(each, is_killed=True)
+    psutil.wait_procs(left, TERMINATION_TIMEOUT_S)
 
 
 def _with_children(roots: Iterable[psutil.Process]) -> list[psutil.Process]:
@@ -43,7 +43,7 @@ def _with_children(roots: Iterable[psutil.Process]) -> list[psutil.Process]:
     return list(found.values())
 
 
-def _tell(process: psutil.Process, *, is_killed: bool) -> None:
+def _signal(process: psutil.Process, *, is_killed: bool) -> None:
     try:
         process.kill() if is_killed else process.terminate()
     except psutil.NoSuchProcess:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from replay.bench.environment.figures import percentiles
 from replay.bench.environment.processor_time import processor_s
 from replay.bench.environment.site import Site
-from replay.bench.peers.hops import hops_of
+from replay.bench.peers.hop_latencies import hop_latencies_of
 from replay.bench.peers.kills import killed, parts_of
 from replay.bench.peers.levels import HEAVY_S, burst_of, with_levels
 from replay.bench.peers.load import Answered, at_times, in_turn
@@ -24,42 +24,42 @@ BURST: Final = 8.0  # times the steady load
 WARM: Final = 10
 DEADLINE_WORKS: Final = 10.0  # deadline in times of the work, but no less than
 MIN_DEADLINE_S: Final = 2.0
-Tell = Callable[[str], object]
+Notify = Callable[[str], object]
 
 
 def run(
     site: Site, *, sides: Sequence[str], python: pathlib.Path, phases: Sequence[str], works_s: Sequence[float],
-    workers: int, busy: float, span_s: float, burst_s: float, kills: int, tell: Tell,
+    workers: int, busy: float, span_s: float, burst_s: float, kills: int, notify: Notify,
 ) -> dict[str, Any]:  # fmt: skip
     """Measure each side. `busy`: the steady load, as a share of what the workers carry; `span_s`: how long it is."""
     there = [name for name in sides if is_there(name)]
     for name in set(sides) - set(there):
-        tell(f"{name} is left out: redis-server is not on the PATH")
+        notify(f"{name} is left out: redis-server is not on the PATH")
     measured: dict[str, Any] = {}
     for seconds in works_s if LOAD in phases else ():
         work, of_work = Work(workers, seconds), dict[str, Any]()
         for name in there:
-            tell(f"{name}: {workers} workers of {1000 * seconds:g} ms")
+            notify(f"{name}: {workers} workers of {1000 * seconds:g} ms")
             with serving(name, site, work, python) as side:
                 of_work[name] = _measure(name, side, work, busy, span_s, burst_s)
         measured[f"work_{1000 * seconds:g}_ms"] = of_work | _against_ray(of_work)
     if KILL in phases:
         measured["kill"] = {
-            name: {part: _killed(name, part, site, python, workers, kills, tell) for part in parts_of(name)}
+            name: {part: _killed(name, part, site, python, workers, kills, notify) for part in parts_of(name)}
             for name in there
         }
     if LEVELS in phases:
         arrivals = burst_of(busy * workers / HEAVY_S, BURST, burst_s)
         measured["burst_with_levels"] = with_levels(
-            site, sides=there, python=python, workers=workers, arrivals_ms=arrivals, tell=tell
+            site, sides=there, python=python, workers=workers, arrivals_ms=arrivals, notify=notify
         )
     return measured
 
 
 def _killed(
-    name: str, part: str, site: Site, python: pathlib.Path, workers: int, kills: int, tell: Tell
+    name: str, part: str, site: Site, python: pathlib.Path, workers: int, kills: int, notify: Notify
 ) -> dict[str, Any]:
-    tell(f"{name}: kill -9 of its {part}")
+    notify(f"{name}: kill -9 of its {part}")
     return killed(name, part, site, python, workers, kills)
 
 
@@ -67,7 +67,7 @@ def _measure(name: str, side: Side, work: Work, busy: float, span_s: float, burs
     in_turn(side.url, WARM)
     count = max(5, round(span_s / 2 / work.seconds))
     alone = in_turn(side.url, count)
-    hops = hops_of(side.settings, ONLY, alone, 1000 * work.seconds) if name == POCHADE else None
+    hops = hop_latencies_of(side.settings, ONLY, alone, 1000 * work.seconds) if name == POCHADE else None
     rate = busy * work.workers / work.seconds
     processes = processes_of(side.folder, side.processes)
     used_s = processor_s(processes)

@@ -69,7 +69,7 @@ class Side:
         """The parts' process ids."""
         return tuple(child.pid for child in self.parts.values())
 
-    def begin_again(self, name: str) -> None:
+    def restart(self, name: str) -> None:
         """Start a part that has ended."""
         self._site.stop(self.parts[name])
         self.parts[name] = self._begin[name]()

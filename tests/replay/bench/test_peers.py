@@ -16,8 +16,8 @@ import pytest
 from replay.bench.environment.processor_time import processor_s
 from replay.bench.peers import environment
 from replay.bench.peers.environment import REQUIREMENTS, python_of
-from replay.bench.peers.hops import between
-from replay.bench.peers.kills import BROKER, FRONT, WORKER, parts_of, told
+from replay.bench.peers.hop_latencies import between
+from replay.bench.peers.kills import BROKER, FRONT, WORKER, figures_of, parts_of
 from replay.bench.peers.levels import HEAVY, LIGHT, burst_of, figures
 from replay.bench.peers.load import PATH, Answered, at_times, body_of, in_turn
 from replay.bench.peers.processes import descendants_of, end, processes_of
@@ -99,7 +99,7 @@ def test_a_client_that_insists_asks_again_under_the_same_key_until_there_is_an_i
 
 def test_a_request_that_gets_no_image_within_its_limit_is_lost_and_one_that_was_made_twice_is_doubled() -> None:
     answers = [Answered(0, 250.0, True), Answered(9, 4200.0, True, tries=3), Answered(20, 9000.0, False)]
-    assert told(answers, Counter({"a": 1, "b": 2, "c": 0}), 2) == {
+    assert figures_of(answers, Counter({"a": 1, "b": 2, "c": 0}), 2) == {
         "kills": 2, "requests": 3, "lost": 1, "doubled": 1, "asked_again": 1, "slowest_s": 4.2,
     }  # fmt: skip
 

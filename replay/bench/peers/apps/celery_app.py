@@ -12,19 +12,19 @@ TIMEOUT_S = 300
 WAITING = ThreadPoolExecutor(512)  # a thread for each request: Celery's client blocks
 
 
-def made(prompt: str, seconds: float) -> str:
+def run_task(prompt: str, seconds: float) -> str:
     """Send the task, and return its result."""
     return image.delay(prompt, seconds).get(timeout=TIMEOUT_S)
 
 
 if __name__ == "__main__":
-    told = asked()
+    options = asked()
     app = FastAPI()
 
     @app.post(PATH)
     async def images(body: dict) -> dict:
         """Wait for the task's result, of which Redis tells."""
         loop = asyncio.get_running_loop()
-        return answer(await loop.run_in_executor(WAITING, made, body["prompt"], told.seconds))
+        return answer(await loop.run_in_executor(WAITING, run_task, body["prompt"], options.seconds))
 
-    uvicorn.run(app, host="127.0.0.1", port=told.port, log_level="warning")
+    uvicorn.run(app, host="127.0.0.1", port=options.port, log_level="warning")

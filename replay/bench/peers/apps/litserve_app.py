@@ -26,8 +26,8 @@ class Images(litserve.LitAPI):
 
 
 if __name__ == "__main__":
-    told = asked()
+    options = asked()
     api = Images(api_path=PATH)
-    api.seconds = told.seconds
-    server = litserve.LitServer(api, accelerator="cpu", workers_per_device=told.workers, timeout=False)
-    server.run(host="127.0.0.1", port=told.port, generate_client_file=False, log_level="warning")
+    api.seconds = options.seconds
+    server = litserve.LitServer(api, accelerator="cpu", workers_per_device=options.workers, timeout=False)
+    server.run(host="127.0.0.1", port=options.port, generate_client_file=False, log_level="warning")

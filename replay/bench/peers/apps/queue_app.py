@@ -9,15 +9,15 @@ from fastapi import FastAPI
 from work import PATH, answer, asked, generate
 
 if __name__ == "__main__":
-    told = asked()
+    options = asked()
     app = FastAPI()
     spawned = multiprocessing.get_context("spawn")  # forked ones would hold the port beyond the app's death
-    pool = ProcessPoolExecutor(told.workers, spawned)  # its queue is the app's
+    pool = ProcessPoolExecutor(options.workers, spawned)  # its queue is the app's
 
     @app.post(PATH)
     async def images(body: dict) -> dict:
         """Wait for a worker, then for the image."""
         loop = asyncio.get_running_loop()
-        return answer(await loop.run_in_executor(pool, generate, body["prompt"], told.seconds))
+        return answer(await loop.run_in_executor(pool, generate, body["prompt"], options.seconds))
 
-    uvicorn.run(app, host="127.0.0.1", port=told.port, log_level="warning")
+    uvicorn.run(app, host="127.0.0.1", port=options.port, log_level="warning")

@@ -1,4 +1,4 @@
-"""The work of every peer: it takes as long as asked, then a small picture is there. Run by the peers' own Python."""
+"""The work of every peer: it takes as long as asked, then a small image is there. Run by the peers' own Python."""
 
 import argparse
 import base64
@@ -11,7 +11,7 @@ PATH = "/v1/images/generations"
 WIDTH, HEIGHT = 192, 128
 
 
-def picture() -> bytes:
+def encode_png() -> bytes:
     """A PNG of one colour."""
     rows = b"".join(b"\0" + b"\x20\x60\xa0" * WIDTH for _ in range(HEIGHT))
     head = struct.pack(">IIBBBBB", WIDTH, HEIGHT, 8, 2, 0, 0, 0)
@@ -23,19 +23,19 @@ def chunk(name: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
 
-PICTURE = base64.b64encode(picture()).decode()
+IMAGE_BASE64 = base64.b64encode(encode_png()).decode()
 
 
 WORKS = os.environ.get("PEER_WORKS")  # a file, of a line for each image: the process, and the prompt
 
 
 def generate(prompt: str, seconds: float) -> str:
-    """Take the time, and return the picture as base64."""
+    """Take the time, and return the image as base64."""
     time.sleep(seconds)
     if WORKS:
         with open(WORKS, "a") as works:
             works.write(f"{os.getpid()} {prompt}\n")
-    return PICTURE
+    return IMAGE_BASE64
 
 
 def answer(image: str) -> dict[str, object]:
@@ -44,7 +44,7 @@ def answer(image: str) -> dict[str, object]:
 
 
 def asked() -> argparse.Namespace:
-    """What every app is told: where to listen, how many work at once, and how long an image takes."""
+    """The options of every app: where to listen, how many work at once, and how long an image takes."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--workers", type=int, required=True)

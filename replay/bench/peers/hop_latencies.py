@@ -13,7 +13,7 @@ SENT, ANSWERED = "sent", "answered"
 Moments = Mapping[str, Mapping[str, float]]  # request -> place on its way -> epoch ms
 
 
-def hops_of(settings: Settings, variant: str, answers: Sequence[Answered], work_ms: float) -> dict[str, float]:
+def hop_latencies_of(settings: Settings, variant: str, answers: Sequence[Answered], work_ms: float) -> dict[str, float]:
     """Return the mean ms between two places on a request's way, of requests that were sent one after the other.
 
     The worker's hop is without the work. A record's time is known in whole ms, and rounded down: half is added to it.
