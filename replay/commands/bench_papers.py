@@ -123,15 +123,20 @@ def papers(
     from replay.bench.papers.answers import QUICK, Asking, Scale
     from replay.bench.papers.page import render
     from replay.bench.papers.questions import ask
-    from replay.bench.papers.runs.crew import Crew
+    from replay.bench.papers.runs.cell_runner import CellRunner
 
     began_s = time.monotonic()
     limit, scale = (QUICK_REQUESTS, QUICK) if quick else (None, Scale())
     scale = dataclasses.replace(scale, seeds=redraws or scale.seeds, other_truths=_known_truths(truths))
     own = {"is_recorded": is_recorded, "has_hops": has_hops}
-    with _bar() as on_run, Crew(jobs, folder, limit, on_run, grid=grid, **own) as crew:
-        answers = ask(names, Asking(run=crew.run, grid=crew.grid, trace=crew.trace, scale=scale))
-        run_facts = {"runs": crew.runs, "kept": crew.kept, "cpu_minutes": f"{crew.cpu_s / 60:.1f}", "jobs": jobs}
+    with _bar() as on_run, CellRunner(jobs, folder, limit, on_run, grid=grid, **own) as runner:
+        answers = ask(names, Asking(run=runner.run, grid=runner.grid, trace=runner.trace, scale=scale))
+        run_facts = {
+            "runs": runner.runs,
+            "kept": runner.reused,
+            "cpu_minutes": f"{runner.cpu_s / 60:.1f}",
+            "jobs": jobs,
+        }
     run_facts |= {"arrivals": "as recorded, the same for all seeds" if is_recorded else "redrawn for each seed"}
     run_facts |= {"minutes": f"{(time.monotonic() - began_s) / 60:.1f}"}
     made = _run_comparisons(context, folder, quick=quick) | run_facts

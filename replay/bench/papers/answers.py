@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from replay.bench.frontier.cells import Figures
 from replay.bench.frontier.grid import GridCell
+from replay.bench.papers.runs.cell_runner import Run
 from replay.bench.papers.runs.cells import Cell, Found, setup_of
-from replay.bench.papers.runs.crew import Run
 from replay.simulation.session import fluid_bound
 from replay.traces import Trace
 
@@ -88,7 +88,7 @@ def over_seeds(run: Run, cells: Mapping[K, Cell], seeds: int) -> dict[K, Mean]:
 
 
 def bound_fids(asking: Asking, cell: Cell) -> list[float]:
-    """Of the arrivals of each of the first seeds, the FID that no plan can beat; nan: it is not known."""
+    """Return the FID that no plan can beat on the arrivals of each of the first seeds; nan: it is not known."""
     arrivals = [asking.trace(cell.trace, seed).arrival_ms for seed in range(asking.scale.few)]
     bounds = [fluid_bound(setup_of(cell), each) for each in arrivals]
     return [bound["fid"] if bound else math.nan for bound in bounds]
@@ -100,12 +100,12 @@ def bound_fid(asking: Asking, cell: Cell) -> float:
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """Of 1."""
+    """Return a share of 1 in percent, with so many digits after the point; nan: a dash."""
     return "-" if math.isnan(share) else f"{100 * share:.{digits}f} %"
 
 
 def number(value: float, digits: int = 2) -> str:
-    """To so many digits after the point."""
+    """Return a number with so many digits after the point; nan: a dash."""
     return "-" if math.isnan(value) else f"{value:.{digits}f}"
 
 

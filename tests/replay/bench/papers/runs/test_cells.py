@@ -7,9 +7,9 @@ import pytest
 
 from planner.policies import POLICIES
 from replay.bench.frontier.grid import GridCell
-from replay.bench.papers.runs import kept_runs
+from replay.bench.papers.runs import run_store
+from replay.bench.papers.runs.cell_runner import CellRunner
 from replay.bench.papers.runs.cells import AFFINITY, REUSE, Cell, catalog_of, run, setup_of, with_parameters
-from replay.bench.papers.runs.crew import Crew
 from replay.bench.papers.runs.names import ARGUS, DIFFSERVE, JOINT, LIGHT, STEADY
 from schemas.errors import PochadeError, Unknown
 from tests.builders import an_observation
@@ -19,37 +19,37 @@ CELL = Cell(catalog="diffserve-sdturbo", trace="constant-5", policy=LIGHT, slo_s
 
 def test_equal_cells_come_to_the_same_and_one_asked_for_twice_runs_once() -> None:
     told: list[tuple[int, int]] = []
-    with Crew(1, None, 40, lambda asked, done: told.append((asked, done))) as crew:
-        first, again = crew.run([CELL, CELL])
-        [later] = crew.run([CELL])
-        here = run(CELL, crew.trace(CELL.trace, CELL.seed))
+    with CellRunner(1, None, 40, lambda asked, done: told.append((asked, done))) as runner:
+        first, again = runner.run([CELL, CELL])
+        [later] = runner.run([CELL])
+        here = run(CELL, runner.trace(CELL.trace, CELL.seed))
     assert first == again == later
     assert first._replace(cpu_s=0) == here._replace(cpu_s=0)
-    assert (crew.runs, told) == (1, [(1, 1)])
-    assert crew.cpu_s == first.cpu_s > 0
+    assert (runner.runs, told) == (1, [(1, 1)])
+    assert runner.cpu_s == first.cpu_s > 0
     assert sum(first.course.arrived) == 40
 
 
 def test_a_folder_keeps_what_cells_came_to_and_another_crew_takes_it_unchanged(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Crew(1, None, 40, lambda *_: None, grid=tmp_path) as crew:
-        [made] = crew.run([CELL])
-        assert (crew.runs, crew.kept) == (1, 0)
+    with CellRunner(1, None, 40, lambda *_: None, grid=tmp_path) as runner:
+        [made] = runner.run([CELL])
+        assert (runner.runs, runner.reused) == (1, 0)
     told = list[tuple[int, int]]()
-    with Crew(1, None, 40, lambda asked, done: told.append((asked, done)), grid=tmp_path) as crew:
-        [taken] = crew.run([CELL])
-        assert (crew.runs, crew.kept) == (1, 1)
+    with CellRunner(1, None, 40, lambda asked, done: told.append((asked, done)), grid=tmp_path) as runner:
+        [taken] = runner.run([CELL])
+        assert (runner.runs, runner.reused) == (1, 1)
     assert repr(taken) == repr(made)  # nan is not equal to itself
-    monkeypatch.setattr(kept_runs, "policy_digest", lambda _: "another state of the policy")
-    with Crew(1, None, 40, lambda *_: None, grid=tmp_path) as crew:
-        crew.run([CELL])
-        assert crew.kept == 0
+    monkeypatch.setattr(run_store, "policy_digest", lambda _: "another state of the policy")
+    with CellRunner(1, None, 40, lambda *_: None, grid=tmp_path) as runner:
+        runner.run([CELL])
+        assert runner.reused == 0
 
 
 def test_an_unknown_catalog_is_told_from_another_process_too() -> None:
-    with Crew(1, None, 40, lambda *_: None) as crew, pytest.raises(PochadeError, match="no-such"):
-        crew.run([Cell(catalog="no-such", trace="constant-5", policy=LIGHT, slo_s=5)])
+    with CellRunner(1, None, 40, lambda *_: None) as runner, pytest.raises(PochadeError, match="no-such"):
+        runner.run([Cell(catalog="no-such", trace="constant-5", policy=LIGHT, slo_s=5)])
 
 
 @pytest.mark.parametrize("name", ["argus-a100", "argus-a100" + AFFINITY])
@@ -75,28 +75,28 @@ def test_parameters_are_added_to_a_cell_in_an_order_that_makes_equal_cells_equal
 
 
 def test_a_run_tells_the_pair_that_was_planned() -> None:
-    with Crew(1, None, 30, lambda *_: None) as crew:
+    with CellRunner(1, None, 30, lambda *_: None) as runner:
         cascade = Cell(catalog="diffserve-sdturbo", trace="constant-5", policy=DIFFSERVE, slo_s=5)
         plain = Cell(catalog="argus-a100", trace="constant-5", policy=ARGUS, slo_s=12.6, workers=8)
-        assert run(cascade, crew.trace("constant-5")).pairs == {"sd-turbo > sd15": pytest.approx(1)}
-        assert all(" > " not in pair for pair in run(plain, crew.trace("constant-5")).pairs)
+        assert run(cascade, runner.trace("constant-5")).pairs == {"sd-turbo > sd15": pytest.approx(1)}
+        assert all(" > " not in pair for pair in run(plain, runner.trace("constant-5")).pairs)
     with pytest.raises(Unknown):
-        run(with_parameters(cascade, {"nonsense": 1}), crew.trace("constant-5"))
+        run(with_parameters(cascade, {"nonsense": 1}), runner.trace("constant-5"))
 
 
 def test_each_seed_of_a_cell_has_arrivals_of_its_own_unless_the_recorded_ones_are_asked_for() -> None:
     cells = [dataclasses.replace(CELL, trace="azure-1to8", seed=seed) for seed in (0, 1)]
-    with Crew(1, None, 200, lambda *_: None) as crew:
-        assert len({tuple(found.course.arrived) for found in crew.run(cells)}) == 2
-    with Crew(1, None, 200, lambda *_: None, is_recorded=True) as crew:
-        assert len({tuple(found.course.arrived) for found in crew.run(cells)}) == 1
+    with CellRunner(1, None, 200, lambda *_: None) as runner:
+        assert len({tuple(found.course.arrived) for found in runner.run(cells)}) == 2
+    with CellRunner(1, None, 200, lambda *_: None, is_recorded=True) as runner:
+        assert len({tuple(found.course.arrived) for found in runner.run(cells)}) == 1
 
 
 def test_cells_take_the_time_between_processes_unless_the_crew_leaves_it_out() -> None:
-    with Crew(1, None, 40, lambda *_: None) as crew:
-        [live] = crew.run([CELL])
-    with Crew(1, None, 40, lambda *_: None, has_hops=False) as crew:
-        [ideal] = crew.run([CELL])
+    with CellRunner(1, None, 40, lambda *_: None) as runner:
+        [live] = runner.run([CELL])
+    with CellRunner(1, None, 40, lambda *_: None, has_hops=False) as runner:
+        [ideal] = runner.run([CELL])
     assert ideal.p50_s < live.p50_s
 
 
@@ -141,11 +141,11 @@ def test_cells_of_the_frontier_s_grid_are_taken_from_its_folder_where_they_are(t
         for seed in (0, 1)
     ]
     told: list[tuple[int, int]] = []
-    with Crew(1, None, 40, lambda asked, done: told.append((asked, done)), grid=tmp_path) as crew:
-        first = crew.grid(cells)
-        assert crew.runs == 2
-        assert crew.cpu_s == sum(figures["cpu_s"] for figures in first)
-    with Crew(1, None, 40, lambda *_: None, grid=tmp_path) as crew:
-        assert crew.grid(cells) == first
-        assert (crew.runs, crew.kept) == (2, 2)
+    with CellRunner(1, None, 40, lambda asked, done: told.append((asked, done)), grid=tmp_path) as runner:
+        first = runner.grid(cells)
+        assert runner.runs == 2
+        assert runner.cpu_s == sum(figures["cpu_s"] for figures in first)
+    with CellRunner(1, None, 40, lambda *_: None, grid=tmp_path) as runner:
+        assert runner.grid(cells) == first
+        assert (runner.runs, runner.reused) == (2, 2)
     assert told[-1] == (2, 2)

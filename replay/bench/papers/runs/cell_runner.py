@@ -1,4 +1,4 @@
-"""Runs cells in several processes; a cell asked for twice runs once, and one that a folder keeps never."""
+"""Runs cells in several processes: each cell once, and none whose results a folder has."""
 
 import contextlib
 import dataclasses
@@ -17,7 +17,7 @@ from replay.bench.frontier.results import ResultStore
 from replay.bench.frontier.run import TraceFiles, run_cells
 from replay.bench.papers.runs.arrivals import open_trace
 from replay.bench.papers.runs.cells import Cell, Found, run
-from replay.bench.papers.runs.kept_runs import KeptRuns
+from replay.bench.papers.runs.run_store import RunStore
 from replay.traces import Trace
 from schemas.errors import PochadeError
 
@@ -25,8 +25,9 @@ Run = Callable[[Sequence[Cell]], list[Found]]
 """What questions are asked with: cells -> what each came to, in their order."""
 
 
-class Crew:
-    """A context: processes that end with it. `on_run` is told of each cell: how many are asked for, how many done.
+class CellRunner:
+    """A context of processes that end with it. `on_run` is called after each cell with how many are asked
+    for and how many are done.
 
     What cells came to is kept in a folder of `pochade bench frontier`, and what it has is taken.
     """
@@ -52,14 +53,14 @@ class Crew:
         self._known: dict[Cell, Found] = {}
         self._graded: dict[str, Figures] = {}
         self._grid, self._jobs = grid, jobs
-        self.kept = 0  # of the runs, that the folder had
+        self.reused = 0  # runs whose results the folder had
         self._asked = 0
-        self._stack, self._store = contextlib.ExitStack(), KeptRuns()
+        self._stack, self._store = contextlib.ExitStack(), RunStore()
         self._pool = simulating(jobs)
 
     def __enter__(self) -> Self:
         if self._grid is not None:
-            self._store = self._stack.enter_context(KeptRuns.open(self._grid, digest_of(self._limit, self._folder)))
+            self._store = self._stack.enter_context(RunStore.open(self._grid, digest_of(self._limit, self._folder)))
         return self
 
     def __exit__(
@@ -70,13 +71,13 @@ class Crew:
 
     @property
     def cpu_s(self) -> float:
-        """Of all runs, the kept ones included."""
+        """CPU time in s of all runs, that of reused ones as it was measured."""
         graded = sum(figures["cpu_s"] for figures in self._graded.values())
         return sum(found.cpu_s for found in self._known.values()) + graded
 
     @property
     def runs(self) -> int:
-        """That were made or taken."""
+        """Number of cells that were run or reused."""
         return len(self._known) + len(self._graded)
 
     def run(self, cells: Sequence[Cell]) -> list[Found]:
@@ -88,7 +89,7 @@ class Crew:
         new = [cell for cell in dict.fromkeys(cells) if cell not in self._known]
         self._asked += len(new)
         taken = {cell: found for cell in new if (found := self._store.of(cell)) is not None}
-        self._known, self.kept = self._known | taken, self.kept + len(taken)
+        self._known, self.reused = self._known | taken, self.reused + len(taken)
         missing = [cell for cell in new if cell not in taken]
         futures = [self._pool.submit(_run, cell, self._folder, self._limit) for cell in missing]
         for cell, future in zip(missing, futures, strict=True):
@@ -107,7 +108,7 @@ class Crew:
             keys = {cell.key for cell in cells}
             new, missing = keys - self._graded.keys(), keys - store.known.keys()
             taken = new - missing
-            self._asked, self.kept = self._asked + len(new), self.kept + len(taken)
+            self._asked, self.reused = self._asked + len(new), self.reused + len(taken)
             before, ready = self.runs + len(taken), len(cells) - len(missing)
             found = run_cells(
                 cells, files, store, self._jobs, lambda done, _: self._on_run(self._asked, before + done - ready)

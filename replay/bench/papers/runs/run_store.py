@@ -18,8 +18,8 @@ OWN: Final = ("arrivals", "cells", "names", "scaling", "tiers")  # modules besid
 _FOUND: Final = pydantic.TypeAdapter(Found, config=pydantic.ConfigDict(ser_json_inf_nan="constants"))
 
 
-class KeptRuns:
-    """Cells with what they came to. Those of another state of the code are not among them, and run again."""
+class RunStore:
+    """Results of cells by their key. Those of another state of the code are left out, so that these cells run again."""
 
     def __init__(self, store: LineStore | None = None) -> None:
         """`store`: key -> what a cell came to, as JSON has it; None: nothing is kept."""
