@@ -18,7 +18,7 @@ from replay.traces import Trace
 from streams.catalogs import measured
 from streams.settings import Settings
 
-KEPT = (
+RECORDED_FIGURES = (
     "requests", "completed", "violations", "violation_rate", "quality", "quality_optimistic", "quality_run",
     "quality_run_optimistic", "heavy_share", "rejected", "utilization", "switches", "plans", "plan_failures",
 )  # fmt: skip
@@ -55,7 +55,7 @@ def run(arguments: Sequence[str]) -> Figures:
     [setup] = setups_of(Settings(), measured(asked["catalog"]), asked)
     [ran] = session.simulate(setup, trace, asked["seeds"], lambda _requests: None)
     figures = figures_of(ran)
-    found = {name: float(figures[name]) for name in KEPT if figures[name] is not None}
+    found = {name: float(figures[name]) for name in RECORDED_FIGURES if figures[name] is not None}
     return found | {"cpu_s": round(_cpu_s() - began_s, 3)}
 
 

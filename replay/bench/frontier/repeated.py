@@ -73,7 +73,7 @@ def repeated(first: Iterable[Row], second: Iterable[Row]) -> Repeated:
     """Compare the comparisons of two runs."""
     again = {_comparison(row): row for row in second}
     pairs = {_comparison(row): (row, again[_comparison(row)]) for row in first if _comparison(row) in again}
-    lost = tuple(name for name, (one, other) in pairs.items() if not _is_kept(one, other))
+    lost = tuple(name for name, (one, other) in pairs.items() if not _is_reproduced(one, other))
     turned = tuple(name for name in lost if {word_of(row) for row in pairs[name]} == {AHEAD, BEHIND})
     return Repeated(len(pairs), len(pairs) - len(lost), turned, lost)
 
@@ -82,7 +82,7 @@ def _comparison(row: Row) -> Comparison:
     return row.catalog, row.trace, row.truth, row.judge, row.level
 
 
-def _is_kept(one: Row, other: Row) -> bool:
+def _is_reproduced(one: Row, other: Row) -> bool:
     signs = _sign(one), _sign(other)
     if signs[0] == signs[1]:
         return True

@@ -274,8 +274,8 @@ def record(rows: Sequence[Row]) -> list[dict[str, Any]]:
             "truth": row.truth,
             "judge": row.judge,
             "level": row.level,
-            "ours": _told(row.ours, row.our_violations, row.our_quality),
-            "other": _told(row.other, row.other_violations, row.other_quality),
+            "ours": _side_record(row.ours, row.our_violations, row.our_quality),
+            "other": _side_record(row.other, row.other_violations, row.other_quality),
             "ahead": None if row.difference is None else {
                 "mean": row.difference.mean, "low": row.difference.low, "high": row.difference.high,
                 "p": row.difference.p, "pairs": row.difference.pairs,
@@ -290,7 +290,7 @@ def record(rows: Sequence[Row]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _told(setting: Setting | None, violations: float, quality: float) -> dict[str, Any] | None:
+def _side_record(setting: Setting | None, violations: float, quality: float) -> dict[str, Any] | None:
     if setting is None:
         return None
     parameters = dict(setting.parameters)

@@ -29,8 +29,8 @@ WARM: Final = 8
 CLIENTS: Final = 32  # that submit at once
 
 
-class Told(NamedTuple):
-    """What a client was told as it submitted."""
+class Submission(NamedTuple):
+    """A request that a client submitted, and what the answer promised."""
 
     request_id: str
     sent_ns: int  # epoch, before it asked
@@ -57,20 +57,20 @@ def run(
         _submit(http, [0.0] * WARM)
         results.wait(WARM, START_S, site.check)
         arrivals = [at_ms for at_ms in poisson(rate, max(1, round(rate * seconds)), 1) if at_ms < 1000 * seconds]
-        told = _submit(http, arrivals)
-        results.wait(WARM + len(told), STUCK_S, site.check)
+        submissions = _submit(http, arrivals)
+        results.wait(WARM + len(submissions), STUCK_S, site.check)
         ended_ns = {arrival.key.decode(): arrival.seen_ns for arrival in results.arrivals}
-    return _figures(told, ended_ns)
+    return _figures(submissions, ended_ns)
 
 
-def _submit(http: httpx.Client, arrivals: Sequence[float]) -> list[Told]:
+def _submit(http: httpx.Client, arrivals: Sequence[float]) -> list[Submission]:
     """Begin a prediction at each of these ms from now."""
 
-    def begin() -> Told:
+    def begin() -> Submission:
         sent_ns = time.time_ns()
         answer = http.post("/v1/predictions", json={"input": {"prompt": "a red heart"}}).raise_for_status().json()
         took_ms, ours = (time.time_ns() - sent_ns) / 1e6, answer["pochade"]
-        return Told(answer["id"], sent_ns, took_ms, ours["expected_ms"], ours["place"])
+        return Submission(answer["id"], sent_ns, took_ms, ours["expected_ms"], ours["place"])
 
     begun = time.monotonic()
     with ThreadPoolExecutor(CLIENTS) as pool:
@@ -81,21 +81,22 @@ def _submit(http: httpx.Client, arrivals: Sequence[float]) -> list[Told]:
         return [each.result() for each in asked]
 
 
-def _figures(told: Sequence[Told], ended_ns: dict[str, int]) -> dict[str, Any]:
-    ended = [each for each in told if each.request_id in ended_ns]
+def _figures(submissions: Sequence[Submission], ended_ns: dict[str, int]) -> dict[str, Any]:
+    count = len(submissions)
+    ended = [each for each in submissions if each.request_id in ended_ns]
     took_ms = {each.request_id: (ended_ns[each.request_id] - each.sent_ns) / 1e6 for each in ended}
     known = [(each.expected_ms, took_ms[each.request_id]) for each in ended if each.expected_ms is not None]
-    right = sum(abs(expected - took) <= max(ABSOLUTE_MS, RELATIVE * took) for expected, took in known) / len(told)
-    close = sum(abs(expected - took) <= RELATIVE * took for expected, took in known) / len(told)
+    right = sum(abs(expected - took) <= max(ABSOLUTE_MS, RELATIVE * took) for expected, took in known) / count
+    close = sum(abs(expected - took) <= RELATIVE * took for expected, took in known) / count
     errors = [expected - took for expected, took in known]
-    measured = {"right": round(right, 3), "lost": float(len(told) - len(took_ms))}
+    measured = {"right": round(right, 3), "lost": float(count - len(took_ms))}
     return {
-        "requests": len(told),
-        "unknown": sum(each.expected_ms is None for each in told),
+        "requests": count,
+        "unknown": sum(each.expected_ms is None for each in submissions),
         "within_25_percent": round(close, 3),
         **measured,
         "took_ms": percentiles(list(took_ms.values())),
-        "answered_ms": percentiles([each.answered_ms for each in told]),
+        "answered_ms": percentiles([each.answered_ms for each in submissions]),
         "error_ms": {
             "median": round(statistics.median(errors), 1),
             "p10": round(quantile(errors, 0.1), 1),
@@ -103,6 +104,6 @@ def _figures(told: Sequence[Told], ended_ns: dict[str, int]) -> dict[str, Any]:
         }
         if errors
         else None,
-        "waited": sum((each.place or 0) > 1 for each in told),
+        "waited": sum((each.place or 0) > 1 for each in submissions),
         "targets": met(measured, LIMITS),
     }

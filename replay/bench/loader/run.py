@@ -54,7 +54,7 @@ def run(
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bench-loader-", dir=folder) as work, _signed():
         place = pathlib.Path(work)
-        file = _made(place / "remote" / "weights" / NAME, megabytes << 20)
+        file = _write_random_file(place / "remote" / "weights" / NAME, megabytes << 20)
         measured: dict[str, Any] = {"file_mb": round(file.bytes / MB, 1), "ranges": ranges}
         figures: dict[str, float] = {}
         for name, bytes_per_s in (("throttled", connection_mb_s * MB), ("unthrottled", 0.0)):
@@ -69,7 +69,7 @@ def run(
     return {**measured, "targets": met(figures, TARGETS)}
 
 
-def _made(path: pathlib.Path, size: int) -> ComponentFile:
+def _write_random_file(path: pathlib.Path, size: int) -> ComponentFile:
     """A file of random bytes, on the disk and in the page cache of who serves it."""
     path.parent.mkdir(parents=True)
     found = hashlib.sha256()

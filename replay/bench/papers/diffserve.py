@@ -119,7 +119,7 @@ def _cell(mean: Mean) -> str:
 
 
 def _grid(found: Mapping[str, Mean], kind: str) -> tuple[list[str], dict[str, list[str]]]:
-    """Of names "kind/column/policy": columns, and policy -> its cells."""
+    """Return the columns of a kind and policy -> its cells, from means named "kind/column/policy"."""
     named = [name.split("/") for name in found if name.startswith(f"{kind}/")]
     columns = list(dict.fromkeys(column for _, column, _ in named))
     policies = dict.fromkeys(policy for _, _, policy in named)

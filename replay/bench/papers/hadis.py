@@ -107,20 +107,20 @@ def _pairs(sides: dict[str, Mean]) -> Table:
     for name, mean in sides.items():
         kind, _, rate = name.partition("/")
         if kind == "rate":
-            told = ", ".join(f"{pair} {percent(share, 0)}" for pair, share in _most(mean))
+            told = ", ".join(f"{pair} {percent(share, 0)}" for pair, share in _top_pairs(mean))
             rows.append((rate, told, number(mean.fid), percent(mean.violations, 2), CODE.get(float(rate), "-")))
     columns = ("demand /s", "pair (share of time)", "FID", "violations", "its code: heavy model, FID planned")
     title = "Pair by constant demand (4.3; planner/policies/SOURCES.md 5)"
     return Table(title=title, columns=columns, rows=tuple(rows))
 
 
-def _most(mean: Mean) -> list[tuple[str, float]]:
+def _top_pairs(mean: Mean) -> list[tuple[str, float]]:
     pairs = mean.runs[0].pairs
     return sorted(pairs.items(), key=lambda item: -item[1])[:2]
 
 
 def _heavy_of(mean: Mean) -> str:
-    return _most(mean)[0][0].rpartition(" > ")[2]
+    return _top_pairs(mean)[0][0].rpartition(" > ")[2]
 
 
 def _compared(asking: Asking, ends: dict[str, Mean]) -> tuple[Table, float]:

@@ -13,7 +13,7 @@ from replay.bench.comparison import PairedDifference, in_words, paired
 from replay.bench.papers.answers import less, percent
 from replay.bench.papers.claims import FID, OPTIMISTIC, VIOLATIONS, Claim
 from replay.bench.papers.experiments.experiment import Check, Experiment, Fact, Runs, Suspect, of_size
-from replay.bench.papers.experiments.suspects import NO_HOPS, RANDOM_PUSH, changed, given, together
+from replay.bench.papers.experiments.suspects import NO_HOP_LATENCY, RANDOM_PUSH, changed, given, together
 from replay.bench.papers.runs.cells import Cell, catalog_of, with_parameters
 from replay.bench.papers.runs.names import DIFFSERVE, HEAVY, LIGHT, PROTEUS, STATIC
 from streams.catalogs import recorded_prompts
@@ -314,5 +314,5 @@ EXPERIMENTS: Final = (
     Experiment(paper=PAPER, where="Fig. 8", about="parts of the allocator", cells=ablation_cells, checks=_ablations,
                suspects=(MONOTONE, RANDOM_PUSH, together(MONOTONE, RANDOM_PUSH))),
     Experiment(paper=PAPER, where="Fig. 9", about="SLOs on cascade 1", cells=slo_cells,
-               checks=lambda runs: list(_slos(runs)), suspects=(NO_HOPS, RANDOM_PUSH)),
+               checks=lambda runs: list(_slos(runs)), suspects=(NO_HOP_LATENCY, RANDOM_PUSH)),
 )  # fmt: skip

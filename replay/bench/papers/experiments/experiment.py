@@ -117,14 +117,14 @@ def settle(experiments: Sequence[Experiment], asking: Asking) -> list[Outcome]:
     """
     wanted = [each for each in experiments if not each.why_not]
     plain = Suspect("", "")
-    first = _made([(each, plain) for each in wanted], asking)
+    first = _run_experiments([(each, plain) for each in wanted], asking)
     again = [
         (each, suspect)
         for each, results in zip(wanted, first, strict=True)
         if verdict_of(results) != AGREEMENT and not asking.scale.is_quick
         for suspect in each.suspects
     ]
-    tried = list(zip(again, _made(again, asking), strict=True))
+    tried = list(zip(again, _run_experiments(again, asking), strict=True))
     return [
         Outcome(
             each,
@@ -136,7 +136,7 @@ def settle(experiments: Sequence[Experiment], asking: Asking) -> list[Outcome]:
     ]
 
 
-def _made(asked: Sequence[tuple[Experiment, Suspect]], asking: Asking) -> list[tuple[Result, ...]]:
+def _run_experiments(asked: Sequence[tuple[Experiment, Suspect]], asking: Asking) -> list[tuple[Result, ...]]:
     """Return the results of each experiment under a suspect, in order; all cells run side by side."""
     cells = {
         f"{at}/{name}": suspect.change(cell)

@@ -47,6 +47,6 @@ TREND = Suspect(
     "planner.forecast=trend",
     changed(forecast="trend"),
 )
-NO_HOPS = Suspect(
+NO_HOP_LATENCY = Suspect(
     "nothing takes time between processes, as in the papers' simulations", "simulate --no-hops", changed(hops=False)
 )
