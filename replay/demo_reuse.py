@@ -34,7 +34,7 @@ class ReuseShow:
         """`freeze_s`: how long the vector store is frozen; 0: never."""
         self._reuse, self._hosted, self._note = reuse, hosted, note
         self._freezer = StoreFreezer(lambda: lite_pid(hosted.settings), freeze_s, epoch_ms)
-        self._told = 0  # changes of strategy
+        self._noted = 0  # changes of strategy
         self._began_ms = 0.0
 
     def start(self, stack: ExitStack) -> None:
@@ -57,7 +57,7 @@ class ReuseShow:
         if self._reuse is not Reuse.SHOWN:
             return
         plans = self._hosted.ready.plans()
-        self._tell(plans)
+        self._note_switches(plans)
         sent, _, _ = driver.counts()
         is_due = self._freezer.is_to_come and self._hosted.owns_vectors and 5 * sent >= driver.total
         if is_due and plans and plans[-1].strategy == REUSE and self._hosted.ready.reused() >= MIN_HITS:
@@ -66,11 +66,11 @@ class ReuseShow:
         elif self._freezer.check():
             self._note("the vector store goes on (SIGCONT): workers test it in the background before they use it")
 
-    def _tell(self, plans: Sequence[Plan]) -> None:
+    def _note_switches(self, plans: Sequence[Plan]) -> None:
         changes = switches(plans)
-        for before, after in changes[self._told :]:
+        for before, after in changes[self._noted :]:
             self._note(describe_switch(before, after))
-        self._told = len(changes)
+        self._noted = len(changes)
 
     def finish(self) -> Course | None:
         """Let the store go on, and return the course of the run; None where no plan could reuse images."""

@@ -21,7 +21,7 @@ from streams.locks import try_lock
 
 SUFFIX: Final = ".lock"
 RUNS_ALREADY: Final = 75  # exit status: a process of this worker runs (EX_TEMPFAIL of sysexits.h)
-_held: list[int] = []  # open until the process ends
+_lock_handles: list[int] = []  # stay open until the process ends, and the locks with them
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -44,7 +44,7 @@ def take(file: pathlib.Path) -> bool:
         return False
     os.ftruncate(handle, 0)
     os.write(handle, str(os.getpid()).encode())
-    _held.append(handle)
+    _lock_handles.append(handle)
     return True
 
 

@@ -138,7 +138,7 @@ class WorkerSupply:
     def _check(self, name: str) -> str | None:
         each, now_ms = self._workers[name], self._clock_ms()
         if each.child is None:
-            return self._again(name, each) if now_ms >= each.again_ms else None
+            return self._restart(name, each) if now_ms >= each.again_ms else None
         status = each.child.poll()
         if status is None:
             if now_ms - each.started_ms > CALM_MS:
@@ -158,7 +158,7 @@ class WorkerSupply:
         self._count("died")
         return f"worker {name} died, {ending(status)}; started again in {backoff_ms(each.deaths) / 1000:g} s"
 
-    def _again(self, name: str, each: _Owned) -> str:
+    def _restart(self, name: str, each: _Owned) -> str:
         each.child, each.started_ms = self._begin(name), self._clock_ms()
         self._count("restarted")
         return f"worker {name} started again after {each.deaths} deaths in a row"

@@ -187,15 +187,15 @@ def render(
     levels = _ordered(report["by_level"], order)
     return template("replay.reports", "gallery.html", {"duration": duration}).render(
         report=report, cards=cards, groups=_groups(cards), levels=levels, headline=headline(report),
-        course=_drawn(report, cards), shown_ids={card.result.request_id for card in cards},
+        course=_timeline(report, cards), shown_ids={card.result.request_id for card in cards},
     )  # fmt: skip
 
 
 SPAN_NAMES: Final = {"reuse": "strategy: reuse", "models": "strategy: models", "frozen": "store frozen"}
 
 
-def _drawn(report: Mapping[str, Any], cards: Sequence[Card]) -> dict[str, Any] | None:
-    """Return the course of a run in per cent of its width; None of a run that could reuse nothing."""
+def _timeline(report: Mapping[str, Any], cards: Sequence[Card]) -> dict[str, Any] | None:
+    """Return the timeline of a run, in per cent of its width; None for a run that could reuse nothing."""
     spans = report.get("spans")
     if not spans:
         return None

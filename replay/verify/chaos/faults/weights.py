@@ -16,7 +16,7 @@ from replay.verify.chaos.weights.remote import WeightsRemote, folder_of
 from replay.verify.chaos.world import POLL_S, Do, NotThere, Steps, World
 
 WEIGHTS: Final = "*.safetensors"
-KEPT: Final = ".kept"  # ends the name of a file's right copy while it is changed
+BACKUP_SUFFIX: Final = ".kept"  # of the name of a file's right copy while the file is changed
 MAX_BROUGHT: Final = 600_000  # bytes that a connection brings before it is cut: less than most weight files have
 
 
@@ -84,7 +84,7 @@ def remote_swapped(world: World, fault: Fault) -> Steps:
         by_kind.setdefault(each.kind, []).append(each)
     one, other = dice.sample(dice.choice([each for each in by_kind.values() if len(each) > 1]), k=2)
     folders = folder_of(remote.folder, one), folder_of(remote.folder, other)
-    if any(folders[0].parent.parent.rglob(f"*{KEPT}")):
+    if any(folders[0].parent.parent.rglob(f"*{BACKUP_SUFFIX}")):
         raise NotThere("another fault changes files of the remote")
     exchange(*folders)
     try:
@@ -142,7 +142,7 @@ def _remote(world: World) -> WeightsRemote:
 @contextlib.contextmanager
 def _restored(file: pathlib.Path) -> Iterator[None]:
     """Put a file back as it was, at once. Two faults of one file would keep what the other made of it."""
-    kept = file.with_name(f"{file.name}{KEPT}")
+    kept = file.with_name(f"{file.name}{BACKUP_SUFFIX}")
     if kept.exists():
         raise NotThere(f"another fault changes {file.name}")
     shutil.copy2(file, kept)

@@ -41,14 +41,15 @@ def with_components(requests: Sequence[Due], variant: Variant, outline: str, see
 
 
 def _naming(due: Due, variant: Variant, outline: str, dice: random.Random) -> Due:
-    drawn, named = dice.random(), _drawn(variant, outline, dice)  # drawn in any case: a share changes no other request
-    if drawn < PLAIN:
+    is_plain = dice.random() < PLAIN
+    named = _sample_options(variant, outline, dice)  # sampled in any case: a share changes no other request
+    if is_plain:
         return due
     options = dataclasses.replace(named, n=due.row.wish.options.n)
     return dataclasses.replace(due, row=due.row._replace(wish=dataclasses.replace(due.row.wish, options=options)))
 
 
-def _drawn(variant: Variant, outline: str, dice: random.Random) -> GenerateOptions:
+def _sample_options(variant: Variant, outline: str, dice: random.Random) -> GenerateOptions:
     base = dice.choice((variant.bases[0], *variant.bases))  # most adapters are of the first one
     fitting = {
         kind: [each.name for each in variant.components if each.kind == kind and base in (each.bases or variant.bases)]
