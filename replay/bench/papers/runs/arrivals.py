@@ -68,23 +68,23 @@ def _opened(name: str, folder: pathlib.Path | None, seed: int) -> Trace:
         return _requests(name, folder, seed - SEED)
     if name.startswith(CONSTANT):
         rate = float(name.removeprefix(CONSTANT))
-        return _made(name, np.full(600 if rate >= 2 else 1800, rate), 1.0, POISSON, seed)
+        return _trace_of_rates(name, np.full(600 if rate >= 2 else 1800, rate), 1.0, POISSON, seed)
     if name.startswith(STEADY):
-        return _made(name, np.full(80, float(name.removeprefix(STEADY)) / MINUTE_S), MINUTE_S, POISSON, seed)
-    if name not in MADE:
-        raise Unknown("trace", name, (*PUBLISHED, *MADE))
-    return MADE[name](folder, seed)
+        return _trace_of_rates(name, np.full(80, float(name.removeprefix(STEADY)) / MINUTE_S), MINUTE_S, POISSON, seed)
+    if name not in SYNTHETIC:
+        raise Unknown("trace", name, (*PUBLISHED, *SYNTHETIC))
+    return SYNTHETIC[name](folder, seed)
 
 
 def _published(name: str, folder: pathlib.Path | None) -> Trace:
     if name == GENAI:
-        return _made(name, _day(folder), ROW_RUN_S, POISSON)
+        return _trace_of_rates(name, _day(folder), ROW_RUN_S, POISSON)
     if folder is not None:
         return read(folder / (AZURE[name][0] if name in AZURE else TWITTER[name]))
     if name in AZURE:
         _, low, high = AZURE[name]
-        return _made(name, _hours(low, high), 1.0, EXPONENTIAL)
-    return _made(name, _tweets(is_bursty=name == "twitter-bursty"), 1.0, EXPONENTIAL)
+        return _trace_of_rates(name, _hours(low, high), 1.0, EXPONENTIAL)
+    return _trace_of_rates(name, _tweets(is_bursty=name == "twitter-bursty"), 1.0, EXPONENTIAL)
 
 
 def _day(folder: pathlib.Path | None) -> np.ndarray:
@@ -168,7 +168,7 @@ def _tweets(*, is_bursty: bool) -> np.ndarray:
     return np.asarray(35 + 215 * np.exp(-(((at - 90) / 30) ** 2)) + 65 * np.exp(-(((at - 245) / 22) ** 2)))
 
 
-def _made(name: str, rates: np.ndarray, interval_s: float, spacing: str, seed: int = SEED) -> Trace:
+def _trace_of_rates(name: str, rates: np.ndarray, interval_s: float, spacing: str, seed: int = SEED) -> Trace:
     told = f"made: {len(rates)} intervals of {interval_s:g} s, {spacing}, seed {seed}"
     return of_arrivals(within(rates * interval_s, interval_s, spacing, seed), name, told)
 
@@ -181,24 +181,24 @@ def _by_minutes(folder: pathlib.Path | None, source: str, low: float, high: floa
     arrivals = _published(source, folder).arrival_ms
     counts = np.bincount((arrivals // 10_000).astype(np.int64))[:-1].astype(np.float64)
     rates = low + (high - low) * (counts - counts.min()) / (counts.max() - counts.min())
-    return _made(f"{source}-minutes", rates / MINUTE_S, 5 * MINUTE_S, POISSON, seed)
+    return _trace_of_rates(f"{source}-minutes", rates / MINUTE_S, 5 * MINUTE_S, POISSON, seed)
 
 
 def _shape(shape: Shape) -> Callable[[pathlib.Path | None, int], Trace]:
     return lambda _folder, seed: shaped(shape, POISSON, seed)
 
 
-CARRIED_RPS: Final = 8 / 4.2  # what eight workers that generate one image in 4.2 s carry
+CAPACITY_RPS: Final = 8 / 4.2  # what eight workers that generate one image in 4.2 s carry
 
 
 def _loads(name: str, *spans: tuple[float, int]) -> Callable[[pathlib.Path | None, int], Trace]:
-    """Return the maker of a trace of (load, seconds) one after the other; a load of 1 is CARRIED_RPS."""
-    rates = np.concatenate([np.full(seconds, load * CARRIED_RPS) for load, seconds in spans])
-    return lambda _folder, seed: _made(name, rates, 1.0, POISSON, seed)
+    """Return the generator of a trace of (load, seconds) one after the other; a load of 1 is CAPACITY_RPS."""
+    rates = np.concatenate([np.full(seconds, load * CAPACITY_RPS) for load, seconds in spans])
+    return lambda _folder, seed: _trace_of_rates(name, rates, 1.0, POISSON, seed)
 
 
 LOW, HIGH = 40.0, 200.0  # a minute: from the paper's least to nine tenths of what eight workers carry
-MADE: Final[dict[str, Callable[[pathlib.Path | None, int], Trace]]] = {
+SYNTHETIC: Final[dict[str, Callable[[pathlib.Path | None, int], Trace]]] = {  # generators of traces by name
     "steps": _shape(Shape(name="steps", rates_rps=(1.0, 3.0, 8.0, 4.0, 1.0), seconds=1500)),
     "phases": _shape(Shape(name="phases", seconds=2400)),
     "ramp": _shape(Shape(name="ramp", seconds=3600)),

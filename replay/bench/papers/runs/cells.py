@@ -107,7 +107,7 @@ class Found(NamedTuple):
 
     @property
     def requests(self) -> int:
-        """That arrived."""
+        """Number of requests that arrived."""
         return sum(self.course.arrived)
 
     @property
@@ -248,7 +248,7 @@ def with_parameters(cell: Cell, parameters: Mapping[str, float]) -> Cell:
 
 
 def _pairs(ran: Ran) -> dict[str, float]:
-    """Of the cascades that plans had first, by how long."""
+    """Return the share of the time that each cascade was the first of the plan in force."""
     ends = [*(plan.created_ms for plan in ran.plans[1:]), ran.ended_ms]
     total, shares = 0.0, dict[str, float]()
     for plan, end in zip(ran.plans, ends, strict=True):

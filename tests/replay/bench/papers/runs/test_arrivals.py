@@ -6,12 +6,12 @@ import pathlib
 import numpy as np
 import pytest
 
-from replay.bench.papers.runs.arrivals import GENAI, HELD_OUT, MADE, PUBLISHED, TUNING, open_trace
+from replay.bench.papers.runs.arrivals import GENAI, HELD_OUT, PUBLISHED, SYNTHETIC, TUNING, open_trace
 from replay.traces.trace import InvalidTrace
 from schemas.errors import Unknown
 
 
-@pytest.mark.parametrize("name", [*PUBLISHED, *MADE, "constant-2", "steady-60"])
+@pytest.mark.parametrize("name", [*PUBLISHED, *SYNTHETIC, "constant-2", "steady-60"])
 def test_a_made_trace_is_the_same_each_time(name: str) -> None:
     once, again = open_trace(name, None, 100), open_trace(name, None, 100)
     assert np.array_equal(once.arrival_ms, again.arrival_ms)
@@ -48,7 +48,7 @@ def test_an_unknown_trace_is_told_with_those_there_are() -> None:
         open_trace("azure-1to9", None, None)
 
 
-@pytest.mark.parametrize("name", [*PUBLISHED, *MADE, "constant-2"])
+@pytest.mark.parametrize("name", [*PUBLISHED, *SYNTHETIC, "constant-2"])
 def test_another_draw_has_other_arrivals_at_the_same_rates(name: str) -> None:
     recorded, drawn, again = (open_trace(name, None, None, redraw) for redraw in (None, 3, 3))
     assert np.array_equal(drawn.arrival_ms, again.arrival_ms)
