@@ -23,7 +23,7 @@ FIRST, FIRST_FIVE = 0.288, 0.704  # shares of the requests
 ADAPTER_SHARE: Final = 0.212  # of the requests
 CONTROL_SHARE: Final = 0.1  # of the requests
 AT_ONCE: Final = (0.93, 0.045, 0.021, 0.003, 0.0007, 0.0003)  # share with 1, 2 ... 6 adapters, of those with any
-AGAIN: Final = 0.1  # share of the requests that ask for what their user asked for just before
+REPEAT_SHARE: Final = 0.1  # share of the requests that ask for what their user asked for just before
 WITHIN: Final = 20  # requests ago, at most, that this was
 NO_IMAGE: Final = "none:"  # stands for the image that a ControlNet follows
 
@@ -57,17 +57,17 @@ def inverse_weights(count: int) -> np.ndarray:
 
 def _asked(count: int, seed: int) -> Iterator[tuple[Combination, str]]:
     """Yield the combination and the user of each request, in order."""
-    bases = _drawn(base_weights(), uniform(seed, "combination-base", 0, count))
-    controls = _drawn(inverse_weights(N_CONTROLS), uniform(seed, "combination-control", 0, count))
+    bases = _sample(base_weights(), uniform(seed, "combination-base", 0, count))
+    controls = _sample(inverse_weights(N_CONTROLS), uniform(seed, "combination-control", 0, count))
     has_control = uniform(seed, "combination-has-control", 0, count) < CONTROL_SHARE
     numbers = _numbers(count, seed)
-    adapters = [_drawn(inverse_weights(N_ADAPTERS), uniform(seed, f"combination-adapter-{nth}", 0, count))
+    adapters = [_sample(inverse_weights(N_ADAPTERS), uniform(seed, f"combination-adapter-{nth}", 0, count))
                 for nth in range(len(AT_ONCE))]  # fmt: skip
     returns = uniform(seed, "combination-again", 0, count)
     backs = (1 + uniform(seed, "combination-back", 0, count) * WITHIN).astype(np.int64)
     past: list[tuple[Combination, str]] = []
     for row in range(count):
-        if returns[row] < AGAIN and backs[row] <= row:
+        if returns[row] < REPEAT_SHARE and backs[row] <= row:
             past.append(past[row - int(backs[row])])
         else:
             several = tuple(sorted({int(adapters[nth][row]) for nth in range(int(numbers[row]))}))
@@ -79,10 +79,11 @@ def _asked(count: int, seed: int) -> Iterator[tuple[Combination, str]]:
 def _numbers(count: int, seed: int) -> np.ndarray:
     """Return how many adapters each request names, int64 [count]."""
     shares = np.array([1 - ADAPTER_SHARE, *(ADAPTER_SHARE * share for share in AT_ONCE)])
-    return _drawn(shares, uniform(seed, "combination-adapters", 0, count))
+    return _sample(shares, uniform(seed, "combination-adapters", 0, count))
 
 
-def _drawn(weights: np.ndarray, dice: np.ndarray) -> np.ndarray:
+def _sample(weights: np.ndarray, dice: np.ndarray) -> np.ndarray:
+    """Return an index by its weight for each number in [0, 1)."""
     edges = np.cumsum(weights)
     return np.minimum(np.searchsorted(edges / edges[-1], dice, side="right"), len(weights) - 1)
 

@@ -9,7 +9,7 @@ import numpy as np
 from replay.traces.trace import Trace
 
 RARE = 5  # a combination that comes fewer times is rare (MLoRA 5.3)
-MOST = 0.8  # share of the uses that the popular adapters serve (MLoRA 3.2)
+POPULAR_SHARE = 0.8  # share of the uses that the popular adapters serve (MLoRA 3.2)
 
 
 class Skew(NamedTuple):
@@ -18,7 +18,7 @@ class Skew(NamedTuple):
     gini: float  # Gini coefficient of the bases' requests
     first: float  # of the requests with a base, those to the most popular one
     first_five: float
-    popular_adapters: float  # of the adapters, the most popular ones that together serve MOST of their uses
+    popular_adapters: float  # of the adapters, the most popular ones that together serve POPULAR_SHARE of their uses
     without_adapters: float  # of the requests
     most_adapters: int  # in one request
     rare: float  # of the combinations, those that came fewer than RARE times
@@ -66,4 +66,4 @@ def _popular(counts: list[int]) -> float:
     if not counts:
         return 0.0
     served = np.cumsum(counts) / sum(counts)
-    return float(np.searchsorted(served, MOST) + 1) / len(counts)
+    return float(np.searchsorted(served, POPULAR_SHARE) + 1) / len(counts)

@@ -20,7 +20,7 @@ from replay.bench.papers.runs.names import MLORA as MLORA_POLICY
 from replay.bench.papers.runs.tiers import FEW_PARTS, MANY_PARTS, Tiers
 from replay.simulation.setup import Outage
 from replay.traces.combinations import N_ADAPTERS, N_BASES, N_CONTROLS
-from replay.traces.skew import MOST, RARE, skew_of
+from replay.traces.skew import POPULAR_SHARE, RARE, skew_of
 
 MLORA: Final = "MLoRA"
 WORKERS: Final = 16
@@ -118,13 +118,13 @@ def _near(what: str, paper: float, share: float, made: str) -> Fact:
     return Fact(what, percent(paper), f"{percent(share)}{made}", abs(share - paper) <= NEAR)
 
 
-def _made(source: str) -> str:
+def _synthetic_note(source: str) -> str:
     return ", of made requests" if source.startswith("pochade replay make") else ""
 
 
 def _skewed(traces: Traces) -> list[Fact]:
     trace = traces(EVERY_REQUEST)
-    skew, made = skew_of(trace), _made(trace.source)
+    skew, made = skew_of(trace), _synthetic_note(trace.source)
     gini = Fact("the Gini coefficient of the bases is near the paper's", ".876 (3.1)", f"{skew.gini:.3f}{made}",
                 abs(skew.gini - 0.876) <= NEAR)  # fmt: skip
     return [
@@ -136,9 +136,9 @@ def _skewed(traces: Traces) -> list[Fact]:
 
 def _long_tail(traces: Traces) -> list[Fact]:
     trace = traces(EVERY_REQUEST)
-    skew, made = skew_of(trace), _made(trace.source)
+    skew, made = skew_of(trace), _synthetic_note(trace.source)
     return [
-        _near(f"so many of the adapters serve {MOST:.0%} of the uses", 0.235, skew.popular_adapters, made),
+        _near(f"so many of the adapters serve {POPULAR_SHARE:.0%} of the uses", 0.235, skew.popular_adapters, made),
         _near("so many of the requests ask for no adapter", 0.788, skew.without_adapters, made),
         Fact("a request asks for six adapters at most", "1 to 6 (3.2)", f"{skew.most_adapters}{made}",
              1 <= skew.most_adapters <= 6),
