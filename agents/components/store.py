@@ -127,12 +127,12 @@ class ComponentStore:
     def resident_ids(self, tier: Tier) -> frozenset[str]:
         """Return the ids of the components in a tier."""
         with self._lock:
-            return self._tiers.held(tier)
+            return self._tiers.resident(tier)
 
     def resident_bytes(self, tier: Tier) -> int:
         """Return the bytes that components fill in a tier: at most its budget."""
         with self._lock:
-            return self._tiers.bytes_held(tier)
+            return self._tiers.resident_bytes(tier)
 
     def evict(self, id_: str, tier: Tier) -> None:
         """Let go of a component in a tier, and of what was fused from it there; no call uses it."""
@@ -207,7 +207,7 @@ class ComponentStore:
             for kept in ([*keep, *prefer], keep):
                 use = self._tiers.add_fused(fused.id, self._now_ms(), kept)
                 self._drop(use.evicted)
-                if fused.id in self._tiers.held(Tier.DEVICE):
+                if fused.id in self._tiers.resident(Tier.DEVICE):
                     return
             self._on_their_way.discard(fused.id)
             raise ComponentFailed(
@@ -222,7 +222,8 @@ class ComponentStore:
             self._known[id_] = Component(id=id_, bytes=known.bytes, load_ms={Tier.HOST: took_ms})
             self._on_their_way.discard(id_)
             self._reconcile()
-            for gone in [each for each in self._known if base_of(each) and each not in self._tiers.held(Tier.DEVICE)]:
+            on_device = self._tiers.resident(Tier.DEVICE)
+            for gone in [each for each in self._known if base_of(each) and each not in on_device]:
                 del self._known[gone]  # requests choose weights: there is no end of combinations
 
     def prefetch(self, id_: str, tier: Tier) -> Prefetched:
@@ -344,7 +345,7 @@ class ComponentStore:
         self._to_volume(id_)
         host = self._source.read(id_)
         with self._lock:
-            if host is not None and id_ in self._tiers.held(Tier.HOST):
+            if host is not None and id_ in self._tiers.resident(Tier.HOST):
                 self._hosts[id_] = host.hold()
         return host
 
@@ -363,7 +364,7 @@ class ComponentStore:
         metrics.FALLBACKS.labels("worker", "volume-full").inc()
         with self._lock:
             keep = {wanted, *self._on_their_way}
-            victim = self._tiers.least_worthy(Tier.VOLUME, self._now_ms(), keep)
+            victim = self._tiers.next_victim(Tier.VOLUME, self._now_ms(), keep)
             if victim is None:
                 raise ComponentFailed(f"{wanted} cannot be fetched: {error}") from error
             self._drop([(each, Tier.VOLUME) for each in self._tiers.evict(victim, Tier.VOLUME)])
@@ -389,7 +390,7 @@ class ComponentStore:
 
     def _adopt(self) -> None:
         """Take note of what lies on the volume."""
-        held = self._tiers.held(Tier.VOLUME)
+        held = self._tiers.resident(Tier.VOLUME)
         for id_ in sorted(self._source.on_volume() - held - self._fetched):
             if id_ in self._known:
                 self._tiers.adopt(id_, Tier.VOLUME)
@@ -397,11 +398,11 @@ class ComponentStore:
     def _reconcile(self) -> None:
         """Make the tiers agree with what is there, but for what is on its way."""
         for tier, ids in self._there().items():
-            for id_ in self._tiers.held(tier) - ids - self._on_their_way:
+            for id_ in self._tiers.resident(tier) - ids - self._on_their_way:
                 self._drop([(each, tier) for each in self._tiers.evict(id_, tier) if each in ids])
         for tier, ids in self._there().items():
             mine = ids & self._fetched if tier is Tier.VOLUME else ids  # others may have put there what is theirs
-            self._drop([(id_, tier) for id_ in mine - self._tiers.held(tier) - self._on_their_way])
+            self._drop([(id_, tier) for id_ in mine - self._tiers.resident(tier) - self._on_their_way])
         self._adopt()
 
     def _there(self) -> dict[Tier, frozenset[str]]:
@@ -416,7 +417,7 @@ class ComponentStore:
         for tier, size in use.moved_bytes.items():
             metrics.COMPONENT_MOVED_BYTES.labels(tier.label).inc(size)
         for tier in LOCAL:
-            metrics.COMPONENT_BYTES.labels(tier.label).set(self._tiers.bytes_held(tier))
+            metrics.COMPONENT_BYTES.labels(tier.label).set(self._tiers.resident_bytes(tier))
 
 
 def _added(before: dict[str, int], now: dict[str, int]) -> dict[str, int]:

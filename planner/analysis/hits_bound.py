@@ -27,7 +27,7 @@ class _Gap(NamedTuple):
     last: int
 
 
-def most_hits(
+def max_hit_rate(
     requests: Sequence[Sequence[str]], components: Mapping[str, Component], devices: int, device_bytes: int
 ) -> float:
     """Return the largest share [0, 1] of requested components that are found on a device; 0 where none is requested.

@@ -22,7 +22,7 @@ RUN_SHARE: Final = 0.05  # of a half-life that a run of requests lasts; tuned on
 TYPE_WEIGHTS: Final[Mapping[Kind, float]] = dict.fromkeys(Kind, 1.0)  # alpha_type: size and load time tell kinds apart
 
 
-class Held(NamedTuple):
+class EvictionCandidate(NamedTuple):
     """A component in one tier of one worker, as eviction sees it."""
 
     component: Component
@@ -31,26 +31,26 @@ class Held(NamedTuple):
     reuse: float  # [0, 1]: probability that it is used soon
 
 
-Score = Callable[[Held, float], float]
+Score = Callable[[EvictionCandidate, float], float]
 """The worth of holding a component at a time in epoch ms; the lowest leaves."""
 
 
 def utility(
-    held: Held,
+    candidate: EvictionCandidate,
     now_ms: float,
     aging_per_hour: float = AGING_PER_HOUR,
     type_weights: Mapping[Kind, float] = TYPE_WEIGHTS,
 ) -> float:
     """Return Eq. 10 in ms of expected loading saved per byte held; age is the time since the last use."""
-    age_hours = max(0.0, now_ms - held.last_ms) / HOUR_MS
-    worth_ms = held.reuse * held.reload_ms * type_weights[held.component.kind]
-    return worth_ms / (held.component.bytes * (1.0 + aging_per_hour * age_hours))
+    age_hours = max(0.0, now_ms - candidate.last_ms) / HOUR_MS
+    worth_ms = candidate.reuse * candidate.reload_ms * type_weights[candidate.component.kind]
+    return worth_ms / (candidate.component.bytes * (1.0 + aging_per_hour * age_hours))
 
 
-def lru(held: Held, now_ms: float) -> float:
+def lru(candidate: EvictionCandidate, now_ms: float) -> float:
     """Return when a component was last used: the least recently used leaves. The baseline of MLoRA 7.1."""
     del now_ms
-    return held.last_ms
+    return candidate.last_ms
 
 
 SCORES: Final[Mapping[str, Score]] = {"lru": lru, "utility": utility}

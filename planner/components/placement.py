@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from planner.components.component import Component, Kind, Tier, base_of
-from planner.components.demand.cold import ColdComponent, worth_holding
+from planner.components.demand.cold import ColdComponent, select_cold_components
 from planner.components.demand.popularity import MIN_REPLICAS, Popularity
 from planner.components.hashing import preferred
 from planner.components.holdings import Holdings
@@ -110,7 +110,7 @@ def place(
     for id_ in demand.returning:
         _keep_where_it_lies(components[id_], rooms, held)
     for worker in rooms.placed:
-        for id_ in _kept_cold(worker, rooms, components, demand, held, now_ms):
+        for id_ in _retained_on_volume(worker, rooms, components, demand, held, now_ms):
             rooms.place(components[id_], worker, Tier.VOLUME)
     return Residency(rooms.placed, tuple(unplaced))
 
@@ -188,7 +188,7 @@ def _keep_where_it_lies(component: Component, rooms: _Rooms, held: Holdings) -> 
                 break
 
 
-def _kept_cold(
+def _retained_on_volume(
     worker: str,
     rooms: _Rooms,
     components: Mapping[str, Component],
@@ -196,7 +196,7 @@ def _kept_cold(
     held: Holdings,
     now_ms: float,
 ) -> Iterable[str]:
-    """What a worker's volume goes on holding of what is not placed there."""
+    """Return the ids of the cold components that a worker retains on its volume, beside those placed there."""
     cold = [
         ColdComponent(
             id_,
@@ -210,4 +210,4 @@ def _kept_cold(
         and id_ not in rooms.placed[worker]
         and components[id_].load_ms.get(Tier.REMOTE) is not None
     ]
-    return worth_holding(cold, rooms.free[worker, Tier.VOLUME], now_ms, demand.load)
+    return select_cold_components(cold, rooms.free[worker, Tier.VOLUME], now_ms, demand.load)

@@ -14,7 +14,7 @@ from schemas.messages import ResidencyPlan
 _ORDER: Final = tuple(Kind)  # bases first, as adapters and controls attach to them (MLoRA 6.3.1)
 
 
-class HeldComponents(Protocol):
+class ComponentTiers(Protocol):
     """Protocol of a worker's tiers; `planner.components.tiers.WorkerTiers` satisfies it."""
 
     def tier_of(self, id_: str) -> Tier:
@@ -72,14 +72,14 @@ class ResidencyLogic:
         self.pinned = frozenset((load.id, load.tier) for load in self._loads)
         return True
 
-    def next_load(self, held: HeldComponents, now_ms: float) -> Load | None:
+    def next_load(self, tiers: ComponentTiers, now_ms: float) -> Load | None:
         """Return what an idle worker loads next; None: it has all that is listed, or cannot have it now."""
         for load in self._loads:
             if kind_of(load.id) is Kind.FUSED or load.id in self._refused:
                 continue
-            for tier in range(load.tier, held.tier_of(load.id), -1):
+            for tier in range(load.tier, tiers.tier_of(load.id), -1):
                 nearest = Load(load.id, Tier(tier))
-                if held.admits(load.id, nearest.tier, now_ms):
+                if tiers.admits(load.id, nearest.tier, now_ms):
                     return nearest
         return None
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from planner.components.component import Component, InvalidComponent, Tier, base_of, total_bytes
 from planner.components.demand.combinations import parts_of
-from planner.components.eviction import Held, ReuseEstimate, Score, utility
+from planner.components.eviction import EvictionCandidate, ReuseEstimate, Score, utility
 from schemas.messages import WorkerComponents
 
 LOCAL = (Tier.VOLUME, Tier.HOST, Tier.DEVICE)
@@ -95,11 +95,11 @@ class WorkerTiers:
                 )
         self._budgets = budgets
 
-    def held(self, tier: Tier) -> frozenset[str]:
+    def resident(self, tier: Tier) -> frozenset[str]:
         """Return the components in a tier."""
         return frozenset(self._held[tier])
 
-    def bytes_held(self, tier: Tier) -> int:
+    def resident_bytes(self, tier: Tier) -> int:
         """Return the bytes that components fill in a tier: at most its budget."""
         return self._bytes[tier]
 
@@ -193,7 +193,7 @@ class WorkerTiers:
             self._admit(id_, Tier.DEVICE, use, now_ms, needed)
         return use
 
-    def least_worthy(self, tier: Tier, now_ms: float, keep: Iterable[str] = ()) -> str | None:
+    def next_victim(self, tier: Tier, now_ms: float, keep: Iterable[str] = ()) -> str | None:
         """Return which component of a tier would leave first, but for those of `keep`; None: there is no other."""
         leaving = self._held[tier].keys() - set(keep)
         return min(leaving, key=lambda each: (*self._rank(each, tier, now_ms), each), default=None)
@@ -277,5 +277,6 @@ class WorkerTiers:
             reload_ms = component.load_from(below) - component.load_from(tier)
         else:  # fused here: it is made again from its parts
             reload_ms = max(component.load_ms.values(), default=0.0)
-        held = Held(component, reload_ms, self._reuse.last_ms(id_), self._reuse.probability(id_, now_ms))
-        return (id_, tier) in self.pinned and (id_, tier) not in self._displaced, self.score(held, now_ms)
+        last_ms, probability = self._reuse.last_ms(id_), self._reuse.probability(id_, now_ms)
+        candidate = EvictionCandidate(component, reload_ms, last_ms, probability)
+        return (id_, tier) in self.pinned and (id_, tier) not in self._displaced, self.score(candidate, now_ms)

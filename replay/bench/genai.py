@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from planner.analysis.hits_bound import most_hits
+from planner.analysis.hits_bound import max_hit_rate
 from planner.catalog.model import Catalog
 from replay.bench.comparison import AHEAD, BEHIND, LEVEL, UNDECIDED, PairedDifference, paired
 from replay.bench.papers.runs.names import IN_TURN, MLORA
@@ -85,7 +85,7 @@ def measure(
 def hits_bound(trace: Trace, catalog: Catalog, workers: int) -> float:
     """Return the largest share of a trace's lookups that the workers' devices can answer, nothing loaded ahead."""
     order = needs_in_order(trace, catalog)
-    return most_hits(order, table_of(catalog), workers, budgets_of(order, catalog, workers).device)
+    return max_hit_rate(order, table_of(catalog), workers, budgets_of(order, catalog, workers).device)
 
 
 def run(policy: str, trace: Trace, catalog: Catalog, asked: Asked, on_progress: Callable[[int], object]) -> Figures:

@@ -36,7 +36,7 @@ def score(component: ColdComponent, now_ms: float, per_hour: float) -> float:
     return component.frequency * math.exp(-per_hour * age_hours) * component.load_ms / component.bytes
 
 
-def worth_holding(
+def select_cold_components(
     components: Iterable[ColdComponent], room_bytes: float, now_ms: float, load: float
 ) -> tuple[str, ...]:
     """Return the ids of the cold components that fill a room best, the highest score first."""

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from planner.analysis.hits_bound import most_hits
+from planner.analysis.hits_bound import max_hit_rate
 from planner.components.component import Component, Tier
 from planner.components.eviction import ReuseEstimate, lru
 from planner.components.tiers import Budgets, WorkerTiers
@@ -32,23 +32,23 @@ def bases(names: str) -> list[list[str]]:
     ],
 )
 def test_of_equal_bases_the_bound_is_what_belady_counts_by_hand(names: str, devices: int, hits: int) -> None:
-    assert most_hits(bases(names), KNOWN, devices, 10) * max(1, len(names)) == pytest.approx(hits)
+    assert max_hit_rate(bases(names), KNOWN, devices, 10) * max(1, len(names)) == pytest.approx(hits)
 
 
 def test_of_large_components_a_device_holds_one_whatever_room_is_left_on_all_together() -> None:
-    assert most_hits(bases("abcabc"), KNOWN, 2, 15) * 6 == pytest.approx(2)  # 30 bytes in all would hold three
-    assert most_hits(bases("abcabc"), KNOWN, 2, 20) * 6 == pytest.approx(3)
+    assert max_hit_rate(bases("abcabc"), KNOWN, 2, 15) * 6 == pytest.approx(2)  # 30 bytes in all would hold three
+    assert max_hit_rate(bases("abcabc"), KNOWN, 2, 20) * 6 == pytest.approx(3)
 
 
 def test_what_the_request_itself_needs_leaves_no_room_for_others() -> None:
     held = [["adapter:x"], ["base:a", "adapter:y"], ["adapter:x"]]
-    assert most_hits(held, KNOWN, 1, 15) == pytest.approx(1 / 4)
-    assert most_hits(held, KNOWN, 1, 14) == 0.0
+    assert max_hit_rate(held, KNOWN, 1, 15) == pytest.approx(1 / 4)
+    assert max_hit_rate(held, KNOWN, 1, 14) == 0.0
 
 
 def test_a_request_larger_than_all_devices_is_an_error() -> None:
     with pytest.raises(ValueError, match="more than 1 devices of 12 bytes"):
-        most_hits([["base:a", "adapter:y"], ["base:a"]], KNOWN, 1, 12)
+        max_hit_rate([["base:a", "adapter:y"], ["base:a"]], KNOWN, 1, 12)
 
 
 def test_no_fleet_has_more_hits_than_the_bound() -> None:
@@ -65,4 +65,4 @@ def test_no_fleet_has_more_hits_than_the_bound() -> None:
             min(fleet, key=lambda tiers: tiers.lacking_ms(ids)).use(ids, float(number))
         hits = sum(tiers.hits[Tier.DEVICE] for tiers in fleet)
         lookups = sum(len(ids) for ids in requests)
-        assert hits / lookups <= most_hits(requests, KNOWN, devices, 16) + 1e-9 < 1
+        assert hits / lookups <= max_hit_rate(requests, KNOWN, devices, 16) + 1e-9 < 1

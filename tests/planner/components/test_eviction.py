@@ -6,8 +6,8 @@ import random
 import pytest
 
 from planner.components.component import Component, Kind, Tier
-from planner.components.demand.cold import HOUR_MS, ColdComponent, decay_per_hour, score, worth_holding
-from planner.components.eviction import TYPE_WEIGHTS, Held, ReuseEstimate, lru, score_named, utility
+from planner.components.demand.cold import HOUR_MS, ColdComponent, decay_per_hour, score, select_cold_components
+from planner.components.eviction import TYPE_WEIGHTS, EvictionCandidate, ReuseEstimate, lru, score_named, utility
 from schemas.errors import Unknown
 from tests.planner.components.build import a_component, a_worker, some
 
@@ -17,8 +17,8 @@ ADAPTER = Component(id="adapter:candy", bytes=GB // 5, load_ms={Tier.REMOTE: 4_6
 
 
 def test_a_base_leaves_before_an_adapter_that_is_used_a_tenth_as_often_unless_its_kind_weighs_more() -> None:
-    base = Held(BASE, 22_600.0, 0.0, 0.5)  # 0.5 x 22.6 s / 10 GB = 1.13 s/GB
-    adapter = Held(ADAPTER, 4_600.0, 0.0, 0.05)  # 0.05 x 4.6 s / 0.2 GB = 1.15 s/GB
+    base = EvictionCandidate(BASE, 22_600.0, 0.0, 0.5)  # 0.5 x 22.6 s / 10 GB = 1.13 s/GB
+    adapter = EvictionCandidate(ADAPTER, 4_600.0, 0.0, 0.05)  # 0.05 x 4.6 s / 0.2 GB = 1.15 s/GB
     assert utility(base, 0) * GB == pytest.approx(1130)
     assert utility(adapter, 0) * GB == pytest.approx(1150)
     for weight, base_leaves in ((1.0, True), (1.01, True), (1.03, False)):
@@ -27,7 +27,7 @@ def test_a_base_leaves_before_an_adapter_that_is_used_a_tenth_as_often_unless_it
 
 
 def test_worth_falls_with_age_by_beta_per_hour() -> None:
-    held = Held(BASE, 22_600.0, 0.0, 0.5)
+    held = EvictionCandidate(BASE, 22_600.0, 0.0, 0.5)
     assert utility(held, HOUR_MS, aging_per_hour=1.0) == pytest.approx(utility(held, 0) / 2)
     assert utility(held, 3 * HOUR_MS, aging_per_hour=0.0) == utility(held, 0)
 
@@ -85,8 +85,8 @@ def test_a_room_holds_the_cold_components_that_save_most_per_byte() -> None:
     cheap = ColdComponent("adapter:cheap", 1.0, 0.0, 10.0, 10)
     never = ColdComponent("adapter:never", 0.0, 0.0, 90.0, 1)
     old = ColdComponent("adapter:old", 1.0, -50 * HOUR_MS, 90.0, 10)
-    assert worth_holding([cheap, old, never, dear], 25, 0.0, load=1.0) == ("adapter:dear", "adapter:cheap")
-    assert worth_holding([cheap, old, never, dear], 25, 0.0, load=0.0) == ("adapter:dear", "adapter:old")
+    assert select_cold_components([cheap, old, never, dear], 25, 0.0, load=1.0) == ("adapter:dear", "adapter:cheap")
+    assert select_cold_components([cheap, old, never, dear], 25, 0.0, load=0.0) == ("adapter:dear", "adapter:old")
 
 
 def _skewed_with_scans(dice: random.Random) -> list[str]:
@@ -106,5 +106,5 @@ def _hit_rate(name: str, stream: list[str]) -> float:
 
 def test_of_equal_reuse_the_smaller_and_the_dearer_to_load_stay() -> None:
     small, large = a_component("adapter:s", size=1), a_component("adapter:l", size=9)
-    assert utility(Held(small, 10.0, 0.0, 0.5), 0) > utility(Held(large, 10.0, 0.0, 0.5), 0)
-    assert utility(Held(large, 90.0, 0.0, 0.5), 0) >= utility(Held(small, 10.0, 0.0, 0.5), 0)
+    assert utility(EvictionCandidate(small, 10.0, 0.0, 0.5), 0) > utility(EvictionCandidate(large, 10.0, 0.0, 0.5), 0)
+    assert utility(EvictionCandidate(large, 90.0, 0.0, 0.5), 0) >= utility(EvictionCandidate(small, 10.0, 0.0, 0.5), 0)

@@ -35,7 +35,7 @@ def test_a_request_that_the_device_cannot_hold_changes_nothing() -> None:
     worker = a_worker(some("base:a", "adapter:x"), device=15)
     with pytest.raises(DoesNotFit, match="20 bytes, budget 15"):
         worker.use(["base:a", "adapter:x"], 0)
-    assert not any(worker.held(tier) for tier in LOCAL)
+    assert not any(worker.resident(tier) for tier in LOCAL)
     assert not worker.hits
 
 
@@ -45,7 +45,7 @@ def test_the_parts_of_a_request_never_leave_for_one_another() -> None:
     worker.use(["base:a", "adapter:x"], 0)
     use = worker.use(["base:a", "adapter:y"], 1)
     assert use.evicted == [("adapter:x", Tier.DEVICE)]
-    assert worker.held(Tier.DEVICE) == {"base:a", "adapter:y"}
+    assert worker.resident(Tier.DEVICE) == {"base:a", "adapter:y"}
 
 
 def test_an_evicted_base_takes_what_was_fused_from_it_along_in_that_tier() -> None:
@@ -56,8 +56,8 @@ def test_an_evicted_base_takes_what_was_fused_from_it_along_in_that_tier() -> No
     worker.use(["base:a", "adapter:x"], 0)
     worker.add_fused("fused:a+x@1", 0)
     assert worker.evict("base:a", Tier.DEVICE) == ["fused:a+x@1", "base:a"]
-    assert worker.held(Tier.DEVICE) == {"adapter:x"}
-    assert worker.held(Tier.HOST) == {"base:a", "adapter:x"}
+    assert worker.resident(Tier.DEVICE) == {"adapter:x"}
+    assert worker.resident(Tier.HOST) == {"base:a", "adapter:x"}
     with pytest.raises(InvalidComponent, match="load time"):  # held nowhere: its parts are asked for
         worker.use(["fused:a+x@1"], 1)
 
@@ -70,12 +70,12 @@ def test_what_was_dear_to_fuse_stays_beside_a_cheap_adapter() -> None:
     worker.use(["base:a"], 0)
     worker.add_fused("fused:a+x@1", 1, keep=["base:a"])
     worker.prefetch("adapter:y", Tier.DEVICE, 2)
-    assert worker.held(Tier.DEVICE) == {"base:a", "fused:a+x@1"}
-    assert worker.least_worthy(Tier.DEVICE, 2, keep=["base:a"]) == "fused:a+x@1"
+    assert worker.resident(Tier.DEVICE) == {"base:a", "fused:a+x@1"}
+    assert worker.next_victim(Tier.DEVICE, 2, keep=["base:a"]) == "fused:a+x@1"
     worker = a_worker(components, device=30)
     worker.use(["base:a", "adapter:y"], 0)
     worker.add_fused("fused:a+x@1", 0, keep=["base:a"])
-    assert worker.least_worthy(Tier.DEVICE, 1, keep=["base:a"]) == "adapter:y"
+    assert worker.next_victim(Tier.DEVICE, 1, keep=["base:a"]) == "adapter:y"
 
 
 def test_a_budget_changes_where_what_is_held_fits_it() -> None:
@@ -99,8 +99,8 @@ def test_what_lies_on_a_volume_already_is_found_there_and_counts_as_no_move() ->
 def test_a_component_larger_than_a_tier_passes_through_it() -> None:
     worker = a_worker(some("base:a"), host=5)
     assert worker.use(["base:a"], 0).moved_bytes[Tier.HOST] == 10
-    assert worker.held(Tier.HOST) == frozenset()
-    assert worker.held(Tier.DEVICE) == {"base:a"}
+    assert worker.resident(Tier.HOST) == frozenset()
+    assert worker.resident(Tier.DEVICE) == {"base:a"}
 
 
 def test_a_pinned_component_leaves_last() -> None:
@@ -108,7 +108,7 @@ def test_a_pinned_component_leaves_last() -> None:
     worker.pinned = frozenset({("base:a", Tier.DEVICE)})
     for at, each in enumerate(["base:a", "base:b", "base:c", "base:b"]):
         worker.use([each], at)
-    assert worker.held(Tier.DEVICE) == {"base:a", "base:b"}
+    assert worker.resident(Tier.DEVICE) == {"base:a", "base:b"}
 
 
 def test_a_prefetch_counts_bytes_but_no_hit_and_displaces_nothing_that_is_worth_more() -> None:
@@ -117,7 +117,7 @@ def test_a_prefetch_counts_bytes_but_no_hit_and_displaces_nothing_that_is_worth_
     before = dict(worker.hits)
     use = worker.prefetch("base:b", Tier.HOST, 1)
     assert (use.moved_bytes, use.load_ms) == ({Tier.VOLUME: 10, Tier.HOST: 10}, {"base:b": 95.0})
-    assert worker.held(Tier.HOST) == {"base:a"}
+    assert worker.resident(Tier.HOST) == {"base:a"}
     assert worker.hits == before
     assert worker.tier_of("base:b") is Tier.VOLUME
 
@@ -152,11 +152,11 @@ def test_budgets_hold_and_bytes_are_those_of_what_is_held(
             worker.prefetch(ids[0], Tier.HOST, at)
         elif sum(sizes[each] for each in set(ids)) <= device:
             use = worker.use(ids, at)
-            assert set(ids) <= worker.held(Tier.DEVICE)
+            assert set(ids) <= worker.resident(Tier.DEVICE)
             assert {each for each in set(ids) if use.found[each] is not Tier.DEVICE} == use.load_ms.keys()
         for tier, budget in zip(LOCAL, (volume, host, device), strict=True):
-            held = worker.held(tier)
-            assert worker.bytes_held(tier) == sum(sizes[each] for each in held) <= budget
+            held = worker.resident(tier)
+            assert worker.resident_bytes(tier) == sum(sizes[each] for each in held) <= budget
 
 
 @given(st.lists(st.sampled_from(IDS), max_size=60), st.integers(40, 120))
@@ -165,4 +165,4 @@ def test_whenever_a_base_leaves_a_tier_what_was_fused_from_it_leaves_too(ids: li
     for at, each in enumerate(ids):
         for left, tier in worker.use([each], at).evicted:
             if left.startswith("base:") and base_of(each) != left:
-                assert not any(base_of(other) == left for other in worker.held(tier) if other != each)
+                assert not any(base_of(other) == left for other in worker.resident(tier) if other != each)

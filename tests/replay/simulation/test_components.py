@@ -176,7 +176,7 @@ def test_what_the_plan_lists_stays_where_others_must_leave_for_a_newcomer() -> N
         for base in ("a", "b", "b", "b", "c"):
             components.begin_call(worker, [job(base)])
         assert worker.components is not None
-        assert worker.components.tiers.held(Tier.DEVICE) == {expected, "base:c"}
+        assert worker.components.tiers.resident(Tier.DEVICE) == {expected, "base:c"}
 
 
 def test_a_process_that_comes_back_finds_its_volume_and_nothing_else() -> None:
@@ -324,7 +324,7 @@ def test_a_component_leaves_by_its_worth_only_where_the_plan_places_components()
         for base in ("b", "c"):
             components.begin_call(worker, [job(base)])
         assert worker.components is not None
-        left[name] = {"base:a", "base:b"} - worker.components.tiers.held(Tier.DEVICE)
+        left[name] = {"base:a", "base:b"} - worker.components.tiers.resident(Tier.DEVICE)
     assert left == {"placed": {"base:b"}, "not placed": {"base:a"}}
 
 

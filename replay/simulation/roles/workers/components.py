@@ -16,7 +16,7 @@ from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.results.component_metrics import ComponentMetrics
 from replay.simulation.roles.control.plan_state import PlanState
-from replay.simulation.roles.workers.held_components import HeldComponents
+from replay.simulation.roles.workers.component_state import ComponentState
 from replay.simulation.roles.workers.worker import Worker
 
 
@@ -34,12 +34,12 @@ class Components:
 
     def start(self, worker: Worker) -> None:
         """Give a new process its tiers; the volume of one that died by this name is still there."""
-        held = HeldComponents(worker.id, self._table, self._setup)
+        state = ComponentState(worker.id, self._table, self._setup)
         before = self._workers.get(worker.id)
         if before is not None and before.components is not None:
-            for id_ in sorted(before.components.tiers.held(Tier.VOLUME)):
-                held.tiers.adopt(id_, Tier.VOLUME)
-        worker.components, self._workers[worker.id] = held, worker
+            for id_ in sorted(before.components.tiers.resident(Tier.VOLUME)):
+                state.tiers.adopt(id_, Tier.VOLUME)
+        worker.components, self._workers[worker.id] = state, worker
 
     def needed(self, job: Job) -> tuple[str, ...]:
         """Return the ids of the components that a job needs on its variant."""
@@ -53,47 +53,47 @@ class Components:
 
     def lacking_ms(self, worker: Worker, job: Job) -> float:
         """Time to load what the worker lacks of a job's components now, in ms."""
-        return _held(worker).tiers.lacking_ms(self.needed(job))
+        return _state_of(worker).tiers.lacking_ms(self.needed(job))
 
     def begin_call(self, worker: Worker, call: Sequence[Job]) -> float:
         """Bring the components of jobs that share a call to the device; return the ms that they wait for it."""
-        ids, held, now_ms = self.needed(call[0]), _held(worker), self._events.now_ms
+        ids, state, now_ms = self.needed(call[0]), _state_of(worker), self._events.now_ms
         if not ids:
             return 0.0
-        held.follow(self._plan_state.plan)
-        use = held.tiers.use(ids, now_ms)
-        if held.load is not None and held.load.id in use.load_ms:
-            use.load_ms[held.load.id] = min(use.load_ms[held.load.id], max(0.0, held.load_ends_ms - now_ms))
+        state.follow(self._plan_state.plan)
+        use = state.tiers.use(ids, now_ms)
+        if state.load is not None and state.load.id in use.load_ms:
+            use.load_ms[state.load.id] = min(use.load_ms[state.load.id], max(0.0, state.load_ends_ms - now_ms))
         waits_ms = use.overlapped_ms if self._setup.overlaps else use.serial_ms
         is_cold = any(found is Tier.REMOTE and kind_of(id_) is Kind.BASE for id_, found in use.found.items())
-        held.calls += 1
-        nth_call = held.calls if worker.started_ms > 0 else None
+        state.calls += 1
+        nth_call = state.calls if worker.started_ms > 0 else None
         self.metrics.used(use, len(call), waits_ms, is_cold=is_cold, nth_call=nth_call)
-        held.changed()
+        state.changed()
         return waits_ms
 
     def tend(self, worker: Worker) -> None:
         """Let an idle worker follow the plan in force, and load the next component that it lacks."""
-        held = _held(worker)
-        held.follow(self._plan_state.plan)
-        if held.load is not None or worker.variant == "":
+        state = _state_of(worker)
+        state.follow(self._plan_state.plan)
+        if state.load is not None or worker.variant == "":
             return
-        load = held.logic.next_load(held.tiers, self._events.now_ms)
+        load = state.logic.next_load(state.tiers, self._events.now_ms)
         if load is not None:
             component = self._table[load.id]
-            takes_ms = component.load_from(held.tiers.tier_of(load.id)) - component.load_from(load.tier)
-            held.load, held.load_ends_ms = load, self._events.now_ms + takes_ms
-            self._events.at(held.load_ends_ms, self._on_loaded, worker)
+            takes_ms = component.load_from(state.tiers.tier_of(load.id)) - component.load_from(load.tier)
+            state.load, state.load_ends_ms = load, self._events.now_ms + takes_ms
+            self._events.at(state.load_ends_ms, self._on_loaded, worker)
 
     def _on_loaded(self, worker: Worker) -> None:
-        held = _held(worker)
-        load, held.load = held.load, None
+        state = _state_of(worker)
+        load, state.load = state.load, None
         if not worker.is_up or load is None:
             return
-        self.metrics.prefetched(held.tiers.prefetch(load.id, load.tier, self._events.now_ms))
-        if held.tiers.tier_of(load.id) < load.tier:
-            held.logic.on_refused(load)
-        held.changed()
+        self.metrics.prefetched(state.tiers.prefetch(load.id, load.tier, self._events.now_ms))
+        if state.tiers.tier_of(load.id) < load.tier:
+            state.logic.on_refused(load)
+        state.changed()
         self.on_changed(worker)
         if not worker.call:
             self.tend(worker)
@@ -104,11 +104,11 @@ class Components:
             id_
             for worker in self._workers.values()
             if worker.is_up and worker.components is not None
-            for id_ in worker.components.tiers.held(Tier.DEVICE)
+            for id_ in worker.components.tiers.resident(Tier.DEVICE)
             if kind_of(id_) is Kind.BASE
         )
 
 
-def _held(worker: Worker) -> HeldComponents:
+def _state_of(worker: Worker) -> ComponentState:
     assert worker.components is not None, f"{worker.id} has no tiers"
     return worker.components

@@ -4,8 +4,8 @@ from collections import deque
 
 from planner.serving.dispatch.worker import WorkerLogic, counted_attempts, remaining_ms, reported_state
 from replay.simulation.job import Job
+from replay.simulation.roles.workers.component_state import ComponentState
 from replay.simulation.roles.workers.group import Member
-from replay.simulation.roles.workers.held_components import HeldComponents
 from replay.simulation.roles.workers.worker_lookups import WorkerLookups
 from schemas.messages import ReuseHealth, WorkerComponents
 
@@ -39,7 +39,7 @@ class Worker:
         self.since_ms = 0.0
         self.logic: WorkerLogic | None = None  # of its variant
         self.lookups: WorkerLookups | None = None  # of stored latents; None: no plan has asked it for any
-        self.components: HeldComponents | None = None  # None: none are simulated
+        self.components: ComponentState | None = None  # None: none are simulated
         self.is_probing = False  # a test of the vector store in the background is under way
         self.beaten_ms = now_ms
         self.beat_is_due = False  # sooner than the period says

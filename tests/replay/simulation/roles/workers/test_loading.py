@@ -20,7 +20,7 @@ from planner.components.from_catalog import of_variant, requested
 from planner.serving.dispatch.worker import PACE_OVER, WorkerLogic
 from replay.simulation.component_setup import ComponentSetup
 from replay.simulation.event_queue import EventQueue
-from replay.simulation.roles.workers.held_components import HeldComponents
+from replay.simulation.roles.workers.component_state import ComponentState
 from schemas.messages import CallTimes, GenerateOptions, Outcome, Status
 from schemas.topics import IMAGES
 from streams.clock import now_ms
@@ -118,15 +118,15 @@ def test_both_remember_uses_for_as_long_and_evict_the_same_components() -> None:
         known, budgets, ProfiledSource(known, _at_once), ProfiledDevice(known, _at_once), clock_ms=lambda: clock.now_ms
     )
     store.evict_by(utility)
-    held = HeldComponents("w-0", known, ComponentSetup(budgets=budgets, eviction="utility"))
-    held.follow(a_plan())
+    state = ComponentState("w-0", known, ComponentSetup(budgets=budgets, eviction="utility"))
+    state.follow(a_plan())
     dice = random.Random(1)
     for _ in range(400):
         clock.advance(clock.now_ms + dice.choice((1000.0, 60_000.0, 1_800_000.0)))
         ids = [f"base:{dice.choice('aaabbc')}"]
         store.bring(ids)
-        held.tiers.use(ids, clock.now_ms)
-        assert store.resident_ids(Tier.DEVICE) == held.tiers.held(Tier.DEVICE)
+        state.tiers.use(ids, clock.now_ms)
+        assert store.resident_ids(Tier.DEVICE) == state.tiers.resident(Tier.DEVICE)
     store.close()
 
 

@@ -1,14 +1,14 @@
 """What one simulated worker holds of components, what it is loading ahead, and its last report."""
 
 from planner.components.component import Component
-from planner.components.eviction import Held, ReuseEstimate, eviction_under, score_named
+from planner.components.eviction import EvictionCandidate, ReuseEstimate, eviction_under, score_named
 from planner.components.residency import Load, ResidencyLogic
 from planner.components.tiers import WorkerTiers
 from replay.simulation.component_setup import ComponentSetup
 from schemas.messages import Plan, WorkerComponents
 
 
-class HeldComponents:
+class ComponentState:
     """One worker's tiers, what it is loading ahead, and its last report."""
 
     __slots__ = (
@@ -25,7 +25,7 @@ class HeldComponents:
 
     def __init__(self, worker_id: str, table: dict[str, Component], setup: ComponentSetup) -> None:
         self._eviction, self._score = setup.eviction, eviction_under(None)
-        self.tiers = WorkerTiers(table, setup.budgets, ReuseEstimate(), self._worth)
+        self.tiers = WorkerTiers(table, setup.budgets, ReuseEstimate(), self._eviction_score)
         self.logic = ResidencyLogic(worker_id, table)
         self.calls = 0  # that needed components
         self.load: Load | None = None  # that it brings to a tier ahead of any request
@@ -41,8 +41,8 @@ class HeldComponents:
             if self.logic.follow(plan.residency):
                 self.tiers.pinned = self.logic.pinned
 
-    def _worth(self, held: Held, now_ms: float) -> float:
-        return self._score(held, now_ms)
+    def _eviction_score(self, candidate: EvictionCandidate, now_ms: float) -> float:
+        return self._score(candidate, now_ms)
 
     def changed(self) -> None:
         """Something moved: the last report holds no more."""
