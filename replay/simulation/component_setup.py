@@ -54,16 +54,16 @@ def ids_of(selection: Selection, variant: Variant, known: Container[str]) -> tup
 
 def needs_of(trace: Trace, catalog: Catalog) -> set[tuple[str, ...]]:
     """Return what the requests of a trace need, each combination once."""
-    return set(_needs_by_wish(trace, catalog).values()) - {()}
+    return set(_needs_by_row(trace, catalog).values()) - {()}
 
 
 def needs_in_order(trace: Trace, catalog: Catalog) -> list[tuple[str, ...]]:
     """Return what each request of a trace needs, in the order in which they arrive; (): nothing of known size."""
-    by_wish = _needs_by_wish(trace, catalog)
-    return [by_wish[wish] for wish in trace.wish.tolist()]
+    by_row = _needs_by_row(trace, catalog)
+    return [by_row[row] for row in trace.wish.tolist()]
 
 
-def _needs_by_wish(trace: Trace, catalog: Catalog) -> dict[int, tuple[str, ...]]:
+def _needs_by_row(trace: Trace, catalog: Catalog) -> dict[int, tuple[str, ...]]:
     """Return what requests need by their row in the trace's wishes."""
     known = table_of(catalog)
 
@@ -71,7 +71,7 @@ def _needs_by_wish(trace: Trace, catalog: Catalog) -> dict[int, tuple[str, ...]]
         names = Composed(options, catalog).variants[:1] if known else ()
         return needed_by(options, catalog.level(names[0]), known) if names else ()
 
-    return {wish: needed(trace.wishes[wish].options) for wish in np.unique(trace.wish).tolist()}
+    return {row: needed(trace.wishes[row].options) for row in np.unique(trace.wish).tolist()}
 
 
 def budgets_of(needs: Iterable[tuple[str, ...]], catalog: Catalog, workers: int, share: float = SHARE) -> Budgets:

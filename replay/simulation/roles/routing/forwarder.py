@@ -18,7 +18,7 @@ from replay.simulation.roles.workers.heartbeats import Heartbeats
 from replay.simulation.setup import Timing
 from replay.simulation.times import CallTimes
 
-MAX_RETRIES_AT_ONCE = 10  # looks for an idle worker that are skipped, as nobody is expected to be idle before
+MAX_RETRIES_AT_ONCE = 10  # polls for an idle worker that are skipped, as nobody is expected to be idle before
 
 
 class PooledWorker(NamedTuple):
@@ -42,8 +42,8 @@ class Forwarder(Sender):
     def _on_job(self, variant: str) -> None:
         self._forward([variant])
 
-    def _look(self) -> None:
-        if self._events.now_ms >= self._due_ms:  # else another look was wanted before, and has found what is due now
+    def _poll(self) -> None:
+        if self._events.now_ms >= self._due_ms:  # else an earlier poll was scheduled, and has forwarded what is due now
             self._due_ms = math.inf
             self._forward(self._queues.variants())
 
@@ -61,7 +61,7 @@ class Forwarder(Sender):
             due_ms = now_ms + RETRY_MS * max(1, min(math.ceil(idle_in_ms / RETRY_MS), MAX_RETRIES_AT_ONCE))
             if due_ms < self._due_ms:
                 self._due_ms = due_ms
-                self._events.at(due_ms, Forwarder._look, self)
+                self._events.at(due_ms, Forwarder._poll, self)
 
     def _worker_of(self, waiting: Waiting[Job]) -> PooledWorker | Retry | None:
         job = waiting.job

@@ -11,7 +11,7 @@ from replay.simulation.roles.workers.fleet import Fleet
 from replay.simulation.roles.workers.heartbeats import Heartbeats
 from replay.simulation.setup import Setup
 
-LOOK_MS = 200.0  # between two looks at the plan, as live
+POLL_MS = 200.0  # between two polls of the plan, as live
 PREFIX = "s"  # of the ids of workers that are started
 
 
@@ -29,8 +29,8 @@ class Supply:
         self._targets: int | None = None
 
     def begin(self) -> None:
-        """Look at the plan from now on."""
-        self._look()
+        """Begin to poll the plan."""
+        self._poll_plan()
 
     def as_table(self, lives: tuple[tuple[float, float], ...], ended_ms: float) -> dict[str, float]:
         """Return the figures of a run that ended then."""
@@ -48,7 +48,7 @@ class Supply:
             "target_changes": float(len(self.changes)),
         }
 
-    def _look(self) -> None:
+    def _poll_plan(self) -> None:
         now_ms, plan = self._events.now_ms, self._plan_state.before
         if plan is not None and plan.scale is not None:
             total = sum(plan.scale.targets.values())
@@ -66,7 +66,7 @@ class Supply:
             self.ended += 1
             if self._starting.pop(worker_id, None) is None:
                 self._fleet.end(worker_id)
-        self._events.at(now_ms + LOOK_MS, Supply._look, self)
+        self._events.at(now_ms + POLL_MS, Supply._poll_plan, self)
 
     def _start(self, worker_id: str) -> None:
         ordered_ms = self._starting.get(worker_id)
