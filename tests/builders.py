@@ -7,7 +7,7 @@ from planner.catalog.components import Component
 from planner.catalog.entries import DeferralPoint, Discriminator, Variant
 from planner.catalog.model import Catalog, Cut, Pair
 from planner.observation.observation import Observation
-from planner.observation.reuse import SeenReuse
+from planner.observation.reuse import ObservedReuse
 from planner.observation.workers import WorkerView
 from schemas.messages import (
     Cascade,
@@ -107,13 +107,13 @@ def a_heartbeat(**changes: Any) -> Heartbeat:
     return Heartbeat(**(values | changes))
 
 
-def lookups(p50_ms: float = 10.0, **changes: Any) -> SeenReuse:
+def lookups(p50_ms: float = 10.0, **changes: Any) -> ObservedReuse:
     """A hundred lookups that were answered."""
     values: dict[str, Any] = {"lookups": 100, "p50_ms": p50_ms, "p95_ms": 2 * p50_ms}
-    return SeenReuse(**(values | changes))
+    return ObservedReuse(**(values | changes))
 
 
-NO_ANSWER = SeenReuse(lookups=100, unanswered=1.0, failing=1.0, p50_ms=66.0, p95_ms=66.0)
+NO_ANSWER = ObservedReuse(lookups=100, unanswered=1.0, failing=1.0, p50_ms=66.0, p95_ms=66.0)
 
 
 def owned(partition: int, end_offset: int = 0, remaining_ms: int = 0) -> OwnedPartition:

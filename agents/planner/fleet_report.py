@@ -8,7 +8,7 @@ from planner.components.component import Kind, Tier, kind_of
 from planner.components.demand.popularity import Popularity, classes
 from planner.components.holdings import LOCAL, Holdings
 from planner.components.mismatch import mismatch
-from planner.observation.components import SeenComponents, SeenDemand
+from planner.observation.components import ObservedComponents, ObservedDemand
 from planner.observation.observation import Observation
 from planner.observation.workers import WorkerView
 from schemas.messages import Plan, ResidencyPlan, WorkerComponents
@@ -22,7 +22,7 @@ def fleet_report(seen: Observation, plan: Plan | None) -> dict[str, Any]:
 
     Hits, loads and moved bytes are since each worker's start; requests are counted with a half-life of six hours.
     """
-    found = seen.components or SeenComponents()
+    found = seen.components or ObservedComponents()
     residency = plan.residency if plan is not None else None
     hits = _total(report.hits for report in found.workers.values())
     return {
@@ -68,7 +68,7 @@ def _worker(view: WorkerView, report: WorkerComponents | None, residency: Reside
 
 
 def _components(
-    variant: str, seen: Observation, found: SeenComponents, residency: ResidencyPlan | None
+    variant: str, seen: Observation, found: ObservedComponents, residency: ResidencyPlan | None
 ) -> list[dict[str, Any]]:
     """One row a component that is held, wanted or was asked for, the most frequent first."""
     holdings = Holdings(_residency_of(variant, seen, found))
@@ -97,14 +97,16 @@ def _exactly(id_: str, tier: Tier, holdings: Holdings) -> list[str]:
     return [worker for worker in holdings.holders(id_, tier) if holdings.tier_of(worker, id_) is tier]
 
 
-def _residency_of(variant: str, seen: Observation, found: SeenComponents) -> dict[str, Mapping[Tier, frozenset[str]]]:
+def _residency_of(
+    variant: str, seen: Observation, found: ObservedComponents
+) -> dict[str, Mapping[Tier, frozenset[str]]]:
     all_held = found.holdings().by_worker
     return {
         w.worker_id: all_held[w.worker_id] for w in seen.workers if w.variant == variant and w.worker_id in all_held
     }
 
 
-def _mismatch(variant: str, demand: SeenDemand, seen: Observation, found: SeenComponents) -> dict[str, float]:
+def _mismatch(variant: str, demand: ObservedDemand, seen: Observation, found: ObservedComponents) -> dict[str, float]:
     """Eq. 2 of MLoRA for bases: as if all were held alike, and as they are held on devices; and its half of the latter.
 
     The half is the share of what is held that lies where demand is not.

@@ -25,7 +25,7 @@ from planner.components.holdings import Holdings
 from planner.components.placement import PlacementDemand, place
 from planner.components.tiers import Budgets
 from planner.control.proposal import PlanProposal
-from planner.observation.components import AT_MS, DEMAND, Counts, SeenComponents, SeenDemand
+from planner.observation.components import AT_MS, DEMAND, Counts, ObservedComponents, ObservedDemand
 from planner.observation.observation import Observation
 from schemas.messages import ResidencyPlan, WorkerComponents
 
@@ -41,7 +41,7 @@ MAX_COMBINATIONS: Final = 300
 MAX_PAIRS: Final = 10  # of a base
 PLACED_MS: Final = "placed_ms"  # in the memory: when it was decided last who holds what
 NOTES: Final = "notes"  # in the memory, by variant
-NO_DEMAND: Final = SeenDemand(rps=0.0)
+NO_DEMAND: Final = ObservedDemand(rps=0.0)
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ def with_residency(proposal: PlanProposal, seen: Observation, catalog: Catalog) 
 
 
 def place_components(
-    allocation: Mapping[str, str], seen: SeenComponents, before: ResidencyPlan | None, catalog: Catalog, now_ms: int
+    allocation: Mapping[str, str], seen: ObservedComponents, before: ResidencyPlan | None, catalog: Catalog, now_ms: int
 ) -> ResidencyPlan:
     """Return who is to hold what: the residency before where nothing changes.
 
@@ -110,7 +110,7 @@ class _Task:
         self,
         variant: str,
         budgets: Mapping[str, Budgets],
-        seen: SeenDemand,
+        seen: ObservedDemand,
         notes: _Notes,
         catalog: Catalog,
         now_ms: int,
@@ -123,7 +123,7 @@ class _Task:
         self._requests = {id_: count for id_, count in counted.items() if id_ in self._components}
         self._of_bases = sum(count for id_, count in self._requests.items() if kind_of(id_) is Kind.BASE)
 
-    def place(self, seen: SeenComponents) -> Mapping[str, Mapping[str, Tier]]:
+    def place(self, seen: ObservedComponents) -> Mapping[str, Mapping[str, Tier]]:
         """Return worker -> component -> tier."""
         if not self._budgets or not self._requests:
             return {}
@@ -208,7 +208,7 @@ def _free_share(reports: Iterable[WorkerComponents]) -> float:
     return 1.0 - held / budget if budget else 0.0
 
 
-def _end_slot(notes: _Notes, demand: SeenDemand, now_ms: int) -> bool:
+def _end_slot(notes: _Notes, demand: ObservedDemand, now_ms: int) -> bool:
     """Let the bandit learn from a slot that is over; return whether one is."""
     bandit, began_ms = notes.bandit, notes.slot_ms
     if bandit.slot(began_ms) == bandit.slot(now_ms) and now_ms - began_ms < PERIOD_MS / SLOTS:
@@ -237,7 +237,7 @@ def _recalled(memory: Mapping[str, Any], variant: str, now_ms: int) -> _Notes:
         return _Notes(PrefetchBandit(PERIOD_MS, SLOTS), now_ms)
 
 
-def _written(seen: SeenComponents, notes: Mapping[str, _Notes], now_ms: int) -> str:
+def _written(seen: ObservedComponents, notes: Mapping[str, _Notes], now_ms: int) -> str:
     demand = {
         variant: {
             "requests": _largest(each.requests, MAX_REMEMBERED, now_ms),

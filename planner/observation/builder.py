@@ -59,7 +59,7 @@ class ObservationBuilder(Generic[Log]):
         counts = counts_per_second(times_ms, now_ms, COUNTS_S)
         deferral = self.results.deferral(plan, self._catalog, self._bounds)
         live = [worker.worker_id for worker in workers]
-        components = self.components.seen(heartbeats, live, plan, now_ms)
+        components = self.components.observed(heartbeats, live, plan, now_ms)
         return Observation(
             now_ms=now_ms,
             demand_rps=demand_rps(times_ms, now_ms, DEMAND_MS),
@@ -71,10 +71,10 @@ class ObservationBuilder(Generic[Log]):
             counts=counts,
             queues=self.queues.queues(heartbeats, live, self._catalog),
             unserved=self.queues.unserved(heartbeats, live, self._catalog, plan, open_requests),
-            run_times=self.run_times.seen(),
+            run_times=self.run_times.observed(),
             deferral=deferral,
             served=self.results.served(now_ms),
-            reuse=self.reuse.seen(heartbeats, live),
+            reuse=self.reuse.observed(heartbeats, live),
             in_force=plan,
             on_request=self._on_request(now_ms),
             components=components,

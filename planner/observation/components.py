@@ -1,7 +1,7 @@
 """What is seen of components: what requests ask for, by classified requests, and who holds what, by heartbeats.
 
-`ComponentLog` counts; `SeenComponents` is what an observation has of it, as JSON values. The counts outlast a planner:
-`Plan.residency.memory` has them as of a moment, and a log that begins takes them over and adds what came later.
+`ComponentLog` counts; `ObservedComponents` is what an observation has of it, as JSON values. The counts outlast a
+planner: `Plan.residency.memory` has them as of a moment; a log that begins takes them over and adds what came later.
 """
 
 import json
@@ -35,7 +35,7 @@ Counts = dict[str, tuple[float, float]]  # id -> requests, halved with time, as 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenDemand:
+class ObservedDemand:
     """What is asked of one variant that lists bases."""
 
     rps: float  # requests a second over RATE_MS
@@ -52,10 +52,10 @@ class SeenDemand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenComponents:
+class ObservedComponents:
     """Demand for components, and what live workers report of theirs."""
 
-    demand: dict[str, SeenDemand] = field(default_factory=dict)  # by variant
+    demand: dict[str, ObservedDemand] = field(default_factory=dict)  # by variant
     workers: dict[str, WorkerComponents] = field(default_factory=dict)  # live ones that report any
 
     def holdings(self) -> Holdings:
@@ -100,9 +100,9 @@ class ComponentLog:
         """Take in a request whose components on a variant are known."""
         self._waiting.append(_Request(variant, components, user, at_ms))
 
-    def seen(
+    def observed(
         self, heartbeats: Mapping[str, ReceivedHeartbeat], live: Iterable[str], plan: Plan | None, now_ms: int
-    ) -> SeenComponents | None:
+    ) -> ObservedComponents | None:
         """Return what is seen; None: no variant of the catalog lists bases. `plan`: the one in force.
 
         A report of impossible figures counts for none: no worker's heartbeat may keep the planner from planning.
@@ -115,8 +115,8 @@ class ComponentLog:
             self._count(self._waiting.popleft())
         received = ((worker_id, heartbeats.get(worker_id)) for worker_id in live)
         reports = {worker_id: each.heartbeat.components for worker_id, each in received if each is not None}
-        return SeenComponents(
-            demand={variant: self._seen_demand(variant, now_ms) for variant in sorted(self._demand)},
+        return ObservedComponents(
+            demand={variant: self._observed_demand(variant, now_ms) for variant in sorted(self._demand)},
             workers={w: report for w, report in reports.items() if report is not None and _is_possible(report)},
         )
 
@@ -162,7 +162,7 @@ class ComponentLog:
         self._lately[request.variant].append(request.at_ms)
         self._first_ms = min(self._first_ms, request.at_ms)
 
-    def _seen_demand(self, variant: str, now_ms: int) -> SeenDemand:
+    def _observed_demand(self, variant: str, now_ms: int) -> ObservedDemand:
         lately = self._lately[variant]
         while lately and lately[0] <= now_ms - RATE_MS:
             lately.popleft()
@@ -170,7 +170,7 @@ class ComponentLog:
         counts = self._demand[variant].snapshot()
         cohesion = self._cohesion.get(variant)
         likely = {id_: cohesion.probability(id_, now_ms) for id_ in counts["requests"]} if cohesion else {}
-        return SeenDemand(
+        return ObservedDemand(
             rps=1000 * len(lately) / watched_ms,
             requests=counts["requests"],
             fused=counts["fused"],
@@ -181,10 +181,10 @@ class ComponentLog:
 
 def holdings_of(reports: Mapping[str, WorkerComponents]) -> Holdings:
     """Return who holds what, by workers' reports; tiers of another release are left out."""
-    return Holdings({worker: held_of(report) for worker, report in reports.items()})
+    return Holdings({worker: resident_by_tier(report) for worker, report in reports.items()})
 
 
-def held_of(report: WorkerComponents) -> dict[Tier, frozenset[str]]:
+def resident_by_tier(report: WorkerComponents) -> dict[Tier, frozenset[str]]:
     """Return what a worker reports to hold, by local tier."""
     return {tier: frozenset(report.held[tier.label]) for tier in LOCAL if tier.label in report.held}
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.observation.components import SeenComponents
+from planner.observation.components import ObservedComponents
 from planner.observation.deferral import ObservedDeferral
-from planner.observation.reuse import SeenReuse
-from planner.observation.run_times import SeenRunTime
+from planner.observation.reuse import ObservedReuse
+from planner.observation.run_times import ObservedRunTime
 from planner.observation.workers import WorkerView
 from schemas.errors import PochadeError
 from schemas.messages import Plan
@@ -67,15 +67,15 @@ class Observation:
     counts: tuple[int, ...] = ()  # arrivals in each second of the window, the oldest first
     queues: tuple[Queue, ...] = ()  # of variants that have any
     unserved: dict[str, float] = field(default_factory=dict)  # variant whose workers all load -> jobs that wait for it
-    run_times: tuple[SeenRunTime, ...] = ()  # of variants of which enough was served; else the catalog's hold
+    run_times: tuple[ObservedRunTime, ...] = ()  # of variants of which enough was served; else the catalog's hold
     deferral: tuple[ObservedDeferral, ...] = ()  # of levels whose images were scored; else the catalog's holds
     served: Served = NOTHING_SERVED
-    reuse: SeenReuse | None = None  # lookups of stored latents; None: nobody has looked any up
+    reuse: ObservedReuse | None = None  # lookups of stored latents; None: nobody has looked any up
     in_force: Plan | None = None  # the plan that those who serve obey now; None: there is none
     on_request: dict[str, float] = field(default_factory=dict)  # variant that is no level -> arrivals a second, of late
     in_flight: dict[str, dict[str, float]] = field(default_factory=dict)  # tenant -> variant named, "": any -> mean
     ignored: int = 0  # records of the window whose numbers were none, such as a NaN confidence
-    components: SeenComponents | None = None  # None: no variant of the catalog lists bases
+    components: ObservedComponents | None = None  # None: no variant of the catalog lists bases
 
     def __post_init__(self) -> None:
         for name, rps in self.on_request.items():
@@ -115,14 +115,14 @@ class Observation:
         return self.demand_rps if self.forecast_rps is None else self.forecast_rps
 
 
-def _check_reuse(reuse: SeenReuse) -> None:
+def _check_reuse(reuse: ObservedReuse) -> None:
     shares = (reuse.unanswered, reuse.failing, *(hits.rate for hits in reuse.hits.values()))
     amounts = (reuse.lookups, reuse.p50_ms, reuse.p95_ms, *(hits.jobs for hits in reuse.hits.values()))
     fits = all(0 <= share <= 1 for share in shares) and all(_is_amount(amount) for amount in amounts)
     _require(fits, "reuse", reuse, "shares in [0, 1], counts and times of 0 or more")
 
 
-def _check_components(seen: SeenComponents) -> None:
+def _check_components(seen: ObservedComponents) -> None:
     for variant, demand in seen.demand.items():
         counts = (demand.requests, demand.fused, *demand.pairs.values())
         amounts = [amount for table in counts for count in table.values() for amount in count]

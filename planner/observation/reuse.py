@@ -16,7 +16,7 @@ FAILING: Final = "failing"  # a breaker that is open as the stores do not answer
 UNANSWERED: Final = frozenset({"timeout", "failed", "breaker", "absent"})  # these say nothing of how prompts repeat
 
 
-class SeenHits(NamedTuple):
+class ObservedHits(NamedTuple):
     """What a level's jobs saved of late."""
 
     jobs: int  # that were answered, or not asked for
@@ -24,7 +24,7 @@ class SeenHits(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenReuse:
+class ObservedReuse:
     """The lookups of live workers that report any, each worker weighted by its lookups."""
 
     lookups: int = 0  # looked back on, probes in the background included
@@ -32,7 +32,7 @@ class SeenReuse:
     failing: float = 0.0  # share of the workers whose breaker is open as the stores do not answer
     p50_ms: float = 0.0  # of a lookup
     p95_ms: float = 0.0
-    hits: dict[str, SeenHits] = field(default_factory=dict)  # level -> what it saved
+    hits: dict[str, ObservedHits] = field(default_factory=dict)  # level -> what it saved
 
 
 class ReuseLog:
@@ -57,7 +57,7 @@ class ReuseLog:
             return
         self._saved[level].append(max(0.0, min(1.0, step / steps * variant.steps / most)))
 
-    def seen(self, heartbeats: Mapping[str, ReceivedHeartbeat], live: Iterable[str]) -> SeenReuse | None:
+    def observed(self, heartbeats: Mapping[str, ReceivedHeartbeat], live: Iterable[str]) -> ObservedReuse | None:
         """Return what the live workers report, and what was saved; None: nobody has looked anything up.
 
         A report of impossible figures counts for none: no worker's heartbeat may keep the planner from planning.
@@ -67,7 +67,7 @@ class ReuseLog:
         reports = [report for report in told if report is not None and _is_possible(report)]
         if not reports and not self._saved:
             return None
-        hits = {level: SeenHits(len(jobs), sum(jobs) / len(jobs)) for level, jobs in sorted(self._saved.items())}
+        hits = {level: ObservedHits(len(jobs), sum(jobs) / len(jobs)) for level, jobs in sorted(self._saved.items())}
         return _together(reports, hits)
 
 
@@ -75,16 +75,16 @@ def _is_possible(report: ReuseHealth) -> bool:
     return is_share(report.unanswered) and all(map(is_amount, (report.lookups, report.p50_ms, report.p95_ms)))
 
 
-def _together(reports: list[ReuseHealth], hits: dict[str, SeenHits]) -> SeenReuse:
+def _together(reports: list[ReuseHealth], hits: dict[str, ObservedHits]) -> ObservedReuse:
     lookups = sum(report.lookups for report in reports)
     failing = sum(report.breaker == FAILING for report in reports) / max(1, len(reports))
     if not lookups:
-        return SeenReuse(failing=failing, hits=hits)
+        return ObservedReuse(failing=failing, hits=hits)
     unanswered, p50_ms, p95_ms = (
         sum(report.lookups * getattr(report, name) for report in reports) / lookups
         for name in ("unanswered", "p50_ms", "p95_ms")
     )
-    return SeenReuse(
+    return ObservedReuse(
         lookups=lookups,
         unanswered=min(1.0, unanswered),
         failing=failing,

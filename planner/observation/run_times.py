@@ -16,12 +16,12 @@ from planner.catalog.entries import run_ms, variant_of
 from planner.catalog.model import Catalog
 
 JOBS: Final = 200  # of a variant that are looked back on
-MIN_CALLS: Final = 3  # before a factor is believed, as workers do
+MIN_CALLS: Final = 3  # fewest calls by which a run time is believed against the profile, by planner and workers alike
 TOLERANCE: Final = 0.02  # within which a profile is taken for right: plans need not change with every breath
 SURE_CALLS: Final = 20  # of which the median is known to less than that; fewer must differ by more, as their root
 
 
-class SeenRunTime(NamedTuple):
+class ObservedRunTime(NamedTuple):
     """A variant's run time, as a multiple of its profile's."""
 
     variant: str
@@ -34,30 +34,30 @@ class RunTimes:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._seen: defaultdict[str, deque[tuple[float, int]]] = defaultdict(lambda: deque(maxlen=JOBS))
+        self._samples: defaultdict[str, deque[tuple[float, int]]] = defaultdict(lambda: deque(maxlen=JOBS))
 
     def clear(self) -> None:
         """A reader begins again with the window."""
-        self._seen.clear()
+        self._samples.clear()
 
     def add(self, level: str, batch: int, refine_from_step: int, generate_ms: float) -> None:
         """Add a job of one image that ran all steps but the first `refine_from_step`, in a call for `batch` images."""
         variant = self._catalog.variants.get(variant_of(level))
         if variant is not None and batch >= 1 and 0 <= refine_from_step < variant.steps and generate_ms > 0:
-            self._seen[variant.name].append((generate_ms / run_ms(variant, batch, refine_from_step), batch))
+            self._samples[variant.name].append((generate_ms / run_ms(variant, batch, refine_from_step), batch))
 
-    def seen(self) -> tuple[SeenRunTime, ...]:
+    def observed(self) -> tuple[ObservedRunTime, ...]:
         """Return the factors of the variants of which enough calls were seen, by name."""
-        jobs = sorted((name, list(own)) for name, own in list(self._seen.items()))
+        jobs = sorted((name, list(own)) for name, own in list(self._samples.items()))
         found = (
-            SeenRunTime(name, median(factor for factor, _ in own), math.fsum(1 / batch for _, batch in own))
+            ObservedRunTime(name, median(factor for factor, _ in own), math.fsum(1 / batch for _, batch in own))
             for name, own in jobs
             if own
         )
         return tuple(each for each in found if each.calls >= MIN_CALLS)
 
 
-def factors_of(seen: Sequence[SeenRunTime]) -> dict[str, float]:
+def factors_of(seen: Sequence[ObservedRunTime]) -> dict[str, float]:
     """Variant -> run time as a multiple of its profile's, of those whose profile is wrong."""
     return {each.variant: each.factor for each in seen if abs(each.factor - 1) > _tolerance(each.calls)}
 
@@ -66,7 +66,7 @@ def _tolerance(calls: float) -> float:
     return TOLERANCE * math.sqrt(max(1.0, SURE_CALLS / calls))
 
 
-def as_served(catalog: Catalog, seen: Sequence[SeenRunTime]) -> Catalog:
+def as_served(catalog: Catalog, seen: Sequence[ObservedRunTime]) -> Catalog:
     """Return the catalog with the run times that were seen; the same one where they are as profiled."""
     wrong = factors_of(seen)
     if not wrong:

@@ -11,7 +11,7 @@ from typing import Final
 from planner.catalog.model import Catalog
 from planner.catalog.quality import Level, levels_of
 from planner.catalog.reuse import Neighbours, ReuseProfile
-from planner.observation.reuse import SeenHits
+from planner.observation.reuse import ObservedHits
 from planner.reuse.guard import Comparison, Verdict, allowed_share
 from planner.reuse.steps import step_of
 from planner.reuse.terms import NO_GUARD, Difference, GuardShares, Terms, terms_of
@@ -37,7 +37,7 @@ def reuse_plan(
     catalog: Catalog,
     profile: ReuseProfile,
     floors: Sequence[ReuseFloor],
-    seen: Mapping[str, SeenHits],
+    seen: Mapping[str, ObservedHits],
     *,
     guard: ReuseGuard | None = None,
     check: ReuseCheck | None = None,
@@ -77,7 +77,7 @@ def _reuse_levels(catalog: Catalog) -> list[Level]:
     return [level for level in levels_of(catalog, "reuse") if level.reuse_step]
 
 
-def guarded_plan(catalog: Catalog, profile: ReuseProfile, seen: Mapping[str, SeenHits]) -> ReusePlan | None:
+def guarded_plan(catalog: Catalog, profile: ReuseProfile, seen: Mapping[str, ObservedHits]) -> ReusePlan | None:
     """Return a plan's group with the profile's floors and guard, the catalog's check, and the one level that they fit.
 
     None: no floors or guard were measured, or the catalog has no level on which the floors were tested (`level_of`).
@@ -134,7 +134,7 @@ def comparison_of(verdict: str) -> Comparison:
     return Comparison(Verdict.DIFFERS, frozenset({Difference(verdict)}))
 
 
-def blended(expected: float, seen: SeenHits | None) -> float:
+def blended(expected: float, seen: ObservedHits | None) -> float:
     """Return the share of hits to plan with, from the profile's and what was seen."""
     if seen is None or not seen.jobs:
         return expected

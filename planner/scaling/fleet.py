@@ -22,7 +22,7 @@ from planner.components.from_catalog import components_of
 from planner.components.holdings import Holdings
 from planner.control.allocation import describe_counts, split
 from planner.control.proposal import ALWAYS, BY_POLICY, PlanProposal, PolicyTerms
-from planner.observation.components import SeenComponents
+from planner.observation.components import ObservedComponents
 from planner.observation.observation import Observation
 from planner.observation.workers import SERVING, WorkerView
 from planner.scaling.agreement import Agreement, shared_periods
@@ -248,7 +248,12 @@ class _Fleet:
     """The live workers by what the plan in force has them serve."""
 
     def __init__(
-        self, workers: Sequence[WorkerView], levels: Collection[str], seen: SeenComponents | None, *, is_scaled: bool
+        self,
+        workers: Sequence[WorkerView],
+        levels: Collection[str],
+        seen: ObservedComponents | None,
+        *,
+        is_scaled: bool,
     ) -> None:
         """`seen`: demand for components and who holds them; None: no variant lists any."""
         self._seen = seen

@@ -10,6 +10,7 @@ from statistics import median
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from planner.catalog.entries import Variant, run_ms
+from planner.observation.run_times import MIN_CALLS
 from planner.observation.workers import SERVING, WorkerView
 from planner.serving.admission.admission import can_meet, predicted_finish_ms
 from planner.serving.dispatch.worker_loads import wanted_variant
@@ -23,8 +24,7 @@ MIN_BEAT_MS = 50.0  # between two heartbeats: one after every batch shows the ro
 SETTLE_MS = 2000.0  # routes have left a variant this long after the first plan that left it: one is obeyed within 1 s
 WINDOW_MS = 200  # of work is taken at once: quick variants pay for acks and commits once a window, slow ones a job
 PACE_OVER = 16  # jobs: how many back the pace remembers, and the mean of what jobs wait for components
-MAX_CALLS: Final = 30  # of its own that a worker looks back on, to know how long its calls take
-MIN_CALLS: Final = 3  # before it believes them
+MAX_CALLS: Final = 30  # of its own that a worker looks back on, to know how long its calls take; MIN_CALLS at least
 TOLERANCE: Final = 0.05  # of the profiled time, within which it takes the profile for right: the noise of so few calls
 STALLED = "hanging"  # the state of a worker whose call is stalled: it is there, but takes no new jobs
 STALL_FACTOR = 3.0  # times the predicted time of the work, plus

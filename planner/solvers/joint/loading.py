@@ -9,10 +9,10 @@ from dataclasses import replace
 from planner.catalog.model import Catalog
 from planner.components.component import Kind, Tier, kind_of
 from planner.components.from_catalog import components_of
-from planner.observation.components import SeenComponents
+from planner.observation.components import ObservedComponents
 
 
-def with_cold_loads(catalog: Catalog, seen: SeenComponents | None, now_ms: float, hold_s: float) -> Catalog:
+def with_cold_loads(catalog: Catalog, seen: ObservedComponents | None, now_ms: float, hold_s: float) -> Catalog:
     """Return the catalog with run times that include loads of components; the same one where nothing is cold.
 
     `hold_s`: how long a plan holds, in which the first request for a component loads it for those after it.
@@ -27,7 +27,7 @@ def with_cold_loads(catalog: Catalog, seen: SeenComponents | None, now_ms: float
     return replace(catalog, variants=variants)
 
 
-def cold_load_ms(variant: str, catalog: Catalog, seen: SeenComponents, now_ms: float, hold_s: float) -> float:
+def cold_load_ms(variant: str, catalog: Catalog, seen: ObservedComponents, now_ms: float, hold_s: float) -> float:
     """Return the mean time in ms that a request of a variant loads what no worker holds on its device.
 
     0 where no worker reports components: nothing is known then.

@@ -21,7 +21,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from planner.control.format import number
-from planner.observation.reuse import SeenReuse
+from planner.observation.reuse import ObservedReuse
 from planner.observation.workers import SERVING, WorkerView
 
 REUSE, LEAVING, MODELS, RETURNING = "reuse", "leaving", "models", "returning"
@@ -66,7 +66,7 @@ class State(NamedTuple):
     plans: int = 0  # in a row that saw good ones while away
 
 
-def retrieval_of(seen: SeenReuse | None, saves_ms: float) -> Retrieval:
+def retrieval_of(seen: ObservedReuse | None, saves_ms: float) -> Retrieval:
     """Return the cost of lookups as the planner sees it; `saves_ms`: what one is expected to save."""
     if seen is None:
         return Retrieval(None, saves_ms)

@@ -13,7 +13,7 @@ from agents.planner import live
 from agents.planner.fleet_report import fleet_report
 from agents.planner.live import Live
 from agents.planner.report import differences
-from planner.observation.components import ComponentLog, SeenComponents
+from planner.observation.components import ComponentLog, ObservedComponents
 from planner.observation.observation import Observation
 from planner.observation.workers import ReceivedHeartbeat
 from schemas.messages import GenerateOptions, Plan, ResidencyPlan, WorkerComponents
@@ -48,7 +48,10 @@ def an_observed_fleet() -> Observation:
     }
     views = (a_worker("w-1", "styles"), a_worker("w-2", "styles"), a_worker("w-3", "light"))
     return Observation(
-        now_ms=NOW_MS, demand_rps=1.0, workers=views, components=log.seen(beats, ("w-1", "w-2", "w-3"), None, NOW_MS)
+        now_ms=NOW_MS,
+        demand_rps=1.0,
+        workers=views,
+        components=log.observed(beats, ("w-1", "w-2", "w-3"), None, NOW_MS),
     )
 
 
@@ -80,8 +83,8 @@ def test_the_mismatch_is_that_of_demand_with_what_devices_hold_and_with_all_alik
     }
 
 
-@pytest.mark.parametrize("components", [None, SeenComponents()])
-def test_a_fleet_without_components_is_reported_as_such(components: SeenComponents | None) -> None:
+@pytest.mark.parametrize("components", [None, ObservedComponents()])
+def test_a_fleet_without_components_is_reported_as_such(components: ObservedComponents | None) -> None:
     seen = dataclasses.replace(an_observed_fleet(), components=components)
     found = fleet_report(seen, a_plan())
     assert (found["components"], found["mismatch"], found["hit_rates"]) == ([], {}, {})

@@ -5,7 +5,7 @@ import pytest
 from agents.planner import observe as sources
 from agents.planner.observe import Sources
 from planner.observation.observation import Observation, Queue, Served, hardness_shares
-from planner.observation.reuse import SeenHits
+from planner.observation.reuse import ObservedHits
 from planner.observation.run_times import MIN_CALLS
 from planner.observation.workers import live_workers
 from planner.serving.decisions import SHED
@@ -210,7 +210,7 @@ def test_lookups_are_seen_by_heartbeats_and_what_they_save_by_results() -> None:
         sources.on_result(a_record(result_of(outcome)))
     seen = observed(sources, fleet).reuse
     assert (seen.lookups, seen.unanswered, seen.p50_ms, seen.p95_ms) == (40, 0.25, 4.0, 9.0)
-    assert seen.hits == {"heavy~k10": SeenHits(1, 1.0)}, "what no store answered says nothing of how prompts repeat"
+    assert seen.hits == {"heavy~k10": ObservedHits(1, 1.0)}, "what no store answered says nothing of how prompts repeat"
 
 
 def test_requests_are_in_flight_until_their_result_and_those_turned_away_for_as_long_as_they_would_run() -> None:

@@ -10,7 +10,8 @@ from confluent_kafka import KafkaException
 
 from agents.worker import heartbeat
 from agents.worker.heartbeat import Heart, WorkerState
-from planner.serving.dispatch.worker import MIN_CALLS, WorkerLogic
+from planner.observation.run_times import MIN_CALLS
+from planner.serving.dispatch.worker import WorkerLogic
 from schemas.messages import Heartbeat, OwnedPartition, ReuseHealth
 from schemas.record import Delivered, Outgoing
 from schemas.topics import FLEET

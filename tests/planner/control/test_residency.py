@@ -14,7 +14,7 @@ from planner.control.plans import publish, same_decision
 from planner.control.proposal import PlanProposal
 from planner.control.residency import PLACE_MS, REFRESH_MS, SLOTS, place_components, with_residency
 from planner.control.validity import check
-from planner.observation.components import AT_MS, ComponentLog, SeenComponents
+from planner.observation.components import AT_MS, ComponentLog, ObservedComponents
 from planner.observation.observation import Observation
 from planner.observation.workers import ReceivedHeartbeat
 from schemas.errors import InvalidPlan
@@ -61,16 +61,19 @@ def and_asked(
 def observed(
     log: ComponentLog, workers: Iterable[str] = WORKERS, now_ms: int = NOW_MS, plan: Plan | None = None,
     **held: dict[str, tuple[str, ...]],
-) -> SeenComponents:  # fmt: skip
+) -> ObservedComponents:  # fmt: skip
     reports = {w: WorkerComponents(held=held.get(w.replace("-", "_"), {}), budget_bytes=ROOM) for w in workers}
     beats = {w: ReceivedHeartbeat(a_heartbeat(worker_id=w, components=r), now_ms) for w, r in reports.items()}
-    seen = log.seen(beats, beats, plan, now_ms)
+    seen = log.observed(beats, beats, plan, now_ms)
     assert seen is not None
     return seen
 
 
 def placed(
-    seen: SeenComponents, before: ResidencyPlan | None = None, now_ms: int = NOW_MS, workers: Iterable[str] = WORKERS
+    seen: ObservedComponents,
+    before: ResidencyPlan | None = None,
+    now_ms: int = NOW_MS,
+    workers: Iterable[str] = WORKERS,
 ) -> ResidencyPlan:
     return place_components(dict.fromkeys(workers, "styles"), seen, before, LIBRARY, now_ms)
 

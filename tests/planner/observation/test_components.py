@@ -12,8 +12,8 @@ from planner.observation.components import (
     DEMAND,
     MAX_WAITING,
     ComponentLog,
-    SeenComponents,
-    SeenDemand,
+    ObservedComponents,
+    ObservedDemand,
 )
 from planner.observation.observation import InvalidObservation, Observation
 from planner.observation.workers import ReceivedHeartbeat
@@ -26,8 +26,8 @@ CANDY = GenerateOptions(adapters=("candy",))
 CHALK = GenerateOptions(model="chalk")
 
 
-def seen(log: ComponentLog, at_ms: int = NOW_MS, plan: Plan | None = None) -> SeenComponents:
-    found = log.seen({}, (), plan, at_ms)
+def seen(log: ComponentLog, at_ms: int = NOW_MS, plan: Plan | None = None) -> ObservedComponents:
+    found = log.observed({}, (), plan, at_ms)
     assert found is not None
     return found
 
@@ -63,7 +63,7 @@ def test_what_names_nothing_needs_the_default_base_of_each_level_that_lists_base
 
 
 def test_a_catalog_without_bases_has_nothing_to_see_and_what_nothing_honours_is_no_demand() -> None:
-    assert ComponentLog(a_catalog()).seen({}, (), None, NOW_MS) is None
+    assert ComponentLog(a_catalog()).observed({}, (), None, NOW_MS) is None
     log = ComponentLog(CATALOG)
     log.on_request(GenerateOptions(adapters=("no such",)), "", NOW_MS)
     assert seen(log).demand == {}
@@ -115,7 +115,7 @@ def test_live_workers_reports_are_the_holdings_and_impossible_ones_are_none() ->
         name: ReceivedHeartbeat(a_heartbeat(worker_id=name, components=report), NOW_MS)
         for name, report in {"w-1": whole, "w-2": broken, "w-3": None, "gone": whole}.items()
     }
-    found = ComponentLog(CATALOG).seen(beats, ("w-1", "w-2", "w-3", "w-4"), None, NOW_MS)
+    found = ComponentLog(CATALOG).observed(beats, ("w-1", "w-2", "w-3", "w-4"), None, NOW_MS)
     assert found is not None
     assert [*found.workers] == ["w-1"]
     holdings = found.holdings()
@@ -129,7 +129,7 @@ def test_an_observation_with_components_is_read_back_from_its_file_as_it_was() -
     log.on_request(CANDY, "ann", NOW_MS - 5)
     whole = Observation(now_ms=NOW_MS, demand_rps=1.0, components=seen(log))
     assert parse(text_of(whole), "seen.json") == whole
-    wrong = SeenComponents(demand={"styles": SeenDemand(rps=float("nan"))})
+    wrong = ObservedComponents(demand={"styles": ObservedDemand(rps=float("nan"))})
     with pytest.raises(InvalidObservation, match="components of styles"):
         Observation(now_ms=NOW_MS, demand_rps=1.0, components=wrong)
 

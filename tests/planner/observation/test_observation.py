@@ -19,7 +19,7 @@ from planner.observation.observation import (
     queue_wait_ms,
     steady_ms,
 )
-from planner.observation.reuse import SeenHits
+from planner.observation.reuse import ObservedHits
 from tests.builders import NO_ANSWER, NOW_MS, a_worker, an_observation, lookups
 
 
@@ -93,7 +93,7 @@ def test_the_wait_in_a_queue_is_what_waits_over_what_arrives() -> None:
         ({"classes": {"models": {"light": math.nan}}}, "classes of models"),
         ({"reuse": lookups(math.nan)}, "reuse of an observation must be shares in"),
         ({"reuse": lookups(unanswered=1.5)}, "reuse"),
-        ({"reuse": lookups(hits={"heavy~k4": SeenHits(10, -0.1)})}, "reuse"),
+        ({"reuse": lookups(hits={"heavy~k4": ObservedHits(10, -0.1)})}, "reuse"),
         ({"tiers": {"batch": 0.5}}, "tiers of an observation must be shares that sum to 1"),
         ({"workers": (a_worker(remaining_ms=math.nan),)}, "remaining_ms of w-1"),
         ({"workers": (a_worker(remaining_ms=-1.0),)}, "remaining_ms of w-1"),

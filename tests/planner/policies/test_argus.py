@@ -13,7 +13,7 @@ from planner.catalog.model import Catalog, Cut
 from planner.control.plans import publish
 from planner.control.proposal import PlanProposal
 from planner.control.validity import check
-from planner.observation.reuse import SeenReuse
+from planner.observation.reuse import ObservedReuse
 from planner.policies.argus import plan
 from planner.solvers.levels.strategy_switch import STAGES
 from tests.builders import NO_ANSWER, NOW_MS, a_catalog, a_variant, a_worker, an_observation, lookups
@@ -53,7 +53,7 @@ SHARES = st.dictionaries(
     reuse=st.booleans(),
 )  # fmt: skip
 def test_any_fleet_demand_histogram_and_memory_gets_a_valid_plan(
-    n_workers: int, demand: float, classes: dict, stage: str, seen: SeenReuse | None, homes: list, reuse: bool
+    n_workers: int, demand: float, classes: dict, stage: str, seen: ObservedReuse | None, homes: list, reuse: bool
 ) -> None:
     catalog = a_reuse_ladder() if reuse else a_ladder()
     workers = tuple(a_worker(f"w-{i}", homes[i]) for i in range(n_workers))

@@ -15,7 +15,7 @@ from planner.control.planning import Order, PlannerLogic
 from planner.control.propose import Rules
 from planner.observation.deferral import ObservedDeferral
 from planner.observation.observation import Observation, Queue, Served
-from planner.observation.run_times import SeenRunTime
+from planner.observation.run_times import ObservedRunTime
 from planner.policies import named
 from replay.simulation.run import Simulation
 from replay.simulation.setup import Setup, Timing
@@ -32,7 +32,7 @@ MEASURED = a_reuse_profile(
     floors=(ReuseFloor(similarity=0.9, share=0.8),), guard=ReuseGuard(equal=0.8, style=0.4), losses={"heavy~k20": 0.01}
 )
 BUSY = an_observation(8, demand_rps=120.0, slo_ms=1000.0, served=Served(10, in_time=1.0), deferral=DEFERRED,
-                      run_times=(SeenRunTime("heavy", 1.6, 99),), queues=(Queue("heavy", 2.0, 20.0),))  # fmt: skip
+                      run_times=(ObservedRunTime("heavy", 1.6, 99),), queues=(Queue("heavy", 2.0, 20.0),))  # fmt: skip
 BLIND = an_observation(4, demand_rps=30.0, slo_ms=900.0)
 SPREAD = an_observation(workers=(a_worker("w-1", "heavy"), a_worker("w-2", "heavy", remaining_ms=9e3)), demand_rps=9.0)
 MOVED = an_observation(workers=tuple(a_worker(f"w-{n}", "middle") for n in range(4)), demand_rps=20.0)

@@ -14,10 +14,10 @@ from planner.components.from_catalog import components_of
 from planner.control.plans import publish
 from planner.control.proposal import PlanProposal, validate_parameters
 from planner.control.validity import check
-from planner.observation.components import SeenComponents, SeenDemand
+from planner.observation.components import ObservedComponents, ObservedDemand
 from planner.observation.deferral import ObservedDeferral
 from planner.observation.observation import Observation, Queue
-from planner.observation.run_times import SeenRunTime
+from planner.observation.run_times import ObservedRunTime
 from planner.observation.workers import WorkerView
 from planner.policies import POLICIES, joint
 from planner.solvers.joint.demand import outlook_of
@@ -211,7 +211,7 @@ def test_it_is_ready_for_the_burst_when_that_is_out_of_sight_until_it_has_paid_o
 
 
 def test_run_times_that_are_longer_than_profiled_leave_less_to_the_heavy_level() -> None:
-    slow = (SeenRunTime("sd15", 1.4, 200),)
+    slow = (ObservedRunTime("sd15", 1.4, 200),)
     profiled = planned("diffserve-sdturbo", 30.0)
     served = planned("diffserve-sdturbo", 30.0, run_times=slow)
     unheard = planned("diffserve-sdturbo", 30.0, {"profiles": 0.0}, run_times=slow)
@@ -311,9 +311,9 @@ def cold_or_warm(held: tuple[str, ...], load_ms: float = 30_000.0, rps: float = 
     best = a_variant(name="heavy", latency_ms={1: 200.0}, quality=0.9, bases=("poster",), components=(base,))
     light = a_variant(name="light", latency_ms={1: 50.0}, quality=0.8)
     catalog = a_catalog(variants={"light": light, "heavy": best}, discriminators={}, cascades=(), class_cuts={})
-    demand = SeenDemand(rps=rps, requests={"base:poster": (10.0, 0.0)})
+    demand = ObservedDemand(rps=rps, requests={"base:poster": (10.0, 0.0)})
     workers = {f"w{n:03d}": WorkerComponents(held={"device": held}) for n in range(2)}
-    components = SeenComponents(demand={"heavy": demand}, workers=workers)
+    components = ObservedComponents(demand={"heavy": demand}, workers=workers)
     return joint.plan(seen(1.0, workers=2, components=components), catalog, {}, {})
 
 
@@ -330,8 +330,8 @@ def test_a_level_whose_base_no_worker_holds_is_worth_less_than_a_warm_one() -> N
 def test_a_cold_base_that_is_asked_for_often_is_loaded_once_for_many() -> None:
     catalog = CATALOGS["genai2026"]
     hot, rare = (
-        SeenComponents(
-            demand={"image": SeenDemand(rps=1.0, requests={"base:base-000": (count, 0.0)})},
+        ObservedComponents(
+            demand={"image": ObservedDemand(rps=1.0, requests={"base:base-000": (count, 0.0)})},
             workers={"w-0": WorkerComponents()},
         )
         for count in (1e6, 1.0)

@@ -7,7 +7,7 @@ from planner.catalog.reuse import Neighbours
 from planner.control.plans import publish
 from planner.control.proposal import PlanProposal
 from planner.control.validity import check
-from planner.observation.reuse import SeenHits
+from planner.observation.reuse import ObservedHits
 from planner.policies.nirvana import MODM_FLOORS, NIRVANA_FLOORS, plan
 from schemas.messages import ReuseFloor, ReuseGuard
 from tests.builders import an_observation, lookups
@@ -58,7 +58,7 @@ def test_reuse_saves_work_and_loses_what_its_hits_lose() -> None:
 
 
 def test_what_was_seen_of_hits_counts_beside_the_profile() -> None:
-    seen = lookups(hits={"heavy~k10": SeenHits(1000, 0.1)})
+    seen = lookups(hits={"heavy~k10": ObservedHits(1000, 0.1)})
     draft = plan(an_observation(4, reuse=seen), a_reuse_ladder(), {}, {})
     assert draft.reuse.hits["heavy~k10"] == pytest.approx((50 + 100) / 1050, abs=0.011)
 

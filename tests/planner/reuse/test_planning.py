@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from planner.catalog.measured import Start
 from planner.catalog.reuse import Neighbours
 from planner.observation.observation import Observation
-from planner.observation.reuse import SeenHits
+from planner.observation.reuse import ObservedHits
 from planner.policies import argus, joint, nirvana
 from planner.reuse.planning import (
     any_neighbour,
@@ -81,11 +81,11 @@ def test_argus_begins_from_the_nearest_neighbour_whatever_its_similarity() -> No
 
 def test_a_plan_names_the_hits_of_every_reuse_level_and_what_was_seen_weighs_as_its_jobs_do() -> None:
     floors = (ReuseFloor(similarity=0.5, share=0.8),)
-    seen = {"heavy~k20": SeenHits(50, 0.0)}
+    seen = {"heavy~k20": ObservedHits(50, 0.0)}
     plan = reuse_plan(a_reuse_ladder(), a_reuse_profile(), floors, seen, guard=ReuseGuard(equal=0.8))
     assert plan.hits == pytest.approx({"heavy~k10": 1.0, "heavy~k20": 0.5})
-    assert blended(0.4, SeenHits(0, 0.9)) == blended(0.4, None) == 0.4
-    assert blended(0.4, SeenHits(1000, 0.8123)) == blended(0.4, SeenHits(1000, 0.8124))
+    assert blended(0.4, ObservedHits(0, 0.9)) == blended(0.4, None) == 0.4
+    assert blended(0.4, ObservedHits(1000, 0.8123)) == blended(0.4, ObservedHits(1000, 0.8124))
 
 
 def test_the_check_is_the_catalog_s_own_discriminator_where_it_has_one() -> None:

@@ -11,7 +11,7 @@ import pytest
 from planner.control.planning import Order, PlannerLogic
 from planner.control.proposal import ALWAYS, NEVER, PlanProposal, PolicyTerms, on_terms
 from planner.control.propose import Rules
-from planner.observation.components import SeenComponents, SeenDemand
+from planner.observation.components import ObservedComponents, ObservedDemand
 from planner.observation.observation import Observation
 from planner.observation.workers import ReceivedHeartbeat
 from planner.policies.clipper_heavy import plan as all_heavy
@@ -37,7 +37,7 @@ class Fleet:
         self.pin: Pin | None = None
         self.newest, self.now_ms = 0, NOW_MS
         self.policy: Any = heavy_that_scales
-        self.components: SeenComponents | None = None
+        self.components: ObservedComponents | None = None
 
     def _logic(self) -> PlannerLogic:
         return PlannerLogic(
@@ -183,8 +183,8 @@ def test_of_the_pool_that_worker_is_taken_which_holds_what_requests_of_late_need
         fleet = Fleet(2, warm=2)
         fleet.step(0.0)
         held = {holder: WorkerComponents(held={"device": ("base:poster", "adapter:candy")})}
-        demand = SeenDemand(rps=1.0, requests={"base:poster": (3.0, NOW_MS), "adapter:candy": (3.0, NOW_MS)})
-        fleet.components = SeenComponents(demand={"styles": demand}, workers=held)
+        demand = ObservedDemand(rps=1.0, requests={"base:poster": (3.0, NOW_MS), "adapter:candy": (3.0, NOW_MS)})
+        fleet.components = ObservedComponents(demand={"styles": demand}, workers=held)
         fleet.step({"t": {"styles": 1.0}})
         assert fleet.plan is not None
         assert fleet.plan.allocation == {holder: "styles"}, f"{other} would load a base"
@@ -195,8 +195,8 @@ def test_of_too_many_workers_that_one_leaves_which_lacks_what_requests_of_late_n
     fleet.serves = {"w-00": "styles", "w-01": "styles"}
     both = {name: WorkerComponents(held={"device": ("base:chalk",)}) for name in fleet.ids}
     both["w-01"] = WorkerComponents(held={"device": ("base:poster",)})
-    demand = SeenDemand(rps=1.0, requests={"base:poster": (3.0, NOW_MS)})
-    fleet.components = SeenComponents(demand={"styles": demand}, workers=both)
+    demand = ObservedDemand(rps=1.0, requests={"base:poster": (3.0, NOW_MS)})
+    fleet.components = ObservedComponents(demand={"styles": demand}, workers=both)
     fleet.step({"t": {"styles": 1.0}})
     assert fleet.plan is not None
     while len(fleet.plan.allocation) == 2:

@@ -8,7 +8,7 @@ import pytest
 
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
-from planner.observation.components import ComponentLog, SeenComponents
+from planner.observation.components import ComponentLog, ObservedComponents
 from planner.serving.admission.quotas import Quota
 from replay.simulation.overrides import requested_overrides
 from replay.simulation.run import Ran
@@ -148,8 +148,8 @@ def test_wishes_of_every_kind_at_once_end_once_each() -> None:
 
 
 def test_the_simulated_planner_sees_which_components_requests_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    found: list[SeenComponents | None] = []
-    monkeypatch.setattr(ComponentLog, "seen", lambda *args: found.append(SEEN(*args)) or found[-1])
+    found: list[ObservedComponents | None] = []
+    monkeypatch.setattr(ComponentLog, "observed", lambda *args: found.append(SEEN(*args)) or found[-1])
     styles = replace(sized_variant(name="light"), on_request=False)
     catalog = a_catalog(variants={"light": styles, "heavy": a_catalog().variants["heavy"]})
     wish = Overrides(options=GenerateOptions(adapters=("candy",)), tenant="ann")
@@ -159,4 +159,4 @@ def test_the_simulated_planner_sees_which_components_requests_ask_for(monkeypatc
     assert found[-1].demand["light"].returning["adapter:candy"] > 0
 
 
-SEEN = ComponentLog.seen
+SEEN = ComponentLog.observed

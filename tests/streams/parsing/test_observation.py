@@ -4,7 +4,7 @@ import pytest
 
 from planner.observation.deferral import observed_deferral
 from planner.observation.observation import InvalidObservation, Observation, Queue, Served
-from planner.observation.reuse import SeenHits
+from planner.observation.reuse import ObservedHits
 from schemas.errors import Unknown
 from schemas.messages import Cascade
 from streams.parsing.observation import parse, text_of
@@ -20,7 +20,8 @@ def test_what_is_written_is_read_back_the_same() -> None:
         forecast_rps=12.5, counts=(9, 11), tiers={"interactive": 0.25, "batch": 0.75},
         workers=(a_worker("a", allocated="heavy", worker_type="l40s"), a_worker("b")), queues=(Queue("light", 3, 1.5),),
         deferral=(observed_deferral("light", "look", [(0.2, 0.4)] * 100, (0.0, 0.5, 1.0)),),
-        served=Served(10, 0.9, None), ignored=2, in_force=judging, reuse=lookups(hits={"heavy~k4": SeenHits(40, 0.25)}),
+        served=Served(10, 0.9, None), ignored=2, in_force=judging,
+        reuse=lookups(hits={"heavy~k4": ObservedHits(40, 0.25)}),
     )  # fmt: skip
     assert parse(text_of(seen), "seen.json") == seen
     assert parse(text_of(an_observation()), "seen.json") == an_observation()

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner.observation.run_times import MIN_CALLS
 from planner.observation.workers import WorkerView
 from planner.serving.dispatch.worker import (
-    MIN_CALLS,
     MIN_STALL_MS,
     PACE_OVER,
     SETTLE_MS,

@@ -9,7 +9,7 @@ import pytest
 from planner.catalog.entries import run_ms
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation, Queue
-from planner.observation.run_times import SeenRunTime, as_served
+from planner.observation.run_times import ObservedRunTime, as_served
 from planner.observation.workers import WorkerView
 from planner.policies import POLICIES
 from planner.solvers.joint import losses, value
@@ -120,7 +120,7 @@ def test_a_plan_of_several_levels_is_as_simulated_whatever_they_carry(
 @pytest.mark.parametrize("slowness", [1.0, 1.2])
 def test_a_busy_heavy_generates_as_many_drafts_again_as_simulated(slowness: float) -> None:
     """At 1.2 two calls in a row take longer than drafts have, so that hardly any call is for two images."""
-    catalog = as_served(measured("diffserve-sdturbo"), (SeenRunTime("sd15", slowness, 99),))
+    catalog = as_served(measured("diffserve-sdturbo"), (ObservedRunTime("sd15", slowness, 99),))
     setup = dataclasses.replace(sixteen("diffserve-sdturbo", 5.0), catalog=catalog)
     names = ["sd-turbo"] * 3 + ["sd15"] * 13
     plan = dataclasses.replace(

@@ -12,7 +12,7 @@ from planner.control.plans import publish
 from planner.control.proposal import PlanProposal
 from planner.control.shedding import sustainable_rps
 from planner.control.validity import check
-from planner.observation.reuse import SeenReuse
+from planner.observation.reuse import ObservedReuse
 from planner.policies.argus import plan
 from planner.solvers.levels.level_mix import Mix, mixed_offers, routes_of
 from planner.solvers.levels.strategy_switch import LEAVING, MODELS, RETURNING, REUSE
@@ -25,7 +25,7 @@ PAST = {"heavy~k20": 0.5, "heavy~k10": 0.3, "heavy": 0.2}
 
 
 def reusing(
-    seen: SeenReuse | None, memory: dict, homes: tuple[str, ...] = ("heavy",) * 4, **changes: object
+    seen: ObservedReuse | None, memory: dict, homes: tuple[str, ...] = ("heavy",) * 4, **changes: object
 ) -> PlanProposal:
     workers = tuple(a_worker(f"w-{i}", variant) for i, variant in enumerate(homes))
     values = {"demand_rps": 60.0, "classes": {"reuse": PAST}, "workers": workers, "reuse": seen}
@@ -58,7 +58,7 @@ def test_with_reuse_levels_all_workers_keep_the_large_model_and_routes_go_to_ste
     ids=["slow", "silent", "partly silent"],
 )
 def test_a_slow_or_silent_store_is_left_in_the_next_plan_in_stages_without_routes_to_what_is_not_ready(
-    seen: SeenReuse, why: str
+    seen: ObservedReuse, why: str
 ) -> None:
     first = reusing(seen, reusing(GOOD, {}).memory)
     assert (first.strategy, first.memory["stage"]) == ("models", LEAVING)

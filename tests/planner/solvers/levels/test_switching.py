@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.observation.reuse import SeenReuse
+from planner.observation.reuse import ObservedReuse
 from planner.observation.workers import SERVING, WorkerView
 from planner.solvers.levels.strategy_switch import (
     LEAVING,
@@ -109,7 +109,7 @@ def test_the_first_few_lookups_do_not_send_the_fleet_away_but_open_breakers_do(c
     ],
     ids=["nobody looked", "answered", "half of the breakers open", "no lookup yet"],
 )
-def test_heartbeats_become_the_cost_of_a_retrieval(seen: SeenReuse | None, expected: Retrieval) -> None:
+def test_heartbeats_become_the_cost_of_a_retrieval(seen: ObservedReuse | None, expected: Retrieval) -> None:
     assert retrieval_of(seen, 50.0) == expected
 
 

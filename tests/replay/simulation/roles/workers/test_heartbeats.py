@@ -1,6 +1,7 @@
 """Simulated heartbeats: what they say reaches every view, and who says nothing new is still alive."""
 
-from planner.serving.dispatch.worker import MIN_CALLS, WorkerLogic
+from planner.observation.run_times import MIN_CALLS
+from planner.serving.dispatch.worker import WorkerLogic
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.roles.control.plan_state import PlanState
 from replay.simulation.roles.routing.load_view import SimulatedLoadView
