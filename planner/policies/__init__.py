@@ -22,8 +22,8 @@ from planner.policies import (
 from schemas.errors import Unknown
 
 __all__ = [
-    "BASELINE", "BEGINS_WITH_REUSE", "DEFAULT", "JUDGES_ALL", "LOOKS_ALL_UP", "PLACES_COMPONENTS", "POLICIES",
-    "SCALES", "SWITCHES_STRATEGY",
+    "BASELINE", "BEGINS_WITH_REUSE", "DEFAULT", "JUDGES_ALL", "LOOKUP_PER_REQUEST", "PLACES_COMPONENTS",
+    "POLICIES", "SCALES", "SWITCHES_STRATEGY",
     "InvalidParameter", "PlanProposal", "Policy", "named",
 ]  # fmt: skip
 
@@ -53,7 +53,7 @@ BEGINS_WITH_REUSE = frozenset({"argus", "nirvana", "pac"})  # where the catalog 
 SWITCHES_STRATEGY = frozenset({"argus", "pac"})  # leave reuse where lookups fail; they have `overprovision`
 SCALES = "octoai"  # says how many workers there should be: what `chaos --scale` runs
 PLACES_COMPONENTS = "mlora"  # says what each worker holds: what `chaos --components` runs
-LOOKS_ALL_UP = "nirvana"  # every request looks for a stored image at any load: what `chaos --reuse` runs
+LOOKUP_PER_REQUEST = "nirvana"  # every request looks for a stored image, at any load: what `chaos --reuse` runs
 
 
 def named(name: str) -> Policy:

@@ -71,7 +71,7 @@ class ScaleRules:
 
 
 class Staffing(NamedTuple):
-    """Who serves what, before a policy shares the workers of the levels among them."""
+    """The number of workers of each variant and of the levels together; a policy then divides the latter by level."""
 
     seen: Observation  # as the policy plans for it: with the workers of the levels alone
     named: dict[str, str]  # worker_id -> variant that requests name
@@ -277,8 +277,8 @@ class _Fleet:
         others = list(self.free)
         for group in sorted(targets.keys() | self.homes.keys() | self.leaving.keys()):
             here, leaving = self.homes.get(group, []), self.leaving.get(group, [])
-            staying = self._least_cost(group, here, targets.get(group, 0), catalog)
-            back = self._least_cost(group, leaving, targets.get(group, 0) - len(staying), catalog)
+            staying = self._min_cost_workers(group, here, targets.get(group, 0), catalog)
+            back = self._min_cost_workers(group, leaving, targets.get(group, 0) - len(staying), catalog)
             chosen[group] = [*staying, *back]
             others += [worker for worker in (*here, *leaving) if worker not in chosen[group]]
         short = {group: target - len(chosen[group]) for group, target in targets.items()}
@@ -293,11 +293,13 @@ class _Fleet:
         donor = donor_of({each: len(workers) for each, workers in chosen.items()})
         if donor is None:
             return
-        staying = self._least_cost(donor, chosen[donor], len(chosen[donor]) - 1, catalog)
+        staying = self._min_cost_workers(donor, chosen[donor], len(chosen[donor]) - 1, catalog)
         chosen[group] = [worker for worker in chosen[donor] if worker not in staying]
         chosen[donor] = staying
 
-    def _least_cost(self, group: str, workers: Sequence[WorkerView], count: int, catalog: Catalog) -> list[WorkerView]:
+    def _min_cost_workers(
+        self, group: str, workers: Sequence[WorkerView], count: int, catalog: Catalog
+    ) -> list[WorkerView]:
         if len(workers) <= count:
             return list(workers)
         ids = set(choose(self._candidates(group, workers, catalog), count))

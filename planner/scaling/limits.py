@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 
 
-def at_most_doubled(wanted: int, ready: int) -> int:
+def cap_at_doubling(wanted: int, ready: int) -> int:
     """Return `wanted`, or as many as may be started at once beside `ready` workers: 0 -> 1 -> 2 -> 4 -> 8.
 
     `ready` counts workers that serve; those that are starting are the scale-up in flight, and count for nothing.

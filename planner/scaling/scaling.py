@@ -4,7 +4,7 @@ In each period, for each variant, in this order:
 
     1. the number in flight, counted within each tenant's maximum         `limits.within_tenant_maxima`
     2. more workers where periods agree on it                             `agreement.grown`
-       at most doubled, while earlier ones start                          `limits.at_most_doubled`
+       at most doubled, while earlier ones start                          `limits.cap_at_doubling`
        else fewer where they agree on that, once nothing starts: one,     `agreement.can_do_with_fewer`
        or half of them where half were idle for long                      `agreement.has_idle_half`
     3. all variants within the fleet's maximum                            `limits.within_total`
@@ -22,7 +22,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from planner.scaling.agreement import Agreement, can_do_with_fewer, grown, has_idle_half
-from planner.scaling.limits import at_most_doubled, donor_of, within_tenant_maxima, within_total
+from planner.scaling.limits import cap_at_doubling, donor_of, within_tenant_maxima, within_total
 
 MAX_BACKOFF: Final = 16  # times `calm` that a variant is not shrunk for, after shrinks that were taken back
 MAX_HOLD: Final = 10_000  # periods; longer ago than this is long ago
@@ -143,7 +143,7 @@ class Scaler:
         wanted = rule.wanted(sum(load.in_flight.values()))
         more = max(load.minimum, self._grown(memory, current, rule))
         if more > current:
-            target = max(current, at_most_doubled(more, load.ready))
+            target = max(current, cap_at_doubling(more, load.ready))
             memory.goal = more
             if target > current:
                 memory.on_change(True, rule.calm)

@@ -110,4 +110,4 @@ class ExpectedTimes:
         told = self.of(request_id)
         if told is not None:
             with self._lock:
-                self._expecting.on_told(request_id, told, self._clock_ms())
+                self._expecting.on_estimate_sent(request_id, told, self._clock_ms())

@@ -47,8 +47,8 @@ class Needs:
         return Need(ids, combination(request.base, request.adapters) or "", components)
 
 
-class SeenHoldings:
-    """What one worker holds. Not thread-safe: one owner; times are of the sender's view of loads.
+class ExpectedHoldings:
+    """What one worker is expected to hold. Not thread-safe: one owner; times are of the sender's view of loads.
 
     Components of a job that was sent count as held on the device until the job should be done: whoever follows it finds
     them there. Then heartbeats say what is held, and what was evicted meanwhile.

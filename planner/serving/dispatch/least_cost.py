@@ -47,7 +47,7 @@ def pick(kind: str, options: Sequence[Option], request_id: str, sent_before: int
 
 def _least_cost(options: Sequence[Option], request_id: str, sent_before: int) -> int | None:
     del sent_before
-    return _least(range(len(options)), lambda place: options[place].cost_ms, request_id)
+    return _argmin(range(len(options)), lambda place: options[place].cost_ms, request_id)
 
 
 def _round_robin(options: Sequence[Option], request_id: str, sent_before: int) -> int | None:
@@ -63,22 +63,22 @@ def _random(options: Sequence[Option], request_id: str, sent_before: int) -> int
 
 
 def _pull(options: Sequence[Option], request_id: str, sent_before: int) -> int | None:
-    """Of the idle workers the one that lacks least; where none is idle, the job waits in the one queue.
+    """The idle worker with the least time to load what it lacks; where none is idle, the job waits in the one queue.
 
     Source: OctoAI, "Pull-based Routing", whose workers take the first request of the queue whenever they are idle, and
     its plan of "cache-aware routing".
     """
     del sent_before
     idle = [place for place, option in enumerate(options) if option.queued_ms <= 0]
-    return _least(idle, lambda place: options[place].load_ms, request_id)
+    return _argmin(idle, lambda place: options[place].load_ms, request_id)
 
 
-def _least(places: Sequence[int], cost: Callable[[int], float], request_id: str) -> int | None:
+def _argmin(places: Sequence[int], cost: Callable[[int], float], request_id: str) -> int | None:
     if not places:
         return None
     costs = [cost(place) for place in places]
-    least = min(costs)
-    return any_of([place for place, each in zip(places, costs, strict=True) if each == least], request_id)
+    lowest = min(costs)
+    return any_of([place for place, each in zip(places, costs, strict=True) if each == lowest], request_id)
 
 
 KINDS: Final[Mapping[str, Callable[[Sequence[Option], str, int], int | None]]] = {

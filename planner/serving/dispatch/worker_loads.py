@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from planner.observation.workers import GONE, SERVING
 from planner.serving.dispatch.free_times import FreeTimes
-from planner.serving.dispatch.lacking import Need, SeenHoldings
+from planner.serving.dispatch.lacking import ExpectedHoldings, Need
 from schemas.messages import Heartbeat, Plan
 
 FORGET_MS = 600_000  # a worker without a heartbeat for longer leaves the view
@@ -56,7 +56,7 @@ class LoadedWorker:
     at_ms: float = 0
     pool: "WorkerPool | None" = None  # the current one that it belongs to
     place: int = 0  # in the pool
-    held: SeenHoldings = field(default_factory=SeenHoldings)  # components, where its variant lists bases
+    held: ExpectedHoldings = field(default_factory=ExpectedHoldings)  # components, where its variant lists bases
     slowness: float = 1.0  # of its last calls, by its last heartbeat: run time as a multiple of the profiled one
 
     def load(self, backlog_ms: float, at_ms: float) -> None:

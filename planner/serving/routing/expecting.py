@@ -72,8 +72,8 @@ class _Part(NamedTuple):
     run_ms: float  # as profiled, alone
 
 
-class _Told(NamedTuple):
-    """What was told of a request as it came."""
+class _FirstEstimate(NamedTuple):
+    """The first estimate that was sent of a request's end."""
 
     at_ms: float
     left_ms: float
@@ -88,7 +88,7 @@ class _Open:
     parts: tuple[_Part, ...] = ()  # where it waits, or a worker has it; (): not placed yet
     worker: str = ""  # that has it; "": it waits
     began_ms: float = 0.0
-    first: _Told | None = None  # None: nobody was told of it
+    first: _FirstEstimate | None = None  # None: none was sent
 
 
 class _Call(NamedTuple):
@@ -220,14 +220,14 @@ class Expecting:
             known.parts, known.worker = self._on(level, known.request, refine_from_step), ""
             self._open.move_to_end(request_id)
 
-    def on_told(self, request_id: str, expected: Expectation, now_ms: float) -> None:
-        """A client is told this of its request; the first time counts for what is measured once it has ended."""
+    def on_estimate_sent(self, request_id: str, expected: Expectation, now_ms: float) -> None:
+        """An estimate is sent to a request's client: the first one is compared with the time that the request took."""
         known = self._open.get(request_id)
         if known is not None and known.first is None and expected.place:
-            known.first = _Told(now_ms, expected.left_ms, expected.left_ms - self._besides_ms())
+            known.first = _FirstEstimate(now_ms, expected.left_ms, expected.left_ms - self._besides_ms())
 
     def on_ended(self, request_id: str, now_ms: float, *, is_served: bool = True) -> float | None:
-        """A request has its result; return its time as a multiple of what was told first, None where nothing was.
+        """A request has its result; return its time as a multiple of the first estimate, None where none was sent.
 
         `is_served`: whether it has an image, as what was expected.
         """
@@ -237,9 +237,9 @@ class Expecting:
         known = self._open.pop(request_id, None)
         if known is None or known.first is None or not is_served:
             return None
-        told, took_ms = known.first, now_ms - known.first.at_ms
-        self._errors.append(took_ms - told.laid_out_ms)
-        return took_ms / told.left_ms if told.left_ms > 0 else None
+        estimate, took_ms = known.first, now_ms - known.first.at_ms
+        self._errors.append(took_ms - estimate.laid_out_ms)
+        return took_ms / estimate.left_ms if estimate.left_ms > 0 else None
 
     def _besides_ms(self) -> float:
         return median(self._errors) if self._errors else 0.0

@@ -32,7 +32,7 @@ MIN_LOOKUPS = (
     20  # to leave for: of fewer, such as the first ones, a few cut ones say little. A breaker looks back on 20
 )
 ROUNDING = 1e-9  # of a share that was divided by the lookups
-MOST = 0.5  # share of the workers whose breaker is open, from which on nobody is taken to get an answer
+OUTAGE_SHARE = 0.5  # share of the workers whose breaker is open, from which on all lookups are taken to fail
 
 
 class Retrieval(NamedTuple):
@@ -70,7 +70,7 @@ def retrieval_of(seen: ObservedReuse | None, saves_ms: float) -> Retrieval:
     """Return the cost of lookups as the planner sees it; `saves_ms`: what one is expected to save."""
     if seen is None:
         return Retrieval(None, saves_ms)
-    if seen.failing >= MOST:
+    if seen.failing >= OUTAGE_SHARE:
         return Retrieval(math.inf, saves_ms, 1.0)
     return Retrieval(seen.p50_ms if seen.lookups else None, saves_ms, seen.unanswered, seen.lookups)
 

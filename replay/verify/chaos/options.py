@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from planner.policies import JUDGES_ALL, LOOKS_ALL_UP, PLACES_COMPONENTS, SCALES
+from planner.policies import JUDGES_ALL, LOOKUP_PER_REQUEST, PLACES_COMPONENTS, SCALES
 from replay.local.deployment import own_deployment
 from replay.local.processes import RoleProcess, role_process
 from replay.verify.chaos.faults.scaling import SCALER, WORKERS
@@ -157,7 +157,7 @@ def _policy(options: ChaosOptions) -> str:
         return PLACES_COMPONENTS
     if options.scales:
         return SCALES
-    return LOOKS_ALL_UP if options.reuses else JUDGES_ALL
+    return LOOKUP_PER_REQUEST if options.reuses else JUDGES_ALL
 
 
 def from_remote(own: Settings, endpoint_url: str) -> Settings:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.scaling.agreement import Agreement, grown, shared_periods
-from planner.scaling.limits import at_most_doubled, within_tenant_maxima, within_total
+from planner.scaling.limits import cap_at_doubling, within_tenant_maxima, within_total
 from planner.scaling.scaling import Reason, ScaleLimits, Scaler, VariantLoad, VariantScale
 from planner.scaling.utilisation import utilisation, wanted_workers
 from tests.planner.scaling.queue import ServerQueue
@@ -53,7 +53,7 @@ def test_senseless_loads_are_refused(in_flight: float, concurrency: float, facto
 
 
 def test_workers_at_most_double_and_the_first_comes_from_zero() -> None:
-    assert [at_most_doubled(38, ready) for ready in (0, 1, 4, 8, 16, 32)] == [1, 2, 8, 16, 32, 38]
+    assert [cap_at_doubling(38, ready) for ready in (0, 1, 4, 8, 16, 32)] == [1, 2, 8, 16, 32, 38]
     targets = _follow(_scaler(), [30.0] * 12, ready=4)
     assert sorted(set(targets)) == [4, 8, 16, 32, 38]
     assert targets[-1] == 38

@@ -138,14 +138,14 @@ def test_what_requests_take_besides_is_the_median_by_which_the_last_ones_took_lo
     for number, besides_ms in enumerate((30, 900, 50)):
         name = f"r-{number}"
         expecting.on_request(a_request(request_id=name))
-        expecting.on_told(name, told(expecting)[name], NOW_MS)
+        expecting.on_estimate_sent(name, told(expecting)[name], NOW_MS)
         ratios.append(expecting.on_ended(name, NOW_MS + 200 + besides_ms))
     assert ratios == [230 / 200, 1100 / 230, 250 / (200 + (30 + 900) / 2)]
     for name in ("served", "refused", "running"):
         expecting.on_request(a_request(request_id=name))
     expecting.on_started("running", "heavy", "w-1", NOW_MS)
     assert told(expecting) == {"running": (0, 200), "served": (1, 250), "refused": (2, 450)}
-    expecting.on_told("refused", told(expecting)["refused"], NOW_MS)
+    expecting.on_estimate_sent("refused", told(expecting)["refused"], NOW_MS)
     assert expecting.on_ended("refused", NOW_MS + 5, is_served=False) is None
     assert told(expecting)["served"].left_ms == 250
 
