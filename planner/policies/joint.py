@@ -28,7 +28,7 @@ from planner.solvers.joint.loading import with_cold_loads
 from planner.solvers.joint.pooled import Pool
 from planner.solvers.joint.program.build import problem_of
 from planner.solvers.joint.program.problem import Problem, Solution
-from planner.solvers.joint.program.reading import draft_of
+from planner.solvers.joint.program.reading import proposal_of
 from planner.solvers.joint.program.reuse import ReuseChoice, reuse_of
 from planner.solvers.joint.reserve import Bet, jumps_of, memory_of, rise_in, share_of, updated
 from planner.solvers.joint.solve import solve
@@ -71,8 +71,8 @@ RULES: Final[dict[str, Policy]] = {
 }
 NEEDS_CASCADE: Final = frozenset({"diffserve", "hadis"})
 BLIND: Final = frozenset({"proteus", "pac"})  # send each worker as much as any other, whatever it can carry
-FEW: Final = 0.01  # of the requests late: with more a plan is not feasible
-KEPT, OWN = "the plan in force", "the program"
+MAX_LATE_SHARE: Final = 0.01  # of the requests late: with more a plan is not feasible
+IN_FORCE, PROGRAM = "the plan in force", "the program"
 Candidates = Sequence[tuple[str, PlanProposal]]
 
 
@@ -99,7 +99,7 @@ def plan(
     jumps = jumps_of(reserve, share, outlook.mean_rps, away_s, settings["hold_s"], now_ms)
     notes = memory_of(reserve) | dict(reuse.memory)
     found = solve(problem, settings["time_limit_s"])
-    own = replace(draft_of(problem, found, bounds_of(catalog), observation, catalog), reuse=reuse.plan)
+    own = replace(proposal_of(problem, found, bounds_of(catalog), observation, catalog), reuse=reuse.plan)
     if not observation.workers or not problem.options:
         told = replace(own, memory=notes, reason=own.reason + _describe_reuse(reuse, own))
         return with_components(told, catalog)
@@ -111,15 +111,15 @@ def plan(
         calm = model_of(observation, catalog, settings, outlook, problem, pool)
         cost = _cost(calm, best.plan, candidates, min(1, most)) / share
         notes |= memory_of(reserve._replace(cost=float(f"{cost:.3g}"), at_s=now_ms // 1000))
-    notes |= pooled.memory_of(pool, best.worth.answers, now_ms)
+    notes |= pooled.memory_of(pool, best.value.answers, now_ms)
     cascades = tuple(cascade for cascade in best.plan.cascades if cascade.threshold > 0)
     chosen = with_components(replace(best.plan, cascades=cascades, memory=notes, weighs_moves=True), catalog)
     return replace(
         chosen,
         expected=_expected(model, best),
-        reason=", ".join(_told(best, name, steps) + _troubles(problem, found, observation))
+        reason=", ".join(_describe_plan(best, name, steps) + _troubles(problem, found, observation))
         + _describe_reuse(reuse, chosen),
-        is_feasible=best.worth.late < FEW and observation.slo_ms / 1000 in (0.0, problem.slo_s),
+        is_feasible=best.value.late < MAX_LATE_SHARE and observation.slo_ms / 1000 in (0.0, problem.slo_s),
     )
 
 
@@ -156,18 +156,18 @@ def model_of(
 def _cost(calm: Model, ready: PlanProposal, candidates: Candidates, most: int) -> float:
     """What a plan that is ready for a jump gives up until one comes, in units of quality a second."""
     _, plain, _ = _best(calm, candidates, most)
-    return max(0.0, plain.worth.value - calm.worth(ready).value) * calm.outlook.mean_rps
+    return max(0.0, plain.value.total - calm.evaluate(ready).total) * calm.outlook.mean_rps
 
 
 def _best(model: Model, candidates: Candidates, most: int) -> tuple[str, Valued, int]:
     """The name of the best candidate, what became of it, and in how many steps; `most`: how many are improved."""
-    found = {name: Valued(plan, model.worth(plan)) for name, plan in candidates}
-    ranked = sorted(found, key=lambda name: -found[name].worth.value)
+    found = {name: Valued(plan, model.evaluate(plan)) for name, plan in candidates}
+    ranked = sorted(found, key=lambda name: -found[name].value.total)
     best = ranked[0], found[ranked[0]], 0
     apart = {_decided(found[name].plan): name for name in reversed(ranked)}  # of equal plans the first
     for name in [name for name in ranked if apart[_decided(found[name].plan)] == name][:most]:
         valued, steps = improved(model, found[name])
-        if valued.worth.value > best[1].worth.value:
+        if valued.value.total > best[1].value.total:
             best = name, valued, steps
     return best
 
@@ -177,11 +177,11 @@ def _candidates(model: Model, own: PlanProposal, uses_rules: bool) -> Iterator[t
     force = seen.in_force
     here = {worker.worker_id: worker.home for worker in seen.workers}
     if force is not None and force.allocation == here and _is_known(force.batch, catalog):
-        yield KEPT, replace(
+        yield IN_FORCE, replace(
             own, strategy=force.strategy, routes=force.routes, cascades=force.cascades, allocation=force.allocation,
             batch=force.batch, dispatch=force.dispatch, reuse=force.reuse, reason=force.reason,
         )  # fmt: skip
-    yield OWN, own
+    yield PROGRAM, own
     has_classes = bool(seen.classes.get("models")) and bool(catalog.classes("models"))
     for name, rule in RULES.items() if uses_rules else ():
         if (name in NEEDS_CASCADE and not catalog.cascades) or (name == "argus" and not has_classes):
@@ -215,23 +215,23 @@ def _is_known(batch: Mapping[str, int], catalog: Catalog) -> bool:
 
 
 def _expected(model: Model, best: Valued) -> Expected:
-    worth = best.worth
+    value = best.value
     return Expected(
         demand_rps=model.outlook.mean_rps,
-        utilization=worth.utilization,
-        heavy_share=worth.best_share,
-        quality=worth.quality,
+        utilization=value.utilization,
+        heavy_share=value.best_share,
+        quality=value.quality,
     )
 
 
-def _told(best: Valued, name: str, steps: int) -> list[str]:
+def _describe_plan(best: Valued, name: str, steps: int) -> list[str]:
     counts = Counter(best.plan.allocation.values())
     told = [describe_counts(dict(sorted(counts.items())))]
     told += [f"{c.level} below {c.threshold:.3g} again on {c.next_level}{_over(c.refine_from_step)}"
              for c in best.plan.cascades if c.threshold > 0]  # fmt: skip
     told.append(f"as {name} has it" + (f", better by {counted(steps, 'change')}" if steps else ""))
-    if best.worth.late >= FEW / 10:
-        told.append(f"{best.worth.late:.1%} expected late")
+    if best.value.late >= MAX_LATE_SHARE / 10:
+        told.append(f"{best.value.late:.1%} expected late")
     return told
 
 

@@ -19,10 +19,10 @@ from planner.solvers.joint.value import Outlook
 GAINS: Final = np.array([0.02, 0.04, 0.08, 0.15, 0.3, 0.5])  # of the newest count in the level
 OF_TREND: Final = 1 / 6  # of the level's gain, of its last step in the trend: .05 of .3, as `forecast.trend` has it
 WARM_UP_S: Final = 5  # whose forecasts do not count, as the levels still settle
-LEAST_RPS: Final = 0.05  # that a level foretells: a Poisson likelihood of nothing is no number
+MIN_FORECAST_RPS: Final = 0.05  # lowest rate that a level forecasts: a Poisson likelihood of nothing is no number
 RECENT_S = (1, 2, 3)  # the last seconds that may tell a surge
 CHANCE = 1e-4  # of such a surge without one, in one look
-FEWEST_S = 10  # seconds before, to tell from what is usual
+MIN_HISTORY_S = 10  # fewest seconds before a surge that show what is usual
 IDLE_RPS = 1 / 60  # that is planned for where none come: without demand every plan would be as good
 
 
@@ -40,7 +40,7 @@ def outlook_of(seen: Observation, factor: float = 1.0) -> Outlook:
     The mean is that of the trends by belief, or of a surge; the deviation how far they lie apart and how little each
     knows, without the noise of arrivals, which is the queues' own. Without counts the observation's forecast is taken.
     """
-    if len(seen.counts) < FEWEST_S:
+    if len(seen.counts) < MIN_HISTORY_S:
         return Outlook(max(IDLE_RPS, factor * seen.planning_rps))
     found = followed(seen.counts, HORIZON_S)
     mean = float(found.weights @ found.means)
@@ -58,7 +58,7 @@ def followed(counts: Sequence[int], horizon_s: int) -> Followed:
     level, slope = np.full(len(GAINS), float(np.mean(counts[:WARM_UP_S]))), np.zeros(len(GAINS))
     fit, misses = np.zeros(len(GAINS)), np.zeros(len(GAINS))
     for second, count in enumerate(counts):
-        foretold = np.maximum(LEAST_RPS, level + DAMPING * slope)
+        foretold = np.maximum(MIN_FORECAST_RPS, level + DAMPING * slope)
         if second >= WARM_UP_S:
             fit += count * np.log(foretold) - foretold
             misses += (count - foretold) ** 2 / foretold
@@ -70,7 +70,7 @@ def followed(counts: Sequence[int], horizon_s: int) -> Followed:
     growth = float(np.mean(np.cumsum(DAMPING ** np.arange(1, horizon_s + 1))))
     means = np.maximum(0.0, level + growth * slope)
     spread = GAINS + GAINS**2 / (1 - GAINS) * horizon_s / 3
-    return Followed(means, spread * noise * np.maximum(means, LEAST_RPS), belief / belief.sum())
+    return Followed(means, spread * noise * np.maximum(means, MIN_FORECAST_RPS), belief / belief.sum())
 
 
 def surge_rps(counts: Sequence[int]) -> float:
@@ -84,11 +84,11 @@ def surge_rps(counts: Sequence[int]) -> float:
 
 
 def _surge_rps(before: Sequence[int], late: Sequence[int]) -> float:
-    if len(before) < FEWEST_S:
+    if len(before) < MIN_HISTORY_S:
         return 0.0
     mean, variance = float(np.mean(before)), float(np.var(before))
     noise = max(1.0, variance / mean) if mean > 0 else 1.0  # times Poisson's
-    usual, came = max(mean, LEAST_RPS) * len(late), float(sum(late))
+    usual, came = max(mean, MIN_FORECAST_RPS) * len(late), float(sum(late))
     if came <= usual or poisson_tail(came / noise, usual / noise) > CHANCE:
         return 0.0
     return max(0.0, came - math.sqrt(noise * came)) / len(late)

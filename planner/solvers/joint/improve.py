@@ -16,7 +16,7 @@ from planner.catalog.bands import band_shares, cascade_table
 from planner.catalog.model import Pair
 from planner.control.allocation import assign
 from planner.control.proposal import PlanProposal
-from planner.solvers.joint.value import Model, Worth
+from planner.solvers.joint.value import Model, PlanValue
 from schemas.messages import Cascade
 
 DEFERRED: Final = (-0.1, -0.03, -0.01, 0.01, 0.03, 0.1)  # of a level's images, more or fewer generated again
@@ -25,30 +25,30 @@ SHIFTED: Final = (-0.1, -0.03, 0.03, 0.1)  # of a route's requests, to another o
 BOUNDS: Final = (-0.05, 0.05)  # of hardness
 GAIN: Final = 1e-4  # units of quality: less is no improvement
 ROUNDS: Final = 12
-MOST: Final = 160  # plans looked at
+MAX_PLANS: Final = 160  # that are evaluated to improve one
 
 
 class Valued(NamedTuple):
-    """A plan and what it is worth."""
+    """A plan and its value."""
 
     plan: PlanProposal
-    worth: Worth
+    value: PlanValue
 
 
-def improved(model: Model, begun: Valued, most: int = MOST) -> tuple[Valued, int]:
+def improved(model: Model, begun: Valued, max_plans: int = MAX_PLANS) -> tuple[Valued, int]:
     """The best plan found by single changes, each the best of all; and how many there were."""
     best, asked, steps = begun, 0, 0
     for _ in range(ROUNDS):
         found = best
-        for plan in itertools.islice(_changes(model, best.plan), most - asked):
+        for plan in itertools.islice(_changes(model, best.plan), max_plans - asked):
             asked += 1
-            worth = model.worth(plan)
-            if worth.value > found.worth.value:
-                found = Valued(plan, worth)
-        if found.worth.value <= best.worth.value + GAIN:
+            value = model.evaluate(plan)
+            if value.total > found.value.total:
+                found = Valued(plan, value)
+        if found.value.total <= best.value.total + GAIN:
             break
         best, steps = found, steps + 1
-        if asked >= most:
+        if asked >= max_plans:
             break
     return best, steps
 

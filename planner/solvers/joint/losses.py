@@ -36,7 +36,7 @@ class Limits(NamedTuple):
 
 
 class Queue(NamedTuple):
-    """A variant's work, whose loss is asked for several demands, crews and times."""
+    """A variant's work, whose loss is asked for several demands, numbers of workers and times."""
 
     work: float  # seconds a request
     first_work: float  # of which without a draft
@@ -50,7 +50,7 @@ class Queue(NamedTuple):
     is_one: bool  # one queue for all workers
 
     def with_more(self, images: float) -> "Queue":
-        """The same with so many images a request more that have no draft."""
+        """Return the queue with so many more images a request that have no draft."""
         if not images:
             return self
         work = images * self.whole_s
@@ -180,7 +180,7 @@ def waiting_share(servers: int, load: float) -> float:
 
 
 def limits_of(left_s: float, call_s: Callable[[int], float], most: int) -> Limits:
-    """Of jobs that may take `left_s`, their call included, where at most so many share one.
+    """Return how long jobs may wait that must end within `left_s`, their call included, at most `most` to a call.
 
     Whoever places a job reckons the call in progress, what waits image by image, and the job as one image. So as many
     can wait as fit in like this, which take less together than foretold; but a job's own call is as long as all that

@@ -17,7 +17,7 @@ def on_one_level(problem: Problem) -> Solution:
     return max([nobody, *(_only(problem, o) for o in plain)], key=lambda found: score(problem, found).value)
 
 
-def carried(line: Line, workers: int) -> float:
+def throughput(line: Line, workers: int) -> float:
     """Pictures a second of this many workers on a line; 0 outside it."""
     return line.slope * workers - line.lost if line.least <= workers <= line.most else 0.0
 
@@ -26,8 +26,8 @@ def _only(problem: Problem, option: int) -> Solution:
     gate = problem.gates[problem.options[option].gate]
     v, left_s = gate.level, problem.slo_s - gate.extra_s + 1e-9
     fits = [(mode, line) for mode in problem.modes[v] if mode.first_s <= left_s for line in mode.lines]
-    mode, line = max(fits, key=lambda fit: carried(fit[1], problem.workers), default=(None, None))
-    rate = carried(line, problem.workers) if line else 0.0
+    mode, line = max(fits, key=lambda fit: throughput(fit[1], problem.workers), default=(None, None))
+    rate = throughput(line, problem.workers) if line else 0.0
     needed = problem.demand_rps * float(problem.shares @ problem.load[option, :, v])
     given = np.zeros((len(problem.shares), len(problem.options)))
     given[:, option] = min(1.0, rate / needed) if needed > 0 else float(rate > 0)

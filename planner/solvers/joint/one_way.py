@@ -8,7 +8,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from planner.solvers.joint.one_level import carried
+from planner.solvers.joint.one_level import throughput
 from planner.solvers.joint.program.problem import Line, Mode, Problem, Running, Solution, solution_of
 from planner.solvers.joint.search.relaxation import Timing, Timings
 
@@ -31,7 +31,7 @@ def one_way(problem: Problem, timings: Timings) -> Solution | None:
 
 
 def _best(problem: Problem, options: list[int], modes: dict[int, Mode] | None) -> tuple[float, Solution] | None:
-    """The best option of a way in these modes that fits, with its worth."""
+    """The best option of a way in these modes that fits, with its value."""
     if modes is None:
         return None
     pictures = problem.demand_rps * np.einsum("c,ocv->ov", problem.shares, problem.load[options])
@@ -39,12 +39,12 @@ def _best(problem: Problem, options: list[int], modes: dict[int, Mode] | None) -
     for v, mode in modes.items():
         counts[:, v] = np.maximum(1, np.searchsorted(_rates(mode, problem.workers), pictures[:, v] * (1 - 1e-9)))
     moved = np.maximum(0, counts - problem.before) @ np.array(problem.switch_s)
-    worth = problem.merit[options] @ problem.shares - moved / (max(problem.workers, 1) * problem.hold_s)
-    worth = np.where((counts.sum(axis=1) <= problem.workers) & (counts <= problem.workers).all(axis=1), worth, -np.inf)
-    at = int(np.argmax(worth))
-    if not np.isfinite(worth[at]):
+    value = problem.merit[options] @ problem.shares - moved / (max(problem.workers, 1) * problem.hold_s)
+    value = np.where((counts.sum(axis=1) <= problem.workers) & (counts <= problem.workers).all(axis=1), value, -np.inf)
+    at = int(np.argmax(value))
+    if not np.isfinite(value[at]):
         return None
-    return float(worth[at]), _solution(problem, options[at], counts[at], modes)
+    return float(value[at]), _solution(problem, options[at], counts[at], modes)
 
 
 def _modes(problem: Problem, way: Way, timing: Timing, timings: Timings) -> dict[int, Mode] | None:
@@ -75,4 +75,4 @@ def _rates(mode: Mode, workers: int) -> np.ndarray:
 
 
 def _line(mode: Mode, count: int) -> Line:
-    return max(mode.lines, key=lambda line: carried(line, count))
+    return max(mode.lines, key=lambda line: throughput(line, count))

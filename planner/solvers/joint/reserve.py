@@ -29,8 +29,8 @@ from planner.observation.forecast import HORIZON_S, outlook
 RESERVE = 1.5  # times the demand planned for that a plan carries: fuller batches, and escalations that give way
 QUEUED = 0.5  # of the SLO: work that queues take in without harm
 RISEN = 1.3  # times a demand that is lower than a jump's peak, noise and all
-FEWEST_S = 10  # seconds before, to tell from what is usual
-LEAST_RPS = 1.0  # that any plan is made for
+MIN_HISTORY_S = 10  # fewest seconds before a jump that show what is usual
+MIN_PLANNED_RPS = 1.0  # lowest demand that any plan is made for
 MAX_RISES: Final = 16  # that are remembered
 MAX_WEIGHT: Final = 99.0  # of being ready, so that it ends soon after the last jump
 REMEMBERED = "rises"  # in a plan's memory
@@ -126,8 +126,8 @@ def updated(
     if new is None or not 0 <= now_s - new.at_s <= keep_s:
         return was
     for place, rise in enumerate(rises):
-        if abs(rise.at_s - new.at_s) <= FEWEST_S:
-            rises[place] = _most(rise, new)
+        if abs(rise.at_s - new.at_s) <= MIN_HISTORY_S:
+            rises[place] = _merged(rise, new)
             return was._replace(rises=tuple(rises))
     return Reserve((*rises, new)[-MAX_RISES:], float(f"{was.weight(bet):.4g}"))
 
@@ -164,10 +164,10 @@ def rise_in(counts: Sequence[int], now_ms: int, away_s: float, slo_s: float) -> 
     `counts`: arrivals in each second until now, the oldest first. `away_s`: until a worker that is moved serves again.
     """
     ahead_s = max(1, round(away_s + HORIZON_S / 2))  # from the jump to the plan, and to its workers
-    at = np.arange(FEWEST_S - 1, len(counts) - 1)  # the last second before it
+    at = np.arange(MIN_HISTORY_S - 1, len(counts) - 1)  # the last second before it
     if not len(at):
         return None
-    expected = np.maximum(outlook(counts, ahead_s)[at], LEAST_RPS)
+    expected = np.maximum(outlook(counts, ahead_s)[at], MIN_PLANNED_RPS)
     total = np.concatenate([[0.0], np.cumsum(counts)])
     until = np.minimum(at + 1 + ahead_s, len(counts))
     lost = total[until] - total[at + 1] - RESERVE * expected * (until - at - 1 + QUEUED * slo_s)
@@ -181,7 +181,8 @@ def rise_in(counts: Sequence[int], now_ms: int, away_s: float, slo_s: float) -> 
     return Rise(at_s, round(float(expected[worst]), 1), round(peak_rps, 1), _coarse(float(lost[worst])))
 
 
-def _most(old: Rise, new: Rise) -> Rise:
+def _merged(old: Rise, new: Rise) -> Rise:
+    """Return one jump that was seen in two plans, by the most of it."""
     return Rise(old.at_s, min(old.calm_rps, new.calm_rps), max(old.peak_rps, new.peak_rps), max(old.lost, new.lost))
 
 

@@ -11,7 +11,7 @@ from planner.solvers.joint.program.problem import Problem, Solution, score
 from planner.solvers.joint.search.gates import Found, Search
 from planner.solvers.joint.search.linear import Linear
 from planner.solvers.joint.search.relaxation import Guess, relaxed, starts, straight_only, timings_of
-from planner.solvers.joint.search.workers import planned, settled, whole
+from planner.solvers.joint.search.workers import planned, search_neighbourhood, whole
 
 SMALL = 60  # yes-or-no unknowns up to which a problem is solved whole
 NOTHING = "the solver found nothing better"
@@ -43,7 +43,7 @@ def searched(problem: Problem, guess: Guess) -> Solution | None:
     for end in ends:
         if not best or end.value > best.value:  # whole workers are worth no more than others
             best = max(filter(None, (best, whole(search, end))), key=lambda found: found.value, default=None)
-    return planned(search, settled(search, best)) if best else None
+    return planned(search, search_neighbourhood(search, best)) if best else None
 
 
 def _better(problem: Problem, old: Solution, new: Solution | None) -> Solution:

@@ -1,4 +1,4 @@
-"""What a plan is worth, whoever made it: the share of requests in time, the quality of the answers, the way there.
+"""The value of a plan, whoever made it: the share of requests in time, the quality of the answers, the way there.
 
 One model for all candidates of `joint`. Each variant's workers are a queue (`planner.solvers.joint.losses`) that turns
 away who would wait too long, as routers, workers and discriminators do: who has a draft keeps it, others go to a
@@ -51,15 +51,15 @@ class Prices(NamedTuple):
     variability: float = 0.5  # half the sum of the squared coefficients of variation of arrivals and run times
 
 
-class Worth(NamedTuple):
-    """What a plan comes to while it holds, the way there included."""
+class PlanValue(NamedTuple):
+    """The value of a plan while it holds, with its terms; the way there is included."""
 
     late: float  # share of requests not answered in time
     quality: float  # of the answers while it holds, on the catalog's scale
     busy: float  # share of the workers' time
     utilization: float  # of the busiest variant, at the mean demand
     best_share: float  # of the answers, that the catalog's best level generates
-    value: float  # higher is better, in units of quality a request
+    total: float  # of all terms: higher is better, in units of quality a request
     answers: Mixture | None = None  # how they come about; None: on a scale that is a mean, or there are none
 
 
@@ -106,8 +106,8 @@ class Stage(NamedTuple):
     debt: float  # workers that what waits in the end would have needed
 
 
-class Crew(NamedTuple):
-    """Who serves a variant."""
+class VariantWorkers(NamedTuple):
+    """The number of a variant's workers before, during and after the change to a plan."""
 
     now: int  # workers that are there and stay
     then: int
@@ -122,7 +122,7 @@ class Crew(NamedTuple):
         return self.comes_s + (work_s - now * self.comes_s) / self.then
 
 
-NO_CREW = Crew(0, 0, 0.0)
+NO_WORKERS = VariantWorkers(0, 0, 0.0)
 
 
 class Courses(NamedTuple):
@@ -133,6 +133,14 @@ class Courses(NamedTuple):
     deferred: Mapping[str, np.ndarray]  # level -> [C] share of its images that are to be generated again
     lost: Mapping[str, float]  # variant -> share of its drafts that stay drafts
     moved: Mapping[str, tuple[float, str]]  # variant -> share of its requests that go to another one, and to which
+
+
+class AnswerQuality(NamedTuple):
+    """The quality of a plan's answers on the catalog's scale, before what routes by class add to it."""
+
+    answers: Mixture | None  # how they come about; None: on a scale that is a mean, or there are none
+    quality: float  # judged with one another alone
+    together: float  # beyond that, judged with those before the plan
 
 
 class Model:
@@ -161,23 +169,23 @@ class Model:
         ]
         self._nothing = (0.0,) * len(self._demands)
 
-    def worth(self, plan: PlanProposal) -> Worth:
-        """What the plan is worth; its expectation and its reason do not count."""
+    def evaluate(self, plan: PlanProposal) -> PlanValue:
+        """Return the value of the plan; its expectation and its reason do not count."""
         masses = self._masses(plan)
         cascades = {c.level: c for c in plan.cascades if c.threshold > 0 and c.level in masses}
         deferred = {level: self._deferred(cascade) for level, cascade in cascades.items()}
-        flows, crews = self._flows(plan, masses, cascades, deferred), self._crews(plan)
+        flows, fleet = self._flows(plan, masses, cascades, deferred), self._fleet(plan)
         lost, moved = dict[str, float](), dict[str, tuple[float, str]]()
-        there = [name for name in self._slow_first if crews.get(name, NO_CREW).now]
-        self._detour(flows, crews, moved, there)
+        there = [name for name in self._slow_first if fleet.get(name, NO_WORKERS).now]
+        self._detour(flows, fleet, moved, there)
         late = busy = debt = utilization = 0.0
-        served = [name for name in self._slow_first if crews.get(name, NO_CREW).then]
+        served = [name for name in self._slow_first if fleet.get(name, NO_WORKERS).then]
         for name in self._slow_first:
             if name not in flows:
                 continue
             flow = flows[name]
-            waits_s = max((self._wait_s(source, flows, crews, plan) for source in flow.sources), default=0.0)
-            stage = self._stage(name, flow, crews.get(name, NO_CREW), plan, waits_s)
+            waits_s = max((self._wait_s(source, flows, fleet, plan) for source in flow.sources), default=0.0)
+            stage = self._stage(name, flow, fleet.get(name, NO_WORKERS), plan, waits_s)
             lost[name], busy, debt = stage.lost_again, busy + stage.busy, debt + stage.debt
             utilization = max(utilization, stage.load)
             came, gone = flow.first + self._mean(flow.over), self._mean(stage.over)
@@ -185,26 +193,21 @@ class Model:
             late += stage.late * kept
             if gone <= 0:
                 continue
-            other = self._otherwise(name, self._soon(served, crews) if flow.at_once else served)
+            other = self._otherwise(name, self._soon(served, fleet) if flow.at_once else served)
             if not other:
                 late += gone
                 continue
             moved.setdefault(name, (stage.lost_first, other))
             then = flows.setdefault(other, Flow())
             then.over = tuple(map(sum, zip(then.over, stage.over, strict=True))) if then.over else stage.over
-        behind, owed, given_up = self._left_behind(flows, crews, plan, served)
+        behind, owed, given_up = self._left_behind(flows, fleet, plan, served)
         staff, late = max(1, len(self.seen.workers)), min(1.0, late + behind)
         busy, debt = busy / staff, (debt + owed) / staff
-        away = sum(crew.comes_s * (crew.then - crew.now) for crew in crews.values()) / staff / self.prices.hold_s
-        courses, prices = Courses(masses, cascades, deferred, lost, moved), self.prices
-        answers = self._mixture(courses) if self.catalog.scale == "fid" else None
-        if answers is not None:
-            quality = self._of_mixture(answers)
-        else:
-            quality = self._worst if self.catalog.scale == "fid" else self._mean_quality(courses)
+        away_s = sum(workers.comes_s * (workers.then - workers.now) for workers in fleet.values())
+        prices, away = self.prices, away_s / staff / self.prices.hold_s
+        answers, quality, together = self._quality(Courses(masses, cascades, deferred, lost, moved))
         quality += self._by_class(plan) - given_up
-        together = 0.0 if answers is None else self._added_together(answers)
-        value = (
+        total = (
             (quality + together) / prices.unit
             - prices.late * late
             - prices.busy * busy
@@ -212,7 +215,7 @@ class Model:
             - prices.away * away
         )
         best_share = self._best_share(flows, lost, moved, cascades)
-        return Worth(late, quality, busy, utilization, best_share, value, answers)
+        return PlanValue(late, quality, busy, utilization, best_share, total, answers)
 
     def _mean(self, of_demands: Sequence[float]) -> float:
         """The mean over the demands; 0 of none."""
@@ -221,37 +224,39 @@ class Model:
     def _detour(
         self,
         flows: dict[str, Flow],
-        crews: Mapping[str, Crew],
+        fleet: Mapping[str, VariantWorkers],
         moved: dict[str, tuple[float, str]],
         there: Sequence[str],
     ) -> None:
         """Send who comes before anybody serves its level where the router does: a cheaper level, else a dearer one."""
         for name in [name for name, flow in flows.items() if flow.first > 0]:
-            crew, at = crews.get(name, NO_CREW), self._slow_first.index(name)
+            workers, at = fleet.get(name, NO_WORKERS), self._slow_first.index(name)
             dearer = [other for other in there if self._slow_first.index(other) < at]
             other = self._otherwise(name, there) or (dearer[-1] if dearer else "")
-            if crew.now or not crew.then or not other:
+            if workers.now or not workers.then or not other:
                 continue
-            share = min(1.0, crew.comes_s / self.prices.hold_s)
+            share = min(1.0, workers.comes_s / self.prices.hold_s)
             flow, then = flows[name], flows.setdefault(other, Flow())
             moved[name], flow.elsewhere = (share, other), share
             then.first, then.work_first = then.first + share * flow.first, then.work_first + share * flow.first
             then.at_once += share * (1 - share) * flow.first
 
-    def _soon(self, served: Sequence[str], crews: Mapping[str, Crew]) -> list[str]:
+    def _soon(self, served: Sequence[str], fleet: Mapping[str, VariantWorkers]) -> list[str]:
         """Return the levels that have a worker, or whose first one comes in time for who waits for it now."""
         left_s = self._slo_s - self._hop_s
         return [
             name
             for name in served
-            if crews[name].now > 0 or crews[name].comes_s + run_ms(self.catalog.variants[name], 1) / 1000 < left_s
+            if fleet[name].now > 0 or fleet[name].comes_s + run_ms(self.catalog.variants[name], 1) / 1000 < left_s
         ]
 
     def _left_behind(
-        self, flows: Mapping[str, Flow], crews: Mapping[str, Crew], plan: PlanProposal, served: Sequence[str]
+        self, flows: Mapping[str, Flow], fleet: Mapping[str, VariantWorkers], plan: PlanProposal, served: Sequence[str]
     ) -> tuple[float, float, float]:
-        """Of jobs that wait: who will be late by the plan, as a share of requests; workers needed where none is sent;
-        the mean quality that requests lose, as those who are late for their level alone go on to the cheapest.
+        """Return what becomes of the jobs that wait already, in three figures.
+
+        They are the share of requests that the plan makes late; the workers needed where it sends none; and the mean
+        quality that requests lose, as those who are late for their level alone go on to the cheapest.
 
         They were let in by the workers of then. Who is at the end of a queue has waited for nothing yet, who is at its
         head for as long as it took the workers before; in between it is as far along. A worker that comes is given
@@ -262,19 +267,19 @@ class Model:
         for name, jobs in self._waiting.items():
             if jobs <= 0:
                 continue
-            crew, flow = crews.get(name, NO_CREW), flows.get(name, NO_FLOW)
+            workers, flow = fleet.get(name, NO_WORKERS), flows.get(name, NO_FLOW)
             queue = self._queue(name, flow, plan, 0.0)
             limit_s, work_s = max(0.0, queue.first.turned_s), jobs * queue.image_s
             share = flow.first / (flow.first + flow.again) if flow.again > 0 else 1.0  # the others have drafts
-            waited_s, end_s = min(work_s / max(1, crew.before), limit_s), crew.end_s(work_s)
-            if not crew.before:  # they have gathered since their workers left for it, and the first waits on until then
-                waited_s = min(jobs / self.outlook.mean_rps, limit_s) + crew.comes_s
+            waited_s, end_s = min(work_s / max(1, workers.before), limit_s), workers.end_s(work_s)
+            if not workers.before:  # they have gathered since its workers left; the first waits on until others come
+                waited_s = min(jobs / self.outlook.mean_rps, limit_s) + workers.comes_s
             behind = jobs * _above(limit_s, waited_s, end_s)
-            if crew.now:
-                come, leave = max(0, crew.then - crew.now), max(0, crew.before - crew.now)
+            if workers.now:
+                come, leave = max(0, workers.then - workers.now), max(0, workers.before - workers.now)
                 for moves, longer_s in ((come, queue.call_s), (leave, max(waited_s, queue.call_s))):
                     more = _above(limit_s, waited_s, waited_s + longer_s) - _above(limit_s, waited_s, end_s)
-                    behind += jobs * min(1.0, 2 * moves / max(1, crew.before)) * max(0.0, more)
+                    behind += jobs * min(1.0, 2 * moves / max(1, workers.before)) * max(0.0, more)
                 behind = min(behind, jobs)
             refuge = served[-1] if served else name
             if self._slow_first.index(refuge) > self._slow_first.index(name):
@@ -307,11 +312,13 @@ class Model:
         stay = 1 - moved.get(name, (0.0, ""))[0]
         return min(1.0, flow.first * stay + flow.again * (1 - lost.get(name, 0.0)))
 
-    def _wait_s(self, name: str, flows: Mapping[str, Flow], crews: Mapping[str, Crew], plan: PlanProposal) -> float:
+    def _wait_s(
+        self, name: str, flows: Mapping[str, Flow], fleet: Mapping[str, VariantWorkers], plan: PlanProposal
+    ) -> float:
         """How long a variant's drafts wait before they are generated, at the mean demand."""
-        crew, queue = crews.get(name, NO_CREW), self._queue(name, flows[name], plan, 0.0)
-        start_s = queue.image_s * self._waiting.get(name, 0.0) / max(1, crew.then)
-        return queue.wait_s(self.outlook.mean_rps, crew.then, start_s)
+        workers, queue = fleet.get(name, NO_WORKERS), self._queue(name, flows[name], plan, 0.0)
+        start_s = queue.image_s * self._waiting.get(name, 0.0) / max(1, workers.then)
+        return queue.wait_s(self.outlook.mean_rps, workers.then, start_s)
 
     def _otherwise(self, name: str, served: Sequence[str]) -> str:
         """Where the router sends what is late on a level: the next cheaper one that somebody serves; "": nowhere."""
@@ -399,7 +406,7 @@ class Model:
         return 1.0 - hit_rate * (1.0 - starts.get(step, 1.0))
 
     @by_parts("allocation", "batch")
-    def _crews(self, plan: PlanProposal) -> dict[str, Crew]:
+    def _fleet(self, plan: PlanProposal) -> dict[str, VariantWorkers]:
         """variant -> who serves it now, and under the plan.
 
         A worker is where it serves or loads, wherever the plan in force wants it: until it has ended its call, or the
@@ -425,20 +432,21 @@ class Model:
             else:
                 away_s = self.catalog.variants[name].load_ms / 1000 + rest_s
             comes_s[name] = max(comes_s.get(name, 0.0), away_s)
-        crews = {
-            name: Crew(now.get(name, 0), count, comes_s[name], before.get(name, 0)) for name, count in then.items()
+        fleet = {
+            name: VariantWorkers(now.get(name, 0), count, comes_s[name], before.get(name, 0))
+            for name, count in then.items()
         }
-        return crews | {name: Crew(0, 0, 0.0, count) for name, count in before.items() if name not in then}
+        return fleet | {name: VariantWorkers(0, 0, 0.0, count) for name, count in before.items() if name not in then}
 
     @by_numbers(Flow, "sources")
-    def _stage(self, name: str, flow: Flow, crew: Crew, plan: PlanProposal, waits_s: float) -> Stage:
+    def _stage(self, name: str, flow: Flow, workers: VariantWorkers, plan: PlanProposal, waits_s: float) -> Stage:
         """What becomes of a variant's flow; `waits_s`: how long its drafts have waited before they were there."""
-        if not crew.then:
+        if not workers.then:
             none = tuple(flow.first + more for more in flow.over or self._nothing)
             return Stage(1.0, none, 1.0, 0.0, 0.0, math.inf if flow.first + flow.again > 0 else 0.0, 0.0)
         queue = self._queue(name, flow, plan, waits_s)
         waiting_s, hold_s = queue.image_s * self._waiting.get(name, 0.0), self.prices.hold_s
-        comes_s = min(crew.comes_s, hold_s) if crew.now < crew.then else 0.0
+        comes_s = min(workers.comes_s, hold_s) if workers.now < workers.then else 0.0
         of_hold, busy, debt = comes_s / hold_s, 0.0, 0.0
         again = late = 0.0
         over, known = list[float](), queue
@@ -446,31 +454,32 @@ class Model:
             queue = known.with_more(more)
             earlier, came = (self.outlook.mean_rps, known.work) if jumps else (rps, queue.work)
             at_once_s = earlier * flow.at_once * hold_s * queue.image_s
-            start_s, before = (waiting_s + at_once_s) / max(1, crew.now), (0.0, 0.0, 0.0)
-            if comes_s > 0 and crew.now:
-                [before] = queue.lost(rps, crew.now, start_s, (min(comes_s, times_s[0]) if jumps else comes_s,))
-                grown_s = start_s + (earlier * came / crew.now - 1) * comes_s
-                start_s = min(max(0.0, grown_s) * crew.now / crew.then, queue.first.turned_s)
+            start_s, before = (waiting_s + at_once_s) / max(1, workers.now), (0.0, 0.0, 0.0)
+            if comes_s > 0 and workers.now:
+                [before] = queue.lost(rps, workers.now, start_s, (min(comes_s, times_s[0]) if jumps else comes_s,))
+                grown_s = start_s + (earlier * came / workers.now - 1) * comes_s
+                start_s = min(max(0.0, grown_s) * workers.now / workers.then, queue.first.turned_s)
             elif comes_s > 0 and flow.elsewhere:
-                before, start_s = (0.0, 1.0, 0.0), waiting_s / crew.then
+                before, start_s = (0.0, 1.0, 0.0), waiting_s / workers.then
             elif comes_s > 0:
-                before_s, start_s = waiting_s / crew.then, (waiting_s + earlier * came * comes_s) / crew.then
+                before_s, start_s = waiting_s / workers.then, (waiting_s + earlier * came * comes_s) / workers.then
                 begin_s = comes_s + before_s
                 before = (
                     _above(queue.first.turned_s, begin_s, start_s), _above(queue.again.turned_s, begin_s, start_s), 0.0
                 )  # fmt: skip
                 start_s = min(start_s, queue.first.turned_s)
-            rest, then = (1 - of_hold) / len(times_s), zip(*queue.lost(rps, crew.then, start_s, times_s), strict=True)
+            rest = (1 - of_hold) / len(times_s)
+            then = zip(*queue.lost(rps, workers.then, start_s, times_s), strict=True)
             no_first, no_again, too_late = (
                 of_hold * share + rest * sum(shares) for share, shares in zip(before, then, strict=True)
             )
             again, late = again + weight * no_again, late + weight * too_late
             over.append(no_first * (flow.first + more))
             used = rps * (queue.first_work * (1 - no_first) + (queue.work - queue.first_work) * (1 - no_again))
-            busy += weight * min(used, float(crew.then))
-            debt += weight * max(0.0, start_s * crew.then / AFTER_S[-1] + used - crew.then)
+            busy += weight * min(used, float(workers.then))
+            debt += weight * max(0.0, start_s * workers.then / AFTER_S[-1] + used - workers.then)
         gone, all_first = self._mean(over), flow.first + self._mean(flow.over)
-        load = self.outlook.mean_rps * (known.work + self._mean(flow.over) * known.whole_s) / crew.then
+        load = self.outlook.mean_rps * (known.work + self._mean(flow.over) * known.whole_s) / workers.then
         return Stage(gone / all_first if all_first > 0 else 0.0, tuple(over), again, late, busy, load, debt)
 
     @by_numbers(Flow, "sources", "over")
@@ -499,6 +508,15 @@ class Model:
             variability=self.prices.variability,
             is_one=plan.dispatch not in OTHERS,
         )
+
+    def _quality(self, courses: Courses) -> AnswerQuality:
+        """Return the quality of the answers, and what they add when judged together with those before the plan."""
+        if self.catalog.scale != "fid":
+            return AnswerQuality(None, self._mean_quality(courses), 0.0)
+        answers = self._mixture(courses)
+        if answers is None:
+            return AnswerQuality(None, self._worst, 0.0)
+        return AnswerQuality(answers, self._of_mixture(answers), self._added_together(answers))
 
     def _mean_quality(self, courses: Courses) -> float:
         total = 0.0

@@ -280,12 +280,12 @@ def test_by_its_own_model_it_is_never_worse_than_a_rule_of_the_papers(seed: int)
     model = joint.model_of(
         observation, catalog, settings, outlook_of(observation), problem_of(observation, catalog, settings)
     )
-    ours = model.worth(joint.plan(observation, catalog, {}, {})).value
+    ours = model.evaluate(joint.plan(observation, catalog, {}, {})).total
     for rule in RULES.values() if catalog.cascades else (POLICIES["proteus"], POLICIES["clipper-light"]):
         plan = rule(observation, catalog, {}, {})
         served = {level for route in plan.routes for level in route.levels} | {c.next_level for c in plan.cascades}
         if plan.strategy == "models" and served <= set(plan.allocation.values()):
-            assert ours >= model.worth(plan).value - 1e-9
+            assert ours >= model.evaluate(plan).total - 1e-9
 
 
 @pytest.mark.parametrize("demand_rps", [8.0, 60.0])

@@ -11,7 +11,7 @@ from planner.catalog.model import Catalog
 from planner.catalog.quality import Level
 from planner.observation.observation import Observation
 from planner.solvers.joint.demand import outlook_of
-from planner.solvers.joint.program.capacity import Room, again, modes
+from planner.solvers.joint.program.capacity import Room, draft_modes, modes
 from planner.solvers.joint.program.offers import Offers, offers_of
 from planner.solvers.joint.program.problem import Mode, Problem
 from planner.solvers.queueing import WaitTable, wait_table
@@ -31,7 +31,7 @@ def problem_of(
     variants = list(catalog.variants.values())
     slo_s, workers = _slo_s(seen, variants), len(seen.workers)
     times = [{b: run_ms(v, b) / 1000 for b in v.latency_ms} for v in variants]
-    firsts, seconds = _promises(found, slo_s)
+    firsts, seconds = _latency_targets(found, slo_s)
     waits = settings["percentile"], settings["variability"]
     homes = [worker.home for worker in seen.workers]
     drain_s = float(np.mean([run_ms(catalog.variants[h], 1) for h in homes if h in catalog.variants] or [0.0])) / 1000
@@ -66,9 +66,9 @@ def _modes(
     percentile: float,
     variability: float,
 ) -> tuple[Mode, ...]:
-    """What a variant's workers may promise, as the first level or the only one and as the second: ever the same."""
+    """The modes of a variant's workers, as the first level or the only one and as the second: ever the same."""
     room = _room(wait_table(max(workers, 1), percentile, variability))
-    return *modes(dict(run_s), firsts_s, workers, room), *again(dict(run_s), seconds_s, workers)
+    return *modes(dict(run_s), firsts_s, workers, room), *draft_modes(dict(run_s), seconds_s, workers)
 
 
 def _slo_s(seen: Observation, variants: Sequence[Variant]) -> float:
@@ -80,10 +80,10 @@ def _slo_s(seen: Observation, variants: Sequence[Variant]) -> float:
     return slo_s
 
 
-def _promises(found: Offers, slo_s: float) -> tuple[list[list[float]], list[list[float]]]:
-    """Per level the times it may take, the longest first: alone all there is, in a cascade a part that leaves one.
+def _latency_targets(found: Offers, slo_s: float) -> tuple[list[list[float]], list[list[float]]]:
+    """Return latency targets in s per level, the longest first: as the first level or the only one, and as the second.
 
-    As the first level or the only one, and as the second.
+    A level alone may take all the time that there is, one in a cascade a part that leaves the other one some.
     """
     firsts: list[set[float]] = [set() for _ in found.levels]
     seconds: list[set[float]] = [set() for _ in found.levels]

@@ -1,4 +1,4 @@
-"""What n workers of a variant carry under a promise, as straight pieces over n: identical workers are counts.
+"""What n workers of a variant carry within a latency target, as straight pieces over n: workers are counts.
 
 Room for queueing grows with the number of workers, so that what they carry together is convex in it. Between the
 counts of a fixed grid it is taken as straight, at most a few per cent too much for three or five workers, less above.
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from planner.solvers.joint.one_level import carried
+from planner.solvers.joint.one_level import throughput
 from planner.solvers.joint.program.problem import Line, Mode
 
 Room = Callable[[int, np.ndarray], np.ndarray]
@@ -19,30 +19,30 @@ GRID = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 FAR = 4  # times fewer workers than guessed for which a line must still hold
 
 
-def modes(run_s: Mapping[int, float], promises_s: Sequence[float], workers: int, room: Room) -> tuple[Mode, ...]:
-    """A mode for each promise, a time that no picture may take longer than; each count works in the batch best for it.
+def modes(run_s: Mapping[int, float], targets_s: Sequence[float], workers: int, room: Room) -> tuple[Mode, ...]:
+    """A mode for each latency target, the longest that a picture may take; each count works in the batch best for it.
 
-    `run_s`: batch -> seconds of a call. A promise that no batch can keep has no mode.
+    `run_s`: batch -> seconds of a call. A target that no batch can meet has no mode.
     """
-    if not promises_s or not run_s:
+    if not targets_s or not run_s:
         return ()
     grid = [n for at, n in enumerate(GRID) if at == 0 or GRID[at - 1] < workers]
     batches, seconds = np.array(list(run_s)), np.array(list(run_s.values()))
-    budgets = np.array(promises_s)[:, None] / seconds - 1  # [promise, batch] in run times
-    most = np.array([n * room(n, budgets) for n in grid]) * (budgets >= 0)  # [n, promise, batch] busy workers
+    budgets = np.array(targets_s)[:, None] / seconds - 1  # [target, batch] in run times
+    most = np.array([n * room(n, budgets) for n in grid]) * (budgets >= 0)  # [n, target, batch] busy workers
     rates = most * batches / seconds
-    lines = [tuple(_lines(grid, batches, rates[:, i], workers)) for i in range(len(promises_s))]
-    return tuple(Mode(promise_s, pieces) for promise_s, pieces in zip(promises_s, lines, strict=True) if pieces)
+    lines = [tuple(_lines(grid, batches, rates[:, i], workers)) for i in range(len(targets_s))]
+    return tuple(Mode(target_s, pieces) for target_s, pieces in zip(targets_s, lines, strict=True) if pieces)
 
 
-def again(run_s: Mapping[int, float], promises_s: Sequence[float], workers: int) -> tuple[Mode, ...]:
+def draft_modes(run_s: Mapping[int, float], targets_s: Sequence[float], workers: int) -> tuple[Mode, ...]:
     """Modes for nothing but pictures that are painted again, which need no room for queueing.
 
     Who would wait too long there is not sent (`planner.serving.routing.escalation`) and keeps the draft: overload costs
-    quality, never a late answer, so that the best plan keeps these workers busy. Of promises alike in rate the
-    shortest.
+    quality, never a late answer, so that the best plan keeps these workers busy. Of targets alike in rate only the
+    shortest has a mode.
     """
-    made = modes(run_s, sorted(promises_s), workers, _all)
+    made = modes(run_s, sorted(targets_s), workers, _all)
     shortest = {mode.lines: mode for mode in reversed(made)}
     return tuple(mode._replace(has_draft=True) for mode in shortest.values())
 
@@ -57,12 +57,12 @@ def straight(mode: Mode, count: float, workers: int) -> Mode:
         return mode
     least = max(mode.lines[0].least, round(count / FAR))
     ends = [n for piece in mode.lines for n in (piece.least, piece.most) if n >= least]
-    lost = max(line.slope * n - max(carried(piece, n) for piece in mode.lines) for n in ends)
+    lost = max(line.slope * n - max(throughput(piece, n) for piece in mode.lines) for n in ends)
     return mode._replace(lines=(Line(least, workers, line.slope, lost, line.batch),))
 
 
 def staff_s(mode: Mode, count: float) -> float:
-    """Worker-seconds of one picture where `count` workers run in a mode; inf where they can promise nothing."""
+    """Worker-seconds of one picture where `count` workers run in a mode; inf where they can meet no target."""
     line = _line_at(mode, count)
     if line is None:
         return float("inf")

@@ -92,7 +92,7 @@ def program(problem: Problem) -> Program:
     _serve(problem, made)
     _hold(problem, made)
     _carry(problem, made)
-    _keep_promises(problem, made)
+    _fit_slo(problem, made)
     return made
 
 
@@ -168,11 +168,11 @@ def _carry(problem: Problem, made: Program) -> None:
     made.model.addConstraint(_sum([piece.staff for pieces in made.pieces for piece in pieces]) <= problem.workers)
 
 
-def _keep_promises(problem: Problem, made: Program) -> None:
-    """Two promises on the way of a request, and what lies between, fit the SLO: too slow a pair is excluded.
+def _fit_slo(problem: Problem, made: Program) -> None:
+    """The two latency targets on the way of a request, and what lies between, fit the SLO: slower pairs are excluded.
 
-    For each promise of the first level: a gate, this promise or a slower one, and all of the second's that are too
-    slow with it: of these three at most two.
+    For each target of the first level: a gate, this target or a longer one, and all of the second's that are too long
+    with it: of these three at most two.
     """
     ways: defaultdict[tuple[int, int, float], list[pulp.LpVariable]] = defaultdict(list)
     for g, held in made.held.items():
@@ -181,10 +181,10 @@ def _keep_promises(problem: Problem, made: Program) -> None:
     for (level, next_level, extra_s), gates in ways.items():
         first, left_s = made.pieces[level], problem.slo_s - extra_s
         second = made.pieces[next_level] if next_level >= 0 else []
-        for promise_s in sorted({piece.mode.first_s for piece in first}):
-            slow = [piece.runs for piece in first if piece.mode.first_s >= promise_s]
-            late = [piece.runs for piece in second if piece.mode.sojourn_s > left_s - promise_s + 1e-9]
-            if promise_s > left_s + 1e-9:
+        for target_s in sorted({piece.mode.first_s for piece in first}):
+            slow = [piece.runs for piece in first if piece.mode.first_s >= target_s]
+            late = [piece.runs for piece in second if piece.mode.sojourn_s > left_s - target_s + 1e-9]
+            if target_s > left_s + 1e-9:
                 made.model.addConstraint(_sum([*gates, *slow]) <= 1)
             elif late:
                 made.model.addConstraint(_sum([*gates, *slow, *late]) <= 2)

@@ -143,7 +143,7 @@ def _work_share(variant: Variant, step: int) -> float:
 
 
 def _level_quality(catalog: Catalog, level: str, band: int) -> float:
-    """Of a level that nobody judged the lowest known; where none was judged, the share of the longest run time."""
+    """Return a level's quality in a band; where nobody judged it the lowest known, or its share of the longest time."""
     quality = level_quality(catalog, level, band)
     if quality is not None:
         return quality

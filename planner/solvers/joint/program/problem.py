@@ -48,7 +48,7 @@ class Line(NamedTuple):
 
 
 class Mode(NamedTuple):
-    """How long a variant may take for a picture, waiting included, and what it carries under that promise."""
+    """How long a variant may take for a picture, waiting included (its latency target), and what it carries then."""
 
     sojourn_s: float
     lines: tuple[Line, ...]
@@ -56,7 +56,7 @@ class Mode(NamedTuple):
 
     @property
     def first_s(self) -> float:
-        """The promise to requests that have no draft yet."""
+        """The latency target of requests that have no draft yet, in s."""
         return math.inf if self.has_draft else self.sojourn_s
 
 
@@ -71,7 +71,7 @@ class Problem:
     options: tuple[Option, ...]
     load: np.ndarray  # [O, C, V] pictures painted per request, in whole calls' worth
     quality: np.ndarray  # [O, C] of the answer, any scale, higher is better
-    modes: tuple[tuple[Mode, ...], ...]  # per variant, by promise
+    modes: tuple[tuple[Mode, ...], ...]  # per variant, by latency target
     demand_rps: float  # requests a second
     slo_s: float  # the longest way a request may take
     workers: int
@@ -131,8 +131,8 @@ class Solution:
     given: np.ndarray  # [C, O] share of a band served by an option
     shed: np.ndarray  # [C] share of a band that nothing serves
     counts: tuple[int, ...]  # workers per variant
-    lines: tuple[Line | None, ...]  # per variant, what its workers promise; None: nobody serves it
-    sojourns_s: tuple[float, ...]  # per variant, the promise
+    lines: tuple[Line | None, ...]  # per variant, what its workers carry; None: nobody serves it
+    sojourns_s: tuple[float, ...]  # per variant, its latency target
     gates: tuple[int, ...]  # in force, one a level at most
     is_proven: bool  # no better plan exists
     trouble: str = ""  # why there may be a better one that the solver should have found, for operators
@@ -155,7 +155,7 @@ def solution_of(
     is_proven: bool = False,
     trouble: str = "",
 ) -> Solution:
-    """What a solver's shares ([C, O], [C]) and crews come to: without rounding, with the gates that are used."""
+    """What a solver's shares ([C, O], [C]) and workers come to: without rounding, with the gates that are used."""
     given, shed = np.where(given > SPENT, given, 0.0), np.where(shed > SPENT, shed, 0.0)
     total = given.sum(axis=1) + shed
     each = [running.get(v) for v in range(len(problem.levels))]

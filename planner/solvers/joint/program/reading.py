@@ -1,4 +1,4 @@
-"""A solution as a draft: routes by hardness, cascades, workers and batches, and one sentence that says why."""
+"""A solution as a proposal of a plan: routes by hardness, cascades, workers and batches, and the reason in words."""
 
 import itertools
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from planner.control.allocation import assign
 from planner.control.format import counted, rate
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation
-from planner.solvers.joint.one_level import carried
+from planner.solvers.joint.one_level import throughput
 from planner.solvers.joint.program.problem import Problem, Solution, score
 from schemas.messages import Cascade, Expected, Route
 
@@ -18,10 +18,10 @@ ROUNDING = 1e-9
 SLIGHT = 2e-3  # a share of a band below it is left to the others
 
 
-def draft_of(
+def proposal_of(
     problem: Problem, found: Solution, bounds: Sequence[float], seen: Observation, catalog: Catalog
 ) -> PlanProposal:
-    """The draft. `bounds`: hardness of the problem's bands, rising from 0 to 1."""
+    """Return the proposal. `bounds`: hardness of the problem's bands, rising from 0 to 1."""
     counts = with_spares(problem, found)
     cascades = tuple(_cascades(problem, found))
     worth = score(problem, found)
@@ -34,10 +34,12 @@ def draft_of(
         expected=Expected(
             demand_rps=seen.planning_rps,
             utilization=planned * max(_utilizations(problem, found, counts), default=0.0),
-            heavy_share=_kept_by(problem, found, catalog.best().name),
+            heavy_share=_answered_share(problem, found, catalog.best().name),
             quality=_quality(problem, found),
         ),
-        reason=", ".join(_told(problem, counts, cascades, found.trouble) + _troubles(problem, found, seen)),
+        reason=", ".join(
+            _describe_solution(problem, counts, cascades, found.trouble) + _troubles(problem, found, seen)
+        ),
         weighs_moves=True,
         is_feasible=worth.shed <= ROUNDING and _slo_s(problem, seen) >= problem.slo_s,
     )
@@ -117,7 +119,7 @@ def _work(problem: Problem, found: Solution) -> np.ndarray:
     """[V] pictures a second to paint, in workers that never wait."""
     pictures = problem.demand_rps * np.einsum("c,co,ocv->v", problem.shares, found.given, problem.load)
     runs = zip(found.lines, found.counts, strict=True)
-    return np.asarray(pictures / [carried(line, count) / count if line and count else 1.0 for line, count in runs])
+    return np.asarray(pictures / [throughput(line, count) / count if line and count else 1.0 for line, count in runs])
 
 
 def _utilizations(problem: Problem, found: Solution, counts: Sequence[int]) -> list[float]:
@@ -126,16 +128,16 @@ def _utilizations(problem: Problem, found: Solution, counts: Sequence[int]) -> l
     return [float(p * s / n) for p, s, n in zip(pictures, problem.seconds, counts, strict=True) if n and p > 0]
 
 
-def _kept_by(problem: Problem, found: Solution, level: str) -> float:
+def _answered_share(problem: Problem, found: Solution, level: str) -> float:
     """Share of the requests served that a level answers: straight or last."""
     at = problem.levels.index(level)
-    kept = 0.0
+    answered = 0.0
     for o, option in enumerate(problem.options):
         gate = problem.gates[option.gate]
         if at in (gate.level if gate.next_level < 0 else gate.next_level, option.straight_to):
             answers = np.minimum(1.0, problem.load[o, :, at]) if not option.reuse_step else 1.0
-            kept += float(problem.shares @ (found.given[:, o] * answers))
-    return kept / max(_served(problem, found), ROUNDING)
+            answered += float(problem.shares @ (found.given[:, o] * answers))
+    return answered / max(_served(problem, found), ROUNDING)
 
 
 def _quality(problem: Problem, found: Solution) -> float | None:
@@ -148,7 +150,7 @@ def _served(problem: Problem, found: Solution) -> float:
     return float(problem.shares @ found.given.sum(axis=1))
 
 
-def _told(problem: Problem, counts: Sequence[int], cascades: Sequence[Cascade], trouble: str) -> list[str]:
+def _describe_solution(problem: Problem, counts: Sequence[int], cascades: Sequence[Cascade], trouble: str) -> list[str]:
     told = [f"{name} {count}" for name, count in zip(problem.levels, counts, strict=True) if count]
     told += [f"{c.level} below {c.threshold:.3g} again on {c.next_level}{_over(c)}" for c in cascades]
     told += [trouble] if trouble and told else []

@@ -17,7 +17,7 @@ from planner.solvers.levels.level_mix import expected_levels
 from schemas.messages import ReusePlan
 
 MEMORY: Final = "reuse"  # key of a plan's memory
-LEAST_SAVED: Final = 0.02  # of a run, misses included: as much as asking may cost where nobody repeats
+MIN_SAVED_SHARE: Final = 0.02  # of a run, misses included: as much as asking may cost where nobody repeats
 AT_ONCE: Final[Mapping[str, str]] = {  # nobody loads anything: there are no stages between
     strategy_switch.LEAVING: strategy_switch.MODELS, strategy_switch.RETURNING: strategy_switch.REUSE,
 }  # fmt: skip
@@ -43,9 +43,9 @@ def reuse_of(seen: Observation, catalog: Catalog, memory: Mapping[str, Any]) -> 
     full, *later = expected_levels(catalog, plan.hits, losses_of(catalog, plan))
     gaining = tuple(level for level in later if _gains(full, level, catalog))
     if not gaining:
-        return ReuseChoice(why_not=f"no level saves {LEAST_SAVED:.0%} of the steps without a loss of quality")
+        return ReuseChoice(why_not=f"no level saves {MIN_SAVED_SHARE:.0%} of the steps without a loss of quality")
     if seen.reuse is None:  # such as where no vector store is named: every job would run in full
-        return ReuseChoice(plan, (), "no worker has looked anything up yet", _kept(memory))
+        return ReuseChoice(plan, (), "no worker has looked anything up yet", _carry_over(memory))
     saves_ms = sum(full.run_ms - level.run_ms for level in gaining) / len(gaining)
     state = strategy_switch.recalled(memory.get(MEMORY, {}))
     found = strategy_switch.retrieval_of(seen.reuse, saves_ms)
@@ -57,12 +57,13 @@ def reuse_of(seen: Observation, catalog: Catalog, memory: Mapping[str, Any]) -> 
     return ReuseChoice(plan, gaining, "", kept)
 
 
-def _kept(memory: Mapping[str, Any]) -> dict[str, Any]:
+def _carry_over(memory: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the plan before remembered of reuse, unchanged."""
     return {MEMORY: memory[MEMORY]} if MEMORY in memory else {}
 
 
 def _gains(full: Level, level: Level, catalog: Catalog) -> bool:
     if full.quality is None or level.quality is None:
         return False
-    saves = full.run_ms - level.run_ms >= LEAST_SAVED * full.run_ms
+    saves = full.run_ms - level.run_ms >= MIN_SAVED_SHARE * full.run_ms
     return saves and full.quality - level.quality <= catalog.indifference + 1e-9

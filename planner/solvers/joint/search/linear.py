@@ -1,7 +1,7 @@
-"""The joint problem with its gates and promises given: a linear program for the shares and, where free, the workers.
+"""The joint problem with its gates and latency targets given: a linear program for shares and, where free, workers.
 
 A search asks dozens of times, so the tables are made once and the solver (HiGHS) runs in this process, going on from
-where it ended as options open and close and crews change.
+where it ended as options open and close and capacities change.
 
 Rows: bands, what is painted [V], who came [V], all workers. Columns: shed [C], staff [V], came [V], and for each
 option its bands, which come when it is first open and are held at 0 while it is not.
@@ -22,8 +22,8 @@ DECIDED = {highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasib
 MAX_COLUMNS = 200  # beyond which the program begins anew
 
 
-class Crew(NamedTuple):
-    """What serves a variant: as many workers of a line as suit, or so many that carry so much."""
+class VariantCapacity(NamedTuple):
+    """The capacity of a variant: as many workers of a line as suit, or a given number with its rate."""
 
     line: Line
     workers: int = 0  # 0: free, from the line's least on
@@ -65,7 +65,7 @@ class Linear:
     def __init__(self, problem: Problem) -> None:
         bands, variants = len(problem.shares), len(problem.levels)
         self.asked = 0  # programs
-        self._answers: dict[tuple[frozenset[int], frozenset[tuple[int, Crew]]], Answer | None] = {}
+        self._answers: dict[tuple[frozenset[int], frozenset[tuple[int, VariantCapacity]]], Answer | None] = {}
         self._bands, self._variants = bands, variants
         self._plain = {gate.level: g for g, gate in enumerate(problem.gates) if gate.next_level < 0}
         self._options: list[list[tuple[int, int]]] = [[] for _ in problem.gates]  # with where hard prompts go
@@ -80,17 +80,17 @@ class Linear:
         self._starts, self._n_gates = starts[self._gates], len(problem.gates)
         self._program = Warm(problem, self._terms, self._work)
 
-    def ask(self, gates: Iterable[int], crews: Mapping[int, Crew]) -> Answer | None:
-        """The best under these gates with these crews (variant -> crew); None where there is none."""
-        key = frozenset(gates), frozenset(crews.items())
+    def ask(self, gates: Iterable[int], capacities: Mapping[int, VariantCapacity]) -> Answer | None:
+        """The best under these gates with these capacities (variant -> capacity); None where there is none."""
+        key = frozenset(gates), frozenset(capacities.items())
         if key not in self._answers:
             options = self._open(key[0])
             self.asked += bool(len(options))
-            self._answers[key] = self._solved(options, crews) if len(options) else None
+            self._answers[key] = self._solved(options, capacities) if len(options) else None
         return self._answers[key]
 
-    def _solved(self, options: np.ndarray, crews: Mapping[int, Crew]) -> Answer | None:
-        ended = self._program.run(options, crews)
+    def _solved(self, options: np.ndarray, capacities: Mapping[int, VariantCapacity]) -> Answer | None:
+        ended = self._program.run(options, capacities)
         if ended is None:
             return None
         _, columns, duals = ended
@@ -106,8 +106,8 @@ class Linear:
             bands=duals[:bands],
         )
 
-    def worth(self, pictures: np.ndarray) -> np.ndarray:
-        """[G, C] what a band gains by a gate's best option at these prices of a picture a second, [V]."""
+    def gains_at_prices(self, pictures: np.ndarray) -> np.ndarray:
+        """[G, C] what a band gains by a gate's best option, net of work at these prices of a picture a second, [V]."""
         found = np.full((self._n_gates, self._bands), -SHED)
         price = np.where(np.isfinite(pictures), pictures, SHED)
         net = self._terms.given - self._work @ price
@@ -140,27 +140,27 @@ class Warm:
             self._solver.setOptionValue(name, value)
         self._begin()
 
-    def run(self, options: np.ndarray, crews: Mapping[int, Crew]) -> Ended | None:
-        """The best with these options open and these crews (variant -> crew); None where there is none.
+    def run(self, options: np.ndarray, capacities: Mapping[int, VariantCapacity]) -> Ended | None:
+        """The best with these options open and these capacities (variant -> capacity); None where there is none.
 
         What cannot be decided from where the last run ended is tried from the beginning before it is given up.
         """
         if self._columns > MAX_COLUMNS:
             self._begin()
         is_new = self._columns == self._head
-        status = self._ran(options, crews)
+        status = self._ran(options, capacities)
         if status not in DECIDED and not is_new:
             self._begin()
-            status = self._ran(options, crews)
+            status = self._ran(options, capacities)
         if status != highspy.HighsModelStatus.kOptimal:
             return None
         found = self._solver.getSolution()
         return Ended(self._solver.getObjectiveValue(), np.array(found.col_value), np.array(found.row_dual))
 
-    def _ran(self, options: np.ndarray, crews: Mapping[int, Crew]) -> object:
+    def _ran(self, options: np.ndarray, capacities: Mapping[int, VariantCapacity]) -> object:
         """How a run ended; None where the solver failed."""
         self._admit(options)
-        self._man(crews)
+        self._set_capacities(capacities)
         try:
             self._solver.run()
         except Exception:  # whatever a solver does, planning goes on with what is known by now
@@ -175,10 +175,10 @@ class Warm:
         """A program without options."""
         bands, n = self._bands, self._variants
         table = np.zeros((bands + 2 * n + 1, bands + 2 * n))
-        crew = np.arange(n)
+        variant = np.arange(n)
         table[:bands, :bands] = np.eye(bands)
-        table[bands + n + crew, bands + crew] = 1
-        table[bands + n + crew, bands + n + crew] = -1
+        table[bands + n + variant, bands + variant] = 1
+        table[bands + n + variant, bands + n + variant] = -1
         table[-1, bands : bands + n] = 1
         rows, columns = np.nonzero(table)
         model = highspy.HighsLp()
@@ -196,7 +196,7 @@ class Warm:
         self._columns = self._head = bands + 2 * n
         self._column = np.full(len(self._work), -1)  # [O] an option's first; -1: it has none
         self._opened = np.zeros(len(self._work), dtype=bool)
-        self._crews: list[Crew | None] = [None] * n
+        self._capacities: list[VariantCapacity | None] = [None] * n
 
     def _admit(self, options: np.ndarray) -> None:
         """Open these options and no others."""
@@ -229,15 +229,15 @@ class Warm:
         self._column[options] = self._columns + bands * np.arange(len(options))
         self._columns += n
 
-    def _man(self, crews: Mapping[int, Crew]) -> None:
-        """Put these crews in place of the last ones."""
+    def _set_capacities(self, capacities: Mapping[int, VariantCapacity]) -> None:
+        """Change the program from the last run's capacities to these."""
         bands = self._bands
         for v in range(self._variants):
-            crew = crews.get(v)
-            if crew != self._crews[v]:
-                self._crews[v] = crew
-                low, high = crew.span if crew else (0, 0)
+            capacity = capacities.get(v)
+            if capacity != self._capacities[v]:
+                self._capacities[v] = capacity
+                low, high = capacity.span if capacity else (0, 0)
                 self._solver.changeColBounds(bands + v, low, high)
-                self._solver.changeRowBounds(bands + v, -INF, crew.base if crew else 0.0)
-                if crew:
-                    self._solver.changeCoeff(bands + v, bands + v, -crew.slope)
+                self._solver.changeRowBounds(bands + v, -INF, capacity.base if capacity else 0.0)
+                if capacity:
+                    self._solver.changeCoeff(bands + v, bands + v, -capacity.slope)

@@ -17,13 +17,13 @@ import numpy as np
 from planner.solvers.joint.program.capacity import staff_s
 from planner.solvers.joint.program.problem import SHED, Problem
 
-PRICES, AGAIN_PRICES = 7, 5  # halvings of the price's range, and of what is near the first answer
+HALVINGS, REFINING_HALVINGS = 7, 5  # of the price's range, and of what is near the first answer
 LOW, HIGH = -4.0, 6.0  # that range: powers of ten, in spans of quality per share of all workers
 NEAR = 0.7  # powers of ten that the price may change by better counts
-AGAIN = (0.05, 0.5)  # shares of drafts painted again, for which a way's promises are chosen
+ESCALATED_SHARES = (0.05, 0.5)  # of a level's drafts, for each of which a way's latency targets are chosen
 SWEEPS = 3  # over all levels, until none changes its gate
 STARTS = 4  # of those at a price
-FEW = 4  # levels, of which every set is a start too
+MAX_EXHAUSTIVE_LEVELS = 4  # up to which every set of levels is a start too
 
 Gates = frozenset[int]
 
@@ -36,7 +36,7 @@ class Timing(NamedTuple):
 
 
 Timings = dict[tuple[int, int], tuple[Timing, ...]]
-"""(level, next level) -> the promises to choose from, one or more."""
+"""(level, next level) -> the latency targets to choose from, one or more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,15 +55,15 @@ class Relaxation:
     firsts: np.ndarray  # [G] the first option of each
     levels: tuple[tuple[int, np.ndarray, np.ndarray], ...]  # level, its gates as places in `rows`, their next levels
 
-    def worth(self, price: float) -> np.ndarray:
-        """[P, C] merit less what the work costs. `price`: merit per share of all workers."""
+    def net_merit(self, price: float) -> np.ndarray:
+        """[P, C] merit net of the cost of work. `price`: merit per share of all workers."""
         return np.asarray(self.merit - price / max(self.problem.workers, 1) * self.total)
 
     def settle(self, price: float, start: dict[int, int]) -> dict[int, int]:
         """level -> gate: at the price no level alone can change to a better gate. Begins at `start`."""
         if not len(self.rows):
             return {}
-        best = np.maximum.reduceat(self.worth(price), self.firsts, axis=0)  # [G, C]
+        best = np.maximum.reduceat(self.net_merit(price), self.firsts, axis=0)  # [G, C]
         shares, count = self.problem.shares, len(self.problem.levels)
         taken = np.full((count + 1, len(shares)), -np.inf)  # by level; the last row: shed
         taken[-1] = -SHED * self.problem.shed_weights
@@ -73,14 +73,14 @@ class Relaxation:
             taken[level], next_of[level] = best[np.searchsorted(self.rows, gate)], self.problem.gates[gate].next_level
         for _ in range(SWEEPS):
             before = dict(held)
-            for (level, rows, nexts), worth in zip(self.levels, own, strict=True):
+            for (level, rows, nexts), merit in zip(self.levels, own, strict=True):
                 taken[level], next_of[level] = -np.inf, -1
                 free = nexts < 0  # nothing painted again is judged again
                 if level not in next_of:
                     free = free | (next_of[nexts] < 0)
-                gains = np.where(free, np.maximum(np.maximum.reduce(taken), worth) @ shares, -np.inf)
+                gains = np.where(free, np.maximum(np.maximum.reduce(taken), merit) @ shares, -np.inf)
                 at = int(gains.argmax())
-                taken[level], next_of[level] = worth[at], nexts[at]
+                taken[level], next_of[level] = merit[at], nexts[at]
                 held[level] = int(self.rows[rows[at]])
             if held == before:
                 break
@@ -88,11 +88,11 @@ class Relaxation:
 
     def needed(self, price: float, held: dict[int, int]) -> np.ndarray:
         """[V] workers needed if each band takes the best of what is held, or is shed."""
-        needed, worth = np.zeros(self.staff.shape[2]), self.worth(price)
+        needed, merit = np.zeros(self.staff.shape[2]), self.net_merit(price)
         open_ = np.flatnonzero(np.isin(self.gates, list(held.values())))
         for c, weight in enumerate(self.problem.shed_weights if len(open_) else ()):
-            p = int(open_[np.argmax(worth[open_, c])])
-            if worth[p, c] > -SHED * weight:
+            p = int(open_[np.argmax(merit[open_, c])])
+            if merit[p, c] > -SHED * weight:
                 needed += self.problem.shares[c] * self.staff[p, c]
         return needed
 
@@ -125,7 +125,7 @@ def relaxation_of(problem: Problem, timings: Timings, counts: np.ndarray) -> Rel
 
 
 def _costs(timings: Sequence[Timing], costs: Sequence[Sequence[float]], work: np.ndarray) -> np.ndarray:
-    """[G, n] worker-seconds of a picture on each of a way's n variants, under the promises that suit each gate's work.
+    """[G, n] worker-seconds of a picture on each of a way's n variants, under the targets that suit each gate's work.
 
     `costs`: of each variant's modes; `work`: [G, n] pictures a request.
     """
@@ -146,13 +146,13 @@ class Guess:
 
 
 def relaxed(problem: Problem, timings: Timings, counts: np.ndarray) -> Guess:
-    """The guess, begun with these promises for workers so many. Costs some milliseconds for hundreds of gates."""
+    """The guess, begun with these targets for workers so many. It takes some milliseconds for hundreds of gates."""
     priced = relaxation_of(problem, timings, counts)
-    price, needed = _within(priced, LOW, HIGH, PRICES)
+    price, needed = _within(priced, LOW, HIGH, HALVINGS)
     counts = np.maximum(needed, 1.0)
     priced = relaxation_of(problem, timings_of(problem, counts), counts)
     at = math.log10(price)
-    price, needed = _within(priced, max(LOW, at - NEAR), min(HIGH, at + NEAR), AGAIN_PRICES)
+    price, needed = _within(priced, max(LOW, at - NEAR), min(HIGH, at + NEAR), REFINING_HALVINGS)
     return Guess(priced, np.maximum(needed, 1.0), price)
 
 
@@ -180,27 +180,29 @@ def _within(priced: Relaxation, low: float, high: float, halvings: int) -> tuple
 
 
 def timings_of(problem: Problem, counts: np.ndarray) -> Timings:
-    """For each way the promises that cost least, if few or many of the drafts were painted again."""
+    """For each way the latency targets that cost least, if few or many of its drafts were escalated."""
     costs = [[staff_s(mode, counts[v]) for mode in problem.modes[v]] for v in range(len(problem.levels))]
     found: Timings = {}
     for gate in problem.gates:
         way = gate.level, gate.next_level
         if way not in found:
             left_s = problem.slo_s - gate.extra_s + 1e-9
-            found[way] = tuple(dict.fromkeys(_cheapest(problem, way, left_s, costs, share) for share in AGAIN))
+            found[way] = tuple(
+                dict.fromkeys(_cheapest(problem, way, left_s, costs, share) for share in ESCALATED_SHARES)
+            )
     return found
 
 
 def _cheapest(problem: Problem, way: tuple[int, int], left_s: float, costs: list[list[float]], share: float) -> Timing:
     v, h = way
-    seconds = [(-1, 0.0, 0.0)]  # of no next level: mode, promise, cost
+    seconds = [(-1, 0.0, 0.0)]  # of no next level: mode, latency target, cost
     if h >= 0:
         seconds = [(j, mode.sojourn_s, share * costs[h][j]) for j, mode in enumerate(problem.modes[h])]
     choices = [
         (costs[v][i] + cost, i, j)
         for i, mode in enumerate(problem.modes[v])
-        for j, promise_s, cost in seconds
-        if mode.first_s + promise_s <= left_s
+        for j, target_s, cost in seconds
+        if mode.first_s + target_s <= left_s
     ]
     return Timing(*min(choices, default=(0.0, -1, -1))[1:])
 
@@ -216,7 +218,7 @@ def starts(priced: Relaxation, price: float) -> list[Start]:
     """What single changes do not better at the price of a worker, begun with every way to paint again."""
     if not len(priced.rows):
         return []
-    best = np.maximum.reduceat(priced.worth(price), priced.firsts, axis=0)  # [G, C]
+    best = np.maximum.reduceat(priced.net_merit(price), priced.firsts, axis=0)  # [G, C]
     begun: list[dict[int, int]] = [{}]
     for level, rows, nexts in priced.levels:
         for target in np.unique(nexts[nexts >= 0]):
@@ -234,6 +236,6 @@ def starts(priced: Relaxation, price: float) -> list[Start]:
 def straight_only(problem: Problem) -> list[Start]:
     """Every set of levels whose pictures are all kept, where there are few."""
     plain = [g for g, gate in enumerate(problem.gates) if gate.next_level < 0]
-    sizes = range(1, len(plain) + 1) if len(plain) <= FEW else ()
+    sizes = range(1, len(plain) + 1) if len(plain) <= MAX_EXHAUSTIVE_LEVELS else ()
     sets = (frozenset(some) for size in sizes for some in itertools.combinations(plain, size))
     return [Start(gates, gates) for gates in sets]

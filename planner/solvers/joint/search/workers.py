@@ -5,13 +5,13 @@ import math
 
 import numpy as np
 
-from planner.solvers.joint.one_level import carried
+from planner.solvers.joint.one_level import throughput
 from planner.solvers.joint.program.problem import Running, Solution, solution_of
 from planner.solvers.joint.search.gates import GAIN, TRIED, Found, Search, way_of
-from planner.solvers.joint.search.linear import Crew
+from planner.solvers.joint.search.linear import VariantCapacity
 
 SHIFTS, SHIFTS_OF_MOVED = 3, 1  # other gates tried of each way, the most promising and as many evenly among all
-SPARE, MOST = 16, 60  # programs a level and of all, fewer than which leave time for more
+EXPLORED_PER_LEVEL, MAX_EXPLORED = 16, 60  # programs a level and in all, up to which neighbours are searched
 LAST = 110  # programs after which what was found has to do: nothing lost that could be measured
 WIDE = 20  # sets one step away that are tried where the most promising did not help
 HOPE = 0.02  # spans of quality: who is worse by less may be better when polished
@@ -20,7 +20,7 @@ MOVED = 2  # variants that gain most by a worker more, and that lose least by on
 
 def whole(search: Search, found: Found) -> Found | None:
     """Whole workers, one variant after the other, the rest free: the one nearest to a whole number first."""
-    while free := [v for v, crew in found.crews.items() if not crew.workers]:
+    while free := [v for v, capacity in found.capacities.items() if not capacity.workers]:
         staff = found.answer.staff
         v = min(free, key=lambda v: abs(float(staff[v]) - round(float(staff[v]))))
         near = dict.fromkeys([max(1, math.floor(staff[v] + 1e-6)), math.ceil(staff[v] - 1e-6)])
@@ -31,13 +31,13 @@ def whole(search: Search, found: Found) -> Found | None:
     return found
 
 
-def settled(search: Search, found: Found) -> Found:
-    """Polished; where that left time, so are plans one step away, as with few workers whole numbers change a lot.
+def search_neighbourhood(search: Search, found: Found) -> Found:
+    """Polish a plan and, where that left time, plans one step away: with few workers whole numbers change a lot.
 
-    Of those steps first the few that promise most, and where none of them helps, many.
+    The few steps that may gain most are tried first, and where none of them helps, many.
     """
     found, tried = polished(search, found), TRIED
-    while search.linear.asked < min(MOST, SPARE * len(search.problem.levels)):
+    while search.linear.asked < min(MAX_EXPLORED, EXPLORED_PER_LEVEL * len(search.problem.levels)):
         better = _near(search, found, tried)
         if better.value > found.value + GAIN:
             found, tried = better, TRIED
@@ -70,13 +70,13 @@ def polished(search: Search, found: Found) -> Found:
 
 
 def _changed(search: Search, found: Found) -> Found:
-    """The best change of those that promise more than the best so far: prices bound what a change can bring."""
+    """The best change of those that may gain more than the best so far: prices bound what a change can bring."""
     best = _shifted(search, found, SHIFTS, found)
-    adds = {v: found.answer.pictures[v] * crew.line.slope for v, crew in found.crews.items()}
+    adds = {v: found.answer.pictures[v] * capacity.line.slope for v, capacity in found.capacities.items()}
     poor, rich = (sorted(adds, key=lambda v: sign * adds[v])[:MOVED] for sign in (1, -1))
     moved: list[Found] = []
     for a, b in itertools.product(poor, rich):
-        counts = {a: found.crews[a].workers - 1, b: found.crews[b].workers + 1}
+        counts = {a: found.capacities[a].workers - 1, b: found.capacities[b].workers + 1}
         if adds[b] > adds[a] + GAIN and (other := staffed(search, found, counts)):
             moved.append(other)
     for other in sorted(moved, key=lambda other: -other.value):
@@ -85,11 +85,11 @@ def _changed(search: Search, found: Found) -> Found:
 
 
 def _shifted(search: Search, found: Found, most: int, best: Found) -> Found:
-    """The best of `best`, this, and other gates of the same ways: of each those that promise most, and some of all."""
+    """The best of `best`, this, and other gates of the same ways: of each those that may gain most, and some of all."""
     best = max(best, found, key=lambda one: one.value)
-    worth = search.linear.worth(search.prices(found))
-    gains = np.maximum(0.0, worth - found.answer.bands).sum(axis=1)
-    shifts: list[tuple[float, int, int]] = []  # what it promises, whose place, who comes
+    band_gains = search.linear.gains_at_prices(search.prices(found))
+    gains = np.maximum(0.0, band_gains - found.answer.bands).sum(axis=1)
+    shifts: list[tuple[float, int, int]] = []  # bound on the gain, whose place, who comes
     for g in sorted(found.gates):
         way = [other for other in search.ways[way_of(search.problem.gates[g])] if gains[other] > GAIN and other != g]
         tried = [*sorted(way, key=lambda other: -gains[other])[:most], *way[:: max(1, len(way) // most)]]
@@ -98,22 +98,22 @@ def _shifted(search: Search, found: Found, most: int, best: Found) -> Found:
         if found.value + gain <= best.value + GAIN or search.linear.asked >= LAST:
             break
         gates = found.gates - {g} | {other}
-        if answer := search.linear.ask(gates, found.crews):
+        if answer := search.linear.ask(gates, found.capacities):
             best = max(best, found._replace(gates=gates, answer=answer), key=lambda one: one.value)
     return best
 
 
 def staffed(search: Search, found: Found, counts: dict[int, int]) -> Found | None:
-    """The same gates and modes with so many workers of some variants; None where they cannot serve."""
-    crews = dict(found.crews)
+    """Solve for the gates and modes of a plan with other numbers of workers; None where these cannot serve."""
+    capacities = dict(found.capacities)
     for v, count in counts.items():
-        line = max(search.problem.modes[v][found.modes[v]].lines, key=lambda line: carried(line, count))
-        rate = carried(line, count)
+        line = max(search.problem.modes[v][found.modes[v]].lines, key=lambda line: throughput(line, count))
+        rate = throughput(line, count)
         if rate <= 0:
             return None
-        crews[v] = Crew(line, count, rate)
-    answer = search.linear.ask(found.gates, crews)
-    return found._replace(crews=crews, answer=answer) if answer else None
+        capacities[v] = VariantCapacity(line, count, rate)
+    answer = search.linear.ask(found.gates, capacities)
+    return found._replace(capacities=capacities, answer=answer) if answer else None
 
 
 def planned(search: Search, found: Found) -> Solution:
@@ -122,7 +122,7 @@ def planned(search: Search, found: Found) -> Solution:
     given = np.zeros((len(problem.shares), len(problem.options)))
     given[:, answer.options] = answer.given
     running = {
-        v: Running(crew.workers, crew.line, problem.modes[v][found.modes[v]].sojourn_s)
-        for v, crew in found.crews.items()
+        v: Running(capacity.workers, capacity.line, problem.modes[v][found.modes[v]].sojourn_s)
+        for v, capacity in found.capacities.items()
     }
     return solution_of(problem, given, answer.shed, running)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from scipy.optimize import linprog
 
-from planner.solvers.joint.one_level import carried
+from planner.solvers.joint.one_level import throughput
 from planner.solvers.joint.program.capacity import modes
 from planner.solvers.joint.program.problem import BUSY, SHED, Gate, Line, Mode, Option, Problem, Solution
 
@@ -141,7 +141,7 @@ def _in_time(problem: Problem, gates: Sequence[int], chosen: Sequence[int]) -> b
 
 
 def _rate(mode: Mode, count: int) -> float:
-    return max((carried(line, count) for line in mode.lines), default=0.0)
+    return max((throughput(line, count) for line in mode.lines), default=0.0)
 
 
 def _shares(problem: Problem, options: Sequence[int], rates: np.ndarray) -> float:
@@ -167,7 +167,7 @@ def faults(problem: Problem, solution: Solution) -> list[str]:
     if not np.allclose(solution.given.sum(axis=1) + solution.shed, 1, atol=ROUNDING):
         found.append("shares that do not sum to 1")
     for v, (line, count) in enumerate(zip(solution.lines, solution.counts, strict=True)):
-        rate = carried(line, count) if line else 0.0
+        rate = throughput(line, count) if line else 0.0
         if pictures[v] > rate + 1e-4 * max(1.0, rate):
             found.append(f"{problem.levels[v]} carries {rate} of {pictures[v]}")
     levels = [problem.gates[g].level for g in solution.gates]

@@ -28,13 +28,13 @@ def a_plan(levels: dict[str, float]) -> PlanProposal:
 def test_a_plan_that_jumps_would_make_late_gets_a_worker_for_a_level_that_it_has_none_of() -> None:
     """No request is sent there by the plan: the routers send who would be late."""
     model, plan = a_model(Outlook(0.5, jumps=((6.0, 0.2),))), a_plan({"sd35-large": 0.5, "sd35-medium": 0.5})
-    begun = Valued(plan, model.worth(plan))
+    begun = Valued(plan, model.evaluate(plan))
     better, steps = improved(model, begun)
     counts = Counter(better.plan.allocation.values())
     assert steps
     assert counts["sdxl-lightning"] + counts["sd35-turbo"] >= 1
-    assert begun.worth.late > 0.1
-    assert better.worth.late < begun.worth.late / 5
+    assert begun.value.late > 0.1
+    assert better.value.late < begun.value.late / 5
 
 
 def test_shares_that_are_moved_stay_shares() -> None:

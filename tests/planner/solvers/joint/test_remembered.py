@@ -30,10 +30,10 @@ def test_plans_that_differ_by_a_change_are_worth_what_a_new_model_finds(rule: st
     used, plans = model(), [first, *itertools.islice(_changes(model(), first), 40)]
     plans += [dataclasses.replace(plan, dispatch="random") for plan in plans[:5]]
     assert len(plans) > 10
-    found = [used.worth(plan) for plan in [*plans, *reversed(plans)]]
-    anew = [model().worth(plan) for plan in plans]
+    found = [used.evaluate(plan) for plan in [*plans, *reversed(plans)]]
+    anew = [model().evaluate(plan) for plan in plans]
     assert found == [*anew, *reversed(anew)]
-    assert len({worth.value for worth in anew}) > len(plans) / 2, "most changes tell"
+    assert len({value.total for value in anew}) > len(plans) / 2, "most changes tell"
 
 
 def test_the_chance_to_wait_is_erlang_c_s() -> None:

@@ -14,7 +14,7 @@ from planner.observation.workers import WorkerView
 from planner.policies import POLICIES
 from planner.solvers.joint import losses, value
 from planner.solvers.joint.losses import NOT_FIRST, Edge, Limits, limits_of
-from planner.solvers.joint.value import Model, Outlook, Prices, Worth
+from planner.solvers.joint.value import Model, Outlook, PlanValue, Prices
 from replay.simulation.results.figures import Figures, figures_of
 from replay.simulation.run import Simulation
 from replay.simulation.setup import Setup
@@ -53,14 +53,14 @@ def at_start(setup: Setup, rps: float) -> Observation:
 
 
 @lru_cache(maxsize=64)
-def both(rule: str, name: str, slo_s: float, unit: float, rps: float) -> tuple[Worth, Figures]:
+def both(rule: str, name: str, slo_s: float, unit: float, rps: float) -> tuple[PlanValue, Figures]:
     """A rule's plan as the model and as a simulation of constant demand has it."""
     setup = sixteen(name, slo_s)
     plan = POLICIES[rule](at_start(setup, rps), setup.catalog, {}, RULES[rule])
     return valued_and_simulated(plan, setup, unit, rps)
 
 
-def valued_and_simulated(plan: PlanProposal, setup: Setup, unit: float, rps: float) -> tuple[Worth, Figures]:
+def valued_and_simulated(plan: PlanProposal, setup: Setup, unit: float, rps: float) -> tuple[PlanValue, Figures]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(POLICIES, FIXED, lambda *_: plan)
         patch.setattr(value, "AFTER_S", (SECONDS / 6, SECONDS / 2, SECONDS * 5 / 6))
@@ -68,7 +68,7 @@ def valued_and_simulated(plan: PlanProposal, setup: Setup, unit: float, rps: flo
         prices = Prices(unit, hold_s=SECONDS, debt=0.0)
         found = Model(
             setup.catalog, at_start(setup, rps), Outlook(rps), prices, setup.slo_ms / 1000, backlog_s=48.0
-        ).worth(plan)
+        ).evaluate(plan)
         arrivals = within(np.full(SECONDS, rps), 1.0, POISSON, 3)
         return found, figures_of(Simulation(setup, arrivals).run())
 
@@ -84,12 +84,12 @@ def test_lateness_and_quality_are_as_simulated(rule: str, name: str, slo_s: floa
 @pytest.mark.parametrize(("name", "slo_s", "unit", "rps"), CASES)
 def test_plans_that_differ_clearly_keep_their_order(name: str, slo_s: float, unit: float, rps: float) -> None:
     pairs = [both(rule, name, slo_s, unit, rps) for rule in RULES]
-    worth = [found.value for found, _ in pairs]
+    value = [found.total for found, _ in pairs]
     simulated = [float(f["quality"]) / unit - 5 * float(f["violation_rate"]) for _, f in pairs]
     for one in range(len(pairs)):
         for other in range(one):
             if abs(simulated[one] - simulated[other]) > 0.25:
-                assert (worth[one] > worth[other]) == (simulated[one] > simulated[other])
+                assert (value[one] > value[other]) == (simulated[one] > simulated[other])
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_drafts_that_begin_at_a_later_step_wait_for_calls_as_short_as_theirs() -
     [cascade] = plan.cascades
     assert cascade.refine_from_step > 0
     assert plan.batch["heavy"] == 8
-    assert Model(catalog, sight, Outlook(50.0), Prices(0.4), 2.0).worth(plan).late < 1e-3  # whole images: .014
+    assert Model(catalog, sight, Outlook(50.0), Prices(0.4), 2.0).evaluate(plan).late < 1e-3  # whole images: .014
 
 
 @pytest.mark.parametrize(("batch", "late"), [(4, 0.0), (8, 0.25), (16, 9 / 16)])
@@ -228,15 +228,17 @@ def test_an_overloaded_fleet_makes_calls_that_end_in_time() -> None:
 def test_a_queue_that_is_there_counts() -> None:
     plan, sight, catalog = _on_heavy()
     waits = dataclasses.replace(sight, queues=(Queue("sd15", 200.0, 5.0),))
-    empty, full = (Model(catalog, s, Outlook(5.0), Prices(5.0), 5.0).worth(plan) for s in (sight, waits))
+    empty, full = (Model(catalog, s, Outlook(5.0), Prices(5.0), 5.0).evaluate(plan) for s in (sight, waits))
     assert full.late > empty.late + 0.01
-    assert full.value < empty.value
+    assert full.total < empty.total
 
 
 def test_a_change_costs_what_the_workers_on_their_way_would_have_done() -> None:
     plan, _, catalog = _on_heavy()
     homes = [dict.fromkeys(plan.allocation, home) for home in ("sd15", "sd-turbo")]
-    stays, comes = (Model(catalog, seen(5.0, 5.0, home), Outlook(5.0), Prices(5.0), 5.0).worth(plan) for home in homes)
+    stays, comes = (
+        Model(catalog, seen(5.0, 5.0, home), Outlook(5.0), Prices(5.0), 5.0).evaluate(plan) for home in homes
+    )
     assert comes.late > stays.late
     assert comes.quality == pytest.approx(stays.quality)
 
@@ -249,7 +251,7 @@ def test_workers_that_leave_a_queue_make_those_late_who_were_let_in() -> None:
     plan = _routed({"sd35-medium": 1.0}, homes)
     leaves = dataclasses.replace(plan, allocation=homes | {f"w{i:02}": "sd35-turbo" for i in range(6)})
     unused = _routed({"sd35-turbo": 1.0}, leaves.allocation)
-    late = [Model(catalog, sight, Outlook(0.4), Prices(5.0), 60.0).worth(p).late for p in (plan, leaves, unused)]
+    late = [Model(catalog, sight, Outlook(0.4), Prices(5.0), 60.0).evaluate(p).late for p in (plan, leaves, unused)]
     assert late[0] < 0.01
     assert late[1] > 0.1
     assert late[2] > 0.1, "nor are they where the plan sends no others"
@@ -261,7 +263,7 @@ def test_a_worker_that_comes_delays_what_waits_by_a_call_alone() -> None:
     homes = {f"w{i:02}": "sd35-turbo" if i < 1 else "sd35-medium" for i in range(16)}
     sight = dataclasses.replace(seen(0.7, 60.0, homes), queues=(Queue("sd35-turbo", 35.0, 0.7),))
     comes = _routed({"sd35-turbo": 1.0}, homes | {"w01": "sd35-turbo"})
-    assert Model(catalog, sight, Outlook(0.7), Prices(5.0), 60.0).worth(comes).late < 0.01
+    assert Model(catalog, sight, Outlook(0.7), Prices(5.0), 60.0).evaluate(comes).late < 0.01
 
 
 def test_until_a_level_is_loaded_its_requests_are_generated_where_somebody_is() -> None:
@@ -274,11 +276,11 @@ def test_until_a_level_is_loaded_its_requests_are_generated_where_somebody_is() 
         Model(catalog, seen(rps, slo_s, homes), Outlook(rps), Prices(5.0), slo_s)
         for rps, slo_s in ((0.5, 60.0), (6.0, 60.0), (6.0, 15.0))
     )
-    there = Model(catalog, seen(0.5, 60.0, plan.allocation), Outlook(0.5), Prices(5.0), 60.0).worth(plan)
-    assert calm.worth(plan).late < 0.01
-    assert calm.worth(plan).quality > there.quality + 0.2
-    assert rush.worth(plan).late < 0.01
-    assert hurry.worth(plan).late > 0.1, "loading takes as long as they have"
+    there = Model(catalog, seen(0.5, 60.0, plan.allocation), Outlook(0.5), Prices(5.0), 60.0).evaluate(plan)
+    assert calm.evaluate(plan).late < 0.01
+    assert calm.evaluate(plan).quality > there.quality + 0.2
+    assert rush.evaluate(plan).late < 0.01
+    assert hurry.evaluate(plan).late > 0.1, "loading takes as long as they have"
 
 
 def _routed(levels: dict[str, float], allocation: dict[str, str]) -> PlanProposal:
@@ -303,9 +305,9 @@ def test_a_worker_is_where_it_serves_or_loads_and_not_where_a_plan_wants_it(
     workers = tuple(WorkerView(worker, at, state, 0, 0.0, wanted) for worker in homes)
     sight = Observation(now_ms=0, demand_rps=0.4, slo_ms=60_000.0, workers=workers)
     model = Model(measured("hadis-l40s"), sight, Outlook(0.4), Prices(5.0), 60.0)
-    crew = model._crews(_routed({"sd35-medium": 1.0}, homes))["sd35-medium"]
-    assert crew.comes_s == pytest.approx(comes_s)
-    assert crew.now == (16 if comes_s == 0 else 0)
+    workers = model._fleet(_routed({"sd35-medium": 1.0}, homes))["sd35-medium"]
+    assert workers.comes_s == pytest.approx(comes_s)
+    assert workers.now == (16 if comes_s == 0 else 0)
 
 
 def test_a_level_that_keeps_hardly_any_of_its_requests_is_valued() -> None:
@@ -313,14 +315,14 @@ def test_a_level_that_keeps_hardly_any_of_its_requests_is_valued() -> None:
     plan = _routed({"sd-turbo": 4e-6, "sd15": 1 - 4e-6}, {f"w{i:02}": "sd15" if i else "sd-turbo" for i in range(16)})
     cascades = (Cascade(level="sd-turbo", next_level="sd15", discriminator="efficientnet", threshold=0.2),)
     with_cascade = dataclasses.replace(plan, cascades=cascades)
-    found, alone = (Model(catalog, sight, Outlook(5.0), Prices(5.0), 5.0).worth(p) for p in (with_cascade, plan))
+    found, alone = (Model(catalog, sight, Outlook(5.0), Prices(5.0), 5.0).evaluate(p) for p in (with_cascade, plan))
     assert found.quality == pytest.approx(alone.quality, abs=0.01)
 
 
 def test_uncertain_demand_is_worth_less_near_what_workers_carry() -> None:
     plan, sight, catalog = _on_heavy()
     sure, unsure = (
-        Model(catalog, sight, Outlook(8.0, deviation), Prices(5.0), 5.0).worth(plan) for deviation in (0.0, 2.0)
+        Model(catalog, sight, Outlook(8.0, deviation), Prices(5.0), 5.0).evaluate(plan) for deviation in (0.0, 2.0)
     )
     assert unsure.late > sure.late + 0.01
 
@@ -331,7 +333,7 @@ def test_a_refuge_of_one_worker_takes_in_little_of_a_jump() -> None:
     homes = {f"w{i:02}": "sdxl" if i < 15 else "sdxl-lightning" for i in range(16)}
     plan = _routed({"sdxl": 1.0}, homes)
     calm, jump = (
-        Model(catalog, seen(1.0, 15.0, homes), Outlook(1.0, jumps=jumps), Prices(10.0), 15.0).worth(plan)
+        Model(catalog, seen(1.0, 15.0, homes), Outlook(1.0, jumps=jumps), Prices(10.0), 15.0).evaluate(plan)
         for jumps in ((), ((12.0, 0.2),))
     )
     assert calm.late < 0.001
@@ -344,7 +346,7 @@ def test_a_jump_that_comes_while_a_worker_moves_is_rare() -> None:
     homes = {f"w{i:02}": "sdxl" if i < 12 else "sdxl-lightning" for i in range(16)}
     moved = _routed({"sdxl-lightning": 1.0}, homes | {"w11": "sdxl-lightning"})
     model = Model(catalog, seen(1.0, 15.0, homes), Outlook(1.0, jumps=((10.0, 0.2),)), Prices(10.0), 15.0)
-    assert model.worth(moved).late < model.worth(_routed({"sdxl-lightning": 1.0}, homes)).late + 0.01
+    assert model.evaluate(moved).late < model.evaluate(_routed({"sdxl-lightning": 1.0}, homes)).late + 0.01
 
 
 def test_jobs_that_wait_for_workers_on_their_way_are_late_where_these_are_sent_elsewhere() -> None:
@@ -357,7 +359,7 @@ def test_jobs_that_wait_for_workers_on_their_way_are_late_where_these_are_sent_e
     model = Model(catalog, sight, Outlook(1.0), Prices(7.0), 60.0)
     stay = _routed({"sd35-medium": 1.0}, {worker.worker_id: worker.variant for worker in workers})
     leave = _routed({"sd35-medium": 1.0}, {worker.worker_id: "sd35-medium" for worker in workers})
-    assert model.worth(leave).late > model.worth(stay).late + 0.05
+    assert model.evaluate(leave).late > model.evaluate(stay).late + 0.05
 
 
 def test_jobs_that_wait_for_a_variant_of_an_earlier_catalog_count_nowhere() -> None:
@@ -366,7 +368,7 @@ def test_jobs_that_wait_for_a_variant_of_an_earlier_catalog_count_nowhere() -> N
         Model(catalog, dataclasses.replace(sight, unserved=unserved), Outlook(5.0), Prices(5.0), 5.0)
         for unserved in ({}, {"gone": 9.0})
     )
-    assert model.worth(plan) == other.worth(plan)
+    assert model.evaluate(plan) == other.evaluate(plan)
 
 
 def test_late_jobs_cost_quality_where_a_cheaper_level_has_a_worker() -> None:
@@ -379,9 +381,9 @@ def test_late_jobs_cost_quality_where_a_cheaper_level_has_a_worker() -> None:
     model = Model(catalog, sight, Outlook(0.3), Prices(7.0), 60.0)
     here = {worker.worker_id: worker.variant for worker in workers}
     refuge, alone = (_routed({"sd35-large": 1.0}, homes) for homes in (here, here | {"w15": "sd35-large"}))
-    assert model.worth(alone).late > 0.5
-    assert model.worth(refuge).late < 0.2
-    assert model.worth(refuge).quality < model.worth(alone).quality - 1
+    assert model.evaluate(alone).late > 0.5
+    assert model.evaluate(refuge).late < 0.2
+    assert model.evaluate(refuge).quality < model.evaluate(alone).quality - 1
 
 
 @pytest.mark.parametrize("name", ["hadis-l40s", "tiny"])
@@ -393,12 +395,12 @@ def test_who_is_turned_away_twice_has_the_quality_of_who_generates_it(name: str)
     slo_s = 5 * run_ms(slow[0], 1) / 1000
     rps = 100 * 1000 / run_ms(slow[1], 1)
     plan = _routed({slow[0].name: 1.0}, homes)
-    worth = Model(catalog, seen(rps, slo_s, homes), Outlook(rps), Prices(5.0), slo_s).worth(plan)
-    cheapest = Model(catalog, seen(rps, slo_s, homes), Outlook(rps), Prices(5.0), slo_s).worth(
+    value = Model(catalog, seen(rps, slo_s, homes), Outlook(rps), Prices(5.0), slo_s).evaluate(plan)
+    cheapest = Model(catalog, seen(rps, slo_s, homes), Outlook(rps), Prices(5.0), slo_s).evaluate(
         _routed({slow[-1].name: 1.0}, homes)
     )
     other = slow[1].quality or 0.0
-    assert abs(worth.quality - cheapest.quality) < 0.2 * abs(other - cheapest.quality)
+    assert abs(value.quality - cheapest.quality) < 0.2 * abs(other - cheapest.quality)
 
 
 def _on_heavy() -> tuple[PlanProposal, Observation, value.Catalog]:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from planner.solvers.joint.one_level import carried
+from planner.solvers.joint.one_level import throughput
 from planner.solvers.joint.program.build import _room
 from planner.solvers.joint.program.capacity import GRID, modes, straight
 from planner.solvers.joint.program.problem import Mode
@@ -12,7 +12,7 @@ RUN_S = {1: 1.0, 2: 1.5, 4: 2.6}
 
 
 def rate(mode: Mode, count: int) -> float:
-    return max((carried(line, count) for line in mode.lines), default=0.0)
+    return max((throughput(line, count) for line in mode.lines), default=0.0)
 
 
 def test_without_queues_workers_carry_their_throughput_in_the_largest_batch_that_is_in_time() -> None:
@@ -59,5 +59,5 @@ def test_room_is_that_of_the_wait_table() -> None:
 def test_one_line_for_a_mode_is_exact_at_its_count_and_promises_no_more_elsewhere(count: int) -> None:
     (mode,) = modes(RUN_S, (4.0,), 64, square_root)
     (line,) = straight(mode, count, 64).lines
-    assert carried(line, count) == pytest.approx(rate(mode, count))
-    assert all(carried(line, n) <= rate(mode, n) + 1e-9 for n in range(line.least, 65))
+    assert throughput(line, count) == pytest.approx(rate(mode, count))
+    assert all(throughput(line, n) <= rate(mode, n) + 1e-9 for n in range(line.least, 65))

@@ -7,7 +7,7 @@ from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation
 from planner.observation.workers import WorkerView
 from planner.solvers.joint.program.problem import Gate, Option, Problem, Solution
-from planner.solvers.joint.program.reading import draft_of, with_spares
+from planner.solvers.joint.program.reading import proposal_of, with_spares
 from planner.solvers.joint.solve import solve
 from tests.planner.solvers.joint.problems import a_problem
 from tests.planner.solvers.joint.program.test_offers import shipped
@@ -24,7 +24,7 @@ def named(problem: Problem) -> Problem:
 def drafted(problem: Problem, found: Solution, bounds: tuple[float, ...] = (0.0, 1.0)) -> PlanProposal:
     workers = tuple(WorkerView(f"w{i}", "", "ready", 0, 0.0) for i in range(problem.workers))
     seen = Observation(now_ms=0, demand_rps=problem.demand_rps, slo_ms=1000 * problem.slo_s, workers=workers)
-    return draft_of(problem, found, bounds, seen, CATALOG)
+    return proposal_of(problem, found, bounds, seen, CATALOG)
 
 
 def test_bands_of_the_same_route_are_one() -> None:

@@ -6,20 +6,23 @@ import pytest
 
 from planner.solvers.joint.program.problem import Problem, score
 from planner.solvers.joint.search import linear
-from planner.solvers.joint.search.linear import Crew, Linear
+from planner.solvers.joint.search.linear import Linear, VariantCapacity
 from planner.solvers.joint.solve import solve
 from tests.planner.solvers.joint.problems import a_problem, random_problem
 
 
-def some_asks(problem: Problem, rng: np.random.Generator) -> list[tuple[list[int], dict[int, Crew]]]:
-    """Gates that come and go with the crews that they need: free, or of so many workers."""
+def some_asks(problem: Problem, rng: np.random.Generator) -> list[tuple[list[int], dict[int, VariantCapacity]]]:
+    """Gates that come and go with the capacities that they need: free, or of so many workers."""
     asks = []
     for _ in range(12):
         gates = sorted({int(g) for g in rng.integers(0, len(problem.gates), 3)})
         needed = {v for g in gates for v in problem.levels_of(problem.gates[g])}
         lines = {v: problem.modes[v][0].lines[0] for v in needed if problem.modes[v][0].lines}
-        crews = {v: Crew(line) if rng.random() < 0.5 else Crew(line, 1, line.slope) for v, line in lines.items()}
-        asks.append((gates, crews))
+        capacities = {
+            v: VariantCapacity(line) if rng.random() < 0.5 else VariantCapacity(line, 1, line.slope)
+            for v, line in lines.items()
+        }
+        asks.append((gates, capacities))
     return asks
 
 
@@ -31,23 +34,23 @@ def test_going_on_from_the_last_answer_finds_what_beginning_anew_finds(
     for seed in range(6):
         problem = random_problem(np.random.default_rng(seed), levels=4)
         going_on, found = Linear(problem), 0
-        for gates, crews in some_asks(problem, np.random.default_rng(seed)):
-            answer, anew = going_on.ask(gates, crews), Linear(problem).ask(gates, crews)
+        for gates, capacities in some_asks(problem, np.random.default_rng(seed)):
+            answer, anew = going_on.ask(gates, capacities), Linear(problem).ask(gates, capacities)
             assert (answer is None) == (anew is None)
             if answer and anew:
                 found += 1
                 assert answer.value == pytest.approx(anew.value)
                 assert answer.given.sum(axis=1) + answer.shed == pytest.approx(1.0)
-                assert set(np.flatnonzero(answer.staff > 1e-9)) <= set(crews)
+                assert set(np.flatnonzero(answer.staff > 1e-9)) <= set(capacities)
         assert found
 
 
 def test_what_fails_from_the_last_answer_is_tried_from_the_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = random_problem(np.random.default_rng(1), levels=4)
-    (first, crews), *others = some_asks(problem, np.random.default_rng(1))
+    (first, capacities), *others = some_asks(problem, np.random.default_rng(1))
     linear = Linear(problem)
-    linear.ask(first, crews)
-    gates, crews = next(ask for ask in others if Linear(problem).ask(*ask) and ask[0] != first)
+    linear.ask(first, capacities)
+    gates, capacities = next(ask for ask in others if Linear(problem).ask(*ask) and ask[0] != first)
     run, fails = highspy.Highs.run, iter([True])
 
     def stumbling(self: highspy.Highs) -> object:
@@ -56,15 +59,15 @@ def test_what_fails_from_the_last_answer_is_tried_from_the_beginning(monkeypatch
         return run(self)
 
     monkeypatch.setattr(highspy.Highs, "run", stumbling)
-    assert linear.ask(gates, crews)
+    assert linear.ask(gates, capacities)
 
 
 def test_the_program_s_objective_is_the_score() -> None:
     problem = a_problem(
         [[0.2, 0.2], [1.0, 0.8]], [0.5, 1.0], workers=4, demand_rps=3.0, before=(0, 3), switch_s=(60.0, 60.0)
     )
-    crews = {v: Crew(problem.modes[v][0].lines[0], 2, rate) for v, rate in ((0, 4.0), (1, 2.0))}
-    answer = Linear(problem).ask([0, 1], crews)
+    capacities = {v: VariantCapacity(problem.modes[v][0].lines[0], 2, rate) for v, rate in ((0, 4.0), (1, 2.0))}
+    answer = Linear(problem).ask([0, 1], capacities)
     assert answer is not None
     given = np.zeros((2, len(problem.options)))
     given[:, answer.options] = answer.given

@@ -1,4 +1,4 @@
-"""Which promise each variant makes, so that everyone on the way of a request is quick enough and the work is least."""
+"""Which latency target each variant has, so that every way of a request fits the SLO at the least work."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -10,8 +10,8 @@ from planner.solvers.joint.program.problem import Gate, Mode, Problem
 ROUNDING_S = 1e-9
 
 
-class Promise(NamedTuple):
-    """A mode and what it costs where a variant has so many workers."""
+class LatencyTarget(NamedTuple):
+    """The latency target of a mode, and what it costs where a variant has so many workers."""
 
     staff_s: float  # worker-seconds of a picture
     mode: int
@@ -19,18 +19,18 @@ class Promise(NamedTuple):
     sojourn_s: float
 
 
-def offered(modes: Sequence[Mode], count: float) -> list[Promise]:
-    """What a variant with `count` workers can promise, the cheapest first."""
-    return sorted(Promise(staff_s(mode, count), m, mode.first_s, mode.sojourn_s) for m, mode in enumerate(modes))
+def targets_by_cost(modes: Sequence[Mode], count: float) -> list[LatencyTarget]:
+    """Return the latency targets that a variant with `count` workers can meet, the cheapest first."""
+    return sorted(LatencyTarget(staff_s(mode, count), m, mode.first_s, mode.sojourn_s) for m, mode in enumerate(modes))
 
 
-def promises(
-    problem: Problem, legs: Iterable[Gate], pictures: Sequence[float], offers: Sequence[Sequence[Promise]]
+def choose_targets(
+    problem: Problem, legs: Iterable[Gate], pictures: Sequence[float], targets: Sequence[Sequence[LatencyTarget]]
 ) -> dict[int, int] | None:
     """variant -> its mode, for these legs, one a level; None where some way cannot be quick enough.
 
     Exact: whoever paints again is tried in every mode; who paints before it takes the cheapest that leaves the time.
-    `pictures`: [V] a request, roughly; `offers`: [V] as `offered` has them.
+    `pictures`: [V] a request, roughly; `targets`: [V] as `targets_by_cost` has them.
     """
     held = {leg.level: leg for leg in legs}
     sources: defaultdict[int, list[Gate]] = defaultdict(list)
@@ -40,21 +40,21 @@ def promises(
     chosen: dict[int, int] = {}
     for level, gate in held.items():
         if gate.next_level < 0 and level not in sources:
-            promise = _cheapest(offers[level], problem.slo_s - gate.extra_s)
-            if promise is None:
+            target = _cheapest(targets[level], problem.slo_s - gate.extra_s)
+            if target is None:
                 return None
-            chosen[level] = promise.mode
+            chosen[level] = target.mode
     for level, before in sources.items():
-        found = _shared(problem, level, before, held.get(level), pictures, offers)
+        found = _shared(problem, level, before, held.get(level), pictures, targets)
         if not found:
             return None
         chosen |= found
     return chosen
 
 
-def _cheapest(offers: Sequence[Promise], left_s: float) -> Promise | None:
+def _cheapest(targets: Sequence[LatencyTarget], left_s: float) -> LatencyTarget | None:
     """For requests without a draft that may take so long; None: nothing is quick enough."""
-    return next((promise for promise in offers if promise.first_s <= left_s + ROUNDING_S), None)
+    return next((target for target in targets if target.first_s <= left_s + ROUNDING_S), None)
 
 
 def _shared(
@@ -63,19 +63,19 @@ def _shared(
     before: Sequence[Gate],
     own: Gate | None,
     pictures: Sequence[float],
-    offers: Sequence[Sequence[Promise]],
+    targets: Sequence[Sequence[LatencyTarget]],
 ) -> dict[int, int]:
     """The modes of a level that paints again and of those whose drafts it gets; {}: none fit."""
     best: tuple[float, dict[int, int]] = float("inf"), {}
-    for promise in offers[level]:
-        cost = pictures[level] * promise.staff_s
+    for target in targets[level]:
+        cost = pictures[level] * target.staff_s
         if cost >= best[0]:
             break
-        if own and promise.first_s > problem.slo_s - own.extra_s + ROUNDING_S:
+        if own and target.first_s > problem.slo_s - own.extra_s + ROUNDING_S:
             continue
-        chosen = {level: promise.mode}
+        chosen = {level: target.mode}
         for gate in before:
-            first = _cheapest(offers[gate.level], problem.slo_s - gate.extra_s - promise.sojourn_s)
+            first = _cheapest(targets[gate.level], problem.slo_s - gate.extra_s - target.sojourn_s)
             if first is None:
                 break
             cost += pictures[gate.level] * first.staff_s

@@ -5,19 +5,19 @@ import pytest
 
 from planner.solvers.joint.program.capacity import staff_s
 from planner.solvers.joint.program.problem import Problem
-from planner.solvers.joint.search.promises import offered, promises
+from planner.solvers.joint.search.latency_targets import choose_targets, targets_by_cost
 from tests.planner.solvers.joint.problems import random_problem
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_promises_cost_as_little_as_by_looking_at_all_of_them(seed: int) -> None:
+def test_latency_targets_cost_as_little_as_by_looking_at_all_of_them(seed: int) -> None:
     problem = random_problem(np.random.default_rng(seed), levels=4)
     costs = [[staff_s(mode, 2) for mode in modes] for modes in problem.modes]
-    offers = [offered(modes, 2) for modes in problem.modes]
+    targets = [targets_by_cost(modes, 2) for modes in problem.modes]
     pictures = np.random.default_rng(seed).uniform(0.1, 1.0, len(costs)).tolist()
     cascades = [g for g, gate in enumerate(problem.gates) if gate.next_level >= 0]
     for gates in ([0], [3], cascades[:1], [*cascades[-1:], *plain_beside(problem, cascades[-1])]):
-        chosen = promises(problem, [problem.gates[g] for g in gates], pictures, offers)
+        chosen = choose_targets(problem, [problem.gates[g] for g in gates], pictures, targets)
         best = cheapest(problem, gates, pictures, costs)
         if chosen is None:
             assert best is None
