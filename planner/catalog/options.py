@@ -43,30 +43,7 @@ def resolve_options(options: GenerateOptions, variant: Variant, refine_from_step
         step = refine_from_step if refine_from_step < variant.steps else 0
         chosen = select(options, variant.offer) if variant.bases else NOTHING
         return ResolvedOptions(1, *own, negative_prompt="", overridden=(), refine_from_step=step, components=chosen)
-    asked: dict[str, str | int | float | None] = {
-        "width": options.width,
-        "height": options.height,
-        "steps": options.steps,
-        "guidance": options.guidance,
-        "negative_prompt": options.negative_prompt or None,
-        "model": options.model if options.model not in variant.bases else None,
-        "adapters": ", ".join(options.adapters) or None,
-        "controls": ", ".join(options.controls) or None,
-        "image": options.image or None,
-        "mask": options.mask or None,
-    }
-    does: dict[str, str | int | float] = {
-        "width": variant.width,
-        "height": variant.height,
-        "steps": variant.steps,
-        "guidance": variant.guidance,
-        "negative_prompt": "",
-        "model": variant.name,
-        "adapters": "none",
-        "controls": "none",
-        "image": "none",
-        "mask": "none",
-    }
+    asked, does = _requested(options, variant), _own_of(variant)
     wants = {name: value for name, value in asked.items() if value not in (None, "") and value != does[name]}
     chosen = NOTHING
     if not unhonoured(options, variant.offer):
@@ -84,6 +61,28 @@ def resolve_options(options: GenerateOptions, variant: Variant, refine_from_step
         refine_from_step=refine_from_step if refine_from_step < int(done["steps"]) else 0,
         components=chosen,
     )
+
+
+def _requested(options: GenerateOptions, variant: Variant) -> dict[str, str | int | float | None]:
+    """Return what a request asks of a variant, by option; None: nothing."""
+    return {
+        "width": options.width,
+        "height": options.height,
+        "steps": options.steps,
+        "guidance": options.guidance,
+        "negative_prompt": options.negative_prompt or None,
+        "model": options.model if options.model not in variant.bases else None,
+        "adapters": ", ".join(options.adapters) or None,
+        "controls": ", ".join(options.controls) or None,
+        "image": options.image or None,
+        "mask": options.mask or None,
+    }
+
+
+def _own_of(variant: Variant) -> dict[str, str | int | float]:
+    """Return what a variant does where a request asks for nothing, by option."""
+    figures = {"width": variant.width, "height": variant.height, "steps": variant.steps, "guidance": variant.guidance}
+    return figures | {"negative_prompt": "", "model": variant.name} | dict.fromkeys(COMPONENTS, "none")
 
 
 def job_ms(variant: Variant, options: GenerateOptions, refine_from_step: int = 0) -> float:

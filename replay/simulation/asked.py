@@ -16,7 +16,7 @@ from replay.simulation.draws.run_times import ASKED, IN_HOPS, Variation, measure
 from replay.simulation.failures import read_failures
 from replay.simulation.results.validation import hop_latencies
 from replay.simulation.session import with_overprovision
-from replay.simulation.setup import Residency, Setup, without_backlog_limits
+from replay.simulation.setup import Residency, Setup, Timing, without_backlog_limits
 from replay.simulation.shipped_latencies import shipped_hop_latencies
 from replay.simulation.truth import Truth, check_fits
 from replay.traces import Trace
@@ -32,19 +32,12 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
         Unknown: a policy or a parameter is unknown; the message has the nearest.
         PochadeError: no policy, or an option that is not what it must be.
     """
-    names = list(dict.fromkeys(n.strip() for given in asked["policies"] for n in given.split(",") if n.strip()))
-    if not names:
-        raise PochadeError("--policy names none: give one, or several with commas")
-    for name in names:
-        named(name)
+    names = _policies(asked["policies"])
     truth = true_catalog(catalog, asked["true_catalog"], asked["truth"], asked["published"] or settings.published)
     if truth is not None and asked["is_recorded"]:
         raise PochadeError("--recorded takes outcomes as they were recorded: leave --truth and --truth-catalog out")
     hops = _hop_latencies(asked)
     prompts = recorded_prompts(asked["catalog"] or settings.catalog) if asked["is_recorded"] else None
-    timing = timing_of(settings, loads=asked["loads"], hops=hops, residency=_residency(asked, catalog))
-    if not asked["sheds"] and not settings.tenants:  # tenants' rights are shares of the backlog that is admitted
-        timing = without_backlog_limits(timing)
     common = Setup(
         catalog=catalog,
         truth=truth,
@@ -61,7 +54,7 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
         sheds=asked["sheds"],
         prompts=prompts,
         redraws=asked["redraws"],
-        timing=timing,
+        timing=_timing(settings, catalog, asked, hops),
         variation=_variation(asked, catalog, hops),
         quotas=quotas_of(settings),
         scale=scale_of(settings, asked),
@@ -76,6 +69,24 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
     ]
     factor = asked["overprovision"]
     return [with_overprovision(setup, factor) for setup in setups] if factor else setups
+
+
+def _policies(given: Sequence[str]) -> list[str]:
+    """Return the names of the policies to simulate, each once. Raises Unknown, PochadeError where there is none."""
+    names = list(dict.fromkeys(n.strip() for each in given for n in each.split(",") if n.strip()))
+    if not names:
+        raise PochadeError("--policy names none: give one, or several with commas")
+    for name in names:
+        named(name)
+    return names
+
+
+def _timing(settings: Settings, catalog: Catalog, asked: Mapping[str, Any], hops: HopLatencies) -> Timing:
+    """Return the times of a deployment; where nothing is shed, a request is admitted however much waits."""
+    timing = timing_of(settings, loads=asked["loads"], hops=hops, residency=_residency(asked, catalog))
+    if not asked["sheds"] and not settings.tenants:  # tenants' rights are shares of the backlog that is admitted
+        return without_backlog_limits(timing)
+    return timing
 
 
 def true_catalog(catalog: Catalog, name: str | None, aspects: Sequence[str], published: str = "") -> Catalog | None:

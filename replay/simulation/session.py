@@ -118,46 +118,52 @@ def report_of(trace: Trace, runs: Mapping[str, Sequence[Ran]]) -> dict[str, Any]
             "requests": len(trace),
             "seconds": round(trace.span_ms / 1000, 3),
         },
-        "setup": {
-            "catalog": first.catalog.name,
-            "scale": first.catalog.scale,
-            **({"truth": first.true_catalog.name} if first.truth is not None else {}),
-            "workers": first.workers,
-            "slo_s": first.slo_ms / 1000,
-            "period_s": first.period_ms / 1000,
-            "forecast": first.forecast,
-            "hysteresis": first.hysteresis,
-            "learns": first.learns,
-            "recorded": first.prompts is not None,
-            "classes": origin_of(first.catalog),
-            "dispatch": first.dispatch or "as planned",
-            "drops": first.drops,
-            "sheds": first.sheds,
-            "arrivals": "redrawn" if first.redraws else "recorded",
-            "seeds": len(next(iter(runs.values()))),
-            "first_seed": first.seed,
-            "outages": [dataclasses.asdict(outage) for outage in first.outages],
-            "hops": first.timing.hops != NO_LATENCIES,
-            "variation": first.variation.as_table(),
-            **({"scaling": dataclasses.asdict(first.scale)} if first.is_scaled else {}),
-            **({"budgets": dataclasses.asdict(first.components.budgets)} if first.components else {}),
-            **(
-                {
-                    "eviction": {
-                        run.setup.policy: run.setup.components.eviction or "as planned"
-                        for run in every
-                        if run.setup.components
-                    }
-                }
-                if first.components
-                else {}
-            ),
-            "timing": _timing(first.timing),
-            "quotas": {tenant: dataclasses.asdict(quota) for tenant, quota in first.quotas.items()},
-            "parameters": {run.setup.policy: run.setup.parameters for run in every},
-        },
+        "setup": _setup_table(every, len(next(iter(runs.values())))),
         **demand(ran),
         "baseline": BASELINE,
         "fluid_bound": bound,
         "policies": {policy: entry(policy_runs) for policy, policy_runs in runs.items()},
+    }
+
+
+def _setup_table(every: Sequence[Ran], seeds: int) -> dict[str, Any]:
+    """Return what was simulated, for a report; `every`: one run of each policy, which share all but their policies."""
+    first = every[0].setup
+    return {
+        "catalog": first.catalog.name,
+        "scale": first.catalog.scale,
+        **({"truth": first.true_catalog.name} if first.truth is not None else {}),
+        "workers": first.workers,
+        "slo_s": first.slo_ms / 1000,
+        "period_s": first.period_ms / 1000,
+        "forecast": first.forecast,
+        "hysteresis": first.hysteresis,
+        "learns": first.learns,
+        "recorded": first.prompts is not None,
+        "classes": origin_of(first.catalog),
+        "dispatch": first.dispatch or "as planned",
+        "drops": first.drops,
+        "sheds": first.sheds,
+        "arrivals": "redrawn" if first.redraws else "recorded",
+        "seeds": seeds,
+        "first_seed": first.seed,
+        "outages": [dataclasses.asdict(outage) for outage in first.outages],
+        "hops": first.timing.hops != NO_LATENCIES,
+        "variation": first.variation.as_table(),
+        **({"scaling": dataclasses.asdict(first.scale)} if first.is_scaled else {}),
+        **({"budgets": dataclasses.asdict(first.components.budgets)} if first.components else {}),
+        **(
+            {
+                "eviction": {
+                    run.setup.policy: run.setup.components.eviction or "as planned"
+                    for run in every
+                    if run.setup.components
+                }
+            }
+            if first.components
+            else {}
+        ),
+        "timing": _timing(first.timing),
+        "quotas": {tenant: dataclasses.asdict(quota) for tenant, quota in first.quotas.items()},
+        "parameters": {run.setup.policy: run.setup.parameters for run in every},
     }
