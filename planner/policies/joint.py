@@ -101,8 +101,8 @@ def plan(
     found = solve(problem, settings["time_limit_s"])
     own = replace(proposal_of(problem, found, bounds_of(catalog), observation, catalog), reuse=reuse.plan)
     if not observation.workers or not problem.options:
-        told = replace(own, memory=notes, reason=own.reason + _describe_reuse(reuse, own))
-        return with_components(told, catalog)
+        proposal = replace(own, memory=notes, reason=own.reason + _describe_reuse(reuse, own))
+        return with_components(proposal, catalog)
     pool = pooled.pool_of(memory, catalog, observation.demand_rps, settings["together_s"], now_ms)
     model = model_of(observation, catalog, settings, outlook._replace(jumps=jumps), problem, pool)
     candidates, most = list(_candidates(model, own, bool(settings["rules"]))), int(settings["improve"])
@@ -226,13 +226,13 @@ def _expected(model: Model, best: Valued) -> Expected:
 
 def _describe_plan(best: Valued, name: str, steps: int) -> list[str]:
     counts = Counter(best.plan.allocation.values())
-    told = [describe_counts(dict(sorted(counts.items())))]
-    told += [f"{c.level} below {c.threshold:.3g} again on {c.next_level}{_over(c.refine_from_step)}"
+    phrases = [describe_counts(dict(sorted(counts.items())))]
+    phrases += [f"{c.level} below {c.threshold:.3g} again on {c.next_level}{_over(c.refine_from_step)}"
              for c in best.plan.cascades if c.threshold > 0]  # fmt: skip
-    told.append(f"as {name} has it" + (f", better by {counted(steps, 'change')}" if steps else ""))
+    phrases.append(f"as {name} has it" + (f", better by {counted(steps, 'change')}" if steps else ""))
     if best.value.late >= MAX_LATE_SHARE / 10:
-        told.append(f"{best.value.late:.1%} expected late")
-    return told
+        phrases.append(f"{best.value.late:.1%} expected late")
+    return phrases
 
 
 def _troubles(problem: Problem, found: Solution, seen: Observation) -> list[str]:

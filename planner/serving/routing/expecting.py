@@ -261,9 +261,9 @@ class Expecting:
         while they wait for its gate, and behind the first MAX_OPEN. O(open requests).
         """
         queues = _Queues(self._catalog, plan, fleet, now_ms)
-        told: dict[str, Expectation] = {}
+        found: dict[str, Expectation] = {}
         for known, ends_ms in self._running(queues):
-            told[known.request.request_id] = Expectation(0, self._left_ms(known, [ends_ms], plan, queues, now_ms))
+            found[known.request.request_id] = Expectation(0, self._left_ms(known, [ends_ms], plan, queues, now_ms))
         places: Counter[str] = Counter()
         besides_ms = self._besides_ms()
         kinds = _kinds(plan, self._catalog)
@@ -278,9 +278,9 @@ class Expecting:
             places[likeliest] += 1
             if math.isfinite(left_ms):
                 left_ms = max(0.0, left_ms + besides_ms)
-                told[known.request.request_id] = Expectation(places[likeliest], left_ms)
+                found[known.request.request_id] = Expectation(places[likeliest], left_ms)
             self._add(known, plan, queues)
-        return told
+        return found
 
     def _running(self, queues: _Queues) -> list[tuple[_Open, float]]:
         """Have the workers be busy with what has begun; return each of it with the time at which it is generated."""

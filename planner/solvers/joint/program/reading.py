@@ -151,10 +151,10 @@ def _served(problem: Problem, found: Solution) -> float:
 
 
 def _describe_solution(problem: Problem, counts: Sequence[int], cascades: Sequence[Cascade], trouble: str) -> list[str]:
-    told = [f"{name} {count}" for name, count in zip(problem.levels, counts, strict=True) if count]
-    told += [f"{c.level} below {c.threshold:.3g} again on {c.next_level}{_over(c)}" for c in cascades]
-    told += [trouble] if trouble and told else []
-    return told or ["no worker yet"]
+    phrases = [f"{name} {count}" for name, count in zip(problem.levels, counts, strict=True) if count]
+    phrases += [f"{c.level} below {c.threshold:.3g} again on {c.next_level}{_over(c)}" for c in cascades]
+    phrases += [trouble] if trouble and phrases else []
+    return phrases or ["no worker yet"]
 
 
 def _troubles(problem: Problem, found: Solution, seen: Observation) -> list[str]:
