@@ -247,7 +247,8 @@ def _show(found: dict[str, Any], runs: "dict[str, list[Ran]]") -> None:
             console.print(describe_components(policy, row), highlight=False, soft_wrap=True)
         if "reuse" in row:
             console.print(describe_reuse(policy, row["reuse"]), highlight=False, soft_wrap=True)
-    console.print(describe_assumptions(found["setup"]), highlight=False, soft_wrap=True)
+    assumed = describe_assumptions(found["setup"], found["trace"]["hardness_known"])
+    console.print(assumed, highlight=False, soft_wrap=True)
     if found["fluid_bound"]:
         console.print(describe_bound(found["fluid_bound"]), highlight=False, soft_wrap=True)
 

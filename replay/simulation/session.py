@@ -117,6 +117,7 @@ def report_of(trace: Trace, runs: Mapping[str, Sequence[Ran]]) -> dict[str, Any]
             "sha256": hashlib.sha256(trace.arrival_ms.tobytes()).hexdigest(),  # of what was simulated
             "requests": len(trace),
             "seconds": round(trace.span_ms / 1000, 3),
+            "hardness_known": round(float(np.mean(~np.isnan(trace.hardness))), 4),
         },
         "setup": _setup_table(every, len(next(iter(runs.values())))),
         **demand(ran),

@@ -100,8 +100,11 @@ def describe_reuse(policy: str, reuse: Mapping[str, Any]) -> str:
     return words
 
 
-def describe_assumptions(setup: Mapping[str, Any]) -> str:
-    """Describe what was measured, asked for or assumed of times and classes."""
+def describe_assumptions(setup: Mapping[str, Any], hardness_known: float) -> str:
+    """Describe what was measured, asked for or assumed of times, hardness and classes.
+
+    `hardness_known`: share of the requests whose hardness the trace gives.
+    """
     varies = setup["variation"]
     spread = [cv for by_size in varies["run_cv"].values() for cv in by_size.values()]
     range_of_cv = f" (variation {min(spread):.0%} to {max(spread):.0%})" if spread else ""
@@ -110,9 +113,18 @@ def describe_assumptions(setup: Mapping[str, Any]) -> str:
         f"spread of run times {varies['origin']}{range_of_cv}",
         "stragglers " + (f"{varies['straggler_share']:.1%}" if varies["straggler_share"] else "none"),
         "spread of load times " + (f"{varies['load_cv']:.0%}" if varies["load_cv"] else "none"),
+        f"hardness {_origin_of_hardness(hardness_known, is_recorded=setup['recorded'])}",
         *(f"classes of {strategy} {origin}" for strategy, origin in setup["classes"].items()),
     ]
     return f"assumed: {'; '.join(phrases)}"
+
+
+def _origin_of_hardness(known: float, *, is_recorded: bool) -> str:
+    if is_recorded:
+        return "of the recorded prompts"
+    if known == 1:
+        return "as the trace has it"
+    return f"as the trace has it of {known:.0%}, else drawn uniformly" if known else "drawn uniformly"
 
 
 def describe_bound(bound: Mapping[str, Any]) -> str:

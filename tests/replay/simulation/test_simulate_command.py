@@ -215,11 +215,20 @@ def test_what_a_run_assumes_is_printed_and_reported(trace: pathlib.Path, tmp_pat
     reported = simulated(trace, "--report", str(tmp_path), *options)
     assert reported.exit_code == 0, reported.output
     assert "spread of run times asked for (variation 20% to 20%); stragglers 1.0%" in reported.output
-    assert "classes of models cut from hardness" in reported.output
+    assert "hardness drawn uniformly; classes of models cut from hardness" in reported.output
     setup = json.loads((tmp_path / "report.json").read_text())["setup"]
     assert setup["hops"]
     assert setup["variation"]["speeds"] == [1.0, 0.5]
     assert "not measured: none" in simulated(trace).output
+
+
+def test_hardness_is_that_of_the_trace_where_it_has_one(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "graded.jsonl"
+    rows = [{"arrival_ms": 100 * n, "prompt": "a cat"} | ({"hardness": 0.1} if n % 4 else {}) for n in range(40)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    reported = simulated(file, "--report", str(tmp_path))
+    assert "hardness as the trace has it of 75%, else drawn uniformly" in reported.output
+    assert json.loads((tmp_path / "report.json").read_text())["trace"]["hardness_known"] == 0.75
 
 
 def test_workers_hold_as_many_models_as_are_preloaded(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:
