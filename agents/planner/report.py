@@ -20,6 +20,7 @@ from planner.policies import named
 from schemas.errors import Unknown
 from schemas.messages import Admission, Cascade, Plan, ResidencyPlan, ReusePlan, Route
 
+UNSERVED = 0.01  # share of the demand, up to which joint calls a plan feasible too
 MAX_LISTED = 20  # components in a description
 _NEAREST = tuple(tier.label for tier in LOCAL)
 
@@ -70,9 +71,9 @@ def with_overprovision(task: Task, factor: float | None) -> Task:
 
 
 def is_feasible(proposal: PlanProposal, seen: Observation) -> bool:
-    """Whether all of the demand is served: as the policy says, and as its own expectation bears out."""
+    """Whether all of the demand but UNSERVED is served: as the policy says, and as its own expectation bears out."""
     expected = proposal.expected
-    fits = expected is None or expected.utilization <= 1 + 1e-9
+    fits = expected is None or expected.utilization <= 1 + UNSERVED
     return proposal.is_feasible and fits and (bool(proposal.allocation) or seen.planning_rps <= 0)
 
 

@@ -28,6 +28,8 @@ from planner.solvers.joint.remembered import Memory, by_numbers, by_parts, by_va
 from schemas.messages import Cascade
 
 NODES: Final = ((-2.857, 0.0113), (-1.356, 0.2221), (0.0, 0.5332), (1.356, 0.2221), (2.857, 0.0113))  # Gauss-Hermite
+MOSTLY: Final = 0.5  # share of the requests in time, below which a fleet is overloaded
+FEWEST: Final = 1e-6  # the least share in time that is told from none
 OTHERS: Final = frozenset({"random", "round-robin"})  # dispatch that does not look at queues
 
 
@@ -201,7 +203,8 @@ class Model:
             then = flows.setdefault(other, Flow())
             then.over = tuple(map(sum, zip(then.over, stage.over, strict=True))) if then.over else stage.over
         behind, owed, given_up = self._left_behind(flows, fleet, plan, served)
-        staff, late = max(1, len(self.seen.workers)), min(1.0, late + behind)
+        staff, late_cost = max(1, len(self.seen.workers)), self.prices.late * (late + behind) + self._overload(late)
+        late = min(1.0, late + behind)
         busy, debt = busy / staff, (debt + owed) / staff
         away_s = sum(workers.comes_s * (workers.then - workers.now) for workers in fleet.values())
         prices, away = self.prices, away_s / staff / self.prices.hold_s
@@ -209,13 +212,21 @@ class Model:
         quality += self._by_class(plan) - given_up
         total = (
             (quality + together) / prices.unit
-            - prices.late * late
+            - late_cost
             - prices.busy * busy
             - prices.debt * debt
             - prices.away * away
         )
         best_share = self._best_share(flows, lost, moved, cascades)
         return PlanValue(late, quality, busy, utilization, best_share, total, answers)
+
+    def _overload(self, late: float) -> float:
+        """Return what it costs that hardly any request is in time: as much more each time that their share is halved.
+
+        Without it quality and debt decide between plans that are all late, and the plan that generates best and least
+        wins.
+        """
+        return self.prices.late * max(0.0, math.log(MOSTLY / max(FEWEST, 1 - late)))
 
     def _mean(self, of_demands: Sequence[float]) -> float:
         """The mean over the demands; 0 of none."""

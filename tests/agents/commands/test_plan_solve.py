@@ -184,3 +184,12 @@ def test_every_command_has_help_with_an_example(command: str) -> None:
     done = run(command, "--help")
     assert done.exit_code == 0
     assert "pochade plan" in done.output
+
+
+def test_a_plan_for_more_workers_time_than_there_is_by_less_than_a_hundredth_is_feasible() -> None:
+    answers = [
+        solve_task("--policy", "joint", "--demand", demand, "--workers", "2", "--slo", "2", "--catalog", "tiny")
+        for demand in ("18", "20", "30", "80")
+    ]
+    assert [answer["feasible"] for answer in answers] == [True] * 4
+    assert max(answer["expected"]["utilization"] for answer in answers) > 1

@@ -185,6 +185,38 @@ def test_an_overloaded_fleet_stays_on_its_quickest_variant_however_much_waits() 
     assert set(plan.allocation.values()) == {"sdxl-lightning"}
 
 
+@pytest.mark.parametrize(
+    ("name", "slo_s", "workers", "rps"),
+    [
+        ("hadis-l40s", 60.0, 8, 65.0),
+        ("hadis-l40s", 60.0, 8, 5000.0),
+        ("diffserve-sdturbo", 5.0, 16, 4000.0),
+        ("tiny", 2.0, 1, 2000.0),
+    ],
+)
+def test_a_fleet_goes_to_its_quickest_variant_however_much_more_is_asked_than_it_can_serve(
+    name: str, slo_s: float, workers: int, rps: float
+) -> None:
+    catalog = measured(name)
+    plan = POLICIES["joint"](seen(rps, slo_s, {f"w{i:02}": "" for i in range(workers)}), catalog, {}, {})
+    assert set(plan.allocation.values()) == {catalog.cheapest().name}
+
+
+def test_in_a_sudden_overload_about_as_many_are_in_time_as_on_the_quickest_variant_alone() -> None:
+    arrivals = within(np.repeat([10.0, 80.0], (40, 120)), 1.0, POISSON, 5)
+    late = {
+        policy: figures_of(
+            Simulation(
+                Setup(catalog=measured("hadis-l40s"), policy=policy, workers=8, slo_ms=60_000, period_ms=5000, seed=1),
+                arrivals,
+            ).run()
+        )["violation_rate"]
+        for policy in ("joint", "clipper-light")
+    }
+    assert late["clipper-light"] > 0.5
+    assert late["joint"] < late["clipper-light"] + 0.05
+
+
 def test_drafts_that_begin_at_a_later_step_wait_for_calls_as_short_as_theirs() -> None:
     catalog, sight = measured("tiny"), seen(50.0, 2.0, dict.fromkeys(("a", "b", "c", "d"), ""))
     plan = POLICIES["hadis"](sight, catalog, {}, {})
