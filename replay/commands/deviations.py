@@ -88,6 +88,7 @@ OPTIONS = (
         "--hops/--no-hops",
         "has_hops",
         default=True,
+        show_default=True,
         help="Let requests take the time between processes, and plans the time until they are in force, that a live "
         "run took. Without it only generating, scoring and loading take time, as in the papers' simulations.",
     ),

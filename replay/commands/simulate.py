@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for nump
 
 WIDE = 140  # columns, where no terminal says how many it has
 MAX_FOR_BASELINE = 250_000  # requests; a longer trace would take twice its time
+NO_TARGET = "the setting planner.slo_s is 0, and catalog {!r} has no target"
 DISPATCHES = click.Choice(["least-work", "least-cost", "random", "pull", "round-robin"])
 
 
@@ -53,7 +54,11 @@ DISPATCHES = click.Choice(["least-work", "least-cost", "random", "pull", "round-
     help="Catalog of the variants and their profile (default: the setting catalog).",
 )
 @PUBLISHED
-@click.option("--slo", type=POSITIVE, help="Latency target of a request, in seconds (default: the catalog's).")
+@click.option(
+    "--slo",
+    type=POSITIVE,
+    help="Latency target of a request, in seconds (default: the setting planner.slo_s, else the catalog's).",
+)
 @click.option(
     "--overprovision",
     type=POSITIVE,
@@ -64,7 +69,8 @@ DISPATCHES = click.Choice(["least-work", "least-cost", "random", "pull", "round-
     "parameters",
     multiple=True,
     metavar="[POLICY.]NAME=NUMBER",
-    help="Parameter of all policies, or of the one named, and its value; may be repeated.",
+    help="Parameter of all policies, or of the one named, and its value; may be repeated (default: the setting "
+    "planner.parameters, for the policy of the setting planner.policy).",
 )
 @click.option(
     "--period", type=POSITIVE, help="Time between two plans, in seconds (default: the setting planner.period_ms)."
@@ -93,18 +99,21 @@ DISPATCHES = click.Choice(["least-work", "least-cost", "random", "pull", "round-
     "--drop/--no-drop",
     "drops",
     default=True,
+    show_default=True,
     help="Take the latency target as the deadline: a request that cannot meet it is not begun.",
 )
 @click.option(
     "--shed/--no-shed",
     "sheds",
-    default=False,
-    help="Let plans reject what their workers cannot serve, and the router what finds too long a backlog.",
+    default=None,
+    help="Let plans reject what their workers cannot serve, and the router what finds too long a backlog (default: "
+    "off for a file; with --from-topic, the setting planner.load_shedding).",
 )
 @click.option(
     "--load/--no-load",
     "loads",
     default=True,
+    show_default=True,
     help="Let a worker that changes its variant take the time that loading takes.",
 )
 @click.option(
@@ -129,8 +138,9 @@ DISPATCHES = click.Choice(["least-work", "least-cost", "random", "pull", "round-
 @click.option(
     "--learn/--no-learn",
     "learns",
-    default=False,
-    help="Let policies plan with the confidences observed so far (slower).",
+    default=None,
+    help="Let every policy plan with the confidences and run times observed so far, as live planners do (default: on "
+    "with --from-topic; for a file, only policies that ask for it, such as joint; slower).",
 )
 @click.option(
     "--baseline/--no-baseline",
@@ -151,7 +161,7 @@ def simulate(
     quality are drawn from the catalog's profile, run times around those that it measured, and times between processes
     (the planner's solving among them) as a live run took. The same seed gives the same report.
     """
-    from replay.simulation.asked import setups_of, with_components
+    from replay.simulation.asked import defaults_of, setups_of, with_components
     from replay.simulation.failures import unheeded
     from replay.simulation.session import baseline_of, report_of
     from streams.catalogs import measured
@@ -162,7 +172,7 @@ def simulate(
         validate.show(asked["run"], asked["measured"], asked["catalog"], published, asked["within"])
         return
     catalog = measured(asked["catalog"] or settings.catalog, published)
-    asked["slo"] = asked["slo"] or catalog.slo_s
+    asked |= defaults_of(settings, catalog, asked, is_own=given.is_topic)
     _require(asked, catalog.name)
     setups = setups_of(settings, catalog, asked)
     if warning := unheeded(setups[0].outages, catalog):
@@ -189,7 +199,7 @@ def _require(asked: dict[str, Any], catalog: str) -> None:
     """Raise click.UsageError with all that is missing."""
     if asked["span"] and not asked["workers"]:
         asked["workers"] = asked["span"][1]  # the setup's, until the sweep sets them
-    options = {"policies": "--policy", "workers": "--workers", "slo": f"--slo (catalog {catalog!r} has none)"}
+    options = {"policies": "--policy", "workers": "--workers", "slo": f"--slo ({NO_TARGET.format(catalog)})"}
     missing = [option for name, option in options.items() if not asked[name]]
     if missing:
         raise click.UsageError(f"give also {', '.join(missing)}")

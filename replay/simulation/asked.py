@@ -7,7 +7,7 @@ from typing import Any
 
 from planner.catalog.model import Catalog
 from planner.components.tiers import Budgets
-from planner.policies import named
+from planner.policies import DEFAULT, named
 from replay.load.record.folder import read_run
 from replay.simulation.clockwork import quotas_of, scale_of, timing_of
 from replay.simulation.component_setup import ComponentSetup, budgets_of, check_budgets, evictions_of, needs_of
@@ -23,6 +23,17 @@ from replay.traces import Trace
 from schemas.errors import PochadeError
 from streams.catalogs import measured, recorded_prompts
 from streams.settings import Settings
+
+
+def defaults_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any], *, is_own: bool) -> dict[str, Any]:
+    """Return the options whose default is a deployment's setting. `is_own`: the requests are this deployment's own.
+
+    What sheds load and learns in a deployment does so for its own requests, as its planner would have. For a file both
+    stay off, whatever the settings: the commands that benches print give the same figures in every deployment.
+    """
+    found: dict[str, Any] = {"slo": asked["slo"] or settings.planner.slo_s or catalog.slo_s}
+    live = {"sheds": settings.planner.load_shedding, "learns": True}  # a live planner observes for every policy
+    return found | {name: is_own and live[name] for name in live if asked[name] is None}
 
 
 def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) -> list[Setup]:
@@ -48,10 +59,10 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
         period_ms=1000 * asked["period"] if asked["period"] else float(settings.planner.period_ms),
         forecast=settings.planner.forecast,
         hysteresis=settings.planner.hysteresis,
-        learns=asked["learns"],
+        learns=bool(asked["learns"]),  # None: no default was asked for, as of a file
         dispatch=asked["dispatch"] or "",
         drops=asked["drops"],
-        sheds=asked["sheds"],
+        sheds=bool(asked["sheds"]),
         prompts=prompts,
         redraws=asked["redraws"],
         timing=_timing(settings, catalog, asked, hops),
@@ -64,7 +75,11 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
     if asked["failures"]:
         common = dataclasses.replace(common, outages=read_failures(asked["failures"], common.worker_ids()))
     setups = [
-        dataclasses.replace(common, policy=name, parameters=_parameters(asked["parameters"], name, names))
+        dataclasses.replace(
+            common,
+            policy=name,
+            parameters=_set_parameters(settings, name) | _parameters(asked["parameters"], name, names),
+        )
         for name in names
     ]
     factor = asked["overprovision"]
@@ -134,6 +149,12 @@ def _variation(asked: Mapping[str, Any], catalog: Catalog, hops: HopLatencies) -
         load_cv=asked["load_cv"],
         speeds=asked["speeds"] or (),
     )
+
+
+def _set_parameters(settings: Settings, policy: str) -> dict[str, float]:
+    """Return the parameters that the settings have for a policy; they are those of the deployment's own policy."""
+    planner = settings.planner
+    return dict(planner.parameters) if policy == (planner.policy or DEFAULT) else {}
 
 
 def _parameters(given: Sequence[str], policy: str, policies: Sequence[str]) -> dict[str, float]:

@@ -101,7 +101,7 @@ def describe_reuse(policy: str, reuse: Mapping[str, Any]) -> str:
 
 
 def describe_assumptions(setup: Mapping[str, Any], hardness_known: float) -> str:
-    """Describe what was measured, asked for or assumed of times, hardness and classes.
+    """Describe what was measured, asked for or assumed of times, hardness, classes, load shedding and learning.
 
     `hardness_known`: share of the requests whose hardness the trace gives.
     """
@@ -115,6 +115,8 @@ def describe_assumptions(setup: Mapping[str, Any], hardness_known: float) -> str
         "spread of load times " + (f"{varies['load_cv']:.0%}" if varies["load_cv"] else "none"),
         f"hardness {_origin_of_hardness(hardness_known, is_recorded=setup['recorded'])}",
         *(f"classes of {strategy} {origin}" for strategy, origin in setup["classes"].items()),
+        f"load shedding {'on' if setup['sheds'] else 'off'}",
+        f"learning {'on' if setup['learns'] else 'off, but for policies that ask for it'}",
     ]
     return f"assumed: {'; '.join(phrases)}"
 

@@ -2,12 +2,14 @@
 
 import json
 import pathlib
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from replay.simulation.shipped_latencies import shipped_hop_latencies
-from replay.traces import COLUMN, poisson
+from replay.traces import COLUMN, poisson, topic
+from replay.traces.trace import of_arrivals
 from streams.cli import main
 from tests.paths import PUBLISHED
 
@@ -182,7 +184,8 @@ def test_wishes_are_reported_by_tier_and_a_model_that_the_catalog_lacks_is_overr
 def test_all_that_is_missing_is_asked_for_at_once(trace: pathlib.Path) -> None:
     done = CliRunner().invoke(main, ["simulate", str(trace), "--catalog", "profile"])
     assert done.exit_code == 2
-    assert "give also --policy, --workers, --slo (catalog 'profile' has none)" in " ".join(done.output.split())
+    said = " ".join(done.output.split())
+    assert "give also --policy, --workers, --slo (the setting planner.slo_s is 0, and catalog 'profile' has" in said
 
 
 def test_without_a_latency_target_the_catalogs_is_taken(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -246,3 +249,77 @@ def test_a_deviation_that_cannot_be_is_refused(trace: pathlib.Path, option: tupl
     refused = simulated(trace, *option)
     assert refused.exit_code == 2
     assert "write " in refused.output
+
+
+def setup_of(reported: Result, folder: pathlib.Path) -> dict[str, Any]:
+    assert reported.exit_code == 0, reported.output
+    setup: dict[str, Any] = json.loads((folder / "report.json").read_text())["setup"]
+    return setup
+
+
+def test_the_settings_are_the_default_of_the_latency_target_and_of_the_own_policys_parameters(
+    trace: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POCHADE_PLANNER__SLO_S", "3")
+    monkeypatch.setenv("POCHADE_PLANNER__POLICY", "random-split")
+    monkeypatch.setenv("POCHADE_PLANNER__PARAMETERS", '{"batch": 2}')
+    words = ["simulate", str(trace), "--policy", "clipper-light,random-split", "--workers", "3", "--catalog", "tiny"]
+    by_settings = setup_of(CliRunner().invoke(main, [*words, "--report", str(tmp_path)]), tmp_path)
+    assert by_settings["slo_s"] == 3
+    assert by_settings["parameters"] == {"clipper-light": {}, "random-split": {"batch": 2.0}}
+    given = ["--slo", "2", "--parameter", "random-split.batch=4", "--report", str(tmp_path)]
+    by_options = setup_of(CliRunner().invoke(main, [*words, *given]), tmp_path)
+    assert by_options["slo_s"] == 2
+    assert by_options["parameters"]["random-split"] == {"batch": 4.0}
+
+
+OWN = ["simulate", "--from-topic", "--policy", "clipper-light", "--workers", "2", "--catalog", "tiny"]
+
+
+@pytest.fixture
+def own_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The requests of a deployment that simulations read of its topics."""
+    own = of_arrivals([100.0 * n for n in range(50)], "pochade.prompts", "pochade.prompts")
+    monkeypatch.setattr(topic, "read_topic", lambda *_asked: own)
+
+
+@pytest.mark.usefixtures("own_requests")
+@pytest.mark.parametrize(
+    ("setting", "options", "sheds", "learns"),
+    [
+        ("true", [], True, True),
+        ("false", [], False, True),
+        ("true", ["--no-shed", "--no-learn"], False, False),
+        ("false", ["--shed"], True, True),
+    ],
+)
+def test_own_requests_meet_load_shedding_and_learning_as_the_deployment_has_them(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, setting: str, options: list[str], sheds: bool, learns: bool
+) -> None:
+    monkeypatch.setenv("POCHADE_PLANNER__LOAD_SHEDDING", setting)
+    reported = CliRunner().invoke(main, [*OWN, *options, "--report", str(tmp_path)])
+    setup = setup_of(reported, tmp_path)
+    assert (setup["sheds"], setup["learns"]) == (sheds, learns)
+    assert f"load shedding {'on' if sheds else 'off'}; learning {'on' if learns else 'off, but'}" in reported.output
+
+
+def test_a_files_requests_meet_neither_whatever_the_settings(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    reported = simulated(trace, "--report", str(tmp_path))
+    setup = setup_of(reported, tmp_path)
+    assert (setup["sheds"], setup["learns"]) == (False, False)
+    assert "load shedding off; learning off, but for policies that ask for it" in reported.output
+    asked = setup_of(simulated(trace, "--shed", "--learn", "--report", str(tmp_path)), tmp_path)
+    assert (asked["sheds"], asked["learns"]) == (True, True)
+
+
+def test_help_says_the_default_of_what_a_deployment_has_as_a_setting() -> None:
+    said = " ".join(CliRunner().invoke(main, ["simulate", "--help"], terminal_width=200).output.split())
+    for option, default in (
+        ("--slo", "(default: the setting planner.slo_s, else the catalog's)"),
+        ("--drop / --no-drop", "[default: drop]"),
+        ("--shed / --no-shed", "with --from-topic, the setting planner.load_shedding)"),
+        ("--load / --no-load", "[default: load]"),
+        ("--learn / --no-learn", "(default: on with --from-topic"),
+        ("--hops / --no-hops", "[default: hops]"),
+    ):
+        assert default in said.split(f" {option} ")[1][:400]
