@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replay.commands import deviations, scaling, sweep, validate
+from replay.commands.given_options import options_given, refuse_given
 from replay.commands.options import POSITIVE, seed_option
 from replay.commands.trace_options import (
     TraceGiven,
@@ -166,6 +167,7 @@ def simulate(
     from replay.simulation.session import baseline_of, report_of
     from streams.catalogs import measured
 
+    _refuse_without_effect(context, asked)
     settings = context.obj()
     published = asked["published"] or settings.published
     if asked["run"] is not None:
@@ -193,6 +195,21 @@ def simulate(
     _show(found, runs)
     if report is not None:
         _write(context, found, report)
+
+
+def _refuse_without_effect(context: click.Context, asked: dict[str, Any]) -> None:
+    """Raise click.UsageError for options that were given and have no effect in the mode that others ask for."""
+    if asked["run"] is not None:
+        others = [name for name in options_given(context) if name not in validate.EFFECTIVE]
+        refuse_given(context, others, "with --validate, which simulates a live run as that was set up")
+    elif asked["span"]:
+        refuse_given(context, ["report", "has_baseline"], "with --sweep, which prints fleets and writes no report")
+    else:
+        refuse_given(context, ["hold"], "without --sweep")
+    if asked["run"] is None:
+        refuse_given(context, ["within"], "without --validate")
+        if not asked["has_hops"]:
+            refuse_given(context, ["measured"], "with --no-hops, by which nothing takes time between processes")
 
 
 def _require(asked: dict[str, Any], catalog: str) -> None:

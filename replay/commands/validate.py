@@ -39,6 +39,8 @@ OPTIONS = (
     ),
 )
 
+EFFECTIVE = {"run", "measured", "within", "catalog", "published"}  # parameters of `simulate` with --validate
+
 
 def show(path: pathlib.Path, measured: pathlib.Path | None, catalog: str | None, published: str, within: float) -> None:
     """Simulate a live run and print both. `measured`: the run whose hop latencies are used (None: its own).

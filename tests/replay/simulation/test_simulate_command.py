@@ -323,3 +323,36 @@ def test_help_says_the_default_of_what_a_deployment_has_as_a_setting() -> None:
         ("--hops / --no-hops", "[default: hops]"),
     ):
         assert default in said.split(f" {option} ")[1][:400]
+
+
+def said_by(*words: str) -> str:
+    """Return what `simulate` says of a call that it refuses for the way it is asked."""
+    refused = CliRunner().invoke(main, ["simulate", *words])
+    assert refused.exit_code == 2, refused.output
+    return " ".join(refused.output.split())
+
+
+def test_a_validation_refuses_what_it_does_not_obey(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    options = ["--policy", "joint", "--workers", "9", "--no-drop", "--report", str(tmp_path)]
+    said = said_by("--validate", str(tmp_path), str(trace), *options)
+    for option in ("TRACE", "--policy", "--workers", "--no-drop", "--report"):
+        assert option in said.split("have no effect")[0]
+    assert "have no effect with --validate, which simulates a live run as that was set up; leave them out" in said
+    assert "--sweep has no effect with --validate" in said_by("--validate", str(tmp_path), "--sweep", "workers=1:2")
+    obeyed = ["--measured", str(tmp_path), "--within", "0.2", "--catalog", "tiny", "--published", str(tmp_path)]
+    assert "no effect" not in CliRunner().invoke(main, ["simulate", "--validate", str(tmp_path), *obeyed]).output
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        (["--sweep", "workers=1:2", "--report", "x"], "--report has no effect with --sweep, which prints fleets"),
+        (["--sweep", "workers=1:2", "--no-baseline"], "--no-baseline has no effect with --sweep"),
+        (["--sweep", "workers=1:2", "--within", "0.2"], "--within has no effect without --validate"),
+        (["--hold", "0.9"], "--hold has no effect without --sweep"),
+        (["--within", "0.2"], "--within has no effect without --validate"),
+        (["--no-hops", "--measured", "x"], "--measured has no effect with --no-hops"),
+    ],
+)
+def test_an_option_of_another_mode_is_refused(trace: pathlib.Path, options: list[str], fault: str) -> None:
+    assert fault in said_by(str(trace), *OPTIONS, *options)
