@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from replay.commands.given_options import refuse_given
 from replay.commands.live import run
 from replay.commands.options import seed_option
 from replay.commands.trace_options import PROMPTS, SHAPING, TraceGiven, shaping_of, trace_options, with_options
@@ -23,6 +24,16 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for nump
 OUT = click.option(
     "-o", "--output", type=FILE, required=True, help="File to write; a name that ends in .gz is compressed."
 )
+
+MADE = ("ramp", "burst", "steps", "phases", "combinations")
+SHAPES_OF = {  # an option of `make` -> the shapes that it changes; the others change all
+    "rates": MADE,
+    "lasting": MADE,
+    "every": ("burst",),
+    "phases": ("phases",),
+    "graded": ("phases",),
+    "split": ("phases",),
+}
 
 
 class Replaying(CommandGroup):
@@ -98,7 +109,7 @@ def save(load: "Callable[[], Settings]", /, given: TraceGiven, output: pathlib.P
 @click.argument("counts", type=FILE, required=False)
 @click.option(
     "--shape",
-    type=click.Choice(["ramp", "burst", "steps", "phases", "combinations", "counts"]),
+    type=click.Choice([*MADE, "counts"]),
     required=True,
     help="Shape of the trace: a ramp, bursts, steps, phases of easy and hard prompts, combinations of components "
     "that seldom come again (for the catalog genai2026), or the counts of a file.",
@@ -137,7 +148,8 @@ def save(load: "Callable[[], Settings]", /, given: TraceGiven, output: pathlib.P
 @with_options(SHAPING + PROMPTS)
 @seed_option("everything that is drawn")
 @OUT
-def make(shape: str, output: pathlib.Path, **asked: Any) -> None:
+@click.pass_context
+def make(context: click.Context, /, shape: str, output: pathlib.Path, **asked: Any) -> None:
     """Generate a trace of a shape that the papers use, with the papers' figures as defaults.
 
     The same options give the same bytes. COUNTS is the file of counts for --shape counts.
@@ -152,7 +164,21 @@ def make(shape: str, output: pathlib.Path, **asked: Any) -> None:
     """
     if (shape == "counts") != (asked["counts"] is not None):
         raise click.UsageError("--shape counts takes a file COUNTS, the other shapes take none")
+    _refuse_of_other_shapes(context, shape, asked)
     _write(_counted(asked) if shape == "counts" else _shaped(shape, asked), output)
+
+
+def _refuse_of_other_shapes(context: click.Context, shape: str, asked: dict[str, Any]) -> None:
+    """Raise click.UsageError for options that were given and do not change a trace of this shape."""
+    if shape != "counts" and (asked["to"] or asked["interval"]):
+        raise click.UsageError("--to and --interval shape counts: give --rate and --for")
+    for name, shapes in SHAPES_OF.items():
+        if shape not in shapes:
+            refuse_given(context, [name], f"with --shape {shape}: it is for --shape {' or '.join(shapes)}")
+    if asked["graded"] and asked["prompts"]:
+        raise click.UsageError("--graded is for phases, and instead of --prompts")
+    if not asked["prompts"]:
+        refuse_given(context, ["order"], "without --prompts")
 
 
 def _counted(asked: dict[str, Any]) -> "Trace":
@@ -171,10 +197,6 @@ def _shaped(name: str, asked: dict[str, Any]) -> "Trace":
     from replay.traces.shapes import Shape, shaped
     from replay.traces.wording import worded
 
-    if asked["to"] or asked["interval"]:
-        raise click.UsageError("--to and --interval shape counts: give --rate and --for")
-    if asked["graded"] and (name != "phases" or asked["prompts"]):
-        raise click.UsageError("--graded is for phases, and instead of --prompts")
     graded = read_graded(asked["graded"], of_rules()) if asked["graded"] else None
     seconds, every = ((None if ms is None else ms / 1000) for ms in (asked["lasting"], asked["every"]))
     phases = tuple(phase.strip() for phase in asked["phases"].split(","))

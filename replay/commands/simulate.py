@@ -179,10 +179,14 @@ def simulate(
     setups = setups_of(settings, catalog, asked)
     if warning := unheeded(setups[0].outages, catalog):
         click.echo(f"--failures: {warning}", err=True)
+    given.check_renamed(catalog.served.keys() | catalog.bases.keys())
     trace = given.open(context.obj)
     report_skipped(trace)
     trace = without_unknown_components(trace, catalog)
     setups = with_components(setups, trace, asked["budgets"], asked["evictions"], overlaps=asked["overlaps"])
+    if setups[0].components is None:
+        why = f"as no request of the trace needs a component that catalog {catalog.name!r} has the size of"
+        refuse_given(context, ["budgets", "evictions", "overlaps"], why)
     if asked["span"]:
         sweep.show(setups, trace, asked["seeds"], asked["span"], asked["hold"])
         return
@@ -210,6 +214,9 @@ def _refuse_without_effect(context: click.Context, asked: dict[str, Any]) -> Non
         refuse_given(context, ["within"], "without --validate")
         if not asked["has_hops"]:
             refuse_given(context, ["measured"], "with --no-hops, by which nothing takes time between processes")
+        if not asked["loads"]:
+            needing = ["load_cv", "resident", "preloaded", "beside_factor"]
+            refuse_given(context, needing, "with --no-load, by which changing variant takes no time")
 
 
 def _require(asked: dict[str, Any], catalog: str) -> None:

@@ -2,14 +2,16 @@
 
 import functools
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from replay.commands.given_options import refuse, refuse_given
 from replay.commands.options import POSITIVE
 from replay.commands.trace_types import Moment, Rate, RateSpan, Renaming
+from schemas.errors import Unknown
 from streams.commands.options import FILE, Ago
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and Kafka's client
@@ -137,15 +139,41 @@ class TraceGiven:
 
     def open(self, load: "Callable[[], Settings]", models: frozenset[str] | None = None) -> "Trace":
         """The trace; with `models`, one that asks for another is refused. Raises PochadeError, click.UsageError."""
-        from replay.traces import read
+        from replay.traces.reading import NoEffect
 
         if (self.path is None) != self.is_topic:
             raise click.UsageError("give either TRACE or --from-topic")
-        if self.path is not None:
-            return read(self.path, self.asked(models))
-        from replay.traces.topic import read_topic
+        if self.prompts is None and self.order is not None:
+            refuse(["--order"], "without --prompts")
+        if models is not None:
+            self.check_renamed(models)
+        try:
+            return self._read(load, self.asked(models))
+        except NoEffect as error:
+            refuse(self._options_of(error.option), f"on {self.path or 'the requests of this deployment'}, {error}")
+            raise  # an option that nobody gave
 
-        return read_topic(load(), self.since, self.until, self.asked(models))
+    def check_renamed(self, models: Collection[str]) -> None:
+        """Raise click.UsageError where --model names a model of ours that is none of these."""
+        for theirs, ours in self.renamed:
+            if ours and ours not in models:
+                raise click.UsageError(f"--model {theirs}={ours}: {Unknown('model', ours, models)}")
+
+    def _read(self, load: "Callable[[], Settings]", asked: "Asked") -> "Trace":
+        if self.path is None:
+            from replay.traces.topic import read_topic
+
+            return read_topic(load(), self.since, self.until, asked)
+        from replay.traces import read
+
+        return read(self.path, asked)
+
+    def _options_of(self, field: str) -> list[str]:
+        """Return the options that were given for a field of `Asked` that can be without effect."""
+        if field == "rate_rps":
+            return ["--rate"]
+        given = ("--to", self.to), ("--interval", self.interval), ("--spacing", self.spacing)
+        return [option for option, value in given if value is not None]
 
     def asked(self, models: frozenset[str] | None = None) -> "Asked":
         """The options as the readers of traces take them. Raises PochadeError for a prompt file that is none."""
@@ -207,10 +235,12 @@ def without_unknown_components(trace: "Trace", catalog: "Catalog") -> "Trace":
     return replace(trace, wishes=tuple(wishes))
 
 
-def shaping_of(to: tuple[float, float] | None, interval_ms: int | None, spacing: str | None) -> "Shaping":
-    """Return how counts become arrivals, from the options."""
+def shaping_of(to: tuple[float, float] | None, interval_ms: int | None, spacing: str | None) -> "Shaping | None":
+    """Return how counts become arrivals, from the options; None: none was given."""
     from replay.traces.formats.counts import Shaping
 
+    if (to, interval_ms, spacing) == (None, None, None):
+        return None
     plain = Shaping() if to is None else Shaping.of_the_papers(*to)
     return Shaping(
         to_rps=to,
@@ -225,6 +255,8 @@ def trace_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def called(*args: Any, **asked: Any) -> Any:
         own = {field.name: asked.pop(field.name) for field in fields(TraceGiven)}
+        if own["path"] is not None and not own["is_topic"]:
+            refuse_given(click.get_current_context(), ["since", "until"], "on a file; --from-topic takes a time span")
         return command(*args, given=TraceGiven(**own), **asked)
 
     return with_options(OPTIONS)(called)

@@ -15,7 +15,7 @@ from replay.simulation.draws.hop_latencies import NO_LATENCIES, HopLatencies
 from replay.simulation.draws.run_times import ASKED, IN_HOPS, Variation, measured_variation
 from replay.simulation.failures import read_failures
 from replay.simulation.results.validation import hop_latencies
-from replay.simulation.session import with_overprovision
+from replay.simulation.session import OVERPROVISION, with_overprovision
 from replay.simulation.setup import Residency, Setup, Timing, without_backlog_limits
 from replay.simulation.shipped_latencies import shipped_hop_latencies
 from replay.simulation.truth import Truth, check_fits
@@ -82,8 +82,16 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
         )
         for name in names
     ]
-    factor = asked["overprovision"]
-    return [with_overprovision(setup, factor) for setup in setups] if factor else setups
+    return _with_overprovision(setups, asked["overprovision"]) if asked["overprovision"] else setups
+
+
+def _with_overprovision(setups: Sequence[Setup], factor: float) -> list[Setup]:
+    """Return the setups with this over-provisioning where their policy has it. Raises PochadeError where none has."""
+    found = [with_overprovision(setup, factor) for setup in setups]
+    if not any(OVERPROVISION in setup.parameters for setup in found):
+        names = ", ".join(setup.policy for setup in setups)
+        raise PochadeError(f"--overprovision has no effect on {names}, which plan without it; leave it out")
+    return found
 
 
 def _policies(given: Sequence[str]) -> list[str]:

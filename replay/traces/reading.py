@@ -20,11 +20,20 @@ from replay.traces.rates import constant
 from replay.traces.trace import InvalidTrace, Trace, of_arrivals
 from replay.traces.transforms import limited, looped, scaled, sped
 from replay.traces.wording import INDEX, worded
+from schemas.errors import PochadeError
 
 FORMATS = (
     f"a CSV with the column {COLUMN!r}, one of counts (hour,invocations), a request file of GenTD26, "
     "or JSON lines of timed requests, plain or gzip"
 )
+
+
+class NoEffect(PochadeError):
+    """An option that a trace of this format gives no use for. `option`: its field in `Asked`; the message says why."""
+
+    def __init__(self, option: str, why: str) -> None:
+        super().__init__(why)
+        self.option = option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +44,7 @@ class Asked:
     sorts: bool = False  # times may fall in the file
     models: frozenset[str] | None = None  # that the catalog has; None: not checked
     renamed: Mapping[str, str] = field(default_factory=dict)  # a model as the trace calls it -> ours, or "": any
-    shaping: Shaping = AS_THEY_STAND  # of counts
+    shaping: Shaping | None = None  # of counts; None: as they stand
     rate_rps: float | None = None  # for requests without times: Poisson arrivals
     scale: float = 1.0  # times as many requests
     speed: float = 1.0
@@ -52,6 +61,15 @@ class Asked:
             is_epoch=is_epoch, sorts=self.sorts, prompts=counts, models=self.models, renamed=dict(self.renamed)
         )
 
+    def check_effect(self, *, are_counts: bool = False, has_times: bool = True) -> None:
+        """Raise NoEffect for an option that a trace gives no use for: only counts are shaped, only times are drawn."""
+        if self.shaping is not None and not are_counts:
+            raise NoEffect("shaping", "which has no counts to shape; --scale and --speed change the rate of any trace")
+        if self.rate_rps is not None and are_counts:
+            raise NoEffect("rate_rps", "whose counts say the rate; --to and --scale change it")
+        if self.rate_rps is not None and has_times:
+            raise NoEffect("rate_rps", "whose requests have times; --scale and --speed change the rate")
+
     @property
     def max_requests(self) -> int | None:
         """Requests that a reader needs to read, as no others can come among the first."""
@@ -62,8 +80,9 @@ AS_IT_IS: Final = Asked()
 
 
 def read(path: pathlib.Path, asked: Asked = AS_IT_IS) -> Trace:
-    """The requests of a trace file. Raises: InvalidTrace with file and line, Unknown."""
+    """The requests of a trace file. Raises: InvalidTrace with file and line, NoEffect, Unknown."""
     if asked.max_requests is None and (arrival_ms := quick_arrivals(path)) is not None:
+        asked.check_effect()
         return transform(of_arrivals(arrival_ms, path.name, str(path)), asked)
     faults = Faults(str(path), is_lenient=asked.is_lenient)
     with open_lines(path, faults, InvalidTrace, FORMATS) as lines:
@@ -71,6 +90,7 @@ def read(path: pathlib.Path, asked: Asked = AS_IT_IS) -> Trace:
         if not first:
             raise InvalidTrace(f"{path} is empty{faults.describe()}: give {FORMATS}")
         if is_json(first):
+            asked.check_effect()
             builder = Builder(faults, asked.rules(is_epoch=is_epoch(first)))
             read_json(lines, faults, builder, asked.max_requests)
             return transform(builder.trace(path.name), asked)
@@ -80,15 +100,18 @@ def read(path: pathlib.Path, asked: Asked = AS_IT_IS) -> Trace:
 def _from_csv(lines: Lines, faults: Faults, name: str, asked: Asked) -> Trace:
     found = table(lines, faults)
     if is_arrivals(found.columns):
+        asked.check_effect()
         builder = Builder(faults, asked.rules(is_epoch=False))
         read_arrivals(found, faults, builder, asked.max_requests)
     elif is_gentd26(found.columns):
         has_times = is_timed(found.columns)
+        asked.check_effect(has_times=has_times)
         builder = Builder(faults, asked.rules(is_epoch=has_times))
         read_gentd26(found, faults, builder, asked.max_requests, None if has_times else _arrivals(found, faults, asked))
     elif is_counts(found.columns):
+        asked.check_effect(are_counts=True)
         limit = asked.limit if asked.speed == 1 else None
-        trace = read_counts(found, faults, asked.shaping, asked.scale, asked.seed, limit, name)
+        trace = read_counts(found, faults, asked.shaping or AS_THEY_STAND, asked.scale, asked.seed, limit, name)
         return transform(trace, replace(asked, scale=1.0))  # the counts were scaled, not what came of them
     else:
         got = quoted(",".join(found.columns))

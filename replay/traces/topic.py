@@ -31,9 +31,10 @@ def read_topic(settings: Settings, since_ms: int, until_ms: int, asked: Asked) -
 
     The trace starts with the first request, as silence before it is nothing to simulate. History is always read
     leniently: records that are no requests, and ids that came before, are counted and skipped. A request that was not
-    classified within CLASSIFYING_MS has no hardness. Raises: InvalidTrace where nothing is left, PochadeError where the
-    topics cannot be read.
+    classified within CLASSIFYING_MS has no hardness. Raises: InvalidTrace where nothing is left, NoEffect for an option
+    of traces without times, PochadeError where the topics cannot be read.
     """
+    asked.check_effect()
     if since_ms >= until_ms:
         raise InvalidTrace(f"--since must be before --until: got {since_ms} and {until_ms}, in ms since 1970")
     prompts = between(settings, PROMPT_TOPICS, since_ms, until_ms)

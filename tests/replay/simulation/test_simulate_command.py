@@ -352,7 +352,38 @@ def test_a_validation_refuses_what_it_does_not_obey(trace: pathlib.Path, tmp_pat
         (["--hold", "0.9"], "--hold has no effect without --sweep"),
         (["--within", "0.2"], "--within has no effect without --validate"),
         (["--no-hops", "--measured", "x"], "--measured has no effect with --no-hops"),
+        (["--no-load", "--load-cv", "0.5"], "--load-cv has no effect with --no-load"),
+        (["--no-load", "--preload", "light", "--load-beside", "2"], "--preload, --load-beside have no effect"),
     ],
 )
 def test_an_option_of_another_mode_is_refused(trace: pathlib.Path, options: list[str], fault: str) -> None:
     assert fault in said_by(str(trace), *OPTIONS, *options)
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        (["--to", "4:8"], "--to has no effect on"),
+        (["--rate", "3"], "--rate has no effect on"),
+        (["--order", "turn"], "--order has no effect without --prompts"),
+        (["--until", "1h"], "--until has no effect on a file"),
+        (["--budgets", "9:9:9", "--overlap"], "--budgets, --overlap have no effect as no request of the trace needs"),
+        (["--eviction", "lru"], "--eviction has no effect as no request of the trace needs a component that catalog"),
+        (["--model", "*=haevy"], "--model *=haevy: unknown model 'haevy': known are heavy, light; did you mean"),
+    ],
+)
+def test_an_option_that_the_trace_gives_no_use_for_is_refused(
+    trace: pathlib.Path, options: list[str], fault: str
+) -> None:
+    assert fault in said_by(str(trace), *OPTIONS, *options)
+
+
+@pytest.mark.usefixtures("own_requests")
+def test_own_requests_have_a_time_span() -> None:
+    assert CliRunner().invoke(main, [*OWN, "--since", "2h", "--until", "1h"]).exit_code == 0
+
+
+def test_over_provisioning_that_no_policy_has_is_refused(trace: pathlib.Path) -> None:
+    refused = simulated(trace, "--overprovision", "1.3")
+    assert refused.exit_code == 1
+    assert "--overprovision has no effect on clipper-light, random-split" in " ".join(refused.output.split())

@@ -106,7 +106,7 @@ def test_a_bad_line_is_one_error_line_and_lenient_counts_it(tmp_path: pathlib.Pa
         (["make", "--shape", "counts", "-o", "x"], "takes a file COUNTS"),
         (["make", "--shape", "ramp", "counts.csv", "-o", "x"], "the other shapes take none"),
         (["make", "--shape", "ramp", "--to", "1:2", "-o", "x"], "--to and --interval shape counts"),
-        (["make", "--shape", "ramp", "--graded", "x", "-o", "x"], "--graded is for phases"),
+        (["make", "--shape", "ramp", "--graded", "x", "-o", "x"], "--graded has no effect with --shape ramp"),
         (["make", "--shape", "ramp", "--spacing", "exponential", "-o", "x"], "unknown spacing"),
         (["outages", "--lose", "9", "-o", "x"], "1 to the 8 workers"),
     ],
@@ -115,6 +115,75 @@ def test_what_cannot_be_done_is_reported(arguments: list[str], fault: str) -> No
     reported = called(*arguments)
     assert reported.exit_code != 0
     assert fault in " ".join(reported.output.split())
+
+
+COUNTS = "hour,invocations\n0,20\n1,40\n"
+TIMED = "arrival_ms\n0\n50\n"
+REQUESTS = '{"arrival_ms": 0, "prompt": "a cat", "model": "M1"}\n'
+FILES = {"counts": COUNTS, "arrivals": TIMED, "requests": REQUESTS}
+NO_COUNTS = "which has no counts to shape; --scale and --speed change the rate of any trace; leave"
+
+
+@pytest.mark.parametrize("verb", [["inspect"], ["save", "-o", "out.jsonl"], ["run", "--prefix", "sandbox"]])
+@pytest.mark.parametrize(
+    ("form", "options", "fault"),
+    [
+        ("arrivals", ["--to", "4:8"], f"--to has no effect on arrivals, {NO_COUNTS} it out"),
+        ("arrivals", ["--limit", "1", "--to", "4:8"], "--to has no effect"),
+        (
+            "arrivals",
+            ["--interval", "1s", "--spacing", "even"],
+            f"--interval, --spacing have no effect on arrivals, {NO_COUNTS}",
+        ),
+        ("arrivals", ["--spacing", "poisson"], "--spacing has no effect"),
+        ("requests", ["--to", "4:8"], "--to has no effect on requests"),
+        ("requests", ["--rate", "2"], "--rate has no effect on requests, whose requests have times; --scale and"),
+        ("arrivals", ["--rate", "2"], "--rate has no effect on arrivals, whose requests have times"),
+        ("counts", ["--rate", "2"], "--rate has no effect on counts, whose counts say the rate; --to and --scale"),
+        ("arrivals", ["--order", "turn"], "--order has no effect without --prompts; leave it out"),
+        ("arrivals", ["--since", "2h"], "--since has no effect on a file; --from-topic takes a time span; leave"),
+        ("arrivals", ["--since", "2h", "--until", "1h"], "--since, --until have no effect on a file"),
+    ],
+)
+def test_an_option_of_another_kind_of_trace_is_refused(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, verb: list[str], form: str, options: list[str], fault: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path(form).write_text(FILES[form])
+    reported = called(verb[0], form, *options, *verb[1:])
+    assert reported.exit_code == 2, reported.output
+    assert fault in " ".join(reported.output.split())
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "fault"),
+    [
+        ("ramp", ["--every", "2m"], "--every has no effect with --shape ramp: it is for --shape burst; leave it out"),
+        ("steps", ["--phases", "easy"], "--phases has no effect with --shape steps: it is for --shape phases"),
+        ("burst", ["--split", "0.4"], "--split has no effect with --shape burst"),
+        ("ramp", ["--order", "turn"], "--order has no effect without --prompts"),
+        ("counts", ["counts", "--rate", "2"], "--rate has no effect with --shape counts: it is for --shape ramp or"),
+        ("counts", ["counts", "--for", "2m"], "--for has no effect with --shape counts"),
+        ("counts", ["counts", "--graded", "x"], "--graded has no effect with --shape counts"),
+    ],
+)
+def test_make_refuses_the_options_of_other_shapes(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, shape: str, options: list[str], fault: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("counts").write_text(COUNTS)
+    reported = called("make", "--shape", shape, *options, "-o", "out.csv")
+    assert reported.exit_code == 2, reported.output
+    assert fault in " ".join(reported.output.split())
+    assert not pathlib.Path("out.csv").exists()
+
+
+def test_a_run_refuses_a_renaming_to_a_model_that_the_catalog_lacks(trace: pathlib.Path) -> None:
+    reported = called("run", trace, "--catalog", "tiny", "--model", "*=haevy", "--prefix", "sandbox")
+    assert reported.exit_code == 2, reported.output
+    said = " ".join(reported.output.split())
+    assert "--model *=haevy: unknown model 'haevy': known are" in said
+    assert "did you mean 'heavy'?" in said
 
 
 def test_a_trace_alone_is_published_and_another_word_is_no_command(trace: pathlib.Path) -> None:

@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 
 from replay.traces import Asked, InvalidTrace
-from replay.traces.topic import trace_of
+from replay.traces.formats.counts import Shaping
+from replay.traces.reading import NoEffect
+from replay.traces.topic import read_topic, trace_of
 from schemas.messages import ClassifiedRequest, GenerateRequest
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, PROMPTS, PROMPTS_BATCH
 from streams.codec.avro import encode
+from streams.settings import Settings
 
 SINCE = 1_763_800_000_000
 
@@ -29,6 +32,12 @@ def test_partitions_are_one_trace_in_the_brokers_order_of_time() -> None:
     assert [row.prompt for row in trace.rows()] == ["a", "b", "c", "d"]
     assert trace.arrival_ms.tolist() == [0, 3, 5, 7]
     assert trace.name == "mine.prompts.v1"
+
+
+def test_options_of_counts_and_of_traces_without_times_are_refused_before_the_topics_are_read() -> None:
+    for asked in (Asked(rate_rps=2.0), Asked(shaping=Shaping(spacing="even"))):
+        with pytest.raises(NoEffect):
+            read_topic(Settings(), SINCE, SINCE + 10, asked)
 
 
 def test_a_record_in_avro_has_its_options_its_deadline_and_its_id() -> None:
