@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from planner.analysis.fluid_bound import fluid_of
-from planner.catalog.quality import fid_of
 from planner.observation.observation import Observation
 from planner.policies import BASELINE, named
 from planner.serving.routing.routing import ANY_BACKLOG_MS
@@ -19,6 +17,7 @@ from replay.simulation.draws.hop_latencies import NO_LATENCIES
 from replay.simulation.draws.repeats import repeats_of
 from replay.simulation.draws.synthetic import SyntheticOutcomes
 from replay.simulation.overrides import requested_overrides
+from replay.simulation.results.fluid_bound import fluid_bound
 from replay.simulation.run import Ran, Simulation
 from replay.simulation.setup import Setup, Timing
 from replay.simulation.times import CallTimes, LevelTimes
@@ -81,35 +80,13 @@ def baseline_of(ran: Ran) -> Setup | None:
     return dataclasses.replace(ran.setup, policy=BASELINE, parameters={"heavy_share": round(share, 2)})
 
 
-def fluid_bound(setup: Setup, arrivals_ms: np.ndarray) -> dict[str, Any] | None:
-    """Return the bound that no plan can beat on the trace, by planning interval; None without quality of levels.
-
-    The mean over requests, on a scale that is no mean over images (FID) of the intervals' qualities.
-    """
-    catalog = setup.true_catalog
-    if any(variant.quality is None for variant in catalog.variants.values()):
-        return None
-    fluid = fluid_of(catalog, Observation(now_ms=0, demand_rps=0.0, slo_ms=setup.slo_ms))
-    if fluid is None:
-        return None
-    counts = np.bincount((arrivals_ms // setup.period_ms).astype(np.int64))
-    served = np.array([fluid.at(1000 * count / setup.period_ms, setup.workers) for count in counts.tolist() if count])
-    answered = counts[counts > 0] * served[:, 2]
-    quality, least = float(np.average(served[:, 0], weights=answered)), float(answered.sum() / counts.sum())
-    note = f"demand known, {setup.workers} workers without queues or switches, every {setup.period_ms / 1000:g} s"
-    return {
-        "quality": round(quality, 6),
-        "fid": fid_of(catalog, round(quality, 6)),
-        "heavy_share": round(float(np.average(served[:, 1], weights=answered)), 6),
-        "note": note + (f"; {1 - least:.1%} of the requests cannot be served" if least < 1 else ""),
-    }
-
-
 def report_of(trace: Trace, runs: Mapping[str, Sequence[Ran]]) -> dict[str, Any]:
     """The report: what was simulated, and what it came to. The same runs make the same bytes."""
     every = [policy_runs[0] for policy_runs in runs.values()]
     ran, first = every[0], every[0].setup
-    bound = None if first.is_scaled else fluid_bound(first, arrivals_of(first, trace, first.seed).arrival_ms)
+    arrived = arrivals_of(first, trace, first.seed)
+    hardness = arrived.hardness if first.prompts is None else None  # recorded prompts have their own
+    bound = None if first.is_scaled else fluid_bound(first, arrived.arrival_ms, hardness)
     return {
         "version": VERSION,
         "trace": {

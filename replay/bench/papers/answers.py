@@ -12,7 +12,7 @@ from replay.bench.frontier.cells import Figures
 from replay.bench.frontier.grid import GridCell
 from replay.bench.papers.runs.cell_runner import Run
 from replay.bench.papers.runs.cells import Cell, Found, setup_of
-from replay.simulation.session import fluid_bound
+from replay.simulation.results.fluid_bound import fluid_bound
 from replay.traces import Trace
 
 K = TypeVar("K", bound=Hashable)
