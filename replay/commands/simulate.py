@@ -261,6 +261,7 @@ def _show(found: dict[str, Any], runs: "dict[str, list[Ran]]") -> None:
         describe_reuse,
         describe_scale,
         describe_stores,
+        describe_violations,
         did,
         figures_table,
     )
@@ -271,6 +272,8 @@ def _show(found: dict[str, Any], runs: "dict[str, list[Ran]]") -> None:
     console.print(figures_table(found["policies"], {name: sum(r.solver_s for r in ran) for name, ran in runs.items()}))
     for policy, row in found["policies"].items():
         console.print(did(policy, row["planned"]), highlight=False, soft_wrap=True)
+        if reasons := describe_violations(policy, row):
+            console.print(reasons, highlight=False, soft_wrap=True)
         for parts in (row[key] for key in ("by_tier", "by_tenant") if key in row):
             console.print(describe_parts(policy, parts), highlight=False, soft_wrap=True)
         if "scale" in row:

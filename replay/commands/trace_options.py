@@ -2,8 +2,9 @@
 
 import functools
 import pathlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Set
 from dataclasses import dataclass, fields, replace
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +20,7 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for nump
     from replay.traces.formats.counts import Shaping
     from replay.traces.reading import Asked
     from replay.traces.trace import Trace
+    from schemas.messages import GenerateOptions
     from streams.settings import Settings
 
 SPACING = click.Choice(["poisson", "even", "exponential"])
@@ -204,23 +206,26 @@ def report_skipped(trace: "Trace") -> None:
 
 
 def without_unknown_components(trace: "Trace", catalog: "Catalog") -> "Trace":
-    """Return the trace without the models and adapters that the catalog lacks, which are printed.
+    """Return the trace without the models, adapters and ControlNets that the catalog lacks, which are printed.
 
     Strict requests keep theirs. A running deployment rejects such requests: of another service's trace, all.
     """
-    from planner.catalog.components import ADAPTER
+    from planner.catalog.components import ADAPTER, CONTROL
 
-    models = catalog.served.keys() | catalog.bases.keys()
-    adapters = {name for variant in catalog.served.values() for name in variant.offer.of_kind(ADAPTER)}
-    unknown: dict[str, set[str]] = {"models": set(), "adapters": set()}
+    offers = [variant.offer for variant in catalog.served.values()]
+    known = {
+        "models": catalog.served.keys() | catalog.bases.keys() | {""},
+        "adapters": {name for offer in offers for name in offer.of_kind(ADAPTER)},
+        "ControlNets": {name for offer in offers for name in offer.of_kind(CONTROL)},
+    }
+    unknown: dict[str, set[str]] = {kind: set() for kind in known}
     wishes = []
     for wish in trace.wishes:
-        model, named = wish.options.model, wish.options.adapters
-        lacks = {"models": {model} - models - {""}, "adapters": set(named) - adapters}
-        if any(lacks.values()) and not wish.options.strict:
-            own = tuple(name for name in named if name in adapters)
-            options = replace(wish.options, model="" if lacks["models"] else model, adapters=own, adapter_weights=())
-            wish = replace(wish, options=options)
+        options = wish.options
+        named = {"models": {options.model}, "adapters": {*options.adapters}, "ControlNets": {*options.controls}}
+        lacks = {kind: names - known[kind] for kind, names in named.items()}
+        if any(lacks.values()) and not options.strict:
+            wish = replace(wish, options=_without(options, lacks))
         wishes.append(wish)
         for kind, names in lacks.items():
             unknown[kind] |= names
@@ -229,10 +234,26 @@ def without_unknown_components(trace: "Trace", catalog: "Catalog") -> "Trace":
             listed = ", ".join(sorted(found)[:MAX_NAMED]) + (", ..." if len(found) > MAX_NAMED else "")
             click.echo(
                 f"{kind} that the catalog lacks: {listed}; they are left out, where a deployment rejects the requests, "
-                "and strict requests are rejected here too; --model THEIRS=OURS replaces a model",
+                "and strict requests are rejected here too"
+                + ("; --model THEIRS=OURS replaces a model" if kind == "models" else ""),
                 err=True,
             )
     return replace(trace, wishes=tuple(wishes))
+
+
+def _without(options: "GenerateOptions", lacks: Mapping[str, Set[str]]) -> "GenerateOptions":
+    """Return the options without these components; the other adapters and controls keep their weights and images."""
+    adapters = [name not in lacks["adapters"] for name in options.adapters]
+    controls = [name not in lacks["ControlNets"] for name in options.controls]
+    return replace(
+        options,
+        model="" if lacks["models"] else options.model,
+        adapters=tuple(compress(options.adapters, adapters)),
+        adapter_weights=tuple(compress(options.adapter_weights, adapters)),
+        controls=tuple(compress(options.controls, controls)),
+        control_images=tuple(compress(options.control_images, controls)),
+        control_weights=tuple(compress(options.control_weights, controls)),
+    )
 
 
 def shaping_of(to: tuple[float, float] | None, interval_ms: int | None, spacing: str | None) -> "Shaping | None":

@@ -46,6 +46,13 @@ def did(policy: str, planned: Mapping[str, Any]) -> str:
     return f"{policy}: {'; '.join(phrases)}"
 
 
+def describe_violations(policy: str, row: Mapping[str, Any]) -> str:
+    """Describe why requests were not completed in time, by what became of them; "" where all were."""
+    counts = [(name, row[name]) for name in ("shed", "late", "expired", "failed", "open") if row[name]]
+    phrases = [f"{f'{count:,.1f}'.removesuffix('.0')} {name}" for name, count in counts]
+    return f"{policy}: not in time: {', '.join(phrases)}" if phrases else ""
+
+
 def describe_parts(policy: str, parts: Mapping[str, Mapping[str, Any]]) -> str:
     """Describe how each tier's requests ended, or each tenant's: of many, those with the most requests."""
     shown = dict(sorted(parts.items(), key=lambda item: -item[1]["requests"])[:MAX_PARTS])

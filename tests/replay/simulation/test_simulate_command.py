@@ -1,5 +1,6 @@
 """`pochade simulate` as a person calls it."""
 
+import dataclasses
 import json
 import pathlib
 from typing import Any
@@ -7,9 +8,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from replay.commands.trace_options import without_unknown_components
+from replay.simulation.results.tables import describe_violations
 from replay.simulation.shipped_latencies import shipped_hop_latencies
 from replay.traces import COLUMN, poisson, topic
-from replay.traces.trace import of_arrivals
+from replay.traces.trace import Overrides, of_arrivals
+from schemas.messages import GenerateOptions
+from streams.catalogs import measured
 from streams.cli import main
 from tests.paths import PUBLISHED
 
@@ -181,6 +186,56 @@ def test_wishes_are_reported_by_tier_and_a_model_that_the_catalog_lacks_is_overr
     assert "clipper-light: interactive 10 requests, 0.00% violations, p95 0." in done.output
 
 
+def test_what_a_request_names_and_the_catalog_lacks_is_named_by_kind(trace: pathlib.Path) -> None:
+    control = {"controls": ["canny"], "control_images": ["s3://images/a.png"], "control_weights": [0.5]}
+    named = {"adapters": ["mint"], **control}
+    rows: list[dict[str, Any]] = [
+        {"arrival_ms": 100 * n, "prompt": "a cat"} | (named if n == 5 else {}) for n in range(20)
+    ]
+    trace.write_text("\n".join(map(json.dumps, rows)))
+    done = simulated(trace)
+    said = " ".join(done.output.split())
+    assert "adapters that the catalog lacks: mint; they are left out" in said
+    assert "ControlNets that the catalog lacks: canny; they are left out" in said
+    assert "--model THEIRS=OURS" not in said
+    assert "not in time" not in said
+    rows[5] |= {"strict": True}
+    trace.write_text("\n".join(map(json.dumps, rows)))
+    assert "clipper-light: not in time: 1 shed" in simulated(trace).output.splitlines()
+
+
+def test_components_that_the_catalog_has_keep_their_weights_beside_those_that_it_lacks() -> None:
+    options = GenerateOptions(
+        adapters=("none", "candy"),
+        adapter_weights=(0.3, 0.7),
+        controls=("none", "outline"),
+        control_images=("a", "b"),
+        control_weights=(0.2, 0.4),
+    )
+    trace = dataclasses.replace(of_arrivals([0.0], "t", "t"), wishes=(Overrides(options=options),))
+    [wish] = without_unknown_components(trace, measured("tiny")).wishes
+    assert wish.options == GenerateOptions(
+        adapters=("candy",), adapter_weights=(0.7,), controls=("outline",), control_images=("b",),
+        control_weights=(0.4,),
+    )  # fmt: skip
+
+
+def test_why_requests_were_not_in_time_is_printed_by_what_became_of_them(
+    trace: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    trace.write_text("\n".join([COLUMN, *(str(n // 4) for n in range(4000))]))
+    reported = simulated(trace, "--no-drop", "--report", str(tmp_path))
+    assert reported.exit_code == 0, reported.output
+    row = json.loads((tmp_path / "report.json").read_text())["policies"]["clipper-light"]
+    assert row["late"] == row["violations"] > 0
+    assert f"clipper-light: not in time: {row['late']:,} late" in reported.output.splitlines()
+
+
+def test_reasons_of_runs_with_several_seeds_are_means() -> None:
+    row = {"shed": 27.0, "late": 1234.5, "expired": 3.3333, "failed": 0.0, "open": 0.0}
+    assert describe_violations("joint", row) == "joint: not in time: 27 shed, 1,234.5 late, 3.3 expired"
+
+
 def test_all_that_is_missing_is_asked_for_at_once(trace: pathlib.Path) -> None:
     done = CliRunner().invoke(main, ["simulate", str(trace), "--catalog", "profile"])
     assert done.exit_code == 2
@@ -227,7 +282,9 @@ def test_what_a_run_assumes_is_printed_and_reported(trace: pathlib.Path, tmp_pat
 
 def test_hardness_is_that_of_the_trace_where_it_has_one(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "graded.jsonl"
-    rows = [{"arrival_ms": 100 * n, "prompt": "a cat"} | ({"hardness": 0.1} if n % 4 else {}) for n in range(40)]
+    rows: list[dict[str, Any]] = [
+        {"arrival_ms": 100 * n, "prompt": "a cat"} | ({"hardness": 0.1} if n % 4 else {}) for n in range(40)
+    ]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     reported = simulated(file, "--report", str(tmp_path))
     assert "hardness as the trace has it of 75%, else drawn uniformly" in reported.output
