@@ -28,7 +28,7 @@ SUMMARIES = {
     "cancel": "Cancel a request that has not ended.",
     "fetch": "Write the image of a request to a file.",
     "put": "Store an image that requests begin with or follow.",
-    "serve": "Run roles: classifier, router, worker, discriminator, ledger, planner, indexer.",
+    "serve": "Run roles: classifier, router, worker, discriminator, ledger, planner, indexer, gateway, console.",
     "plan": "Show, solve, pin or compare plans.",
     "fleet": "Show which worker holds which model component in which tier.",
     "components": "Publish bases, adapters and controls to where workers fetch them from.",

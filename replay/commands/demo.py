@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafk
 @click.option(
     "--count",
     type=click.IntRange(min=1),
-    help="Number of requests to send (default: 36, 260 where images are reused, or one per prompt or arrival given).",
+    help="Number of requests to send (default: 36, 320 where images are reused, or one per prompt or arrival given).",
 )
 @click.option(
     "--rate",

@@ -245,8 +245,9 @@ def outages(output: pathlib.Path, at_ms: tuple[int, ...], for_ms: int, seed: int
     """Write a schedule of outages of workers and stores, for `pochade simulate --failures`.
 
     The default schedule is that of ARGUS: half of eight workers are lost twice, for 40 minutes each. While the object
-    store is away, workers wait with their images, and the discriminator with those that it judges. No role uses the
-    vector store yet: its outages change nothing, and `simulate` says so.
+    store is away, workers wait with their images, and the discriminator with those that it judges. While the vector
+    store is away, policies that begin images from stored latents, such as argus, generate in full; where the catalog
+    has no profile of reuse that changes nothing, and `simulate` says so.
 
     \b
     Examples:

@@ -24,6 +24,8 @@ def read_failures(path: pathlib.Path, worker_ids: Sequence[str]) -> tuple[Outage
     """
     try:
         rows = list(csv.reader(path.read_text(encoding="utf-8-sig").splitlines()))
+    except FileNotFoundError:
+        raise InvalidFailures(f"no file at {path}: make one with `pochade replay outages ... -o {path}`") from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidFailures(f"{path} cannot be read as CSV: {error}") from error
     if not rows or [name.strip() for name in rows[0]] != list(COLUMNS):

@@ -3,6 +3,7 @@
 Each request has the hardness that the classifier predicted of its prompt, where its record on `classified` is there.
 """
 
+import datetime
 import itertools
 from collections.abc import Iterable
 from typing import Final
@@ -36,7 +37,7 @@ def read_topic(settings: Settings, since_ms: int, until_ms: int, asked: Asked) -
     """
     asked.check_effect()
     if since_ms >= until_ms:
-        raise InvalidTrace(f"--since must be before --until: got {since_ms} and {until_ms}, in ms since 1970")
+        raise InvalidTrace(f"--since must be before --until: got {_time(since_ms)} and {_time(until_ms)}")
     prompts = between(settings, PROMPT_TOPICS, since_ms, until_ms)
     classified = between(settings, (CLASSIFIED,), since_ms, until_ms + CLASSIFYING_MS)
     return trace_of(itertools.chain(prompts, classified), settings.kafka.prefix, since_ms, until_ms, asked)
@@ -44,7 +45,7 @@ def read_topic(settings: Settings, since_ms: int, until_ms: int, asked: Asked) -
 
 def trace_of(records: Iterable[Incoming], prefix: str, since_ms: int, until_ms: int, asked: Asked) -> Trace:
     """The trace of records of the topics of prompts and of `classified`, in any order."""
-    source = f"{prefix}.{PROMPTS} {since_ms}..{until_ms}"
+    source = f"{prefix}.{PROMPTS} from {_time(since_ms)} to {_time(until_ms)}"
     faults = Faults(source, is_lenient=True)
     builder = Builder(faults, asked.rules(is_epoch=False))
     requests, hardness = list[Incoming](), dict[str, float]()
@@ -79,6 +80,11 @@ def _take_hardness(record: Incoming, hardness: dict[str, float], faults: Faults)
         faults.found(_where(record), "not a classified request", str(error))
     else:
         hardness[classified.request.request_id] = classified.hardness
+
+
+def _time(at_ms: int) -> str:
+    """Format a time as options take it, in ISO 8601 and UTC."""
+    return datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC).isoformat(timespec="seconds")
 
 
 def _where(record: Incoming) -> str:

@@ -2,7 +2,9 @@ import pathlib
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from replay.commands.demo import demo
 from replay.demo_options import (
     DEFAULT_COUNT,
     FREEZE_S,
@@ -145,3 +147,8 @@ def test_a_store_is_frozen_only_where_the_policy_can_answer_it_or_somebody_asks(
     assert freeze_s_of(options(policy="nirvana")) == 0.0
     assert freeze_s_of(options(policy="nirvana", freeze_s=5.0)) == 5.0
     assert freeze_s_of(options(policy="argus", freeze_s=0.0)) == 0.0
+
+
+def test_help_says_how_many_requests_are_sent() -> None:
+    said = " ".join(CliRunner().invoke(demo, ["--help"]).output.split())
+    assert f"(default: {DEFAULT_COUNT}, {REUSE_COUNT} where images are reused" in said

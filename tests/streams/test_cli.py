@@ -9,6 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from agents.commands.serve import ROLES
 from schemas.errors import PochadeError
 from streams import cli
 
@@ -190,3 +191,8 @@ def test_each_example_is_on_a_line_of_its_own(command: str) -> None:
 )
 def test_help_lists_the_names_that_an_option_knows(command: str, known: str) -> None:
     assert known in " ".join(CliRunner().invoke(cli.main, [*command.split(), "--help"]).output.split())
+
+
+def test_the_list_of_commands_names_every_role_that_is_served() -> None:
+    named = cli.SUMMARIES["serve"].removeprefix("Run roles: ").removesuffix(".").split(", ")
+    assert tuple(named) == ROLES

@@ -25,8 +25,10 @@ class RunFolder:
 
 
 def read_run(path: pathlib.Path) -> RunFolder:
-    """Read a live run from its folder, or from the report.json there. Raises PochadeError for any other report."""
+    """Read a live run from its folder, or from the report.json there. Raises PochadeError where there is none."""
     folder = path if path.is_dir() else path.parent
+    if not (path.exists() and (folder / files.JSON_NAME).exists()):
+        raise PochadeError(f"no live run at {path}: make one with `pochade replay run TRACE ... --report DIR`")
     report = files.read(folder)
     if "live" not in report:
         raise PochadeError(f"{folder} is the report of a simulation: give that of a `pochade replay run`")

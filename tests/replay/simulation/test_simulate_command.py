@@ -444,3 +444,12 @@ def test_over_provisioning_that_no_policy_has_is_refused(trace: pathlib.Path) ->
     refused = simulated(trace, "--overprovision", "1.3")
     assert refused.exit_code == 1
     assert "--overprovision has no effect on clipper-light, random-split" in " ".join(refused.output.split())
+
+
+def test_a_validation_of_a_run_that_is_not_there_names_the_path_and_what_makes_one(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "nope", tmp_path / "empty"):
+        refused = CliRunner().invoke(main, ["simulate", "--validate", str(path)])
+        assert refused.exit_code == 1
+        said = " ".join(refused.output.split())
+        assert f"no live run at {path}: make one with `pochade replay run TRACE ... --report DIR`" in said

@@ -40,6 +40,14 @@ def test_options_of_counts_and_of_traces_without_times_are_refused_before_the_to
             read_topic(Settings(), SINCE, SINCE + 10, asked)
 
 
+def test_a_span_of_time_is_named_as_options_take_it() -> None:
+    with pytest.raises(InvalidTrace, match=r"got 2025-11-22T08:26:40\+00:00 and 2025-11-22T08:26:30\+00:00"):
+        read_topic(Settings(), SINCE, SINCE - 10_000, Asked())
+    said = r"p\.prompts\.v1 from 2025-11-22T08:26:40\+00:00 to 2025-11-22T08:26:50\+00:00 has no requests"
+    with pytest.raises(InvalidTrace, match=said):
+        trace_of([], "p", SINCE, SINCE + 10_000, Asked())
+
+
 def test_a_record_in_avro_has_its_options_its_deadline_and_its_id() -> None:
     request = GenerateRequest(
         request_id="r", prompt="a cat", created_ms=SINCE - 40, deadline_ms=SINCE + 460, tier="batch", seed=5
