@@ -3,15 +3,16 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from replay.reports.compare import CANNOT_TELL, SAME, seeds_of, verdict
+from replay.reports.compare import BETTER, CANNOT_TELL, SAME, WORSE, seeds_of, verdict
 from replay.reports.intervals import Difference, difference
-from replay.reports.metrics import FID, OF, format_value
+from replay.reports.metrics import FID, OF, RATE, format_value
 
 LIMITS = (0.005, 0.01, 0.02, 0.05)  # of the violation rate
 HEADLINE = 0.02  # the limit that the page's title is about
 
 INDISTINGUISHABLE = "cannot be distinguished from"
-WORDS = {CANNOT_TELL: "not distinguishable from it", SAME: "no better"}
+OF_QUALITY = {BETTER: "better", WORSE: "worse", SAME: "equal", CANNOT_TELL: "not distinguishable"}
+OF_VIOLATIONS = OF_QUALITY | {BETTER: "fewer", WORSE: "more"}
 
 Report = Mapping[str, Any]
 
@@ -120,17 +121,25 @@ def remarks(report: Report) -> list[str]:
             f"{found.policy} is {100 * abs(found.value - bound) / abs(bound):.1f} % from it."
         )
     if report["setup"]["seeds"] == 1:
-        said.append("One seed was run, which cannot distinguish chance from merit. Add --seeds 10.")
+        said.append("One seed was run, which does not show how much of a difference is chance. Add --seeds 10.")
     return said
 
 
 def _against_chance(report: Report, policy: str, chance: str, key: str) -> str:
+    """Say both figures, quality and violations, of the best policy and of the baseline: one alone would mislead."""
     ours, theirs = report["policies"][policy], report["policies"][chance]
     if theirs[key] is None or ours[key] is None:
         return f"{chance} has no answers to compare with."
-    apart = above(report, chance, policy, key)
+    text = f"{chance}, which draws by chance who gets the heavy model, has {_both(theirs, key)}"
+    text += f"; {policy} has {_both(ours, key)}"
+    if report["setup"]["seeds"] == 1:
+        return f"{text}."
+    quality = OF_QUALITY[verdict(OF[key], above(report, chance, policy, key))]
+    violations = OF_VIOLATIONS[verdict(OF[RATE], above(report, chance, policy, RATE))]
     name = "FID" if key == FID else "quality"
-    text = f"{chance}, which draws by chance who gets the heavy model, has {name} {format_value(key, theirs[key])}"
-    text += f" at {format_value('violation_rate', theirs['violation_rate'])} violations"
-    word = verdict(OF[key], apart)
-    return f"{text}: {policy} is {WORDS.get(word, word)}."
+    return f"{text}. {policy} beside {chance}: {name} {quality}, violations {violations}."
+
+
+def _both(figures: Mapping[str, Any], key: str) -> str:
+    quality = f"{'FID' if key == FID else 'quality'} {format_value(key, figures[key])}"
+    return f"{quality} at {format_value(RATE, figures[RATE])} violations"

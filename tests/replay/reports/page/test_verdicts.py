@@ -51,7 +51,7 @@ def test_the_split_by_chance_and_the_bound_are_always_said() -> None:
     policies = {"ours": a_policy(quality=[0.90, 0.91]), CHANCE: a_policy(quality=[0.95, 0.961])}
     ours, bound = remarks(a_report({"ours": a_policy(quality=[0.9, 0.9]), CHANCE: a_policy(quality=[0.8, 0.8])}))
     assert CHANCE in ours
-    assert ours.endswith("ours is better.")
+    assert ours.endswith("ours beside by-chance: quality better, violations equal.")
     assert "The fluid bound" in bound
     assert bound.endswith("ours is 5.3 % from it.")
     assert "0.95" in remarks(a_report(policies))[0]  # the split by chance is the best: only the bound is left to say
@@ -63,7 +63,27 @@ def test_a_report_without_the_split_by_chance_says_what_it_cannot_tell() -> None
 
 def test_a_policy_that_chance_equals_is_called_so() -> None:
     policies = {"ours": a_policy(quality=[0.90, 0.94]), CHANCE: a_policy(quality=[0.91, 0.92])}
-    assert "ours is not distinguishable from it" in remarks(a_report(policies))[0]
+    assert remarks(a_report(policies))[0].endswith("quality not distinguishable, violations equal.")
+
+
+def test_a_policy_beside_chance_is_judged_by_violations_too() -> None:
+    policies = {
+        "ours": a_policy(quality=[0.93, 0.94], violation_rate=[0.0, 0.0]),
+        CHANCE: a_policy(quality=[0.94, 0.93], violation_rate=[0.11, 0.1134]),
+    }
+    assert remarks(a_report(policies))[0] == (
+        f"{CHANCE}, which draws by chance who gets the heavy model, has quality 0.9350 at 11.17 % violations; "
+        f"ours has quality 0.9350 at 0.00 % violations. "
+        f"ours beside {CHANCE}: quality not distinguishable, violations fewer."
+    )
+
+
+def test_one_seed_says_nothing_on_being_distinguishable() -> None:
+    policies = {"ours": a_policy(quality=[0.9]), CHANCE: a_policy(quality=[0.6], violation_rate=[0.0033])}
+    said = [headline(a_report(policies)), *remarks(a_report(policies))]
+    assert not any("distinguish" in sentence for sentence in said), said
+    assert said[1].endswith("has quality 0.6000 at 0.33 % violations; ours has quality 0.9000 at 1.00 % violations.")
+    assert said[-1] == "One seed was run, which does not show how much of a difference is chance. Add --seeds 10."
 
 
 def test_a_single_seed_is_warned_of() -> None:
