@@ -112,9 +112,8 @@ def _facts(result: Result) -> dict[str, str]:
         facts["generated in"] = ", ".join(f"{name} {ms or 0:.1f} ms" for name, ms in parts)
     if result.overridden:
         facts["overridden"] = "; ".join(result.overridden)
-    begun = [f"{step.level} {how_begun(step.reuse)}" for step in steps_of(result) if step.reuse is not None]
-    if begun:
-        facts["reuse"] = "; ".join(begun)
+    if begun := [f"{step.level} {how}" for step in steps_of(result) if (how := how_begun(step))]:
+        facts["begun"] = "; ".join(begun)
     if result.image_uri:
         facts["image"] = f"{place_of(result.image_uri)} ({result.width} x {result.height} px)"
     return facts

@@ -3,8 +3,9 @@
 The result record alone is read.
 """
 
+from planner.reuse.neighbour import Miss
 from schemas.errors import InvalidRecord
-from schemas.messages import Result, Stage, StageReuse, Status
+from schemas.messages import Result, Stage, Status
 from streams.codec.avro import from_json
 
 VERBS = {
@@ -29,11 +30,17 @@ def steps_of(result: Result) -> tuple[Stage, ...]:
     return steps
 
 
-def how_begun(reuse: StageReuse) -> str:
-    """Say in words whether a stage began from a stored latent, or why it did not."""
+def how_begun(stage: Stage) -> str:
+    """Say in words which steps a stage ran, and why; "": all of them, and no stored latent was looked for."""
+    reuse = stage.reuse
+    if stage.refine_from_step:
+        steps = f" of {reuse.steps}" if reuse is not None and reuse.steps else ""
+        return f"from step {stage.refine_from_step}{steps}, with the draft"
+    if reuse is None or reuse.miss == Miss.ROUTE:
+        return ""
     if reuse.step:
-        of = "" if reuse.similarity is None else f" of a similar prompt (cosine {reuse.similarity:.3f})"
-        return f"from step {reuse.step} of {reuse.steps}, with a stored image{of}"
+        similar = "" if reuse.similarity is None else f" of a similar prompt (cosine {reuse.similarity:.3f})"
+        return f"from step {reuse.step} of {reuse.steps}, with a stored image{similar}"
     return f"all {reuse.steps} steps: {reuse.miss or 'unknown'}"
 
 

@@ -106,8 +106,7 @@ def _work(step: Stage) -> str:
         named = (("load", step.times.load_ms), ("encode", step.times.encode_ms), ("denoise", step.times.denoise_ms),
                  ("decode", step.times.decode_ms))  # fmt: skip
         parts += [f"{name} {ms:.0f} ms" for name, ms in named if ms >= MIN_SHOWN_MS]
-    parts.append(f"the draft, from step {step.refine_from_step}" if step.refine_from_step else "")
-    parts.append(how_begun(step.reuse) if step.reuse is not None else "")
+    parts.append(how_begun(step))
     parts += [f"with {component}" for component in step.components]
     parts += [f"overridden: {each}" for each in step.overridden]
     return "; ".join(part for part in parts if part)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agents.console.view.requests import Place
-from schemas.messages import Expected, GenerateRequest, OperatorAction, Outcome, Status
+from schemas.messages import Expected, GenerateRequest, OperatorAction, Outcome, StageReuse, Status
 from schemas.topics import ACTIONS, IMAGES, OUTCOMES, PROMPTS
 from streams.codec.avro import decode, encode
 from tests.agents.console.deployment import Deployment, event
@@ -92,6 +92,15 @@ def test_a_request_shows_draft_and_image_its_way_with_reasons_and_where_its_reco
     first, second = deployment.talk(lambda http: http.get(pictures[0]), lambda http: http.get(pictures[1] + "?small"))
     assert (first.content, second.content) == (png("grey"), png("blue"))
     assert "immutable" in first.headers["cache-control"]
+
+
+def test_a_stage_that_refined_a_draft_under_a_plan_of_reuse_is_not_said_to_have_run_all_steps() -> None:
+    deployment = Deployment()
+    final = a_step(stage=1, level="heavy", refine_from_step=5, reuse=StageReuse(steps=8, miss="route"))
+    deployment.tell(a_request(), a_result(a_step(confidence=0.31), final))
+    words = text_of(deployment.page("/requests/r-1").text)
+    assert "from step 5 of 8, with the draft" in words
+    assert "all 8 steps" not in words
 
 
 def test_a_picture_has_no_address_but_those_that_pages_show() -> None:

@@ -4,8 +4,8 @@ import json
 import pytest
 
 from schemas.errors import InvalidRecord
-from schemas.messages import Status
-from streams.operator.explain import steps_of, why
+from schemas.messages import Stage, StageReuse, Status
+from streams.operator.explain import how_begun, steps_of, why
 from tests.replay.runs import a_result, a_step
 
 
@@ -53,6 +53,29 @@ def test_an_escalation_within_a_longer_cascade_tells_the_last_verdict_too() -> N
     assert why(a_result(a_step(confidence=0.31), medium)) == (
         "escalated: light scored 0.31 < 0.55, generated again on medium, kept: confidence 0.90 ≥ 0.55"
     )
+
+
+@pytest.mark.parametrize(
+    ("stage", "says"),
+    [
+        (a_step(), ""),
+        (a_step(reuse=StageReuse(steps=8, miss="route")), ""),
+        (a_step(reuse=StageReuse(steps=8, miss="floor")), "all 8 steps: floor"),
+        (a_step(reuse=StageReuse(step=3, steps=8)), "from step 3 of 8, with a stored image"),
+        (
+            a_step(reuse=StageReuse(step=3, steps=8, similarity=0.97)),
+            "from step 3 of 8, with a stored image of a similar prompt (cosine 0.970)",
+        ),
+        (a_step(refine_from_step=5), "from step 5, with the draft"),
+        (a_step(refine_from_step=5, reuse=StageReuse(steps=8, miss="route")), "from step 5 of 8, with the draft"),
+        (
+            a_step(refine_from_step=5, reuse=StageReuse(steps=8, miss="ineligible/draft")),
+            "from step 5 of 8, with the draft",
+        ),
+    ],
+)
+def test_a_stage_says_from_which_step_it_began_and_with_what(stage: Stage, says: str) -> None:
+    assert how_begun(stage) == says
 
 
 @pytest.mark.parametrize("status", [Status.REJECTED, Status.EXPIRED, Status.CANCELLED, Status.FAILED])
