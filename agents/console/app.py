@@ -341,11 +341,13 @@ class Console:
         if policy not in POLICIES or not 1 <= workers <= 512:
             raise HTTPException(400, "name a policy of the list, and 1 to 512 workers")
         went = what_if.as_it_went(self._context({}), what_if.SINCE[since])
-        report = await self._commands.report(
+        reported = await self._commands.report(
             "simulate", "--from-topic", "--since", since, "--policy", policy, "--workers", str(workers)
         )
-        columns, rows = what_if.table(report, went)
-        return self._what_if(http, fields, kind, {"columns": columns, "rows": rows})
+        columns, rows = what_if.table(reported.report, went)
+        populations = what_if.populations(reported.report, went)
+        found = {"columns": columns, "rows": rows, "populations": populations, "notes": reported.notes}
+        return self._what_if(http, fields, kind, found)
 
     guard: Guard
 

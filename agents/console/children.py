@@ -11,7 +11,7 @@ import pathlib
 import signal
 import sys
 import tempfile
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from schemas.errors import PochadeError
 from streams.processes.children import die_with
@@ -21,12 +21,21 @@ START: Final = "from streams.cli import main; main(prog_name='pochade')"
 NICENESS: Final = 10  # what serves goes first
 MAX_OUTPUT: Final = 4 * 2**20  # bytes
 MAX_ERROR: Final = 600  # characters of what a command says as it fails
+MAX_NOTES: Final = 20  # lines that a command says beside its answer
+MAX_NOTE: Final = 400  # characters of one
 REPORT: Final = "report.json"
 OWN: Final = frozenset({"console", "gateway"})  # sections that no command needs
 
 
 class CommandFailed(PochadeError):
     """A command that gave no answer: another runs, it took too long, or it said why."""
+
+
+class Reported(NamedTuple):
+    """A report, and what its command said beside it, such as what it left out."""
+
+    report: Any
+    notes: tuple[str, ...] = ()
 
 
 class Commands:
@@ -37,30 +46,40 @@ class Commands:
         self._timeout_s = timeout_s
         self.running = ""  # what runs now; "": nothing
 
-    async def run(self, *arguments: str, may_fail_with: tuple[int, ...] = (), prints_json: bool = True) -> Any:
+    async def run(self, *arguments: str, may_fail_with: tuple[int, ...] = ()) -> Any:
         """Return the JSON that a command prints. `may_fail_with`: exit statuses that are answers, too.
 
         Raises CommandFailed.
         """
+        out, _ = await self._output(arguments, may_fail_with)
+        try:
+            return json.loads(out[:MAX_OUTPUT])
+        except ValueError as error:
+            raise CommandFailed(f"`pochade {' '.join(arguments)}` printed no JSON: {error}") from None
+
+    async def report(self, *arguments: str) -> Reported:
+        """Return the report that a command writes into the folder of its option --report. Raises CommandFailed."""
+        with tempfile.TemporaryDirectory(prefix="pochade-console-") as folder:
+            _, said = await self._output((*arguments, "--report", folder), ())
+            path = pathlib.Path(folder) / REPORT
+            try:
+                report = json.loads(await asyncio.to_thread(path.read_text, "utf-8"))
+            except (OSError, ValueError) as error:
+                raise CommandFailed(f"`pochade {arguments[0]}` left no report: {error}") from None
+        lines = [line.strip() for line in said.decode(errors="replace").splitlines()]
+        return Reported(report, tuple(line[:MAX_NOTE] for line in lines if line)[:MAX_NOTES])
+
+    async def _output(self, arguments: tuple[str, ...], may_fail_with: tuple[int, ...]) -> tuple[bytes, bytes]:
+        """Return what a command writes to its standard output and error; one runs at a time."""
         if self.running:
             raise CommandFailed(f"one command runs at a time: wait for `{self.running}`, or try again in a moment")
         self.running = f"pochade {' '.join(arguments)}"
         try:
-            return await self._answer(arguments, may_fail_with, prints_json=prints_json)
+            return await self._ended(arguments, may_fail_with)
         finally:
             self.running = ""
 
-    async def report(self, *arguments: str) -> Any:
-        """Return the report that a command writes into the folder of its option --report. Raises CommandFailed."""
-        with tempfile.TemporaryDirectory(prefix="pochade-console-") as folder:
-            await self.run(*arguments, "--report", folder, prints_json=False)
-            path = pathlib.Path(folder) / REPORT
-            try:
-                return json.loads(await asyncio.to_thread(path.read_text, "utf-8"))
-            except (OSError, ValueError) as error:
-                raise CommandFailed(f"`pochade {arguments[0]}` left no report: {error}") from None
-
-    async def _answer(self, arguments: tuple[str, ...], may_fail_with: tuple[int, ...], *, prints_json: bool) -> Any:
+    async def _ended(self, arguments: tuple[str, ...], may_fail_with: tuple[int, ...]) -> tuple[bytes, bytes]:
         parent = os.getpid()
 
         def begin() -> None:
@@ -85,12 +104,7 @@ class Commands:
         if child.returncode not in (0, *may_fail_with):
             said = err.decode(errors="replace").strip() or out.decode(errors="replace").strip()
             raise CommandFailed(f"`{self.running}` failed: {said[-MAX_ERROR:] or f'status {child.returncode}'}")
-        if not prints_json:
-            return None
-        try:
-            return json.loads(out[:MAX_OUTPUT])
-        except ValueError as error:
-            raise CommandFailed(f"`{self.running}` printed no JSON: {error}") from None
+        return out, err
 
 
 def environment_of(settings: Settings) -> dict[str, str]:

@@ -5,6 +5,7 @@ from typing import Any, Final
 from agents.console.screens.context import Context
 from agents.console.view.view import is_in_time
 from schemas.messages import Status
+from streams.visible import counted
 
 SINCE: Final = {"15m": 900, "1h": 3600, "6h": 21_600, "1d": 86_400}  # as commands take it -> seconds
 ROWS: Final = (  # name, path in the report, how it reads
@@ -13,25 +14,32 @@ ROWS: Final = (  # name, path in the report, how it reads
     ("latency, mean", ("latency_s", "mean"), "seconds"), ("latency, median", ("latency_s", "p50"), "seconds"),
     ("latency, 95 %", ("latency_s", "p95"), "seconds"), ("latency, 99 %", ("latency_s", "p99"), "seconds"),
     ("busy share of workers", ("utilization",), "share"), ("escalated", ("escalated",), "number"),
-    ("expired", ("expired",), "number"), ("rejected", ("rejected",), "number"), ("plans", ("plans",), "number"),
+    ("expired", ("expired",), "number"), ("rejected", ("shed",), "number"), ("plans", ("plans",), "number"),
     ("switches", ("switches",), "number"), ("worker seconds", ("cost_worker_s",), "number"),
 )  # fmt: skip
 
 
 def as_it_went(context: Context, span_s: int) -> dict[str, Any]:
-    """Return what really became of the requests of late that are remembered, in the report's words."""
+    """Return what really became of the requests of late that are remembered, in the report's words.
+
+    Requests alone count whose prompt was read, as the simulation has no others; `unread` counts the others.
+    """
     view, since_ms = context.view, context.now_ms - 1000 * span_s
     latencies: list[int] = []
-    requests = late = timed = heavy = completed = escalated = expired = rejected = 0
+    requests = unread = ended = late = timed = heavy = completed = escalated = expired = rejected = 0
     best = view.catalog.best().name
     for seen in view.requests.newest():
         if seen.first_ms < since_ms:
             break
-        requests += 1
         result = seen.result
+        if seen.request is None:
+            unread += 1
+            continue
+        requests += 1
         if result is None:
             continue
-        in_time = is_in_time(result, seen.request.deadline_ms if seen.request else None, view.slo_ms)
+        ended += 1
+        in_time = is_in_time(result, seen.request.deadline_ms, view.slo_ms)
         timed += in_time is not None
         late += in_time is False
         expired += result.status is Status.EXPIRED
@@ -48,9 +56,9 @@ def as_it_went(context: Context, span_s: int) -> dict[str, Any]:
 
     mean = sum(latencies) / len(latencies) / 1000 if latencies else None
     return {
-        "requests": requests, "violation_rate": late / timed if timed else None,
+        "requests": requests, "unread": unread, "ended": ended, "violation_rate": late / timed if timed else None,
         "heavy_share": heavy / completed if completed else None, "escalated": escalated, "expired": expired,
-        "rejected": rejected, "latency_s": {"mean": mean, "p50": at(0.5), "p95": at(0.95), "p99": at(0.99)},
+        "shed": rejected, "latency_s": {"mean": mean, "p50": at(0.5), "p95": at(0.95), "p99": at(0.99)},
     }  # fmt: skip
 
 
@@ -59,6 +67,27 @@ def table(report: dict[str, Any], went: dict[str, Any]) -> tuple[list[str], list
     columns = {"as it went": went, **report["policies"]}
     rows = [(name, kind, [_at(each, path) for each in columns.values()]) for name, path, kind in ROWS]
     return list(columns), rows
+
+
+def populations(report: dict[str, Any], went: dict[str, Any]) -> list[str]:
+    """Return sentences that say which requests each side counts, and why the numbers may differ."""
+    unread, still = went["unread"], went["requests"] - went["ended"]
+    counts = f"As it went: {counted(went['requests'], 'request')} that this console remembers"
+    said = [counts + (f", of which {still} {'has' if still == 1 else 'have'} not ended." if still else ".")]
+    if unread:
+        ids = f"{counted(unread, 'id')} {'is' if unread == 1 else 'are'}"
+        said.append(f"{ids} left out there: this console read no valid request of that id, and a simulation has none.")
+    simulated = next(iter(report["policies"].values())).get("requests")
+    if simulated is not None:
+        said.append(
+            f"Simulated: {counted(round(simulated), 'request')}, each valid request on the topics of prompts once."
+        )
+        if round(simulated) != went["requests"]:
+            said.append(
+                "The numbers of requests differ: this console remembers console.max_requests since it started and "
+                "console.history_s before, and requests arrive while the topics are read."
+            )
+    return said
 
 
 def _at(found: Any, path: tuple[str, ...]) -> Any:

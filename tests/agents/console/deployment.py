@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 from agents.console.access.sessions import Sessions
 from agents.console.actions import Actions
 from agents.console.app import Console, app_of
-from agents.console.children import CommandFailed, Commands
+from agents.console.children import CommandFailed, Commands, Reported
 from agents.console.images import SealedImages
 from agents.console.live import Parts
 from agents.console.pages import Pages
@@ -73,15 +73,16 @@ class Answers(Commands):
         self.running = ""
         self.asked: list[tuple[str, ...]] = []
         self.answer: Any = None
+        self.notes: tuple[str, ...] = ()
 
-    async def run(self, *arguments: str, may_fail_with: tuple[int, ...] = (), prints_json: bool = True) -> Any:  # noqa: ARG002  the port's own
+    async def run(self, *arguments: str, may_fail_with: tuple[int, ...] = ()) -> Any:  # noqa: ARG002  the port's own
         self.asked.append(arguments)
         if isinstance(self.answer, str):
             raise CommandFailed(self.answer)
         return self.answer
 
-    async def report(self, *arguments: str) -> Any:
-        return await self.run(*arguments)
+    async def report(self, *arguments: str) -> Reported:
+        return Reported(await self.run(*arguments), self.notes)
 
 
 class Deployment:

@@ -59,3 +59,15 @@ def test_a_command_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(children, "START", "import sys; sys.exit('the broker is away')")
     with pytest.raises(CommandFailed, match="the broker is away"):
         asyncio.run(commands().run("audit"))
+
+
+def test_a_report_comes_with_what_its_command_said_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = """
+import pathlib, sys
+pathlib.Path(sys.argv[-1], "report.json").write_text("[1]")
+print("a table")
+print("skipped: 8 not a request", file=sys.stderr)
+print("", file=sys.stderr)
+"""
+    monkeypatch.setattr(children, "START", program)
+    assert asyncio.run(commands().report("simulate")) == ([1], ("skipped: 8 not a request",))

@@ -379,6 +379,27 @@ def test_a_simulation_stands_beside_what_really_happened() -> None:
     assert deployment.form("/what-if", "/what-if", policy="none", workers="3").status_code == 400
 
 
+def test_a_simulation_says_what_it_left_out_and_which_requests_each_side_counts() -> None:
+    deployment = Deployment()
+    an_escalated(deployment)
+    deployment.tell(a_request(request_id="r-2"))  # has not ended
+    unread = a_result(request_id="r-3", status=Status.REJECTED, reason="no request")
+    deployment.tell(dataclasses.replace(unread, code="invalid", prompt=""))
+    deployment.commands.answer = {"policies": {"joint": {"requests": 3.0, "violation_rate": 0.25, "shed": 1}}}
+    deployment.commands.notes = ("skipped: 1 not a request", "<b>models that the catalog lacks: gpt-image-1")
+    answer = deployment.form("/what-if", "/what-if", kind="simulate", since="1h", policy="joint", workers="3")
+    words = text_of(answer.text)
+    assert "requests 2 3" in words
+    assert "not in time 0 % 25 %" in words
+    assert "rejected 0 1" in words
+    assert "As it went: 2 requests that this console remembers, of which 1 has not ended." in words
+    assert "1 id is left out there" in words
+    assert "Simulated: 3 requests" in words
+    assert "The numbers of requests differ" in words
+    assert "simulate: skipped: 1 not a request" in words
+    assert "&lt;b&gt;models that the catalog lacks" in answer.text
+
+
 def test_reasons_that_quote_what_was_sent_are_shown_where_prompts_are() -> None:
     for shown, is_clear in (("hash", False), ("clear", True)):
         deployment = Deployment(prompts=shown)
@@ -393,6 +414,7 @@ def test_reasons_that_quote_what_was_sent_are_shown_where_prompts_are() -> None:
 
 ESTIMATED = {
     "plan_version": 1, "policy": "p-one", "requests": 30, "effective_requests": 12.0, "doubts": ["few were drawn"],
+    "slo_s": 2.5, "skipped": {"never classified": 8},
     "estimate": {"violations": {"value": 0.2, "low": 0.1, "high": 0.3}, "latency_p50_s": {
         "value": 1.5, "low": 1.0, "high": 2.0}}, "as_it_went": {"violations": {"value": 0.4, "low": 0.3, "high": 0.5}},
 }  # fmt: skip
@@ -404,7 +426,8 @@ def test_the_last_estimate_stands_on_the_page_of_quality_with_its_intervals() ->
     deployment.commands.answer = ESTIMATED
     answer = deployment.form("/quality", "/what-if", kind="estimate", since="1h", version="1")
     for words in (text_of(answer.text), text_of(deployment.page("/quality").text)):
-        assert "not in time 40 % 20 % 10 % to 30 %" in words
+        assert "later than 2.5 s, or no image 40 % 20 % 10 % to 30 %" in words
+        assert "Both columns leave out 8 (never classified)." in words
         assert "1.5 s 1.0 s to 2.0 s" in words
         assert "few were drawn" in words
 
