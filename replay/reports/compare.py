@@ -7,11 +7,14 @@ from typing import Any, NamedTuple
 from replay.reports.intervals import Difference, difference
 from replay.reports.metrics import HIGHER, METRICS, NEITHER, QUALITY, Metric
 from schemas.errors import PochadeError
+from streams.visible import counted
 
 BETTER, WORSE, SAME, CANNOT_TELL, NO_JUDGEMENT = "better", "worse", "same", "cannot tell", ""
 NOT_COMPARABLE = "not comparable"  # the qualities are on different scales, such as FID and shares of facts
 DECIDING = ("catalog", "slo_s")  # of the setup: where they differ, figures are not of the same question
 PER_POLICY = "parameters"  # of the setup, by policy
+MAX_LISTED = 8  # differences within one setting that are listed; of more their number is said
+MAX_VALUE = 60  # characters of a value that is shown
 COUNTED = ("seeds", "first_seed")  # keys of the setup that are not compared: the pairing of seeds shows them
 
 Report = Mapping[str, Any]
@@ -89,13 +92,12 @@ def _warnings(first: Report, second: Report) -> Iterator[str]:
     if first["trace"]["sha256"] != second["trace"]["sha256"]:
         names = f"{first['trace']['file']} and {second['trace']['file']}"
         yield f"different traces ({names}): the differences are also those of the demand"
+    old, new = first["setup"], second["setup"]
     for key in DECIDING:
-        if first["setup"].get(key) != second["setup"].get(key):
-            yield f"different {key}: {_both(first, second, key)}; the figures answer different questions"
-    others = first["setup"].keys() | second["setup"].keys()
-    for key in sorted(others - {*DECIDING, *COUNTED, PER_POLICY}):
-        if first["setup"].get(key) != second["setup"].get(key):
-            yield f"different {key}: {_both(first, second, key)}"
+        for line in _differing(key, old.get(key), new.get(key)):
+            yield f"{line}; the figures answer different questions"
+    for key in sorted((old.keys() | new.keys()) - {*DECIDING, *COUNTED, PER_POLICY}):
+        yield from _differing(key, old.get(key), new.get(key))
     if seeds_of(first) != seeds_of(second):
         seeds = ", ".join(_describe_seeds(seeds_of(report)) for report in (first, second))
         yield f"different seeds ({seeds}): not compared in pairs"
@@ -105,17 +107,42 @@ def _warnings(first: Report, second: Report) -> Iterator[str]:
 def _of_policies(first: Report, second: Report) -> Iterator[str]:
     for name in first["policies"]:
         if name in second["policies"]:
-            ours, theirs = first["setup"][PER_POLICY].get(name), second["setup"][PER_POLICY].get(name)
-            if ours != theirs:
-                yield f"different parameters of {name}: {ours} and {theirs}"
+            ours, theirs = (report["setup"][PER_POLICY].get(name, {}) for report in (first, second))
+            yield from _differing(f"parameters.{name}", ours, theirs)
     for where, (some, others) in {"first": (first, second), "second": (second, first)}.items():
         missing = [name for name in some["policies"] if name not in others["policies"]]
         if missing:
             yield f"only in the {where}: {', '.join(missing)}"
 
 
-def _both(first: Report, second: Report, key: str) -> str:
-    return f"{first['setup'].get(key)} and {second['setup'].get(key)}"
+def _differing(name: str, first: Any, second: Any) -> Iterator[str]:
+    """Yield a line for each value of a setting that differs, under its name in report.json with dots."""
+    pairs = list(_leaves(name, first, second))
+    for path, old, new in pairs[:MAX_LISTED]:
+        yield f"different {path}: {_value(old)} and {_value(new)}"
+    if len(pairs) > MAX_LISTED:
+        yield f"different {name}: {len(pairs) - MAX_LISTED} more values differ, listed under setup in each report.json"
+
+
+def _leaves(path: str, first: Any, second: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield what differs, as (name with dots, in the first, in the second); a mapping is compared key by key."""
+    if first == second:
+        return
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        for key in sorted(first.keys() | second.keys()):
+            yield from _leaves(f"{path}.{key}", first.get(key), second.get(key))
+    else:
+        yield path, first, second
+
+
+def _value(value: Any) -> str:
+    """Format a value of a setup in a few words."""
+    if value is None:
+        return "none"
+    if isinstance(value, Mapping):
+        return counted(len(value), "value") if value else "no values"
+    text = f"{value:.6g}" if isinstance(value, float) and value != round(value, 6) else str(value)
+    return text if len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 3]}..."
 
 
 def _describe_seeds(seeds: range) -> str:

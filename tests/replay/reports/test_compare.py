@@ -60,11 +60,27 @@ def test_metrics_that_one_report_has_no_values_of_are_left_out() -> None:
         ({"catalog": "other"}, "different catalog: tiny and other; the figures answer different questions"),
         ({"workers": 3}, "different workers: 4 and 3"),
         ({"first_seed": 7}, "different seeds (0, 7): not compared in pairs"),
-        ({"parameters": {"ours": {"batch": 2.0}, CHANCE: {}}}, "different parameters of ours: {} and {'batch': 2.0}"),
+        ({"parameters": {"ours": {"batch": 2.0}, CHANCE: {}}}, "different parameters.ours.batch: none and 2.0"),
+        ({"hops": True}, "different hops: none and True"),
+        ({"classes": {"models": "profiled"}}, "different classes: none and 1 value"),
+        ({"seen": "x" * 90}, f"different seen: none and {'x' * 57}..."),
     ],
 )
 def test_what_differs_beside_the_figures_is_reported(changes: dict[str, Any], warning: str) -> None:
     assert compare(a_report(), a_report(**changes)).warnings == [warning]
+
+
+def test_of_settings_of_many_values_those_that_differ_are_reported_one_a_line() -> None:
+    first = a_report(timing={"beat_ms": 500, "silent_ms": 3000, "residency": {"models": 1, "beside_factor": 0.0}})
+    second = a_report(timing={"beat_ms": 500, "silent_ms": 9000, "residency": {"models": 2, "beside_factor": 0.0}})
+    assert compare(first, second).warnings == [
+        "different timing.residency.models: 1 and 2",
+        "different timing.silent_ms: 3000 and 9000",
+    ]
+    many = compare(a_report(variation={str(n): 0.1 for n in range(20)}), a_report(variation={"0": 0.1})).warnings
+    assert len(many) == 9
+    assert many[0] == "different variation.1: 0.1 and none"
+    assert many[-1] == "different variation: 11 more values differ, listed under setup in each report.json"
 
 
 def test_different_traces_are_reported() -> None:
