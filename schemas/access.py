@@ -70,7 +70,7 @@ ACCESS: Mapping[str, Rows] = {
     FLEET: Rows(
         ("worker",), ("classifier", "router", "worker", "discriminator", "planner", "gateway", "console", OPERATOR)
     ),
-    ACTIONS: Rows(("console",), ("console", OPERATOR)),
+    ACTIONS: Rows(("console", OPERATOR), ("console", OPERATOR)),
     DLQ: Rows(("classifier", "router", "worker", "discriminator", "ledger", "gateway"), ("console", OPERATOR)),
 }
 

@@ -509,11 +509,11 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorAction:
-    """What somebody changed by way of the console. Written before it is done, and again with how it ended."""
+    """What somebody changed by the console or by a command. Written before it is done, and again with how it ended."""
 
     action_id: str
-    by: str  # id of the API key; "local" where no keys are asked for
-    name: str  # of that key, or of the user whose process the console is
+    by: str  # id of the API key; "local" where the console asks for none; "command line": a command of `pochade`
+    name: str  # of that key, or of the user whose process the console or the command is
     action: str  # submit | cancel | redrive | pin | unpin | rollback | audit | simulate | estimate
     subject: str  # request, policy, plan version, or positions on the dlq
     at_ms: int

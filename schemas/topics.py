@@ -129,7 +129,7 @@ TABLE: tuple[Topic, ...] = (
     ),
     Topic(
         name=ACTIONS, record=messages.OperatorAction, key="action_id", partitions=1,
-        written_by="console", read_by="console, operators", config=_retention(90 * DAY_MS),
+        written_by="console, operators", read_by="console, operators", config=_retention(90 * DAY_MS),
     ),
     Topic(
         name=DLQ, record=None, key="request_id", partitions=1,

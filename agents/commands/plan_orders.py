@@ -17,13 +17,16 @@ def pin(obj: LazySettings, policy: str, parameters: tuple[str, ...]) -> None:
     from planner.reuse.terms import check_live
     from streams import catalogs
     from streams.clock import now_ms
-    from streams.control.topic import order
+    from streams.commands.recording import recorded
+    from streams.control.topic import ORDERED, order
 
     given, catalog = numbers(parameters), catalogs.measured(obj().catalog, obj().published)
     # a trial on an empty fleet: what is unknown, or no live role can do, is reported here, not in the planner's log
     tried = named(policy)(Observation(now_ms=now_ms(), demand_rps=0.0), catalog, {}, given)
     check_live(tried.reuse)
-    order(obj(), policy, given)
+    with recorded(obj(), "pin", policy, {"policy": policy, "parameters": given}) as note:
+        order(obj(), policy, given)
+        note.outcome = ORDERED
     click.echo(f"{policy} is pinned; `pochade plan show` shows when its plan is in force")
 
 
@@ -31,15 +34,18 @@ def pin(obj: LazySettings, policy: str, parameters: tuple[str, ...]) -> None:
 @click.pass_obj
 def unpin(obj: LazySettings) -> None:
     """End a pin or a rollback: the configured policy plans again."""
+    from streams.commands.recording import recorded
     from streams.control.history import published
-    from streams.control.topic import order
+    from streams.control.topic import ORDERED, order
 
     pin = published(obj()).pin
     if pin is None:
         click.echo("nothing is pinned: the configured policy plans")
         return
-    order(obj())
     was = f"plan {pin.plan_version}" if pin.plan_version else pin.policy
+    with recorded(obj(), "unpin", was, {}) as note:
+        order(obj())
+        note.outcome = ORDERED
     click.echo(f"unpinned {was}: the configured policy plans again")
 
 
@@ -52,12 +58,15 @@ def rollback(obj: LazySettings, version: int | None) -> None:
     The default is the newest plan by another policy, or from before the present order: it undoes `plan pin`.
     The leading planner publishes that decision as a new plan, for the workers that are there now.
     """
+    from streams.commands.recording import recorded
     from streams.control.history import in_force, one_undone, published
-    from streams.control.topic import of_version, order
+    from streams.control.topic import ORDERED, of_version, order
 
     found = published(obj(), version or 0)
     now, plan = in_force(found), of_version(found.plans, version) if version else one_undone(found)
-    order(obj(), plan_version=plan.version)
+    with recorded(obj(), "rollback", str(plan.version), {}) as note:
+        order(obj(), plan_version=plan.version)
+        note.outcome = ORDERED
     click.echo(
         f"from plan {now.version} by {now.policy} to plan {plan.version} by {plan.policy} "
         f"until `pochade plan unpin`: {plan.reason}"

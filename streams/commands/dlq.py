@@ -1,5 +1,6 @@
 """`pochade dlq ls | show | redrive`: dead letters, records that could not be served."""
 
+import contextlib
 import datetime
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from schemas.errors import PochadeError
 from streams.command_groups import CommandGroup
 from streams.commands import listing, opening
 from streams.commands.options import LISTED, SHOWN, since_option
-from streams.visible import visible
+from streams.visible import counted, visible
 
 if TYPE_CHECKING:
     from streams.operator.dead_letters import DeadLetter
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("position", "at", "error", "role", "topic", "request_id", "redriven", "message")
 SHOWN_BYTES = 4096
+MAX_RECORDED = 100  # positions of a redrive that its record on `actions` lists
 SINCE = since_option("How far back to read dead letters, such as 1h or 7d.", "7d")
 CLASS = click.option(
     "--class", "error", metavar="C", help="Only dead letters of this error class, such as InvalidRecord."
@@ -129,6 +131,7 @@ def redrive(
       pochade dlq redrive --class EngineFailed --since 2h --rate 5
       pochade dlq redrive --dry-run -o jsonl
     """
+    from streams.commands.recording import Note, recorded
     from streams.operator import dead_letters
     from streams.operator.dead_letters import base_id, redriven
 
@@ -140,9 +143,14 @@ def redrive(
         if missing := wanted - {each.position for each in found}:
             raise PochadeError(f"no dead letter at {', '.join(sorted(missing))} that fits --since and --class")
     ended = dead_letters.ended(settings, {base_id(each.request_id) for each in found}) if found else {}
-    with opening.producer(settings) as producer, _progress(found) as shown:
+    detail = {"positions": [each.position for each in found][:MAX_RECORDED], "letters": len(found)}
+    noted: contextlib.AbstractContextManager[Note] = contextlib.nullcontext(Note())
+    if found and not dry_run:
+        noted = recorded(settings, "redrive", counted(len(found), "dead letter"), detail)
+    with noted as note, opening.producer(settings) as producer, _progress(found) as shown:
         send = None if dry_run else lambda record: producer.send(record).result(60)
         rows = list(redriven(shown, ended, send, rate))
+        note.outcome = f"{sum(bool(row['sent']) for row in rows)} of {len(rows)} sent"
     refused = len([row for row in rows if row.get("refused")])
     listing.show(rows, ("position", "sent", "to", "request_id", "reason"), output)
     done, said = len([row for row in rows if row["to"]]), "would be sent" if dry_run else "sent"

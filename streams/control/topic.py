@@ -27,6 +27,7 @@ from streams.settings import Settings
 log = logging.getLogger(__name__)
 
 WRITE_TIMEOUT_S = 15
+ORDERED = "ordered: the leading planner follows within its next period"  # how an order ended, for its record
 NO_PLAN = "no plan has been published: is a planner running? (`pochade serve planner`)"
 
 

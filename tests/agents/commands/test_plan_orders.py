@@ -1,5 +1,6 @@
 """What `pochade plan` shows an operator of plans and orders, on a control topic in memory."""
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
@@ -9,10 +10,17 @@ from click.testing import CliRunner
 
 from agents.commands.plan import plan
 from schemas.errors import InvalidPlan, PochadeError
-from schemas.messages import Pin, Plan
+from schemas.messages import OperatorAction, Pin, Plan
+from schemas.topics import ACTIONS
+from streams.codec import schema_topic
+from streams.codec.avro import decode
+from streams.commands import opening
 from streams.control import history as plan_reading
 from streams.control import topic as control
 from streams.control.history import Published
+from streams.control.topic import ORDERED
+from streams.kafka import topics as kafka_topics
+from streams.kafka.memory import MemoryRecordProducer
 from streams.settings import load
 from tests.builders import a_cascade, a_plan, a_reuse_plan
 
@@ -42,6 +50,22 @@ def orders(topic: Published, monkeypatch: pytest.MonkeyPatch) -> list[tuple[obje
     return given
 
 
+@pytest.fixture(autouse=True)
+def actions(monkeypatch: pytest.MonkeyPatch) -> MemoryRecordProducer:
+    """The producer of the commands' records on `actions`."""
+    producer = MemoryRecordProducer()
+    monkeypatch.setattr(opening, "producer", lambda _settings: contextlib.nullcontext(producer))
+    monkeypatch.setattr(kafka_topics, "own_topics", lambda _settings: ["pochade.actions.v1"])
+    monkeypatch.setattr(schema_topic, "announce", lambda *_: None)
+    return producer
+
+
+def recorded(actions: MemoryRecordProducer) -> list[tuple[str, str, str]]:
+    """(action, subject, outcome) of the records on `actions`."""
+    records = [decode(record.value, OperatorAction) for record in actions.topics.get(ACTIONS, [])]
+    return [(each.action, each.subject, each.outcome) for each in records]
+
+
 @pytest.fixture
 def said(orders: list[tuple[object, ...]]) -> Said:  # noqa: ARG001  so that none is written to a broker
     def run(*arguments: str) -> str:
@@ -58,6 +82,29 @@ def test_the_plan_before_is_the_one_that_the_topic_holds_whatever_its_number(
     assert "from plan 4 by diffserve to plan 1 by hadis" in said("rollback")
     assert orders == [("", {}, 1)]
     assert "plan 1" in said("diff").splitlines()[1]
+
+
+def test_orders_are_recorded_before_they_are_given_and_with_how_they_ended(
+    said: Said, orders: list[tuple[object, ...]], actions: MemoryRecordProducer
+) -> None:
+    said("pin", "random-split", "--parameter", "heavy_share=0.3")
+    said("rollback", "1")
+    assert orders == [("random-split", {"heavy_share": 0.3}, 0), ("", {}, 1)]
+    pinned = [("pin", "random-split", ""), ("pin", "random-split", ORDERED)]
+    assert recorded(actions) == [*pinned, ("rollback", "1", ""), ("rollback", "1", ORDERED)]
+
+
+def test_an_order_that_the_broker_does_not_take_is_recorded_as_failed(
+    actions: MemoryRecordProducer, monkeypatch: pytest.MonkeyPatch, orders: list[tuple[object, ...]]
+) -> None:
+    def refuses(*_about: object) -> None:
+        raise PochadeError("the broker is away")
+
+    monkeypatch.setattr(control, "order", refuses)
+    done = CliRunner().invoke(plan, ["pin", "random-split"], obj=load)
+    assert isinstance(done.exception, PochadeError)
+    assert orders == []
+    assert recorded(actions)[-1] == ("pin", "random-split", "failed: the broker is away")
 
 
 def a_history(*policies: str) -> list[Plan]:
@@ -109,8 +156,11 @@ def test_nothing_is_ordered_where_nothing_is_pinned(said: Said, orders: list[tup
     ("topic", "was"),
     [(Published([PLAN_4], PIN), "argus"), (Published([PLAN_4], replace(PIN, policy="", plan_version=1)), "plan 1")],
 )
-def test_what_is_unpinned_is_named(said: Said, orders: list[tuple[object, ...]], was: str) -> None:
+def test_what_is_unpinned_is_named(
+    said: Said, orders: list[tuple[object, ...]], was: str, actions: MemoryRecordProducer
+) -> None:
     assert said("unpin") == f"unpinned {was}: the configured policy plans again\n"
+    assert recorded(actions) == [("unpin", was, ""), ("unpin", was, ORDERED)]
     assert orders == [("", {}, 0)]
 
 

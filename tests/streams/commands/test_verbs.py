@@ -8,14 +8,16 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 import pytest
 from click.testing import CliRunner, Result
 
-from schemas.messages import GenerateRequest, Outcome, Status
+from schemas.messages import GenerateRequest, OperatorAction, Outcome, Status
 from schemas.record import Incoming, Outgoing
-from schemas.topics import DLQ, IMAGES, OUTCOMES, PROMPTS, RESULTS
+from schemas.topics import ACTIONS, DLQ, IMAGES, OUTCOMES, PROMPTS, RESULTS
 from streams.cli import main
 from streams.clock import now_ms
+from streams.codec import schema_topic
 from streams.codec.avro import decode, encode
 from streams.codec.headers import dead_letter
 from streams.commands import opening
+from streams.kafka import topics as kafka_topics
 from streams.kafka.consumers import snapshot
 from streams.kafka.memory import MemoryRecordProducer
 from streams.operator import cluster
@@ -48,6 +50,9 @@ class Deployment:
         monkeypatch.setattr(cluster, "deployments", lambda settings: [settings])
         kept = Found(name=RESULTS, partitions=4, replicas=1, config={"retention.ms": str(8 * DAY_MS)})
         monkeypatch.setattr(cluster, "topics", lambda _: {RESULTS: kept})
+        self.existing = ["pochade.actions.v1"]
+        monkeypatch.setattr(kafka_topics, "own_topics", lambda _: self.existing)
+        monkeypatch.setattr(schema_topic, "announce", lambda *_: None)
 
     def add(self, topic: str, value: bytes | None, key: str, headers: dict[str, bytes] | None = None) -> None:
         offset = sum(each.topic == topic for each in self.records)
@@ -196,6 +201,24 @@ def test_dead_letters_of_one_request_are_one_redrive(deployment: Deployment) -> 
     (written,) = deployment.sent(PROMPTS)
     assert decode(written.value, GenerateRequest).request_id == "r-1-redrive-2"
     assert (done.exit_code, "1 sent, 1 need not be, 0 cannot" in done.stderr) == (0, True)
+
+
+def test_a_redrive_is_recorded_before_it_is_done_and_with_how_it_ended(deployment: Deployment) -> None:
+    for name in ("r-0", "r-1"):
+        deployment.bury(b"x", name)
+    assert pochade("dlq", "redrive").exit_code == 0
+    begun, ended = (decode(record.value, OperatorAction) for record in deployment.sent(ACTIONS))
+    assert (begun.action, begun.by, begun.subject, begun.outcome) == ("redrive", "command line", "2 dead letters", "")
+    assert (ended.action_id, ended.outcome) == (begun.action_id, "2 of 2 sent")
+    assert json.loads(ended.detail)["positions"] == ["0@0", "0@1"]
+
+
+def test_a_redrive_goes_on_where_it_cannot_be_recorded(deployment: Deployment) -> None:
+    deployment.existing = []
+    deployment.bury(b"x", "r-0")
+    done = pochade("dlq", "redrive")
+    assert (done.exit_code, len(deployment.sent(PROMPTS)), deployment.sent(ACTIONS)) == (0, 1, [])
+    assert "leaves no record on the topic actions.v1: it does not exist; `pochade topics create`" in done.stderr
 
 
 def test_redriving_what_cannot_be_fails_after_the_others_are_sent(deployment: Deployment) -> None:
