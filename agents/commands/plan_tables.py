@@ -21,6 +21,7 @@ from schemas.avro import to_wire
 from schemas.messages import Cascade, Pin, Plan, Route
 from streams.codec.avro import from_values
 from streams.commands.terminal import console
+from streams.control.reuse import is_asked_for
 
 Row = Sequence[str]
 WHOLE = ("version", "policy", "variant")  # columns of names: never cut, however narrow the terminal
@@ -42,7 +43,7 @@ def print_plan(shown: Plan, pin: Pin | None) -> None:
         ("workers", _workers(shown.allocation)),
         ("dispatch", f"{shown.dispatch}, batches {_counts(shown.batch) or 1}"),
         ("let in", describe_admission(shown.admission)),
-        *([("reuse", describe_reuse(shown.reuse))] if shown.reuse else []),
+        *([("reuse", describe_reuse(shown.reuse))] if shown.reuse is not None and is_asked_for(shown) else []),
         *([("components", describe_residency(shown.residency))] if shown.residency else []),
         ("expected", _expected(dataclasses.asdict(shown.expected)) if shown.expected else "nothing said"),
     ]

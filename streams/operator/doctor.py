@@ -15,6 +15,7 @@ from streams.broker import probe
 from streams.catalogs import load, missing_models
 from streams.clock import now_ms
 from streams.codec.avro import decode
+from streams.control.reuse import is_asked_for
 from streams.control.tail import ControlLog, newest
 from streams.kafka.clients import ANSWER_LIMIT_S, client_config
 from streams.kafka.consumers import snapshot
@@ -193,13 +194,13 @@ def _traffic(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
     plan = _plan(settings) if PLAN in found else None
     yield checks.check_plan(plan, now)
     if plan is not None and plan.reuse is not None:
-        yield from _reuse(settings, plan.reuse)
+        yield from _reuse(settings, plan.reuse, is_asked=is_asked_for(plan))
     yield checks.check_dead_letters(len(_read(settings, DLQ, now - HOUR_MS)) if DLQ in found else 0)
 
 
-def _reuse(settings: Settings, plan: ReusePlan) -> Iterator[Check]:
-    """Check the index that a plan with reuse needs."""
-    unnamed = reuse_checks.check_store_named(settings.vectors.url)
+def _reuse(settings: Settings, plan: ReusePlan, *, is_asked: bool) -> Iterator[Check]:
+    """Check the index that a plan with reuse needs. `is_asked`: a route of it begins images from stored latents."""
+    unnamed = reuse_checks.check_store_named(settings.vectors.url, is_asked=is_asked)
     if unnamed is not None:
         yield unnamed
         return

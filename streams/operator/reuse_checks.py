@@ -8,10 +8,12 @@ from streams.operator.reuse_index import Collection
 from streams.visible import counted
 
 
-def check_store_named(url: str) -> Check | None:
-    """Warn where the plan asks for reuse and the settings name no vector store; None where they name one."""
+def check_store_named(url: str, *, is_asked: bool) -> Check | None:
+    """Check that a vector store is named where a route of the plan asks for reuse; None where one is named."""
     if url:
         return None
+    if not is_asked:
+        return ok("reuse", "no route of the plan asks for it, and vectors.url names no vector store")
     do = "set vectors.url, for example to lite, for workers and index writers"
     return warn("reuse", "the plan asks for it, but vectors.url names no vector store: all steps are run", do)
 

@@ -14,6 +14,7 @@ from agents.planner.report import (
 )
 from planner.policies import DEFAULT, POLICIES
 from schemas.messages import Plan
+from streams.control.reuse import is_asked_for
 
 
 def values(context: Context) -> dict[str, Any]:
@@ -46,7 +47,7 @@ def described(plan: Plan) -> list[tuple[str, str]]:
     rows = [("strategy", plan.strategy), ("dispatch", plan.dispatch), ("routes", describe_routes(plan.routes))]
     rows += [("cascade", describe_cascade(cascade)) for cascade in plan.cascades]
     rows += [("admitted", describe_admission(plan.admission))]
-    if plan.reuse is not None:
+    if plan.reuse is not None and is_asked_for(plan):
         rows += [("reuse", describe_reuse(plan.reuse))]
     rows += [(f"batch of {variant}", str(size)) for variant, size in sorted(plan.batch.items())]
     return rows

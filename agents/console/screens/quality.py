@@ -9,6 +9,7 @@ from agents.console.screens.context import Context
 from agents.console.screens.now import heavy_share
 from planner.catalog.entries import deferred_share
 from planner.catalog.model import Catalog
+from planner.reuse.neighbour import Miss
 from schemas.errors import InvalidRecord
 from schemas.messages import Status
 from streams.operator.explain import steps_of
@@ -66,7 +67,7 @@ def values(context: Context) -> dict[str, Any]:
         if result.reused:
             reused["hit"] += 1
             similarities.append(result.similarity or 0.0)
-        elif result.reuse_miss:
+        elif result.reuse_miss and result.reuse_miss != Miss.ROUTE:  # else nothing was looked up
             reused[result.reuse_miss] += 1
         try:
             steps = steps_of(result)

@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from agents.commands.plan_tables import print_plan
-from schemas.messages import ResidencyPlan
-from tests.builders import a_plan
+from schemas.messages import ResidencyPlan, Route
+from tests.builders import a_plan, a_reuse_plan
 
 
 def test_names_stand_in_the_table_as_they_are_though_they_look_like_emoji_or_colours(
@@ -17,3 +17,13 @@ def test_names_stand_in_the_table_as_they_are_though_they_look_like_emoji_or_col
     shown = capsys.readouterr().out
     assert "adapter:candy: device of 1" in shown
     assert "all on [red]" in shown
+
+
+def test_how_images_may_begin_from_others_is_shown_where_a_route_asks_for_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    plan = a_plan(reuse=a_reuse_plan())
+    print_plan(plan, None)
+    assert "equal facts" not in capsys.readouterr().out
+    print_plan(dataclasses.replace(plan, routes=(Route(levels={"heavy~k12": 1.0}),)), None)
+    assert "equal facts 50%" in capsys.readouterr().out

@@ -365,6 +365,17 @@ def test_quality_holds_the_share_that_escalated_against_what_the_catalog_measure
     assert re.search(r"100 % 8\d % to 100 %, of 20 escalated", words)
 
 
+def test_requests_whose_route_asked_for_no_reuse_are_no_misses() -> None:
+    deployment = Deployment()
+    for name, miss in (("r-1", "route"), ("r-2", "route"), ("r-3", "")):
+        deployment.tell(dataclasses.replace(a_result(a_step(), request_id=name), reuse_miss=miss))
+    assert "No plan has asked for reuse among the newest requests." in text_of(deployment.page("/quality").text)
+    deployment.tell(dataclasses.replace(a_result(a_step(), request_id="r-4"), reuse_miss="floor"))
+    words = text_of(deployment.page("/quality").text)
+    assert "1 did not: floor" in words
+    assert "did not: route" not in words
+
+
 def test_a_simulation_stands_beside_what_really_happened() -> None:
     deployment = Deployment()
     an_escalated(deployment)

@@ -10,16 +10,22 @@ from click.testing import CliRunner
 
 from agents.commands.reuse import reuse
 from planner.serving.ending.outcomes import completed, result_of
-from schemas.messages import LatentRef, Plan
+from schemas.messages import LatentRef, Plan, Route
 from schemas.record import Incoming
 from schemas.topics import RESULTS
 from streams.clock import now_ms
 from streams.codec.avro import encode
 from streams.control import history as plan_reading
 from streams.control.history import Published
+from streams.control.reuse import is_asked_for
 from streams.operator import doctor, reuse_index
 from streams.operator.checks import Attendance, Check, Verdict
-from streams.operator.reuse_checks import check_collection, check_indexer, check_stale_rows
+from streams.operator.reuse_checks import (
+    check_collection,
+    check_indexer,
+    check_stale_rows,
+    check_store_named,
+)
 from streams.operator.reuse_index import (
     SIDE_BY_SIDE_MS,
     Collection,
@@ -49,7 +55,8 @@ OK, WARN, FAIL = Verdict.OK, Verdict.WARN, Verdict.FAIL
 CALL_S = 30.0
 TTL_S = 3600.0
 VARIANTS = frozenset({"light", "heavy"})
-PLAN = a_plan(reuse=a_reuse_plan())
+ASKING = (Route(levels={"light": 0.5, "heavy~k12": 0.5}),)
+PLAN = a_plan(reuse=a_reuse_plan(), routes=ASKING)
 
 
 @pytest.fixture
@@ -229,7 +236,7 @@ def test_stale_rows_are_cleared_of_all_tenants_or_of_none(settings: Settings) ->
 
 def doctors(settings: Settings, plan: Plan) -> dict[str, Check]:
     assert plan.reuse is not None
-    return {check.name: check for check in doctor._reuse(settings, plan.reuse)}
+    return {check.name: check for check in doctor._reuse(settings, plan.reuse, is_asked=is_asked_for(plan))}
 
 
 def test_doctor_checks_writer_collection_and_stale_rows_where_the_plan_asks_for_reuse(
@@ -263,3 +270,12 @@ def test_doctor_names_an_encoder_that_is_unknown_here(
     plan = dataclasses.replace(PLAN, reuse=a_reuse_plan(key="text-image"))
     check = doctors(settings, plan)["index"]
     assert (check.verdict, "unknown encoder of prompts 'text-image'" in check.found) == (FAIL, True)
+
+
+def test_a_missing_store_is_a_warning_only_where_a_route_of_the_plan_asks_for_reuse() -> None:
+    """Plans of `joint` say how images may begin from others before anybody has looked anything up."""
+    plans = a_plan(reuse=a_reuse_plan()), PLAN
+    assert [is_asked_for(plan) for plan in plans] == [False, True]
+    named = [check_store_named("", is_asked=is_asked_for(plan)) for plan in plans]
+    assert [check.verdict for check in named if check] == [OK, WARN]
+    assert check_store_named("lite", is_asked=True) is None
