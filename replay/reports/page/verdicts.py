@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from planner.policies.random_split import PARAMETERS
 from replay.reports.compare import BETTER, CANNOT_TELL, SAME, WORSE, seeds_of, verdict
 from replay.reports.intervals import Difference, difference
 from replay.reports.metrics import FID, OF, RATE, format_value
 
 LIMITS = (0.005, 0.01, 0.02, 0.05)  # of the violation rate
 HEADLINE = 0.02  # the limit that the page's title is about
+SHARE = "heavy_share"  # of the baseline: a parameter, and the figure of what ran
+MAX_SHARE_GAP = 0.02  # between both, which chance may make
 
 INDISTINGUISHABLE = "cannot be distinguished from"
 OF_QUALITY = {BETTER: "better", WORSE: "worse", SAME: "equal", CANNOT_TELL: "not distinguishable"}
@@ -112,8 +115,10 @@ def remarks(report: Report) -> list[str]:
     chance = report["baseline"]
     if chance not in report["policies"]:
         said.append(f"{chance} was not simulated: nothing here shows what looking at prompts and images is worth.")
-    elif found.policy not in (None, chance):
-        said.append(_against_chance(report, str(found.policy), chance, key))
+    else:
+        if found.policy not in (None, chance):
+            said.append(_against_chance(report, str(found.policy), chance, key))
+        said += _share_that_ran(report, chance)
     bound = (report["fluid_bound"] or {}).get(key)
     if found.value is not None and bound:
         said.append(
@@ -138,6 +143,21 @@ def _against_chance(report: Report, policy: str, chance: str, key: str) -> str:
     violations = OF_VIOLATIONS[verdict(OF[RATE], above(report, chance, policy, RATE))]
     name = "FID" if key == FID else "quality"
     return f"{text}. {policy} beside {chance}: {name} {quality}, violations {violations}."
+
+
+def _share_that_ran(report: Report, chance: str) -> list[str]:
+    """Say where the baseline answered another share by the best level than it was asked for: it cost another amount."""
+    own, ran = report["setup"]["parameters"].get(chance, {}), report["policies"][chance]["heavy_share"]
+    asked = own.get(SHARE, PARAMETERS[SHARE].default)
+    if ran is None or abs(asked - ran) <= MAX_SHARE_GAP:
+        return []
+    why = "a request that one level would end too late goes to another, or ends unanswered"
+    if report["setup"]["workers"] == 1:
+        why = "one worker cannot hold two models"
+    return [
+        f"{chance} was asked to answer {100 * asked:g} % of the requests by the best level, but {100 * ran:.1f} % of "
+        f"its answers are by that level: {why}."
+    ]
 
 
 def _both(figures: Mapping[str, Any], key: str) -> str:

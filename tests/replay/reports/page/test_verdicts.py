@@ -89,3 +89,17 @@ def test_one_seed_says_nothing_on_being_distinguishable() -> None:
 def test_a_single_seed_is_warned_of() -> None:
     assert any("One seed was run" in remark for remark in remarks(a_report()))
     assert not any("One seed" in remark for remark in remarks(a_report(SURE)))
+
+
+def test_where_the_baseline_answered_another_share_than_it_was_asked_for_both_are_said() -> None:
+    """One worker cannot hold two models: the baseline answers all by one level, whatever share was asked for."""
+    policies = {"ours": a_policy(heavy_share=[0.29]), CHANCE: a_policy(heavy_share=[0.0], quality=[0.5])}
+    asked = {"ours": {}, CHANCE: {"heavy_share": 0.29}}
+    said = f"{CHANCE} was asked to answer 29 % of the requests by the best level, but 0.0 % of its answers are"
+    assert remarks(a_report(policies, parameters=asked, workers=1))[1] == (
+        f"{said} by that level: one worker cannot hold two models."
+    )
+    (found,) = [each for each in remarks(a_report(policies, parameters=asked)) if each.startswith(said)]
+    assert "a request that one level would end too late goes to another" in found
+    ran = policies | {CHANCE: a_policy(heavy_share=[0.3], quality=[0.5])}
+    assert not any("was asked" in each for each in remarks(a_report(ran, parameters=asked)))
