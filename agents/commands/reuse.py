@@ -84,8 +84,8 @@ def explain(obj: LazySettings, request_id: str, since: int, output: str) -> None
         result = client.find(request_id, max(1, now_ms() - since))
     if result is None:
         raise PochadeError(
-            f"no result of request {request_id!r} within the last {duration(since)}: it may still be in work, or be "
-            "older (--since 8d is all that is kept)"
+            f"no result of request {request_id!r} within the last {duration(since)}: it may still be in work, be "
+            "older (--since 8d is all that is kept), or belong to another deployment (--set kafka.prefix=NAME)"
         )
     found = operating.explained(result)
     if output == "json":

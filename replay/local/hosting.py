@@ -98,8 +98,8 @@ class LocalDeployment:
 
 def start_broker(settings: Settings, stack: ExitStack, teller: ProgressReporter) -> None:
     """A broker, stopped with `stack` if it was started here, and the deployment's topics. Raises PochadeError."""
-    teller.phase("starting the broker")
     if address.find(settings) is None:
+        teller.phase("starting the broker")
         stack.callback(embedded.stop, settings)
     running = embedded.ensure(settings, teller.note)
     teller.phase(f"broker at {running.bootstrap}; creating topics {settings.kafka.prefix}.*")

@@ -430,17 +430,20 @@ def explain(load: "Callable[[], Settings]", request_id: str, since: int, timeout
     from streams.operator.explain import why
 
     settings = load()
+    elsewhere = "be older (--since 8d is all that is kept), or belong to another deployment (--set kafka.prefix=NAME)"
     with opening.client(settings) as client:
         if timeout:
             client.listen()  # before looking back, so that no result between the two is missed
         result = client.find(request_id, max(1, now_ms() - since))
         if result is None and timeout:
-            result = client.wait(request_id, timeout)
+            try:
+                result = client.wait(request_id, timeout)
+            except PochadeError as error:
+                raise PochadeError(f"{error}; it may also {elsewhere}") from None
     if result is None:
         raise PochadeError(
             f"no result of request {request_id!r} on {settings.kafka.prefix}.results.v1 within the last "
-            f"{duration(since)}: it may still be in work (look again), be older (--since 8d is all that is kept), "
-            "or belong to another deployment (--set kafka.prefix=NAME)"
+            f"{duration(since)}: it may still be in work (look again), {elsewhere}"
         )
     if output == "json":
         click.echo(json_text({**showing.as_json(result), "why": why(result)}, indent=2))

@@ -138,6 +138,15 @@ def test_explain_of_an_unknown_id_says_how_far_back_it_looked_and_what_to_do() -
     assert "'r-9'" in done.output
     assert "within the last 1.5d" in done.output
     assert "--since 8d" in done.output
+    assert "another deployment (--set kafka.prefix=NAME)" in done.output
+
+
+@pytest.mark.usefixtures("deployment")
+def test_explain_of_an_unknown_id_that_is_waited_for_names_what_else_may_be() -> None:
+    done = pochade("explain", "r-9", "--timeout", "0.1")
+    assert done.exit_code == 1
+    assert "request r-9 has no result after 0.1 s" in done.output
+    assert "another deployment (--set kafka.prefix=NAME)" in done.output
 
 
 def test_a_duration_that_is_none_says_how_one_looks(deployment: Deployment) -> None:
