@@ -282,8 +282,8 @@ def _show(found: dict[str, Any], runs: "dict[str, list[Ran]]") -> None:
             console.print(describe_stores(policy, row["stores"]), highlight=False, soft_wrap=True)
         if "hits_by_tier" in row:
             console.print(describe_components(policy, row), highlight=False, soft_wrap=True)
-        if "reuse" in row:
-            console.print(describe_reuse(policy, row["reuse"]), highlight=False, soft_wrap=True)
+        if reused := describe_reuse(policy, row["reuse"]) if "reuse" in row else "":
+            console.print(reused, highlight=False, soft_wrap=True)
     assumed = describe_assumptions(found["setup"], found["trace"]["hardness_known"])
     console.print(assumed, highlight=False, soft_wrap=True)
     if found["fluid_bound"]:

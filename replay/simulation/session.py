@@ -65,7 +65,7 @@ def arrivals_of(setup: Setup, trace: Trace, seed: int) -> Trace:
 
 
 def baseline_of(ran: Ran) -> Setup | None:
-    """Return a split by chance that costs as much as the run's answers; None where it cannot be computed.
+    """Return a split by chance that is to cost as much as the run's answers; None where it cannot be computed.
 
     It has two levels, the cheapest and the best. An answer of one between counts for the part of the way to the best
     that its run time is: with two levels the share is the run's own, with more it is not 0 because the best was unused.

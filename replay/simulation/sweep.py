@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from planner.control.format import counted
 from replay.simulation.run import Ran
 from replay.simulation.setup import Setup
 
@@ -63,9 +64,9 @@ def answer(policy: str, found: int | None, tried: Sequence[Tried], hold: float, 
     if found is None:
         most = tried[-1]
         return (
-            f"{policy}: not even {most.workers} workers answer {hold:.2%} within {slo_s:g} s "
+            f"{policy}: not even {counted(most.workers, 'worker')} can answer {hold:.2%} within {slo_s:g} s "
             f"({most.in_time:.2%}): give a greater span, or another policy"
         )
-    words = f"{policy}: {found} workers answer {by_size[found].in_time:.2%} within {slo_s:g} s"
+    words = f"{policy}: {by_size[found].in_time:.2%} are in time within {slo_s:g} s on {counted(found, 'worker')}"
     less = by_size.get(found - 1)
     return f"{words}; {found - 1} only {less.in_time:.2%}" if less else f"{words}; fewer were not asked for"

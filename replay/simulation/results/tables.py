@@ -96,7 +96,12 @@ def describe_components(policy: str, row: Mapping[str, Any]) -> str:
 
 
 def describe_reuse(policy: str, reuse: Mapping[str, Any]) -> str:
-    """Describe how many steps stored latents saved, why others ran in full, and what changing strategy cost."""
+    """Describe how many steps stored latents saved, why others ran in full, and what changing strategy cost.
+
+    "": nothing was looked up.
+    """
+    if reuse["hit_rate"] is None and not any(reuse["misses"].values()) and not reuse["unanswered"]:
+        return ""
     hits, saved = _format(reuse["hit_rate"], "{:.0%}"), _format(reuse["saved_steps_share"], "{:.1%}")
     misses = ", ".join(f"{why} {count:.0f}" for why, count in reuse["misses"].items() if count)
     words = f"{policy}: {hits} hits, {saved} of all steps saved; misses: {misses or 'none'}"

@@ -453,3 +453,9 @@ def test_a_validation_of_a_run_that_is_not_there_names_the_path_and_what_makes_o
         assert refused.exit_code == 1
         said = " ".join(refused.output.split())
         assert f"no live run at {path}: make one with `pochade replay run TRACE ... --report DIR`" in said
+
+
+def test_reuse_is_told_of_policies_that_looked_latents_up_alone(trace: pathlib.Path) -> None:
+    output = simulated(trace, "--policy", "argus", "--catalog", "tiny").output
+    assert "of all steps saved" in output
+    assert "of all steps saved" not in simulated(trace, "--policy", "joint", "--catalog", "tiny").output
