@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import getpass
 import logging
 import threading
 from collections.abc import Callable
@@ -30,6 +29,7 @@ from streams.control.api_keys import followed_keys
 from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.producers.writing import RecordProducer
 from streams.operator.client import Following, RequestClient
+from streams.security.process_user import process_user
 from streams.settings import Console as Limits
 from streams.settings import Settings
 from streams.store.open import open_store, root_of
@@ -87,7 +87,7 @@ def console_of(
     sessions = Sessions(key, ring, limits.session_s, now_ms)
     commands = Commands(settings, limits.command_timeout_s)
     client = stack.enter_context(RequestClient(settings, producer))
-    actions = Actions(producer.send, now_ms, getpass.getuser())
+    actions = Actions(producer.send, now_ms, process_user())
     orders = Orders(settings, seen, client, producer.send, actions, commands, key)
     pages = Pages(is_clear=limits.prompts == "clear", clock_ms=now_ms)
     parts = Parts(limits.max_viewers)

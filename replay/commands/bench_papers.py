@@ -124,7 +124,10 @@ def papers(
     from replay.bench.papers.page import render
     from replay.bench.papers.questions import ask
     from replay.bench.papers.runs.cell_runner import CellRunner
+    from replay.bench.papers.runs.names import JOINT
 
+    if truths and names and JOINT not in names:
+        raise click.UsageError(f"--other-truth has no effect without the question {JOINT}: leave it out, or ask it too")
     began_s = time.monotonic()
     limit, scale = (QUICK_REQUESTS, QUICK) if quick else (None, Scale())
     scale = dataclasses.replace(scale, seeds=redraws or scale.seeds, other_truths=_known_truths(truths))

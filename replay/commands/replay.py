@@ -184,11 +184,15 @@ def _refuse_of_other_shapes(context: click.Context, shape: str, asked: dict[str,
 def _counted(asked: dict[str, Any]) -> "Trace":
     from replay.load.prompts import read_prompts
     from replay.traces import Asked, read
+    from replay.traces.reading import NoEffect
 
     prompts = tuple(read_prompts(asked["prompts"])) if asked["prompts"] else ()
     shaping = shaping_of(asked["to"], asked["interval"], asked["spacing"])
     order = asked["order"] or ""
-    return read(asked["counts"], Asked(shaping=shaping, prompts=prompts, order=order, seed=asked["seed"]))
+    try:
+        return read(asked["counts"], Asked(shaping=shaping, prompts=prompts, order=order, seed=asked["seed"]))
+    except NoEffect:
+        raise click.UsageError(f"{asked['counts']} has no counts: --shape counts needs a file of them") from None
 
 
 def _shaped(name: str, asked: dict[str, Any]) -> "Trace":

@@ -53,15 +53,15 @@ class Moment(click.ParamType):
     name = "moment"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the moment in epoch milliseconds."""
+        """Return the moment in epoch milliseconds, 0 for one before 1970."""
         if isinstance(value, int):
             return value
         text = str(value).strip()
         if re.fullmatch(r"[\d.]+[smhd]", text):
-            return time.time_ns() // 1_000_000 - Ago().convert(text, param, ctx)
+            return max(0, time.time_ns() // 1_000_000 - Ago().convert(text, param, ctx))
         try:
             found = datetime.datetime.fromisoformat(text)
-            return int((found if found.tzinfo else found.replace(tzinfo=datetime.UTC)).timestamp() * 1000)
+            return max(0, int((found if found.tzinfo else found.replace(tzinfo=datetime.UTC)).timestamp() * 1000))
         except (ValueError, OverflowError):
             self.fail(f"{value!r} is not a moment: write 2h for so long ago, or 2026-11-22T09:00", param, ctx)
 

@@ -119,7 +119,7 @@ def _differing(name: str, first: Any, second: Any) -> Iterator[str]:
     """Yield a line for each value of a setting that differs, under its name in report.json with dots."""
     pairs = list(_leaves(name, first, second))
     for path, old, new in pairs[:MAX_LISTED]:
-        yield f"different {path}: {_value(old)} and {_value(new)}"
+        yield f"different {path}: {' and '.join(_values(old, new))}"
     if len(pairs) > MAX_LISTED:
         yield f"different {name}: {len(pairs) - MAX_LISTED} more values differ, listed under setup in each report.json"
 
@@ -133,6 +133,12 @@ def _leaves(path: str, first: Any, second: Any) -> Iterator[tuple[str, Any, Any]
             yield from _leaves(f"{path}.{key}", first.get(key), second.get(key))
     else:
         yield path, first, second
+
+
+def _values(first: Any, second: Any) -> tuple[str, str]:
+    """Format two values that differ in a few words, in full where the few words are the same."""
+    short = _value(first), _value(second)
+    return short if short[0] != short[1] else (repr(first), repr(second))
 
 
 def _value(value: Any) -> str:

@@ -31,8 +31,10 @@ def defaults_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any], 
     What sheds load and learns in a deployment does so for its own requests, as its planner would have. For a file both
     stay off, whatever the settings: the commands that benches print give the same figures in every deployment.
     """
-    found: dict[str, Any] = {"slo": asked["slo"] or settings.planner.slo_s or catalog.slo_s}
-    live = {"sheds": settings.planner.load_shedding, "learns": True}  # a live planner observes for every policy
+    planner = settings.planner
+    found: dict[str, Any] = {"slo": asked["slo"] or planner.slo_s or catalog.slo_s}
+    found["own_parameters"] = {planner.policy or DEFAULT: dict(planner.parameters)}
+    live = {"sheds": planner.load_shedding, "learns": True}  # a live planner observes for every policy
     return found | {name: is_own and live[name] for name in live if asked[name] is None}
 
 
@@ -78,7 +80,7 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
         dataclasses.replace(
             common,
             policy=name,
-            parameters=_set_parameters(settings, name) | _parameters(asked["parameters"], name, names),
+            parameters=asked.get("own_parameters", {}).get(name, {}) | _parameters(asked["parameters"], name, names),
         )
         for name in names
     ]
@@ -157,12 +159,6 @@ def _variation(asked: Mapping[str, Any], catalog: Catalog, hops: HopLatencies) -
         load_cv=asked["load_cv"],
         speeds=asked["speeds"] or (),
     )
-
-
-def _set_parameters(settings: Settings, policy: str) -> dict[str, float]:
-    """Return the parameters that the settings have for a policy; they are those of the deployment's own policy."""
-    planner = settings.planner
-    return dict(planner.parameters) if policy == (planner.policy or DEFAULT) else {}
 
 
 def _parameters(given: Sequence[str], policy: str, policies: Sequence[str]) -> dict[str, float]:

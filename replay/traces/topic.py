@@ -18,28 +18,28 @@ from schemas.errors import InvalidRecord, InvalidRequest
 from schemas.messages import ClassifiedRequest
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, PROMPTS, PROMPTS_BATCH
+from streams.clock import now_ms
 from streams.codec.avro import decode
 from streams.codec.requests import decode_request
 from streams.kafka.consumers.snapshot import between
 from streams.settings import Settings
 
 PROMPT_TOPICS: Final = (PROMPTS, PROMPTS_BATCH)  # the classifier may move a request from the first to the second
-CLASSIFYING_MS: Final = 60_000  # after the last request, within which its record on `classified` is looked for
 
 
 def read_topic(settings: Settings, since_ms: int, until_ms: int, asked: Asked) -> Trace:
     """Read the requests on `prompts` and `prompts.batch` from `since_ms` to before `until_ms` (epoch ms), each once.
 
     The trace starts with the first request, as silence before it is nothing to simulate. History is always read
-    leniently: records that are no requests, and ids that came before, are counted and skipped. A request that was not
-    classified within CLASSIFYING_MS has no hardness. Raises: InvalidTrace where nothing is left, NoEffect for an option
-    of traces without times, PochadeError where the topics cannot be read.
+    leniently: records that are no requests, and ids that came before, are counted and skipped. A request that is not
+    classified yet has no hardness; one of the batch tier may be classified hours after it came. Raises: InvalidTrace
+    where nothing is left, NoEffect for an option of traces without times, PochadeError where the topics cannot be read.
     """
     asked.check_effect()
     if since_ms >= until_ms:
         raise InvalidTrace(f"--since must be before --until: got {_time(since_ms)} and {_time(until_ms)}")
     prompts = between(settings, PROMPT_TOPICS, since_ms, until_ms)
-    classified = between(settings, (CLASSIFIED,), since_ms, until_ms + CLASSIFYING_MS)
+    classified = between(settings, (CLASSIFIED,), since_ms, max(until_ms, now_ms()))
     return trace_of(itertools.chain(prompts, classified), settings.kafka.prefix, since_ms, until_ms, asked)
 
 

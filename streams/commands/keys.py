@@ -1,6 +1,5 @@
 """`pochade keys create | ls | revoke`: API keys of the gateway's and the console's clients."""
 
-import getpass
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -62,10 +61,11 @@ def create(
     from streams.clock import now_ms
     from streams.control.api_keys import store
     from streams.security.api_keys import new_key
+    from streams.security.process_user import process_user
 
     now = now_ms()
     key, known = new_key(
-        tenant, scopes or SCOPES, now, expires_ms=now + expires if expires else None, name=name, by=getpass.getuser()
+        tenant, scopes or SCOPES, now, expires_ms=now + expires if expires else None, name=name, by=process_user()
     )
     store(load(), known)
     if output == "json":

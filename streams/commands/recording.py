@@ -33,16 +33,15 @@ def recorded(settings: "Settings", action: str, subject: str, detail: Mapping[st
     Best effort, other than the console's: a deployment of an older release has no such topic, or its operator no right
     to write there, and a change must still be possible. A warning says that the record is missing.
     """
-    import getpass
-
     from schemas.errors import PochadeError
     from schemas.ids import new_request_id
     from schemas.messages import OperatorAction
     from schemas.topics import ACTIONS
     from streams.clock import now_ms
+    from streams.security.process_user import process_user
 
     begun = OperatorAction(
-        action_id=new_request_id(), by=BY, name=getpass.getuser(), action=action, subject=subject, at_ms=now_ms(),
+        action_id=new_request_id(), by=BY, name=process_user(), action=action, subject=subject, at_ms=now_ms(),
         detail=json.dumps(dict(detail)),
     )  # fmt: skip
     note = Note()
@@ -51,7 +50,7 @@ def recorded(settings: "Settings", action: str, subject: str, detail: Mapping[st
             _prepare(settings, producer)
             _write(producer, begun)
         except PochadeError as error:
-            click.echo(f"warning: {action} leaves no record on the topic {ACTIONS}: {error}", err=True)
+            click.echo(f"warning: {action} may leave no record on the topic {ACTIONS}: {error}", err=True)
             yield note
             return
         try:

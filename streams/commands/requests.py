@@ -427,6 +427,7 @@ def explain(load: "Callable[[], Settings]", request_id: str, since: int, timeout
     from streams.clock import now_ms
     from streams.commands import showing
     from streams.commands.terminal import console as open_console
+    from streams.operator.client import StillOpen
     from streams.operator.explain import why
 
     settings = load()
@@ -438,7 +439,7 @@ def explain(load: "Callable[[], Settings]", request_id: str, since: int, timeout
         if result is None and timeout:
             try:
                 result = client.wait(request_id, timeout)
-            except PochadeError as error:
+            except StillOpen as error:
                 raise PochadeError(f"{error}; it may also {elsewhere}") from None
     if result is None:
         raise PochadeError(

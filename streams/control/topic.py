@@ -1,6 +1,5 @@
 """The control topic: reads plans and operators' orders, writes an order."""
 
-import getpass
 import logging
 from collections.abc import Mapping, Sequence
 
@@ -22,6 +21,7 @@ from streams.kafka.consumers.polling import incoming
 from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.producers.writing import send_all
 from streams.kafka.transactions.barrier import Barrier, open_reader, read_past
+from streams.security.process_user import process_user
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ def order(
     pin = Pin(
         policy=policy,
         parameters=dict(parameters or {}),
-        by=by or getpass.getuser(),
+        by=by or process_user(),
         created_ms=now,
         plan_version=plan_version,
     )

@@ -55,6 +55,10 @@ def follow_results(settings: Settings, on_record: OnRecord, since_ms: int) -> Fo
     return TopicTailer(settings, [RESULTS], on_record, since_ms=since_ms, isolation="read_committed").start()
 
 
+class StillOpen(PochadeError):
+    """A request had no result within the time that was waited for it."""
+
+
 class RequestClient:
     """Submits requests and reads results; a context manager, since listening holds a thread.
 
@@ -126,13 +130,13 @@ class RequestClient:
         """Block until a request of this client has ended.
 
         Raises:
-            PochadeError: it had not within `timeout_s`.
+            StillOpen: it had not within `timeout_s`.
         """
         end_s = time.monotonic() + timeout_s
         self.listen()
         with self._arrived:
             if not self._arrived.wait_for(lambda: request_id in self._results, max(0.0, end_s - time.monotonic())):
-                raise PochadeError(
+                raise StillOpen(
                     f"request {request_id} has no result after {timeout_s:g} s: it may still be in work; "
                     f"look later with `pochade explain {request_id}`, and at the roles with `pochade doctor`"
                 )

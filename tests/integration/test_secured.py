@@ -103,7 +103,7 @@ def test_each_role_generates_and_tells_webhooks_with_a_user_and_rights_of_its_ow
 
     pinned = running.pochade(OPERATOR, "plan", "pin", "clipper-light")
     assert pinned.exit_code == 0, pinned.output
-    assert "leaves no record" not in pinned.output  # the operator may write `actions`
+    assert "leave no record" not in pinned.output  # the operator may write `actions`
     with running.console() as browser:
         token = {"token": token_in(browser.get("/requests").text)}
         asked = browser.post("/requests", data={**token, "prompt": "a red heart"}, follow_redirects=True)

@@ -149,10 +149,11 @@ def _share_that_ran(report: Report, chance: str) -> list[str]:
     """Say where the baseline answered another share by the best level than it was asked for: it cost another amount."""
     own, ran = report["setup"]["parameters"].get(chance, {}), report["policies"][chance]["heavy_share"]
     asked = own.get(SHARE, PARAMETERS[SHARE].default)
-    if ran is None or abs(asked - ran) <= MAX_SHARE_GAP:
+    levels = {level for policy in report["policies"].values() for level in policy["by_level"]}
+    if ran is None or abs(asked - ran) <= MAX_SHARE_GAP or len(levels) < 2:
         return []
     why = "a request that one level would end too late goes to another, or ends unanswered"
-    if report["setup"]["workers"] == 1:
+    if report["setup"]["workers"] == 1 and "scaling" not in report["setup"]:
         why = "one worker cannot hold two models"
     return [
         f"{chance} was asked to answer {100 * asked:g} % of the requests by the best level, but {100 * ran:.1f} % of "

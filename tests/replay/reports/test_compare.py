@@ -101,3 +101,9 @@ def test_policies_of_one_report_only_are_reported_and_none_in_common_is_an_error
     assert compare(a_report(), of()).warnings == [f"only in the first: {CHANCE}"]
     with pytest.raises(PochadeError, match="no policy in common: ours in the first, other in the second"):
         compare(of(), a_report({"other": a_policy()}))
+
+
+def test_values_that_differ_behind_their_first_words_are_told_in_full() -> None:
+    first, second = (a_report({"ours": a_policy(quality=[0.9, 0.91])}) for _ in range(2))
+    first["setup"]["note"], second["setup"]["note"] = 0.12345678, 0.12345679
+    assert "different note: 0.12345678 and 0.12345679" in compare(first, second).warnings

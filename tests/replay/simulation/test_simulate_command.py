@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from replay.commands.simulate import simulate
 from replay.commands.trace_options import without_unknown_components
+from replay.simulation.asked import setups_of
 from replay.simulation.results.tables import describe_violations
 from replay.simulation.shipped_latencies import shipped_hop_latencies
 from replay.traces import COLUMN, poisson, topic
@@ -16,6 +18,7 @@ from replay.traces.trace import Overrides, of_arrivals
 from schemas.messages import GenerateOptions
 from streams.catalogs import measured
 from streams.cli import main
+from streams.settings import Settings
 from tests.paths import PUBLISHED
 
 OPTIONS = ["--policy", "clipper-light,random-split", "--workers", "3", "--catalog", "profile", "--slo", "1"]
@@ -328,6 +331,14 @@ def test_the_settings_are_the_default_of_the_latency_target_and_of_the_own_polic
     by_options = setup_of(CliRunner().invoke(main, [*words, *given]), tmp_path)
     assert by_options["slo_s"] == 2
     assert by_options["parameters"]["random-split"] == {"batch": 4.0}
+
+
+def test_cells_of_benches_take_no_parameters_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POCHADE_PLANNER__PARAMETERS", '{"overprovision": 1.4}')
+    words = ["trace.csv", "--policy", "joint", "--workers", "2", "--catalog", "tiny", "--slo", "2"]
+    asked = simulate.make_context("simulate", words).params
+    [setup] = setups_of(Settings(), measured("tiny"), asked)
+    assert setup.parameters == {}
 
 
 OWN = ["simulate", "--from-topic", "--policy", "clipper-light", "--workers", "2", "--catalog", "tiny"]

@@ -191,3 +191,13 @@ def test_a_trace_alone_is_published_and_another_word_is_no_command(trace: pathli
     assert "Usage: pochade replay run" in reported.output
     reported = called("inspekt")
     assert (reported.exit_code, "unknown command 'inspekt'" in reported.output) == (2, True)
+
+
+def test_make_refuses_to_shape_a_trace_that_has_no_counts(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "arrivals.csv"
+    file.write_text("arrival_ms\n0\n5\n")
+    refused = CliRunner().invoke(
+        main, ["replay", "make", "--shape", "counts", str(file), "--to", "4:8", "-o", str(tmp_path / "x.csv")]
+    )
+    assert refused.exit_code == 2
+    assert "has no counts: --shape counts needs a file of them" in refused.output

@@ -66,3 +66,9 @@ def test_other_truths_are_compared_too_each_once_and_an_unknown_one_is_told_with
 def test_an_unknown_question_is_told_with_those_there_are() -> None:
     result = CliRunner().invoke(bench, ["papers", "--only", "nonsense"], obj=Settings)
     assert next(iter(questions.QUESTIONS)) in str(result.exception)
+
+
+def test_another_truth_is_refused_where_the_question_of_joint_is_not_asked() -> None:
+    result = CliRunner().invoke(bench, ["papers", "--only", "hadis", "--other-truth", "slow"], obj=Settings)
+    assert result.exit_code == 2
+    assert "--other-truth has no effect without the question joint" in result.output

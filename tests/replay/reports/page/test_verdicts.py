@@ -94,6 +94,7 @@ def test_a_single_seed_is_warned_of() -> None:
 def test_where_the_baseline_answered_another_share_than_it_was_asked_for_both_are_said() -> None:
     """One worker cannot hold two models: the baseline answers all by one level, whatever share was asked for."""
     policies = {"ours": a_policy(heavy_share=[0.29]), CHANCE: a_policy(heavy_share=[0.0], quality=[0.5])}
+    policies["ours"]["by_level"] = {"light": 71, "heavy": 29}
     asked = {"ours": {}, CHANCE: {"heavy_share": 0.29}}
     said = f"{CHANCE} was asked to answer 29 % of the requests by the best level, but 0.0 % of its answers are"
     assert remarks(a_report(policies, parameters=asked, workers=1))[1] == (
@@ -101,5 +102,7 @@ def test_where_the_baseline_answered_another_share_than_it_was_asked_for_both_ar
     )
     (found,) = [each for each in remarks(a_report(policies, parameters=asked)) if each.startswith(said)]
     assert "a request that one level would end too late goes to another" in found
+    one_level = {name: row | {"by_level": {"heavy": 100}} for name, row in policies.items()}
+    assert not any("was asked" in each for each in remarks(a_report(one_level, parameters=asked)))
     ran = policies | {CHANCE: a_policy(heavy_share=[0.3], quality=[0.5])}
     assert not any("was asked" in each for each in remarks(a_report(ran, parameters=asked)))
