@@ -25,10 +25,10 @@ OUT = click.option(
     "-o", "--output", type=FILE, required=True, help="File to write; a name that ends in .gz is compressed."
 )
 
-MADE = ("ramp", "burst", "steps", "phases", "combinations")
+RATE_SHAPES = ("ramp", "burst", "steps", "phases", "combinations")
 SHAPES_OF = {  # an option of `make` -> the shapes that it changes; the others change all
-    "rates": MADE,
-    "lasting": MADE,
+    "rates": RATE_SHAPES,
+    "lasting": RATE_SHAPES,
     "every": ("burst",),
     "phases": ("phases",),
     "graded": ("phases",),
@@ -109,7 +109,7 @@ def save(load: "Callable[[], Settings]", /, given: TraceGiven, output: pathlib.P
 @click.argument("counts", type=FILE, required=False)
 @click.option(
     "--shape",
-    type=click.Choice([*MADE, "counts"]),
+    type=click.Choice([*RATE_SHAPES, "counts"]),
     required=True,
     help="Shape of the trace: a ramp, bursts, steps, phases of easy and hard prompts, combinations of components "
     "that seldom come again (for the catalog genai2026), or the counts of a file.",

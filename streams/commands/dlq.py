@@ -136,12 +136,7 @@ def redrive(
     from streams.operator.dead_letters import base_id, redriven
 
     settings = load()
-    found = dead_letters.read_dead_letters(settings, since, error)
-    if positions:
-        wanted = {"{}@{}".format(*_parsed(position)) for position in positions}
-        found = [each for each in found if each.position in wanted]
-        if missing := wanted - {each.position for each in found}:
-            raise PochadeError(f"no dead letter at {', '.join(sorted(missing))} that fits --since and --class")
+    found = _at_positions(dead_letters.read_dead_letters(settings, since, error), positions)
     ended = dead_letters.ended(settings, {base_id(each.request_id) for each in found}) if found else {}
     detail = {"positions": [each.position for each in found][:MAX_RECORDED], "letters": len(found)}
     noted: contextlib.AbstractContextManager[Note] = contextlib.nullcontext(Note())
@@ -158,6 +153,17 @@ def redrive(
     click.echo(f"{done} {said}, {skipped} need not be, {refused} cannot be sent again", err=True)
     if refused:
         raise SystemExit(1)
+
+
+def _at_positions(found: "list[DeadLetter]", positions: tuple[str, ...]) -> "list[DeadLetter]":
+    """Return those at the positions, all where none is given. Raises PochadeError for a position without one."""
+    if not positions:
+        return found
+    wanted = {"{}@{}".format(*_parsed(position)) for position in positions}
+    chosen = [each for each in found if each.position in wanted]
+    if missing := wanted - {each.position for each in chosen}:
+        raise PochadeError(f"no dead letter at {', '.join(sorted(missing))} that fits --since and --class")
+    return chosen
 
 
 def _progress(dead_letters: "list[DeadLetter]") -> Any:
