@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.catalog.bands import band_shares
+from planner.catalog.bands import band_shares, bounds_of
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
 from planner.observation.observation import Observation
@@ -57,14 +57,45 @@ class Fluid(NamedTuple):
         return Served(quality, heavy, 1.0)
 
 
+class Way(NamedTuple):
+    """One way to serve a request of a hardness band."""
+
+    seconds: float
+    quality: float
+    heavy: float  # share that the best level answers
+
+
+class Fronts(NamedTuple):
+    """The ways to serve a request of each hardness band that none betters, from the cheapest to the best."""
+
+    by_band: tuple[tuple[Way, ...], ...]
+
+    def mixed(self, shares: Sequence[float]) -> Fluid:
+        """The bound for requests of which so large a share is of each band; `shares` sum to 1."""
+        cheapest = np.array(shares) @ np.array([front[0] for front in self.by_band])
+        pieces = [
+            _piece(share, low, high)
+            for share, front in zip(shares, self.by_band, strict=True)
+            for low, high in itertools.pairwise(front)
+            if share > 0
+        ]
+        seconds, quality, heavy = cheapest.tolist()
+        return Fluid(seconds, quality, heavy, tuple(sorted(pieces, reverse=True)))
+
+
 def fluid_of(catalog: Catalog, seen: Observation) -> Fluid | None:
-    """The bound for prompts as hard as were seen, under the SLO seen; None where no level answers within it.
+    """The bound for prompts as hard as were seen, under the SLO seen; None where no level answers within it."""
+    fronts = fronts_of(catalog, seen)
+    return None if fronts is None else fronts.mixed(band_shares(catalog, seen))
+
+
+def fronts_of(catalog: Catalog, seen: Observation) -> Fronts | None:
+    """The ways to serve under the SLO seen, whatever the prompts' hardness; None where no level answers within it.
 
     Ways to serve are those that `joint` is offered; each takes the batches that cost least of those whose calls, and
     judging between two of them, fit the SLO one after the other. Of two ways side by side the mean counts.
     """
     found = offers_of(catalog, seen, 0.0)
-    shares = np.array(band_shares(catalog, seen))
     slo_s = seen.slo_ms / 1000 or math.inf
     best = found.levels.index(catalog.best().name)
     costs = [_seconds(offer, found, catalog, slo_s) for offer in found.offers]
@@ -75,24 +106,8 @@ def fluid_of(catalog: Catalog, seen: Observation) -> Fluid | None:
     ]
     if not possible:
         return None
-    fronts = [_front([Way(*way[:, c].tolist()) for way in possible]) for c in range(len(shares))]
-    cheapest = shares @ np.array([front[0] for front in fronts])
-    pieces = [
-        _piece(share, low, high)
-        for share, front in zip(shares.tolist(), fronts, strict=True)
-        for low, high in itertools.pairwise(front)
-        if share > 0
-    ]
-    seconds, quality, heavy = cheapest.tolist()
-    return Fluid(seconds, quality, heavy, tuple(sorted(pieces, reverse=True)))
-
-
-class Way(NamedTuple):
-    """One way to serve a request of a hardness band."""
-
-    seconds: float
-    quality: float
-    heavy: float  # share that the best level answers
+    bands = range(len(bounds_of(catalog)) - 1)
+    return Fronts(tuple(tuple(_front([Way(*way[:, c].tolist()) for way in possible])) for c in bands))
 
 
 def _heavy(offer: Offer, found: Offers, best: int) -> np.ndarray:

@@ -1,21 +1,16 @@
 """The quality that no plan can beat on a trace: of each planning interval by itself, its demand known beforehand."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from planner.analysis.fluid_bound import Fluid, Piece, fluid_of
-from planner.catalog.bands import bounds_of
+from planner.analysis.fluid_bound import Fluid, Fronts, fronts_of
+from planner.catalog.bands import band_shares, bounds_of
 from planner.catalog.model import Catalog
 from planner.catalog.quality import fid_of
 from planner.observation.observation import Observation
 from replay.simulation.setup import Setup
-
-BINS = 1000  # of a histogram whose prompts are all of one band; no band is narrower than two of them
-
-FluidIn = Callable[[int], Fluid]
-"""The bound for the requests of a planning interval, by its number."""
 
 
 def fluid_bound(setup: Setup, arrivals_ms: np.ndarray, hardness: np.ndarray | None = None) -> dict[str, Any] | None:
@@ -27,12 +22,13 @@ def fluid_bound(setup: Setup, arrivals_ms: np.ndarray, hardness: np.ndarray | No
     catalog = setup.true_catalog
     if any(variant.quality is None for variant in catalog.variants.values()):
         return None
-    interval = (arrivals_ms // setup.period_ms).astype(np.int64)
-    has_bands = len(bounds_of(catalog)) > 2
-    known = hardness if hardness is not None and has_bands and not np.isnan(hardness).all() else None
-    fluid_in = _fluid(setup) if known is None else _fluid_by_hardness(catalog, setup.slo_ms, interval, known)
-    if fluid_in is None:
+    fronts = fronts_of(catalog, Observation(now_ms=0, demand_rps=0.0, slo_ms=setup.slo_ms))
+    if fronts is None:
         return None
+    interval = (arrivals_ms // setup.period_ms).astype(np.int64)
+    has_bands = len(fronts.by_band) > 1
+    known = hardness if hardness is not None and has_bands and not np.isnan(hardness).all() else None
+    fluid_in = _fluid_in(fronts, catalog, interval, known)
     counts = np.bincount(interval)
     served = np.array(
         [
@@ -53,28 +49,15 @@ def fluid_bound(setup: Setup, arrivals_ms: np.ndarray, hardness: np.ndarray | No
     }
 
 
-def _fluid(setup: Setup) -> FluidIn | None:
-    """Return the bound of requests whose hardness nobody knows: spread evenly, and the same in every interval."""
-    fluid = fluid_of(setup.true_catalog, Observation(now_ms=0, demand_rps=0.0, slo_ms=setup.slo_ms))
-    return None if fluid is None else lambda _number: fluid
-
-
-def _fluid_by_hardness(catalog: Catalog, slo_ms: float, interval: np.ndarray, hardness: np.ndarray) -> FluidIn | None:
-    bounds = np.array(bounds_of(catalog))
-    by_band = [
-        _fluid_of_band(catalog, slo_ms, float(bounds[band : band + 2].mean())) for band in range(len(bounds) - 1)
-    ]
-    fluids = [fluid for fluid in by_band if fluid is not None]
-    if len(fluids) < len(by_band):
-        return None
-    shares = _shares_by_interval(bounds, interval, hardness)
-    return lambda number: _mixed(fluids, shares[number].tolist())
-
-
-def _fluid_of_band(catalog: Catalog, slo_ms: float, hardness: float) -> Fluid | None:
-    """Return the bound of requests that are all of the band of this hardness."""
-    histogram = tuple(float(at == int(hardness * BINS)) for at in range(BINS))
-    return fluid_of(catalog, Observation(now_ms=0, demand_rps=0.0, slo_ms=slo_ms, hardness=histogram))
+def _fluid_in(
+    fronts: Fronts, catalog: Catalog, interval: np.ndarray, hardness: np.ndarray | None
+) -> Callable[[int], Fluid]:
+    """Return what gives the bound for the requests of a planning interval, by its number."""
+    if hardness is None:  # spread evenly, and so the same in every interval
+        fluid = fronts.mixed(band_shares(catalog))
+        return lambda _number: fluid
+    shares = _shares_by_interval(np.array(bounds_of(catalog)), interval, hardness)
+    return lambda number: fronts.mixed(shares[number].tolist())
 
 
 def _shares_by_interval(bounds: np.ndarray, interval: np.ndarray, hardness: np.ndarray) -> np.ndarray:
@@ -87,19 +70,3 @@ def _shares_by_interval(bounds: np.ndarray, interval: np.ndarray, hardness: np.n
     counts = known + unknown
     with np.errstate(invalid="ignore"):
         return np.asarray(counts / counts.sum(axis=1, keepdims=True))
-
-
-def _mixed(fluids: Sequence[Fluid], shares: Sequence[float]) -> Fluid:
-    """Return the bound of requests of several bands: what more time buys in each is bought where it buys most."""
-    parts = [(fluid, share) for fluid, share in zip(fluids, shares, strict=True) if share > 0]
-    pieces = [
-        Piece(piece.slope, share * piece.seconds, share * piece.quality, share * piece.heavy)
-        for fluid, share in parts
-        for piece in fluid.pieces
-    ]
-    return Fluid(
-        sum(share * fluid.cheapest_s for fluid, share in parts),
-        sum(share * fluid.cheapest_quality for fluid, share in parts),
-        sum(share * fluid.cheapest_heavy for fluid, share in parts),
-        tuple(sorted(pieces, reverse=True)),
-    )
