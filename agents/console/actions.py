@@ -14,10 +14,8 @@ from schemas.errors import PochadeError
 from schemas.ids import new_request_id
 from schemas.messages import OperatorAction
 from schemas.record import Delivered, Outgoing
-from schemas.topics import ACTIONS
 from streams import metrics
-from streams.codec.avro import encode
-from streams.codec.headers import stamp
+from streams.control.actions import action_record
 
 log = logging.getLogger(__name__)
 
@@ -81,12 +79,8 @@ class Actions:
         return self._recent.get(action_id)
 
     async def _write(self, action: OperatorAction) -> None:
-        headers = stamp(
-            {}, kind="OperatorAction", source="console", subject=action.action_id, time_ms=action.at_ms,
-            facts={"action": action.action, "by": action.by},
-        )  # fmt: skip
-        record = Outgoing(topic=ACTIONS, key=action.action_id.encode(), value=encode(action), headers=headers)
+        sent = self._send(action_record(action, "console"))
         try:
-            await asyncio.wait_for(asyncio.wrap_future(self._send(record)), ACK_S)
+            await asyncio.wait_for(asyncio.wrap_future(sent), ACK_S)
         except TimeoutError:
             raise PochadeError(f"the broker has not taken the record of {action.action} within {ACK_S:g} s") from None

@@ -79,15 +79,7 @@ def _prepare(settings: "Settings", producer: "RecordProducer") -> None:
 
 
 def _write(producer: "RecordProducer", action: "OperatorAction") -> None:
-    from schemas.record import Outgoing
-    from schemas.topics import ACTIONS
-    from streams.codec.avro import encode
-    from streams.codec.headers import stamp
+    from streams.control.actions import action_record
     from streams.kafka.producers.writing import send_all
 
-    headers = stamp(
-        {}, kind="OperatorAction", source="operator", subject=action.action_id, time_ms=action.at_ms,
-        facts={"action": action.action, "by": action.by},
-    )  # fmt: skip
-    record = Outgoing(topic=ACTIONS, key=action.action_id.encode(), value=encode(action), headers=headers)
-    send_all(producer, [record], ACK_S)
+    send_all(producer, [action_record(action, "operator")], ACK_S)
