@@ -166,11 +166,16 @@ def word_of(row: Row) -> str:
     return words.get(row.verdict, row.verdict)
 
 
+def rows_of(rows: Iterable[Row], truth: str, judge: str) -> list[Row]:
+    """Return the comparisons with a truth by a judge."""
+    return [row for row in rows if (row.truth, row.judge) == (truth, judge)]
+
+
 def summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Return, by truth and judge, how often which verdict was given, and the worst that ours was behind."""
     found = []
     for truth, judge in dict.fromkeys((row.truth, row.judge) for row in rows):
-        own = [row for row in rows if (row.truth, row.judge) == (truth, judge)]
+        own = rows_of(rows, truth, judge)
         counts = Counter(word_of(row) for row in own)
         known = [row for row in own if row.difference is not None]
         worst = min(known, key=lambda row: row.difference.mean / row.margin, default=None)  # type: ignore[union-attr]
@@ -253,7 +258,7 @@ def page_of(rows: Sequence[Row], made: Mapping[str, Any], failures: Sequence[Map
         _markdown("Policies that failed to plan", failures) if failures else "No policy failed to plan.",
     ]
     for truth, judge in dict.fromkeys((row.truth, row.judge) for row in rows):
-        lines = lines_of([row for row in rows if (row.truth, row.judge) == (truth, judge)])
+        lines = lines_of(rows_of(rows, truth, judge))
         own = [{name: value for name, value in line.items() if name not in ("truth", "judge")} for line in lines]
         parts.append(_markdown(f"Truth: {truth}; {JUDGE_WORDS[judge]}", own))
     return "\n\n".join(parts) + "\n"

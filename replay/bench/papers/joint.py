@@ -13,7 +13,7 @@ from replay.bench.comparison import AHEAD, BEHIND, EVEN
 from replay.bench.frontier import tuning
 from replay.bench.frontier.grid import FLEETS, LEVELS, TRACES, TRUTHS, GridCell
 from replay.bench.frontier.plan import Part, judged_cells, quick_settings
-from replay.bench.frontier.tables import JUDGE_WORDS, Row, compare, lines_of, summary, word_of
+from replay.bench.frontier.tables import JUDGE_WORDS, Row, compare, lines_of, rows_of, summary, word_of
 from replay.bench.papers.answer import Answer
 from replay.bench.papers.answers import Asking, Table, bound_fids, number, over_seeds, percent
 from replay.bench.papers.parts import tables as tables_of_parts
@@ -49,7 +49,7 @@ def ask(asking: Asking) -> Answer:
     rows = compare(
         list(zip(cells, asking.grid(cells), strict=True)), {f.catalog: catalog_of(f.catalog).scale for f in FLEETS}
     )
-    main = [row for row in rows if (row.truth, row.judge) == (TRUTH, RUN)]
+    main = rows_of(rows, TRUTH, RUN)
     counts = Counter(word_of(row) for row in main)
     bounds = _bounds(asking)
     are_near = {
@@ -65,7 +65,7 @@ def ask(asking: Asking) -> Answer:
         tables=(
             _summary(rows),
             _table(main),
-            *(_table([row for row in rows if (row.truth, row.judge) == (truth, RUN)]) for truth in others),
+            *(_table(rows_of(rows, truth, RUN)) for truth in others),
             _bound_table(bounds),
             *tables_of_parts(asking),
         ),
@@ -88,7 +88,7 @@ def ask(asking: Asking) -> Answer:
 
 
 def _judges_met(rows: Sequence[Row], truth: str) -> list[bool]:
-    return [_is_met([row for row in rows if (row.truth, row.judge) == (truth, judge)]) for judge in JUDGE_WORDS]
+    return [_is_met(rows_of(rows, truth, judge)) for judge in JUDGE_WORDS]
 
 
 def _is_met(rows: Sequence[Row]) -> bool:
