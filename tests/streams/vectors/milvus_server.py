@@ -22,6 +22,7 @@ from collections.abc import Iterator
 import psutil
 
 from tests.certificates import Authority
+from tests.integration.waiting import poll_until
 from tests.paths import ROOT
 
 HERE = pathlib.Path(__file__).parent
@@ -92,7 +93,16 @@ class MilvusServer:
         os.kill(self._pid, signal.SIGKILL)
 
     def freeze(self) -> None:
+        """Stop it; it answers nobody any more, once all of its threads have taken the signal."""
         os.kill(self._pid, signal.SIGSTOP)
+        poll_until(self._is_stopped, "all threads of Milvus stopped")
+
+    def _is_stopped(self) -> bool:
+        tasks = pathlib.Path(f"/proc/{self._pid}/task").iterdir()
+        try:
+            return all((task / "stat").read_text().rpartition(")")[2].split()[0] == "T" for task in tasks)
+        except FileNotFoundError:  # a thread that ends meanwhile
+            return False
 
     def thaw(self) -> None:
         os.kill(self._pid, signal.SIGCONT)
