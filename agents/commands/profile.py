@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 @click.option(
     "--prompt-file",
     type=FILE_IN,
-    help="Text file with one prompt per line, instead of prompts of the tiny world.",
+    help="List of prompts, one per line, as a CSV table or as JSON, instead of prompts of the tiny world.",
 )
 @click.option(
     "--seed",
@@ -233,14 +233,16 @@ def _asked(file: pathlib.Path | None, seed: int, count: int, stream: str) -> "Se
     from agents.lab.evaluation.generation.scope import fresh
     from agents.lab.world.stream import STREAMS
     from schemas.errors import PochadeError
+    from streams.codec.prompt_lists import prompts_in
 
     asked = fresh(seed, "profile", count, STREAMS[stream])
     if file is None:
         return asked
-    lines = tuple(line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip())[:count]
-    if len(lines) < 4:
-        raise PochadeError(f"{file} must hold four prompts or more, one a line: got {len(lines)}")
-    return replace(asked.first(len(lines)), prompts=lines, captions=())
+    with file.open(encoding="utf-8") as lines:
+        prompts = tuple(prompts_in(lines, str(file))[:count])
+    if len(prompts) < 4:
+        raise PochadeError(f"{file} must hold four prompts or more, one a line: got {len(prompts)}")
+    return replace(asked.first(len(prompts)), prompts=prompts, captions=())
 
 
 def _save(wanted: "Wanted", found: "Found", folder: pathlib.Path, named: str) -> "Profile":

@@ -93,7 +93,9 @@ async def _on_http(http: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "")
-        response = refused(Refusal("method", f"{http.method} is not for {http.url.path:.200}: it takes {allowed}"))
+        is_asking = "access-control-request-method" in http.headers  # a browser, before a page of another site may ask
+        way = "; gateway.origins lists the sites whose pages may ask" if is_asking else ""
+        response = refused(Refusal("method", f"{http.method} is not for {http.url.path:.200}: it takes {allowed}{way}"))
         response.headers["allow"] = allowed
         return response
     return refused(Refusal("not-found", f"nothing is at {http.url.path:.200}: there are {ROUTES}"))

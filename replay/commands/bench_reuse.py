@@ -20,8 +20,8 @@ if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's 
     "--prompts",
     "file",
     type=FILE_IN,
-    help="Text file with the prompts of the stream in their order, one per line (default: drawn, to repeat and be "
-    "edited as people's are).",
+    help="List of the prompts of the stream in their order, as `submit --file` reads it (default: drawn, to repeat "
+    "and be edited as people's are).",
 )
 @click.option(
     "--requests",

@@ -22,7 +22,9 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafk
 
 @click.command()
 @click.option(
-    "--prompts", type=FILE_IN, help="Text file with one prompt per line (default: prompts that ship with the demo)."
+    "--prompts",
+    type=FILE_IN,
+    help="List of prompts, one per line, as a CSV table or as JSON (default: those that ship with the demo).",
 )
 @click.option(
     "--count",

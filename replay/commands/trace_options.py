@@ -49,7 +49,7 @@ PROMPTS = (
     click.option(
         "--prompts",
         type=FILE,
-        help="Text file with one prompt per line, plain or gzip, that replace the trace's own prompts.",
+        help="List of prompts, one per line, as a CSV table or as JSON, plain or gzip, that replace the trace's own.",
     ),
     click.option(
         "--order",

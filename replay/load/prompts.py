@@ -7,18 +7,18 @@ from functools import cache
 
 from replay.traces.formats.faults import Faults
 from replay.traces.formats.lines import open_lines
-from schemas.errors import PochadeError
-
-
-class InvalidPrompts(PochadeError):
-    """A prompt file that gives no prompts."""
+from streams.codec.prompt_lists import InvalidPrompts, prompts_in
 
 
 def read_prompts(path: pathlib.Path) -> list[str]:
-    """Read one prompt per line, plain or gzip; blank lines are skipped. Raises InvalidPrompts with file and line."""
+    """Read the prompts of a list in any format of `streams/codec/prompt_lists.py`, plain or gzip.
+
+    Raises:
+        InvalidPrompts: the first entry that is no prompt, with file and line.
+    """
     faults = Faults(str(path), is_lenient=False, error=InvalidPrompts)
-    with open_lines(path, faults, InvalidPrompts, "a text file with one prompt a line") as lines:
-        prompts = [line.strip() for line in lines if line.strip()]
+    with open_lines(path, faults, InvalidPrompts, "a list with one prompt a line, a CSV table or JSON") as lines:
+        prompts = prompts_in(lines, str(path))
     if not prompts:
         raise InvalidPrompts(f"{path} has no prompts: write one a line, or leave the option out to use ours")
     return prompts

@@ -180,12 +180,14 @@ def is_unicode(text: str) -> bool:
     return True
 
 
-def json_object(value: bytes | None) -> dict[str, Any]:
-    """The JSON object in these bytes. Raises InvalidRecord, saying what they are instead."""
+def json_object(
+    value: bytes | None, of_pairs: Callable[[list[tuple[str, Any]]], dict[str, Any]] = dict
+) -> dict[str, Any]:
+    """The JSON object in these bytes, each object made by `of_pairs`. Raises InvalidRecord, saying what they are."""
     if not value or value[:1] == b"\0":
         raise InvalidRecord(f"neither framed Avro nor JSON: {len(value or b'')} bytes {(value or b'')[:40]!r}")
     try:
-        parsed = json.loads(value)
+        parsed = json.loads(value, object_pairs_hook=of_pairs)
     except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or nested without end
         raise InvalidRecord(f"neither framed Avro nor JSON: {error}; starts {value[:40]!r}") from error
     if not isinstance(parsed, dict):

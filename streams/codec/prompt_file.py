@@ -1,4 +1,4 @@
-"""Requests from a file: one JSON object a line, or plain text lines; all bad lines are reported before one is sent."""
+"""Requests from a list of prompts, whatever its format; all bad entries are reported before one is sent."""
 
 import json
 from collections.abc import Iterable
@@ -11,6 +11,7 @@ from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest
 from schemas.record import Incoming
 from schemas.topics import PROMPTS
+from streams.codec.prompt_lists import entries
 from streams.codec.requests import decode_request
 from streams.settings import Requests
 from streams.visible import counted
@@ -25,46 +26,33 @@ class InvalidFile(InvalidRequest):
 def requests_in(
     lines: Iterable[str], name: str, *, now_ms: int, limits: Requests, defaults: dict[str, Any]
 ) -> list[GenerateRequest]:
-    """The requests of a file's lines; blank lines are passed over. `defaults` are fields that a line does not give.
-
-    A line that begins with a brace is JSON with the keys of a request on `prompts`, anything else is a prompt.
+    """The requests of a list of prompts (`prompt_lists.py`). `defaults` are fields that an entry does not give.
 
     Raises:
-        InvalidFile: which lines are wrong and why; ids that are given twice too.
+        InvalidFile: which entries are wrong and why; ids that are given twice too.
     """
     wrong: list[str] = []
     requests: list[GenerateRequest] = []
-    first_line: dict[str, int] = {}
-    for number, line in enumerate(lines, 1):
-        text = line.strip().lstrip("\ufeff")
-        if not text:
+    first: dict[str, str] = {}
+    for where, fields, fault in entries(lines, name):
+        if fault:
+            wrong.append(f"{where}: {fault}")
             continue
         try:
-            request = _request(text, now_ms, defaults)
+            request = request_of({**defaults, **fields}, now_ms)
             check(request, limits, now_ms)
-            if request.request_id in first_line:
-                line_before = first_line[request.request_id]
-                raise InvalidRequest(f"request_id {request.request_id!r} is that of line {line_before} too")
+            if request.request_id in first:
+                raise InvalidRequest(f"request_id {request.request_id!r} is that of {first[request.request_id]} too")
         except (InvalidRecord, InvalidRequest) as error:
-            wrong.append(f"{name}:{number}: {error}")
+            wrong.append(f"{where}: {error}")
             continue
-        first_line[request.request_id] = number
+        first[request.request_id] = where
         requests.append(request)
     if wrong:
         more = f"\n... and {len(wrong) - MAX_LISTED} more" if len(wrong) > MAX_LISTED else ""
         bad = counted(len(wrong), "bad line")
         raise InvalidFile(f"nothing was sent: {bad}\n" + "\n".join(wrong[:MAX_LISTED]) + more)
     return requests
-
-
-def _request(text: str, now_ms: int, defaults: dict[str, Any]) -> GenerateRequest:
-    given: Any = {"prompt": text}
-    if text.startswith("{"):
-        try:
-            given = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise InvalidRecord(f"not JSON: {error}; a plain prompt may not begin with a brace") from None
-    return request_of({**defaults, **given}, now_ms)
 
 
 def request_of(fields: dict[str, Any], now_ms: int) -> GenerateRequest:

@@ -36,13 +36,22 @@ def decode_request(record: Incoming) -> GenerateRequest:
     if record.value and record.value[0] == 0:
         request = decode(record.value, GenerateRequest)
         return request if request.request_id else dataclasses.replace(request, request_id=request_id_of(record))
-    fields = {name: _checked(name, value) for name, value in json_object(record.value).items()}
+    fields = {name: _checked(name, value) for name, value in json_object(record.value, without_repeated_keys).items()}
     if "prompt" not in fields:
         raise InvalidRequest('request field "prompt" is missing: send {"prompt": "a red heart"}', field="prompt")
     own: dict[str, Any] = {"request_id": request_id_of(record), "created_ms": record.timestamp_ms}
     own |= {name: value for name, value in fields.items() if name not in OPTIONS and (name, value) != NO_ID}
     options = GenerateOptions(**{name: value for name, value in fields.items() if name in OPTIONS})
     return GenerateRequest(**own, options=options)
+
+
+def without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the fields of a JSON object. Raises InvalidRequest for a key that stands twice."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        repeated = next(name for at, (name, _) in enumerate(pairs) if name in dict(pairs[:at]))
+        raise InvalidRequest(f"the key {repeated!r:.80} stands twice in one JSON object: give it once", field=repeated)
+    return fields
 
 
 def _checked(name: str, value: Any) -> Any:

@@ -176,7 +176,8 @@ def _deadline_ms(deadline: float | None, deadline_ms: int | None) -> int | None:
     "--file",
     "file",
     type=click.File(encoding="utf-8"),
-    help="File with one request per line, JSON or a plain prompt; - reads standard input.",
+    help="List of requests: plain prompts or JSON objects, one a line; one JSON array; or a CSV table with a column "
+    "prompt. - reads standard input.",
 )
 @click.option(
     "--wait",
@@ -216,10 +217,11 @@ def submit(
     output: str,
     **asked: Any,
 ) -> None:
-    """Send PROMPT, or every line of --file, as a request for images; print the request ids.
+    """Send PROMPT, or every entry of --file, as a request for images; print the request ids.
 
-    A JSON line is an object with the keys of a request, of which only "prompt" is required; keys that it lacks are
-    taken from the options. If a line is wrong, nothing is sent. With --wait, exit status 0 says that all COMPLETED.
+    A JSON object or a row of a table has the keys of a request, of which only "prompt" is required; keys that it lacks
+    are taken from the options. If an entry is wrong, nothing is sent. With --wait, exit status 0 says that all
+    COMPLETED.
 
     \b
     Examples:

@@ -7,6 +7,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from agents.gateway.refusals import Refusal
+from schemas.errors import InvalidRequest
+from streams.codec.requests import without_repeated_keys
 
 JSON_TYPE: Final = "application/json"
 CLOSES: Final = frozenset({"too-large", "slow-body", "host"})  # what is left of such a request is not read
@@ -22,9 +24,11 @@ async def json_body(http: Request) -> dict[str, Any]:
     if kind != JSON_TYPE:
         raise Refusal("media-type", f"content-type must be {JSON_TYPE}: got {kind!r:.80}")
     try:
-        body = json.loads(await http.body())
+        body = json.loads(await http.body(), object_pairs_hook=without_repeated_keys)
     except (ValueError, RecursionError) as error:
         raise Refusal("invalid", f"the body is not JSON: {error}"[:300]) from None
+    except InvalidRequest as error:
+        raise Refusal("invalid", str(error), param=error.field) from None
     if not isinstance(body, dict):
         raise Refusal("invalid", f"the body must be a JSON object: got {type(body).__name__}")
     return body

@@ -94,7 +94,8 @@ class Guard:
         """
         host, origin = headers.get("host", ""), headers.get("origin", "")
         if self._limits.authentication == "none" and host and not is_ours(f"//{host}"):
-            return Refusal("host", f"host must be one of {', '.join(LOOPBACK)}: got {host!r:.80}")
+            way = "for other names set gateway.authentication=bearer, and gateway.public_url where a proxy leads here"
+            return Refusal("host", f"host must be one of {', '.join(LOOPBACK)}: got {host!r:.80}; {way}")
         allowed = self._limits.origins
         if not origin or origin in allowed or EVERY_PAGE in allowed or is_ours(origin):
             return None

@@ -9,7 +9,7 @@ from schemas.ids import draw
 from schemas.messages import Admission, GenerateRequest
 
 SEED_LIMIT = 2**63
-MAX_ID = 200  # characters
+MAX_ID = 200  # characters, of a tenant's name too
 SALT = "admission"  # never the plan's version: under an equal share a request has an equal answer, whoever asks
 AHEAD_MS = 24 * 60 * 60 * 1000  # a creation time further ahead is in another unit, not a clock's error
 
@@ -23,6 +23,9 @@ def check_request(
         got = f"got {len(request.request_id)}"
         limit = f"request_id must have 1 to {MAX_ID} characters"
         raise InvalidRequest(f"{limit}: {got}; omit it and one is made {who}", field="request_id")
+    if len(request.tenant) > MAX_ID:
+        fault = f"tenant must have at most {MAX_ID} characters: got {len(request.tenant)}; shorten it {who}"
+        raise InvalidRequest(fault, field="tenant")
     _check_prompt(request.prompt, max_prompt_bytes, who)
     _check_texts(request, max_prompt_bytes, who)
     check_inputs(request)

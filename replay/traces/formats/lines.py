@@ -74,9 +74,12 @@ class Lines(Iterator[str]):
 
 @contextlib.contextmanager
 def open_lines(path: pathlib.Path, faults: Faults, error: type[PochadeError], what: str) -> Iterator[Lines]:
-    """Open the lines of a file; `what` names what it should hold. Raises `error`, also for lines that are no text."""
+    """Open the lines of a file, or for - of standard input; `what` names what it should hold.
+
+    Raises: `error`, also for lines that are no text.
+    """
     try:
-        file = path.open("rb")
+        file = open(0 if str(path) == "-" else path, "rb", closefd=str(path) != "-")  # noqa: SIM115
         is_packed = file.peek(2)[:2] == GZIP_MAGIC
     except FileNotFoundError:
         raise error(f"no file at {path}: give {what}") from None

@@ -115,6 +115,7 @@ def test_what_is_refused_is_not_written_anywhere(body: Any, status: int, param: 
         (b'{"prompt": "a red heart"}', {"content-type": "text/plain"}, 415, "media-type"),
         (b'{"prompt": ', {}, 400, "invalid"),
         (b"\xff", {}, 400, "invalid"),
+        (b'{"prompt": "a red heart", "seed": 1, "seed": 2}', {}, 400, "invalid"),
         (b"[" * 100_000, {}, 400, "invalid"),
         (b'{"prompt": "%b"}' % (b"a" * 2**20), {}, 413, "too-large"),
         (b'{"prompt": "a red heart"}', {"host": "evil.example"}, 403, "host"),
@@ -131,6 +132,21 @@ def test_hostile_bodies_hosts_and_origins_are_refused(
     answer = spoken(deployment, lambda http: http.post("/v1/images/generations", content=content, headers=sent))
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
     assert deployment.producer.topics == {}
+
+
+def test_a_foreign_host_and_a_page_that_asks_first_learn_which_setting_lets_them_in() -> None:
+    def asked(http: Any) -> Any:
+        return http.post("/v1/images/generations", json=HEART, headers={"host": "evil.example"})
+
+    def asked_first(http: Any) -> Any:
+        headers = {"origin": "http://127.0.0.1:3000", "access-control-request-method": "POST"}
+        return http.request("OPTIONS", "/v1/images/generations", headers=headers)
+
+    error = spoken(Deployment(), asked).json()["error"]["message"]
+    assert "gateway.public_url" in error
+    assert "gateway.authentication=bearer" in error
+    answer = spoken(Deployment(), asked_first)
+    assert (answer.status_code, "gateway.origins" in answer.json()["error"]["message"]) == (405, True)
 
 
 def test_a_body_without_a_length_is_cut_at_the_limit() -> None:

@@ -6,7 +6,8 @@ import pathlib
 import pytest
 
 from agents.world import captions
-from replay.load.prompts import InvalidPrompts, builtin_prompts, read_prompts
+from replay.load.prompts import builtin_prompts, read_prompts
+from streams.codec.prompt_lists import InvalidPrompts
 from tests.replay.traces.files import a_file
 
 
@@ -31,6 +32,15 @@ def test_a_prompt_file_without_prompts_says_where_and_what_to_do(
 ) -> None:
     with pytest.raises(InvalidPrompts, match=complaint):
         read_prompts(a_file(tmp_path, content))
+
+
+@pytest.mark.parametrize(
+    "content",
+    ['["a cat", {"prompt": "a dog", "seed": 5}]', "prompt,hardness\na cat,.5\na dog,1\n", "a cat\na dog\n"],
+    ids=["array", "table", "text"],
+)
+def test_a_prompt_file_may_have_any_format_of_prompt_lists(tmp_path: pathlib.Path, content: str) -> None:
+    assert read_prompts(a_file(tmp_path, content)) == ["a cat", "a dog"]
 
 
 def test_a_missing_prompt_file_says_what_to_do(tmp_path: pathlib.Path) -> None:

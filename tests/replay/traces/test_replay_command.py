@@ -1,7 +1,11 @@
 """`pochade replay` as a person calls it."""
 
+import gzip
 import json
 import pathlib
+import subprocess
+import sys
+from collections.abc import Callable
 
 import pytest
 from click.testing import CliRunner, Result
@@ -201,3 +205,10 @@ def test_make_refuses_to_shape_a_trace_that_has_no_counts(tmp_path: pathlib.Path
     )
     assert refused.exit_code == 2
     assert "has no counts: --shape counts needs a file of them" in refused.output
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_a_dash_reads_the_trace_from_standard_input(pack: Callable[[bytes], bytes]) -> None:
+    inspecting = [sys.executable, "-c", "from streams.cli import main; main()", "replay", "inspect", "-", "-o", "json"]
+    done = subprocess.run(inspecting, input=pack(b"arrival_ms\n0\n5\n"), capture_output=True, check=True)
+    assert json.loads(done.stdout)["requests"] == 2

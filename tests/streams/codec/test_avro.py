@@ -100,6 +100,12 @@ def test_options_stand_beside_the_other_keys_in_json() -> None:
     assert request.options == GenerateOptions(n=2, guidance=3, adapters=("ink",), strict=True)
 
 
+def test_a_key_that_stands_twice_is_refused_by_name_whichever_value_was_meant() -> None:
+    with pytest.raises(InvalidRequest, match="the key 'seed' stands twice in one JSON object: give it once") as refusal:
+        decode_request(a_record(b'{"prompt": "x", "seed": 1, "seed": 2}'))
+    assert refusal.value.field == "seed"
+
+
 def test_the_records_key_names_a_json_request_that_names_itself_not() -> None:
     assert decode_request(a_record(b'{"prompt": "x"}', key=b"order-7")).request_id == "order-7"
     assert decode_request(a_record(b'{"prompt": "x", "request_id": "mine"}', key=b"order-7")).request_id == "mine"

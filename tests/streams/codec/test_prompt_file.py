@@ -65,7 +65,7 @@ def test_every_bad_line_is_reported_with_file_and_number() -> None:
 
 def test_an_id_given_twice_names_both_lines() -> None:
     line = '{"prompt": "x", "request_id": "k"}'
-    with pytest.raises(InvalidFile, match=r"p\.jsonl:2: request_id 'k' is that of line 1 too"):
+    with pytest.raises(InvalidFile, match=r"p\.jsonl:2: request_id 'k' is that of p\.jsonl:1 too"):
         read(line, line)
 
 

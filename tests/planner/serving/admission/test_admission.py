@@ -76,6 +76,13 @@ def test_an_id_that_many_would_share_or_no_key_could_hold_is_refused(request_id:
         check_request(a_request(request_id=request_id), 1000, NOW_MS)
 
 
+def test_a_tenant_of_more_characters_than_an_id_may_have_is_refused() -> None:
+    check_request(a_request(tenant="x" * 200), 1000, NOW_MS)
+    with pytest.raises(InvalidRequest, match="tenant must have at most 200 characters: got 5000") as refusal:
+        check_request(a_request(tenant="x" * 5000), 10_000, NOW_MS)
+    assert refusal.value.field == "tenant"
+
+
 def test_a_creation_time_before_the_epoch_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="created_ms"):
         check_request(a_request(created_ms=-1), 1000, NOW_MS)
