@@ -51,7 +51,7 @@ class GenerateRequest:
     deadline_ms: int | None = None  # absolute; None: no deadline
     seed: int | None = None  # None: derived from request_id
     tenant: str = "default"
-    quality: str = "auto"  # low | medium | high | auto: what the plan says
+    quality: str = "auto"  # low | medium | high | auto: as `planner.catalog.option_limits.QUALITIES` defines them
     tier: str = "standard"  # interactive | standard | batch
     options: GenerateOptions = GenerateOptions()
 

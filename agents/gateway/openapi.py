@@ -13,6 +13,7 @@ from agents.gateway.predictions import ENDED, INPUT, OWNER, PROCESSING, STARTING
 from agents.gateway.refusals import KINDS
 from agents.gateway.webhooks.notices import EVENTS
 from planner.catalog.option_limits import MAX_IMAGES
+from planner.catalog.option_limits import QUALITIES as WORDS
 from schemas.json_types import properties_of
 from schemas.messages import GenerateOptions, GenerateRequest
 
@@ -58,6 +59,11 @@ def document(release: str) -> Schema:
     }  # fmt: skip
 
 
+def _qualities() -> str:
+    meanings = [f"{word}: {quality.means}" for word, quality in WORDS.items()]
+    return "; ".join([*meanings, *(f"{other}: {word}" for other, word in QUALITIES.items())])
+
+
 def images_body() -> Schema:
     """The parameters of `/v1/images/generations`; a test holds them against those that are read."""
     own = {name: FIELDS[name] for name in OWN}
@@ -67,7 +73,7 @@ def images_body() -> Schema:
             "prompt": TEXT,
             "model": {**TEXT, "default": PLAN_CHOOSES, "description": "auto, a variant, or a base (/v1/models)"},
             "n": {"type": "integer", "minimum": 1, "maximum": MAX_IMAGES, "default": 1},
-            "quality": {"enum": sorted({PLAN_CHOOSES, *NAMED, *QUALITIES})},
+            "quality": {"enum": sorted({PLAN_CHOOSES, *NAMED, *QUALITIES}), "description": _qualities()},
             "size": {**TEXT, "description": "WIDTHxHEIGHT in px, or auto"},
             "output_format": {"enum": list(NAMES), "default": PNG},
             "output_compression": {"type": "integer", "minimum": 0, "maximum": BEST, "default": BEST},

@@ -3,13 +3,28 @@
 Commands load this module in a moment: it imports neither catalogs nor numpy.
 """
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from schemas.errors import InvalidRequest
 from schemas.messages import GenerateOptions
 
-QUALITIES = ("low", "medium", "high", "auto")
+
+class Quality(NamedTuple):
+    """What a word for the quality asks for, among the levels that honour all else that a request states."""
+
+    level: str  # CHEAPEST | BEST | ANY
+    escalates: bool  # an image that is judged too poor goes on to the next level
+    means: str  # for people
+
+
+CHEAPEST, BEST, ANY = "cheapest", "best", "any"
+QUALITIES: Final[Mapping[str, Quality]] = {
+    "low": Quality(CHEAPEST, False, "the cheapest level, whose image is kept"),
+    "medium": Quality(CHEAPEST, True, "the cheapest level first, then the next one where the image is too poor"),
+    "high": Quality(BEST, True, "the best level"),
+    "auto": Quality(ANY, True, "the levels that the plan chooses"),
+}
 CONSENTS = ("", "off", "own")  # to reuse: unsaid, none, from images of its own tenant
 TIERS = ("interactive", "standard", "batch")
 MAX_STEPS = 200
@@ -47,7 +62,7 @@ class OptionValues(Protocol):
 def check_options(request: OptionValues, max_images: int) -> None:
     """Raise InvalidRequest for options that no variant could honour: out of range or misspelt."""
     options, who = request.options, f"(request {request.request_id})"
-    _one_of("quality", request.quality, QUALITIES, who)
+    _one_of("quality", request.quality, tuple(QUALITIES), who)
     _one_of("tier", request.tier, TIERS, who)
     _one_of("reuse", options.reuse, CONSENTS, who)
     _in_range("n", options.n, 1, max_images, who)

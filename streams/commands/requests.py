@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
+from planner.catalog.option_limits import QUALITIES
 from schemas.errors import InvalidRequest, PochadeError
 from schemas.messages import GenerateRequest, Result, Status
 from streams.commands import opening
@@ -32,9 +33,11 @@ OPTIONS = (
     click.option("--tenant", default="default", show_default=True, help="Tenant that the request is charged to."),
     click.option(
         "--quality",
-        type=click.Choice(["low", "medium", "high", "auto"]),
-        help="Quality to ask for: low, medium and high ask for a level; auto, the default, leaves the "
-        "level to the plan.",
+        type=click.Choice(list(QUALITIES)),
+        help="Quality to ask for, among the levels that honour the other options: "
+        + "; ".join(f"{word}: {quality.means}" for word, quality in QUALITIES.items())
+        + ". Default: auto. Where the plan gives the level no worker, the nearest one that has a worker serves the "
+        "request, unless it is --strict.",
     ),
     click.option(
         "--tier",

@@ -3,17 +3,18 @@
 from planner.catalog.components import needs_components
 from planner.catalog.entries import variant_of
 from planner.catalog.model import Catalog
+from planner.catalog.option_limits import QUALITIES
 from planner.serving.requests import ClassifiedValues, RequestValues
 from schemas.messages import Cascade, Plan
 
 
 def may_escalate(request: RequestValues, catalog: Catalog) -> bool:
-    """Whether the next level may replace an image: not where the request asked for `low`, or named its model.
+    """Whether the next level may replace an image: not where its quality keeps the first, or it named its model.
 
     Nor where it names components, which the next level would leave out.
     """
     options = request.options
-    if request.quality == "low" or needs_components(options):
+    if not QUALITIES[request.quality].escalates or needs_components(options):
         return False
     return options.model not in catalog.served and options.model not in catalog.bases
 

@@ -1,47 +1,100 @@
-"""Which variants generate with the components and images that a request names, and which of them it goes to.
+"""Which variants honour all that a request states, by the catalog alone, and which of them it goes to.
 
-Those are never left out: a request that no variant honours whole is rejected with what there is. Levels that honour
-it are drawn as the plan draws them, renormalised; where it draws none, it goes to a variant that is there on request.
+Components and images are never left out: a request that no variant honours whole is rejected with what there is. Other
+options (steps, guidance, size, negative prompt) route alike: among the levels that honour them the plan's shares are
+drawn, renormalised. Where none honours them all, a strict request is rejected, and any other has them overridden.
+The plan of the moment decides where a request goes, never whether it is valid.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from planner.catalog.components import needs_components, unhonoured
-from planner.catalog.entries import variant_of
+from planner.catalog.entries import run_ms, variant_of
 from planner.catalog.model import Catalog
+from planner.catalog.option_limits import ANY, CHEAPEST, QUALITIES
+from planner.catalog.options import AS_IT_IS, resolve_options
 from planner.serving.routing.placement import Choice, sample
 from schemas.errors import Unknown
 from schemas.messages import GenerateOptions
 
 
 class Composed:
-    """The variants that honour a request's components: `variants` with the levels first, or `reason` why none does."""
+    """The variants that honour a request's components: `variants` with the levels first, or `reason` why none does.
+
+    Of them those that honour its other options too, where there is one.
+    """
 
     def __init__(self, options: GenerateOptions, catalog: Catalog) -> None:
         names, self.reason = _candidates(options, catalog)
         faults = {name: unhonoured(options, catalog.served[name].offer) for name in names}
-        self.variants = tuple(name for name, fault in faults.items() if not fault)
+        able = [name for name, fault in faults.items() if not fault]
+        self.variants = tuple(_whole(options, able, catalog) or able)
         if not self.variants and not self.reason:
             able = [fault for name, fault in faults.items() if catalog.served[name].components] or list(faults.values())
             self.reason = "; ".join(able) + "; nothing of it is left out: ask for what there is"
 
-    def choose(self, drawn: Sequence[Choice], request_id: str) -> Choice:
-        """Return the variant for a request. `drawn`: the levels of its route under the plan.
 
-        The probability is 0, as no other level may stand in for it.
+class Fit(NamedTuple):
+    """Where a request may go: by what it states and the catalog, not by the plan."""
+
+    variants: tuple[str, ...] = ()  # those that honour all that it states, levels first; (): each level does, or none
+    reason: str = ""  # why it is rejected; "": it is valid
+    level: str = ""  # the only one it asks for, by its model or its quality
+    quality: str = ""  # the word that asked for `level`; "": its model did, or none is asked for
+    is_composed: bool = False  # no level that lacks its components stands in
+    is_strict: bool = False  # nothing is overridden, so that no other level stands in
+
+    def choose(self, drawn: Sequence[Choice], allocated: Collection[str], request_id: str) -> str:
+        """Return the level to go to first; "": as the plan draws it.
+
+        `drawn`: the levels of its route under the plan. `allocated`: variants that the plan gives workers.
         """
-        assert self.variants, "a request that nothing honours is rejected"
+        if self.level:
+            return self.level
         fit = [choice for choice in drawn if variant_of(choice.level) in self.variants]
         total = sum(choice.probability for choice in fit)
         if total > 0:
-            scaled = [Choice(choice.level, choice.probability / total) for choice in fit]
-            return Choice(variant_of(sample(scaled, request_id).level), 0.0)
-        return Choice(self.variants[0], 0.0)
+            return sample([Choice(each.level, each.probability / total) for each in fit], request_id).level
+        if self.is_composed:
+            return self.variants[0]
+        served = [name for name in self.variants if name in allocated]
+        return (served or self.variants)[0] if served or self.is_strict else ""
+
+    def overrides(self, variant: str) -> tuple[str, ...]:
+        """Return what a variant does instead of the quality that was asked for."""
+        return (f"quality: {self.quality} -> {variant}",) if self.quality and variant != self.level else ()
+
+    def needs(self) -> tuple[str, ...]:
+        """Return the variants one of which must have a worker, as no other will do; (): any level will."""
+        if self.level and (self.is_strict or not self.quality):
+            return (self.level,)
+        return self.variants if self.is_composed or self.is_strict else ()
 
 
-def is_composed(options: GenerateOptions, catalog: Catalog) -> bool:
-    """Whether a request names components, images, or a model that is no level: a base, a variant on request, none."""
-    return needs_components(options) or (options.model != "" and options.model not in catalog.variants)
+ANYWHERE = Fit()
+
+
+def fit_of(options: GenerateOptions, quality: str, catalog: Catalog) -> Fit:
+    """Return where a request with these options and this quality may go."""
+    if options == AS_IT_IS and quality == "auto":
+        return ANYWHERE
+    if is_composed(options, catalog):
+        composed = Composed(options, catalog)
+        fit = Fit(composed.variants, composed.reason, is_composed=True, is_strict=options.strict)
+        if options.strict and not fit.reason and not _whole(options, fit.variants, catalog):
+            fit = fit._replace(reason=_overridden(options, fit.variants, catalog))
+    else:
+        levels = [options.model] if options.model else sorted(catalog.variants, key=lambda each: _cost(each, catalog))
+        whole = _whole(options, levels, catalog)
+        if not whole and options.strict:  # what no level honours, a variant on request may
+            whole = [] if options.model else _whole(options, list(catalog.on_request), catalog)
+        fit = Fit(tuple(whole), level=options.model, is_strict=options.strict)
+        if len(whole) == len(catalog.variants):
+            fit = fit._replace(variants=())
+        elif not whole:
+            fit = fit._replace(reason=_overridden(options, levels, catalog) if options.strict else "")
+    return _of_quality(fit, quality, catalog)
 
 
 def on_request_variant(options: GenerateOptions, catalog: Catalog) -> str:
@@ -50,6 +103,46 @@ def on_request_variant(options: GenerateOptions, catalog: Catalog) -> str:
         return ""
     variants = Composed(options, catalog).variants
     return variants[0] if variants and variants[0] in catalog.on_request else ""
+
+
+def is_composed(options: GenerateOptions, catalog: Catalog) -> bool:
+    """Whether a request names components, images, or a model that is no level: a base, a variant on request, none."""
+    return needs_components(options) or (options.model != "" and options.model not in catalog.variants)
+
+
+def _of_quality(fit: Fit, quality: str, catalog: Catalog) -> Fit:
+    """The fit with the level that the word for the quality asks for; a model that is named goes before it."""
+    wanted = QUALITIES[quality].level
+    if wanted == ANY or fit.level or fit.reason:
+        return fit
+    among = fit.variants or tuple(catalog.variants)
+    if wanted == CHEAPEST:
+        level = min(among, key=lambda each: _cost(each, catalog))
+    else:
+        level = max(among, key=lambda each: _worth(each, catalog))
+    return fit._replace(level=level, quality=quality)
+
+
+def _cost(name: str, catalog: Catalog) -> tuple[float, str]:
+    return run_ms(catalog.level(name), 1), name
+
+
+def _worth(name: str, catalog: Catalog) -> tuple[bool, float, float]:
+    """By quality; unmeasured ones come last, the slower one wins a tie."""
+    variant = catalog.level(name)
+    return variant.quality is not None, variant.quality or 0.0, run_ms(variant, 1)
+
+
+def _whole(options: GenerateOptions, names: Sequence[str], catalog: Catalog) -> list[str]:
+    return [name for name in names if not resolve_options(options, catalog.served[name]).overridden]
+
+
+def _overridden(options: GenerateOptions, levels: Sequence[str], catalog: Catalog) -> str:
+    """Why a strict request is rejected: by the level that overrides the least of it."""
+    least = min((resolve_options(options, catalog.level(name)).overridden for name in levels), key=len)
+    level = next(name for name in levels if resolve_options(options, catalog.level(name)).overridden == least)
+    whose = f"{level} does not honour" if options.model else f"no level honours all of it: {level} does not honour"
+    return f"{whose} {'; '.join(least)}; drop strict, or ask for what it does"
 
 
 def _candidates(options: GenerateOptions, catalog: Catalog) -> tuple[list[str], str]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from planner.catalog.entries import variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.options import AS_IT_IS, ResolvedOptions, begins_at, resolve_options, resolved_ms
 from planner.serving.admission.admission import can_meet
@@ -22,6 +23,7 @@ from planner.serving.routing.loads import Loads, begins_ms
 from schemas.messages import Cascade, GenerateOptions, Plan
 
 AS_REQUESTED = "kept as it is: the request asked for this level"
+AS_STATED = "kept as it is: the next level would override what the request states"
 
 Size = tuple[int, int]
 """Width and height of an image in pixels."""
@@ -137,12 +139,22 @@ class EscalationLogic:
     def examine(self, plan: Plan, level: str, request: RequestValues) -> Keep | Score:
         """Decide before an image is scored, by the plan in force.
 
-        Kept, if no cascade of the plan holds for its level, or the request asked for this level.
+        Kept, if no cascade of the plan holds for its level, the request asked for this level, or the next one would
+        override options that this one honours.
         """
         asked = self._ask(plan, level)
-        if isinstance(asked, Score) and not may_escalate(request, self._catalog):
+        if not isinstance(asked, Score):
+            return asked
+        if not may_escalate(request, self._catalog):
             return Keep(None, AS_REQUESTED)
+        if request.options is not AS_IT_IS and self._overrides_more(asked.cascade, request.options):
+            return Keep(None, AS_STATED)
         return asked
+
+    def _overrides_more(self, cascade: Cascade, options: GenerateOptions) -> bool:
+        names = (variant_of(cascade.level), cascade.next_level)
+        here, there = (resolve_options(options, self._catalog.level(name)).overridden for name in names)
+        return not {each.partition(":")[0] for each in there} <= {each.partition(":")[0] for each in here}
 
     def decide(
         self,

@@ -33,12 +33,12 @@ class RefugeLogic:
             return None
         allocated = set(plan.allocation.values())
         cheaper = [variant for variant in self._catalog.cheaper_than(variant_of(level)) if variant.name in allocated]
-        if not cheaper:
+        ways = [(variant, resolve_options(request.options, variant)) for variant in cheaper]
+        if request.options.strict:
+            ways = [way for way in ways if not way[1].overridden]
+        if not ways:
             return None
-        variant = cheaper[-1]
-        options = resolve_options(request.options, variant)
-        if options.overridden and request.options.strict:
-            return None
+        variant, options = ways[-1]
         run_ms = resolved_ms(variant, options)
         total_ms = run_ms + judged_ms(plan, classified, variant.name, self._catalog)
         if not can_meet(request.deadline_ms, predicted_finish_ms(now_ms, 0.0, total_ms)):

@@ -6,11 +6,11 @@
     options in range       else InvalidRequest is raised
     no result, no job yet  else Ignored
     admitted by the plan   else REJECTED, shed; a tenant that floods has the smaller part of what is admitted
-    room in the backlog    else a cheaper level, or REJECTED, overloaded; not where others fill the backlog
-    components honoured    else REJECTED, unhonoured: never left out, by no fallback
+    room in the backlog    else a cheaper level, or REJECTED, overloaded; not where others fill the backlog. A level
+                           that the request names gives way to the nearest one, which `overridden` says; unless strict
+    components honoured    else REJECTED, unhonoured: never left out, by no fallback; so are all options of a strict one
     a worker in time       else REJECTED, starting, where the plan scales a level from zero and it would come too late
     before its deadline    else a cheaper level, a dearer one, one whose workers are on their way, or EXPIRED, deadline
-    options honoured       else REJECTED, unhonoured, where the request is strict
     within its quota       else REJECTED, quota or overloaded; last, so that no rejection costs a token
 """
 
@@ -39,7 +39,7 @@ from planner.serving.decisions import (
 )
 from planner.serving.requests import ClassifiedValues, RequestValues, Work
 from planner.serving.routing.cascades import judging_ms, may_escalate
-from planner.serving.routing.composing import Composed, is_composed
+from planner.serving.routing.composing import Fit, fit_of
 from planner.serving.routing.loads import Loads, begins_ms, shared_wait_ms
 from planner.serving.routing.placement import (
     CHEAPER,
@@ -250,9 +250,7 @@ class RoutingLogic:
         self._ended = ended
         self._levels = _Levels(catalog)
         self._facts: _PlanFacts | None = None
-        cheapest, best = catalog.cheapest().name, catalog.best().name
-        self._composed: dict[GenerateOptions, Composed] = {}
-        self._level_of_quality = {"low": cheapest, "medium": cheapest, "high": best}
+        self._fits: dict[tuple[GenerateOptions, str], Fit] = {}
 
     def route(
         self, classified: ClassifiedValues, plan: Plan, loads: Loads, now_ms: float
@@ -283,10 +281,7 @@ class RoutingLogic:
 
     def reroute(self, classified: ClassifiedValues, plan: Plan, loads: Loads, now_ms: float) -> Placement | Rejection:
         """Decide anew on a request that was admitted before: no backlog is too long, nothing is shed or charged."""
-        placed = self._placed(classified, plan, loads, now_ms, ANY_BACKLOG_MS)
-        if isinstance(placed, Rejection):
-            return placed
-        return self._unhonoured(classified.request, placed, loads, now_ms) or placed
+        return self._placed(classified, plan, loads, now_ms, ANY_BACKLOG_MS)
 
     def _ignored(self, request: RequestValues, now_ms: float) -> Ignored | None:
         if request.request_id in self._ended:
@@ -315,20 +310,7 @@ class RoutingLogic:
             placed = self._placed(classified, plan, loads, now_ms, ANY_BACKLOG_MS)
             if isinstance(placed, Rejection):
                 return placed
-        return (
-            self._unhonoured(request, placed, loads, now_ms)
-            or self._beyond_rights(request, placed, loads, now_ms)
-            or self._ended_meanwhile(request)
-            or placed
-        )
-
-    def _unhonoured(self, request: RequestValues, placed: Placement, loads: Loads, now_ms: float) -> Rejection | None:
-        del loads, now_ms
-        if not placed.options.overridden or not request.options.strict:
-            return None
-        what = "; ".join(placed.options.overridden)
-        reason = f"{placed.level} does not honour {what}; drop strict, or ask for what it does"
-        return Rejection(Status.REJECTED, UNHONOURED, reason)
+        return self._beyond_rights(request, placed, loads, now_ms) or self._ended_meanwhile(request) or placed
 
     def _beyond_rights(
         self, request: RequestValues, placed: Placement, loads: Loads, now_ms: float
@@ -360,33 +342,27 @@ class RoutingLogic:
         request, facts = classified.request, self._facts
         if facts is None or facts.plan is not plan:
             facts = self._facts = _PlanFacts(plan, self._catalog, self._levels)
-        options = request.options
+        options, fit = request.options, None
         if request.quality == ANY_QUALITY and (options is AS_IT_IS or options == AS_IT_IS):
             costs, requested = facts.plain, facts.choose(classified)
-        elif is_composed(options, self._catalog):
-            composed = self._composed_of(options)
-            if composed.reason:
-                return Rejection(Status.REJECTED, UNHONOURED, composed.reason)
-            route = route_of(plan, classified.hardness, classified.classes)
-            costs, requested = self._costs(request, facts), composed.choose(choices_of(route), request.request_id)
-            if math.isinf(loads.wait_ms(requested.level)):  # until its deadline the planner may give it one
-                late = self._too_late(requested.level, request, plan, costs, loads, now_ms)
-                return late or costs.placement(requested.level, 0.0)
         else:
-            costs, requested = self._costs(request, facts), self._requested(classified, facts)
+            fit = self._fit_of(request)
+            if fit.reason:
+                return Rejection(Status.REJECTED, UNHONOURED, fit.reason)
+            costs, requested = self._costs(request, facts), self._requested(classified, fit, facts)
         level, deadline_ms = requested.level, request.deadline_ms
         wait_ms = loads.wait_ms(self._levels[level].name)
         if wait_ms <= limit_ms and (
             deadline_ms is None or can_meet(deadline_ms, costs.finish_ms(level, wait_ms, loads, now_ms))
         ):
-            return costs.placement(level, requested.probability)
-        other = self._other_level(requested, request, facts, costs, loads, now_ms, limit_ms)
+            return _placement(costs, level, requested.probability, fit)
+        other = self._other_level(level, fit, request, facts, costs, loads, now_ms, limit_ms)
         if isinstance(other, Rejection):
             return other
         if other == level:
             late = self._too_late(level, request, plan, costs, loads, now_ms) if math.isinf(wait_ms) else None
-            return late or costs.placement(level, requested.probability)
-        return costs.placement(other, 0.0, CHEAPER if other in self._levels[level].cheaper else DEARER)
+            return late or _placement(costs, level, requested.probability, fit)
+        return _placement(costs, other, 0.0, fit, CHEAPER if other in self._levels[level].cheaper else DEARER)
 
     def _too_late(
         self, level: str, request: RequestValues, plan: Plan, costs: _Costs, loads: Loads, now_ms: float
@@ -403,42 +379,44 @@ class RoutingLogic:
         reason = f"{level} has no worker yet, and one takes {start_ms / 1000:.1f} s to start: send again then"
         return Rejection(Status.REJECTED, STARTING, reason, math.ceil(start_ms))
 
-    def _composed_of(self, options: GenerateOptions) -> Composed:
-        """Return what honours these options; looked up once for the combinations that come again."""
-        key = dataclasses.replace(
-            options, adapter_weights=(), control_images=(), control_weights=(), image="-" * bool(options.image),
-            mask="-" * bool(options.mask), strength=None, negative_prompt="",
+    def _fit_of(self, request: RequestValues) -> Fit:
+        """Return where a request may go; looked up once for the combinations that come again."""
+        options = dataclasses.replace(
+            request.options, adapter_weights=(), control_images=(), control_weights=(),
+            image="-" * bool(request.options.image), mask="-" * bool(request.options.mask), strength=None,
+            negative_prompt="-" * bool(request.options.negative_prompt), n=1, reuse="",
         )  # fmt: skip
-        found = self._composed.get(key)
+        key = options, request.quality
+        found = self._fits.get(key)
         if found is None:
-            if len(self._composed) >= MAX_COMBINATIONS:
-                self._composed.clear()
-            found = self._composed[key] = Composed(key, self._catalog)
+            if len(self._fits) >= MAX_COMBINATIONS:
+                self._fits.clear()
+            found = self._fits[key] = fit_of(options, request.quality, self._catalog)
         return found
 
     def _costs(self, request: RequestValues, facts: _PlanFacts) -> _Costs:
         judged = request.options.n if may_escalate(request, self._catalog) else 0
         return _Costs(request.options, judged, self._levels, facts)
 
-    def _requested(self, classified: ClassifiedValues, facts: _PlanFacts) -> Choice:
-        """The model that the request names, else the level of its quality, else the plan's draw.
+    def _requested(self, classified: ClassifiedValues, fit: Fit, facts: _PlanFacts) -> Choice:
+        """The level that the request asks for, else one that honours its options, else the plan's draw.
 
-        low, medium: the cheapest level. high: the best level. auto: the plan's draw. A quality whose level the plan
-        gives no worker counts as auto; a named model waits for a worker. A probability of 0 says that the request
-        itself decided, so that no other level stands in for this one.
+        A quality whose level the plan gives no worker gets the nearest one that has, unless the request is strict. A
+        probability of 0 says that the plan's shares alone did not decide.
         """
-        request = classified.request
-        if request.options.model in self._catalog.variants:
-            return Choice(request.options.model, 0.0)
-        if request.quality != ANY_QUALITY:
-            level = self._level_of_quality.get(request.quality, "")
-            if level in facts.allocated:
-                return Choice(level, 0.0)
-        return facts.choose(classified)
+        drawn = choices_of(route_of(facts.plan, classified.hardness, classified.classes)) if fit.variants else ()
+        level = fit.choose(drawn, facts.allocated, classified.request.request_id)
+        if not level:
+            return facts.choose(classified)
+        if fit.quality and not fit.is_strict and level not in facts.allocated:
+            nearest = facts.with_workers((level, *self._levels[level].cheaper, *self._levels[level].dearer))
+            level = next((each for each in nearest if each in fit.variants), [*nearest, level][0])
+        return Choice(level if not fit.is_composed else variant_of(level), 0.0)
 
     def _other_level(
         self,
-        requested: Choice,
+        wanted: str,
+        fit: Fit | None,
         request: RequestValues,
         facts: _PlanFacts,
         costs: _Costs,
@@ -446,14 +424,46 @@ class RoutingLogic:
         now_ms: float,
         limit_ms: float,
     ) -> str | Rejection:
-        """Choose another level for a request whose requested level has no room or no time.
+        """Choose another level for a request whose wanted level has no room or no time.
+
+        First among those that honour all it states, then among all, where options may be overridden. A level that it
+        asks for gives way for want of room alone, to the nearest one that has some.
+        """
+        among = None if fit is None else () if fit.level or fit.is_composed else fit.variants or None
+        found = self._among(wanted, among, request, facts, costs, loads, now_ms, limit_ms)
+        if not isinstance(found, Rejection) or fit is None or among is None or fit.is_composed or fit.is_strict:
+            return found
+        if not fit.level:
+            other = self._among(wanted, None, request, facts, costs, loads, now_ms, limit_ms)
+            return found if isinstance(other, Rejection) else other
+        if found.code == OVERLOADED:
+            for level in facts.with_workers((*self._levels[wanted].cheaper, *self._levels[wanted].dearer)):
+                wait_ms = loads.wait_ms(level)
+                in_time = can_meet(request.deadline_ms, costs.finish_ms(level, wait_ms, loads, now_ms))
+                if wait_ms <= limit_ms and in_time:
+                    return level
+        return found
+
+    def _among(
+        self,
+        wanted: str,
+        among: Container[str] | None,
+        request: RequestValues,
+        facts: _PlanFacts,
+        costs: _Costs,
+        loads: Loads,
+        now_ms: float,
+        limit_ms: float,
+    ) -> str | Rejection:
+        """Choose among these levels, beside the wanted one; None: among all.
 
         Source of the predictive drop: DiffServe 4.1.
         """
-        wanted, deadline_ms = requested.level, request.deadline_ms
-        may_move = requested.probability > 0
-        cheaper = facts.with_workers(self._levels[wanted].cheaper) if may_move else []
-        dearer = facts.with_workers(self._levels[wanted].dearer) if may_move else []
+        deadline_ms, own = request.deadline_ms, self._levels[wanted]
+        cheaper, dearer = (
+            facts.with_workers([each for each in levels if among is None or each in among])
+            for levels in (own.cheaper, own.dearer)
+        )
         wait_ms = {level: loads.wait_ms(self._levels[level].name) for level in (wanted, *cheaper)}
         admitted = with_room(wanted, cheaper, wait_ms, limit_ms)
         if isinstance(admitted, Rejection):
@@ -486,6 +496,15 @@ class RoutingLogic:
         if serving >= planned:
             return math.inf
         return costs.finish_ms(level, shared_wait_ms(wait_ms, serving, planned, variant.load_ms), loads, now_ms)
+
+
+def _placement(costs: _Costs, level: str, probability: float, fit: Fit | None, fallback: str = "") -> Placement:
+    """The placement on a level, which says what is done instead of the quality that was asked for."""
+    placed = costs.placement(level, probability, fallback)
+    if fit is None or not (instead := fit.overrides(placed.variant)):
+        return placed
+    options = placed.options._replace(overridden=(*placed.options.overridden, *instead))
+    return placed._replace(options=options)
 
 
 def with_room(wanted: str, cheaper: Sequence[str], wait_ms: Mapping[str, float], limit_ms: float) -> str | Rejection:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.serving.routing.escalation import Escalate, EscalationLogic, Keep, Score
-from tests.builders import NOW_MS, a_cascade, a_catalog, a_plan, a_request
+from planner.serving.routing.escalation import AS_STATED, Escalate, EscalationLogic, Keep, Score
+from schemas.messages import GenerateOptions
+from tests.builders import NOW_MS, a_cascade, a_catalog, a_plan, a_request, a_variant
 from tests.planner.serving.workers import FixedLoads
 
 CATALOG = a_catalog()
@@ -43,6 +44,15 @@ def test_without_a_cascade_for_the_level_the_image_is_kept() -> None:
     assert EscalationLogic(CATALOG).examine(a_plan(), "heavy", a_request()) == Keep(
         None, "the plan judges no images of heavy"
     )
+
+
+def test_an_image_is_kept_where_the_next_level_would_drop_an_option_that_this_one_honours() -> None:
+    variants = {"light": a_variant(honours=("steps",)), "heavy": a_variant(name="heavy", honours=("guidance",))}
+    logic, plan = EscalationLogic(a_catalog(variants=variants)), a_plan(cascades=(a_cascade(),))
+    kept = logic.examine(plan, "light", a_request(options=GenerateOptions(steps=9)))
+    assert kept == Keep(None, AS_STATED)
+    for dropped_already in (GenerateOptions(guidance=9.0), GenerateOptions(width=64), GenerateOptions(n=2)):
+        assert isinstance(logic.examine(plan, "light", a_request(options=dropped_already)), Score)
 
 
 def test_a_doubtful_image_is_kept_when_a_better_one_would_be_late_and_the_reason_says_so() -> None:

@@ -67,3 +67,15 @@ def test_the_cheapest_level_has_none_below_it() -> None:
 )
 def test_nothing_stands_in_for_what_the_request_asked_for(asked: dict[str, Any]) -> None:
     assert refuge(**asked) == ""
+
+
+def test_a_strict_job_goes_to_the_cheapest_level_that_honours_it() -> None:
+    honours = {"light": (), "middle": ("steps",), "heavy": ("steps",)}
+    times = {"light": 20.0, "middle": 100.0, "heavy": 400.0}
+    variants = {name: a_variant(name=name, latency_ms={1: times[name]}, honours=honours[name]) for name in honours}
+    request = a_request(deadline_ms=NOW_MS + 2000, options=GenerateOptions(steps=3, strict=True))
+    placed = RefugeLogic(a_catalog(variants=variants)).placement(
+        a_classified(request), "heavy", a_plan(allocation=ALL), NOW_MS
+    )
+    assert placed is not None
+    assert (placed.level, placed.overridden) == ("middle", ())

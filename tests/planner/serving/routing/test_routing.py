@@ -87,10 +87,15 @@ def test_quality_leads_past_the_plan(quality: str, level: str) -> None:
         assert placed.level == level
 
 
-def test_a_quality_whose_level_has_no_worker_in_the_plan_is_served_as_the_plan_says() -> None:
-    placed = decided(to="light", allocation={"a": "light"}, quality="high", wait_ms={"light": 0, "heavy": math.inf})
+def test_a_quality_whose_level_has_no_worker_in_the_plan_is_served_by_the_nearest_one_which_it_says() -> None:
+    unserved = {"light": 0, "heavy": math.inf}
+    placed = decided(to="light", allocation={"a": "light"}, quality="high", wait_ms=unserved)
     assert isinstance(placed, Placement)
-    assert placed.level == "light"
+    assert (placed.level, placed.overridden) == ("light", ("quality: high -> light",))
+    strict = GenerateOptions(strict=True)
+    placed = decided(to="light", allocation={"a": "light"}, quality="high", wait_ms=unserved, options=strict)
+    assert isinstance(placed, Placement)
+    assert (placed.level, placed.overridden) == ("heavy", ()), "it waits for a worker of it"
 
 
 def test_a_named_model_is_waited_for_though_nobody_serves_it() -> None:
@@ -159,10 +164,37 @@ def test_an_overloaded_level_hands_over_to_a_cheaper_one() -> None:
     assert decided(wait_ms={"light": 10, "heavy": 1500}) == on("light", 0.0, CHEAPER)
 
 
-def test_a_request_that_insists_is_rejected_under_overload_with_the_time_to_come_back() -> None:
-    turned = decided(wait_ms={"light": 10, "heavy": 1500}, quality="high")
+INSISTING: list[dict[str, Any]] = [
+    {"quality": "high", "options": GenerateOptions(strict=True)},
+    {"options": GenerateOptions(model="heavy", strict=True)},
+    {"options": GenerateOptions(steps=4, strict=True)},
+]
+
+
+@pytest.mark.parametrize("asked", INSISTING)
+def test_a_request_that_insists_is_rejected_under_overload_with_the_time_to_come_back(asked: dict[str, Any]) -> None:
+    turned = decided(wait_ms={"light": 10, "heavy": 1500}, **asked)
     assert isinstance(turned, Rejection)
     assert (turned.status, turned.code, turned.retry_after_ms) == (Status.REJECTED, "overloaded", 500)
+
+
+@pytest.mark.parametrize(
+    ("asked", "overridden"),
+    [
+        ({"quality": "high"}, "quality: high -> light"),
+        ({"options": GenerateOptions(model="heavy")}, "model: heavy -> light"),
+        ({"options": GenerateOptions(steps=4)}, "steps: 4 -> 2"),
+    ],
+)
+def test_a_request_that_does_not_insist_goes_to_the_nearest_level_with_room_which_it_says(
+    asked: dict[str, Any], overridden: str
+) -> None:
+    placed = decided(wait_ms={"light": 10, "heavy": 1500}, **asked)
+    assert isinstance(placed, Placement)
+    assert (placed.level, placed.overridden, placed.fallback) == ("light", (overridden,), CHEAPER)
+    named = decided(wait_ms={"light": 1500, "heavy": 10}, options=GenerateOptions(model="light"))
+    assert isinstance(named, Placement)
+    assert (named.level, named.overridden) == ("heavy", ("model: light -> heavy",))
 
 
 def test_a_deadline_too_short_for_the_level_takes_the_cheaper_one_and_then_none() -> None:
@@ -222,14 +254,35 @@ def test_a_deadline_leaves_time_to_judge_the_image_where_the_plan_does() -> None
         assert isinstance(logic.route(request, unjudged, FixedLoads(IDLE), NOW_MS), Placement)
 
 
-def test_what_the_level_cannot_honour_is_listed_or_rejected_under_strict() -> None:
-    placed = decided(to="light", options=GenerateOptions(steps=50))
-    assert isinstance(placed, Placement)
-    assert placed.overridden == (f"steps: 50 -> {CATALOG.level('light').steps}",)
-    turned = decided(to="light", options=GenerateOptions(steps=50, strict=True))
-    assert isinstance(turned, Rejection)
-    assert (turned.status, turned.code) == (Status.REJECTED, "unhonoured")
-    assert isinstance(decided(to="heavy", options=GenerateOptions(steps=50, strict=True)), Placement)
+@pytest.mark.parametrize("allocation", [BOTH, {"a": "light"}])
+@pytest.mark.parametrize("to", ["light", "heavy"])
+def test_whether_a_strict_request_is_valid_depends_on_the_catalog_alone(to: str, allocation: dict[str, str]) -> None:
+    waits = {"light": 0.0, "heavy": 0.0 if "b" in allocation else math.inf}
+    valid = decided(waits, to, allocation, options=GenerateOptions(steps=50, strict=True))
+    assert isinstance(valid, Placement), "heavy honours steps, whatever the plan draws"
+    assert (valid.level, valid.overridden) == ("heavy", ())
+    for options in (GenerateOptions(guidance=9.0, strict=True), GenerateOptions(model="light", steps=50, strict=True)):
+        turned = decided(waits, to, allocation, options=options)
+        assert isinstance(turned, Rejection)
+        assert (turned.status, turned.code) == (Status.REJECTED, "unhonoured")
+
+
+def test_options_go_to_a_level_that_honours_them_or_are_listed_where_none_has_a_worker() -> None:
+    honoured = decided(to="light", options=GenerateOptions(steps=50))
+    assert isinstance(honoured, Placement)
+    assert (honoured.level, honoured.overridden, honoured.probability) == ("heavy", (), 0.0)
+    waits = {"light": 0.0, "heavy": math.inf}
+    listed = decided(waits, "light", {"a": "light"}, options=GenerateOptions(steps=50))
+    assert isinstance(listed, Placement)
+    assert (listed.level, listed.overridden) == ("light", (f"steps: 50 -> {CATALOG.level('light').steps}",))
+    free = decided(to="light", options=GenerateOptions(steps=2))
+    assert free == on("light", 1.0), "as light does in any case, drawn by the plan"
+
+
+def test_a_quality_asks_among_the_levels_that_honour_the_options() -> None:
+    low = decided(to="light", quality="low", options=GenerateOptions(steps=50, strict=True))
+    assert isinstance(low, Placement)
+    assert (low.level, low.overridden) == ("heavy", ())
 
 
 def test_a_wait_within_the_limit_is_admitted_on_the_wanted_level() -> None:
