@@ -1,6 +1,8 @@
 """The topic table: the one place where topics are named, sized and configured."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from schemas import messages
 from schemas.avro import Message
@@ -179,6 +181,32 @@ def worker_group(prefix: str, variant: str) -> str:
 def waiting_group(prefix: str) -> str:
     """Return the consumer group that forwards waiting jobs of all variants."""
     return f"{prefix}.waiting"
+
+
+class Reader(NamedTuple):
+    """The role that serves the records of a topic, and its consumer group without the prefix."""
+
+    role: str
+    group: str
+
+
+READERS: Mapping[str, Reader] = {  # a request ends because these read; the topics of variants are `reader`'s
+    PROMPTS: Reader("classifier", "classifier"),
+    PROMPTS_BATCH: Reader("classifier", "classifier-batch"),
+    CLASSIFIED: Reader("router", "router"),
+    IMAGES: Reader("discriminator", "discriminator"),
+    OUTCOMES: Reader("ledger", "ledger"),
+}
+
+
+def reader(name: str) -> Reader | None:
+    """Return who serves a topic's records, by its name without the prefix; None if requests do not depend on it."""
+    kind, _, rest = name.partition(".")
+    if kind == "jobs" and rest:
+        return Reader("worker", f"worker.{rest.rpartition('.')[0]}")
+    if kind == "waiting" and rest:
+        return Reader("router", "waiting")
+    return READERS.get(name)
 
 
 def webhooks_group(prefix: str) -> str:

@@ -88,6 +88,11 @@ DEAD_LETTERS = counter(
 UNUSABLE = counter(
     "pochade_unusable_records_total", "Records that a follower passed over", {"topics": "topics that it follows"}
 )
+DELETED_UNREAD = counter(
+    "pochade_deleted_unread_total",
+    "Offsets that a role's topics had deleted before it had read them, found at its start; at most so many records",
+    {"role": ROLES},
+)  # fmt: skip
 AWAITED_SCHEMAS = counter(
     "pochade_awaited_schemas_total", "Records that wait until a newer release's schema is known", {"role": ROLES}
 )

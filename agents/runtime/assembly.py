@@ -20,6 +20,7 @@ from schemas.topics import OUTCOMES, SKEW_MS
 from streams import catalogs, logs
 from streams.codec.avro import write_up_to
 from streams.codec.schema_topic import KnownSchemas, announcements
+from streams.control import deletions
 from streams.health import Health, Probe, served
 from streams.kafka.groups.groups import classic_settings, member_config
 from streams.kafka.producers.limit_questions import refreshed
@@ -84,7 +85,7 @@ class Views:
         self._has_topics = False
 
     def need_topics(self) -> None:
-        """Create topics, announce the schemas of this release, and learn those of newer ones.
+        """Create topics, announce the schemas of this release, learn newer ones, and report what was deleted unread.
 
         Raises PochadeError: what the cluster refuses, a right that a role lacks among it.
         """
@@ -96,6 +97,7 @@ class Views:
             known = KnownSchemas(self._settings)
             self._stack.callback(known.close)
             known.start()
+            deletions.report(self._settings, self._role.split("+"), self._producer)
             self._has_topics = True
 
     def _opened(self, view: View) -> View:

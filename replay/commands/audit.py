@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafk
 
 APART = {
     "lost_ids",
+    "deleted_unread_where",
     "duplicate_ids",
     "late_commit_ids",
     "failed_for",
@@ -56,12 +57,13 @@ def audit(
 ) -> None:
     """Read all topics again and count requests that were lost, ended twice, ended late or generated twice.
 
-    Exit status 1 says that a promise is broken. A request without a result is open while some role has not committed
-    past a record of it, and lost otherwise. A result is late if an earlier outcome of the request lies before the one
-    that it was made from. A result whose image began from a stored latent must agree with its path; where all results
-    are read, another of its tenant must have left a latent. A result of a request that named components must name the
-    same ones, as the catalog now lists them. Images are read and compared with the hash that their result names. Roles
-    may run meanwhile.
+    Exit status 1 says that a promise is broken. Records that Kafka deleted before their role had read them break it,
+    found now or at a role's start and kept on the dlq. A request without a result is open while some role has not
+    committed past a record of it, and lost otherwise. A result is late if an earlier outcome of the request lies before
+    the one that it was made from. A result whose image began from a stored latent must agree with its path; where all
+    results are read, another of its tenant must have left a latent. A result of a request that named components must
+    name the same ones, as the catalog now lists them. Images are read and compared with the hash that their result
+    names. Roles may run meanwhile.
 
     \b
     Examples:

@@ -104,6 +104,10 @@ ALERTS: Final = (
         "The {{ $labels.role }} sent records to the dlq: {{ $labels.error }}.",
     ),
     Alert(
+        "PochadeDeletedUnread", _grew("pochade_deleted_unread_total", "role", "15m"), "0s", CRITICAL,
+        "Up to {{ $value }} records were deleted before the {{ $labels.role }} had read them.",
+    ),
+    Alert(
         "PochadeUnusableRecords", _grew("pochade_unusable_records_total", "topics", "15m"), "0s", WARNING,
         "Readers of {{ $labels.topics }} passed over records that they could not use.",
     ),

@@ -19,6 +19,7 @@ from schemas.topics import CLASSIFIED, DLQ, IMAGES, OUTCOMES, PROMPTS, RESULTS, 
 from streams.clock import now_ms
 from streams.codec.avro import decode, decode_result, encode
 from streams.codec.headers import ERROR
+from streams.control import deletions
 from streams.kafka.consumers import snapshot
 from streams.settings import Settings
 
@@ -108,6 +109,8 @@ def redrive_record(dead_letter: DeadLetter, ended: Mapping[str, str]) -> Outgoin
         NotRedrivable: the record is not whole, or names neither its topic nor a request.
         NothingToDo: an earlier redrive has completed.
     """
+    if deletions.kept(dead_letter.record) is not None:
+        raise NotRedrivable(f"{dead_letter.position}: it stands for records that were deleted; {deletions.DO}")
     if dead_letter.is_cut:
         raise NotRedrivable(
             f"{dead_letter.position}: only the beginning of its value was kept; send the original again"

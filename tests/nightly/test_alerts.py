@@ -87,6 +87,10 @@ FIRES_AND_SILENT: dict[str, tuple[Series, Series]] = {
         new('pochade_dead_letters_total{role="router",error="InvalidRecord"}'),
         still('pochade_dead_letters_total{role="router",error="InvalidRecord"}'),
     ),
+    "PochadeDeletedUnread": (
+        new('pochade_deleted_unread_total{role="router"}'),
+        still('pochade_deleted_unread_total{role="router"}'),
+    ),
     "PochadeUnusableRecords": (
         [('pochade_unusable_records_total{topics="fleet"}', "1+0x85 2+0x5")],
         still('pochade_unusable_records_total{topics="fleet"}'),

@@ -17,6 +17,7 @@ class Figures:
     outcomes: dict[str, int]  # status -> requests, by their first result
     open: int = 0  # without a result, and a role has not committed past some record of theirs
     lost: tuple[str, ...] = ()  # without a result, and nobody will make one
+    deleted_unread: tuple[str, ...] = ()  # a sentence for each span of offsets that was deleted before it was read
     doubled: dict[str, int] = field(default_factory=dict)  # id -> results beyond its first
     failed: dict[str, str] = field(default_factory=dict)  # id -> reason, of those that ended FAILED
     late_commits: tuple[str, ...] = ()  # a result made of an outcome that was not the first: by an owner of before
@@ -60,6 +61,7 @@ def as_json(figures: Figures, images: ImageFigures | None) -> dict[str, Any]:
     for name in ("reuse_contradictory", "reuse_sourceless", "components_unlisted"):
         ids = one.pop(name)
         one |= {name: len(ids), f"{name}_ids": list(ids)}
+    one |= {"deleted_unread": len(figures.deleted_unread), "deleted_unread_where": list(figures.deleted_unread)}
     one["wasted_s"] = round(figures.wasted_s, 3)
     if images is not None:
         one["pictures"] = {**asdict(images), "broken": list(images.broken), "foreign": list(images.foreign)}
@@ -71,6 +73,7 @@ def verdict(figures: Figures, images: ImageFigures | None = None) -> str | None:
     broken = []
     if figures.lost:
         broken.append(f"{len(figures.lost)} of {figures.accepted} accepted requests are lost ({_some(figures.lost)})")
+    broken += [f"{each} were deleted before they were read" for each in figures.deleted_unread]
     if figures.doubled:
         names = _some(tuple(figures.doubled))
         broken.append(f"{sum(figures.doubled.values())} results came beyond a request's first ({names})")

@@ -13,21 +13,10 @@ from replay.verify.audit.logs import Logs
 from replay.verify.audit.topic_figures import TOPICS, Position, TopicFigures
 from schemas.errors import PochadeError
 from schemas.record import Incoming
-from schemas.topics import (
-    CLASSIFIED,
-    IMAGES,
-    OUTCOMES,
-    PROMPTS,
-    PROMPTS_BATCH,
-    RESULTS,
-    full_name,
-    jobs_topic,
-    waiting_group,
-    waiting_topic,
-    worker_group,
-)
+from schemas.topics import RESULTS, full_name, jobs_topic, reader, waiting_topic
 from streams import catalogs
 from streams.clock import now_ms
+from streams.control import deletions
 from streams.kafka.consumers.offsets import positions
 from streams.kafka.topics import own_topics
 from streams.operator.gc import ORPHAN_MS, choose, needed
@@ -35,13 +24,6 @@ from streams.settings import Settings
 from streams.store.open import open_store
 
 LOOKS, APART_S = 3, 2.0  # of fresh clients; a broker that was frozen knows after less than a second who leads
-READERS = {
-    PROMPTS: "classifier",
-    PROMPTS_BATCH: "classifier-batch",
-    CLASSIFIED: "router",
-    IMAGES: "discriminator",
-    OUTCOMES: "ledger",
-}  # whose group is PREFIX.ROLE
 JOBS_BEGIN, JOBS_END = jobs_topic("|", 1).name.split("|")
 WAITING_BEGIN, WAITING_END = waiting_topic("|").name.split("|")
 
@@ -77,7 +59,10 @@ def audit(
         PochadeError: a topic or the catalog cannot be read, or the store is away.
     """
     committed, catalog = dict(_committed(settings)), catalogs.load(settings.catalog, settings.published)
-    tally = TopicFigures(committed, asked, since_ms, until_ms, has_all_sources=has_all_sources, catalog=catalog)
+    tally = TopicFigures(
+        committed, asked, since_ms, until_ms, has_all_sources=has_all_sources, catalog=catalog,
+        deleted=deletions.find(settings),
+    )  # fmt: skip
     logs = Logs(settings, tally.add, committed)
     jobs = [f"{JOBS_BEGIN}{variant}{JOBS_END}" for variant in _variants(settings)]
     topics = [*TOPICS, *_waiting(settings), *jobs]
@@ -141,13 +126,12 @@ def _named(settings: Settings, begin: str, end: str) -> list[str]:
 def _committed(settings: Settings) -> Iterator[tuple[Position, int]]:
     """Yield the committed offset of each topic's reader."""
     prefix = settings.kafka.prefix
-    groups = {topic: f"{prefix}.{role}" for topic, role in READERS.items()}
-    groups |= {jobs_topic(variant, 1).name: worker_group(prefix, variant) for variant in _variants(settings)}
-    groups |= dict.fromkeys(_waiting(settings), waiting_group(prefix))
     try:
-        for topic, group in groups.items():
-            for partition, offset in positions(settings, full_name(prefix, topic), group).items():
-                yield (topic, partition), offset
+        for name in own_topics(settings):
+            topic = name.removeprefix(prefix + ".")
+            if (reads := reader(topic)) is not None:
+                for partition, offset in positions(settings, name, full_name(prefix, reads.group)).items():
+                    yield (topic, partition), offset
     except KafkaException as failure:
         reason = failure.args[0].str()
         raise PochadeError(f"cannot ask how far the roles of {prefix} have come: {reason}") from None

@@ -18,6 +18,8 @@ from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, DLQ, EVENTS, IMAGES, OUTCOMES, PROMPTS, PROMPTS_BATCH, RESULTS
 from streams.codec.avro import decode, decode_result
 from streams.codec.request_ids import request_id_of
+from streams.control import deletions
+from streams.control.deletions import Deletion
 from streams.operator.explain import steps_of
 
 Position = tuple[str, int]  # topic, partition
@@ -51,10 +53,12 @@ class TopicFigures:
         *,
         has_all_sources: bool | None = None,
         catalog: Catalog | None = None,
+        deleted: Iterable[Deletion] = (),
     ) -> None:
         """`asked`: ids that a broker acknowledged; `since_ms`, `until_ms` (epoch ms): when requests were accepted;
         `has_all_sources`: whatever an image may have begun from ended within the time that is read; None: only if
-        everything is read, and no result has expired; `catalog`: by which components are compared; None: they are not.
+        everything is read, and no result has expired; `catalog`: by which components are compared; None: they are not;
+        `deleted`: what the logs no longer have and no role had read; the dlq keeps what was found before.
         """
         self._committed, self._since_ms, self._until_ms = committed, since_ms, until_ms
         self._accepted: dict[str, None] = dict.fromkeys(asked)
@@ -67,6 +71,7 @@ class TopicFigures:
         self.named: dict[str, set[str]] = {}  # URI of an image -> the hashes that results say it has
         self._before: Counter[str] = Counter()  # id -> results of before the time audited
         self._dead_letters = 0
+        self._deleted = list(deleted)
         self._unreadable: Counter[str] = Counter()
         self.result_times_ms: list[int] = []  # by the broker's clock, in the order of reading
         self.answered_ms: dict[str, tuple[int, int]] = {}  # id -> created, and its first result there to be read
@@ -129,8 +134,10 @@ class TopicFigures:
             stage = event.request_id, int(detail["stage"]), str(detail["level"])
             self.generations.begin(stage, Begun(event.at_ms, str(detail["worker"])))
 
-    def _dead_letter(self, _record: Incoming) -> None:
+    def _dead_letter(self, record: Incoming) -> None:
         self._dead_letters += 1
+        if (deletion := deletions.kept(record)) is not None:
+            self._deleted.append(deletion)
 
     _TAKEN: Mapping[str, Callable[["TopicFigures", Incoming], None]] = {
         PROMPTS: _prompt, PROMPTS_BATCH: _prompt, CLASSIFIED: _classified, RESULTS: _result, OUTCOMES: _outcome,
@@ -153,6 +160,7 @@ class TopicFigures:
             outcomes=dict(Counter(str(r.status) for name, r in self._ends.first.items() if name in accepted)),
             open=sum(name in self._waiting for name in unended),
             lost=tuple(name for name in unended if name not in self._waiting),
+            deleted_unread=tuple(map(str, deletions.merged(self._deleted))),
             doubled=self._ends.doubled(accepted) | {name: self._ends.count(name) for name in self._before},
             failed={name: r.reason for name, r in self._ends.first.items() if name in accepted and _has_failed(r)},
             late_commits=tuple(name for name in accepted if self._is_late(name)),

@@ -62,6 +62,31 @@ def positions(settings: Settings, topic: str, group: str) -> dict[int, int]:
         return committed(client, _partitions(client, topic), ANSWER_LIMIT_S)
 
 
+def deleted(settings: Settings, topic: str, group: str) -> dict[int, Unread]:
+    """Return partition -> the offsets that left the log before the group had committed them; an upper bound of the
+    records, as offsets include markers of transactions.
+
+    A partition without a committed offset is left out: what was read of it is unknown.
+
+    Raises KafkaException: the cluster does not answer in time, or there is no such topic.
+    """
+    with asking(settings, group) as client:
+        begun = _begun(client, _partitions(client, topic))
+        firsts = {partition: first for partition, (first, _) in ends_of(client, begun).items()}
+        late = [each for each in begun if each.offset < firsts[each.partition]]
+        # once more: a reader that went on meanwhile has missed nothing
+        return {
+            each.partition: Unread(each.offset, firsts[each.partition])
+            for each in _begun(client, [TopicPartition(topic, each.partition) for each in late])
+            if each.offset < firsts[each.partition]
+        }
+
+
+def _begun(client: Asked, partitions: list[TopicPartition]) -> list[TopicPartition]:
+    """Return the partitions of which the client's group has committed something, with that offset."""
+    return [each for each in _committed(client, partitions, ANSWER_LIMIT_S) if each.offset >= 0] if partitions else []
+
+
 def refresh(settings: Settings, topic: str, group: str) -> int:
     """Commit again what a group has committed, so that Kafka goes on keeping it: it drops the offsets of a group a
     week after its last member left. How many partitions; 0 for one that has members, which are left alone.
