@@ -82,6 +82,13 @@ OPTIONS = (
     click.option(
         "--lenient", "is_lenient", is_flag=True, help="Skip lines that cannot be read, and report their number."
     ),
+    click.option(
+        "--time-column",
+        metavar="NAME",
+        help="Column (or JSON key) of the trace's times: ISO 8601, or seconds or milliseconds since 1970. Other "
+        "columns that are not ours are passed over.",
+    ),
+    click.option("--prompt-column", metavar="NAME", help="Column (or JSON key) of the trace's prompts."),
     click.option("--sort", "sorts", is_flag=True, help="Sort requests by time, where times are not ascending."),
     click.option(
         "--model",
@@ -125,6 +132,8 @@ class TraceGiven:
     since: int  # epoch ms
     until: int
     is_lenient: bool
+    time_column: str | None
+    prompt_column: str | None
     sorts: bool
     renamed: tuple[tuple[str, str], ...]
     rate: float | None
@@ -185,6 +194,8 @@ class TraceGiven:
         return Asked(
             is_lenient=self.is_lenient,
             sorts=self.sorts,
+            time_column=self.time_column or "",
+            prompt_column=self.prompt_column or "",
             models=models,
             renamed=dict(self.renamed),
             shaping=shaping_of(self.to, self.interval, self.spacing),
@@ -278,6 +289,9 @@ def trace_options(command: Callable[..., Any]) -> Callable[..., Any]:
         own = {field.name: asked.pop(field.name) for field in fields(TraceGiven)}
         if own["path"] is not None and not own["is_topic"]:
             refuse_given(click.get_current_context(), ["since", "until"], "on a file; --from-topic takes a time span")
+        elif own["is_topic"]:
+            of_files = ["time_column", "prompt_column"]
+            refuse_given(click.get_current_context(), of_files, "with --from-topic: they are for a file")
         return command(*args, given=TraceGiven(**own), **asked)
 
     return with_options(OPTIONS)(called)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from replay.traces.formats.arrivals_csv import COLUMN, is_arrivals, read_arrivals
+from replay.traces.formats.arrivals_csv import COLUMN, TIME, in_our_names, is_arrivals, read_arrivals
 from replay.traces.formats.building import Builder, Rules
 from replay.traces.formats.counts import AS_THEY_STAND, Shaping, is_counts, read_counts
 from replay.traces.formats.csv_rows import Table, table
@@ -23,7 +23,7 @@ from replay.traces.wording import INDEX, worded
 from schemas.errors import PochadeError
 
 FORMATS = (
-    f"a CSV with the column {COLUMN!r}, one of counts (hour,invocations), a request file of GenTD26, "
+    f"a CSV with the column {COLUMN!r} or {TIME!r}, one of counts (hour,invocations), a request file of GenTD26, "
     "or JSON lines of timed requests, plain or gzip"
 )
 
@@ -50,6 +50,8 @@ class Asked:
     speed: float = 1.0
     loop: int = 1  # times over
     limit: int | None = None  # requests
+    time_column: str = ""  # of times since 1970, as the trace calls it; "": by our names
+    prompt_column: str = ""
     prompts: Sequence[str] = ()  # instead of the trace's own
     order: str = ""  # of these: index, turn or sample; "": by index where the trace has one, else in turn
     seed: int = 0  # of everything that is drawn
@@ -60,6 +62,12 @@ class Asked:
         return Rules(
             is_epoch=is_epoch, sorts=self.sorts, prompts=counts, models=self.models, renamed=dict(self.renamed)
         )
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Columns as the trace calls them -> ours."""
+        given = (self.time_column, TIME), (self.prompt_column, "prompt")
+        return {theirs: ours for theirs, ours in given if theirs}
 
     def check_effect(self, *, are_counts: bool = False, has_times: bool = True) -> None:
         """Raise NoEffect for an option that a trace gives no use for: only counts are shaped, only times are drawn."""
@@ -81,7 +89,7 @@ AS_IT_IS: Final = Asked()
 
 def read(path: pathlib.Path, asked: Asked = AS_IT_IS) -> Trace:
     """The requests of a trace file. Raises: InvalidTrace with file and line, NoEffect, Unknown."""
-    if asked.max_requests is None and (arrival_ms := quick_arrivals(path)) is not None:
+    if asked.max_requests is None and not asked.names and (arrival_ms := quick_arrivals(path)) is not None:
         asked.check_effect()
         return transform(of_arrivals(arrival_ms, path.name, str(path)), asked)
     faults = Faults(str(path), is_lenient=asked.is_lenient)
@@ -91,17 +99,19 @@ def read(path: pathlib.Path, asked: Asked = AS_IT_IS) -> Trace:
             raise InvalidTrace(f"{path} is empty{faults.describe()}: give {FORMATS}")
         if is_json(first):
             asked.check_effect()
-            builder = Builder(faults, asked.rules(is_epoch=is_epoch(first)))
-            read_json(lines, faults, builder, asked.max_requests)
+            builder = Builder(faults, asked.rules(is_epoch=is_epoch(first, asked.names)))
+            read_json(lines, faults, builder, asked.max_requests, asked.names)
             return transform(builder.trace(path.name), asked)
         return _from_csv(lines, faults, path.name, asked)
 
 
 def _from_csv(lines: Lines, faults: Faults, name: str, asked: Asked) -> Trace:
     found = table(lines, faults)
+    if asked.names:
+        found = in_our_names(found, asked.names)
     if is_arrivals(found.columns):
         asked.check_effect()
-        builder = Builder(faults, asked.rules(is_epoch=False))
+        builder = Builder(faults, asked.rules(is_epoch=TIME in found.columns))
         read_arrivals(found, faults, builder, asked.max_requests)
     elif is_gentd26(found.columns):
         has_times = is_timed(found.columns)
@@ -115,7 +125,9 @@ def _from_csv(lines: Lines, faults: Faults, name: str, asked: Asked) -> Trace:
         return transform(trace, replace(asked, scale=1.0))  # the counts were scaled, not what came of them
     else:
         got = quoted(",".join(found.columns))
-        raise InvalidTrace(f"{faults.source}:{found.line}: expected the column {COLUMN!r}, got {got}: give {FORMATS}")
+        wanted = f"expected the column {COLUMN!r} or {TIME!r}, got {got}"
+        advice = f"give {FORMATS}; --time-column reads times since 1970 from a column of another name"
+        raise InvalidTrace(f"{faults.source}:{found.line}: {wanted}: {advice}")
     return transform(builder.trace(name), asked)
 
 

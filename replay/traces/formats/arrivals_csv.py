@@ -1,22 +1,51 @@
-"""Arrival CSVs: a header with `arrival_ms`, and, where known, columns of the fields that JSON lines have too."""
+"""Arrival CSVs: a header with `arrival_ms` or `time`, and, where known, columns of what JSON lines have too."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from replay.traces.formats.building import Builder
 from replay.traces.formats.csv_rows import Table
 from replay.traces.formats.faults import Faults
-from replay.traces.formats.fields import Unfit, number, share, whole
+from replay.traces.formats.fields import Unfit, moment_ms, number, share, since_1970_ms, whole
 from replay.traces.trace import InvalidTrace, Overrides, Row
 from schemas.errors import Unknown
 from schemas.messages import GenerateOptions
 
 COLUMN: Final = "arrival_ms"
-COLUMNS: Final = (COLUMN, "prompt", "prompt_index", "model", "adapters", "steps", "n", "tier", "slack_ms", "hardness")
+TIME: Final = "time"  # since 1970: ISO 8601, seconds or milliseconds
+COLUMNS: Final = (
+    COLUMN,
+    TIME,
+    "prompt",
+    "prompt_index",
+    "model",
+    "adapters",
+    "steps",
+    "n",
+    "tier",
+    "slack_ms",
+    "hardness",
+)
+
+
+def in_our_names(table: Table, names: Mapping[str, str]) -> Table:
+    """Return a table with the columns of `names` under our names; other columns are passed over unless they are ours.
+
+    Raises:
+        Unknown: a column of `names` that the table does not have.
+    """
+    names = {name.lower(): ours for name, ours in names.items()}
+    if absent := names.keys() - {*table.columns}:
+        raise Unknown("column", min(absent), table.columns)
+    clashing = {*names.values(), *((COLUMN, TIME) if TIME in names.values() else ())}
+    ours = {name: name for name in table.columns if name in COLUMNS and name not in clashing} | names
+    rows = ((line, {ours[name]: text for name, text in fields.items() if name in ours}) for line, fields in table.rows)
+    return Table(tuple(ours.values()), table.line, rows)
 
 
 def is_arrivals(columns: tuple[str, ...]) -> bool:
     """Whether this is the format of a file with these columns."""
-    return COLUMN in columns
+    return (COLUMN in columns) != (TIME in columns)
 
 
 def read_arrivals(table: Table, faults: Faults, builder: Builder, most: int | None) -> None:
@@ -30,7 +59,7 @@ def read_arrivals(table: Table, faults: Faults, builder: Builder, most: int | No
         if most is not None and len(builder) >= most:
             return
         try:
-            row = Row(number(fields[COLUMN], "milliseconds")) if is_plain else _row(fields)
+            row = Row(_since_start_ms(fields[COLUMN])) if is_plain else _row(fields)
         except Unfit as fault:
             faults.found(where, fault.kind, str(fault))
         else:
@@ -46,10 +75,21 @@ def _row(fields: dict[str, str]) -> Row:
         adapters=tuple(given.get("adapters", "").split()),
     )
     return Row(
-        arrival_ms=number(fields[COLUMN], "milliseconds"),
+        arrival_ms=since_1970_ms(fields[TIME]) if TIME in fields else _since_start_ms(fields[COLUMN]),
         prompt=given.get("prompt"),
         prompt_index=whole(given["prompt_index"], "a prompt's place") if "prompt_index" in given else None,
         wish=Overrides(options=options, tier=given.get("tier", Overrides().tier)),
         slack_ms=number(given["slack_ms"], "milliseconds") if "slack_ms" in given else None,
         hardness=share(given["hardness"], "hardness") if "hardness" in given else None,
     )
+
+
+def _since_start_ms(text: str) -> float:
+    try:
+        return number(text, "milliseconds")
+    except Unfit as fault:
+        try:
+            moment_ms(text)
+        except Unfit:
+            raise fault from None
+        raise Unfit(fault.kind, f"{fault}; give --time-column {COLUMN} for times since 1970") from None

@@ -70,7 +70,7 @@ class Builder:
             raise Unfit("before the start", f"an arrival is 0 ms or later after the start: got {since_ms:g}")
         if abs(since_ms) > MAX_SPAN_MS:
             message = f"{since_ms:g} ms is more than {MAX_SPAN_MS / 86_400_000:g} days after the start"
-            raise Unfit("too late", f"{message}; times since 1970 belong in created_ms of JSON lines")
+            raise Unfit("too late", f"{message}; give --time-column for times since 1970, or created_ms in JSON lines")
         if at_ms < self._latest_ms and not rules.sorts:
             message = f"{since_ms:g} after {since_ms + self._latest_ms - at_ms:g}"
             raise Unfit("falling", f"arrivals must not fall: {message}; sort it, or give --sort")

@@ -19,8 +19,13 @@ class Table(NamedTuple):
 
 
 def table(lines: Lines, faults: Faults) -> Table:
-    """A CSV file; its header must be the first line that is not blank, and may leave a column unnamed."""
-    rows = _rows(lines, faults)
+    """A CSV file; its header must be the first line that is not blank, and may leave a column unnamed.
+
+    Cells are separated by the first of comma, semicolon and tab that the header has.
+    """
+    first = lines.peek()
+    separator = next((each for each in ",;\t" if each in first), ",")
+    rows = _rows(lines, faults, separator)
     line, header = next(rows, (1, []))
     columns = tuple(name.lower() for name in header)
     return Table(columns, line, _named(rows, columns, faults))
@@ -37,8 +42,8 @@ def _named(
             faults.found(number, "wrong fields", message + quoted(",".join(fields)))
 
 
-def _rows(lines: Lines, faults: Faults) -> Iterator[tuple[int, Fields]]:
-    reader = csv.reader(lines, strict=True)
+def _rows(lines: Lines, faults: Faults, separator: str) -> Iterator[tuple[int, Fields]]:
+    reader = csv.reader(lines, delimiter=separator, strict=True)
     while True:
         first = lines.number + 1
         try:

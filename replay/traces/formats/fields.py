@@ -6,6 +6,8 @@ from typing import Any, Final
 
 from replay.traces.formats.faults import quoted
 
+MIN_EPOCH_S: Final = 3e8  # 1979
+MAX_EPOCH_S: Final = 1e10  # 2286
 MAX_WHOLE: Final = 2**53  # whole numbers that a float keeps
 
 
@@ -44,6 +46,20 @@ def share(value: Any, what: str) -> float:
     if not 0 <= found <= 1:
         raise Unfit("out of range", f"{what} must be in [0, 1]: got {value!s:.80}")
     return found
+
+
+def since_1970_ms(value: Any) -> float:
+    """Epoch ms of an ISO 8601 time, or of seconds or milliseconds since 1970, which their size tells apart."""
+    try:
+        found = number(value, "seconds or milliseconds since 1970")
+    except Unfit:
+        return moment_ms(value)
+    if MIN_EPOCH_S <= found < MAX_EPOCH_S:
+        return 1000 * found
+    if 1000 * MIN_EPOCH_S <= found < 1000 * MAX_EPOCH_S:
+        return found
+    message = f"neither seconds nor milliseconds since 1970: {quoted(str(value))}"
+    raise Unfit("not a time", f"{message}; times since the start belong in arrival_ms, in milliseconds")
 
 
 def moment_ms(value: Any) -> float:

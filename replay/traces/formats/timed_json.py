@@ -1,22 +1,25 @@
 """JSON lines of timed requests: the fields of a request on `prompts`, none of them required, and when it came.
 
 When is one of `arrival_ms` (since the start; `at`, `at_ms` and `timestamp` say the same), `at_s`, `at` as an ISO 8601
-time, or else `created_ms` since 1970. A `deadline_ms` is read by the clock of `created_ms` where the line has one, else
-by that of its arrival; `slack_ms` counts from the arrival. `prompt_index` points at a prompt of another file.
+time, `time` (ISO 8601, or seconds or milliseconds since 1970), or else `created_ms` since 1970. A `deadline_ms` is read
+by the clock of `created_ms` where the line has one, else by that of its arrival; `slack_ms` counts from the arrival.
+`prompt_index` points at a prompt of another file.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
+from replay.traces.formats.arrivals_csv import TIME
 from replay.traces.formats.building import Builder
 from replay.traces.formats.faults import Faults
-from replay.traces.formats.fields import MAX_WHOLE, Unfit, moment_ms, number, share, whole
+from replay.traces.formats.fields import MAX_WHOLE, Unfit, moment_ms, number, share, since_1970_ms, whole
 from replay.traces.formats.lines import Lines
 from replay.traces.trace import Overrides, Row
 from schemas.errors import InvalidRecord, InvalidRequest
 from schemas.messages import GenerateRequest
 from streams.codec.prompt_file import request_of
+from streams.codec.requests import HINTS
 
 TIMES: Final[dict[str, Callable[[Any], float]]] = {
     "arrival_ms": lambda value: number(value, "milliseconds"),
@@ -24,6 +27,7 @@ TIMES: Final[dict[str, Callable[[Any], float]]] = {
     "timestamp": lambda value: number(value, "milliseconds"),
     "at_s": lambda value: 1000 * number(value, "seconds"),
     "at": lambda value: moment_ms(value) if isinstance(value, str) else number(value, "milliseconds"),
+    TIME: since_1970_ms,
     "created_ms": lambda value: number(value, "milliseconds"),
 }
 EXTRA: Final = ("slack_ms", "prompt_index", "hardness", *(name for name in TIMES if name != "created_ms"))
@@ -36,19 +40,23 @@ def is_json(line: str) -> bool:
     return line.lstrip().startswith(("{", "["))
 
 
-def is_epoch(line: str) -> bool:
+def is_epoch(line: str, names: Mapping[str, str]) -> bool:
     """Whether the times of a file that begins with this line are since 1970."""
     try:
-        fields = json.loads(line)
+        fields = _ours(json.loads(line), names)
         time = _time_of(fields)
     except (ValueError, RecursionError, Unfit):
         return False  # whoever reads the line will say what is wrong
-    return time == "created_ms" or (time == "at" and isinstance(fields["at"], str))
+    return time in ("created_ms", TIME) or (time == "at" and isinstance(fields["at"], str))
 
 
-def read_json(lines: Lines, faults: Faults, builder: Builder, most: int | None) -> None:
-    """Read every line, or the first `most` requests. Raises InvalidTrace."""
-    reader = _Reader()
+def read_json(lines: Lines, faults: Faults, builder: Builder, most: int | None, names: Mapping[str, str]) -> None:
+    """Read every line, or the first `most` requests; `names`: a field as the file has it -> ours.
+
+    Raises:
+        InvalidTrace: a line is no timed request.
+    """
+    reader = _Reader(names)
     for line in lines:
         if most is not None and len(builder) >= most:
             return
@@ -73,11 +81,11 @@ def row_of(request: GenerateRequest, arrival_ms: float, request_id: str) -> Row:
 class _Reader:
     """Reads lines, and requires that all give their time in the field that the first line uses."""
 
-    def __init__(self) -> None:
-        self._time = ""
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names, self._time = names, ""
 
     def row(self, line: str) -> Row:
-        fields = _object(line)
+        fields = _ours(_object(line), self._names)
         time = _time_of(fields)
         self._time = self._time or time
         if time != self._time:
@@ -102,6 +110,15 @@ def _object(line: str) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise Unfit("not an object", f"must be one JSON object a line, as {EXAMPLE}: got {line.strip():.80}")
     return fields
+
+
+def _ours(fields: Any, names: Mapping[str, str]) -> Any:
+    """Return the fields under our names; of those that have none in `names` the ones that are ours and do not clash."""
+    if not (names and isinstance(fields, dict)):
+        return fields
+    clashing = {*names.values(), *(TIMES if TIME in names.values() else ())}
+    known = (HINTS.keys() | EXTRA) - clashing
+    return {names.get(name, name): value for name, value in fields.items() if name in names or name in known}
 
 
 def _time_of(fields: Any) -> str:

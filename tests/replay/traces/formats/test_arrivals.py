@@ -9,6 +9,7 @@ import pytest
 from replay.traces import Asked, InvalidTrace, read, read_trace
 from replay.traces.formats import building, quick
 from replay.traces.trace import MAX_SPAN_MS
+from schemas.errors import PochadeError
 from tests.replay.traces.files import DATA, LENIENT, a_file, arrivals, read_in
 
 TRACES = DATA / "traces"
@@ -77,8 +78,8 @@ def test_a_lenient_reader_keeps_what_comes_before_the_end_of_a_cut_file(tmp_path
         ("", "is empty"),
         ("\n \n", "is empty"),
         ("arrival_ms\n", "has no requests"),
-        ("0\n1\n", r"given:1: expected the column 'arrival_ms', got '0'"),
-        ("\n\ntime\n1\n", r"given:3: expected the column 'arrival_ms', got 'time'"),
+        ("0\n1\n", r"given:1: expected the column 'arrival_ms' or 'time', got '0'"),
+        ("\n\nwhen\n1\n", r"given:3: expected the column 'arrival_ms' or 'time', got 'when'"),
         ("arrival_ms,promt\n0,cat\n", r"given:1: unknown column 'promt'.* did you mean 'prompt'"),
         ("arrival_ms,arrival_ms\n0,0\n", r"given:1: a column is named twice"),
         (b"\x1f\x8b nonsense", "cannot be read on"),
@@ -180,3 +181,53 @@ def test_a_trace_lasts_at_most_its_longest(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(("name", "rows"), [("azure_functions_1to8qps", 1633), ("twitter_2018_bursty", 20644)])
 def test_published_traces_are_read_whole(name: str, rows: int) -> None:
     assert len(read_trace(TRACES / f"{name}.csv")) == rows
+
+
+SAME_TIMES = {
+    "ISO 8601": ("2026-11-28T03:00:00Z", "2026-11-28 03:00:01.5+00:00"),
+    "seconds": ("1795834800", "1795834801.5"),
+    "milliseconds": ("1795834800000", "1795834801500"),
+}
+
+
+@pytest.mark.parametrize("times", SAME_TIMES.values(), ids=SAME_TIMES)
+@pytest.mark.parametrize("separator", [",", ";", "\t"], ids=["comma", "semicolon", "tab"])
+def test_times_since_1970_are_read_in_each_form_and_with_each_separator(
+    tmp_path: pathlib.Path, times: tuple[str, str], separator: str
+) -> None:
+    rows = [separator.join(row) for row in (("time", "prompt"), (times[0], "a cat"), (times[1], "a dog"))]
+    trace = read_in(tmp_path, "\n".join(rows))
+    assert trace.arrival_ms.tolist() == [0, 1500]
+    assert trace.texts == ("a cat", "a dog")
+
+
+def test_the_columns_of_another_export_are_named_and_its_others_passed_over(tmp_path: pathlib.Path) -> None:
+    asked = Asked(time_column="Created At", prompt_column="text")
+    table = (
+        "id;Created At;text;arrival_ms;latency\n1;2026-11-28 03:00:00;a cat;7;.5\n2;2026-11-28 03:00:02;a dog;8;.5\n"
+    )
+    lines = '{"Created At": 1795834800, "text": "a cat", "x": 1}\n{"Created At": 1795834802, "text": "a dog", "x": 2}\n'
+    for content in (table, lines):
+        trace = read_in(tmp_path, content, asked)
+        assert (trace.arrival_ms.tolist(), trace.texts) == ([0, 2000], ("a cat", "a dog"))
+
+
+@pytest.mark.parametrize(
+    ("content", "asked", "complaint"),
+    [
+        (
+            "arrival_ms\n2026-11-28T03:00:00Z\n",
+            Asked(),
+            "given:2: .*give --time-column arrival_ms for times since 1970",
+        ),
+        ("when\n2026-11-28T03:00:00Z\n", Asked(), "given:1: .*--time-column reads times since 1970"),
+        ("time\n500\n", Asked(), "given:2: neither seconds nor milliseconds since 1970: '500'"),
+        ("time\n28/11/2026\n", Asked(), "given:2: not a time such as"),
+        ("when\n0\n", Asked(time_column="wen"), "unknown column 'wen': known are when"),
+    ],
+)
+def test_times_that_are_none_and_columns_that_are_not_there_are_refused_with_advice(
+    tmp_path: pathlib.Path, content: str, asked: Asked, complaint: str
+) -> None:
+    with pytest.raises(PochadeError, match=complaint):
+        read_in(tmp_path, content, asked)
