@@ -1,7 +1,12 @@
 """The `pochade` command: finds each room's commands by entry point and loads one only when it is called."""
 
+import contextlib
+import errno
 import importlib.metadata
+import io
 import os
+import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -71,6 +76,7 @@ class LazySettings:
             from streams.settings import load
 
             if self._config is not None:
+                self._config = os.path.expanduser(self._config)
                 if not os.path.isfile(self._config):
                     raise PochadeError(f"--config names {self._config}, which is not a file: correct the path")
                 os.environ["POCHADE_CONFIG"] = os.path.abspath(self._config)  # child processes read the same file
@@ -111,8 +117,24 @@ class Commands(CommandGroup):
         with formatter.section("Commands"):
             formatter.write_dl([(name, SUMMARIES.get(name, "")) for name in self.list_commands(ctx)])
 
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run a command line. A character that the output cannot encode is replaced; a full disk ends the run."""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+                stream.reconfigure(errors="replace")
+        try:
+            return super().main(*args, **options)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            with contextlib.suppress(OSError, ValueError):  # what is buffered would fail again at exit
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            click.echo(f"error: {error.strerror}: free space where {error.filename or 'output'} is written", err=True)
+            sys.exit(1)
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the global options, and keep the words as typed."""
+        """Parse the global options, wherever they stand, and keep the words."""
+        args = _global_first(args, self.params)
         keep_words(ctx, args)
         return super().parse_args(ctx, args)
 
@@ -123,6 +145,19 @@ class Commands(CommandGroup):
         except PochadeError as error:
             click.echo(f"error: {visible_lines(str(error))}", err=True)
             ctx.exit(1)
+
+
+def _global_first(words: list[str], parameters: Sequence[click.Parameter]) -> list[str]:
+    """Return the words with the global options that take a value before the command; what follows `--` stays."""
+    names = {name for each in parameters if isinstance(each, click.Option) and not each.is_flag for name in each.opts}
+    first, rest = list[str](), list[str]()
+    at, end = 0, words.index("--") if "--" in words else len(words)
+    while at < end:
+        name, equals, _ = words[at].partition("=")
+        length = 1 if equals or name not in names else 2
+        (first if name in names and at + length <= end else rest).extend(words[at : at + length])
+        at += length
+    return [*first, *rest, *words[end:]]
 
 
 def _entry_points() -> dict[str, importlib.metadata.EntryPoint]:
@@ -173,7 +208,7 @@ def main(ctx: click.Context, assignments: tuple[str, ...], home: str | None, con
     Examples:
       pochade demo
       pochade up
-      pochade --set worker.threads=2 serve worker
+      pochade serve worker --set worker.threads=2
       pochade --config production.toml status
     """
     flags = nested(assignments)

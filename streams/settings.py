@@ -4,6 +4,7 @@
 (default: `pochade.toml` in the working directory, if there is one).
 """
 
+import json
 import os
 import pathlib
 import re
@@ -13,7 +14,13 @@ from typing import Annotated, Any, Literal, Self, TypeGuard, get_args
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
 
 from schemas.errors import PochadeError, Unknown
 from streams.renamed_settings import NEW_NAMES, in_new_names
@@ -34,6 +41,7 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+File = Annotated[str, AfterValidator(os.path.expanduser)]  # of a file or folder; ~ is a home, as in a shell
 PREFIX_OF_TOPICS = re.compile(r"[a-zA-Z0-9._-]{1,150}")  # Kafka takes 249 characters, ours add the topic's own name
 
 
@@ -64,7 +72,7 @@ class Registry(Section):
     username: str = ""  # for basic authentication, with `password`
     password: str = Field("", repr=False)  # or file:PATH
     token: str = Field("", repr=False)  # a bearer token in place of a password, or file:PATH
-    ca: str = ""  # PEM file of the authority that signed its certificate; "": those that the system trusts
+    ca: File = ""  # PEM file of the authority that signed its certificate; "": those that the system trusts
     timeout_s: float = Field(5, gt=0, le=60)  # of one question
 
 
@@ -105,7 +113,7 @@ class WorkerComponentSettings(Section):
     # s3://BUCKET/PREFIX or a folder, with the files of each component under KIND/NAME and their list, `component.json`
     # (`streams/weights/manifest.py`); "": components are used where the catalog says that they lie, as on the volume
     remote: str = ""
-    volume: str = ""  # folder of the local disk for what is fetched from `remote`; "": HOME/components
+    volume: File = ""  # folder of the local disk for what is fetched from `remote`; "": HOME/components
     volume_bytes: int = Field(-1, ge=-1)  # -1: half of what is free on its disk at start
     host_bytes: int = Field(-1, ge=-1)  # of memory, beside the device's; -1: a quarter of what is free at start
     device_bytes: int = Field(-1, ge=-1)  # -1: half of what is free on the device at start; on a CPU that is memory
@@ -170,7 +178,7 @@ class Planner(Section):
 class Store(Section):
     """The object store of images."""
 
-    folder: str = ""  # "": HOME/images
+    folder: File = ""  # "": HOME/images
     url: str = ""  # s3://BUCKET/PREFIX; "": the folder. Credentials: boto3's own chain, never here
     s3_endpoint_url: str = ""  # of a server that is not Amazon's
     s3_region: str = ""  # "": boto3's own chain
@@ -190,7 +198,7 @@ class Vectors(Section):
     # http://HOST:PORT or https://HOST:PORT: a Milvus
     url: Annotated[str, AfterValidator(_checked_vectors_url)] = ""
     token: str = Field("", repr=False)  # USER:PASSWORD or an API key, or file:PATH; https alone
-    ca: str = ""  # PEM file of the authority that signed its certificate; "": those that gRPC trusts
+    ca: File = ""  # PEM file of the authority that signed its certificate; "": those that gRPC trusts
     database: str = ""  # of a Milvus that has several; "": its default
     max_rows: int = Field(10_000, ge=1, le=1_000_000)  # of `exact`; beyond it the oldest go
 
@@ -238,10 +246,17 @@ ORIGIN = re.compile(r"https?://[a-z0-9.:\[\]-]+")
 
 
 def _listed(value: Any) -> Any:
-    return tuple(filter(None, value.split(","))) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    if not value.startswith("["):
+        return tuple(filter(None, value.split(",")))
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        raise PydanticCustomError("list", 'must be a list, as A,B or as ["A", "B"]') from None
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]  # in flags: A,B
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)]  # in flags and variables: A,B or ["A", "B"]
 
 
 class Webhooks(Section):
@@ -266,8 +281,8 @@ class Gateway(Section):
     port: int = Field(8760, ge=0, le=65535)  # 0: a free one, logged at start
     authentication: Literal["none", "bearer"] = "none"  # bearer: requests carry an API key (`pochade keys create`)
     max_failures: int = Field(60, ge=1)  # refused keys a minute from one address; those beyond it get 429
-    tls_certificate: str = ""  # PEM file with the server's certificate and its chain; "": plain HTTP
-    tls_key: str = ""  # PEM file with its private key
+    tls_certificate: File = ""  # PEM file with the server's certificate and its chain; "": plain HTTP
+    tls_key: File = ""  # PEM file with its private key
     public_url: str = ""  # by which clients reach it through a proxy, https://HOST; "": the one that they ask at
     origins: Names = ()  # of other sites' pages that may ask, https://HOST; "*": all that have a key
     # until a request for images is answered; it is its deadline in the pipeline, too, unless it states an earlier one
@@ -319,8 +334,8 @@ class Console(Section):
     # none: whoever is on this machine is an operator; keys: an API key of scope viewer or operator signs in
     authentication: Literal["none", "keys"] = "none"
     max_failures: int = Field(20, ge=1)  # refused keys a minute from one address; those beyond it get 429
-    tls_certificate: str = ""  # PEM file with the server's certificate and its chain; "": plain HTTP
-    tls_key: str = ""  # PEM file with its private key
+    tls_certificate: File = ""  # PEM file with the server's certificate and its chain; "": plain HTTP
+    tls_key: File = ""  # PEM file with its private key
     public_url: str = ""  # by which browsers reach it through a proxy, https://HOST; "": the one that they ask at
     prompts: Literal["hash", "clear"] = "hash"  # what a person asked for is theirs; pictures are shown in any case
     session_s: float = Field(43_200, ge=60)  # until a signed-in browser must show its key again
@@ -366,9 +381,11 @@ class Settings(BaseSettings):
         env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, env_ignore_empty=True
     )
 
-    home: pathlib.Path = pathlib.Path(".pochade")  # broker data, images, logs of this deployment
+    home: Annotated[pathlib.Path, BeforeValidator(os.path.expanduser)] = pathlib.Path(
+        ".pochade"
+    )  # broker data, images, logs of this deployment
     catalog: str = "tiny"  # a name under infra/catalogs, or a file
-    published: str = ""  # folder of the full files that its figures were published in; "": those that it holds
+    published: File = ""  # folder of the full files that its figures were published in; "": those that it holds
     kafka: Kafka = Kafka()
     registry: Registry = Registry()
     schemas: Schemas = Schemas()

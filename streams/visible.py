@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from typing import Any
 
 STEERS = re.compile(
@@ -27,7 +28,15 @@ def counted(number: int, noun: str, nouns: str = "") -> str:
     return f"{number} {noun if number == 1 else nouns or noun + 's'}"
 
 
+def takes_unicode() -> bool:
+    """Whether standard output, as far as it is known, can encode every character."""
+    return (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
+
+
 def json_text(value: Any, indent: int | None = None) -> str:
-    """JSON whose strings hold such characters as escapes, so that a terminal shows what another program reads."""
-    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    """JSON whose strings hold such characters as escapes, so that a terminal shows what another program reads.
+
+    Where standard output cannot encode all of Unicode, all but ASCII is escaped.
+    """
+    text = json.dumps(value, ensure_ascii=not takes_unicode(), indent=indent)
     return STEERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

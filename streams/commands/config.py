@@ -1,5 +1,6 @@
 """`pochade config show | validate`: the settings in force, and whether they can work."""
 
+import json
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -44,6 +45,8 @@ def show(obj: LazySettings, changed: bool, output: str) -> None:
     from streams.provenance import origins
 
     rows = [asdict(each) for each in origins(obj(), obj.flags) if not changed or each.origin != "default"]
+    if output == "table":  # a list as --set takes it
+        rows = [row | {"value": json.dumps(row["value"])} if isinstance(row["value"], list) else row for row in rows]
     listing.show(rows, ("name", "value", "origin", "where"), output, COLOURS)
 
 

@@ -1,9 +1,12 @@
 """The command line's frame: lazy commands, settings, errors."""
 
+import json
+import os
 import pathlib
 import re
 import subprocess
 import sys
+from typing import IO
 
 import click
 import pytest
@@ -12,6 +15,7 @@ from click.testing import CliRunner
 from agents.commands.serve import ROLES
 from schemas.errors import PochadeError
 from streams import cli
+from streams.settings import load
 
 POCHADE = str(pathlib.Path(sys.executable).with_name("pochade"))
 
@@ -196,3 +200,75 @@ def test_help_lists_the_names_that_an_option_knows(command: str, known: str) -> 
 def test_the_list_of_commands_names_every_role_that_is_served() -> None:
     named = cli.SUMMARIES["serve"].removeprefix("Run roles: ").removesuffix(".").split(", ")
     assert tuple(named) == ROLES
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--set", "worker.threads=2", "--home", "h", "threads"],
+        ["threads", "--set", "worker.threads=2", "--home", "h"],
+        ["threads", "--home=h", "--set=worker.threads=2"],
+    ],
+)
+def test_global_options_count_before_and_after_the_command(run: CliRunner, words: list[str]) -> None:
+    assert run.invoke(cli.main, words).output == "threads 2 in h\n"
+
+
+def test_a_global_option_behind_two_dashes_or_without_a_value_is_left_to_the_command(run: CliRunner) -> None:
+    assert "unexpected extra argument" in run.invoke(cli.main, ["threads", "--", "--home"]).output
+    assert "No such option: --set" in run.invoke(cli.main, ["threads", "--set"]).output
+
+
+def test_a_home_is_expanded_as_a_shell_expands_it(run: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/srv/me")
+    assert run.invoke(cli.main, ["--home", "~/x", "threads"]).output == "threads 1 in /srv/me/x\n"
+    assert load({"store": {"folder": "~/images"}}).store.folder == "/srv/me/images"
+
+
+@pytest.mark.parametrize("value", ["https://a,https://b", '["https://a", "https://b"]'])
+def test_a_list_is_taken_with_commas_and_as_config_show_prints_it(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = CliRunner().invoke(cli.main, ["config", "show", "--changed", "--set", f"gateway.origins={value}"])
+    assert 'gateway.origins\t["https://a", "https://b"]\tflag' in shown.output
+    monkeypatch.setenv("POCHADE_GATEWAY__ORIGINS", value)
+    assert load().gateway.origins == ("https://a", "https://b")
+
+
+def test_a_list_that_is_neither_form_is_refused_with_both() -> None:
+    with pytest.raises(PochadeError, match=r'setting gateway.origins: must be a list, as A,B or as \["A", "B"\]: got'):
+        load({"gateway": {"origins": '["https://a'}})
+
+
+def shown(words: list[str], output: IO[bytes] | int, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [POCHADE, *words], stdout=output, stderr=subprocess.PIPE, env={**os.environ, **environment}, check=False
+    )
+
+
+SHOW_A_HEART = ["config", "show", "--changed", "--set", "catalog=\N{HEAVY BLACK HEART}"]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"), [("latin-1", b"catalog\t?\tflag"), ("utf-8", b"catalog\t\xe2\x9d\xa4\tflag")]
+)
+def test_a_character_that_the_output_cannot_encode_is_replaced(encoding: str, text: bytes) -> None:
+    done = shown(SHOW_A_HEART, subprocess.PIPE, PYTHONIOENCODING=encoding)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert text in done.stdout
+    escaped = shown([*SHOW_A_HEART, "-o", "json"], subprocess.PIPE, PYTHONIOENCODING=encoding).stdout
+    assert json.loads(escaped.decode(encoding))[0]["value"] == "\N{HEAVY BLACK HEART}"
+
+
+@pytest.mark.parametrize("words", [["--help"], ["config", "show"], ["config", "show", "-o", "json"]])
+def test_a_full_disk_is_one_sentence(words: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = shown(words, full)
+    assert (done.returncode, done.stderr.count(b"\n")) == (1, 1)
+    assert b"error: No space left on device: free space" in done.stderr
+
+
+def test_a_reader_that_has_left_ends_a_command_without_a_word() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = shown(["config", "show"], writing)
+    os.close(writing)
+    assert done.stderr == b""
