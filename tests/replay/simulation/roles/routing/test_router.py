@@ -10,7 +10,8 @@ import pytest
 from planner.serving.admission.quotas import Quota
 from planner.serving.decisions import QUOTA, UNHONOURED, Rejection
 from planner.serving.ending.outcomes import is_overdue
-from planner.serving.requests import ClassifiedValues
+from planner.serving.requests import ClassifiedValues, RequestValues
+from planner.serving.routing.composing import ANYWHERE, Fit
 from planner.serving.routing.placement import Placement
 from planner.serving.routing.routing import NO_LIMITS, Loads
 from replay.simulation.setup import Timing
@@ -133,18 +134,20 @@ def test_a_request_without_a_deadline_asks_nobody_what_they_lack() -> None:
         assert router.serve(a_classified(a_request(options=GenerateOptions(model="poster")))).level == "styles"
 
 
-class QuotaBeforeOptions(Observed):
-    """The last two checks, exchanged."""
+class AnyOptions(Observed):
+    """Without the check of options, so that the quota is the first that fails."""
 
-    _unhonoured, _beyond_rights = Observed._beyond_rights, Observed._unhonoured
+    def _fit_of(self, request: RequestValues) -> Fit:
+        del request
+        return ANYWHERE
 
 
-def test_checks_that_are_exchanged_in_the_logic_change_both_routers() -> None:
+def test_a_check_that_is_taken_out_of_the_logic_changes_both_routers() -> None:
     situation = Situation(a_catalog(), a_plan(), NO_LIMITS, quotas={"acme": Quota(rate_rps=0.001, burst=1)})
     first = a_classified(a_request(request_id="r-1", tenant="acme"))
     strict = GenerateOptions(steps=50, strict=True)
     second = a_classified(a_request(request_id="r-2", tenant="acme", options=strict))
-    for kind, code in ((Observed, UNHONOURED), (QuotaBeforeOptions, QUOTA)):
+    for kind, code in ((Observed, UNHONOURED), (AnyOptions, QUOTA)):
         for router in (Live(situation, kind), Simulated(situation, kind)):
             assert router.serve(first).level == "light"
             assert router.serve(second) == Carried(status="REJECTED", code=code)
