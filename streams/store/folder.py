@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from urllib.parse import unquote, urlsplit
 
 from schemas.errors import PochadeError
-from streams.store.port import Stored, StoreUnavailable, is_content, is_key, key_of
+from streams.store.port import Stored, StoreUnavailable, Unreadable, is_content, is_key, key_of
 
 SPREAD = "[0-9a-f][0-9a-f]"  # the folders that keys begin with: nothing else in the folder is ours
 
@@ -27,6 +27,8 @@ class FolderImageStore:
                 for folder in (path.parent, self._drafts):
                     folder.mkdir(parents=True, exist_ok=True)
                 _write_whole(path, data, self._drafts)
+                if (kept := path.stat().st_size) != len(data):
+                    raise StoreUnavailable(f"{path} has kept {kept} of {len(data)} bytes; check the disk")
         return path.as_uri()
 
     def get(self, uri: str) -> bytes:
@@ -37,9 +39,9 @@ class FolderImageStore:
             try:
                 data = path.read_bytes()
             except FileNotFoundError:
-                raise PochadeError(f"{uri} has gone: it was collected or the folder was moved") from None
+                raise Unreadable(f"{uri} has gone: it was collected or the folder was moved") from None
         if not is_content(path.name, data):
-            raise PochadeError(f"{uri} is damaged: its {len(data)} bytes are not those whose hash its name carries")
+            raise Unreadable(f"{uri} is damaged: its {len(data)} bytes are not those whose hash its name carries")
         return data
 
     def list(self, older_than_ms: int) -> Iterator[Stored]:

@@ -16,6 +16,10 @@ class StoreUnavailable(PochadeError):
     """The store cannot be reached, or does not take or give anything now: a reason to wait, not to drop."""
 
 
+class Unreadable(PochadeError):
+    """An object that is gone, cannot be read yet, or is damaged. The bytes may come: read it again for a while."""
+
+
 class Stored(NamedTuple):
     """An object of a store."""
 
@@ -31,11 +35,14 @@ class ImageStore(Protocol):
     """
 
     def put(self, name: str, data: bytes, extension: str = "png") -> str:
-        """Store bytes; the URI names exactly these bytes for ever. Repeating it changes nothing."""
+        """Store bytes, and check that they are there; the URI names exactly these bytes for ever.
+
+        Repeating it changes nothing, but for an object that is damaged: that is written again.
+        """
         ...
 
     def get(self, uri: str) -> bytes:
-        """Return the bytes of a URI, exactly as they were put. Raises PochadeError if they are gone or damaged."""
+        """Return the bytes of a URI, exactly as they were put. Raises Unreadable if they are gone or damaged."""
         ...
 
     def list(self, older_than_ms: int) -> Iterator[Stored]:
@@ -77,7 +84,7 @@ class MemoryImageStore:
     def get(self, uri: str) -> bytes:
         self._refuse_foreign(uri)
         if uri not in self._objects:
-            raise PochadeError(f"{uri} has gone: it is not in this store")
+            raise Unreadable(f"{uri} has gone: it is not in this store")
         return self._objects[uri][0]
 
     def list(self, older_than_ms: int) -> Iterator[Stored]:

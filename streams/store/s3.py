@@ -1,10 +1,19 @@
 """`ImageStore` in a bucket of S3, or of a server that speaks S3 and honours `If-None-Match: *`.
 
+No answer to a PUT is believed. After "stored" a HEAD must show the size, the cheapest check that sees that bytes were
+left out. After "it is there already" (412), or a HEAD that shows something else, the object is read:
+
+    read      | done
+    the bytes | nothing
+    damaged   | written over, with the same bytes as every writer of this key has, and read again
+    gone      | written; where it was already, it may be readable later: StoreUnavailable for READABLE_S before that
+
 Credentials come from boto3's own chain (environment, profile, web identity, instance role), never from our settings.
 """
 
 import contextlib
 import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,12 +23,14 @@ from botocore.exceptions import BotoCoreError, ClientError, CredentialRetrievalE
 
 from schemas.errors import PochadeError
 from streams.settings import InvalidSettings
-from streams.store.port import Stored, StoreUnavailable, is_content, is_key, key_of
+from streams.store.port import Stored, StoreUnavailable, Unreadable, is_content, is_key, key_of
 
 URL = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/([A-Za-z0-9._/-]*))?")
 RIGHTS = "s3:ListBucket, s3:GetObject, s3:PutObject, and s3:DeleteObject for gc"
 HAS_IT = "PreconditionFailed"  # 412: another write was first, of the same bytes, since the key carries their hash
-GONE = "NoSuchKey"
+GONE, NO_HEAD = "NoSuchKey", "404"  # a HEAD has no body to say more
+READABLE_S = 60.0  # after which an object that was written and cannot be read is written again
+MAX_UNSEEN = 10_000  # keys remembered that were written and cannot be read yet
 TRIES, CONNECT_S, READ_S = 2, 3, 20  # of one call; the callers wait out what is left
 
 
@@ -30,6 +41,7 @@ class S3ImageStore:
         self._client = client
         self._bucket = bucket
         self._prefix = f"{prefix}/" if prefix else ""
+        self._written_s: dict[str, float] = {}  # key that was written and is not seen yet -> monotonic s
 
     @classmethod
     def open(cls, url: str, endpoint_url: str = "", region: str = "") -> "S3ImageStore":
@@ -47,13 +59,9 @@ class S3ImageStore:
 
     def put(self, name: str, data: bytes, extension: str = "png") -> str:
         key = self._prefix + key_of(name, data, extension)
-        kind = f"image/{extension}"
         with self._available("write", key):
-            try:
-                self._client.put_object(Bucket=self._bucket, Key=key, Body=data, ContentType=kind, IfNoneMatch="*")
-            except ClientError as error:
-                if _code(error) != HAS_IT:
-                    raise
+            if not self._is_stored(key, data, extension):
+                self._mend(key, data, extension)
         return self._uri(key)
 
     def get(self, uri: str) -> bytes:
@@ -61,15 +69,63 @@ class S3ImageStore:
         if not is_key(key.removeprefix(self._prefix)):  # one too long is refused like an outage
             raise PochadeError(f"{uri:.200} is not an image of the store at {self._uri(self._prefix)}")
         with self._available("read", key):
-            try:
-                data: bytes = self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
-            except ClientError as error:
-                if _code(error) == GONE:
-                    raise PochadeError(f"{uri} has gone: it was collected or the bucket was emptied") from None
-                raise
+            data = self._read(key)
+        if data is None:
+            raise Unreadable(f"{uri} has gone: it was collected or the bucket was emptied")
         if not is_content(key, data):
-            raise PochadeError(f"{uri} is damaged: its {len(data)} bytes are not those whose hash its name carries")
+            raise Unreadable(f"{uri} is damaged: its {len(data)} bytes are not those whose hash its name carries")
         return data
+
+    def _is_stored(self, key: str, data: bytes, extension: str) -> bool:
+        """Write an object that is not there; return whether the server says so, and shows its size."""
+        try:
+            self._write(key, data, extension, IfNoneMatch="*")
+        except ClientError as error:
+            if _code(error) == HAS_IT:
+                return False
+            raise
+        try:
+            kept: int = self._client.head_object(Bucket=self._bucket, Key=key)["ContentLength"]
+        except ClientError as error:
+            if _code(error) != NO_HEAD:
+                raise
+            kept = -1
+        if kept != len(data):
+            self._note_unseen(key)
+        return kept == len(data)
+
+    def _mend(self, key: str, data: bytes, extension: str) -> None:
+        """See by reading that an object is there, and write it again where it is not, or is damaged."""
+        found, at_s = self._read(key), self._written_s.get(key)
+        if found is None and at_s is not None and time.monotonic() - at_s < READABLE_S:
+            raise StoreUnavailable(f"{self._uri(key)} was written and cannot be read yet")
+        if found != data:
+            self._write(key, data, extension)
+            found = self._read(key)
+        if found != data:
+            self._note_unseen(key)
+            kept = "is not there" if found is None else f"has {len(found)} of {len(data)} bytes"
+            raise StoreUnavailable(f"{self._uri(key)} was written and {kept}")
+        self._written_s.pop(key, None)
+
+    def _note_unseen(self, key: str) -> None:
+        if len(self._written_s) >= MAX_UNSEEN:
+            self._written_s.clear()
+        self._written_s[key] = time.monotonic()
+
+    def _write(self, key: str, data: bytes, extension: str, **condition: str) -> None:
+        kind = f"image/{extension}"
+        self._client.put_object(Bucket=self._bucket, Key=key, Body=data, ContentType=kind, **condition)
+
+    def _read(self, key: str) -> bytes | None:
+        """Return the bytes that lie there, whatever they are; None if nothing does."""
+        try:
+            data: bytes = self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
+            return data
+        except ClientError as error:
+            if _code(error) == GONE:
+                return None
+            raise
 
     def list(self, older_than_ms: int) -> Iterator[Stored]:
         with self._available("list", self._prefix):
