@@ -5,11 +5,12 @@ dashboards and alert rules of `infra/observability/` from it.
 """
 
 from collections.abc import Iterator
+from dataclasses import fields
 
 from prometheus_client import REGISTRY
 from prometheus_client.core import CounterMetricFamily
 
-from schemas.messages import Status
+from schemas.messages import GenerateOptions, Status
 from streams.observing.metric import LEFT_SECONDS, ROLES, STREAM_ROLES, counter, gauge, histogram, summary
 
 KINDS = "see the role's README"
@@ -17,6 +18,7 @@ VARIANTS, LEVELS = "variants of the catalog", "levels of the catalog"
 TIERS = ("interactive", "standard", "batch", "unknown")  # unknown: it could not be read
 COMPONENT_TIERS = ("remote", "volume", "host", "device")
 STATUSES = tuple(Status)
+OPTIONS = ("prompt", "quality", *(each.name for each in fields(GenerateOptions)), "other")
 OF = ("expected", "seen")  # by the plan in force, and by what was observed since
 CLASSIFIER, ROUTER, WORKER, JUDGE = ("classifier",), ("router",), ("worker",), ("discriminator",)
 LEDGER, PLANNER, INDEXER, GATEWAY = ("ledger",), ("planner",), ("indexer",), ("gateway",)
@@ -65,6 +67,11 @@ TRANSACTION_SECONDS = histogram(
 REQUEST_SECONDS = histogram(
     "pochade_request_seconds", "Time from a request's creation until its end, once a request",
     {"status": STATUSES, "tier": TIERS}, of=LEDGER,
+)  # fmt: skip
+OVERRIDDEN = counter(
+    "pochade_overridden_total",
+    "What was done otherwise than completed requests state, or with their prompts and images, by option",
+    {"option": OPTIONS}, of=LEDGER,
 )  # fmt: skip
 COMPLETED = counter(
     "pochade_completed_requests_total", "Requests that were completed, by the level of their image", {"level": LEVELS},

@@ -105,6 +105,13 @@ class Engine(Protocol):
         """Encode the prompts of a call before it is made; None where the engine cannot, and nothing is lost."""
         ...
 
+    def cuts(self, prompt: str, negative_prompt: str) -> tuple[str, ...]:
+        """Return what the model's text encoders do not read of these texts, such as "prompt: 130 tokens -> 77".
+
+        () where they read all, and where the engine cannot know, as one without encoders or with a model elsewhere.
+        """
+        ...
+
     def generate(
         self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop, *,
         wants_latents: bool = False, encoded: EncodedPrompts | None = None, previews: Previews | None = None,

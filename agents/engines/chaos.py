@@ -18,7 +18,7 @@ class ChaosEngine:
     def __init__(self, engine: profile.ProfileEngine) -> None:
         self._engine = engine
         self.latent_space, self.store, self.close = engine.latent_space, engine.store, engine.close
-        self.is_compiled = engine.is_compiled
+        self.is_compiled, self.cuts = engine.is_compiled, engine.cuts
 
     def encode(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> EncodedPrompts | None:
         """Return None, as the engine `profile` does."""

@@ -25,7 +25,7 @@ from agents.engines.noise import starting_noise
 from agents.engines.pipelines import load_pipeline
 from agents.engines.previewing import StepPreviews
 from agents.engines.stopwatch import Stopwatch
-from agents.engines.text_encoding import encode_ahead, prompts_of
+from agents.engines.text_encoding import TextLimits, encode_ahead, prompts_of
 from planner.catalog.components import NOTHING
 from planner.catalog.entries import Variant
 from planner.catalog.options import AS_IT_IS, ResolvedOptions, resolve_options
@@ -56,6 +56,7 @@ class DiffusersEngine:
         self._over_of: Any = None  # the pipeline whose parts it shares
         self.latent_space = None if variant.bases else latent_space_of(pipeline)
         self.kind = type(pipeline).__name__
+        self.cuts = TextLimits(pipeline).cuts  # of the default base: all bases of a variant are of one architecture
 
     def _equipped(self, pipeline: Any) -> Any:
         """A pipeline that is measured, and whose denoiser runs compiled where the variant is compiled."""

@@ -47,6 +47,10 @@ class ProfileEngine:
         """Return None: the time of text encoding is a part of the variant's measured time, and nobody knows which."""
         return None
 
+    def cuts(self, prompt: str, negative_prompt: str) -> tuple[str, ...]:  # noqa: ARG002
+        """Return (): there is no text encoder."""
+        return ()
+
     def generate(
         self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop, *,
         wants_latents: bool = False, encoded: EncodedPrompts | None = None,  # noqa: ARG002  there are none

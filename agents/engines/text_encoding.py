@@ -1,5 +1,9 @@
-"""Encodes the prompts of a call before it is made, for pipelines that take embeddings in the place of prompts."""
+"""Encodes the prompts of a call before it is made, and says what of a prompt is not encoded.
 
+The first is for pipelines that take embeddings in the place of prompts.
+"""
+
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -17,6 +21,34 @@ NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "StableDiffusionPipeline": _EMBEDDINGS,
     "StableDiffusionXLPipeline": _EMBEDDINGS + _POOLED,
 }
+
+
+ANY_LENGTH: Final = 10**6  # tokens: a tokenizer that states no limit states a far larger number
+
+
+class TextLimits:
+    """How many tokens the text encoders of a pipeline read."""
+
+    def __init__(self, pipeline: Any) -> None:
+        """A tokenizer states its limit; the pipeline's call may have a lower one (T5 in Stable Diffusion 3)."""
+        call = inspect.signature(type(pipeline).__call__).parameters.get("max_sequence_length")
+        most = call.default if call is not None and isinstance(call.default, int) else ANY_LENGTH
+        parts = {name: part for name, part in pipeline.components.items() if name.startswith("tokenizer") and part}
+        self._readers = [(min(part.model_max_length, most), part) for part in parts.values()]
+
+    def cuts(self, prompt: str, negative_prompt: str) -> tuple[str, ...]:
+        """Return what no encoder reads, by text: "prompt: 130 tokens -> 77", as that which reads most counts them."""
+        texts = {"prompt": prompt, "negative_prompt": negative_prompt}
+        return tuple(f"{name}: {cut}" for name, text in texts.items() if text and (cut := self._cut(text)))
+
+    def _cut(self, text: str) -> str:
+        found = []
+        for limit, tokenizer in self._readers:
+            tokens = len(tokenizer(text, truncation=False, verbose=False)["input_ids"])
+            if tokens <= limit or limit >= ANY_LENGTH:
+                return ""
+            found.append((limit, tokens))
+        return "{1} tokens -> {0}".format(*max(found)) if found else ""
 
 
 def encode_ahead(pipeline: Any, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> EncodedPrompts | None:

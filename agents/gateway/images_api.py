@@ -85,7 +85,7 @@ class ImagesApi:
         repetition = stated(http.headers, http.state.tenant, http.url.path, body, self._key)
         previews = asked.partial_images or 0
         begun = await self._pipeline.begin(
-            asked.request, http.state.tenant, repetition, asked.end_user, previews=previews
+            asked.request, http.state.tenant, repetition, asked.end_user, previews=previews, any_form=asked.any_form
         )
         request_id = http.state.request_id = begun.request_id
         limit_s = self._wait_s + LATE_S

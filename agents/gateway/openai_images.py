@@ -54,6 +54,7 @@ class ImagesRequest(NamedTuple):
     end_user: str  # who the client says that it asks for; "": nobody
     partial_images: int | None = None  # drafts that are wanted at most, each in an event; None: one answer, no events
     events: str = GENERATION  # what its events' names begin with
+    any_form: bool = False  # `strict` was not stated: images that it names may be brought into another form
 
 
 def parse(
@@ -95,6 +96,7 @@ def parse(
         end_user=end_user,
         partial_images=_partial_images(stated, request.options.n, as_url),
         events=events,
+        any_form="strict" not in stated,
     )
 
 

@@ -23,7 +23,7 @@ from schemas.messages import GenerateRequest, Result, Webhook
 from schemas.record import Delivered, Outgoing
 from streams import metrics
 from streams.clock import now_ms
-from streams.codec.headers import FACT, PREVIEWS
+from streams.codec.headers import ANY_FORM, FACT, PREVIEWS
 from streams.kafka.producers.writing import DeliveryFailed
 from streams.operator.client import RequestClient
 from streams.store.port import ImageStore, StoreUnavailable
@@ -84,12 +84,13 @@ class PipelineClient:
         end_user: str = "",
         hook: Webhook | None = None,
         previews: int = 0,
+        any_form: bool = False,
     ) -> GenerateRequest:
         """Write a tenant's request, or join the one that it repeats; return what is on the topic.
 
         `end_user`: for whom the client says that it asks; the record's headers carry a digest of it. `hook`: where its
         tenant wants to be told of it; that lies on its topic before the request does. `previews`: of denoising steps
-        that it wants to see.
+        that it wants to see. `any_form`: whether its images may be brought into another form though it is strict.
 
         Raises:
             Refusal: the broker did not take it, or has not said so in time.
@@ -104,7 +105,9 @@ class PipelineClient:
             if hook is not None:
                 hook = replace(hook, request_id=request.request_id)
                 await self._acknowledged(self._write(record_of(hook, now_ms())), request.request_id)
-            facts = {MARK: repetition.mark} | ({PREVIEWS.removeprefix(FACT): str(previews)} if previews else {})
+            facts = {PREVIEWS: str(previews)} if previews else {}
+            facts |= {ANY_FORM: "1"} if any_form and request.options.strict else {}
+            facts = {MARK: repetition.mark} | {name.removeprefix(FACT): value for name, value in facts.items()}
             await self._submit(request, facts, end_user)
             return request
         metrics.GATEWAY_JOINED.labels("key" if repetition.is_keyed else "count").inc()

@@ -65,7 +65,8 @@ class PredictionsApi:
         request = parse(body, self._limits, self._clock_ms(), named, after_ms, tenant)
         repetition = stated(http.headers, tenant, http.url.path, await http.body(), self._key)
         hook = self._webhooks.wanted(body, tenant, base_url(http))
-        request = await self._pipeline.begin(request, tenant, repetition, hook=hook)
+        any_form = (body.get("input") or {}).get("strict") is None
+        request = await self._pipeline.begin(request, tenant, repetition, hook=hook, any_form=any_form)
         http.state.request_id = request.request_id
         self._expected.first(request.request_id)
         if not waits_s:

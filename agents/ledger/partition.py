@@ -324,6 +324,9 @@ def count_end(outcome: Outcome, result: Result) -> None:
     if result.status is not Status.COMPLETED:
         return
     metrics.COMPLETED.labels(result.level or "").inc()
+    for each in result.overridden:
+        option = each.partition(":")[0]
+        metrics.OVERRIDDEN.labels(option if option in metrics.OPTIONS else "other").inc()
     if request is not None and request.deadline_ms is not None:
         metrics.SLACK_SECONDS.labels(tier).observe((request.deadline_ms - outcome.ended_ms) / 1000)
 

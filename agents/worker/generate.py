@@ -33,9 +33,9 @@ from planner.reuse.lookups.lookup import described, job_of
 from planner.reuse.neighbour import Miss, latent_name
 from planner.reuse.steps import Decision, FullRun, Reuse
 from planner.serving.admission.admission import SEED_LIMIT
-from planner.serving.decisions import UNHONOURED
+from planner.serving.decisions import UNHONOURED, unhonoured_reason
 from planner.serving.dispatch.worker import WorkerLogic, group_by_call, has_killed_enough
-from planner.serving.ending.outcomes import failed, rejected, too_late
+from planner.serving.ending.outcomes import completed_by_draft, failed, rejected, too_late
 from planner.serving.safety import UNSAFE
 from schemas import topics
 from schemas.errors import InvalidRequest, PochadeError
@@ -46,7 +46,7 @@ from schemas.wire_names import field_name
 from streams import metrics
 from streams.clock import now_ms
 from streams.codec.avro import decode
-from streams.codec.headers import PREVIEWS
+from streams.codec.headers import ANY_FORM, PREVIEWS
 from streams.codec.request_ids import request_id_of
 from streams.kafka.producers.topic_limits import LIMITS
 from streams.kafka.producers.writing import RecordTooLarge
@@ -76,6 +76,7 @@ class Wanted(NamedTuple):
     decision: Decision | None = None  # to begin from a stored latent, or why not; None: the plan asks for no reuse
     latent: Latent | None = None  # where how.refine_from_step > 0 of a stored latent
     inputs: Inputs = Inputs()  # the images that the request names
+    changed: tuple[str, ...] = ()  # of its prompts and images, as `overridden` has it
 
     @property
     def attempt(self) -> int:
@@ -199,6 +200,10 @@ class Generator:
             except NoDraft as error:  # the store is away
                 answers += self._retry_or_fail(each, error)
                 continue
+            each, ended = self._changed(each)
+            if ended is not None:
+                answers += ended
+                continue
             alive.append(self._with_drafts(each))
         with contextlib.nullcontext() if self._reuse is None else self._reuse.batch():
             for each in self._with_latents(alive):
@@ -251,6 +256,30 @@ class Generator:
         options = wanted.job.classified.request.options
         why = unhonoured(options, self._variant.offer) if needs_components(options) else ""
         return self._rejected(wanted, why, UNHONOURED) if why else None
+
+    def _changed(self, wanted: Wanted) -> tuple[Wanted, list[Outgoing] | None]:
+        """The job with what is changed of its prompts and images, and what ends it where it allows none of that."""
+        job, cuts = wanted.job, self._cuts(wanted)
+        changed = (*cuts, *wanted.inputs.changed)
+        wanted = wanted._replace(changed=changed)
+        refused = cuts if ANY_FORM in wanted.taken.record.headers else changed
+        if not refused or not job.classified.request.options.strict:
+            return wanted, None
+        reason = unhonoured_reason(job.level, refused)
+        if not job.path:
+            return wanted, self._rejected(wanted, reason, UNHONOURED)
+        outcome = completed_by_draft(job, reason=f"{reason}; the draft was kept", by=ROLE, now_ms=now_ms())
+        record = outcome_record(outcome, wanted.taken.record.headers, now_ms())
+        return wanted, self._writable(record, wanted.taken, job)
+
+    def _cuts(self, wanted: Wanted) -> tuple[str, ...]:
+        """What the engine does not read of a job's prompts."""
+        try:
+            return self._engine.cuts(wanted.job.classified.request.prompt, wanted.how.negative_prompt)
+        except Exception as error:  # whatever a tokenizer raises: the call will, and answers for it
+            metrics.FALLBACKS.labels(ROLE, "not-counted").inc()
+            log.warning("%s: its tokens are not counted: %r", wanted.job.classified.request.request_id, error)
+            return ()
 
     def _rejected(self, wanted: Wanted, reason: str, code: str) -> list[Outgoing]:
         outcome = rejected(wanted.job, reason=reason, by=ROLE, now_ms=now_ms(), code=code)
@@ -454,7 +483,8 @@ class Generator:
         first, *more = [self._pictures.keep(job.job_id, each) for each in safe]
         latent = made[0][1] if self._stores_latent(wanted) and safe[0].is_as_generated else None
         image = ImageGenerated(
-            job=job, image=first, worker_id=self._worker_id, batch=times.batch, attempt=wanted.attempt,
+            job=dataclasses.replace(job, overridden=(*job.overridden, *wanted.changed)), image=first,
+            worker_id=self._worker_id, batch=times.batch, attempt=wanted.attempt,
             started_ms=times.started_ms, generated_ms=times.generated_ms, stored_ms=now_ms(), more=tuple(more),
             refine_from_step=wanted.how.refine_from_step if wanted.latent is None else 0,
             reuse=None if decision is None else described(decision, wanted.how.steps),

@@ -12,12 +12,12 @@ import tenacity
 from PIL import Image
 
 from planner.catalog.options import ResolvedOptions
-from planner.serving.admission.inputs import check_inputs
+from planner.serving.admission.inputs import check_inputs, inputs_of
 from planner.serving.backoff import DRAFT_S, MAX_RETRY_S, RETRY_S
 from schemas.errors import PochadeError
 from schemas.messages import GenerateJob, ImageRef, LatentRef
 from streams import metrics
-from streams.store.input_images import InvalidInput, open_input
+from streams.store.input_images import InvalidInput, Opened, open_input
 from streams.store.latents import EXTENSION, Latent, to_bytes
 from streams.store.port import ImageStore, StoreUnavailable
 
@@ -41,6 +41,7 @@ class Inputs(NamedTuple):
     controls: tuple[Image.Image, ...] = ()  # RGB
     image: Image.Image | None = None  # RGB
     mask: Image.Image | None = None  # L
+    changed: tuple[str, ...] = ()  # what was done to them: "image: RGBA -> RGB"
 
 
 class Blocked(PochadeError):
@@ -126,23 +127,26 @@ class WorkerImages:
         """
         request = job.classified.request
         check_inputs(request)  # who wrote it may not have
-        options, size = request.options, (how.width, how.height)
+        opened = [
+            (name, self._input(uri, name, (how.width, how.height), "L" if name == "mask" else "RGB"))
+            for name, uri in inputs_of(request.options)
+        ]
+        named = {name: each.image for name, each in opened}
         return Inputs(
-            controls=tuple(self._input(uri, "control_images", size, "RGB") for uri in options.control_images),
-            image=self._input(options.image, "image", size, "RGB") if options.image else None,
-            mask=self._input(options.mask, "mask", size, "L") if options.mask else None,
+            controls=tuple(each.image for name, each in opened if name == "control_images"),
+            image=named.get("image"),
+            mask=named.get("mask"),
+            changed=tuple(dict.fromkeys(f"{name}: {change}" for name, each in opened for change in each.changed)),
         )
 
-    def _input(self, uri: str, what: str, size: tuple[int, int], mode: str) -> Image.Image:
+    def _input(self, uri: str, what: str, size: tuple[int, int], mode: str) -> Opened:
         try:
             data = self._fetch(uri)
         except NoDraft as error:
             if error.kind == "missing":
                 raise InvalidInput(f"{what} is not in the store: {error}; `pochade put FILE` stores it again") from None
             raise
-        image = open_input(data, f"{what} {uri:.200}").convert(mode)
-        smooth = Image.Resampling.NEAREST if mode == "L" else Image.Resampling.LANCZOS
-        return image if image.size == size else image.resize(size, smooth)
+        return open_input(data, f"{what} {uri:.200}", mode=mode, size=size)
 
     def _fetch(self, uri: str) -> bytes:
         get = tenacity.retry(

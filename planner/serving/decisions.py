@@ -1,7 +1,9 @@
 """Decisions on a request other than its placement, as values that need no catalog."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from schemas.messages import Status
 
@@ -11,6 +13,7 @@ UNHONOURED = "unhonoured"
 OVERLOADED = "overloaded"
 QUOTA = "quota"
 STARTING = "starting"
+_UNHONOURED: Final = re.compile(r" does not honour (\w+): ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +34,15 @@ class Ignored(NamedTuple):
 
 ENDED = Ignored("the request has a result")
 IN_FLIGHT = Ignored("the request has its job")
+
+
+def unhonoured_reason(level: str, overridden: Sequence[str]) -> str:
+    """Return why a strict request is rejected. `overridden`: what it asks for -> what it would get."""
+    said = "; ".join(overridden)
+    return f"{level} does not honour {said}; ask for what it does, or send strict: false to have that"
+
+
+def unhonoured_option(reason: str) -> str:
+    """Return the first option that a reason made by `unhonoured_reason` names; "": it is another reason."""
+    found = _UNHONOURED.search(reason)  # what a client wrote comes later in it
+    return found[1] if found else ""

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def put(load: "Callable[[], Settings]", file: pathlib.Path, tenant: str, output: str) -> None:
     """Store FILE, a PNG, JPEG or WEBP image of at most 20 MB, for a tenant's requests; print its URI.
 
-    The requests of other tenants may not name it. It is deleted when it is past the retention of images
-    (`pochade gc`). A file of - is standard input.
+    Images are generated from it upright, as its EXIF data say. The requests of other tenants may not name it. It is
+    deleted when it is past the retention of images (`pochade gc`). A file of - is standard input.
 
     \b
     Examples:
@@ -32,7 +32,7 @@ def put(load: "Callable[[], Settings]", file: pathlib.Path, tenant: str, output:
       pochade put sketch.jpg --tenant acme -o json
     """
     from planner.serving.admission.inputs import input_name
-    from streams.store.input_images import MAX_BYTES, extension_of, open_input
+    from streams.store.input_images import MAX_BYTES, open_input
     from streams.store.open import open_store
 
     stream = click.get_binary_stream("stdin") if str(file) == "-" else None
@@ -40,9 +40,10 @@ def put(load: "Callable[[], Settings]", file: pathlib.Path, tenant: str, output:
         data = (stream or file.open("rb")).read(MAX_BYTES + 1)  # a byte more shows that it is too large
     except OSError as error:
         raise PochadeError(f"cannot read {file}: {error.strerror}") from error
-    image = open_input(data, str(file))
-    uri = open_store(load()).put(input_name(tenant), data, extension_of(file, image))
+    opened = open_input(data, str(file))
+    uri = open_store(load()).put(input_name(tenant), data, opened.extension)
     if output == "json":
-        click.echo(json_text({"uri": uri, "width": image.width, "height": image.height, "bytes": len(data)}))
+        width, height = opened.image.size
+        click.echo(json_text({"uri": uri, "width": width, "height": height, "bytes": len(data)}))
     else:
         click.echo(uri)

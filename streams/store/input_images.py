@@ -1,12 +1,12 @@
-"""Reads the images that requests begin with or follow: what `pochade put` stores and a worker opens, and nothing else.
+"""Reads the images that requests begin with or follow, and brings them into the form that is wanted.
 
-Whoever may send requests chooses these bytes, so that their size is known from their head before a pixel is decoded.
+Every door opens images by `open_input`: `pochade put`, the gateway's uploads, and workers. Clients choose these bytes,
+so that their size is known from their head before a pixel is decoded.
 """
 
 import io
-import pathlib
 import warnings
-from typing import Final
+from typing import Final, NamedTuple
 
 from PIL import Image, UnidentifiedImageError
 
@@ -17,14 +17,35 @@ EXTENSIONS: Final = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp"}
 MAX_BYTES: Final = 20 * 2**20
 MAX_SIDE: Final = 8192  # px
 MAX_AREA: Final = 2**25  # px, 100 MB decoded: a file of some KB can be as large as both sides allow
+ORIENTATION: Final = 0x0112  # EXIF's tag
+UPRIGHT: Final = {  # value of that tag -> what shows the image as it was seen; 1 and others: nothing
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 
 
 class InvalidInput(InvalidRequest):
     """Bytes that are no image to begin with or to follow, and why."""
 
 
-def open_input(data: bytes, what: str) -> Image.Image:
-    """Return an image, decoded, in the mode that its file has. `what` begins each message.
+class Opened(NamedTuple):
+    """An input image in the form that was wanted."""
+
+    image: Image.Image
+    extension: str  # under which its bytes are stored: that of what they are, not of what the file is called
+    changed: tuple[str, ...]  # what was done to it, in words: "RGBA -> RGB"
+
+
+def open_input(data: bytes, what: str, *, mode: str = "", size: tuple[int, int] | None = None) -> Opened:
+    """Return an image, decoded, upright as its EXIF data say, and in a mode and size. `what` begins each message.
+
+    `mode` "": that of the file. `size` None: that of the upright image. EXIF data that cannot be read turn nothing; an
+    orientation in XMP data turns nothing either, as browsers show such an image as it is stored.
 
     Raises:
         InvalidInput: more than MAX_BYTES, a side above MAX_SIDE, more than MAX_AREA pixels, several frames, or none of
@@ -38,7 +59,7 @@ def open_input(data: bytes, what: str) -> Image.Image:
             image = Image.open(io.BytesIO(data), formats=FORMATS)
             _check(image, what)
             image.load()
-            return image
+            return _in_form(image, mode, size)
     except InvalidInput:
         raise
     except UnidentifiedImageError:
@@ -50,6 +71,40 @@ def open_input(data: bytes, what: str) -> Image.Image:
         raise InvalidInput(f"{what} does not decode: {error}") from None
 
 
+def _in_form(image: Image.Image, mode: str, size: tuple[int, int] | None) -> Opened:
+    extension, changed = EXTENSIONS[image.format or ""], list[str]()
+    orientation = _orientation(image)
+    if orientation in UPRIGHT:
+        image = image.transpose(UPRIGHT[orientation])
+        changed.append(f"EXIF orientation {orientation} -> upright")
+    if mode and image.mode != mode:
+        changed.append(f"{image.mode} -> {mode}")
+        image = _converted(image, mode)
+    if size is not None and image.size != size:
+        changed.append("{} x {} px -> {} x {} px".format(*image.size, *size))
+        image = image.resize(size, Image.Resampling.NEAREST if mode == "L" else Image.Resampling.LANCZOS)
+    return Opened(image, extension, tuple(changed))
+
+
+def _orientation(image: Image.Image) -> int:
+    """Return the EXIF orientation of a loaded image; 1, which is upright, where there is none that can be read."""
+    exif = Image.Exif()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            exif.load(image.info.get("exif", b""))
+            return int(exif.get(ORIENTATION, 1))
+    except Exception:  # its reader raises what it likes for broken bytes, and none of that makes the image unreadable
+        return 1
+
+
+def _converted(image: Image.Image, mode: str) -> Image.Image:
+    """Return an image in a mode; of 16 bits the upper 8 are kept, where PIL would make all above 255 white."""
+    if image.mode.startswith("I"):
+        image = image.point(lambda value: value / 256)
+    return image.convert(mode)
+
+
 def _check(image: Image.Image, what: str) -> None:
     width, height = image.size
     if max(width, height) > MAX_SIDE:
@@ -59,8 +114,3 @@ def _check(image: Image.Image, what: str) -> None:
     frames = getattr(image, "n_frames", 1)
     if frames > 1:
         raise InvalidInput(f"{what} must be one image: got {frames} frames; store the one that is meant")
-
-
-def extension_of(path: pathlib.Path, image: Image.Image) -> str:
-    """Return the extension under which a file's image is stored: that of what it is, not of what it is called."""
-    return EXTENSIONS.get(image.format or "", path.suffix.lstrip(".") or "png")

@@ -117,6 +117,9 @@ class StubEngine:
     def encode(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> EncodedPrompts | None:  # noqa: ARG002
         return None
 
+    def cuts(self, prompt: str, negative_prompt: str) -> tuple[str, ...]:  # noqa: ARG002
+        return ()
+
     def generate(
         self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: Callable[[], bool], *,
         wants_latents: bool = False, encoded: EncodedPrompts | None = None,  # noqa: ARG002  it has none

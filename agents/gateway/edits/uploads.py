@@ -2,7 +2,6 @@
 
 import asyncio
 import io
-import pathlib
 from typing import Final
 
 from PIL import Image
@@ -10,7 +9,7 @@ from PIL import Image
 from agents.gateway.edits.forms import Form
 from agents.gateway.refusals import INVALID, SERVER_TYPE, Kind, Refusal
 from planner.serving.admission.inputs import input_name
-from streams.store.input_images import InvalidInput, extension_of, open_input
+from streams.store.input_images import InvalidInput, Opened, open_input
 from streams.store.port import ImageStore, StoreUnavailable
 
 IMAGE, MASK = "image", "mask"
@@ -28,7 +27,7 @@ class Uploads:
         """Store the image of a form, and its mask; return `image` and `mask` as their URIs.
 
         Equal images of a tenant have equal URIs. What is fully transparent in the mask is edited, or in the image where
-        no mask is sent.
+        no mask is sent. Both are compared upright; the image is stored as it was sent, and its worker turns it.
 
         Raises:
             Refusal: an image that is none of an allowed kind, several, a mask that does not fit, or the store is away.
@@ -45,8 +44,9 @@ class Uploads:
             return await asyncio.to_thread(self._stored, form.files[IMAGE][0], form.files.get(MASK, [None])[0], tenant)
 
     def _stored(self, data: bytes, mask: bytes | None, tenant: str) -> dict[str, str]:
-        image = _opened(data, IMAGE)
-        edited = edited_of(_opened(mask, MASK) if mask is not None else image)
+        opened = _opened(data, IMAGE)
+        image = opened.image
+        edited = edited_of(_opened(mask, MASK).image if mask is not None else image)
         if mask is not None and edited is None:
             fault = "mask must have fully transparent parts: those are edited; leave it out to edit the whole image"
             raise Refusal(INVALID, fault, param=MASK)
@@ -54,7 +54,7 @@ class Uploads:
             sizes = "{} x {} px, not {} x {}".format(*image.size, *edited.size)
             raise Refusal(INVALID, f"mask must be as large as image: {sizes}", param=MASK)
         try:
-            uris = {IMAGE: self._store.put(input_name(tenant), data, extension_of(pathlib.Path(), image))}
+            uris = {IMAGE: self._store.put(input_name(tenant), data, opened.extension)}
             if edited is not None:
                 out = io.BytesIO()
                 edited.save(out, "PNG")
@@ -74,7 +74,7 @@ def edited_of(image: Image.Image) -> Image.Image | None:
     return alpha.point(lambda value: 255 * (value == 0))
 
 
-def _opened(data: bytes, name: str) -> Image.Image:
+def _opened(data: bytes, name: str) -> Opened:
     try:
         return open_input(data, name)
     except InvalidInput as error:

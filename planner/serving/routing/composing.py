@@ -14,6 +14,7 @@ from planner.catalog.entries import run_ms, variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.option_limits import ANY, CHEAPEST, QUALITIES
 from planner.catalog.options import AS_IT_IS, resolve_options
+from planner.serving.decisions import unhonoured_reason
 from planner.serving.routing.placement import Choice, sample
 from schemas.errors import Unknown
 from schemas.messages import GenerateOptions
@@ -141,8 +142,7 @@ def _overridden(options: GenerateOptions, levels: Sequence[str], catalog: Catalo
     """Why a strict request is rejected: by the level that overrides the least of it."""
     least = min((resolve_options(options, catalog.level(name)).overridden for name in levels), key=len)
     level = next(name for name in levels if resolve_options(options, catalog.level(name)).overridden == least)
-    whose = f"{level} does not honour" if options.model else f"no level honours all of it: {level} does not honour"
-    return f"{whose} {'; '.join(least)}; drop strict, or ask for what it does"
+    return ("" if options.model else "no level honours all of it: ") + unhonoured_reason(level, least)
 
 
 def _candidates(options: GenerateOptions, catalog: Catalog) -> tuple[list[str], str]:

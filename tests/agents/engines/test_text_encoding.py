@@ -10,6 +10,7 @@ import pytest
 from agents.engines import EncodedPrompts, Generated, GenerationTask, chaos, profile
 from agents.engines.diffusers_engine import DiffusersEngine, load
 from agents.engines.pipelines import load_pipeline
+from agents.engines.text_encoding import TextLimits
 from planner.catalog.entries import Loading, Variant
 from planner.catalog.options import ResolvedOptions, resolve_options
 from schemas.messages import GenerateOptions
@@ -136,3 +137,51 @@ def test_an_engine_that_takes_the_measured_time_of_a_whole_call_encodes_nothing_
         made = by.generate(tasks(), at("light"), lambda: False, encoded=foreign)
         assert made is not None
         assert len(made.images) == len(PROMPTS)
+
+
+def test_what_an_encoder_does_not_read_is_counted_in_its_tokens() -> None:
+    long = "a red heart and " * 30
+    assert engine("light").cuts(PROMPTS[0], "") == ()
+    assert engine("light").cuts(long + "a blue star", "") == ("prompt: 125 tokens -> 48",)
+    assert engine("light").cuts("a star", long) == ("negative_prompt: 122 tokens -> 48",)
+
+
+def test_what_is_not_read_makes_no_image_differ() -> None:
+    long = "a red heart and " * 30
+    ends = [GenerationTask(request_id="r", prompt=long + end, seed=7) for end in ("a blue star", "a green square")]
+    one, other = (painted(engine("light"), [each], at("light")).images[0] for each in ends)
+    assert one.tobytes() == other.tobytes()
+
+
+class Words:
+    """A tokenizer of words."""
+
+    def __init__(self, limit: int) -> None:
+        self.model_max_length = limit
+
+    def __call__(self, text: str, **_how: Any) -> dict[str, list[str]]:
+        return {"input_ids": text.split()}
+
+
+class Several:
+    """A pipeline of two encoders whose call limits the second one."""
+
+    def __init__(self, first: int, second: int) -> None:
+        self.components = {"tokenizer": Words(first), "tokenizer_2": Words(second), "tokenizer_3": None, "unet": 1}
+
+    def __call__(self, prompt: str, max_sequence_length: int = 256) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("limits", "words", "cut"),
+    [
+        ((77, 512), 100, ()),  # the second reads it whole
+        ((77, 512), 300, ("prompt: 300 tokens -> 256",)),
+        ((77, 10**30), 250, ()),
+        ((77, 77), 78, ("prompt: 78 tokens -> 77",)),
+    ],
+)
+def test_a_text_is_cut_where_no_encoder_of_several_reads_it_whole(
+    limits: tuple[int, int], words: int, cut: tuple[str, ...]
+) -> None:
+    assert TextLimits(Several(*limits)).cuts("a " * words, "") == cut

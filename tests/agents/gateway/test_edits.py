@@ -14,8 +14,9 @@ from agents.gateway.edits.uploads import edited_of
 from planner.serving.admission.inputs import input_name
 from schemas.messages import GenerateRequest
 from streams.codec.avro import decode
+from streams.codec.headers import ANY_FORM
 from streams.settings import Gateway
-from streams.store.input_images import MAX_BYTES
+from streams.store.input_images import MAX_BYTES, ORIENTATION
 from tests.agents.gateway.deployment import Deployment, ended, event, tell
 from tests.agents.gateway.test_app import png, posted
 
@@ -73,6 +74,29 @@ def test_an_uploaded_image_is_stored_for_its_tenant_and_begun_with() -> None:
     assert deployment.store.get(options.image) == original
     with Image.open(io.BytesIO(deployment.store.get(options.mask))) as edited:
         assert [edited.mode, edited.getpixel((0, 0)), edited.getpixel((15, 7))] == ["L", 255, 0]
+
+
+def test_a_mask_fits_the_image_as_viewers_show_it() -> None:
+    deployment, exif = Deployment(), Image.Exif()
+    deployment.ends(png())
+    exif[ORIENTATION] = 6
+    photo = image_of(size=(16, 8), kind="JPEG", exif=exif)
+    lying = sent(deployment, [file("image", photo), file("mask", image_of(size=(16, 8), hole=True))], ASKED)
+    assert (lying.status_code, lying.json()["error"]["param"]) == (400, "mask")
+    assert "8 x 16 px, not 16 x 8" in lying.json()["error"]["message"]
+    sent(deployment, [file("image", photo), file("mask", image_of(size=(8, 16), hole=True))], ASKED)
+    assert deployment.store.get(deployment.asked().options.image) == photo  # its worker turns it, and says so
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_marked"), [({}, True), ({"strict": "true"}, False), ({"strict": "false"}, False)]
+)
+def test_images_may_be_in_any_form_unless_the_client_itself_is_strict(fields: dict[str, str], is_marked: bool) -> None:
+    deployment = Deployment()
+    deployment.ends(png())
+    sent(deployment, [file("image", image_of())], {**ASKED, **fields})
+    (record,) = deployment.written()
+    assert (ANY_FORM in record.headers) == is_marked
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null"])  # null: of a sandboxed frame of any site

@@ -1,11 +1,13 @@
 """A request that ended is counted by how, its time, and what its deadline left."""
 
+import dataclasses
+
 from prometheus_client import REGISTRY
 
 from agents.ledger.partition import count_end
-from planner.serving.ending.outcomes import result_of
+from planner.serving.ending.outcomes import result_of, step_of
 from schemas.messages import Outcome, Status
-from tests.builders import NOW_MS, a_request, an_outcome
+from tests.builders import NOW_MS, a_job, a_request, an_image, an_outcome
 
 
 def counted(name: str, **labels: str) -> float:
@@ -38,3 +40,15 @@ def test_a_tier_that_nobody_knows_makes_no_label_of_its_own() -> None:
     before = counted("request_seconds_count", **labels)
     count(an_outcome(status=Status.REJECTED, request=a_request(tier="x" * 500)))
     assert counted("request_seconds_count", **labels) == before + 1
+
+
+def test_what_was_done_otherwise_counts_by_option_and_no_text_makes_a_label_of_its_own() -> None:
+    names = ("prompt", "image", "other")
+    before = [counted("overridden_total", option=name) for name in names]
+    job = dataclasses.replace(
+        a_job(), overridden=("prompt: 130 tokens -> 77", "image: RGBA -> RGB", "image: 9 x 9 px -> 8 x 8 px", "x" * 99)
+    )
+    stage = step_of(an_image(job), None, None)
+    count(an_outcome(status=Status.COMPLETED, path=(stage,)))
+    count(an_outcome(status=Status.EXPIRED, path=(stage,)))  # nothing was handed out
+    assert [counted("overridden_total", option=name) - n for name, n in zip(names, before, strict=True)] == [1, 2, 1]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -11,11 +12,15 @@ from agents.engines import CannotRefine, GenerationTask
 from agents.worker.generate import Generator
 from agents.worker.jobs import Taken
 from planner.serving.admission.inputs import input_name
-from schemas.messages import GenerateOptions, ImageGenerated, Outcome, Status
+from planner.serving.ending.outcomes import step_of
+from schemas.messages import GenerateJob, GenerateOptions, ImageGenerated, Outcome, Stage, Status
+from schemas.record import Headers
 from schemas.topics import OUTCOMES
+from streams.codec.headers import ANY_FORM
+from streams.store.input_images import ORIENTATION
 from streams.store.port import MemoryImageStore
 from tests.agents.stubs import StubEngine, a_record, read
-from tests.builders import a_classified, a_job, a_request, composed_variant
+from tests.builders import a_classified, a_job, a_request, an_image, composed_variant
 
 VARIANT = composed_variant(honours=("image", "mask"))
 
@@ -36,17 +41,24 @@ class Recording(StubEngine):
 class Studio:
     def __init__(self) -> None:
         self.engine, self.store = Recording(), MemoryImageStore()
+        self.path: tuple[Stage, ...] = ()
         self.generator = Generator("w-9", self.engine, VARIANT, self.store, set(), 3)
 
-    def put(self, size: tuple[int, int] = (64, 40), tenant: str = "default", data: bytes | None = None) -> str:
+    def put(
+        self, size: tuple[int, int] = (64, 40), tenant: str = "default", data: bytes | None = None, mode: str = "RGB",
+        orientation: int = 1,
+    ) -> str:  # fmt: skip
         out = io.BytesIO()
-        Image.new("RGB", size, (200, 30, 30)).save(out, "PNG")
+        exif = Image.Exif()
+        exif[ORIENTATION] = orientation
+        Image.new("RGB", size, (200, 30, 30)).convert(mode).save(out, "PNG", exif=exif)
         return self.store.put(input_name(tenant), out.getvalue() if data is None else data)
 
-    def answer(self, **options: Any) -> ImageGenerated | Outcome:
+    def answer(self, headers: Headers = MappingProxyType({}), **options: Any) -> ImageGenerated | Outcome:
         request = a_request(options=GenerateOptions(**options))
-        job = dataclasses.replace(a_job(a_classified(request)), level="styles", variant="styles")
-        (written,) = self.generator.answer([Taken(a_record(job, key=b"r-1"), 1)])
+        job = dataclasses.replace(a_job(a_classified(request)), level="styles", variant="styles", path=self.path)
+        record = dataclasses.replace(a_record(job, key=b"r-1"), headers=headers)
+        (written,) = self.generator.answer([Taken(record, 1)])
         return read(written, Outcome if written.topic == OUTCOMES else ImageGenerated)
 
 
@@ -96,3 +108,69 @@ def test_a_model_that_cannot_begin_with_an_image_rejects_it_instead_of_leaving_i
     said = studio.answer(image=studio.put())
     assert isinstance(said, Outcome)
     assert (said.status, said.code) == (Status.REJECTED, "unhonoured")
+
+
+CUT = "prompt: 130 tokens -> 77"
+
+
+def test_what_is_changed_of_prompts_and_images_is_said() -> None:
+    studio = Studio()
+    studio.engine.cuts = lambda _prompt, _negative: (CUT,)  # type: ignore[method-assign]
+    uri, upright = studio.put((40, 64), mode="RGBA", orientation=6), studio.put((32, 32), mode="L")
+    said = studio.answer(image=uri, mask=upright, controls=("outline",), control_images=(upright,))
+    assert isinstance(said, ImageGenerated)
+    assert said.job.overridden == (
+        CUT, "control_images: L -> RGB", "image: EXIF orientation 6 -> upright", "image: RGBA -> RGB",
+        "image: 64 x 40 px -> 32 x 32 px",
+    )  # fmt: skip
+
+
+def test_a_job_that_is_tried_again_says_it_once() -> None:
+    studio = Studio()
+    studio.engine.cuts = lambda _prompt, _negative: (CUT,)  # type: ignore[method-assign]
+    studio.engine.error = ValueError("a device is lost")
+    job = dataclasses.replace(a_job(), level="styles", variant="styles")
+    (again,) = studio.generator.answer([Taken(a_record(job, key=b"r-1"), 1)])
+    assert again.topic.startswith("jobs.")
+    assert read(again, GenerateJob).overridden == ()
+
+
+def test_under_strict_nothing_of_it_is_generated() -> None:
+    studio = Studio()
+    studio.engine.cuts = lambda _prompt, _negative: (CUT,)  # type: ignore[method-assign]
+    said = studio.answer(strict=True)
+    assert isinstance(said, Outcome)
+    assert (said.status, said.code) == (Status.REJECTED, "unhonoured")
+    assert said.reason.startswith(f"styles does not honour {CUT}; ask for what it does, or send strict: false")
+    assert not studio.engine.batches
+
+
+def test_a_gateway_that_states_strict_for_its_client_lets_images_be_in_any_form_but_no_prompt_be_cut() -> None:
+    studio = Studio()
+    uri = studio.put()
+    own = studio.answer(strict=True, image=uri)
+    assert isinstance(own, Outcome)
+    assert "image: 64 x 40 px -> 32 x 32 px" in own.reason
+    header = {ANY_FORM: b"1"}
+    assert isinstance(studio.answer(header, strict=True, image=uri), ImageGenerated)
+    studio.engine.cuts = lambda _prompt, _negative: (CUT,)  # type: ignore[method-assign]
+    assert isinstance(studio.answer(header, strict=True, image=uri), Outcome)
+
+
+def test_a_draft_that_was_read_whole_is_the_answer_where_the_next_level_would_cut_the_prompt() -> None:
+    studio = Studio()
+    studio.engine.cuts = lambda _prompt, _negative: (CUT,)  # type: ignore[method-assign]
+    studio.path = (step_of(an_image(), 0.4, 0.9),)
+    said = studio.answer(strict=True)
+    assert isinstance(said, Outcome)
+    assert (said.status, said.path) == (Status.COMPLETED, studio.path)
+
+
+def test_a_tokenizer_that_fails_costs_no_image() -> None:
+    studio = Studio()
+
+    def broken(_prompt: str, _negative: str) -> tuple[str, ...]:
+        raise RuntimeError("no such vocabulary")
+
+    studio.engine.cuts = broken  # type: ignore[method-assign]
+    assert isinstance(studio.answer(strict=True), ImageGenerated)

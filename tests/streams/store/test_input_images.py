@@ -15,7 +15,7 @@ from schemas.errors import InvalidRequest
 from schemas.messages import GenerateOptions
 from streams.commands.put import put
 from streams.settings import load
-from streams.store.input_images import MAX_AREA, MAX_BYTES, InvalidInput, open_input
+from streams.store.input_images import MAX_AREA, MAX_BYTES, ORIENTATION, UPRIGHT, InvalidInput, open_input
 from streams.store.open import open_store
 from tests.builders import a_request
 
@@ -41,7 +41,8 @@ SMALL = Image.new("RGB", (48, 32), (200, 30, 30))
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
 def test_images_of_the_known_formats_are_opened(kind: str) -> None:
-    assert open_input(encoded(SMALL, kind), "image").size == (48, 32)
+    opened = open_input(encoded(SMALL, kind), "image")
+    assert (opened.image.size, opened.changed) == ((48, 32), ())
 
 
 @pytest.mark.parametrize(
@@ -62,6 +63,56 @@ def test_images_of_the_known_formats_are_opened(kind: str) -> None:
 def test_what_is_no_image_or_too_large_is_refused_by_its_head(data: bytes, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         open_input(data, "image")
+
+
+def a_photo(orientation: int) -> Image.Image:
+    """What a camera stores where viewers show SMALL with its upper left corner blue."""
+    shown = SMALL.copy()
+    shown.paste((0, 0, 255), (0, 0, 12, 8))
+    back = {6: Image.Transpose.ROTATE_90, 8: Image.Transpose.ROTATE_270}
+    return shown.transpose(back.get(orientation, UPRIGHT[orientation]))  # the others undo themselves
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
+@pytest.mark.parametrize("orientation", range(2, 9))
+def test_an_image_is_opened_as_viewers_show_it_and_that_is_said(kind: str, orientation: int) -> None:
+    exif = Image.Exif()
+    exif[ORIENTATION] = orientation
+    opened = open_input(encoded(a_photo(orientation), kind, exif=exif), "image")
+    corners = [opened.image.convert("RGB").getpixel(at) for at in ((3, 3), (44, 3), (3, 28), (44, 28))]
+    assert [blue > red for red, _, blue in corners] == [True, False, False, False]  # type: ignore[misc]
+    assert (opened.image.size, opened.changed) == ((48, 32), (f"EXIF orientation {orientation} -> upright",))
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
+@pytest.mark.parametrize(
+    "exif", [b"Exif\0\0", b"Exif\0\0II*\0\xff\xff\xff\xff", b"Exif\0\0MM\0*\0\0\0\x08\xff\xff", b"\0" * 40]
+)
+def test_broken_exif_data_make_no_image_fail_and_turn_nothing(kind: str, exif: bytes) -> None:
+    opened = open_input(encoded(SMALL, kind, exif=exif), "image")
+    assert (opened.image.size, opened.changed) == ((48, 32), ())
+
+
+@pytest.mark.parametrize("xmp", [b'<x tiff:Orientation="6"/>', b"\xff\xfe" * 20])
+def test_an_orientation_that_xmp_data_alone_state_turns_nothing_as_in_browsers(xmp: bytes) -> None:
+    assert open_input(encoded(SMALL, "WEBP", xmp=xmp), "image").changed == ()
+
+
+def test_a_wanted_form_is_made_and_each_change_is_said() -> None:
+    exif = Image.Exif()
+    exif[ORIENTATION] = 6
+    opened = open_input(encoded(SMALL.convert("RGBA"), exif=exif), "image", mode="RGB", size=(16, 16))
+    assert (opened.image.mode, opened.image.size) == ("RGB", (16, 16))
+    assert opened.changed == ("EXIF orientation 6 -> upright", "RGBA -> RGB", "32 x 48 px -> 16 x 16 px")
+
+
+def test_of_16_bits_the_upper_8_are_kept() -> None:
+    deep = Image.new("I;16", (2, 1))
+    deep.putpixel((0, 0), 128 * 256 + 7)
+    deep.putpixel((1, 0), 300)
+    opened = open_input(encoded(deep), "control_images", mode="RGB")
+    assert [opened.image.getpixel((x, 0)) for x in (0, 1)] == [(128,) * 3, (1,) * 3]
+    assert opened.changed == ("I;16 -> RGB",)
 
 
 def test_put_stores_an_image_that_its_tenants_requests_may_name_and_no_others(tmp_path: pathlib.Path) -> None:
