@@ -5,6 +5,8 @@ The decisions are those of `planner.serving.routing.escalation`.
 
 import asyncio
 import io
+import logging
+import math
 import time
 from collections.abc import Mapping, Sequence
 
@@ -20,6 +22,7 @@ from planner.serving.backoff import MAX_RETRY_S, RETRY_S
 from planner.serving.ending.outcomes import completed, failed, step_of
 from planner.serving.routing.escalation import Escalate, EscalationLogic, Keep, Score
 from planner.serving.routing.placement import Placement
+from planner.serving.unreadable import SENDS, Then, pause_ms, then
 from schemas import topics
 from schemas.messages import EventKind, GenerateRequest, ImageGenerated, Plan, Stage
 from schemas.record import Delivered, Incoming, Outgoing
@@ -27,9 +30,11 @@ from streams import metrics
 from streams.clock import now_ms
 from streams.codec.avro import decode
 from streams.codec.request_ids import request_id_of
-from streams.store.port import ImageStore, StoreUnavailable
+from streams.store.port import ImageStore, StoreUnavailable, Unreadable
 from streams.tracing import conventions as names
 from streams.tracing import spans
+
+log = logging.getLogger(__name__)
 
 
 class Discriminator:
@@ -47,9 +52,14 @@ class Discriminator:
         store: ImageStore,
         scorers: Mapping[str, Scorer],
         sample: FactSample | None = None,
+        max_attempts: int = SENDS,
     ) -> None:
-        """`sample`: of kept images, whose facts are checked beside; None: nobody checks any."""
+        """`sample`: of kept images, whose facts are checked beside; None: nobody checks any.
+
+        `max_attempts`: of a job, as workers have it.
+        """
         self._sample = sample
+        self._max_attempts = max_attempts
         self._logic = logic
         self._plans = plans
         self._ended = ended
@@ -58,7 +68,11 @@ class Discriminator:
         self._scorers = scorers
 
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
-        """An outcome, an escalation, or nothing for a request that has ended."""
+        """An outcome, an escalation, or nothing for a request that has ended; of an image that cannot be read, itself.
+
+        Raises:
+            Unreadable: it cannot be read, and its job was sent back before.
+        """
         image = decode(record.value, ImageGenerated)
         request = image.job.classified.request
         if request.request_id in self._ended:
@@ -71,7 +85,10 @@ class Discriminator:
         if isinstance(decision, Score):
             scored_by = decision.discriminator
             begun_ms = now_ms()
-            confidence = await self._score(image, scored_by)
+            try:
+                confidence = await self._score(image, scored_by)
+            except Unreadable as error:
+                return [await self._read_or_made_again(plan, image, record, error)]
             if spans.recorder is not None:
                 facts = {names.EVALUATION: scored_by, names.SCORE: confidence}
                 spans.note(self.role, [record], f"score {scored_by}", begun_ms, now_ms(), facts)
@@ -82,6 +99,23 @@ class Discriminator:
         if isinstance(decision, Escalate):
             return self._escalated(plan, image, stage, decision, record)
         return [self._completed(plan, image, stage, decision, record)]
+
+    async def _read_or_made_again(
+        self, plan: Plan, image: ImageGenerated, record: Incoming, error: Unreadable
+    ) -> Outgoing:
+        """The image's own record, to be read again behind those that wait, or its job, to be generated again."""
+        at_ms, deadline_ms = now_ms(), image.job.classified.request.deadline_ms
+        age_ms = at_ms - image.stored_ms
+        left_ms = math.inf if deadline_ms is None else deadline_ms - at_ms
+        decision = then(age_ms, left_ms, image.job.attempt, self._max_attempts)
+        if decision is Then.FAIL:
+            raise error
+        metrics.FALLBACKS.labels(self.role, decision.value).inc()
+        if decision is Then.SEND_BACK:
+            log.warning("%s; its job is generated again", error)
+            return self._dispatcher.send_back(plan, image.job, image.worker_id, record.headers)
+        await asyncio.sleep(pause_ms(age_ms) / 1000)
+        return Outgoing(topic=record.topic, key=record.key, value=record.value, headers=record.headers)
 
     def _decide(self, plan: Plan, asked: Score, image: ImageGenerated, confidence: float) -> Keep | Escalate:
         at_ms = now_ms()

@@ -10,10 +10,12 @@ from agents.runtime.views import FleetView, WaitingCounts
 from planner.catalog.components import Selection
 from planner.catalog.entries import reuse_share, run_ms
 from planner.catalog.model import Catalog
+from planner.catalog.options import resolve_options, resolved_ms
 from planner.serving.dispatch.dispatch import JobCost, Retry, WorkerChoice, holds, queued_ms
 from planner.serving.dispatch.lacking import Need, Needs
 from planner.serving.dispatch.worker_loads import Load, Sent, WorkerPool
 from planner.serving.routing.placement import Placement, placed_job
+from planner.serving.unreadable import elsewhere
 from schemas.messages import ClassifiedRequest, GenerateJob, Plan, Stage
 from schemas.record import Delivered, Headers, Outgoing
 from streams import metrics
@@ -108,6 +110,23 @@ class Dispatcher:
         load = self.choose(plan, job, placement.run_ms, selection)
         assert not isinstance(load, Retry), f"dispatch {plan.dispatch} has a job wait, and is not one that `holds`"
         return self.record(job, load, placement.run_ms, selection, cause)
+
+    def send_back(self, plan: Plan, job: GenerateJob, not_on: str, cause: Headers) -> Outgoing:
+        """The record of a job to be generated again, for another worker of its variant than `not_on` if there is one.
+
+        Raises RecordTooLarge.
+        """
+        variant, at_ms = self._catalog.level(job.variant), now_ms()
+        how = resolve_options(job.classified.request.options, variant, job.refine_from_step)
+        again = dataclasses.replace(job, attempt=job.attempt + 1, routed_ms=at_ms, plan_version=plan.version)
+        self._fleet.obey(plan)
+
+        def choose(pool: WorkerPool) -> int | None:
+            return elsewhere([worker.worker_id for worker in pool.workers], list(pool.free), not_on)
+
+        load = self._fleet.choose(job.variant, at_ms, choose)
+        assert not isinstance(load, Retry)
+        return self.record(again, load, resolved_ms(variant, how), how.components, cause)
 
     def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
         """A job lies on its partition: heartbeats that have seen its offset count it from now on."""

@@ -224,7 +224,8 @@ def _logics(
     dispatcher, logic = Dispatcher(catalog, views.fleet, role, views.waiting), EscalationLogic(catalog)
     share = settings.quality.checked_share
     sample = None if facts is None or not share else FactSample(share, facts, catalog, store)
-    return [Discriminator(logic, views.plans, views.ended, dispatcher, store, scorers, sample)]
+    attempts = settings.worker.max_attempts
+    return [Discriminator(logic, views.plans, views.ended, dispatcher, store, scorers, sample, attempts)]
 
 
 def ledger_of(settings: Settings, producer: RecordProducer) -> "Ledger":

@@ -5,6 +5,7 @@ import asyncio
 import dataclasses
 import io
 import json
+from collections.abc import Sequence
 
 import pytest
 from PIL import Image
@@ -13,10 +14,11 @@ from agents.discriminator.role import Discriminator
 from agents.router.dispatcher import Dispatcher
 from planner.catalog.model import Catalog
 from planner.serving.routing.escalation import EscalationLogic
-from schemas.messages import Event, GenerateJob, GenerateRequest, ImageGenerated, Outcome, Status
+from schemas.errors import PochadeError
+from schemas.messages import Event, GenerateJob, GenerateRequest, Heartbeat, ImageGenerated, Outcome, Status
 from schemas.topics import EVENTS, OUTCOMES, jobs_topic
 from streams.clock import now_ms
-from streams.store.port import MemoryImageStore, StoreUnavailable
+from streams.store.port import MemoryImageStore, StoreUnavailable, Unreadable
 from tests import builders
 from tests.agents.stubs import StubFleet, StubPlans, a_record, read
 from tests.builders import (
@@ -65,9 +67,13 @@ def a_discriminator(
     plans: StubPlans | None = None,
     ended: set[str] | None = None,
     catalog: Catalog = CATALOG,
+    workers: Sequence[Heartbeat] = (),
 ) -> Discriminator:
+    """`workers`: beside one of heavy."""
     heartbeat = a_heartbeat(worker_id="w-2", variant="heavy", partitions=(owned(3),))
     fleet, logic = StubFleet().receive(heartbeat, now_ms()), EscalationLogic(catalog)
+    for each in workers:
+        fleet.receive(each, now_ms())
     dispatcher = Dispatcher(catalog, fleet, "discriminator")
     return Discriminator(logic, plans or StubPlans(a_plan()), ended or set(), dispatcher, store, {"look": scorer})
 
@@ -171,14 +177,82 @@ def test_a_store_that_is_away_for_a_moment_is_waited_for(store: MemoryImageStore
     assert read(outcome, Outcome).status is Status.COMPLETED
 
 
-def test_an_image_that_has_gone_ends_its_request_as_failed_and_is_kept(store: MemoryImageStore) -> None:
-    gone = an_image(image=an_image_ref(uri="memory:ab/gone.png"))
-    discriminator, record = a_discriminator(store, FixedScorer(0.8)), a_record(gone)
-    with pytest.raises(Exception, match=r"memory:ab/gone\.png") as caught:
+def unreadable(store: MemoryImageStore, age_ms: int, sends: int = 1, deadline_ms: int | None = None) -> ImageGenerated:
+    """An image of w-1, stored this long ago, that is not there."""
+    job = a_job(a_classified(a_request(deadline_ms=deadline_ms)), attempt=sends)
+    image = stored_image(store, job)
+    store.delete(image.image.uri)
+    return dataclasses.replace(image, stored_ms=now_ms() - age_ms, worker_id="w-1")
+
+
+LIGHT = [
+    a_heartbeat(worker_id=worker, variant="light", partitions=(owned(at),)) for at, worker in enumerate(["w-1", "w-3"])
+]
+MINUTE_MS = 60_000
+
+
+def test_an_image_that_cannot_be_read_goes_round_as_it_is_for_a_minute_and_is_then_judged(
+    store: MemoryImageStore,
+) -> None:
+    image, discriminator = unreadable(store, 10), a_discriminator(store, FixedScorer(0.8))
+    record = a_record(image)
+    (again,) = asyncio.run(discriminator.on_record(record))
+    assert (again.topic, again.key, again.value, again.headers, again.partition) == (
+        record.topic, record.key, record.value, record.headers, None,
+    )  # fmt: skip
+    stored_image(store)
+    (outcome,) = asyncio.run(discriminator.on_record(a_record(image)))
+    assert read(outcome, Outcome).status is Status.COMPLETED
+
+
+@pytest.mark.parametrize(("age_ms", "left_ms"), [(MINUTE_MS, None), (6_000, 5_000)])
+def test_a_job_whose_image_stays_unreadable_is_made_again_by_another_worker(
+    store: MemoryImageStore, age_ms: int, left_ms: int | None
+) -> None:
+    """After a minute, or half of the time that its deadline left."""
+    image = unreadable(store, age_ms, deadline_ms=None if left_ms is None else now_ms() + left_ms)
+    for workers, partition in ((LIGHT, 1), (LIGHT[:1], 0), ((), None)):
+        discriminator = a_discriminator(store, FixedScorer(0.8), workers=workers)
+        (job,) = asyncio.run(discriminator.on_record(a_record(image)))
+        said = read(job, GenerateJob)
+        assert (job.topic, job.partition) == (jobs_topic("light", 1).name, partition)
+        assert (said.attempt, said.job_id, said.path) == (2, image.job.job_id, ())
+        assert job.headers["x-own"] == b"travels"
+
+
+def test_a_job_whose_image_is_damaged_is_made_again_too(store: MemoryImageStore) -> None:
+    image = unreadable(store, MINUTE_MS)
+
+    def damaged(uri: str) -> bytes:
+        raise Unreadable(f"{uri} is damaged")
+
+    store.get = damaged  # type: ignore[method-assign]
+    (job,) = asyncio.run(a_discriminator(store, FixedScorer(0.8), workers=LIGHT).on_record(a_record(image)))
+    assert read(job, GenerateJob).attempt == 2
+
+
+def test_a_request_that_has_ended_is_neither_read_again_nor_made_again(store: MemoryImageStore) -> None:
+    for age_ms in (10, MINUTE_MS):
+        image = unreadable(store, age_ms)
+        assert asyncio.run(a_discriminator(store, FixedScorer(0.8), ended={"r-1"}).on_record(a_record(image))) == []
+
+
+def test_an_image_that_was_made_again_and_cannot_be_read_ends_its_request_as_failed_and_is_kept(
+    store: MemoryImageStore,
+) -> None:
+    image = unreadable(store, MINUTE_MS, sends=2)
+    discriminator, record = a_discriminator(store, FixedScorer(0.8)), a_record(image)
+    with pytest.raises(Unreadable, match="has gone") as caught:
         asyncio.run(discriminator.on_record(record))
     outcome, kept = discriminator.on_error(record, caught.value)
     assert read(outcome, Outcome).status is Status.FAILED
     assert kept.value == record.value
+
+
+def test_an_image_of_another_store_is_not_waited_for(store: MemoryImageStore) -> None:
+    foreign = an_image(image=an_image_ref(uri="file:///etc/hostname"))
+    with pytest.raises(PochadeError, match="is not an image of this store"):
+        asyncio.run(a_discriminator(store, FixedScorer(0.8)).on_record(a_record(foreign)))
 
 
 def test_several_images_are_judged_by_the_worst(store: MemoryImageStore) -> None:
