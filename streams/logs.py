@@ -3,7 +3,6 @@
 Source of the fields: Kubernetes' collectors and Loki want one JSON object a line with a time and a level.
 """
 
-import datetime
 import hashlib
 import json
 import logging
@@ -13,6 +12,7 @@ from collections.abc import Collection
 from typing import Any
 
 from schemas.errors import InvalidRecord, InvalidRequest
+from streams.clock import utc
 from streams.log_context import context
 from streams.settings import Logs
 from streams.visible import visible, visible_lines
@@ -88,6 +88,9 @@ class TextFormatter(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002, N802
+        return utc(record.created * 1000, "milliseconds")
+
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  the base class names it
         record.message = visible_lines(_withheld(record.message, *_errors_of(record)))
         fields = " ".join(f"{name}={visible(str(value))}" for name, value in context().items())
@@ -105,9 +108,8 @@ class JsonFormatter(logging.Formatter):
         self._roles = list(roles)
 
     def format(self, record: logging.LogRecord) -> str:
-        moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
         line: dict[str, Any] = {
-            "ts": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "ts": utc(record.created * 1000, "milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": _withheld(record.getMessage(), *_errors_of(record)),

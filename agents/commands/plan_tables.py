@@ -3,7 +3,6 @@
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import click
@@ -19,7 +18,9 @@ from agents.planner.report import (
 )
 from schemas.avro import to_wire
 from schemas.messages import Cascade, Pin, Plan, Route
+from streams.clock import utc
 from streams.codec.avro import from_values
+from streams.commands import listing
 from streams.commands.terminal import console
 from streams.control.reuse import is_asked_for
 
@@ -36,7 +37,7 @@ def print_plan(shown: Plan, pin: Pin | None) -> None:
     """Print one plan, a line for each of its parts."""
     rows = [
         ("policy", shown.policy + _ordered(shown.policy, pin)),
-        ("published", _at(shown.created_ms)),
+        ("published", utc(shown.created_ms)),
         ("reason", shown.reason),
         ("routes", describe_routes(shown.routes)),
         ("cascades", "\n".join(map(describe_cascade, shown.cascades)) or "none"),
@@ -54,7 +55,7 @@ def print_history(plans: Sequence[Plan]) -> None:
     """Print one line per plan."""
     _print(
         ["version", "policy", "at", "workers", "reason"],
-        [(str(p.version), p.policy, _at(p.created_ms), _counts(counts_of(p.allocation)), p.reason) for p in plans],
+        [(str(p.version), p.policy, utc(p.created_ms), _counts(counts_of(p.allocation)), p.reason) for p in plans],
     )
 
 
@@ -151,11 +152,10 @@ def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.items())
 
 
-def _at(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000).astimezone().isoformat(" ", "seconds")
-
-
 def _print(columns: Sequence[str], rows: Sequence[Row]) -> None:
+    if not listing.is_terminal():
+        listing.tab_separated(columns, rows)
+        return
     table = Table(*(Column(name, no_wrap=name in WHOLE) for name in columns))
     for row in rows:
         table.add_row(*row)

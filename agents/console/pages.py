@@ -1,6 +1,5 @@
 """Pages from templates: what they are given, how numbers and times read, and what of a prompt is shown."""
 
-import datetime
 import functools
 import hashlib
 from collections import Counter
@@ -9,6 +8,7 @@ from typing import Any, Final
 
 import jinja2
 
+from streams.clock import utc
 from streams.pages.templates import template
 from streams.visible import visible
 
@@ -43,16 +43,12 @@ def duration(ms: float | None) -> str:
 
 def moment(ms: int | None) -> str:
     """Return the time of day, in UTC."""
-    if not ms:
-        return NONE
-    return datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC).strftime("%H:%M:%S")
+    return utc(ms).rpartition("T")[2] if ms else NONE
 
 
 def date(ms: int | None) -> str:
     """Return date and time, in UTC, as machines read it."""
-    if not ms:
-        return ""
-    return datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC).isoformat(timespec="milliseconds")
+    return utc(ms, "milliseconds") if ms else ""
 
 
 def share(value: float | None) -> str:

@@ -1,13 +1,13 @@
 """`pochade dlq ls | show | redrive`: dead letters, records that could not be served."""
 
 import contextlib
-import datetime
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from schemas.errors import PochadeError
+from streams.clock import utc
 from streams.command_groups import CommandGroup
 from streams.commands import listing, opening
 from streams.commands.options import LISTED, SHOWN, since_option
@@ -184,8 +184,7 @@ def _parsed(position: str) -> tuple[int, int]:
 
 
 def _row(entry: "DeadLetter") -> dict[str, Any]:
-    at = datetime.datetime.fromtimestamp(entry.record.timestamp_ms / 1000).astimezone()
     return {
-        "position": entry.position, "at": at.isoformat(timespec="seconds"), "error": entry.error, "role": entry.role,
+        "position": entry.position, "at": utc(entry.record.timestamp_ms), "error": entry.error, "role": entry.role,
         "topic": entry.topic, "request_id": entry.request_id, "redriven": entry.redriven, "message": entry.message,
     }  # fmt: skip

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from streams.clock import now_ms, utc
 from streams.command_groups import CommandGroup
 from streams.commands import listing
 from streams.commands.options import LISTED, SHOWN, Ago
@@ -58,7 +59,6 @@ def create(
       pochade keys create studio
       pochade keys create studio --scope read --name dashboard --expires 90d -o json | jq -r .key
     """
-    from streams.clock import now_ms
     from streams.control.api_keys import store
     from streams.security.api_keys import new_key
     from streams.security.process_user import process_user
@@ -89,7 +89,6 @@ def ls(load: "Callable[[], Settings]", is_all: bool, output: str) -> None:
       pochade keys ls
       pochade keys ls --all -o jsonl | jq -r .state
     """
-    from streams.clock import now_ms
     from streams.control.api_keys import stored
 
     rows = [_row(each, now_ms()) for each in stored(load())]
@@ -110,7 +109,6 @@ def revoke(load: "Callable[[], Settings]", ids: tuple[str, ...]) -> None:
     """
     from dataclasses import replace
 
-    from streams.clock import now_ms
     from streams.control.api_keys import one_of, store, stored
 
     settings = load()
@@ -127,12 +125,6 @@ def _row(key: "ApiKey", now_ms: int) -> dict[str, Any]:
 
     return {
         "id": key.key_id, "tenant": key.tenant, "name": key.name or None, "scopes": " ".join(key.scopes),
-        "created": _moment(key.created_ms), "expires": _moment(key.expires_ms), "by": key.by,
+        "created": utc(key.created_ms), "expires": utc(key.expires_ms) if key.expires_ms else None, "by": key.by,
         "state": str(why_refused(key, now_ms) or "holds"),
     }  # fmt: skip
-
-
-def _moment(ms: int | None) -> str | None:
-    import datetime
-
-    return None if ms is None else datetime.datetime.fromtimestamp(ms / 1000).astimezone().isoformat(timespec="seconds")

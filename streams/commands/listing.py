@@ -1,6 +1,6 @@
 """Rows of a command: a table on a terminal, tab-separated lines elsewhere, or JSON."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -17,12 +17,21 @@ def show(
     elif output == "jsonl":
         for row in rows:
             click.echo(json_text(row))
-    elif click.get_text_stream("stdout").isatty():
+    elif is_terminal():
         _table(rows, columns, colours)
     else:
-        click.echo("\t".join(columns))
-        for row in rows:
-            click.echo("\t".join(_cell(row.get(name)) for name in columns))
+        tab_separated(columns, [[row.get(name) for name in columns] for row in rows])
+
+
+def is_terminal() -> bool:
+    """Whether standard output is a terminal, where tables are shown; elsewhere rows are tab-separated."""
+    return click.get_text_stream("stdout").isatty()
+
+
+def tab_separated(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print rows as lines of cells that hold neither tabs nor line ends."""
+    for row in (columns, *rows):
+        click.echo("\t".join(_cell(value) for value in row))
 
 
 def hex_lines(data: bytes) -> list[str]:

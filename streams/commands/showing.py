@@ -1,6 +1,5 @@
 """Formats results for a terminal, and as plain lines where there is none."""
 
-import datetime
 import json
 from collections.abc import Iterable
 from typing import Any
@@ -13,6 +12,7 @@ from rich.table import Table
 
 from schemas.avro import to_wire
 from schemas.messages import Result, Stage, Status
+from streams.clock import utc
 from streams.operator.explain import how_begun, steps_of, why
 from streams.visible import visible
 
@@ -47,10 +47,10 @@ def score(confidence: float | None, threshold: float | None) -> str:
 
 
 def _row(result: Result) -> tuple[str, ...]:
-    ended = datetime.datetime.fromtimestamp(result.ended_ms / 1000).strftime("%H:%M:%S")
     level = (result.level or "-") + (" ↑" if result.escalated else "")
     scored = score(result.confidence, result.threshold)
-    row = ended, result.status, level, scored, milliseconds(result.latency_ms), result.request_id, result.prompt
+    ended, latency = utc(result.ended_ms), milliseconds(result.latency_ms)
+    row = ended, result.status, level, scored, latency, result.request_id, result.prompt
     return tuple(visible(cell) for cell in row)
 
 

@@ -1,7 +1,6 @@
 """`pochade watch`: shows events and results of requests live."""
 
 import contextlib
-import datetime
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from schemas.errors import PochadeError
+from streams.clock import now_ms, utc
 from streams.commands.options import STREAMED, since_option
 from streams.visible import counted, json_text, visible
 
@@ -46,7 +46,6 @@ def watch(
       pochade watch --since 1h -o jsonl | jq 'select(.kind == "escalated")'
     """
     from schemas.topics import EVENTS, RESULTS
-    from streams.clock import now_ms
     from streams.kafka.consumers import snapshot
     from streams.operator.watch import Watch
 
@@ -100,7 +99,7 @@ def _shower(output: str) -> "Iterator[Callable[[Note], None]]":
 
 
 def _cells(note: "Note") -> tuple[str, ...]:
-    at = datetime.datetime.fromtimestamp(note.at_ms / 1000).strftime("%H:%M:%S.%f")[:-3]
+    at = utc(note.at_ms, "milliseconds")
     return at, *(visible(cell) for cell in (note.request_id, note.kind, note.by, note.words()))
 
 

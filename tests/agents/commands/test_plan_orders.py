@@ -81,7 +81,7 @@ def test_the_plan_before_is_the_one_that_the_topic_holds_whatever_its_number(
 ) -> None:
     assert "from plan 4 by diffserve to plan 1 by hadis" in said("rollback")
     assert orders == [("", {}, 1)]
-    assert "plan 1" in said("diff").splitlines()[1]
+    assert "plan 1" in said("diff").splitlines()[0]
 
 
 def test_orders_are_recorded_before_they_are_given_and_with_how_they_ended(
@@ -167,7 +167,7 @@ def test_what_is_unpinned_is_named(
 @pytest.mark.parametrize(
     ("topic", "reported"),
     [
-        (Published([PLAN_4], None), "diffserve "),
+        (Published([PLAN_4], None), "policy\tdiffserve\n"),
         (Published([a_plan(policy="argus")], PIN), "argus (pinned by ann, hold 0.2)"),
         (Published([PLAN_4], PIN), "diffserve (argus is pinned by ann, hold 0.2, and not in force yet: does a planner"),
         (Published([PLAN_4], replace(PIN, policy="", plan_version=1)), "diffserve (back to plan 1, by ann)"),
