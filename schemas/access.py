@@ -17,6 +17,7 @@ from schemas.topics import (
     KEYS,
     OUTCOMES,
     PLAN,
+    POISON,
     PROMPTS,
     PROMPTS_BATCH,
     RESULTS,
@@ -71,6 +72,7 @@ ACCESS: Mapping[str, Rows] = {
         ("worker",), ("classifier", "router", "worker", "discriminator", "planner", "gateway", "console", OPERATOR)
     ),
     ACTIONS: Rows(("console", OPERATOR), ("console", OPERATOR)),
+    POISON: Rows(("worker", OPERATOR), ("worker", OPERATOR)),
     DLQ: Rows(("classifier", "router", "worker", "discriminator", "ledger", "gateway"), ("console", OPERATOR)),
 }
 

@@ -508,6 +508,14 @@ class Webhook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PoisonMark:
+    """Marks the content of a request that ended its workers: digest = HMAC-SHA256(salt, tenant, prompt, options)."""
+
+    salt: str  # hexadecimal, of this mark alone
+    digest: str  # hexadecimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorAction:
     """What somebody changed by the console or by a command. Written before it is done, and again with how it ended."""
 

@@ -29,6 +29,7 @@ MESSAGES: tuple[type[Message], ...] = (
     messages.ApiKey,
     messages.Webhook,
     messages.OperatorAction,
+    messages.PoisonMark,
 )
 
 

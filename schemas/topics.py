@@ -62,6 +62,7 @@ SCHEMAS = "schemas.v1"
 KEYS = "keys.v1"
 WEBHOOKS = "webhooks.v1"
 ACTIONS = "actions.v1"
+POISON = "poison.v1"
 
 PUBLIC = frozenset({PROMPTS, PROMPTS_BATCH})  # anybody writes here; elsewhere only roles and the command line do
 
@@ -132,6 +133,10 @@ TABLE: tuple[Topic, ...] = (
     Topic(
         name=ACTIONS, record=messages.OperatorAction, key="action_id", partitions=1,
         written_by="console, operators", read_by="console, operators", config=_retention(90 * DAY_MS),
+    ),
+    Topic(
+        name=POISON, record=messages.PoisonMark, key="request_id", partitions=1,
+        written_by="worker, dlq redrive", read_by="worker", config=_retention(HOUR_MS),
     ),
     Topic(
         name=DLQ, record=None, key="request_id", partitions=1,

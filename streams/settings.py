@@ -137,7 +137,7 @@ class Worker(Section):
     threads: int = Field(1, ge=1)  # torch threads
     heartbeat_ms: int = Field(500, ge=50)
     job_timeout_s: float = Field(600, gt=0)  # a job longer than this ends the process (watchdog)
-    max_attempts: int = Field(3, ge=1)  # owners a job may kill before it goes to the dlq
+    max_attempts: int = Field(3, ge=1)  # calls of a job that may fail before it is FAILED
     components: WorkerComponentSettings = WorkerComponentSettings()
 
 

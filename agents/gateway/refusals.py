@@ -37,7 +37,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     STARTING: Kind(429, LIMIT_TYPE),
     DEADLINE: Kind(504, SERVER_TYPE, may_repeat=False),  # a repetition would be late behind the same queue
     "cancelled": Kind(409, INVALID_TYPE, may_repeat=False),
-    "poison": Kind(500, SERVER_TYPE, may_repeat=False),  # it was tried as often as worker.max_attempts says
+    "poison": Kind(500, SERVER_TYPE, may_repeat=False),  # its calls failed as often as they may, or ended workers
     # of the gateway itself
     "unsupported": Kind(400, INVALID_TYPE),
     "invalid_api_key": Kind(401, INVALID_TYPE),  # as OpenAI spells it, like the next

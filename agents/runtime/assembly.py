@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from agents.router.reroute import rerouter_of
 from agents.router.waiting.counting import CountedWaiting
 from agents.router.waiting.forwarder import forwarder_of
-from agents.runtime.following import FollowedEnds, FollowedFleet, FollowedPlans
+from agents.runtime.following import FollowedEnds, FollowedFleet, FollowedPlans, FollowedPoison
 from agents.runtime.process import Run, not_alive
 from agents.worker.resuming import settle
 from planner.catalog.model import Catalog
@@ -44,7 +44,7 @@ STREAM_ROLES = {"classifier", "router", "discriminator"}
 SWEEPER, FORWARDER = "sweeper", "forwarder"  # the threads beside a router
 PLANNED = {"router", "discriminator"}  # stream roles that serve nothing before they hold a plan
 
-View = TypeVar("View", FollowedPlans, FollowedEnds, FollowedFleet, CountedWaiting)
+View = TypeVar("View", FollowedPlans, FollowedEnds, FollowedFleet, FollowedPoison, CountedWaiting)
 
 
 @dataclass
@@ -117,6 +117,10 @@ class Views:
     @cached_property
     def fleet(self) -> FollowedFleet:
         return self._opened(FollowedFleet(self._settings))
+
+    @cached_property
+    def poison(self) -> FollowedPoison:
+        return self._opened(FollowedPoison(self._settings))
 
     @cached_property
     def waiting(self) -> CountedWaiting:
@@ -299,6 +303,6 @@ def _worker_of(settings: Settings, catalog: Catalog, views: Views, producer: Kaf
     store = open_store(settings)
     worker = Worker(
         settings, catalog, producer, store, views.plans, views.ended, views.fleet, worker_id,
-        opens_lookups=opener(settings, catalog, store), check=open_check(settings),
+        opens_lookups=opener(settings, catalog, store), check=open_check(settings), poison=views.poison,
     )  # fmt: skip
     return Threaded(worker.run, worker.not_ready, worker.not_alive)

@@ -2,8 +2,9 @@
 
 from typing import Self
 
-from agents.runtime.views import EndedView, FleetView, PlanView
+from agents.runtime.views import EndedView, FleetView, PlanView, PoisonView
 from planner.catalog.model import Catalog
+from planner.serving.poison import REMEMBERED_MS
 from schemas import topics
 from schemas.messages import Plan
 from streams.clock import now_ms
@@ -71,6 +72,16 @@ class FollowedEnds(EndedView, Followed):
         EndedView.__init__(self)
         since_ms = now_ms() - ENDED_WINDOW_MS
         Followed.__init__(self, TopicTailer(settings, [topics.RESULTS], self.on_record, since_ms=since_ms))
+
+
+class FollowedPoison(PoisonView, Followed):
+    """The marks of requests that ended their workers, of the last hour and those that come."""
+
+    def __init__(self, settings: Settings) -> None:
+        PoisonView.__init__(self)
+        Followed.__init__(
+            self, TopicTailer(settings, [topics.POISON], self.on_record, since_ms=now_ms() - REMEMBERED_MS)
+        )
 
 
 class FollowedFleet(FleetView, Followed):

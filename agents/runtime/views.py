@@ -17,9 +17,10 @@ from planner.serving.admission.admission import MAX_ID
 from planner.serving.dispatch.dispatch import Retry
 from planner.serving.dispatch.lacking import Need
 from planner.serving.dispatch.worker_loads import Load, LoadView, Sent, WorkerPool
+from planner.serving.poison import PoisonMarks
 from schemas import topics
 from schemas.errors import InvalidPlan, InvalidRecord, UnknownSchema
-from schemas.messages import Heartbeat, Pin, Plan
+from schemas.messages import GenerateRequest, Heartbeat, Pin, Plan, PoisonMark
 from schemas.record import Incoming
 from streams import log_context, metrics
 from streams.clock import now_ms
@@ -117,6 +118,33 @@ class EndedView:
 
     def __contains__(self, request_id: object) -> bool:
         return request_id in self._ids
+
+
+class PoisonView:
+    """The marks of requests that ended their workers, behind one lock: a worker adds its own before it reads them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._marks = PoisonMarks()
+
+    def on_record(self, record: Incoming) -> None:
+        """Take in a mark; one without a value takes the mark of its request away."""
+        request_id = (record.key or b"").decode(errors="replace")
+        if record.value is None:
+            with self._lock:
+                self._marks.remove(request_id)
+        else:
+            self.add(request_id, decode(record.value, PoisonMark), record.timestamp_ms)
+
+    def add(self, request_id: str, mark: PoisonMark, at_ms: int) -> None:
+        """Refuse requests equal to this one from now on."""
+        with self._lock:
+            self._marks.add(request_id, mark, at_ms)
+
+    def equal_to(self, request: GenerateRequest, at_ms: int) -> str | None:
+        """Return the id of an equal request that ended its workers within the hour; None if there is none."""
+        with self._lock:
+            return self._marks.equal_to(request, at_ms)
 
 
 class FleetView:

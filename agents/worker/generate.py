@@ -17,7 +17,7 @@ from PIL.Image import Image
 
 from agents.engines import CannotRefine, EncodedPrompts, Engine, Generated, GenerationTask, Previews
 from agents.runtime.records import event_record, job_record, outcome_record, outgoing, refused, waiting_record
-from agents.runtime.views import EndedView
+from agents.runtime.views import EndedView, PoisonView
 from agents.worker.images import Blocked, Check, Inputs, NoDraft, Waits, WorkerImages, unchecked
 from agents.worker.jobs import Taken
 from agents.worker.lookups import Begun, Sought
@@ -33,9 +33,10 @@ from planner.reuse.lookups.lookup import described, job_of
 from planner.reuse.neighbour import Miss, latent_name
 from planner.reuse.steps import Decision, FullRun, Reuse
 from planner.serving.admission.admission import SEED_LIMIT
-from planner.serving.decisions import UNHONOURED, unhonoured_reason
+from planner.serving.decisions import POISON, UNHONOURED, unhonoured_reason
 from planner.serving.dispatch.worker import WorkerLogic, group_by_call, has_killed_enough
 from planner.serving.ending.outcomes import completed_by_draft, failed, rejected, too_late
+from planner.serving.poison import mark_of
 from planner.serving.safety import UNSAFE
 from schemas import topics
 from schemas.errors import InvalidRequest, PochadeError
@@ -45,7 +46,7 @@ from schemas.record import Outgoing
 from schemas.wire_names import field_name
 from streams import metrics
 from streams.clock import now_ms
-from streams.codec.avro import decode
+from streams.codec.avro import decode, encode
 from streams.codec.headers import ANY_FORM, PREVIEWS
 from streams.codec.request_ids import request_id_of
 from streams.kafka.producers.topic_limits import LIMITS
@@ -124,8 +125,8 @@ def grouped(wanted: Iterable[Wanted]) -> list[list[Wanted]]:
     return group_by_call(wanted, lambda each: (each.begins_with, each.how._replace(n=1, overridden=())))
 
 
-class TooManyOwners(PochadeError):
-    """A job whose owners died or failed as often as is allowed."""
+class EndedWorkers(PochadeError):
+    """A job whose workers died as often as is allowed."""
 
 
 class GenerationTimes(NamedTuple):
@@ -156,6 +157,7 @@ class Generator:
         reuse: WorkerReuse | None = None,  # of the worker; None: nothing begins from stored latents
         previews: PreviewWriter | None = None,  # of the worker; None: nobody is shown any
         check: Check = unchecked,  # what of a tenant's images may be stored
+        poison: PoisonView | None = None,  # of the process; by default one of its own
     ) -> None:
         self._worker_id = worker_id
         self._engine = engine
@@ -170,6 +172,7 @@ class Generator:
         self._reuse = reuse
         self._previews = previews
         self._check = check
+        self._poison = poison or PoisonView()
         self._encoded: list[EncodedPrompts] = []  # of this batch, while it was looked up
 
     def answer(self, batch: Sequence[Taken]) -> list[Outgoing]:
@@ -242,13 +245,20 @@ class Generator:
         return self._judged_ms(wanted.job) + self._lacking_ms(wanted)
 
     def _end_unpainted(self, wanted: Wanted) -> list[Outgoing] | None:
-        taken, job, attempt = wanted.taken, wanted.job, wanted.attempt
+        taken, job = wanted.taken, wanted.job
+        request = job.classified.request
         if taken.has_ended or self._is_dead(job):
             metrics.DEAD_WORK.labels(ROLE).inc()
             return []
-        if has_killed_enough(attempt, self._max_attempts):
-            reason = f"job {job.job_id} ended {attempt - 1} workers; worker.max_attempts is {self._max_attempts}"
-            return self._failed(taken, job, TooManyOwners(reason))
+        if has_killed_enough(taken.attempt):
+            mark, at_ms = mark_of(request), now_ms()
+            self._poison.add(request.request_id, mark, at_ms)
+            reason = f"job {job.job_id} ended {taken.attempt - 1} workers; requests equal to it are refused for an hour"
+            marked = Outgoing(topic=topics.POISON, key=request.request_id.encode(), value=encode(mark))
+            return [*self._failed(taken, job, EndedWorkers(reason)), marked]
+        if (equal := self._poison.equal_to(request, now_ms())) is not None:
+            reason = f"request {equal} with this prompt and these options ended its workers: change one or wait an hour"
+            return self._rejected(wanted, reason, POISON)
         return None
 
     def _end_unhonoured(self, wanted: Wanted) -> list[Outgoing] | None:

@@ -2,13 +2,14 @@
 
 One window is taken, generated without polling, its result acknowledged, then committed: measured, pausing and resuming
 costs up to a second a job. Before generation, the jobs in flight are committed as metadata of the unchanged offset, so
-that a job which kills its workers is found: the jobs in flight of a dead worker are taken one by one, and only a worker
-that dies with a single job in flight counts against that job.
+that a job which kills its workers is found: the jobs in flight of a dead worker are taken one by one, so that the next
+death has a single job in flight.
 
     in hand at death            | committed             | the next owner takes
-    offsets 5 to 9, or more     | 5, attempt=0 until=10 | 5 to 9 alone each, as attempts 1
-    5 alone, for the N-th time  | 5, attempt=N until=10 | 5 alone, as attempt N + 1; 6 to 9 alone each
-    none, 5 is done             | 6, attempt=0 until=10 | 6 to 9 alone each
+    offsets 5 to 9, or more     | 5, attempt=0 until=10 | 5 to 9 alone each, as attempts 2
+    5 alone, for the N-th time  | 5, attempt=N until=10 | 5 alone, as attempt N + 1; 6 to 9 alone each, as attempts 2
+    none, 5 is done             | 6, attempt=0 until=10 | 6 to 9 alone each, as attempts 2
+    none, it waits for a store  | 5, attempt=0          | 5 and those behind it, as attempts 1
 """
 
 import logging
@@ -20,7 +21,7 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from agents.worker.resuming import Resumer
-from planner.serving.dispatch.worker import counted_attempts, jobs_at_once
+from planner.serving.dispatch.worker import attempts_before, counted_attempts, jobs_at_once
 from planner.serving.resuming import Unfinished
 from schemas.messages import OwnedPartition
 from schemas.record import Incoming
@@ -45,7 +46,7 @@ class Suspect(NamedTuple):
 
     offset: int
     until: int
-    attempts: int  # owners that died with the first of them alone in hand
+    attempts: int  # owners that died with the first of them in hand; 0: it was in company
 
     def metadata(self) -> str:
         """The metadata to commit at `offset`; empty where nothing is left."""
@@ -54,7 +55,7 @@ class Suspect(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A record with the number of owners that had it alone in hand, this one included."""
+    """A record with the number of owners that had it in hand, this one included."""
 
     record: Incoming
     attempt: int
@@ -141,7 +142,9 @@ class JobSource:
         record = incoming(message, self._prefix)
         self._next[record.partition] = record.offset + 1
         suspect = self._suspects.get(record.partition)
-        attempts = suspect.attempts if suspect and suspect.offset == record.offset else 0
+        attempts = 0
+        if suspect is not None and record.offset < suspect.until:
+            attempts = attempts_before(suspect.attempts if suspect.offset == record.offset else 0)
         found = self._found.get(record.partition)
         return Taken(record, attempts + 1, found is not None and found.is_over(record.offset))
 
@@ -155,7 +158,7 @@ class JobSource:
         """Clear the jobs of blame while the worker waits: if it dies meanwhile, that counts against no job."""
         attempts = counted_attempts([taken.attempt - 1 for taken in batch])
         heads = {taken.record.partition: taken.record.offset for taken in reversed(batch)}
-        self._commit({p: self._suspect(p, heads[p], end, attempts) for p, end in _ends(batch).items()})
+        self._commit({p: self._suspect(p, head, head, attempts) for p, head in heads.items()})
 
     def commit(self, batch: Sequence[Taken]) -> None:
         """Commit past these records, as everything that they caused is acknowledged."""

@@ -10,7 +10,7 @@ from functools import partial
 
 from agents.components.opening import Keeping
 from agents.engines import Engine, EngineFailed, open_engine
-from agents.runtime.views import EndedView, FleetView, PlanView
+from agents.runtime.views import EndedView, FleetView, PlanView, PoisonView
 from agents.worker.generate import Generator
 from agents.worker.heartbeat import Heart, WorkerState
 from agents.worker.images import Check, unchecked
@@ -65,6 +65,7 @@ class Worker:
         logic_of: Callable[[Variant], WorkerLogic] = WorkerLogic,
         opens_lookups: Opens | None = None,
         check: Check = unchecked,
+        poison: PoisonView | None = None,
     ) -> None:
         """`logic_of`: what decides while it serves a variant. `opens_lookups`: None: there is no vector store.
 
@@ -78,6 +79,7 @@ class Worker:
         self._plans = plans
         self._ended = ended
         self._fleet = fleet
+        self._poison = poison
         self._me = WorkerState(worker_id, watchdog=Watchdog(settings.worker.job_timeout_s))
         self._opens_lookups = opens_lookups
         self._check = check
@@ -151,7 +153,7 @@ class Worker:
         generator = Generator(
             self._me.worker_id, engine, variant, self._store, self._ended, self._settings.worker.max_attempts,
             note=self._producer.send, judged_ms=self._judged_ms, refuge=self._refuge, waits=self._waits,
-            logic=logic, reuse=self._me.reuse, previews=previews, check=self._check,
+            logic=logic, reuse=self._me.reuse, previews=previews, check=self._check, poison=self._poison,
         )  # fmt: skip
         self._me.store = engine.store
         prefetcher = None

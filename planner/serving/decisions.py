@@ -13,6 +13,7 @@ UNHONOURED = "unhonoured"
 OVERLOADED = "overloaded"
 QUOTA = "quota"
 STARTING = "starting"
+POISON = "poison"
 _UNHONOURED: Final = re.compile(r" does not honour (\w+): ")
 
 

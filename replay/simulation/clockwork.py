@@ -36,7 +36,6 @@ def timing_of(
         grace_ms=1000 * settings.ledger.deadline_grace_s,
         most_backlog_ms=limits.others_ms,
         interactive_backlog_ms=limits.interactive_ms,
-        max_attempts=settings.worker.max_attempts,
         job_limit_ms=1000 * settings.worker.job_timeout_s,
         loads=loads,
         residency=residency,

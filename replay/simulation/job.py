@@ -61,7 +61,7 @@ class Job:
         self.is_under_way = False  # it arrived while the fleet changed its strategy
         self.how: ResolvedOptions | None = None  # apart from how many; None: as its variant does, from `step` on
         self.attempt = 1  # as its record says
-        self.deaths: int | None = None  # owners that died with the record alone in hand; None: none died with it at all
+        self.deaths: int | None = None  # owners that died with the record in hand; None: none did
         self.partition = -1
         self.order = 0  # among all jobs sent
         self.is_rejected = False  # its image is kept though it is not good enough

@@ -49,7 +49,6 @@ class Timing:
     grace_ms: float = 2000  # after a deadline, until the ledger ends the request
     most_backlog_ms: float = ANY_BACKLOG_MS  # that the tiers `standard` and `batch` are admitted up to; live 48 s
     interactive_backlog_ms: float = ANY_BACKLOG_MS  # that `interactive` is; live 60 s
-    max_attempts: int = 3  # owners a job may kill
     job_limit_ms: float = 600_000  # a window of work that takes longer ends its process; a simulated one never does
     loads: bool = True  # False: a worker changes variant in no time
     residency: Residency = Residency()

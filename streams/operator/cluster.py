@@ -22,6 +22,7 @@ from schemas.topics import (
     KEYS,
     OUTCOMES,
     PLAN,
+    POISON,
     RESULTS,
     SCHEMAS,
     WEBHOOKS,
@@ -39,7 +40,7 @@ KAFKAS_SEGMENT_MS = 7 * 24 * 60 * 60 * 1000  # Kafka's default of segment.ms
 DENIED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
 OF_VARIANT = re.compile(r"(?:jobs|waiting)\.(.+)\.v\d+")
 JOINED = {CLASSIFIED, OUTCOMES, RESULTS, ENDED}  # the ledger joins them by partition
-SINGLE = {PLAN, FLEET, SCHEMAS, KEYS, WEBHOOKS, DLQ}  # topics that must have one partition
+SINGLE = {PLAN, FLEET, SCHEMAS, KEYS, WEBHOOKS, POISON, DLQ}  # topics that must have one partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from typing import Any
 from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import ClassifiedRequest, GenerateJob, GenerateRequest, ImageGenerated, Outcome, Status
 from schemas.record import Headers, Incoming, Outgoing
-from schemas.topics import CLASSIFIED, DLQ, IMAGES, OUTCOMES, PROMPTS, RESULTS, WEBHOOKS
+from schemas.topics import CLASSIFIED, DLQ, IMAGES, OUTCOMES, POISON, PROMPTS, RESULTS, WEBHOOKS
 from streams.clock import now_ms
 from streams.codec.avro import decode, decode_result, encode
 from streams.codec.headers import ERROR
@@ -25,6 +25,7 @@ from streams.settings import Settings
 
 REDRIVEN = "pochade_redriven"
 SUFFIX = re.compile(r"-redrive-\d+$")
+ENDED_WORKERS = "EndedWorkers"  # the class of the error of a request that ended its workers
 
 
 class NotRedrivable(PochadeError):
@@ -211,6 +212,8 @@ def redriven(
         sent.add((record.topic, record.key))
         if send is not None:
             threading.Event().wait(max(0.0, begun_s + number / rate - time.monotonic()))
+            if dead_letter.error == ENDED_WORKERS:  # else its redrive would be refused, as equal to it
+                send(Outgoing(topic=POISON, key=dead_letter.request_id.encode(), value=None))
             send(record)
         key = (record.key or b"").decode(errors="replace")
         yield {"position": dead_letter.position, "sent": send is not None, "to": record.topic, "request_id": key}

@@ -23,6 +23,7 @@ from schemas.messages import (
     OwnedPartition,
     Pin,
     Plan,
+    PoisonMark,
     ResidencyPlan,
     Result,
     ReuseCheck,
@@ -242,6 +243,8 @@ ACTED = OperatorAction(
     action_id="a-1", by="0123456789abcdef", name="night shift", action="pin", subject="joint",
     at_ms=1_700_000_000_000, detail='{"heavy_share":0.3}', outcome="pinned",
 )  # fmt: skip
+# the content of a request that ended its workers; id 51
+MARK = PoisonMark(salt="ab" * 16, digest="cd" * 32)
 EXAMPLE_OF = dict(
     enumerate(
         (
@@ -251,6 +254,7 @@ EXAMPLE_OF = dict(
             TOLD,
             *SAFETY,
             ACTED,
+            MARK,
         ),
         start=1,
     )

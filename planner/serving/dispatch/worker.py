@@ -26,6 +26,7 @@ WINDOW_MS = 200  # of work is taken at once: quick variants pay for acks and com
 PACE_OVER = 16  # jobs: how many back the pace remembers, and the mean of what jobs wait for components
 MAX_CALLS: Final = 30  # of its own that a worker looks back on, to know how long its calls take; MIN_CALLS at least
 TOLERANCE: Final = 0.05  # of the profiled time, within which it takes the profile for right: the noise of so few calls
+MAX_DEATHS: Final = 2  # owners that a job may end: the second had it alone in hand
 STALLED = "hanging"  # the state of a worker whose call is stalled: it is there, but takes no new jobs
 STALL_FACTOR = 3.0  # times the predicted time of the work, plus
 MIN_STALL_MS = 2000.0  # this: later than both together a call is stalled
@@ -171,11 +172,19 @@ def window(variant: Variant, most: int) -> int:
 
 
 def counted_attempts(attempts: Sequence[int]) -> int:
-    """Return the attempts to count against a window's first job if its worker dies now: 0 unless it is alone.
+    """Return the attempts to record for a window's first job, in case its worker dies now: 0 unless it is alone.
 
-    The next owner takes the job as the attempt after that. Of several jobs none is to blame before it was met alone.
+    The next owner takes the job as the attempt after that (`attempts_before`).
     """
     return attempts[0] if len(attempts) == 1 else 0
+
+
+def attempts_before(recorded: int) -> int:
+    """Return the attempts at a job that a dead owner had in hand, by what that one recorded: 1 in company.
+
+    Each such job is taken alone from then on, so that no job beside a killer is met by a second death.
+    """
+    return max(1, recorded)
 
 
 def jobs_at_once(max_jobs: int, *, are_suspects: bool) -> int:
@@ -183,9 +192,9 @@ def jobs_at_once(max_jobs: int, *, are_suspects: bool) -> int:
     return 1 if are_suspects else max_jobs
 
 
-def has_killed_enough(attempt: int, max_attempts: int) -> bool:
-    """Whether a job fails instead of being generated once more, as it ended `max_attempts` owners."""
-    return attempt > max_attempts
+def has_killed_enough(attempt: int, max_deaths: int = MAX_DEATHS) -> bool:
+    """Whether a job fails instead of being generated once more, as `max_deaths` owners died with it in hand."""
+    return attempt > max_deaths
 
 
 def group_by_call(jobs: Iterable[T], how: Callable[[T], K]) -> list[list[T]]:

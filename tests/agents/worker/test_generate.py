@@ -17,9 +17,11 @@ from planner.serving.ending.outcomes import result_of, step_of
 from schemas.ids import seed_of
 from schemas.messages import CallTimes, Event, GenerateJob, GenerateOptions, ImageGenerated, Outcome, Status
 from schemas.record import Outgoing
-from schemas.topics import DLQ, EVENTS, IMAGES, OUTCOMES, jobs_topic, waiting_topic
+from schemas.topics import DLQ, EVENTS, IMAGES, OUTCOMES, POISON, jobs_topic, waiting_topic
 from streams.clock import now_ms
+from streams.codec.headers import ERROR
 from streams.kafka.producers.topic_limits import TopicLimits
+from streams.operator.dead_letters import ENDED_WORKERS
 from streams.store.port import MemoryImageStore, StoreUnavailable
 from tests.agents.stubs import StubEngine, a_record, read, topics_of
 from tests.builders import a_classified, a_job, a_request, a_variant, an_image
@@ -113,20 +115,36 @@ def test_the_seed_that_a_request_names_is_used() -> None:
         assert picture.getpixel((0, 0)) == (77, 0, 0)
 
 
-@pytest.mark.parametrize(("of_record", "of_job"), [(4, 1), (1, 4)])
-def test_a_job_that_ended_as_many_workers_as_allowed_is_not_generated_but_kept(of_record: int, of_job: int) -> None:
+def test_a_job_that_ended_two_workers_is_not_generated_but_failed_kept_and_marked() -> None:
     studio = Studio()
-    poison = Taken(a_record(a_job(attempt=of_job)), of_record)
-    outcome, kept = studio.generator.answer([poison])
+    poison = taken(attempt=3)
+    outcome, kept, marked = studio.generator.answer([poison])
     assert (outcome.topic, read(outcome, Outcome).status) == (OUTCOMES, Status.FAILED)
-    assert "ended 3 workers" in read(outcome, Outcome).reason
+    assert "ended 2 workers" in read(outcome, Outcome).reason
     assert (kept.topic, kept.value) == (DLQ, poison.record.value)
+    assert kept.headers[ERROR + "class"] == ENDED_WORKERS.encode()
+    assert (marked.topic, marked.key) == (POISON, b"r-1")
     assert studio.engine.batches == []
 
 
+def test_a_request_equal_to_one_that_ended_its_workers_is_rejected_as_poison_and_others_are_generated() -> None:
+    studio = Studio()
+    studio.generator.answer([taken("killer", attempt=3, prompt="!exit")])
+    outcome, image = studio.generator.answer([taken("again", prompt="!exit"), taken("other", prompt="a star")])
+    rejected = read(outcome, Outcome)
+    assert (rejected.request_id, rejected.status, rejected.code) == ("again", Status.REJECTED, "poison")
+    assert "request killer" in rejected.reason
+    assert read(image, ImageGenerated).job.classified.request.request_id == "other"
+
+
+def test_a_job_whose_calls_failed_is_not_taken_for_one_that_ended_workers() -> None:
+    (written,) = Studio().generator.answer([Taken(a_record(a_job(attempt=3)), 1)])
+    assert written.topic == IMAGES
+
+
 def test_the_last_allowed_attempt_is_still_generated() -> None:
-    (written,) = Studio().generator.answer([taken(attempt=3)])
-    assert read(written, ImageGenerated).attempt == 3
+    (written,) = Studio().generator.answer([taken(attempt=2)])
+    assert read(written, ImageGenerated).attempt == 2
 
 
 def test_when_a_batch_breaks_each_is_generated_alone_and_only_the_cause_is_retried() -> None:

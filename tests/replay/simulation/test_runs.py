@@ -150,7 +150,7 @@ def test_a_worker_that_comes_back_serves_again() -> None:
 
 def test_a_job_that_outlives_its_owners_too_often_fails() -> None:
     outages = (down(1.05, "w-0"), up(8, "w-0"), down(9.05, "w-0"), up(16, "w-0"))
-    setup = a_setup(policy="clipper-heavy", workers=1, drops=False, outages=outages, timing=Timing(max_attempts=2))
+    setup = a_setup(policy="clipper-heavy", workers=1, drops=False, outages=outages)
     catalog = a_catalog(variants={"heavy": a_variant(name="heavy", latency_ms={1: 5000.0})}, cascades=(), class_cuts={})
     run = ran(dataclasses.replace(setup, catalog=catalog), np.array([1000.0]))
     assert run.tally.ends == {Status.FAILED: 1}

@@ -6,11 +6,12 @@ import json
 import pytest
 
 from schemas.messages import GenerateRequest
-from schemas.record import Incoming
-from schemas.topics import CLASSIFIED, DLQ, OUTCOMES, PROMPTS, WEBHOOKS, jobs_topic, waiting_topic
+from schemas.record import Incoming, Outgoing
+from schemas.topics import CLASSIFIED, DLQ, OUTCOMES, POISON, PROMPTS, WEBHOOKS, jobs_topic, waiting_topic
 from streams.codec.avro import decode, encode
 from streams.codec.headers import dead_letter
 from streams.operator.dead_letters import (
+    ENDED_WORKERS,
     REDRIVEN,
     DeadLetter,
     NothingToDo,
@@ -18,6 +19,7 @@ from streams.operator.dead_letters import (
     base_id,
     dead_letter_of,
     redrive_record,
+    redriven,
 )
 from tests.builders import NOW_MS, a_classified, a_job, a_request, an_outcome
 
@@ -51,6 +53,17 @@ def test_a_request_that_has_not_ended_goes_back_as_it_was() -> None:
 def test_a_webhook_goes_back_as_it_was_though_its_request_has_ended() -> None:
     record = redrive_record(a_dead_letter(b"where to", topic=WEBHOOKS), {"r-1": "COMPLETED"})
     assert (record.topic, record.key, record.value) == (WEBHOOKS, b"r-1", b"where to")
+
+
+@pytest.mark.parametrize(("error", "is_unmarked"), [(ENDED_WORKERS, True), ("ValueError", False)])
+def test_redriving_a_request_that_ended_its_workers_takes_its_mark_away_first(error: str, is_unmarked: bool) -> None:
+    letter = dataclasses.replace(a_dead_letter(encode(a_request())), error=error)
+    sent: list[Outgoing] = []
+    (row,) = redriven([letter], {"r-1": "FAILED"}, sent.append, rate=1000)
+    assert row["sent"]
+    marks, prompts = (sent[:1], sent[1:]) if is_unmarked else ([], sent)
+    assert [(each.topic, each.key, each.value) for each in marks] == [(POISON, b"r-1", None)] * is_unmarked
+    assert [(each.topic, each.key) for each in prompts] == [(PROMPTS, b"r-1-redrive-1")]
 
 
 def test_redrives_are_counted() -> None:

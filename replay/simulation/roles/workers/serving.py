@@ -134,7 +134,7 @@ class Serving:
         if is_overdue(job.deadline_ms, self._events.now_ms, self._timing.grace_ms):  # the ledger has ended it
             self._tally.ended(Status.EXPIRED, job)
             return False
-        if job.attempts > 1 and has_killed_enough(job.attempts, self._timing.max_attempts):
+        if job.attempts > 1 and has_killed_enough(job.attempts):
             self._tally.ended(Status.FAILED, job)
             return False
         return True

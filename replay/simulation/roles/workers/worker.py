@@ -2,7 +2,13 @@
 
 from collections import deque
 
-from planner.serving.dispatch.worker import WorkerLogic, counted_attempts, remaining_ms, reported_state
+from planner.serving.dispatch.worker import (
+    WorkerLogic,
+    attempts_before,
+    counted_attempts,
+    remaining_ms,
+    reported_state,
+)
 from replay.simulation.job import Job
 from replay.simulation.roles.workers.component_state import ComponentState
 from replay.simulation.roles.workers.group import Member
@@ -57,13 +63,12 @@ class Worker:
         return [*(self.call if self.call is not self.done else ()), *waiting]
 
     def suspects(self) -> list[Job]:
-        """Jobs in hand of a worker that has died; a job that was alone counts one death more."""
+        """Jobs in hand of a worker that has died, with the deaths that count; none where it waited for the store."""
         in_hand = self.in_hand()
-        for job in in_hand:
-            job.deaths = job.deaths or 0
-        attempts = counted_attempts([(job.deaths or 0) + 1 - self.is_absolved for job in self.window])
-        if attempts:
-            self.window[0].deaths = attempts
+        if not self.is_absolved:
+            attempts = counted_attempts([(job.deaths or 0) + 1 for job in self.window])
+            for job in in_hand:
+                job.deaths = attempts_before(attempts or job.deaths or 0)
         return in_hand
 
     def reported_state(self, now_ms: float) -> str:

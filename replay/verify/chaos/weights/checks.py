@@ -81,7 +81,7 @@ def check_names(asked: Mapping[str, GenerateRequest], results: Mapping[str, Resu
 
 def _names_component(reason: str, variant: Variant) -> bool:
     """Whether a reason names a component, or says that a request ended its workers, which is not a component's."""
-    return any(each.id in reason for each in variant.components) or "worker.max_attempts" in reason
+    return any(each.id in reason for each in variant.components) or "EndedWorkers" in reason
 
 
 def compare(stored: Mapping[str, Sequence[bytes]], again: Mapping[str, Sequence[bytes]]) -> Checked:

@@ -60,8 +60,8 @@ def test_a_second_result_of_a_request_breaks_the_promise(topics: Topics) -> None
 def test_why_a_request_failed_is_reported() -> None:
     topics = Topics()
     topics.ask("a")
-    topics.end(result_of(a_failure("a", "it ended 3 workers")))
-    assert topics.tally().figures().failed == {"a": "it ended 3 workers"}
+    topics.end(result_of(a_failure("a", "it ended 2 workers")))
+    assert topics.tally().figures().failed == {"a": "it ended 2 workers"}
 
 
 def test_results_of_requests_that_nobody_asked_for_are_not_counted(topics: Topics) -> None:

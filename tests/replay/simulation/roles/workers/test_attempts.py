@@ -97,25 +97,24 @@ def test_live_and_simulated_owners_take_the_same_jobs_together_as_the_same_attem
     assert simulated(fates) == live(fates, new_source)
 
 
-def test_jobs_that_were_in_hand_together_are_not_counted() -> None:
-    """Four share a call of 1 s, in which their worker dies. A job may kill one worker, and none has killed it."""
+def test_jobs_that_were_in_hand_together_are_served_after_one_death() -> None:
+    """Four share a call of 1 s, in which their worker dies."""
     catalog = a_catalog(variants={"light": a_variant(latency_ms={1: 300.0, 4: 1000.0})}, cascades=(), class_cuts={})
     outages = (down(2, "w-0"), up(12, "w-0"))
     setup = a_setup(
-        catalog=catalog, policy="clipper-light", workers=1, drops=False, outages=outages, parameters={"batch": 4.0},
-        timing=Timing(max_attempts=1),
-    )  # fmt: skip
+        catalog=catalog, policy="clipper-light", workers=1, drops=False, outages=outages, parameters={"batch": 4.0}
+    )
     run = ran(setup, np.array([1000.0, 1100.0, 1100.0, 1100.0, 1100.0]))
     assert run.tally.ends == {Status.COMPLETED: 5}
     assert run.tally.retried == 4
 
 
-def test_a_death_counts_only_against_a_job_that_was_alone() -> None:
+def test_a_death_in_company_counts_once_and_each_death_alone_once_more() -> None:
     job, worker = a_job(1), Worker("w-0", 0.0)
     worker.window = worker.call = [job, a_job(2)]
-    assert [each.attempts for each in worker.suspects()] == [1, 1]
+    assert [each.attempts for each in worker.suspects()] == [2, 2]
     worker.window = worker.call = [job]
-    assert [each.attempts for each in worker.suspects()] == [2]
+    assert [each.attempts for each in worker.suspects()] == [3]
 
 
 def test_a_job_whose_worker_dies_as_it_waits_for_the_store_is_not_to_blame() -> None:

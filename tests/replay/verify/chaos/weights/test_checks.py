@@ -64,7 +64,7 @@ def test_a_result_that_says_others_breaks_the_promise(styles: Variant, changes: 
 def test_a_request_that_failed_says_for_which_component(styles: Variant) -> None:
     told = "EngineFailed: adapter:mint cannot be loaded: s3://weights/adapter/mint has sha-256 ab; publish it again"
     assert check_names(asked(**MINT), ended(status=Status.FAILED, reason=told), styles).broken() is None
-    owners = "TooManyOwners: job a ended 3 workers; worker.max_attempts is 3"
+    owners = "EndedWorkers: job a ended 2 workers; requests equal to it are refused for an hour"
     assert check_names(asked(**MINT), ended(status=Status.FAILED, reason=owners), styles).broken() is None
     found = check_names(asked(**MINT), ended(status=Status.FAILED, reason="OSError: broken pipe"), styles)
     assert found.broken() == "1 requests failed and do not say for which component (one: OSError: broken pipe)"
