@@ -18,6 +18,7 @@ VERSION: Final = "3.0.0"
 AVRO: Final = "application/vnd.apache.avro;version=1.9.0"
 BINDING: Final = "0.5.0"
 ANY_VARIANT: Final = "{variant}"
+ANY_KEY: Final = "any, or none: it is no id. A request that states no request_id has one made of its record's position"
 NUMBERS: Final = frozenset(  # the settings of a Kafka binding that are numbers
     {"retention.ms", "delete.retention.ms", "retention.bytes", "max.message.bytes"}
 )
@@ -115,7 +116,7 @@ def _messages(topics: Iterable[Topic]) -> dict[str, Any]:
                 "properties": _flat(),
                 "additionalProperties": False,
             },
-            "bindings": _key("request_id; none: one is made"),
+            "bindings": _key(ANY_KEY),
         },
         "ResultLine": {
             "name": "ResultLine",
@@ -144,7 +145,7 @@ def _avro(kind: type[Message], topic: Topic) -> dict[str, Any]:
         "summary": summary,
         "contentType": "application/octet-stream",
         "payload": {"schemaFormat": AVRO, "schema": known.schema},
-        "bindings": {"kafka": _key(topic.key)["kafka"] | binding},
+        "bindings": {"kafka": _key(ANY_KEY if topic.name in PUBLIC else topic.key)["kafka"] | binding},
     }
 
 

@@ -11,9 +11,12 @@ def new_request_id() -> str:
     return str(uuid.uuid4())
 
 
-def request_id_of_record(topic: str, partition: int, offset: int) -> str:
-    """The id of a request whose record names none: each reading of the record gives the same id."""
-    return str(uuid.uuid5(RECORD_NAMESPACE, f"{topic}/{partition}/{offset}"))
+def request_id_of_record(topic: str, partition: int, offset: int, timestamp_ms: int) -> str:
+    """The id of a request whose record states none: each reading of the record gives the same id.
+
+    `timestamp_ms`: the record's time, as a topic that is deleted and made again repeats its offsets.
+    """
+    return str(uuid.uuid5(RECORD_NAMESPACE, f"{topic}/{partition}/{offset}/{timestamp_ms}"))
 
 
 def job_id(request_id: str, stage: int, level: str) -> str:

@@ -14,6 +14,7 @@ from schemas.messages import ClassifiedRequest, GenerateRequest
 from schemas.record import Delivered, Incoming, Outgoing
 from streams import metrics
 from streams.clock import now_ms
+from streams.codec.headers import REQUEST_ID
 from streams.codec.prompt_file import check
 from streams.codec.request_ids import request_id_of
 from streams.codec.requests import decode_request
@@ -97,7 +98,7 @@ class Classifier:
         """Do nothing, as nothing was remembered."""
 
     def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:
-        """Unreadable records end as FAILED under the id that can be found for them."""
+        """End a record as FAILED; one that cannot be read, under its position: it is no other request's end."""
         outcome = failed(request_id_of(record), reason=str(error), by=self.role, now_ms=now_ms())
         return refused(record, outcome, error, now_ms())
 
@@ -114,7 +115,7 @@ def _facts(classified: ClassifiedRequest) -> dict[str, object]:
 
 
 def _to_batch_topic(record: Incoming) -> Outgoing:
-    """The record as it came, with its id as key where it had none: its own position is that of this topic."""
-    return Outgoing(
-        topic=topics.PROMPTS_BATCH, key=request_id_of(record).encode(), value=record.value, headers=record.headers
-    )
+    """Return the record as it came; its id is stated in a header, as its position on that topic is another one."""
+    name = request_id_of(record).encode()
+    headers = {**record.headers, REQUEST_ID: name}
+    return Outgoing(topic=topics.PROMPTS_BATCH, key=name, value=record.value, headers=headers)

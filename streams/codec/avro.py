@@ -65,9 +65,11 @@ def decode(data: bytes | None, kind: type[M]) -> M:
         UnknownSchema: this process has not learnt the schema id.
         InvalidRecord: not framed, another message's id, or bytes that are not that schema's.
     """
-    if not data or len(data) < HEAD.size or data[0] != 0:
-        start = repr((data or b"")[:12])
-        raise InvalidRecord(f"not framed Avro: {len(data or b'')} bytes starting {start}; expected 0, schema id, Avro")
+    if data is None:
+        raise InvalidRecord("no value (a tombstone): expected 0, schema id, Avro")
+    if len(data) < HEAD.size or data[0] != 0:
+        start = repr(data[:12])
+        raise InvalidRecord(f"not framed Avro: {len(data)} bytes starting {start}; expected 0, schema id, Avro")
     _, schema_id = HEAD.unpack_from(data)
     writer, reader = _schemas(schema_id, kind)  # type: ignore[arg-type]
     stream = io.BytesIO(data)
@@ -184,8 +186,10 @@ def json_object(
     value: bytes | None, of_pairs: Callable[[list[tuple[str, Any]]], dict[str, Any]] = dict
 ) -> dict[str, Any]:
     """The JSON object in these bytes, each object made by `of_pairs`. Raises InvalidRecord, saying what they are."""
+    if value is None:
+        raise InvalidRecord("no value (a tombstone): expected framed Avro or JSON")
     if not value or value[:1] == b"\0":
-        raise InvalidRecord(f"neither framed Avro nor JSON: {len(value or b'')} bytes {(value or b'')[:40]!r}")
+        raise InvalidRecord(f"neither framed Avro nor JSON: {len(value)} bytes {value[:40]!r}")
     try:
         parsed = json.loads(value, object_pairs_hook=of_pairs)
     except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or nested without end

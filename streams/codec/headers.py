@@ -17,6 +17,7 @@ from schemas.topics import DLQ
 
 DEADLINE = "pochade_deadline_ms"  # on classified requests that have one: the ledger need not decode the rest
 TRACEPARENT = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")  # W3C Trace Context 1
+REQUEST_ID = "pochade_request_id"  # on a prompt that a role wrote again: whose it is, unless its value states an id
 PREVIEWS = "pochade_previews"  # how many previews of denoising steps are wanted; best effort
 ANY_FORM = "pochade_any_form"  # the client did not state `strict`, its gateway did: its images may be in any form
 FACT = "pochade_"  # prefix of routing facts: pochade_level, pochade_plan_version ...
@@ -42,6 +43,7 @@ def stamp(
         "ce_subject": subject.encode(),
         "ce_time": _moment(time_ms),
     }
+    headers.pop(REQUEST_ID, None)  # the key says it from here on
     for name, value in (facts or {}).items():
         headers[FACT + name] = str(value).encode()
     return headers

@@ -1,28 +1,58 @@
-"""Which request a record belongs to, whoever wrote it and whether or not it can be read."""
+"""Which request a record belongs to, whether or not it can be read.
+
+On a public topic a record's key says where it lies and no more: producers key by user, tenant or region. A role that
+writes such a record again states its id in a header (REQUEST_ID), as its position there is another one. A producer that
+sets the header gets what it would get by a `request_id` in the value, and no more: the value goes before it, and bytes
+that cannot be read end under their position, whatever their key and headers say.
+"""
 
 from schemas.errors import InvalidRecord
 from schemas.ids import request_id_of_record
 from schemas.messages import GenerateRequest
-from schemas.record import Incoming
+from schemas.record import Headers, Incoming
+from schemas.topics import PUBLIC
 from streams.codec.avro import decode, is_unicode, json_object
+from streams.codec.headers import REQUEST_ID
 
 
 def request_id_of(record: Incoming) -> str:
-    """The id that the record's value names, else its key, else an id made of its position."""
+    """Return the id of a record's request.
+
+    On a public topic: the id that the value states, else that of the header REQUEST_ID, else one made of the record's
+    position and time, which is also the id of a record that cannot be read. On other topics: the key.
+    """
+    stated = _stated(record) if record.topic in PUBLIC else _text(record.key)
+    return stated or request_id_of_record(record.topic, record.partition, record.offset, record.timestamp_ms)
+
+
+def redriven_id(value: bytes | None, headers: Headers) -> str:
+    """Return the id that a dead letter of a public topic states; "": none.
+
+    Bytes that could not be read may have become readable since. Those that cannot be read yet keep their header's id
+    from one redrive to the next.
+    """
     try:
-        if named := _named(record.value):
-            return named
+        return _in_value(value) or _text(headers.get(REQUEST_ID))
     except InvalidRecord:
-        pass  # no request: the key decides
+        return _text(headers.get(REQUEST_ID))
+
+
+def _stated(record: Incoming) -> str:
     try:
-        key = (record.key or b"").decode()
-    except UnicodeDecodeError:
-        key = ""
-    return key or request_id_of_record(record.topic, record.partition, record.offset)
+        return _in_value(record.value) or _text(record.headers.get(REQUEST_ID))
+    except InvalidRecord:
+        return ""
 
 
-def _named(value: bytes | None) -> str:
+def _in_value(value: bytes | None) -> str:
     if value and value[0] == 0:
         return decode(value, GenerateRequest).request_id
     named = json_object(value).get("request_id")
     return named if isinstance(named, str) and is_unicode(named) else ""
+
+
+def _text(data: bytes | None) -> str:
+    try:
+        return (data or b"").decode()
+    except UnicodeDecodeError:
+        return ""

@@ -20,7 +20,7 @@ from faust.types import EventT, StreamT
 
 from schemas.errors import PochadeError, UnknownSchema
 from schemas.record import Delivered, Incoming, Outgoing
-from schemas.topics import EVENTS, full_name
+from schemas.topics import EVENTS, PUBLIC, full_name
 from streams import log_context, logs, metrics
 from streams.codec.schema_wait import RETRY_S, SchemaWait
 from streams.faust.consumer import App
@@ -113,7 +113,8 @@ class AgentHost:
         """The logic's answer, once the schema of the record is known; those behind it wait too.
 
         Where the partition moves, or the process ends, the whole group waits for the record in hand: it goes to its
-        topic's end again, where a newer member may read it.
+        topic's end again, where a newer member may read it. On a public topic its position may be its request's id, a
+        role may not write there, and the wait is short: there it stays in hand.
         """
         try:
             while True:
@@ -122,7 +123,7 @@ class AgentHost:
                 except UnknownSchema as error:
                     if not self._schemas.waits(record, error):
                         raise
-                if self.is_rebalancing() or self.app.should_stop:
+                if record.topic not in PUBLIC and (self.is_rebalancing() or self.app.should_stop):
                     metrics.FALLBACKS.labels(self._logic.role, "sent-back").inc()
                     return [Outgoing(topic=record.topic, key=record.key, value=record.value, headers=record.headers)]
                 await asyncio.sleep(RETRY_S)

@@ -15,10 +15,11 @@ from typing import Any
 from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import ClassifiedRequest, GenerateJob, GenerateRequest, ImageGenerated, Outcome, Status
 from schemas.record import Headers, Incoming, Outgoing
-from schemas.topics import CLASSIFIED, DLQ, IMAGES, OUTCOMES, POISON, PROMPTS, RESULTS, WEBHOOKS
+from schemas.topics import CLASSIFIED, DLQ, IMAGES, OUTCOMES, POISON, PROMPTS, PUBLIC, RESULTS, WEBHOOKS
 from streams.clock import now_ms
 from streams.codec.avro import decode, decode_result, encode
-from streams.codec.headers import ERROR
+from streams.codec.headers import ERROR, REQUEST_ID
+from streams.codec.request_ids import redriven_id
 from streams.control import deletions
 from streams.kafka.consumers import snapshot
 from streams.settings import Settings
@@ -47,7 +48,7 @@ class DeadLetter:
     topic: str  # where it was read, without the prefix; "": no header names the topic
     partition: str
     offset: str
-    request_id: str
+    request_id: str  # which a redrive is about: on public topics as the record states it now, if it does
     redriven: int  # number of redrives before
     is_cut: bool  # whether only the beginning of its value was kept
 
@@ -63,6 +64,7 @@ def dead_letter_of(record: Incoming) -> DeadLetter:
     def fact(name: str) -> str:
         return record.headers.get(ERROR + name, b"").decode(errors="replace")
 
+    stated = redriven_id(record.value, record.headers) if fact("topic") in PUBLIC else ""
     return DeadLetter(
         record=record,
         error=fact("class"),
@@ -71,7 +73,7 @@ def dead_letter_of(record: Incoming) -> DeadLetter:
         topic=fact("topic"),
         partition=fact("partition"),
         offset=fact("offset"),
-        request_id=fact("request_id") or (record.key or b"").decode(errors="replace"),
+        request_id=stated or fact("request_id") or (record.key or b"").decode(errors="replace"),
         redriven=_count(record.headers),
         is_cut=ERROR + "cut_from_bytes" in record.headers,
     )
@@ -122,14 +124,18 @@ def redrive_record(dead_letter: DeadLetter, ended: Mapping[str, str]) -> Outgoin
         )
     kept = {name: value for name, value in dead_letter.record.headers.items() if not name.startswith(ERROR)}
     headers = {**kept, REDRIVEN: str(dead_letter.redriven + 1).encode()}
+    if dead_letter.topic in PUBLIC:  # its position there is another one
+        headers[REQUEST_ID] = dead_letter.request_id.encode()
     original = Outgoing(
         topic=dead_letter.topic, key=dead_letter.record.key, value=dead_letter.record.value, headers=headers
     )
     if dead_letter.request_id not in ended or dead_letter.topic == WEBHOOKS:  # what is told of a request outlives it
         return original
     new_id = _unused(dead_letter.request_id, ended)
-    if dead_letter.topic.startswith("prompts."):  # interactive or batch
-        return replace(original, key=new_id.encode(), value=_renamed(dead_letter.record.value, new_id))
+    if dead_letter.topic in PUBLIC:
+        headers = {**headers, REQUEST_ID: new_id.encode()}
+        value = _renamed(dead_letter.record.value, new_id)
+        return replace(original, key=new_id.encode(), value=value, headers=headers)
     request = _request_in(dead_letter)
     if request is None:
         raise NotRedrivable(
@@ -155,7 +161,7 @@ def _unused(request_id: str, ended: Mapping[str, str]) -> str:
 
 
 def _renamed(value: bytes | None, new_id: str) -> bytes | None:
-    """Return a prompt's record under a new id. Unreadable bytes and JSON without an id stay: the key is the id."""
+    """Return a prompt's value under a new id. Unreadable bytes and JSON without an id stay: a header states the id."""
     try:
         return encode(replace(decode(value, GenerateRequest), request_id=new_id))
     except InvalidRecord:
@@ -192,12 +198,14 @@ def redriven(
 
     `send` None sends nothing. `rate` is the maximum number of records sent per second.
     """
-    sent: set[tuple[str, bytes | None]] = set()
+    sent: set[tuple[str, str]] = set()
     begun_s = time.monotonic()
     for number, dead_letter in enumerate(dead_letters):
         try:
             record = redrive_record(dead_letter, ended)
-            if (record.topic, record.key) in sent and dead_letter.request_id in ended:
+            name = (record.headers.get(REQUEST_ID) or record.key or b"").decode(errors="replace")
+            is_one = dead_letter.request_id in ended or record.topic in PUBLIC  # whichever record of it is sent
+            if (record.topic, name) in sent and is_one:
                 raise NothingToDo("an earlier dead letter of this request is redriven already")
         except (NotRedrivable, NothingToDo) as reason:
             is_refused = isinstance(reason, NotRedrivable)
@@ -209,11 +217,10 @@ def redriven(
                 "refused": is_refused,
             }
             continue
-        sent.add((record.topic, record.key))
+        sent.add((record.topic, name))
         if send is not None:
             threading.Event().wait(max(0.0, begun_s + number / rate - time.monotonic()))
             if dead_letter.error == ENDED_WORKERS:  # else its redrive would be refused, as equal to it
                 send(Outgoing(topic=POISON, key=dead_letter.request_id.encode(), value=None))
             send(record)
-        key = (record.key or b"").decode(errors="replace")
-        yield {"position": dead_letter.position, "sent": send is not None, "to": record.topic, "request_id": key}
+        yield {"position": dead_letter.position, "sent": send is not None, "to": record.topic, "request_id": name}

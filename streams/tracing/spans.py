@@ -21,6 +21,7 @@ from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, EVENTS
 from streams.codec.headers import ERROR as ERROR_FACT
 from streams.codec.headers import FACT, FOLLOWING, TRACEPARENT, new_trace
+from streams.codec.request_ids import request_id_of
 from streams.tracing import conventions as names
 
 MAX_LINKS = 16  # of a span to others of its batch
@@ -115,7 +116,7 @@ def _attributes(record: Incoming, group: str, count: int, prefix: str) -> dict[s
         names.DESTINATION: f"{prefix}.{record.topic}",
         names.PARTITION: str(record.partition),
         names.OFFSET: record.offset,
-        names.REQUEST: (record.key or b"").decode(errors="replace")[:200],
+        names.REQUEST: request_id_of(record)[:200],
         names.BODY_BYTES: len(record.value or b""),
     }
     if group:

@@ -14,8 +14,9 @@ from planner.serving.dispatch.dispatch import Retry
 from planner.serving.dispatch.lacking import Need
 from planner.serving.dispatch.worker_loads import Load, LoadView, Sent, WorkerPool
 from schemas.avro import Message
-from schemas.messages import Heartbeat, Pin, Plan
+from schemas.messages import GenerateRequest, Heartbeat, Pin, Plan
 from schemas.record import Incoming, Outgoing
+from schemas.topics import PROMPTS
 from streams.codec.avro import decode, encode
 from streams.control.records import Place
 from streams.kafka.transactions.barrier import Barrier
@@ -144,8 +145,9 @@ def _green(task: GenerationTask, how: ResolvedOptions) -> int:
 
 
 def a_record(message: Message | None = None, **changes: Any) -> Incoming:
+    topic = PROMPTS if isinstance(message, GenerateRequest) else "in.v1"
     values: dict[str, Any] = {
-        "topic": "in.v1", "partition": 0, "offset": 7, "timestamp_ms": 1_760_000_000_001, "key": b"r-1",
+        "topic": topic, "partition": 0, "offset": 7, "timestamp_ms": 1_760_000_000_001, "key": b"r-1",
         "value": None if message is None else encode(message), "headers": {"x-own": b"travels"},
     }  # fmt: skip
     return Incoming(**(values | changes))

@@ -75,6 +75,38 @@ def test_it_is_answered_and_the_next_prompt_is_generated(
         assert value.startswith(kept.value or b"-")
 
 
+PROMPTS_OF_ONE_USER = ("a red heart", "a blue star", "a green circle", "a yellow square", "two red hearts")
+
+
+def test_prompts_under_one_key_without_ids_are_requests_of_their_own(pipeline: Pipeline) -> None:
+    user = f"user {uuid.uuid4().hex}"
+    asked = {f"{prompt} for {user}" for prompt in PROMPTS_OF_ONE_USER}
+    for prompt in asked:
+        pipeline.write(json.dumps({"prompt": prompt}).encode(), user.encode())
+
+    def served() -> dict[str, str]:
+        ended = [result for results in list(pipeline.results.values()) for result in results]
+        return {result.request_id: result.prompt for result in ended if result.prompt.endswith(user)}
+
+    pipeline.until(lambda: len(served()) == len(asked), "a result of each")
+    assert set(served().values()) == asked
+    assert user not in served()
+
+
+@pytest.mark.parametrize("value", [None, b"", b"[1]", b"\x00\x00\x00\x00\x01broken"])
+def test_what_cannot_be_read_ends_no_request_whose_id_is_its_key(pipeline: Pipeline, value: bytes | None) -> None:
+    request_id, prompt = a_prompt()
+    good, bad = (Outgoing(topic=PROMPTS, key=request_id.encode(), value=each) for each in (prompt, value))
+    send_all(pipeline.producer, [good, bad], PATIENCE_S)
+    pipeline.completed([request_id])
+    pipeline.until(lambda: any(d.key == request_id.encode() for d in pipeline.dead_letters), "a dead letter")
+    letter = next(d for d in pipeline.dead_letters if d.key == request_id.encode())
+    own_id = letter.headers["pochade_error_request_id"].decode()
+    (result,) = pipeline.wait_all([own_id])
+    assert (result.status, own_id != request_id) == (Status.FAILED, True)
+    assert ("no value (a tombstone)" in result.reason) == (value is None)
+
+
 def a_prompt() -> tuple[str, bytes]:
     """An id, and a prompt under it that compresses."""
     request_id = uuid.uuid4().hex

@@ -24,8 +24,12 @@ def test_draws_of_different_salts_are_independent() -> None:
 
 
 def test_a_record_without_an_id_gets_the_same_one_at_every_reading() -> None:
-    assert ids.request_id_of_record("prompts.v1", 1, 42) == ids.request_id_of_record("prompts.v1", 1, 42)
-    assert ids.request_id_of_record("prompts.v1", 1, 42) != ids.request_id_of_record("prompts.v1", 2, 42)
+    assert ids.request_id_of_record("prompts.v1", 1, 42, 5) == ids.request_id_of_record("prompts.v1", 1, 42, 5)
+
+
+def test_a_record_has_another_id_than_those_beside_it_and_than_that_at_its_place_on_a_topic_made_again() -> None:
+    places = [("prompts.v1", 1, 42, 5), ("prompts.v1", 2, 42, 5), ("prompts.v1", 1, 43, 5), ("prompts.v1", 1, 42, 6)]
+    assert len({ids.request_id_of_record(*place) for place in places}) == len(places)
 
 
 def test_a_job_id_is_a_function_of_request_stage_and_level() -> None:

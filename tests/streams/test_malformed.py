@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from schemas.errors import InvalidRecord, InvalidRequest, PochadeError
 from schemas.messages import GenerateRequest, Pin, Plan, Result, Stage
 from schemas.record import Incoming, Outgoing
-from schemas.topics import PIN_KEY, PLAN_KEY
+from schemas.topics import PIN_KEY, PLAN_KEY, PROMPTS
 from streams.codec.avro import decode, decode_result, encode, encode_result
 from streams.codec.headers import ERROR
 from streams.codec.request_ids import request_id_of
@@ -29,7 +29,7 @@ KINDS = sorted(EXAMPLES, key=lambda kind: kind.__name__)
 
 def a_record(value: bytes | None, key: bytes | None = b"r-1", headers: dict[str, bytes] | None = None) -> Incoming:
     return Incoming(
-        topic="in.v1", partition=0, offset=7, timestamp_ms=5, key=key, value=value, headers=headers or {}
+        topic=PROMPTS, partition=0, offset=7, timestamp_ms=5, key=key, value=value, headers=headers or {}
     )  # fmt: skip
 
 

@@ -50,9 +50,12 @@ def published(records: Iterable[Incoming], ids: Ids) -> Published:
         if number is None:
             continue
         try:
-            at_ms = decode_request(record).created_ms
+            request = decode_request(record)
         except (InvalidRecord, InvalidRequest):
             continue  # not ours, whatever its key says
+        if ids.number(request.request_id) != number:
+            continue
+        at_ms = request.created_ms
         seen[record.topic, number] += 1
         created[number] = min(created.get(number, at_ms), at_ms)
     return Published(created, sum(max(seen[topic, number] for topic in PROMPT_TOPICS) - 1 for number in created))

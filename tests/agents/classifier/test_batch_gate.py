@@ -12,8 +12,9 @@ from agents.classifier.batch_gate import BatchClassifier
 from agents.classifier.role import Classifier
 from agents.runtime.assembly import Process
 from schemas.record import Incoming
-from schemas.topics import CLASSIFIED, OUTCOMES, PROMPTS_BATCH
+from schemas.topics import CLASSIFIED, OUTCOMES, PROMPTS, PROMPTS_BATCH
 from streams.clock import now_ms
+from streams.codec.request_ids import request_id_of
 from streams.health import Health
 from streams.settings import Requests
 from tests.agents.classifier.test_role import Judge
@@ -120,6 +121,14 @@ def test_a_batch_request_sent_to_the_ordinary_prompts_is_moved_to_its_topic_as_i
     record = a_batch_record()
     (moved,) = asyncio.run(Classifier(Judge(), a_catalog(), Requests()).on_record(record))
     assert (moved.topic, moved.key, moved.value) == (PROMPTS_BATCH, b"r-1", record.value)
+
+
+def test_a_batch_request_without_an_id_is_the_same_request_on_the_topic_that_it_is_moved_to() -> None:
+    value = b'{"prompt": "a red heart", "tier": "batch"}'
+    record = a_record(topic=PROMPTS, key=b"user-42", value=value)
+    (moved,) = asyncio.run(Classifier(Judge(), a_catalog(), Requests()).on_record(record))
+    there = a_record(topic=PROMPTS_BATCH, key=moved.key, value=moved.value, headers=moved.headers, offset=99)
+    assert request_id_of(there) == request_id_of(record) == (moved.key or b"").decode() != "user-42"
 
 
 @pytest.mark.parametrize("key", [None, b"order-7"])

@@ -2,21 +2,29 @@
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from agents.classifier.judges import Judgement
 from agents.classifier.role import Classifier
 from schemas.ids import request_id_of_record
-from schemas.messages import ClassifiedRequest, Outcome, Status
+from schemas.messages import ClassifiedRequest, GenerateRequest, Outcome, Status
 from schemas.record import Incoming, Outgoing
-from schemas.topics import CLASSIFIED, DAY_MS, DLQ, OUTCOMES
+from schemas.topics import CLASSIFIED, DAY_MS, DLQ, OUTCOMES, PROMPTS
 from streams.clock import now_ms
 from streams.kafka.producers.topic_limits import TopicLimits
 from streams.settings import Requests
-from tests.agents.stubs import a_record, read, topics_of
+from tests.agents import stubs
+from tests.agents.stubs import read, topics_of
 from tests.awaiting import awaited
 from tests.builders import a_catalog, a_request
+
+ID_OF_PLACE = request_id_of_record(PROMPTS, 0, 7, 1_760_000_000_001)
+
+
+def a_record(request: GenerateRequest | None = None, **changes: Any) -> Incoming:
+    return stubs.a_record(request, **{"topic": PROMPTS} | changes)
 
 
 class Judge:
@@ -63,9 +71,16 @@ def test_a_class_that_the_judge_predicts_counts_more_than_the_cuts(classifier: C
     assert read(written, ClassifiedRequest).classes == {"models": "light", "reuse": "heavy~k4"}
 
 
-def test_a_json_prompt_without_an_id_is_known_by_its_place(classifier: Classifier) -> None:
-    (written,) = served(classifier, a_record(key=None, value=b'{"prompt": "a red heart"}'))
-    assert read(written, ClassifiedRequest).request.request_id == request_id_of_record("in.v1", 0, 7)
+@pytest.mark.parametrize("key", [None, b"user-42"])
+def test_a_json_prompt_without_an_id_is_known_by_its_place(classifier: Classifier, key: bytes | None) -> None:
+    (written,) = served(classifier, a_record(key=key, value=b'{"prompt": "a red heart"}'))
+    assert (written.key, read(written, ClassifiedRequest).request.request_id) == (ID_OF_PLACE.encode(), ID_OF_PLACE)
+
+
+def test_an_id_that_a_header_states_does_not_travel_on_beside_the_key(classifier: Classifier) -> None:
+    stated = {"pochade_request_id": b"moved"}
+    (written,) = served(classifier, a_record(value=b'{"prompt": "a red heart"}', headers=stated))
+    assert (written.key, "pochade_request_id" in written.headers) == (b"moved", False)
 
 
 def test_a_prompt_that_cannot_be_served_is_rejected_and_kept(classifier: Classifier, judge: Judge) -> None:
@@ -105,16 +120,22 @@ def test_prompts_that_were_cancelled_while_they_waited_are_not_judged(judge: Jud
     assert (written.topic, len(judge.seen)) == (CLASSIFIED, 1)
 
 
-def test_an_unreadable_prompt_fails_under_its_key_and_its_bytes_are_kept(classifier: Classifier) -> None:
-    outcome, kept = served(classifier, a_record(value=b"\xff\xfe"))
-    assert (read(outcome, Outcome).status, read(outcome, Outcome).request_id) == (Status.FAILED, "r-1")
-    assert (kept.topic, kept.value, kept.headers["x-own"]) == (DLQ, b"\xff\xfe", b"travels")
+@pytest.mark.parametrize("value", [b"\xff\xfe", b"", None])
+def test_an_unreadable_prompt_fails_under_its_position_and_its_key_and_bytes_are_kept(
+    classifier: Classifier, value: bytes | None
+) -> None:
+    outcome, kept = served(classifier, a_record(value=value))
+    said = read(outcome, Outcome)
+    assert (said.status, said.request_id, outcome.key) == (Status.FAILED, ID_OF_PLACE, ID_OF_PLACE.encode())
+    assert ("no value (a tombstone)" in said.reason) == (value is None)
+    assert (kept.topic, kept.key, kept.value, kept.headers["x-own"]) == (DLQ, b"r-1", value, b"travels")
+    assert kept.headers["pochade_error_request_id"] == ID_OF_PLACE.encode()
 
 
 def test_json_nested_deeper_than_python_goes_is_refused_and_kept(classifier: Classifier) -> None:
     value = b"[" * 100_000
     outcome, kept = served(classifier, a_record(value=value))
-    assert (read(outcome, Outcome).status, read(outcome, Outcome).request_id) == (Status.FAILED, "r-1")
+    assert (read(outcome, Outcome).status, read(outcome, Outcome).request_id) == (Status.FAILED, ID_OF_PLACE)
     assert kept.value == value
 
 

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import InvalidRecord, InvalidRequest
+from schemas.ids import request_id_of_record
 from schemas.messages import Event, GenerateOptions, GenerateRequest, Outcome, Plan, Stage, Status
 from schemas.record import Incoming
+from schemas.topics import CLASSIFIED, PROMPTS
 from streams.codec.avro import decode, encode, from_values
 from streams.codec.request_ids import request_id_of
 from streams.codec.requests import decode_request
@@ -20,8 +22,11 @@ from tests.builders import an_outcome
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
 
 
+ID_OF_PLACE = request_id_of_record(PROMPTS, 1, 5, 123)
+
+
 def a_record(value: bytes | None, key: bytes | None = None) -> Incoming:
-    return Incoming(topic="prompts.v1", partition=1, offset=5, timestamp_ms=123, key=key, value=value)
+    return Incoming(topic=PROMPTS, partition=1, offset=5, timestamp_ms=123, key=key, value=value)
 
 
 @given(
@@ -89,8 +94,9 @@ def test_a_plain_json_line_with_a_prompt_is_a_request() -> None:
 
 def test_an_empty_id_is_as_good_as_none() -> None:
     request = GenerateRequest(request_id="", prompt="x", created_ms=1)
-    assert decode_request(a_record(encode(request), key=b"order-7")).request_id == "order-7"
-    assert decode_request(a_record(b'{"prompt": "x", "request_id": ""}', key=b"order-7")).request_id == "order-7"
+    for value in (encode(request), b'{"prompt": "x", "request_id": ""}'):
+        record = a_record(value, key=b"order-7")
+        assert decode_request(record).request_id == request_id_of(record) == ID_OF_PLACE
 
 
 def test_options_stand_beside_the_other_keys_in_json() -> None:
@@ -106,9 +112,31 @@ def test_a_key_that_stands_twice_is_refused_by_name_whichever_value_was_meant() 
     assert refusal.value.field == "seed"
 
 
-def test_the_records_key_names_a_json_request_that_names_itself_not() -> None:
-    assert decode_request(a_record(b'{"prompt": "x"}', key=b"order-7")).request_id == "order-7"
+def test_prompts_under_one_key_that_state_no_id_are_requests_of_their_own() -> None:
+    asked = [dataclasses.replace(a_record(b'{"prompt": "x"}', key=b"user-42"), offset=n) for n in range(5)]
+    ids = {decode_request(record).request_id for record in asked}
+    assert (len(ids), "user-42" in ids) == (5, False)
     assert decode_request(a_record(b'{"prompt": "x", "request_id": "mine"}', key=b"order-7")).request_id == "mine"
+
+
+STATED = {"pochade_request_id": b"stated"}  # by a role that wrote the record again, or by whoever may write there
+
+
+@pytest.mark.parametrize(
+    ("value", "headers", "expected"),
+    [
+        (b'{"prompt": "x"}', STATED, "stated"),
+        (encode(GenerateRequest(request_id="", prompt="x", created_ms=1)), STATED, "stated"),
+        (b'{"prompt": "x", "request_id": "mine"}', STATED, "mine"),
+        (b'{"prompt": "x"}', {"pochade_request_id": b"\xff"}, ID_OF_PLACE),
+        (b'{"prompt": "x"}', {"pochade_request_id": b""}, ID_OF_PLACE),
+    ],
+)
+def test_an_id_in_a_header_goes_before_the_position_and_behind_that_of_the_value(
+    value: bytes, headers: dict[str, bytes], expected: str
+) -> None:
+    record = dataclasses.replace(a_record(value, key=b"user-42"), headers=headers)
+    assert decode_request(record).request_id == request_id_of(record) == expected
 
 
 @pytest.mark.parametrize(
@@ -136,9 +164,22 @@ def test_what_is_neither_avro_nor_a_json_object_is_unreadable(value: bytes | Non
         decode_request(a_record(value))
 
 
-def test_unreadable_records_are_identified_by_key_or_by_position() -> None:
-    assert request_id_of(a_record(b"{broken", key=b"order-7")) == "order-7"
-    assert request_id_of(a_record(b"{broken", key=b"\xff")) == request_id_of(a_record(b"{broken", key=None))
+@pytest.mark.parametrize("value", [None, b"", b"{broken", b"[1]", b"\x00\x00\x00\x00\x01", b"\x00\x00\x00\x13\x88x"])
+def test_what_cannot_be_read_on_prompts_is_its_position_whatever_key_and_headers_say(value: bytes | None) -> None:
+    assert request_id_of(dataclasses.replace(a_record(value, key=b"order-7"), headers=STATED)) == ID_OF_PLACE
+
+
+def test_records_between_roles_are_of_the_request_that_their_key_names() -> None:
+    record = dataclasses.replace(a_record(b"{broken", key=b"order-7"), topic=CLASSIFIED, headers=STATED)
+    assert request_id_of(record) == "order-7"
+    assert request_id_of(dataclasses.replace(record, key=None)) == request_id_of_record(CLASSIFIED, 1, 5, 123)
+
+
+def test_a_record_without_a_value_is_called_a_tombstone() -> None:
+    with pytest.raises(InvalidRecord, match=r"no value \(a tombstone\)"):
+        decode_request(a_record(None))
+    with pytest.raises(InvalidRecord, match=r"no value \(a tombstone\)"):
+        decode(None, GenerateRequest)
 
 
 def test_a_framed_request_names_itself_whatever_its_key() -> None:

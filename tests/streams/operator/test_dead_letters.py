@@ -9,7 +9,8 @@ from schemas.messages import GenerateRequest
 from schemas.record import Incoming, Outgoing
 from schemas.topics import CLASSIFIED, DLQ, OUTCOMES, POISON, PROMPTS, WEBHOOKS, jobs_topic, waiting_topic
 from streams.codec.avro import decode, encode
-from streams.codec.headers import dead_letter
+from streams.codec.headers import REQUEST_ID, dead_letter
+from streams.codec.request_ids import request_id_of
 from streams.operator.dead_letters import (
     ENDED_WORKERS,
     REDRIVEN,
@@ -24,10 +25,13 @@ from streams.operator.dead_letters import (
 from tests.builders import NOW_MS, a_classified, a_job, a_request, an_outcome
 
 
-def a_dead_letter(value: bytes | None, topic: str = PROMPTS, request_id: str = "r-1", **headers: bytes) -> DeadLetter:
+def a_dead_letter(
+    value: bytes | None, topic: str = PROMPTS, request_id: str = "r-1", key: bytes | None = None, **headers: bytes
+) -> DeadLetter:
     read = Incoming(
-        topic=topic, partition=2, offset=7, timestamp_ms=NOW_MS, key=request_id.encode(), value=value, headers=headers
-    )
+        topic=topic, partition=2, offset=7, timestamp_ms=NOW_MS, key=key or request_id.encode(), value=value,
+        headers=headers,
+    )  # fmt: skip
     sent = dead_letter(read, error=ValueError("broken"), role="classifier", request_id=request_id)
     return dead_letter_of(
         Incoming(
@@ -90,9 +94,39 @@ def test_an_avro_prompt_of_an_ended_request_gets_a_new_id_and_keeps_everything_e
 
 
 @pytest.mark.parametrize("value", [b'{"prompt": ', b"\x00\x00\x00\x00\x01\xff", b"", None, b"[1]"])
-def test_an_unreadable_prompt_keeps_its_bytes_and_the_key_names_the_new_request(value: bytes | None) -> None:
+def test_an_unreadable_prompt_keeps_its_bytes_and_a_header_names_the_new_request(value: bytes | None) -> None:
     record = redrive_record(a_dead_letter(value), {"r-1": "FAILED"})
-    assert (record.key, record.value) == (b"r-1-redrive-1", value)
+    assert (record.key, record.value, record.headers[REQUEST_ID]) == (b"r-1-redrive-1", value, b"r-1-redrive-1")
+
+
+@pytest.mark.parametrize("ended", [{}, {"place": "FAILED"}])
+def test_a_prompt_without_an_id_is_redriven_under_the_one_that_its_first_position_gave_it(
+    ended: dict[str, str],
+) -> None:
+    letter = a_dead_letter(b'{"prompt": "x"}', request_id="place", key=b"user-42")
+    record = redrive_record(letter, ended)
+    there = Incoming(
+        topic=PROMPTS, partition=0, offset=99, timestamp_ms=NOW_MS + 9, key=record.key, value=record.value,
+        headers=record.headers,
+    )  # fmt: skip
+    assert (letter.record.key, record.topic) == (b"user-42", PROMPTS)
+    assert request_id_of(there) == ("place-redrive-1" if ended else "place")
+
+
+def test_a_prompt_that_can_be_read_by_now_is_redriven_as_the_request_that_it_names() -> None:
+    letter = a_dead_letter(encode(a_request(request_id="mine")), request_id="place", key=b"user-42")
+    record = redrive_record(letter, {"place": "FAILED"})
+    assert (letter.request_id, decode(record.value, GenerateRequest).request_id) == ("mine", "mine")
+
+
+def test_however_often_an_unreadable_prompt_is_redriven_it_is_sent_once_each_time() -> None:
+    first = a_dead_letter(b"{broken", request_id="place", key=b"user-42")
+    (row,) = redriven([first], {"place": "FAILED"}, None, 1000)
+    sent = redrive_record(first, {"place": "FAILED"})
+    again = a_dead_letter(b"{broken", request_id="its new place", key=sent.key, **sent.headers)
+    rows = list(redriven([first, again], {"place": "FAILED", "its new place": "FAILED"}, None, 1000))
+    assert [row["request_id"], rows[0]["request_id"]] == ["place-redrive-1"] * 2
+    assert [each["to"] for each in rows] == [PROMPTS, None]
 
 
 def test_a_job_of_an_ended_request_begins_again_at_prompts() -> None:

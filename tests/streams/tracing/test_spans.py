@@ -160,7 +160,7 @@ def test_a_prompt_without_a_trace_keeps_the_one_that_began_with_it(none: Tracing
 
 def test_what_became_of_a_record_stands_on_its_span_and_a_dead_letter_is_an_error(every: Tracing) -> None:
     passed("router", a_record(), "jobs.light.v1", level="light", plan_version="7")
-    cause = a_record(offset=5)
+    cause = a_record(topic="classified.v1", offset=5)
     hop = spans.begin("router", [cause], "pochade.router")
     with spans.within(hop):
         outcome = written(cause, DLQ)
