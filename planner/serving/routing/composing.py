@@ -51,7 +51,7 @@ class Fit(NamedTuple):
 
         `drawn`: the levels of its route under the plan. `allocated`: variants that the plan gives workers.
         """
-        if self.level:
+        if self.level or not self.variants:
             return self.level
         fit = [choice for choice in drawn if variant_of(choice.level) in self.variants]
         total = sum(choice.probability for choice in fit)

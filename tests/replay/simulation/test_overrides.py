@@ -65,7 +65,7 @@ def test_what_asked_for_low_is_neither_judged_nor_generated_again() -> None:
 
 def steps_honoured() -> Catalog:
     heavy = a_variant(name="heavy", quality=0.9, latency_ms={1: 200.0}, steps=25, honours=("steps",))
-    return a_catalog(variants={"light": a_variant(latency_ms={1: 20.0}), "heavy": heavy})
+    return a_catalog(variants={"light": a_variant(latency_ms={1: 20.0}, steps=10), "heavy": heavy})
 
 
 def test_steps_and_images_take_the_time_they_take() -> None:

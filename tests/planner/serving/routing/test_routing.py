@@ -261,6 +261,7 @@ def test_whether_a_strict_request_is_valid_depends_on_the_catalog_alone(to: str,
     valid = decided(waits, to, allocation, options=GenerateOptions(steps=50, strict=True))
     assert isinstance(valid, Placement), "heavy honours steps, whatever the plan draws"
     assert (valid.level, valid.overridden) == ("heavy", ())
+    assert isinstance(decided(waits, to, allocation, options=GenerateOptions(strict=True)), Placement)
     for options in (GenerateOptions(guidance=9.0, strict=True), GenerateOptions(model="light", steps=50, strict=True)):
         turned = decided(waits, to, allocation, options=options)
         assert isinstance(turned, Rejection)

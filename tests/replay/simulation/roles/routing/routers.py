@@ -25,6 +25,7 @@ from planner.serving.decisions import Ignored, Rejection
 from planner.serving.dispatch.worker_loads import LoadView
 from planner.serving.ending.outcomes import step_of
 from planner.serving.requests import ClassifiedValues
+from planner.serving.routing.composing import fit_of
 from planner.serving.routing.placement import Placement
 from planner.serving.routing.reroute import POLL_MS, OrphanRouting
 from planner.serving.routing.routing import NO_LIMITS, BacklogLimits, Loads, RoutingLogic
@@ -402,5 +403,7 @@ class SimulatedRerouter:
             return None
         if self._topics.sent is None:
             return Carried(status=self._tally.status)
-        overridden = resolve_options(classified.request.options, self._catalog.level(job.variant)).overridden
+        options, quality = classified.request.options, classified.request.quality
+        overridden = resolve_options(options, self._catalog.level(job.variant)).overridden
+        overridden += fit_of(options, quality, self._catalog).overrides(job.variant)
         return Carried(job.level, self._topics.sent[1], overridden)
