@@ -13,6 +13,8 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafk
 
 APART = {
     "lost_ids",
+    "lost_at",
+    "differing_ids",
     "deleted_unread_where",
     "duplicate_ids",
     "late_commit_ids",
@@ -58,8 +60,10 @@ def audit(
     """Read all topics again and count requests that were lost, ended twice, ended late or generated twice.
 
     Exit status 1 says that a promise is broken. Records that Kafka deleted before their role had read them break it,
-    found now or at a role's start and kept on the dlq. A request without a result is open while some role has not
-    committed past a record of it, and lost otherwise. A result is late if an earlier outcome of the request lies before
+    found now or at a role's start and kept on the dlq. Of the records of `prompts`, the first with an id is the
+    request, and the others repeat it: they get nothing new, and those with other content are named in a warning. A
+    request without a result is open while some role has not committed past a record of it, and lost otherwise, with
+    the place of its record. A result is late if an earlier outcome of the request lies before
     the one that it was made from. A result whose image began from a stored latent must agree with its path; where all
     results are read, another of its tenant must have left a latent. A result of a request that named components must
     name the same ones, as the catalog now lists them. Images are read and compared with the hash that their result
@@ -87,6 +91,8 @@ def audit(
         orphan_ms=orphan_age,
     )
     counted = figures.as_json(found.figures, found.images)
+    if (warning := figures.warning(found.figures)) is not None:
+        click.echo(f"warning: {warning}", err=True)
     if output == "json":
         click.echo(json.dumps(counted, ensure_ascii=False, indent=2))
     else:

@@ -15,8 +15,14 @@ class Figures:
 
     accepted: int
     outcomes: dict[str, int]  # status -> requests, by their first result
+    records: int = 0  # on `prompts`; one that was moved to `prompts.batch` counts once
+    repetitions: int = 0  # of these: under the id of an earlier one, so that they got nothing new
+    differing: tuple[str, ...] = ()  # ids of repetitions whose content is another, and where the first record lies
     open: int = 0  # without a result, and a role has not committed past some record of theirs
-    lost: tuple[str, ...] = ()  # without a result, and nobody will make one
+    lost: tuple[str, ...] = ()  # without a result, and no role will make one
+    lost_at: dict[str, str] = field(
+        default_factory=dict
+    )  # id of each of these -> where its record lies; "": it is gone
     deleted_unread: tuple[str, ...] = ()  # a sentence for each span of offsets that was deleted before it was read
     doubled: dict[str, int] = field(default_factory=dict)  # id -> results beyond its first
     failed: dict[str, str] = field(default_factory=dict)  # id -> reason, of those that ended FAILED
@@ -54,6 +60,7 @@ def as_json(figures: Figures, images: ImageFigures | None) -> dict[str, Any]:
     """Return both figures as one JSON object; counts have the short names, ids stand beside them."""
     one = asdict(figures)
     one |= {"lost": len(figures.lost), "lost_ids": list(figures.lost)}
+    one |= {"differing": len(figures.differing), "differing_ids": list(figures.differing)}
     one |= {"duplicates": sum(figures.doubled.values()), "duplicate_ids": list(one.pop("doubled"))}
     one |= {"late_commits": len(figures.late_commits), "late_commit_ids": list(figures.late_commits)}
     one |= {"failed": len(figures.failed), "failed_for": figures.failed}
@@ -72,7 +79,8 @@ def verdict(figures: Figures, images: ImageFigures | None = None) -> str | None:
     """Return one sentence about each broken promise; None when all are kept."""
     broken = []
     if figures.lost:
-        broken.append(f"{len(figures.lost)} of {figures.accepted} accepted requests are lost ({_some(figures.lost)})")
+        names = _some([f"{name} at {place}" if (place := figures.lost_at.get(name)) else name for name in figures.lost])
+        broken.append(f"{len(figures.lost)} of {figures.accepted} accepted requests are lost ({names})")
     broken += [f"{each} were deleted before they were read" for each in figures.deleted_unread]
     if figures.doubled:
         names = _some(tuple(figures.doubled))
@@ -94,6 +102,17 @@ def verdict(figures: Figures, images: ImageFigures | None = None) -> str | None:
     if images is not None and images.broken:
         broken.append(f"{len(images.broken)} images are not what their results say ({images.broken[0]})")
     return "; ".join(broken) or None
+
+
+def warning(figures: Figures) -> str | None:
+    """Return a sentence about what breaks no promise, and what its producer may not expect; None: there is none."""
+    if not figures.differing:
+        return None
+    ids = counted(len(figures.differing), "id")
+    return (
+        f"{ids} came with other content again: an id names one request, and the first record with it was served "
+        f"({_some(figures.differing)}). Give each request an id of its own, or none"
+    )
 
 
 def describe_success(images: ImageFigures | None = None) -> str:

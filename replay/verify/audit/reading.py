@@ -84,14 +84,14 @@ def _reread(logs: Logs, tally: TopicFigures) -> None:
 
 
 def _read_before(settings: Settings, tally: TopicFigures, since_ms: int) -> None:
-    """Results of before the time audited, for those within it that are of older requests: they may be second ones."""
-    late = tally.late()
+    """Read results of before the time audited, of the requests for which that makes a difference."""
+    wanted = tally.maybe_ended_before() if since_ms else set()
 
     def take(record: Incoming) -> None:
         if record.timestamp_ms < since_ms:
-            tally.add_before(record, late)
+            tally.add_before(record, wanted)
 
-    if late:
+    if wanted:
         Logs(settings, take).read([RESULTS])
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from planner.catalog.model import Catalog
+from replay.verify.audit.accepted import Accepted
 from replay.verify.audit.components import NOT_COMPARED, NamedComponents
 from replay.verify.audit.ends import Ends
 from replay.verify.audit.figures import Figures
@@ -61,7 +62,7 @@ class TopicFigures:
         `deleted`: what the logs no longer have and no role had read; the dlq keeps what was found before.
         """
         self._committed, self._since_ms, self._until_ms = committed, since_ms, until_ms
-        self._accepted: dict[str, None] = dict.fromkeys(asked)
+        self._accepted = Accepted(asked)
         self._waiting: set[str] = set()
         self._ends, self.generations, self.reused = Ends(), Generations(), Reused()
         self._has_all_sources = has_all_sources
@@ -69,7 +70,8 @@ class TopicFigures:
         self._first_result: dict[int, int] = {}  # partition -> the offset of its first result
         self._said: defaultdict[str, list[Said]] = defaultdict(list)
         self.named: dict[str, set[str]] = {}  # URI of an image -> the hashes that results say it has
-        self._before: Counter[str] = Counter()  # id -> results of before the time audited
+        self._before: Counter[str] = Counter()  # id -> results of before the time audited, of those with a later one
+        self._ended_before: set[str] = set()  # accepted within the time audited, and with no result but of before
         self._dead_letters = 0
         self._deleted = list(deleted)
         self._unreadable: Counter[str] = Counter()
@@ -88,21 +90,34 @@ class TopicFigures:
             except InvalidRecord:
                 self._unreadable[record.topic] += 1
 
-    def late(self) -> set[str]:
-        """Requests with a result within the time audited that were asked for long before it: it may be a second one."""
-        since_ms = self._since_ms - LATE_MS
-        results = self._ends.first.items()
-        return {name for name, r in results if name not in self._accepted and (r.created_ms or 0) < since_ms}
+    def maybe_ended_before(self) -> set[str]:
+        """Requests that may have a result of before the time audited.
 
-    def add_before(self, record: Incoming, late: Collection[str]) -> None:
-        """A record of `results` of before the time audited, and what is to be known about: the ids of `late`."""
-        name = (record.key or b"").decode(errors="replace")
-        if name in late:
+        Those with a result within it that were asked for long before: it may be a second one. Those that seem to be
+        lost: their record may repeat a request that had ended.
+        """
+        accepted, since_ms = self._accepted.ids, self._since_ms - LATE_MS
+        late = {n for n, r in self._ends.first.items() if n not in accepted and (r.created_ms or 0) < since_ms}
+        return late.union(self._lost())
+
+    def _lost(self) -> list[str]:
+        """Return the requests that are accepted, have no result, and about which no record waits to be read."""
+        unended = self._ends.open(self._accepted.ids)
+        return [name for name in unended if name not in self._waiting and name not in self._ended_before]
+
+    def add_before(self, record: Incoming, wanted: Collection[str]) -> None:
+        """Take a record of `results` of before the time audited; `wanted`: the ids of `maybe_ended_before`."""
+        name = request_id_of(record)
+        if name not in wanted:
+            return
+        if name in self._ends.first:
             self._before[name] += 1
+        else:
+            self._ended_before.add(name)
 
     def _prompt(self, record: Incoming) -> None:
         if self._since_ms <= record.timestamp_ms < self._until_ms:
-            self._accepted.setdefault(request_id_of(record))
+            self._accepted.add(request_id_of(record), record)
 
     def _classified(self, record: Incoming) -> None:
         if self._components is not None:
@@ -150,16 +165,20 @@ class TopicFigures:
 
     def figures(self) -> Figures:
         """Return the figures counted so far."""
-        accepted = self._accepted
-        unended = self._ends.open(accepted)
+        accepted = self._accepted.ids
+        unended, lost = self._ends.open(accepted), self._lost()
         twice, wasted_ms = self.generations.repeats()
         others, others_ms = self.generations.by_other_jobs()
         composed = self._components.findings(self._ends.first) if self._components is not None else NOT_COMPARED
         return Figures(
             accepted=len(accepted),
             outcomes=dict(Counter(str(r.status) for name, r in self._ends.first.items() if name in accepted)),
+            records=self._accepted.records,
+            repetitions=self._accepted.repetitions(self._ended_before),
+            differing=self._accepted.differing(),
             open=sum(name in self._waiting for name in unended),
-            lost=tuple(name for name in unended if name not in self._waiting),
+            lost=tuple(lost),
+            lost_at={name: self._accepted.place(name) for name in lost},
             deleted_unread=tuple(map(str, deletions.merged(self._deleted))),
             doubled=self._ends.doubled(accepted) | {name: self._ends.count(name) for name in self._before},
             failed={name: r.reason for name, r in self._ends.first.items() if name in accepted and _has_failed(r)},

@@ -3,11 +3,16 @@ import dataclasses
 import pytest
 
 from planner.serving.ending.outcomes import result_of
-from replay.verify.audit.figures import verdict
+from replay.verify.audit.figures import verdict, warning
+from replay.verify.audit.topic_figures import TopicFigures
 from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS, PROMPTS_BATCH, RESULTS
 from streams.codec.avro import encode
+from streams.codec.headers import REQUEST_ID
+from streams.codec.request_ids import request_id_of
 from tests.builders import NOW_MS, a_classified, a_job, a_request, an_image, an_image_ref
 from tests.replay.verify.audit.topics import JOBS, Topics, a_failure, an_end
+
+DAY_MS = 24 * 60 * 60 * 1000
 
 
 @pytest.fixture
@@ -33,7 +38,7 @@ def test_a_request_without_a_result_about_which_nothing_waits_is_lost(topics: To
     topics.send("c")
     found = topics.tally().figures()
     assert (found.lost, found.open) == (("c",), 0)
-    assert verdict(found) == "1 of 3 accepted requests are lost (c)"
+    assert verdict(found) == "1 of 3 accepted requests are lost (c at prompts.v1 0@2)"
 
 
 @pytest.mark.parametrize("topic", [PROMPTS, CLASSIFIED, JOBS, IMAGES, OUTCOMES])
@@ -77,11 +82,52 @@ def test_a_request_published_twice_or_moved_to_the_batch_topic_is_one(topics: To
     assert topics.tally().figures().accepted == 2
 
 
-def test_a_record_without_an_id_is_a_request_of_its_own() -> None:
+@pytest.mark.parametrize("value", [b"not even JSON", b'{"prompt": "a red heart"}', None])
+def test_records_without_an_id_under_one_key_are_requests_of_their_own(value: bytes | None) -> None:
     topics = Topics()
     for _ in range(2):
-        topics.write(PROMPTS, "", b"not even JSON", key=None)
-    assert topics.tally().figures().accepted == 2
+        topics.write(PROMPTS, "user-42", value)
+    topics.end(result_of(a_failure("user-42", "")))  # what a request with this id would have got
+    found = topics.tally().figures()
+    assert (found.accepted, found.records, found.repetitions, len(found.lost)) == (2, 2, 0, 2)
+    assert "at prompts.v1 0@0" in (verdict(found) or "")
+
+
+def test_a_record_under_the_id_of_another_is_a_repetition_and_is_named_where_its_content_differs(
+    topics: Topics,
+) -> None:
+    topics.ask("a")
+    assert (topics.tally().figures().repetitions, warning(topics.tally().figures())) == (1, None)
+    topics.write(PROMPTS, "user-42", encode(a_request(request_id="b", prompt="another", tenant="another")))
+    found = topics.tally().figures()
+    assert (found.accepted, found.records, found.repetitions) == (2, 4, 2)
+    assert (found.differing, verdict(found)) == (("b at prompts.v1 0@1",), None)
+    assert "1 id came with other content again" in (warning(found) or "")
+
+
+def test_a_record_that_was_moved_to_the_batch_topic_is_no_repetition_in_whatever_order_both_are_read() -> None:
+    topics = Topics()
+    asked = topics.write(PROMPTS, "user-42", b'{"prompt": "a red heart", "tier": "batch"}')
+    name = request_id_of(asked)
+    moved = topics.write(PROMPTS_BATCH, name, asked.value, headers={REQUEST_ID: name.encode()}, offset=9)
+    for order in ([asked, moved], [moved, asked]):
+        tally = TopicFigures({})
+        for record in order:
+            tally.add(record)
+        found = tally.figures()
+        assert (found.accepted, found.records, found.repetitions) == (1, 1, 0)
+        assert found.lost_at == {name: "prompts.v1 0@0"}
+
+
+def test_a_record_under_the_id_of_a_request_that_ended_before_the_time_audited_repeats_it(topics: Topics) -> None:
+    topics.ask("old")
+    end = topics.write(RESULTS, "old", encode(result_of(a_failure("old", ""))), timestamp_ms=NOW_MS - 9 * DAY_MS)
+    topics.records.remove(end)  # it lies before what is read for the time audited
+    tally = topics.tally(since_ms=NOW_MS)
+    assert tally.figures().lost == ("old",)
+    tally.add_before(end, tally.maybe_ended_before())
+    found = tally.figures()
+    assert (found.lost, found.doubled, found.repetitions, verdict(found)) == ((), {}, 1, None)
 
 
 def test_a_result_that_was_made_of_a_later_outcome_is_a_late_commit() -> None:
@@ -158,9 +204,6 @@ def test_a_request_routed_anew_and_generated_again_is_counted_on_whatever_level(
     assert found.wasted_s > 0
 
 
-DAY_MS = 24 * 60 * 60 * 1000
-
-
 def a_late_end(topics: Topics, name: str, asked_days_ago: float) -> None:
     """What a ledger writes that has forgotten how a request ended."""
     expired = dataclasses.replace(
@@ -176,9 +219,9 @@ def test_a_second_result_of_a_request_that_ended_before_the_time_audited_is_foun
     a_late_end(topics, "in flight", 0.0)
     topics.records.remove(first)  # it lies before what is read for the time audited
     tally = topics.tally(since_ms=NOW_MS)
-    assert tally.late() == {"old", "older"}
-    tally.add_before(first, tally.late())
-    tally.add_before(dataclasses.replace(first, key=b"another"), tally.late())
+    assert tally.maybe_ended_before() == {"old", "older"}
+    tally.add_before(first, tally.maybe_ended_before())
+    tally.add_before(dataclasses.replace(first, key=b"another"), tally.maybe_ended_before())
     found = tally.figures()
     assert found.doubled == {"old": 1}
     assert verdict(found) == "1 results came beyond a request's first (old)"
@@ -186,4 +229,4 @@ def test_a_second_result_of_a_request_that_ended_before_the_time_audited_is_foun
 
 def test_nothing_lies_before_an_audit_of_everything(topics: Topics) -> None:
     a_late_end(topics, "old", 10)
-    assert topics.tally().late() == set()
+    assert topics.tally().maybe_ended_before() == set()
