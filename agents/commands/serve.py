@@ -12,11 +12,11 @@ if TYPE_CHECKING:  # numpy, which --help need not wait for
 ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner", "indexer", "gateway", "console")
 
 
-@click.command(epilog="\b\nExamples:\n  pochade serve classifier router\n  pochade --set worker.id=one serve worker")
+@click.command(epilog="\b\nExamples:\n  pochade serve classifier router\n  pochade serve worker --set worker.id=one")
 @click.argument("roles", nargs=-1, required=True, type=click.Choice(ROLES), metavar="ROLE...")
 @click.pass_obj
 def serve(obj: LazySettings, roles: tuple[str, ...]) -> None:
-    """Run one or more ROLEs in this process until SIGTERM.
+    """Run one or more ROLEs in this process until SIGTERM, SIGINT or SIGHUP.
 
     Roles: classifier, router, worker, discriminator, ledger, planner; indexer where images are reused; gateway for
     clients that speak HTTP; console for operators' browsers."""

@@ -7,7 +7,6 @@ import asyncio
 import gc
 import logging
 import os
-import signal
 import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from schemas.errors import Unknown
 from streams import metrics
+from streams.processes import signals
 from streams.processes.watchdog import log_last, report_stacks
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def not_alive(role: str) -> str:
 
 
 def run_process(threaded: dict[str, Run], hosts: "Sequence[AgentHost]", on_stop: Callable[[], None]) -> None:
-    """Block until SIGTERM or SIGINT, then stop everything: work in hand is finished, the rest is left to others.
+    """Block until SIGTERM, SIGINT or SIGHUP, then stop everything: work in hand is finished, the rest is left to others.
 
     `on_stop` is called when the signal comes; how long the rest may take is its caller's. A Faust app that has crashed
     ends the process at once: stopping it waits for work that nobody does any more.
@@ -76,7 +76,7 @@ def run_process(threaded: dict[str, Run], hosts: "Sequence[AgentHost]", on_stop:
 
 async def _serve(hosts: "Sequence[AgentHost]", stopping: threading.Event, on_stop: Callable[[], None]) -> None:
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in signals.ending():
         loop.add_signal_handler(number, stopped.set)
     ended = asyncio.create_task(stopped.wait())
     watch = [asyncio.create_task(_host_all(hosts, stopping))] if hosts else []

@@ -20,6 +20,7 @@ from streams.clock import now_ms
 from streams.control.plan_and_fleet import PlanAndFleet
 from streams.health import Health, served
 from streams.kafka.consumers.consumer import TopicTailer
+from streams.processes import signals
 from streams.processes.forkserver import ForkedChild, LastingForkServer
 from streams.settings import Settings, load
 
@@ -58,13 +59,13 @@ def show(state: SupplyState) -> None:
 
 
 def run(settings: Settings, name: str, *, is_kept: bool) -> None:
-    """Supervise until SIGTERM or SIGINT, then drain the workers unless they are kept. Raises PochadeError."""
+    """Supervise until SIGTERM, SIGINT or SIGHUP, then drain the workers unless they are kept. Raises PochadeError."""
     stopping = threading.Event()
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         stopping.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in signals.ending():
         signal.signal(number, stop)
     with ExitStack() as stack:
         reporter = stack.enter_context(open_reporter(Console(stderr=True)))

@@ -1,18 +1,28 @@
 """`pochade up`, `down` and `status`: the broker of this deployment."""
 
+import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
-from rich.table import Table
 
+from schemas.errors import InvalidRecord, PochadeError
+from schemas.messages import Heartbeat
+from schemas.topics import FLEET
 from streams.broker import address, embedded, probe
+from streams.clock import now_ms
+from streams.codec.avro import decode
+from streams.commands.doctor import say
 from streams.commands.options import SHOWN
-from streams.commands.terminal import console
+from streams.kafka.consumers import snapshot
 from streams.kafka.topics import create_topics, own_topics
+from streams.operator.checks import READS, Check, Verdict, check_joined, check_topics, check_workers
+from streams.operator.cluster import Found, after_creation, differences, expected, topics
+from streams.operator.doctor import attendance
 from streams.settings import Settings
 from streams.vectors import lite, lite_server
+from streams.visible import counted
 
 Load = Callable[[], Settings]
 
@@ -28,7 +38,7 @@ def up(load: Load) -> None:
 
     The command can be repeated: a running broker is left alone. The broker is Apache Kafka; it needs Java 17 (or
     Docker), keeps its data under HOME/kafka and runs until `pochade down`. With vectors.url=lite, Milvus Lite is
-    started too; it keeps its rows under HOME/vectors.
+    started too; it keeps its rows under HOME/vectors. Exit status 1 says that topics exist that do not suit the roles.
 
     \b
     Examples:
@@ -38,13 +48,27 @@ def up(load: Load) -> None:
     """
     settings = load()
     running = embedded.ensure(settings, _say)
+    found = topics(settings)
     created = create_topics(settings)
     click.echo(f"broker    {running.bootstrap}")
     if running.registry_url:
         click.echo(f"registry  {running.registry_url}")
-    click.echo(f"topics    {settings.kafka.prefix}.*: {len(created)} created")
+    click.echo(f"topics    {settings.kafka.prefix}.*: {len(created)} created, {len(found)} found")
     if settings.vectors.url == "lite":
         click.echo(f"vectors   {lite_server.ensure(settings, _say)}")
+    checks = _unlike(settings, found) if found else []
+    for check in checks:
+        say(check)
+    if any(check.verdict is Verdict.FAIL for check in checks):
+        raise SystemExit(1)
+
+
+def _unlike(settings: Settings, found: Mapping[str, Found]) -> list[Check]:
+    """Return what `doctor` finds wrong with topics that others made, now that those that were missing are there."""
+    wanted = expected((), settings.kafka.jobs_partitions, settings.kafka.flow_partitions)
+    there = after_creation(wanted, found)
+    checks = check_topics(differences(wanted, there, settings.kafka.prefix)), check_joined(there)
+    return [check for check in checks if check.verdict is not Verdict.OK]
 
 
 @click.command()
@@ -71,7 +95,9 @@ def down(load: Load) -> None:
 @SHOWN
 @click.pass_obj
 def status(load: Load, output: str) -> None:
-    """Show whether a broker runs, its address, memory and topics, and the addresses of its registry and Milvus Lite.
+    """Show whether a broker runs and requests are served, the broker's address and memory, and other addresses.
+
+    "serves" says yes, or which roles and workers are missing; exit status 1 is that of an error alone (see `doctor`).
 
     \b
     Examples:
@@ -82,11 +108,9 @@ def status(load: Load, output: str) -> None:
     if output == "json":
         click.echo(json.dumps(facts, indent=2))
         return
-    table = Table(show_header=False, box=None)
     for name, value in facts.items():
         if value is not None:
-            table.add_row(name.replace("_", " "), str(value))
-    console(markup=False).print(table)
+            click.echo(f"{name.replace('_', ' '):<18}{value}")
 
 
 def describe(settings: Settings) -> dict[str, Any]:
@@ -103,6 +127,7 @@ def describe(settings: Settings) -> dict[str, Any]:
         "registry_url": None,
         "vectors_url": _vectors_url(settings),
         "topics": None,
+        "serves": None,
         "pid": None,
         "memory_mb": None,
         "home": str(address.kafka_home(settings).parent),
@@ -111,11 +136,35 @@ def describe(settings: Settings) -> dict[str, Any]:
         return facts
     probe.reach(settings)
     facts["topics"] = len(own_topics(settings))
+    facts["serves"] = serves(settings) if facts["topics"] else "no: no topic exists (pochade up)"
     if known is not None and known.broker is not None:
         facts["pid"] = getattr(known.broker, "pid", None)
         facts["memory_mb"] = round(known.broker.rss_bytes() / 2**20) or None
         facts["registry_url"] = found.registry_url if known.registry and known.registry.is_alive() else None
     return facts
+
+
+def serves(settings: Settings) -> str:
+    """Say whether requests are served, by what lives: the roles between `prompts` and `results`, and workers."""
+    try:
+        absent = [role for role in READS if attendance(settings, role).members == 0]
+        workers = len(_workers(settings))
+    except PochadeError as error:
+        return f"not known: {error}"
+    if not absent and workers:
+        return f"yes: {', '.join(READS)} and {counted(workers, 'worker')}"
+    missing = [*absent, *(() if workers else ("worker",))]
+    return f"no: {counted(workers, 'worker')}; missing: {', '.join(missing)} (pochade serve {' '.join(missing)})"
+
+
+def _workers(settings: Settings) -> list[Heartbeat]:
+    """Return the newest heartbeats of the workers that live; a record that is no heartbeat is passed over."""
+    now, silent_ms = now_ms(), settings.planner.worker_timeout_ms
+    beats: dict[bytes | None, tuple[int, Heartbeat]] = {}
+    for record in snapshot.past(settings, [FLEET], since_ms=now - silent_ms):
+        with contextlib.suppress(InvalidRecord):
+            beats[record.key] = record.timestamp_ms, decode(record.value, Heartbeat)
+    return check_workers(beats.values(), silent_ms, now)[1]
 
 
 def _vectors_url(settings: Settings) -> str | None:

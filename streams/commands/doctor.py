@@ -37,7 +37,7 @@ def doctor(load: "Callable[[], Settings]", output: str) -> None:
     for check in examine(load()):
         found.append(check)
         if output == "table":
-            _say(check)
+            say(check)
     if output != "table":
         listing.show([asdict(check) for check in found], [], output)
     count = {verdict: sum(check.verdict == verdict for check in found) for verdict in COLOURS}
@@ -46,7 +46,8 @@ def doctor(load: "Callable[[], Settings]", output: str) -> None:
         raise SystemExit(1)
 
 
-def _say(check: "Check") -> None:
+def say(check: "Check") -> None:
+    """Print a check and what to do about it."""
     verdict = click.style(f"{check.verdict:<4}", fg=COLOURS[check.verdict])  # echo drops it without a terminal
     click.echo(f"{verdict}  {visible(f'{check.name:<18}{check.found}')}")
     if check.do:

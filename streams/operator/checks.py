@@ -25,7 +25,7 @@ from schemas.topics import (
     jobs_topic,
 )
 from streams.kafka.groups.group_terms import Protocol, Timeouts, describe
-from streams.operator.cluster import OF_VARIANT, Difference, Found
+from streams.operator.cluster import CLEANUP, OF_VARIANT, Difference, Found
 from streams.visible import counted
 
 SKEW_WARN_MS = 1000
@@ -33,6 +33,7 @@ DISK_WARN_BYTES = 2**30
 JOINED = (CLASSIFIED, OUTCOMES, RESULTS)
 UPSTREAM = (PROMPTS, PROMPTS_BATCH, CLASSIFIED, IMAGES, OUTCOMES)
 GONE = {"stopped"}
+DIFF = "pochade topics diff"
 READS = {"classifier": PROMPTS, "router": CLASSIFIED, "discriminator": IMAGES, "ledger": OUTCOMES}
 BEHIND = 1000  # records; roles commit every half second, so a busy role always has some uncommitted records
 SEVERAL = 3  # brokers; from this number on, one broker may be lost without losing records
@@ -81,15 +82,17 @@ def fail(name: str, found: str, do: str) -> Check:
 
 
 def check_topics(differing: Sequence[Difference]) -> Check:
-    """Check that the topics of the table exist; a missing topic fails, other differences warn."""
+    """Check that the topics of the table exist, and lose no record that is read; other differences warn."""
     if not differing:
         return ok("topics", "all are there, as the table says")
     missing = [each.topic for each in differing if each.found == "missing"]
     if missing:
         return fail("topics", f"missing: {', '.join(missing)}", "pochade topics create (or `pochade up`)")
+    if cleaned := [f"{each.topic} has {each.found}" for each in differing if each.what == CLEANUP]:
+        return fail("topics", f"cleanup.policy removes other records than roles expect: {', '.join(cleaned)}", DIFF)
     counts = Counter(each.what for each in differing)
     named = ", ".join(f"{what} of {counted(count, 'topic')}" for what, count in counts.items())
-    return warn("topics", f"not as the table says: {named}", "pochade topics diff")
+    return warn("topics", f"not as the table says: {named}", DIFF)
 
 
 def check_joined(found: Mapping[str, Found]) -> Check:

@@ -38,6 +38,7 @@ from streams.settings import Settings
 
 KAFKAS_SEGMENT_MS = 7 * 24 * 60 * 60 * 1000  # Kafka's default of segment.ms
 DENIED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
+CLEANUP = "cleanup.policy"  # Kafka's own default is "delete"
 OF_VARIANT = re.compile(r"(?:jobs|waiting)\.(.+)\.v\d+")
 JOINED = {CLASSIFIED, OUTCOMES, RESULTS, ENDED}  # the ledger joins them by partition
 SINGLE = {PLAN, FLEET, SCHEMAS, KEYS, WEBHOOKS, POISON, DLQ}  # topics that must have one partition
@@ -57,7 +58,7 @@ class Found:
     def retention_ms(self) -> float:
         """Retention of a record in milliseconds; infinite where none is set, and for a compacted topic."""
         limit = int(self.config.get("retention.ms", "-1"))
-        return math.inf if limit < 0 or self.config.get("cleanup.policy") == "compact" else limit
+        return math.inf if limit < 0 or self.config.get(CLEANUP) == "compact" else limit
 
     @property
     def segment_ms(self) -> float:
@@ -129,6 +130,15 @@ def expected(variants: Iterable[str], jobs_partitions: int, flow_partitions: int
     return [*table(flow_partitions), *own]
 
 
+def after_creation(wanted: Iterable[Topic], found: Mapping[str, Found]) -> dict[str, Found]:
+    """Return the topics that there are once the missing ones have been created as the table says."""
+    made = {
+        topic.name: Found(name=topic.name, partitions=topic.partitions, replicas=1, config=dict(topic.config))
+        for topic in wanted
+    }
+    return made | dict(found)
+
+
 def differences(wanted: Iterable[Topic], found: Mapping[str, Found], prefix: str) -> list[Difference]:
     """Return how topics differ from the table, in its order.
 
@@ -148,8 +158,8 @@ def differences(wanted: Iterable[Topic], found: Mapping[str, Found], prefix: str
         if there.partitions != topic.partitions and not is_enough:
             do = _partitions_advice(topic, there, name)
             result.append(_difference(name, "partitions", str(topic.partitions), str(there.partitions), do))
-        for key, value in topic.config.items() if there.is_config_visible else ():
-            has = there.config.get(key, "unset")
+        for key, value in {CLEANUP: "delete", **topic.config}.items() if there.is_config_visible else ():
+            has = there.config.get(key, "delete" if key == CLEANUP else "unset")
             if has != value:
                 do = f"kafka-configs.sh --alter --entity-type topics --entity-name {name} --add-config {key}={value}"
                 result.append(_difference(name, key, value, has, do))

@@ -15,7 +15,7 @@ from agents.runtime import process
 from agents.runtime.process import CRASHED, CUT_SHORT, Drain, Run, keep_running, run_process
 from schemas.errors import Unknown
 from streams import metrics
-from streams.processes import watchdog
+from streams.processes import signals, watchdog
 from tests.patience import PATIENCE_S
 
 
@@ -66,7 +66,7 @@ def test_a_role_that_fails_is_not_begun_again_after_the_signal_to_stop() -> None
     assert runs == [1]
 
 
-def run_until_signalled(role: Run, on_stop: Callable[[], None]) -> None:
+def run_until_signalled(role: Run, on_stop: Callable[[], None], number: signal.Signals = signal.SIGTERM) -> None:
     """Runs the role as `worker`, which is asked to stop once it has begun."""
     begun, sending, heard = threading.Event(), threading.Lock(), threading.Event()
 
@@ -80,32 +80,41 @@ def run_until_signalled(role: Run, on_stop: Callable[[], None]) -> None:
         while not stopping.wait(0.05):
             with sending:
                 if not heard.is_set():
-                    os.kill(os.getpid(), signal.SIGTERM)
+                    os.kill(os.getpid(), number)
 
     def stops() -> None:
         with sending:  # no signal after this: the loop takes its handler away when it ends
             heard.set()
         on_stop()
 
-    before = signal.getsignal(signal.SIGTERM)
-    signal.signal(signal.SIGTERM, lambda *_: None)  # until the loop has put its own there
+    before = signal.getsignal(number)
+    signal.signal(number, lambda *_: None)  # until the loop has put its own there
     try:
         run_process({"worker": worker, "sender": sends}, [], stops)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(number, before)
         gc.unfreeze()
 
 
-def test_a_signal_stops_every_role_and_waits_for_the_work_in_hand() -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_stops_every_role_and_waits_for_the_work_in_hand(number: signal.Signals) -> None:
     order: list[str] = []
 
     def worker(stopping: threading.Event) -> None:
         assert stopping.wait(PATIENCE_S)
         order.append("finished")
 
-    run_until_signalled(worker, lambda: order.append("told"))
+    run_until_signalled(worker, lambda: order.append("told"), number)
     assert order == ["told", "finished"]
     assert not [t for t in threading.enumerate() if t.name in {"worker", "sender"}]
+
+
+def test_a_terminal_that_closes_ends_no_process_under_nohup() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert signals.ending() == (signal.SIGTERM, signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_what_was_loaded_before_the_roles_begin_is_not_collected_again_and_again() -> None:
@@ -179,7 +188,7 @@ def test_a_role_that_does_not_stop_is_named_and_the_process_ends_with_a_status()
     status, said = run("""
 def stuck(stopping):
     while not stopping.wait(0.05):
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), number)
     threading.Event().wait()
 signal.signal(signal.SIGTERM, lambda *_: None)
 with Drain(0.2) as drain:
@@ -195,7 +204,7 @@ def test_a_stream_role_that_waits_for_ever_does_not_keep_the_process_from_ending
 class App:
     conf = types.SimpleNamespace(id="app")
     async def start(self):
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), number)
     async def wait_until_stopped(self):
         await asyncio.Event().wait()
     stop = wait_until_stopped  # as a router that holds a request and waits for the first plan
@@ -224,7 +233,7 @@ def test_a_client_that_hangs_when_it_is_closed_is_cut_short_too() -> None:
     status, _ = run("""
 def told(stopping):
     while not stopping.wait(0.05):
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), number)
 signal.signal(signal.SIGTERM, lambda *_: None)
 with Drain(0.2) as drain:
     process.run_process({"told": told}, [], drain.begin)

@@ -42,6 +42,15 @@ def test_a_missing_topic_fails_and_another_difference_warns() -> None:
     assert verdicts == [OK, WARN, FAIL]
 
 
+def test_a_topic_that_another_cleanup_policy_empties_fails() -> None:
+    whole = found([*TABLE])
+    compact = whole | {
+        RESULTS: dataclasses.replace(whole[RESULTS], config={**whole[RESULTS].config, "cleanup.policy": "compact"})
+    }
+    check = checks.check_topics(differences(expected([], 4), compact, "p"))
+    assert (check.verdict, "p.results.v1 has compact" in check.found) == (FAIL, True)
+
+
 def test_topics_that_are_joined_need_equal_partition_counts() -> None:
     whole = found([*TABLE])
     assert checks.check_joined(whole).verdict is OK

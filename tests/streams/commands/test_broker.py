@@ -1,0 +1,79 @@
+"""`pochade up` says what doctor says of topics that exist, and `status` whether requests are served."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from schemas.messages import Heartbeat
+from schemas.record import Incoming
+from schemas.topics import FLEET, OUTCOMES, PROMPTS, RESULTS, TABLE
+from streams.broker import embedded
+from streams.broker.address import Address
+from streams.cli import main
+from streams.codec.avro import encode
+from streams.commands import broker
+from streams.kafka.consumers import snapshot
+from streams.operator.checks import Attendance
+from streams.operator.cluster import Found
+from streams.settings import load
+from tests.builders import NOW_MS, a_heartbeat
+from tests.streams.operator.test_cluster import found
+
+
+def up(monkeypatch: pytest.MonkeyPatch, there: dict[str, Found]) -> Result:
+    missing = [topic.name for topic in TABLE if topic.name not in there]
+    monkeypatch.setattr(embedded, "ensure", lambda *_: Address("x:9092", None))
+    monkeypatch.setattr(broker, "topics", lambda _: there)
+    monkeypatch.setattr(broker, "create_topics", lambda _: missing)
+    return CliRunner().invoke(main, ["up"])
+
+
+def test_up_counts_what_it_created_and_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert f"pochade.*: {len(TABLE)} created, 0 found" in up(monkeypatch, {}).stdout
+    again = up(monkeypatch, found([*TABLE]))
+    assert (again.exit_code, again.stdout.splitlines()[-1]) == (
+        0,
+        f"topics    pochade.*: 0 created, {len(TABLE)} found",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "said"),
+    [
+        (OUTCOMES, {"partitions": 12}, "fail  equal partitions"),
+        (RESULTS, {"config": {"cleanup.policy": "compact"}}, "fail  topics            cleanup.policy removes"),
+    ],
+)
+def test_up_on_topics_that_suit_no_role_says_what_doctor_says_and_fails(
+    monkeypatch: pytest.MonkeyPatch, name: str, changes: dict[str, Any], said: str
+) -> None:
+    done = up(monkeypatch, {name: dataclasses.replace(found([*TABLE])[name], **changes)})
+    assert (done.exit_code, said in done.stdout) == (1, True)
+    assert f"{len(TABLE) - 1} created, 1 found" in done.stdout
+
+
+def test_up_on_topics_that_differ_otherwise_warns_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = dataclasses.replace(found([*TABLE])[PROMPTS], partitions=1)
+    done = up(monkeypatch, {PROMPTS: few})
+    assert (done.exit_code, "warn  topics" in done.stdout) == (0, True)
+
+
+def served(monkeypatch: pytest.MonkeyPatch, members: dict[str, int], *beats: Heartbeat) -> str:
+    values = [("w-0", b"no heartbeat"), *((beat.worker_id, encode(beat)) for beat in beats)]
+    records = [
+        Incoming(topic=FLEET, partition=0, offset=at, timestamp_ms=NOW_MS, key=key.encode(), value=value)
+        for at, (key, value) in enumerate(values)
+    ]
+    monkeypatch.setattr(broker, "now_ms", lambda: NOW_MS)
+    monkeypatch.setattr(broker, "attendance", lambda _, role: Attendance(members.get(role, 1), 0))
+    monkeypatch.setattr(snapshot, "past", lambda *_, **__: records)
+    return broker.serves(load())
+
+
+def test_status_names_what_is_missing_between_a_prompt_and_its_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = a_heartbeat()
+    assert served(monkeypatch, {}, worker) == "yes: classifier, router, discriminator, ledger and 1 worker"
+    assert served(monkeypatch, {"router": 0}, worker) == "no: 1 worker; missing: router (pochade serve router)"
+    assert served(monkeypatch, {"ledger": 0}) == "no: 0 workers; missing: ledger, worker (pochade serve ledger worker)"
