@@ -121,7 +121,7 @@ class Discriminator:
         at_ms = now_ms()
         loads = self._dispatcher.loads(plan, at_ms)
         sizes = [(each.width, each.height) for each in (image.image, *image.more)]
-        return self._logic.decide(asked, image.job.classified.request, sizes, confidence, loads, at_ms)
+        return self._logic.decide(asked, image.job.classified, sizes, confidence, loads, at_ms)
 
     def _completed(self, plan: Plan, image: ImageGenerated, stage: Stage, decision: Keep, record: Incoming) -> Outgoing:
         if self._sample is not None:

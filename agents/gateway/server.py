@@ -33,6 +33,7 @@ from agents.gateway.webhooks.requests import WebhookRequests
 from agents.gateway.webhooks.turn import Turn
 from agents.runtime.following import FollowedFleet, FollowedPlans
 from planner.catalog.model import Catalog
+from planner.serving.routing.soft_deadline import soft_slo_ms
 from schemas.record import Incoming
 from schemas.topics import WEBHOOKS
 from streams.clock import now_ms
@@ -116,7 +117,8 @@ def gateway_of(settings: Settings, catalog: Catalog, producer: RecordProducer, s
     plans, fleet = FollowedPlans(settings, "gateway", catalog), FollowedFleet(settings)
     for view in (plans, fleet):
         stack.callback(view.close)
-    expected = ExpectedTimes(catalog, plans, fleet, lambda: following.is_caught_up.is_set(), now_ms)
+    slo_ms = soft_slo_ms(settings.planner.slo_s, catalog, settings.admission.max_backlog_s)
+    expected = ExpectedTimes(catalog, plans, fleet, lambda: following.is_caught_up.is_set(), now_ms, slo_ms)
     jobs = JobView(is_served, limits.max_jobs, expected)
     window_ms, key = 1000 * limits.history_s, url_key(settings)
     repetitions = Repetitions(jobs, limits.max_jobs, window_ms)

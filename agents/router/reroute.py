@@ -25,6 +25,7 @@ from planner.serving.ending.outcomes import completed_by_draft, failed, turned_a
 from planner.serving.routing.escalation import Keep
 from planner.serving.routing.reroute import POLL_MS, OrphanRouting, RemainsInQueue
 from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
+from planner.serving.routing.soft_deadline import soft_slo_ms
 from schemas.messages import EventKind, GenerateJob, Plan
 from schemas.record import Outgoing
 from schemas.topics import full_name, jobs_topic, worker_group
@@ -258,7 +259,8 @@ def rerouter_of(
         return unread(settings, *place(variant))
 
     silent_ms = settings.planner.worker_timeout_ms
-    logic = OrphanRouting(catalog, RoutingLogic(catalog, NO_LIMITS), silent_ms)
+    slo_ms = soft_slo_ms(settings.planner.slo_s, catalog, settings.admission.max_backlog_s)
+    logic = OrphanRouting(catalog, RoutingLogic(catalog, NO_LIMITS, slo_ms=slo_ms), silent_ms)
     rerouting = Rerouting(logic, ended, Dispatcher(catalog, fleet, ROLE, counts), producer)
     return Rerouter(
         catalog,

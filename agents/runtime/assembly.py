@@ -16,6 +16,7 @@ from agents.runtime.following import FollowedEnds, FollowedFleet, FollowedPlans,
 from agents.runtime.process import Run, not_alive
 from agents.worker.resuming import settle
 from planner.catalog.model import Catalog
+from planner.serving.routing.soft_deadline import soft_slo_ms
 from schemas.topics import OUTCOMES, SKEW_MS
 from streams import catalogs, logs
 from streams.codec.avro import write_up_to
@@ -217,7 +218,7 @@ def _logics(
         dispatcher = Dispatcher(catalog, views.fleet, role, views.waiting)
         limits = backlog_limits(settings.admission.max_backlog_s, settings.admission.interactive_headroom)
         start_ms = 1000 * settings.planner.scale.start_s
-        routing = RoutingLogic(catalog, limits, tenants, views.ended, start_ms)
+        routing = RoutingLogic(catalog, limits, tenants, views.ended, start_ms, _soft_slo_ms(settings, catalog))
         return [Router(routing, views.plans, dispatcher)]
     from agents.discriminator.fact_sample import FactSample
     from agents.discriminator.role import Discriminator
@@ -225,11 +226,16 @@ def _logics(
     from planner.serving.routing.escalation import EscalationLogic
 
     store, scorers = open_store(settings), open_scorers(catalog)
-    dispatcher, logic = Dispatcher(catalog, views.fleet, role, views.waiting), EscalationLogic(catalog)
+    dispatcher = Dispatcher(catalog, views.fleet, role, views.waiting)
+    logic = EscalationLogic(catalog, _soft_slo_ms(settings, catalog))
     share = settings.quality.checked_share
     sample = None if facts is None or not share else FactSample(share, facts, catalog, store)
     attempts = settings.worker.max_attempts
     return [Discriminator(logic, views.plans, views.ended, dispatcher, store, scorers, sample, attempts)]
+
+
+def _soft_slo_ms(settings: Settings, catalog: Catalog) -> float:
+    return soft_slo_ms(settings.planner.slo_s, catalog, settings.admission.max_backlog_s)
 
 
 def ledger_of(settings: Settings, producer: RecordProducer) -> "Ledger":

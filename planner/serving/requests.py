@@ -29,6 +29,11 @@ class ClassifiedValues(Protocol):
         ...
 
     @property
+    def received_ms(self) -> float:
+        """Time of the request's record on `prompts`, in ms on the clock of `now_ms`."""
+        ...
+
+    @property
     def hardness(self) -> float:
         """Difficulty of the prompt in [0, 1]."""
         ...

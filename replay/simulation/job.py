@@ -73,6 +73,11 @@ class Job:
         return self
 
     @property
+    def received_ms(self) -> float:
+        """Time of its record on `prompts`."""
+        return self.arrived_ms
+
+    @property
     def hardness(self) -> float:
         """Hardness of the prompt, [0, 1]."""
         return self.draws.hardness[self.row]

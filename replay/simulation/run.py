@@ -120,7 +120,7 @@ class Simulation:
         self._serving = self._new_serving(run_times)
         self._fleet = self._new_fleet(run_times)
         self._enter = self._delayed("arrive", timing.hops.arrive).before(self._feed.before(self._new_router().take))
-        judge = self._new_judge(escalation or EscalationLogic(catalog))
+        judge = self._new_judge(escalation or EscalationLogic(catalog, setup.slo_ms))
         self._serving.on_images = self._delayed("judge", timing.hops.judge).before(judge.on_images)
         self._batch = BatchClassifier(self._events, self._beats, timing, self._times, catalog, self.tally, BatchGate())
         self._batch.on_passed = self._classified
@@ -162,7 +162,7 @@ class Simulation:
         timing, catalog = self._setup.timing, self._setup.catalog
         rights = Rights(self._setup.quotas) if self.tally.tenants else None
         limits = BacklogLimits(timing.interactive_backlog_ms, timing.most_backlog_ms)
-        logic = RoutingLogic(catalog, limits, rights, start_ms=self._setup.scale.start_ms)
+        logic = RoutingLogic(catalog, limits, rights, start_ms=self._setup.scale.start_ms, slo_ms=self._setup.slo_ms)
         if rights is not None:
             self.tally.on_end.append(lambda job: logic.abandon(job.request_id))
         loads = FleetLoads(self._events, self._plan_state, self._beats, timing, self._times, self._waiting)

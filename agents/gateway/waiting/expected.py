@@ -53,6 +53,7 @@ class ExpectedTimes:
         fleet: FleetView,
         is_caught_up: Callable[[], bool],
         clock_ms: Callable[[], int],
+        slo_ms: float = 0.0,
     ) -> None:
         """`is_caught_up`: whether the topics' past is read; nothing is told before."""
         self._plans = plans
@@ -61,7 +62,7 @@ class ExpectedTimes:
         self._clock_ms = clock_ms
         self._since_ms = clock_ms() - PAST_MS
         self._lock = threading.Lock()
-        self._expecting = Expecting(catalog)
+        self._expecting = Expecting(catalog, slo_ms)
         self._last, self._last_ms = NOTHING, -1.0  # answer and when it was given; below 0: something is new since
 
     def on_request(self, request: GenerateRequest) -> None:

@@ -1,7 +1,6 @@
 """Whether a request can be served at all, and whether a deadline can be met."""
 
 import math
-from collections.abc import Mapping, Sequence
 
 from planner.serving.admission.inputs import check_inputs
 from schemas.errors import InvalidRequest
@@ -95,17 +94,3 @@ def predicted_finish_ms(now_ms: float, wait_ms: float, run_ms: float) -> float:
 def can_meet(deadline_ms: float | None, finish_ms: float) -> bool:
     """Whether the finish is in time; without a deadline any finish is."""
     return deadline_ms is None or finish_ms <= deadline_ms
-
-
-def level_in_time(
-    wanted: str, cheaper: Sequence[str], deadline_ms: float | None, finish_ms: Mapping[str, float]
-) -> str | None:
-    """The wanted level if it finishes in time, else the first of the cheaper ones that does, else None: EXPIRED.
-
-    `cheaper` is in order of preference, the dearest first; a level without a finish is not served and misses every
-    deadline. Without a deadline the wanted level is taken whether it is served or not.
-    """
-    for level in (wanted, *cheaper):
-        if can_meet(deadline_ms, finish_ms.get(level, math.inf)):
-            return level
-    return None

@@ -15,11 +15,11 @@ from typing import NamedTuple
 from planner.catalog.entries import variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.options import AS_IT_IS, ResolvedOptions, begins_at, resolve_options, resolved_ms
-from planner.serving.admission.admission import can_meet
 from planner.serving.ending.outcomes import as_score
-from planner.serving.requests import RequestValues
+from planner.serving.requests import ClassifiedValues, RequestValues
 from planner.serving.routing.cascades import cascade_of, judging_ms, keeps, may_escalate
 from planner.serving.routing.loads import Loads, begins_ms
+from planner.serving.routing.soft_deadline import Deadlines, Due
 from schemas.messages import Cascade, GenerateOptions, Plan
 
 AS_REQUESTED = "kept as it is: the request asked for this level"
@@ -57,12 +57,13 @@ class Score:
 class Scored:
     """The facts of an image once it is scored."""
 
-    __slots__ = ("asked", "confidence", "loads", "next_ms", "now_ms", "refinement", "request", "score", "sizes")
+    __slots__ = ("asked", "confidence", "due", "loads", "next_ms", "now_ms", "refinement", "request", "score", "sizes")
 
     def __init__(
         self,
         asked: Score,
         request: RequestValues,
+        due: Due,
         sizes: Sequence[Size],
         confidence: float | None,
         loads: Loads,
@@ -70,6 +71,7 @@ class Scored:
     ) -> None:
         self.asked = asked
         self.request = request
+        self.due = due
         self.sizes = sizes  # of all images of the job
         self.confidence = confidence  # of the worst of them; None: no discriminator answered
         self.loads = loads
@@ -91,8 +93,9 @@ class Scored:
 
     def is_late(self) -> str:
         """The reason of an image that is not good enough, but must do."""
-        left_ms = (self.request.deadline_ms or 0) - self.now_ms
-        late = f"{self.asked.cascade.next_level} would need {self.next_ms:.0f} ms of {left_ms:.0f}"
+        left_ms = (self.due.at_ms or 0) - self.now_ms
+        within = " within the SLO" if self.due.is_soft else ""
+        late = f"{self.asked.cascade.next_level} would need {self.next_ms:.0f} ms of {left_ms:.0f}{within}"
         return f"{self.is_doubtful()}, but no time left: {late}"
 
     def _in_words(self) -> str:
@@ -131,8 +134,9 @@ class Escalate(NamedTuple):
 class EscalationLogic:
     """The order of all checks between an image and the end of its request, or its next job."""
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
+    def __init__(self, catalog: Catalog, slo_ms: float = 0.0) -> None:
+        """`slo_ms`: see `Deadlines`."""
+        self._catalog, self._deadlines = catalog, Deadlines(catalog, slo_ms)
         self._plan: Plan | None = None  # of which `_asked` is remembered
         self._asked: dict[str, Score | Keep] = {}  # by level
 
@@ -159,7 +163,7 @@ class EscalationLogic:
     def decide(
         self,
         asked: Score,
-        request: RequestValues,
+        classified: ClassifiedValues,
         sizes: Sequence[Size],
         confidence: float | None,
         loads: Loads,
@@ -168,12 +172,14 @@ class EscalationLogic:
         """Decide on an image once it is scored, by the plan under which it was examined.
 
         Kept if confidence >= threshold, or the next level would miss the deadline, its wait, its run time as served and
-        the load of components that no worker of it holds included. `loads` is asked only of images below the threshold;
-        where nobody serves the next level every deadline is missed, but without a deadline the request waits.
+        the load of components that no worker of it holds included. A soft deadline counts so where others wait for that
+        level, or where other levels are served and that one is not; without any deadline the request waits. `loads` is
+        asked only of images below the threshold.
         `sizes`: of all images of the job; `confidence`: of the worst of them.
         Source: DiffServe 3.1 (keeps above t), HADIS 3.3 (keeps from t on: ours).
         """
-        scored = Scored(asked, request, sizes, confidence, loads, now_ms)
+        due = self._deadlines.of(classified)
+        scored = Scored(asked, classified.request, due, sizes, confidence, loads, now_ms)
         return self.keep_confident(scored) or self.keep_for_time(scored) or self.escalate(scored)
 
     def keep_confident(self, scored: Scored) -> Keep | None:
@@ -183,17 +189,19 @@ class EscalationLogic:
 
     def keep_for_time(self, scored: Scored) -> Keep | None:
         """The next level could not answer by the deadline."""
-        deadline_ms, asked = scored.request.deadline_ms, scored.asked
-        if deadline_ms is None:
+        due, asked = scored.due, scored.asked
+        if due.at_ms is None:
             return None
         refinement = self._refine(scored)
         after = self._ask(asked.plan, asked.cascade.next_level)
         scoring_ms = after.latency_ms * scored.request.options.n if isinstance(after, Score) else 0.0
         variant, components = self._catalog.level(refinement.variant), refinement.options.components
-        wait_ms = begins_ms(variant, components, scored.loads.wait_ms(variant.name), scored.loads)
+        wait_ms = scored.loads.wait_ms(variant.name)
         run_ms = scored.loads.slowness(variant.name) * refinement.run_ms
-        scored.next_ms = wait_ms + run_ms + scoring_ms
-        if can_meet(deadline_ms, scored.now_ms + scored.next_ms):
+        scored.next_ms = begins_ms(variant, components, wait_ms, scored.loads) + run_ms + scoring_ms
+        if due.allows(scored.now_ms + scored.next_ms, wait_ms):
+            return None
+        if due.is_soft and not scored.loads.serving():  # the fleet is gone, and not the time
             return None
         return Keep(asked.cascade.threshold, scored.is_late, is_rejected=True)
 

@@ -59,6 +59,7 @@ class _Kind(NamedTuple):
     """A request as it may be classified; satisfies `ClassifiedValues`."""
 
     request: GenerateRequest
+    received_ms: float
     hardness: float
     classes: Mapping[str, str]
 
@@ -190,9 +191,10 @@ def call_ms(variant: Variant, jobs: float, alone_ms: float) -> float:
 class Expecting:
     """The open requests, and what is expected of them. Knows no clock and no topic. One owner."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, slo_ms: float = 0.0) -> None:
+        """`slo_ms`: see `planner.serving.routing.soft_deadline.Deadlines`."""
         self._catalog = catalog
-        self._logic = RoutingLogic(catalog, NO_LIMITS)
+        self._logic = RoutingLogic(catalog, NO_LIMITS, slo_ms=slo_ms)
         self._open: OrderedDict[str, _Open] = OrderedDict()  # in the order in which they wait
         self._ended: OrderedDict[str, None] = OrderedDict()
         self._errors: deque[float] = deque(maxlen=MAX_ERRORS)
@@ -314,7 +316,8 @@ class Expecting:
         found: dict[str, Placement] = {}
         for share, hardness, classes in kinds:
             try:
-                placed = self._logic.reroute(_Kind(request, hardness, classes), plan, queues, now_ms)
+                kind = _Kind(request, request.created_ms, hardness, classes)
+                placed = self._logic.reroute(kind, plan, queues, now_ms)
             except InvalidPlan:
                 return ()
             if not isinstance(placed, Placement):

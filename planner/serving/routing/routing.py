@@ -25,7 +25,7 @@ from planner.catalog.entries import expected_steps, reuse_step, variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.option_limits import MAX_IMAGES, QUALITIES, TIERS, check_options
 from planner.catalog.options import AS_IT_IS, ResolvedOptions, resolve_options, resolved_ms
-from planner.serving.admission.admission import can_meet, is_admitted, level_in_time, predicted_finish_ms
+from planner.serving.admission.admission import can_meet, is_admitted, predicted_finish_ms
 from planner.serving.decisions import (
     DEADLINE,
     ENDED,
@@ -51,6 +51,7 @@ from planner.serving.routing.placement import (
     route_of,
     sample,
 )
+from planner.serving.routing.soft_deadline import Deadlines, Due
 from schemas.messages import Admission, GenerateOptions, Plan, Status
 
 ANY_BACKLOG_MS = sys.float_info.max  # infinite is the wait for a level that nobody serves
@@ -238,13 +239,15 @@ class RoutingLogic:
         rights: TenantRights | None = None,
         ended: Container[str] = NOBODY,
         start_ms: float = 0.0,
+        slo_ms: float = 0.0,
     ) -> None:
         """`rights`: None: tenants have no quotas and no shares. `ended`: ids of the requests that have a result.
 
         `start_ms`: until a worker that is started anew may load a variant, where a plan scales the fleet.
+        `slo_ms`: see `Deadlines`.
         """
         self._start_ms = start_ms
-        self._catalog = catalog
+        self._catalog, self._deadlines = catalog, Deadlines(catalog, slo_ms)
         self._limits = limits
         self._rights = rights
         self._ended = ended
@@ -350,13 +353,13 @@ class RoutingLogic:
             if fit.reason:
                 return Rejection(Status.REJECTED, UNHONOURED, fit.reason)
             costs, requested = self._costs(request, facts), self._requested(classified, fit, facts)
-        level, deadline_ms = requested.level, request.deadline_ms
+        level, due = requested.level, self._deadlines.of(classified)
         wait_ms = loads.wait_ms(self._levels[level].name)
         if wait_ms <= limit_ms and (
-            deadline_ms is None or can_meet(deadline_ms, costs.finish_ms(level, wait_ms, loads, now_ms))
+            due.at_ms is None or due.allows(costs.finish_ms(level, wait_ms, loads, now_ms), wait_ms)
         ):
             return _placement(costs, level, requested.probability, fit)
-        other = self._other_level(level, fit, request, facts, costs, loads, now_ms, limit_ms)
+        other = self._other_level(level, fit, due, facts, costs, loads, now_ms, limit_ms)
         if isinstance(other, Rejection):
             return other
         if other == level:
@@ -417,7 +420,7 @@ class RoutingLogic:
         self,
         wanted: str,
         fit: Fit | None,
-        request: RequestValues,
+        due: Due,
         facts: _PlanFacts,
         costs: _Costs,
         loads: Loads,
@@ -430,16 +433,16 @@ class RoutingLogic:
         asks for gives way for want of room alone, to the nearest one that has some.
         """
         among = None if fit is None else () if fit.level or fit.is_composed else fit.variants or None
-        found = self._among(wanted, among, request, facts, costs, loads, now_ms, limit_ms)
+        found = self._among(wanted, among, due, facts, costs, loads, now_ms, limit_ms)
         if not isinstance(found, Rejection) or fit is None or among is None or fit.is_composed or fit.is_strict:
             return found
         if not fit.level:
-            other = self._among(wanted, None, request, facts, costs, loads, now_ms, limit_ms)
+            other = self._among(wanted, None, due, facts, costs, loads, now_ms, limit_ms)
             return found if isinstance(other, Rejection) else other
         if found.code == OVERLOADED:
             for level in facts.with_workers((*self._levels[wanted].cheaper, *self._levels[wanted].dearer)):
                 wait_ms = loads.wait_ms(level)
-                in_time = can_meet(request.deadline_ms, costs.finish_ms(level, wait_ms, loads, now_ms))
+                in_time = due.is_soft or can_meet(due.at_ms, costs.finish_ms(level, wait_ms, loads, now_ms))
                 if wait_ms <= limit_ms and in_time:
                     return level
         return found
@@ -448,7 +451,7 @@ class RoutingLogic:
         self,
         wanted: str,
         among: Container[str] | None,
-        request: RequestValues,
+        due: Due,
         facts: _PlanFacts,
         costs: _Costs,
         loads: Loads,
@@ -459,7 +462,7 @@ class RoutingLogic:
 
         Source of the predictive drop: DiffServe 4.1.
         """
-        deadline_ms, own = request.deadline_ms, self._levels[wanted]
+        own = self._levels[wanted]
         cheaper, dearer = (
             facts.with_workers([each for each in levels if among is None or each in among])
             for levels in (own.cheaper, own.dearer)
@@ -469,22 +472,25 @@ class RoutingLogic:
         if isinstance(admitted, Rejection):
             return admitted
         candidates = (admitted, *cheaper)
-        finish = {level: costs.finish_ms(level, wait_ms[level], loads, now_ms) for level in candidates}
-        in_time = level_in_time(admitted, cheaper, deadline_ms, finish)
         is_served = not all(math.isinf(wait_ms[level]) for level in candidates)
-        if in_time is not None and is_served:
-            return in_time
-        for level in dearer:
-            wait = loads.wait_ms(self._levels[level].name)
-            if wait <= limit_ms and can_meet(deadline_ms, costs.finish_ms(level, wait, loads, now_ms)):
+        for level in candidates if is_served else ():
+            if due.allows(costs.finish_ms(level, wait_ms[level], loads, now_ms), wait_ms[level]):
                 return level
+        wait_ms |= {level: loads.wait_ms(self._levels[level].name) for level in dearer}
+        for level in dearer:
+            finish_ms = costs.finish_ms(level, wait_ms[level], loads, now_ms)
+            if wait_ms[level] <= limit_ms and due.allows(finish_ms, wait_ms[level]):
+                return level
+        if is_served:
+            for level in candidates:
+                if can_meet(due.at_ms, self._later_ms(level, wait_ms[level], facts, costs, loads, now_ms)):
+                    return level
+        if due.is_soft:
+            served = candidates if is_served else (admitted, *(each for each in dearer if wait_ms[each] <= limit_ms))
+            return min(served, key=lambda level: wait_ms[level])
         if not is_served:
             return admitted
-        finish = {level: self._later_ms(level, wait_ms[level], facts, costs, loads, now_ms) for level in candidates}
-        in_time = level_in_time(admitted, cheaper, deadline_ms, finish)
-        if in_time is not None:
-            return in_time
-        reason = f"no level would have met deadline_ms {deadline_ms}: it was {now_ms} when routed"
+        reason = f"no level would have met deadline_ms {due.at_ms}: it was {now_ms} when routed"
         return Rejection(Status.EXPIRED, DEADLINE, reason)
 
     def _later_ms(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.serving.admission.admission import can_meet, check_request, level_in_time, predicted_finish_ms
+from planner.serving.admission.admission import can_meet, check_request, predicted_finish_ms
 from schemas.errors import InvalidRequest
 from schemas.messages import GenerateOptions
 from tests.builders import NOW_MS, a_request
@@ -54,20 +54,6 @@ def test_a_finish_at_the_deadline_is_in_time() -> None:
     assert not can_meet(NOW_MS + 49, finish_ms)
     assert can_meet(None, predicted_finish_ms(NOW_MS, math.inf, 20))
     assert not can_meet(2**62, predicted_finish_ms(NOW_MS, math.inf, 20))
-
-
-@pytest.mark.parametrize(
-    ("deadline", "level"), [(None, "heavy"), (500, "heavy"), (200, "middle"), (50, "light"), (10, None)]
-)
-def test_a_level_that_is_too_late_gives_way_to_the_dearest_that_is_in_time(deadline: int | None, level: str) -> None:
-    finish = {"heavy": 400.0, "middle": 100.0, "light": 20.0}
-    assert level_in_time("heavy", ["middle", "light"], deadline, finish) == level
-
-
-def test_a_level_that_nobody_serves_is_never_in_time() -> None:
-    assert level_in_time("heavy", ["middle", "light"], 500, {"light": 20.0}) == "light"
-    assert level_in_time("heavy", [], 500, {}) is None
-    assert level_in_time("heavy", ["light"], None, {"light": 20.0}) == "heavy"
 
 
 @pytest.mark.parametrize("request_id", ["", "x" * 201])

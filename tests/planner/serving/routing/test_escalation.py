@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from planner.serving.routing.escalation import AS_STATED, Escalate, EscalationLogic, Keep, Score
 from schemas.messages import GenerateOptions
-from tests.builders import NOW_MS, a_cascade, a_catalog, a_plan, a_request, a_variant
+from tests.builders import NOW_MS, a_cascade, a_catalog, a_classified, a_plan, a_request, a_variant
 from tests.planner.serving.workers import FixedLoads
 
 CATALOG = a_catalog()
@@ -23,7 +23,7 @@ def judged(
     asked = logic.examine(a_plan(cascades=(a_cascade(threshold=threshold),)), "light", request)
     assert isinstance(asked, Score)
     loads = FixedLoads({"heavy": wait_ms}, slow={"heavy": slowness})
-    return logic.decide(asked, request, [(32, 32)], confidence, loads, NOW_MS)
+    return logic.decide(asked, a_classified(request), [(32, 32)], confidence, loads, NOW_MS)
 
 
 @given(st.floats(0, 1), st.floats(0, 1, exclude_max=True))

@@ -17,9 +17,10 @@ from agents.discriminator.role import Discriminator
 from agents.router.dispatcher import Dispatcher
 from planner.catalog.model import Catalog
 from planner.serving.dispatch.worker_loads import LoadView
-from planner.serving.requests import RequestValues
+from planner.serving.requests import ClassifiedValues
 from planner.serving.routing.escalation import Escalate, EscalationLogic, Keep, Score, Scored, Size
 from planner.serving.routing.loads import Loads
+from planner.serving.routing.soft_deadline import Due
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.overrides import Asked, OverriddenJob, metrics_for
@@ -230,10 +231,11 @@ class Exchanged(EscalationLogic):
     """Escalates before it asks whether time is left."""
 
     def decide(
-        self, asked: Score, request: RequestValues, sizes: Sequence[Size], confidence: float | None, loads: Loads,
-        now_ms: float,
+        self, asked: Score, classified: ClassifiedValues, sizes: Sequence[Size], confidence: float | None,
+        loads: Loads, now_ms: float,
     ) -> Keep | Escalate:  # fmt: skip
-        scored = Scored(asked, request, sizes, confidence, loads, now_ms)
+        due = Due(classified.request.deadline_ms)
+        scored = Scored(asked, classified.request, due, sizes, confidence, loads, now_ms)
         return self.keep_confident(scored) or self.escalate(scored) or self.keep_for_time(scored)
 
 
