@@ -12,7 +12,7 @@ from dataclasses import replace
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
 from planner.catalog.option_limits import TIERS
-from planner.control.evaluate import first_loads
+from planner.control.evaluate import VariantLoad, evaluate, first_loads
 from planner.control.format import rate
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation
@@ -53,18 +53,30 @@ def sustainable_rps(proposal: PlanProposal, seen: Observation, catalog: Catalog)
     """Return the requests per second that the proposal's workers can generate once each; infinite without a worker.
 
     A request is generated on the level that its route names, or on a cheaper one where that is full or has no worker
-    (`planner.serving.routing.routing.RoutingLogic`). Escalations do not count: where the next level has no time, the
-    draft is the answer (`planner.serving.routing.escalation.EscalationLogic`). So of any number of the cheapest levels,
-    what goes there must fit them.
+    (`planner.serving.routing.routing.RoutingLogic`). So of any number of the cheapest levels, what goes there must fit
+    them, in what escalations to them leave. These turn nobody away by themselves: where the next level has no time, the
+    draft is the answer (`planner.serving.routing.escalation.EscalationLogic`).
     """
+    whole = {load.variant: load.utilization for load in evaluate(proposal, seen, catalog).loads}
     loads = sorted(first_loads(proposal, seen, catalog), key=lambda load: run_ms(catalog.level(load.variant), 1))
     cheapest = next((at for at, load in enumerate(loads) if load.workers), len(loads))
     least, offered, capacity = math.inf, 0.0, 0.0
     for load in loads[cheapest:]:
-        offered, capacity = offered + load.offered_rps, capacity + load.capacity_rps
+        offered, capacity = offered + load.offered_rps, capacity + _left_rps(load, whole[load.variant])
         if offered > 0:
             least = min(least, capacity / offered)
     return least * seen.planning_rps if math.isfinite(least) else math.inf
+
+
+def _left_rps(first: VariantLoad, utilization: float) -> float:
+    """Capacity that a level has for first images beside what is escalated to it; `utilization`: by both together.
+
+    In an overfull level both wait in one queue, which takes them in as they come.
+    """
+    if not first.workers or utilization <= 0:
+        return first.capacity_rps
+    again = utilization - first.utilization
+    return first.capacity_rps * max(1 - again, first.utilization / utilization)
 
 
 def shares_by_tier(admitted: float, tiers: Mapping[str, float]) -> dict[str, float]:

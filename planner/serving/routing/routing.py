@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from planner.catalog.entries import expected_steps, reuse_step, variant_of
+from planner.catalog.entries import deferred_share, expected_steps, reuse_step, variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.option_limits import MAX_IMAGES, QUALITIES, TIERS, check_options
 from planner.catalog.options import AS_IT_IS, ResolvedOptions, resolve_options, resolved_ms
@@ -38,7 +38,7 @@ from planner.serving.decisions import (
     Rejection,
 )
 from planner.serving.requests import ClassifiedValues, RequestValues, Work
-from planner.serving.routing.cascades import judging_ms, may_escalate
+from planner.serving.routing.cascades import cascade_of, judging_ms, may_escalate
 from planner.serving.routing.composing import Fit, fit_of
 from planner.serving.routing.loads import Loads, begins_ms, shared_wait_ms
 from planner.serving.routing.placement import (
@@ -148,6 +148,7 @@ class _PlanFacts:
         self.allocated = frozenset(self.workers)
         self._catalog = catalog
         self._judging_ms: dict[str, float] = {}
+        self._onward: dict[str, tuple[float, str]] = {}
         self.plain = _Costs(AS_IT_IS, 1, levels, self)  # of most requests
 
     def choose(self, classified: ClassifiedValues) -> Choice:
@@ -182,6 +183,18 @@ class _PlanFacts:
             found = self._judging_ms[level] = judging_ms(self.plan, level, self._catalog)
         return found
 
+    def onward(self, level: str) -> tuple[float, str]:
+        """Chance that an image of a level is escalated, by the catalog's curve, and the variant that it goes on to."""
+        found = self._onward.get(level)
+        if found is None:
+            cascade = cascade_of(self.plan, level)
+            found = self._onward[level] = 0.0, ""
+            if cascade is not None:
+                judge = self._catalog.discriminator(cascade.discriminator)
+                chance = deferred_share(judge, cascade.threshold)
+                found = self._onward[level] = chance, variant_of(cascade.next_level)
+        return found
+
 
 class _Costs:
     """The cost of requests with these options on each level; `judged` of their images are scored."""
@@ -214,6 +227,29 @@ class _Costs:
     def finish_ms(self, level: str, wait_ms: float, loads: Loads, now_ms: float) -> float:
         """When the images are judged, if a worker of the level is free after `wait_ms`; on the clock of `now_ms`."""
         return predicted_finish_ms(now_ms, self.begins_ms(level, wait_ms, loads), self.total_ms(level, loads))
+
+    def way_ms(self, level: str, wait_ms: float, due: Due, loads: Loads, now_ms: float) -> float:
+        """Work that waits on the whole way: before the level, and before the next as often as images are escalated.
+
+        Where that one would end after `due` the draft is the answer, and where no worker serves it nothing is known.
+        """
+        chance, after = self._facts.onward(level) if self._judged else (0.0, "")
+        if chance <= 0:
+            return wait_ms
+        after_ms = loads.wait_ms(after)
+        if math.isinf(after_ms) or not due.allows(now_ms + after_ms, after_ms):
+            return wait_ms
+        return wait_ms + chance * after_ms
+
+    def has_room(
+        self, level: str, wait_ms: float, due: Due, loads: Loads, now_ms: float, limit_ms: float
+    ) -> bool:  # fmt: skip
+        """Whether `way_ms` is within the limit, which needs no look at the next level where a request is due sooner."""
+        if wait_ms > limit_ms:
+            return False
+        if due.at_ms is not None and due.at_ms - now_ms <= limit_ms - wait_ms:
+            return True
+        return self.way_ms(level, wait_ms, due, loads, now_ms) <= limit_ms
 
     def placement(self, level: str, probability: float, fallback: str = "") -> Placement:
         """The placement on a level."""
@@ -355,9 +391,8 @@ class RoutingLogic:
             costs, requested = self._costs(request, facts), self._requested(classified, fit, facts)
         level, due = requested.level, self._deadlines.of(classified)
         wait_ms = loads.wait_ms(self._levels[level].name)
-        if wait_ms <= limit_ms and (
-            due.at_ms is None or due.allows(costs.finish_ms(level, wait_ms, loads, now_ms), wait_ms)
-        ):
+        in_time = due.at_ms is None or due.allows(costs.finish_ms(level, wait_ms, loads, now_ms), wait_ms)
+        if in_time and costs.has_room(level, wait_ms, due, loads, now_ms, limit_ms):
             return _placement(costs, level, requested.probability, fit)
         other = self._other_level(level, fit, due, facts, costs, loads, now_ms, limit_ms)
         if isinstance(other, Rejection):
@@ -468,7 +503,8 @@ class RoutingLogic:
             for levels in (own.cheaper, own.dearer)
         )
         wait_ms = {level: loads.wait_ms(self._levels[level].name) for level in (wanted, *cheaper)}
-        admitted = with_room(wanted, cheaper, wait_ms, limit_ms)
+        way_ms = {level: costs.way_ms(level, waits, due, loads, now_ms) for level, waits in wait_ms.items()}
+        admitted = with_room(wanted, cheaper, way_ms, limit_ms)
         if isinstance(admitted, Rejection):
             return admitted
         candidates = (admitted, *cheaper)
@@ -516,7 +552,7 @@ def _placement(costs: _Costs, level: str, probability: float, fit: Fit | None, f
 def with_room(wanted: str, cheaper: Sequence[str], wait_ms: Mapping[str, float], limit_ms: float) -> str | Rejection:
     """The wanted level, else the first cheaper one whose predicted wait is within `limit_ms`, else a rejection.
 
-    `wait_ms`: level -> ms until its least loaded worker is free; infinite where nobody serves it. Such a level is
+    `wait_ms`: level -> ms of work that waits on the way from it; infinite where nobody serves it. Such a level is
     returned if it is the wanted one and no cheaper one is served (the request waits for a worker, or for its deadline),
     and never otherwise. `cheaper` is empty for a request that does not allow another level.
     """

@@ -50,6 +50,18 @@ def test_what_the_workers_can_generate_is_let_in_whole() -> None:
     assert admitted(a_draft(), demand_rps=0.0) is None
 
 
+def test_what_is_escalated_to_a_level_takes_its_time_from_requests_that_go_there_first() -> None:
+    def sustained(threshold: float, to_heavy: float = 0.5) -> float:
+        cascades = (a_cascade(threshold=threshold),)
+        draft = dataclasses.replace(a_draft(light=1, heavy=10, to_heavy=to_heavy), cascades=cascades)
+        return sustainable_rps(draft, an_observation(demand_rps=100.0), a_catalog())
+
+    assert sustained(0.0) == pytest.approx(100), "50 on light, which carries 50, and 50 on heavy's ten"
+    assert sustained(0.5) == pytest.approx(100 * (50 + 50 * 50 / 75) / 100), "25 drafts a second come to heavy, too"
+    assert sustained(1.0) == pytest.approx(75), "of heavy's 50 a second half are refined drafts"
+    assert sustained(1.0, to_heavy=0.0) == pytest.approx(50), "drafts alone turn nobody away"
+
+
 def test_beyond_it_the_lowest_tier_is_shed_first_and_the_reason_says_why_and_when_to_come_back() -> None:
     seen = an_observation(demand_rps=125.0, tiers=MIXED)  # of 100: a fifth is too much
     proposal = with_admission(a_draft(), seen, a_catalog())

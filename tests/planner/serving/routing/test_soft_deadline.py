@@ -8,7 +8,7 @@ import pytest
 from planner.serving.decisions import Ignored, Rejection
 from planner.serving.routing.escalation import Escalate, EscalationLogic, Keep, Score
 from planner.serving.routing.placement import CHEAPER, DEARER, Placement
-from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
+from planner.serving.routing.routing import NO_LIMITS, BacklogLimits, RoutingLogic
 from planner.serving.routing.soft_deadline import WHENEVER, Deadlines, Due, soft_slo_ms
 from schemas.messages import GenerateOptions, Route, Status
 from tests.builders import NOW_MS, a_cascade, a_catalog, a_classified, a_plan, a_request
@@ -113,3 +113,44 @@ def test_a_fleet_without_workers_is_waited_for() -> None:
     assert went_to(nobody, received_ms=NOW_MS - HOUR_MS) == ("heavy", "")
     assert isinstance(judged(math.inf, workers=0), Escalate)
     assert isinstance(judged(math.inf, workers=1), Keep), "others are served, and that level is not"
+
+
+def admitted(
+    light_ms: float, heavy_ms: float, slo_ms: float = 0.0, most_ms: float = 9000.0, **asked: Any
+) -> Placement | Rejection:
+    """Half of light's drafts go on to heavy."""
+    cascade = a_cascade(threshold=0.5)
+    plan = a_plan(routes=(Route(levels={"light": 1.0}),), allocation=BOTH, cascades=(cascade,))
+    logic = RoutingLogic(CATALOG, BacklogLimits(most_ms, most_ms), slo_ms=slo_ms)
+    loads = FixedLoads({"light": light_ms, "heavy": heavy_ms})
+    found = logic.route(a_classified(a_request(**asked)), plan, loads, NOW_MS)
+    assert not isinstance(found, Ignored)
+    return found
+
+
+def test_a_request_is_admitted_by_the_work_that_waits_on_its_whole_way() -> None:
+    assert isinstance(admitted(4000, 10_000), Placement)
+    refused = admitted(4000, 10_002)
+    assert isinstance(refused, Rejection)
+    assert (refused.status, refused.code, refused.retry_after_ms) == (Status.REJECTED, "overloaded", 1)
+    assert isinstance(admitted(4000, 10_002, quality="low"), Placement), "its draft is the answer"
+    assert isinstance(admitted(4000, 10_002, deadline_ms=NOW_MS + 9000), Placement), "its draft would have to do"
+    assert isinstance(admitted(4000, 10_002, slo_ms=9000), Placement)
+    assert isinstance(admitted(4000, 10_002, slo_ms=60_000), Rejection), "it would wait for heavy"
+    assert isinstance(admitted(4000, math.inf), Placement), "until a worker comes nothing is known"
+
+
+def test_what_an_outage_held_up_is_no_backlog() -> None:
+    limits = BacklogLimits(1000, 1000)
+    waiting = {"light": 0.0, "heavy": 900.0}
+    assert went_to(waiting, limits=limits, slo_ms=0.0, received_ms=NOW_MS - HOUR_MS) == ("heavy", "")
+
+
+def test_once_placed_a_request_is_not_rejected_for_waiting() -> None:
+    logic = RoutingLogic(CATALOG, BacklogLimits(1000, 1000), slo_ms=SLO_MS)
+    plan, busy = (
+        a_plan(routes=(Route(levels={"heavy": 1.0}),), allocation=BOTH),
+        FixedLoads({"light": 1e6, "heavy": 2e6}),
+    )
+    assert isinstance(logic.route(a_classified(), plan, busy, NOW_MS), Rejection)
+    assert isinstance(logic.reroute(a_classified(), plan, busy, NOW_MS + HOUR_MS), Placement)

@@ -86,7 +86,7 @@ def test_a_stream_that_repeats_its_prompts_has_more_hits() -> None:
 def test_one_image_is_kept_or_rejected_each_time_in_a_simulation() -> None:
     times = arrivals(14, 300)
     same = dataclasses.replace(timed(times), prompt=np.zeros(300, np.int64), seed=np.ones(300, np.int64), texts=("a",))
-    setup = a_setup(policy="diffserve-static", workers=3, drops=False)
+    setup = a_setup(policy="diffserve-static", workers=3, drops=False, slo_ms=1e9)
     escalated = [simulate(setup, each, 1, lambda _n: None)[0].tally.escalated for each in (same, timed(times))]
     assert escalated[0] in (0, 300)
     assert 0 < escalated[1] < 300
