@@ -95,7 +95,8 @@ class Requests(Section):
 class Admission(Section):
     """Limits of the work that may wait at workers before requests are rejected."""
 
-    max_backlog_s: float = Field(60, gt=0)  # predicted wait at the least loaded worker; beyond it: REJECTED, ask later
+    # Predicted wait before the level, and before the next as often as its images are escalated; beyond it: REJECTED
+    max_backlog_s: float = Field(60, gt=0)
     interactive_headroom: float = Field(0.2, ge=0, lt=1)  # share of the backlog limit for the tier `interactive` alone
 
 
@@ -164,7 +165,8 @@ class Planner(Section):
     worker_timeout_ms: int = Field(3000, ge=500)  # a worker unheard of for longer is dead
     leader_timeout_ms: int = Field(3000, ge=1500)  # after which a planner that stands by leads in its place
     parameters: dict[str, float] = {}  # of the policy
-    slo_s: float = Field(0, ge=0)  # latency that most requests should meet; 0: the catalog's, if it has one
+    # Latency that most requests should meet, and those without a deadline try to; 0: the catalog's, if it has one
+    slo_s: float = Field(0, ge=0)
     # Of the demand until the next plan; policy: as the policy names it
     forecast: Literal["policy", "last", "ewma", "window", "trend"] = "policy"
     # Whether a plan that moves workers must be worth its cost; policy: as the policy asks

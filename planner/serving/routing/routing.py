@@ -6,11 +6,12 @@
     options in range       else InvalidRequest is raised
     no result, no job yet  else Ignored
     admitted by the plan   else REJECTED, shed; a tenant that floods has the smaller part of what is admitted
-    room in the backlog    else a cheaper level, or REJECTED, overloaded; not where others fill the backlog. A level
+    room on its whole way  else a cheaper level, or REJECTED, overloaded; not where others fill the backlog. A level
                            that the request names gives way to the nearest one, which `overridden` says; unless strict
     components honoured    else REJECTED, unhonoured: never left out, by no fallback; so are all options of a strict one
     a worker in time       else REJECTED, starting, where the plan scales a level from zero and it would come too late
-    before its deadline    else a cheaper level, a dearer one, one whose workers are on their way, or EXPIRED, deadline
+    before its deadline    else a cheaper level, a dearer one, one whose workers are on their way, or EXPIRED, deadline;
+                           a soft one is missed rather than EXPIRED, on the level with the shortest queue
     within its quota       else REJECTED, quota or overloaded; last, so that no rejection costs a token
 """
 
