@@ -6,6 +6,7 @@ of `registry.json`; its bytes are read by the schema that it was written with, i
 
 import threading
 from collections import OrderedDict
+from collections.abc import Collection
 
 import fastavro
 
@@ -13,17 +14,22 @@ from schemas.registry import Registered, by_id, latest
 
 MAX_KNOWN = 10_000  # ids kept; a release adds some tens
 MAX_WANTED = 100  # ids that were looked up in vain, kept for a reader that can ask a registry
-MAX_AHEAD = 10_000  # an id further above our own is no release's: such a record is broken and need not wait
+MAX_AHEAD = 1000  # an id further above our own is no release's: such a record is broken and need not wait
 
 
 class Later:
-    """The learnt schemas, and ids that were looked up in vain. Thread-safe."""
+    """The learnt schemas, and ids that were looked up in vain. Thread-safe.
+
+    An id is held while a record of it holds up its partition, until its schema is learnt or the id is given up.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[int, Registered] = {}
         self._wanted: OrderedDict[int, None] = OrderedDict()
         self._denied: OrderedDict[int, None] = OrderedDict()
+        self._held = set[int]()  # both of ids that `may_come`, so at most MAX_AHEAD
+        self._given_up = set[int]()
         self.more_wanted = threading.Event()  # set by a new id in vain; cleared by the reader that asks a registry
         self.count = 0  # schemas learnt so far; a reader that waits for one looks again when this has changed
 
@@ -35,6 +41,8 @@ class Later:
                 self._known[entry.id] = entry
                 self._wanted.pop(entry.id, None)
                 self._denied.pop(entry.id, None)
+                self._held.discard(entry.id)
+                self._given_up.discard(entry.id)
                 self.count += 1
                 return True
         return False
@@ -59,6 +67,27 @@ class Later:
         with self._lock:
             return schema_id in self._denied
 
+    def hold(self, schema_id: int) -> None:
+        """Note that a record waits for this id."""
+        with self._lock:
+            if schema_id not in self._known and schema_id not in self._given_up and may_come(schema_id):
+                self._held.add(schema_id)
+
+    def held(self) -> frozenset[int]:
+        """Return the ids that records wait for."""
+        with self._lock:
+            return frozenset(self._held)
+
+    def give_up(self, ids: Collection[int]) -> None:
+        """Let no record wait for these ids any more; a schema that comes later is learnt all the same."""
+        with self._lock:
+            self._held.difference_update(ids)
+            self._given_up.update(ids)
+
+    def is_given_up(self, schema_id: int) -> bool:
+        """Whether no record waits for this id any more."""
+        return schema_id in self._given_up
+
     def wanted(self) -> list[int]:
         """Return the ids that were looked up in vain, the oldest first."""
         with self._lock:
@@ -70,6 +99,8 @@ class Later:
             self._known.clear()
             self._wanted.clear()
             self._denied.clear()
+            self._held.clear()
+            self._given_up.clear()
             self.more_wanted.clear()
 
 

@@ -11,7 +11,7 @@ from schemas.messages import Event, GenerateJob, Outcome
 from schemas.record import Headers, Incoming, Outgoing
 from streams import metrics
 from streams.codec.avro import encode
-from streams.codec.headers import ERROR, dead_letter, stamp
+from streams.codec.headers import ERROR, dead_letter, is_unread, stamp
 from streams.kafka.producers.topic_limits import LIMITS
 from streams.kafka.producers.writing import size_of
 
@@ -79,13 +79,15 @@ def event_record(request_id: str, kind: str, role: str, now_ms: int, **detail: A
 
 
 def refused(record: Incoming, outcome: Outcome, error: Exception, now_ms: int) -> Sequence[Outgoing]:
-    """The end of a record that cannot be served: its outcome, and its bytes on the dlq.
+    """The end of a record that cannot be served: its outcome, and its bytes on the dlq; these alone of an unread one.
 
     Of an outcome that cannot be written the id alone is left, and nothing of one whose id is no request's: a key may be
     of any size.
     """
     metrics.DEAD_LETTERS.labels(outcome.by, type(error).__name__).inc()
     letter = fitted_dead_letter(record, error=error, role=outcome.by, request_id=outcome.request_id)
+    if is_unread(record, error):
+        return [letter]
     said = outcome_record(outcome, record.headers, now_ms)
     most = LIMITS.of(topics.OUTCOMES)
     if size_of(said) > most:  # the path repeats what was asked

@@ -102,11 +102,16 @@ def _parsed(schema: Any) -> Any:
 
 
 def awaited_schema(data: bytes | None) -> int | None:
-    """Return the schema id that these bytes wait for: a newer release's, which this process has not learnt yet."""
+    """Return the schema id that these bytes wait for: a newer release's, which this process has not learnt yet.
+
+    None if nothing is to be waited for, an id that was given up among it.
+    """
     if not data or len(data) < HEAD.size or data[0] != 0:
         return None
-    _, schema_id = HEAD.unpack_from(data)
-    return schema_id if may_come(schema_id) and LATER.find(schema_id) is None else None
+    schema_id = int(HEAD.unpack_from(data)[1])
+    if not may_come(schema_id) or LATER.is_given_up(schema_id) or LATER.find(schema_id) is not None:
+        return None
+    return schema_id
 
 
 def encode_result(result: Result, format: str) -> bytes:

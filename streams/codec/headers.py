@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
 
+from schemas.errors import UnknownSchema
+from schemas.later import may_come
 from schemas.record import Headers, Incoming, Outgoing
-from schemas.topics import DLQ
+from schemas.topics import DLQ, PUBLIC
 
 DEADLINE = "pochade_deadline_ms"  # on classified requests that have one: the ledger need not decode the rest
 TRACEPARENT = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")  # W3C Trace Context 1
@@ -22,6 +24,7 @@ PREVIEWS = "pochade_previews"  # how many previews of denoising steps are wanted
 ANY_FORM = "pochade_any_form"  # the client did not state `strict`, its gateway did: its images may be in any form
 FACT = "pochade_"  # prefix of routing facts: pochade_level, pochade_plan_version ...
 ERROR = "pochade_error_"  # prefix of error headers
+UNREAD = "unread"  # code of a dead letter whose request stays open
 
 # The spans in hand (`streams/tracing/spans.py`): `traceparent` of a cause -> that of what is written because of it
 FOLLOWING: ContextVar[Mapping[bytes, bytes]] = ContextVar("following", default=MappingProxyType({}))
@@ -73,6 +76,14 @@ def new_trace() -> bytes:
     return b"00-%b-%b-00" % (_hex(128), _hex(64))
 
 
+def is_unread(record: Incoming, error: BaseException) -> bool:
+    """Whether a record between roles may be a newer release's: it is set aside, and its request stays open.
+
+    On a public topic anybody may write any bytes, which are refused.
+    """
+    return isinstance(error, UnknownSchema) and record.topic not in PUBLIC and may_come(error.schema_id)
+
+
 def dead_letter(record: Incoming, *, error: BaseException, role: str, request_id: str) -> Outgoing:
     """The dlq record of a record that `role` could not serve: its bytes, key and headers, and the error in headers."""
     facts = {
@@ -83,6 +94,7 @@ def dead_letter(record: Incoming, *, error: BaseException, role: str, request_id
         "partition": str(record.partition),
         "offset": str(record.offset),
         "request_id": request_id,
+        **({"code": UNREAD} if is_unread(record, error) else {}),
     }
     headers = dict(record.headers) | {ERROR + name: value.encode() for name, value in facts.items()}
     return Outgoing(topic=DLQ, key=record.key or request_id.encode(), value=record.value, headers=headers)

@@ -5,11 +5,14 @@ announced a schema registry is asked: that of `registry.url`, which must have th
 or the one beside the embedded broker.
 """
 
+import contextlib
 import json
 import logging
 import threading
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Protocol
 
 from schemas.avro import Message, subject_of
@@ -19,8 +22,10 @@ from schemas.record import Incoming, Outgoing
 from schemas.registry import Registered, latest, registered
 from schemas.topics import SCHEMAS
 from streams.codec.registry_client import NoSuchSchema, open_registry
-from streams.kafka.clients import topic_name
+from streams.codec.schema_wait import LOOK_S, Grace
+from streams.kafka.clients import ANSWER_LIMIT_S, topic_name
 from streams.kafka.consumers.consumer import TopicTailer
+from streams.kafka.consumers.snapshot import past
 from streams.kafka.producers.writing import RecordProducer
 from streams.kafka.topics import own_topics
 from streams.settings import Settings
@@ -79,9 +84,21 @@ def entry_in(record: Incoming) -> Registered:
 class KnownSchemas:
     """Keeps what this process knows of newer releases' schemas up to date."""
 
-    def __init__(self, settings: Settings, later: Later = LATER, registry: SchemaById | None = None) -> None:
-        """`registry`: None: the configured or embedded one. Raises PochadeError: settings of one that cannot work."""
+    def __init__(
+        self,
+        settings: Settings,
+        later: Later = LATER,
+        registry: SchemaById | None = None,
+        read: Callable[[], Sequence[Incoming]] | None = None,
+    ) -> None:
+        """`registry`: None: the configured or embedded one. `read`: the topic to its end; None: on the cluster.
+
+        Raises PochadeError: settings of a registry that cannot work.
+        """
         self._later = later
+        self._read = read or partial(past, settings, [SCHEMAS], timeout_s=ANSWER_LIMIT_S)
+        self._grace = Grace()
+        self._looked_for, self._looked_s = frozenset[int](), 0.0  # the ids of the last look, and when it was
         self._registry = registry or open_registry(settings)
         self._failures: dict[int, str] = {}  # id -> what was logged of it
         self._stopping = threading.Event()
@@ -98,17 +115,16 @@ class KnownSchemas:
         """Follow the topic, and return when all announced schemas are known. Raises PochadeError without a broker."""
         log.info("knows schema ids up to %d; newer releases announce theirs", registered()[-1].id)
         self._follower.start().wait_caught_up(START_S)
-        if self._registry is not None:
-            self._asking.start()
+        self._asking.start()
         return self
 
     def close(self) -> None:
         """Stop following the topic."""
         self._stopping.set()
         self._follower.close()
+        if self._asking.is_alive():
+            self._asking.join(START_S)
         if self._registry is not None:
-            if self._asking.is_alive():
-                self._asking.join(START_S)
             self._registry.close()
 
     def _ask(self) -> None:
@@ -116,19 +132,55 @@ class KnownSchemas:
             self._later.more_wanted.wait(ASK_S)
             self._later.more_wanted.clear()
             self.ask_registry()
+            self.look(time.monotonic())
 
     def ask_registry(self) -> None:
-        """Ask the registry once for each id that somebody wants."""
-        for schema_id in self._later.wanted():
-            try:
-                schema = self._registry.schema(schema_id) if self._registry else {}
-            except PochadeError as error:
-                self._log_failure(schema_id, str(error))
-                if isinstance(error, NoSuchSchema):
-                    self._later.deny(schema_id)
-                continue
-            subject = f"{schema.get('namespace', '')}.{schema.get('name', '')}"
-            self._later.learn(Registered(schema_id, subject, 0, schema))
+        """Ask the registry once for each id that a reader wants."""
+        if self._registry is not None:
+            for schema_id in self._later.wanted():
+                self._is_denied(self._registry, schema_id)
+
+    def _is_denied(self, registry: SchemaById, schema_id: int) -> bool:
+        """Ask for an id and learn its schema; return whether the answer was that there is none."""
+        try:
+            schema = registry.schema(schema_id)
+        except PochadeError as error:
+            self._log_failure(schema_id, str(error))
+            if isinstance(error, NoSuchSchema):
+                self._later.deny(schema_id)
+            return isinstance(error, NoSuchSchema)
+        subject = f"{schema.get('namespace', '')}.{schema.get('name', '')}"
+        self._later.learn(Registered(schema_id, subject, 0, schema))
+        return False
+
+    def look(self, now_s: float) -> None:
+        """Look for the ids that records wait for: at once for new ones, else every LOOK_S.
+
+        What neither the topic nor a registry has is given up after the grace; without a registry the topic decides.
+        """
+        held = self._later.held()
+        if not held or (held <= self._looked_for and now_s - self._looked_s < LOOK_S):
+            return
+        self._looked_for, self._looked_s = held, now_s
+        over = self._grace.over(self._found_nowhere(), now_s)
+        for schema_id in sorted(over):
+            log.error(
+                "schema id %d is on no record of %s and in no registry: its records are set aside as unread; "
+                "`pochade dlq redrive` brings them back once the schema is there", schema_id, SCHEMAS,
+            )  # fmt: skip
+        self._later.give_up(over)
+
+    def _found_nowhere(self) -> frozenset[int]:
+        """Read the topic to its end, and return the held ids that the registry answers not to have either."""
+        try:
+            for record in self._read():
+                with contextlib.suppress(InvalidRecord):  # the follower has reported it
+                    self.on_record(record)
+        except PochadeError as error:
+            log.warning("cannot read %s to its end, so that records wait on: %s", SCHEMAS, error)
+            return frozenset()
+        held, registry = self._later.held(), self._registry
+        return held if registry is None else frozenset(each for each in held if self._is_denied(registry, each))
 
     def _log_failure(self, schema_id: int, why: str) -> None:
         """Log each reason once, as the registry is asked again and again."""

@@ -1,9 +1,9 @@
 """Runs a role's logic as a faust-streaming agent, under rules by which no record is lost.
 
 One record is served at a time, with up to IN_FLIGHT results on their way to the broker. A record is acked, in input
-order, only once everything written because of it is acknowledged. No exception leaves the agent: a record that the
-logic cannot serve or decode, or whose result no topic takes, goes to the dlq, and the next record is served. Results go
-through the shared idempotent producer, never Faust's own.
+order, only once everything written because of it is acknowledged. A record of an unknown schema holds up its partition,
+and no other. No exception leaves the agent: a record that the logic cannot serve or decode, or whose result no topic
+takes, goes to the dlq, and the next record is served. Results go through the shared idempotent producer, never Faust's.
 """
 
 import asyncio
@@ -12,17 +12,18 @@ import dataclasses
 import logging
 import os
 import time
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from faust.types import EventT, StreamT
+from faust.types import TP, EventT, StreamT
 
-from schemas.errors import PochadeError, UnknownSchema
+from schemas.errors import PochadeError
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import EVENTS, PUBLIC, full_name
 from streams import log_context, logs, metrics
-from streams.codec.schema_wait import RETRY_S, SchemaWait
+from streams.codec.schema_wait import RETRY_S, Place, SchemaWait, awaited
 from streams.faust.consumer import App
 from streams.faust.record_sets import Undecoded
 from streams.faust.security import faust_options
@@ -72,6 +73,8 @@ class AgentHost:
         self._logic = logic
         self._producer = producer
         self._slots = asyncio.Semaphore(IN_FLIGHT)
+        self._turn = asyncio.Lock()  # held records and new ones come in two tasks
+        self._held: dict[Place, deque[tuple[EventT[bytes], Incoming]]] = {}  # of partitions that wait for a schema
         self._unacked: asyncio.Queue[Unacked] = asyncio.Queue()
         self._logged_s = -REPORT_EVERY_S  # when bad input was last logged
         self._words = logs.LastError("aiokafka", "faust", "mode")
@@ -86,49 +89,75 @@ class AgentHost:
         )
         self.app.agent(topic, name=f"{settings.kafka.prefix}.{logic.role}", concurrency=1)(self._serve)
         self.app.task(self._acknowledge)
+        self.app.task(self._serve_held)
 
     async def _serve(self, stream: StreamT[bytes]) -> None:
         async for event in stream.noack().events():
             record = _incoming(event, self._settings.kafka.prefix)
-            await self._slots.acquire()  # first: nothing may come between a decision and its sends
+            place = record.topic, record.partition
+            if place in self._held:
+                awaited(record.topic, record.value)  # its schema is looked for with that of the first
+                self._held[place].append((event, record))
+            elif not await self._take(event, record):
+                self._held[place] = deque([(event, record)])
+                self.app.consumer.pause_partitions([TP(event.message.topic, record.partition)])
+
+    async def _take(self, event: EventT[bytes], record: Incoming) -> bool:
+        """Serve a record and have it acknowledged; return False, with nothing done, if it waits for its schema.
+
+        Where the partition moves, or the process ends, the whole group waits for what is not acknowledged: a record
+        that waits goes to its topic's end again, where a newer member may read it. On a public topic its position may
+        be its request's id, a role may not write there, and the wait is short: there it stays in hand.
+        """
+        waits = self._schemas.waits(record)
+        if waits and (record.topic in PUBLIC or not self._leaves()):
+            return False
+        await self._slots.acquire()  # first: nothing may come between a decision and its sends
+        async with self._turn:
             taken_s = time.monotonic()
             if record.timestamp_ms > 0:
                 self._queue_s.observe(max(0.0, time.time() - record.timestamp_ms / 1000))
             hop = spans.begin(self._logic.role, [record], self._group) if spans.recorder is not None else None
             with log_context.serving(record), spans.within(hop):
-                records = await self._decide(record)
+                records = self._back(record) if waits else await self._decide(record)
             self._records.inc()
             self._unacked.put_nowait((event, record, taken_s, hop, [(r, self._producer.send(r)) for r in records]))
+        return True
+
+    def _leaves(self) -> bool:
+        return self.is_rebalancing() or bool(self.app.should_stop)
+
+    def _back(self, record: Incoming) -> Sequence[Outgoing]:
+        metrics.FALLBACKS.labels(self._logic.role, "sent-back").inc()
+        return [Outgoing(topic=record.topic, key=record.key, value=record.value, headers=record.headers)]
+
+    async def _serve_held(self) -> None:
+        """Serve the partitions that wait for a schema, each from where it stopped, as soon as that is known."""
+        while True:
+            await asyncio.sleep(RETRY_S)
+            for place in list(self._held):
+                await self._serve_on(place)
+
+    async def _serve_on(self, place: Place) -> None:
+        held = self._held[place]
+        while held:
+            event, record = held[0]
+            if not await self._take(event, record):
+                return
+            held.popleft()
+        del self._held[place]
+        self._schemas.ends(*place)
+        if not self._leaves():  # else Faust resumes what is left to this member itself
+            self.app.consumer.resume_partitions([TP(event.message.topic, place[1])])
 
     async def _decide(self, record: Incoming) -> Sequence[Outgoing]:
         try:
             if isinstance(record.value, Undecoded):
                 raise record.value.error
-            return _writable(await self._readable(record))
+            return _writable(await self._logic.on_record(record))
         except Exception as error:
             self._report(record, error)
             return self._refusal(record, error)
-
-    async def _readable(self, record: Incoming) -> Sequence[Outgoing]:
-        """The logic's answer, once the schema of the record is known; those behind it wait too.
-
-        Where the partition moves, or the process ends, the whole group waits for the record in hand: it goes to its
-        topic's end again, where a newer member may read it. On a public topic its position may be its request's id, a
-        role may not write there, and the wait is short: there it stays in hand.
-        """
-        try:
-            while True:
-                try:
-                    return await self._logic.on_record(record)
-                except UnknownSchema as error:
-                    if not self._schemas.waits(record, error):
-                        raise
-                if record.topic not in PUBLIC and (self.is_rebalancing() or self.app.should_stop):
-                    metrics.FALLBACKS.labels(self._logic.role, "sent-back").inc()
-                    return [Outgoing(topic=record.topic, key=record.key, value=record.value, headers=record.headers)]
-                await asyncio.sleep(RETRY_S)
-        finally:
-            self._schemas.ends()
 
     def _report(self, record: Incoming, error: Exception) -> None:
         """Log it; of bad input, which is counted and lies on the dlq, a line now and then and no traceback: a flood of

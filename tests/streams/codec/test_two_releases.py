@@ -2,35 +2,40 @@
 """Two releases side by side: what the newer one writes waits until its schema is known, and is read by it."""
 
 import asyncio
+import contextlib
 import json
 import pathlib
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from http.server import ThreadingHTTPServer
 from typing import Any
 
 import pytest
 from confluent_kafka import Message, TopicPartition
+from faust.types import TP
 
 from agents.runtime.following import FollowedPlans
+from agents.runtime.records import refused
+from planner.serving.ending.outcomes import failed
 from schemas.avro import subject_of
-from schemas.errors import InvalidRecord, UnknownSchema
+from schemas.errors import InvalidRecord, PochadeError, UnknownSchema
 from schemas.later import LATER, MAX_AHEAD, Later
 from schemas.messages import ClassifiedRequest, GenerateJob, Plan
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.registry import Registered, by_id, registered
-from schemas.topics import CLASSIFIED, FLEET, OUTCOMES, PLAN_KEY, PROMPTS, SCHEMAS
+from schemas.topics import CLASSIFIED, DLQ, FLEET, OUTCOMES, PLAN_KEY, PROMPTS, SCHEMAS
 from streams.broker import registry_server
 from streams.codec import avro, schema_topic, schema_wait
 from streams.codec.avro import awaited_schema, decode, encode, write_up_to
-from streams.codec.registry_client import NoSuchSchema
+from streams.codec.registry_client import NoSuchSchema, RegistryFailed
 from streams.codec.schema_topic import KnownSchemas, announcements, entry_in
-from streams.codec.schema_wait import GRACE_EVERY_S, GRACE_S, SchemaWait, WaitingMessages
+from streams.codec.schema_wait import GRACE_EVERY_S, GRACE_S, HELD_S, LOOK_S, SchemaWait, WaitingMessages, awaited
 from streams.faust import host as faust_host
 from streams.faust.host import AgentHost
 from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.memory import MemoryRecordProducer
+from streams.operator.dead_letters import dead_letter_of, redrive_record
 from streams.settings import Registry as RegistrySettings
 from streams.settings import load
 from tests.agents.stubs import a_record
@@ -228,8 +233,12 @@ def test_the_configured_registry_is_the_one_that_is_asked(of_tomorrow: bytes, mo
 # ------------------------------------------------------------------ who waits, and for what
 
 
+def framed(schema_id: int) -> bytes:
+    return b"\0" + schema_id.to_bytes(4, "big") + b"junk"
+
+
 def waits(wait: SchemaWait, topic: str, schema_id: int) -> bool:
-    return wait.waits(a_record(topic=topic, value=b""), UnknownSchema(schema_id, 25))
+    return wait.waits(a_record(topic=topic, value=framed(schema_id)))
 
 
 def test_between_roles_a_record_waits_as_long_as_it_takes_and_says_for_what() -> None:
@@ -240,13 +249,22 @@ def test_between_roles_a_record_waits_as_long_as_it_takes_and_says_for_what() ->
         f"unknown schema id {len(by_id()) + 1} of topic {CLASSIFIED} at 0@7: upgrade this role, or set registry"
     )
     assert wait.why.startswith(reported_why)
-    wait.ends()
+    wait.ends(CLASSIFIED, 0)
     assert wait.why == ""
+
+
+def test_each_partition_that_waits_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    wait = SchemaWait("test")
+    for _ in range(5):
+        for partition in (0, 1):
+            assert wait.waits(a_record(topic=CLASSIFIED, partition=partition, value=framed(len(by_id()) + 1)))
+    assert len(caplog.messages) == 2
+    assert wait.why.endswith("(and 1 partitions more wait)")
 
 
 def test_an_id_that_no_release_can_have_waits_for_nothing() -> None:
     wait = SchemaWait("test")
-    for schema_id in (2**31, 0, len(by_id()) + MAX_AHEAD + 1):
+    for schema_id in (2**32 - 1, 0, len(by_id()) + MAX_AHEAD + 1):
         assert not waits(wait, CLASSIFIED, schema_id)
     assert wait.why == ""
 
@@ -255,7 +273,7 @@ def test_on_a_public_topic_a_flood_of_unknown_ids_holds_up_a_small_part_of_the_t
     clock = Clock()
     wait, waited_s = SchemaWait("test", clock), 0.0
     for n in range(6000):  # ten minutes
-        while waits(wait, PROMPTS, 100 + n):
+        while waits(wait, PROMPTS, 100 + n % 900):
             clock.now_s += 0.1
             waited_s += 0.1
         clock.now_s += 0.1
@@ -298,6 +316,146 @@ def test_what_a_registry_does_not_know_is_logged_once_however_often_it_is_asked(
     known.close()
 
 
+# ------------------------------------------------------------------ until when
+
+
+class Sources:
+    """The topic `schemas` and a registry, either of which may be silent; what they have is what was announced."""
+
+    def __init__(self) -> None:
+        self.topic: list[Incoming] | None = []
+        self.registry: set[int] | None = set()
+
+    def read(self) -> list[Incoming]:
+        if self.topic is None:
+            raise PochadeError("the broker does not answer")
+        return self.topic
+
+    def schema(self, schema_id: int) -> dict[str, Any]:
+        if self.registry is None:
+            raise RegistryFailed("no answer")
+        if schema_id not in self.registry:
+            raise NoSuchSchema("there is none")
+        return next(entry for entry in entries() if entry.id == schema_id).schema
+
+    def close(self) -> None: ...
+
+
+def held_s(known: KnownSchemas, clock: Clock, schema_id: int, limit_s: float = 7200) -> float:
+    """How long a record of an id waits, by a process that looks every second."""
+    begun_s = clock.now_s
+    while awaited(CLASSIFIED, framed(schema_id)) is not None and clock.now_s < begun_s + limit_s:
+        known.look(clock.now_s)
+        clock.now_s += 1
+    return clock.now_s - begun_s
+
+
+def a_follower(sources: Sources) -> KnownSchemas:
+    return KnownSchemas(SETTINGS, LATER, sources, sources.read)
+
+
+UNKNOWN = len(by_id()) + 500
+
+
+@pytest.mark.parametrize("silent", ["topic", "registry"])
+def test_an_upgrade_that_pauses_for_half_an_hour_sets_nothing_aside_while_one_of_both_cannot_say(silent: str) -> None:
+    sources, clock = Sources(), Clock()
+    setattr(sources, silent, None)
+    known = a_follower(sources)
+    assert held_s(known, clock, UNKNOWN, 1800) == 1800
+    setattr(sources, silent, type(getattr(Sources(), silent))())
+    assert HELD_S <= held_s(known, clock, UNKNOWN) <= HELD_S + 2 * LOOK_S, "the grace begins with the first answer"
+    known.close()
+
+
+def test_an_upgrade_that_pauses_for_half_an_hour_sets_nothing_aside_as_its_schemas_are_announced(
+    of_tomorrow: bytes,
+) -> None:
+    sources, clock = Sources(), Clock()
+    with written():
+        told = [a_record(topic=SCHEMAS, key=each.key, value=each.value) for each in announcements()]
+    known = a_follower(sources)
+    assert awaited(CLASSIFIED, of_tomorrow) is not None
+    known.look(clock.now_s)
+    sources.topic = told
+    clock.now_s += LOOK_S
+    known.look(clock.now_s)
+    assert decode(of_tomorrow, ClassifiedRequest) == a_classified()
+    clock.now_s += 1800
+    assert held_s(known, clock, written_id(of_tomorrow)) == 0
+    assert not LATER.held(), "nothing is looked for any more, whether the upgrade goes on or is rolled back"
+    known.close()
+
+
+def test_a_silence_in_between_stops_the_grace_and_does_not_begin_it_anew() -> None:
+    sources, clock = Sources(), Clock()
+    known = a_follower(sources)
+    assert held_s(known, clock, UNKNOWN, 500) == 500
+    sources.registry = None
+    assert held_s(known, clock, UNKNOWN, 3000) == 3000
+    sources.registry = set()
+    assert held_s(known, clock, UNKNOWN) <= 100 + 4 * LOOK_S
+    known.close()
+
+
+def test_without_a_registry_the_topic_decides() -> None:
+    sources, clock = Sources(), Clock()
+    known = a_follower(sources)
+    known._registry = None
+    assert HELD_S <= held_s(known, clock, UNKNOWN) <= HELD_S + 2 * LOOK_S
+    known.close()
+
+
+def test_a_flood_of_unknown_ids_one_after_the_other_holds_a_partition_for_one_grace() -> None:
+    sources, clock = Sources(), Clock()
+    known = a_follower(sources)
+    waited_s = [held_s(known, clock, len(by_id()) + n) for n in range(1, MAX_AHEAD)]
+    assert waited_s[0] <= HELD_S + 2 * LOOK_S
+    assert max(waited_s[1:]) == 1, "one look each"
+    assert held_s(known, clock, len(by_id()) + 1) == 0, "a given up id is not waited for again"
+    known.close()
+
+
+def test_ids_behind_one_that_waits_are_looked_for_with_it() -> None:
+    sources, clock = Sources(), Clock()
+    known = a_follower(sources)
+    held = WaitingMessages(Consumer(), "pochade", SchemaWait("test"))  # type: ignore[arg-type]
+    flood = [a_message(0, n, framed(len(by_id()) + 1 + n)) for n in range(50)]
+    held.readable(flood)
+    assert len(LATER.held()) == 50
+    held_s(known, clock, len(by_id()) + 1)
+    assert len(held.readable([])) == 50
+    known.close()
+
+
+def test_an_id_that_was_given_up_is_read_once_its_schema_comes(of_tomorrow: bytes) -> None:
+    assert awaited(CLASSIFIED, of_tomorrow) is not None
+    LATER.give_up(LATER.held())
+    assert awaited(CLASSIFIED, of_tomorrow) is None
+    learn()
+    assert decode(of_tomorrow, ClassifiedRequest) == a_classified()
+
+
+def test_a_record_that_is_set_aside_leaves_its_request_open_and_is_redriven_to_where_it_lay(of_tomorrow: bytes) -> None:
+    record = a_record(topic=CLASSIFIED, key=b"r-1", value=of_tomorrow)
+    error = UnknownSchema(written_id(of_tomorrow), len(by_id()))
+    outcome = failed("r-1", reason="it cannot be read", by="router", now_ms=1)
+    (letter,) = refused(record, outcome, error, 1)
+    assert (letter.topic, letter.headers["pochade_error_code"]) == (DLQ, b"unread")
+    back = redrive_record(
+        dead_letter_of(a_record(topic=DLQ, key=letter.key, value=letter.value, headers=letter.headers)), {}
+    )
+    assert (back.topic, back.key, back.value) == (CLASSIFIED, b"r-1", of_tomorrow)
+
+
+def test_garbage_on_a_public_topic_is_answered_all_the_same(of_tomorrow: bytes) -> None:
+    record = a_record(topic=PROMPTS, key=b"r-1", value=of_tomorrow)
+    outcome = failed("r-1", reason="it cannot be read", by="classifier", now_ms=1)
+    written_records = refused(record, outcome, UnknownSchema(written_id(of_tomorrow), len(by_id())), 1)
+    assert [each.topic for each in written_records] == [OUTCOMES, DLQ]
+    assert "pochade_error_code" not in written_records[1].headers
+
+
 # ------------------------------------------------------------------ the Faust roles
 
 
@@ -322,6 +480,35 @@ def an_event(topic: str, offset: int, value: bytes) -> Event:
     return event
 
 
+class PausedConsumer:
+    """The partitions that the host has paused."""
+
+    def __init__(self) -> None:
+        self.paused: set[int] = set()
+
+    def pause_partitions(self, partitions: Iterable[TP]) -> None:
+        self.paused |= {each.partition for each in partitions}
+
+    def resume_partitions(self, partitions: Iterable[TP]) -> None:
+        self.paused -= {each.partition for each in partitions}
+
+
+@contextlib.asynccontextmanager
+async def hosted(home: pathlib.Path, producer: MemoryRecordProducer) -> AsyncIterator[tuple[AgentHost, PausedConsumer]]:
+    host, consumer = AgentHost(SETTINGS.model_copy(update={"home": home}), Reader(), producer), PausedConsumer()
+    host.app.consumer = consumer
+    tasks = [asyncio.create_task(each) for each in (host._acknowledge(), host._serve_held())]
+    yield host, consumer
+    for task in tasks:
+        task.cancel()
+
+
+async def until_acked(events: Sequence[Event]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not all(event.is_acked for event in events):
+            await asyncio.sleep(0)
+
+
 def test_a_role_waits_for_the_schema_with_the_records_behind_and_then_serves_them_in_order(
     of_tomorrow: bytes, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -331,47 +518,79 @@ def test_a_role_waits_for_the_schema_with_the_records_behind_and_then_serves_the
     events = [an_event(CLASSIFIED, 0, of_tomorrow), an_event(CLASSIFIED, 1, old)]
 
     async def scenario() -> None:
-        host = AgentHost(SETTINGS.model_copy(update={"home": tmp_path}), Reader(), producer)
-        acknowledging = asyncio.create_task(host._acknowledge())
-        serving = asyncio.create_task(host._serve(Stream(events)))  # type: ignore[arg-type]
-        for _ in range(20):
-            await asyncio.sleep(0.001)
-        assert "unknown schema id" in host.not_ready()
-        assert not producer.topics, "neither FAILED nor on the dlq"
-        assert not any(event.is_acked for event in events), "the position is kept"
-        learn()
-        await serving
-        while not all(event.is_acked for event in events):
-            await asyncio.sleep(0)
-        assert host.not_ready() == ""
-        acknowledging.cancel()
+        async with hosted(tmp_path, producer) as (host, consumer):
+            await host._serve(Stream(events))  # type: ignore[arg-type]
+            await asyncio.sleep(0.01)
+            assert "unknown schema id" in host.not_ready()
+            assert not producer.topics, "neither FAILED nor on the dlq"
+            assert not any(event.is_acked for event in events), "the position is kept"
+            assert consumer.paused == {0}, "what lies behind it is not fetched either"
+            learn()
+            await until_acked(events)
+            assert (host.not_ready(), consumer.paused) == ("", set())
 
     asyncio.run(scenario())
     assert [record.key for record in producer.topics[OUTCOMES]] == [b"r-1", b"r-2"]
 
 
-def test_a_record_that_waits_while_partitions_move_goes_to_its_topic_s_end_and_holds_up_nobody(
+def test_a_record_of_an_unknown_schema_holds_up_its_own_partition_only(
     of_tomorrow: bytes, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(faust_host, "RETRY_S", 0.001)
-    producer, event = MemoryRecordProducer(), Event(0, of_tomorrow, {"x-own": b"travels"}, key=b"r-1")
-    event.message.topic = f"pochade.{CLASSIFIED}"
+    producer = MemoryRecordProducer()
+    old = [encode(a_classified(a_request(request_id=f"r-{n}"))) for n in range(4)]
+    events = [an_event(CLASSIFIED, 0, of_tomorrow), an_event(CLASSIFIED, 1, old[0])]
+    others = [an_event(CLASSIFIED, n, value) for n, value in enumerate(old[1:])]
+    for event in others:
+        event.message.partition = 1
 
     async def scenario() -> None:
-        host = AgentHost(SETTINGS.model_copy(update={"home": tmp_path}), Reader(), producer)
-        acknowledging = asyncio.create_task(host._acknowledge())
-        serving = asyncio.create_task(host._serve(Stream([event])))  # type: ignore[arg-type]
-        await asyncio.sleep(0.01)
-        assert not producer.topics
-        host.app.rebalancing = True
-        await serving
-        while not event.is_acked:
-            await asyncio.sleep(0)
-        acknowledging.cancel()
+        async with hosted(tmp_path, producer) as (host, consumer):
+            await host._serve(Stream([*events, *others]))  # type: ignore[arg-type]
+            await until_acked(others)
+            assert (consumer.paused, [event.is_acked for event in events]) == ({0}, [False, False])
+
+    asyncio.run(scenario())
+    assert [record.key for record in producer.topics[OUTCOMES]] == [b"r-1", b"r-2", b"r-3"]
+
+
+def test_a_record_that_is_given_up_is_refused_and_those_behind_it_are_served(
+    of_tomorrow: bytes, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(faust_host, "RETRY_S", 0.001)
+    producer = MemoryRecordProducer()
+    events = [an_event(CLASSIFIED, 0, of_tomorrow), an_event(CLASSIFIED, 1, encode(a_classified()))]
+
+    async def scenario() -> None:
+        async with hosted(tmp_path, producer) as (host, _):
+            await host._serve(Stream(events))  # type: ignore[arg-type]
+            LATER.give_up(LATER.held())
+            await until_acked(events)
+
+    asyncio.run(scenario())
+    assert [record.key for record in producer.topics[OUTCOMES]] == [b"FAILED", b"r-1"]
+
+
+def test_a_record_that_waits_while_partitions_move_goes_to_its_topic_s_end_and_holds_up_nobody(
+    of_tomorrow: bytes, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those behind it, which this member can read, are served before the partition moves."""
+    monkeypatch.setattr(faust_host, "RETRY_S", 0.001)
+    producer, event = MemoryRecordProducer(), Event(0, of_tomorrow, {"x-own": b"travels"}, key=b"r-1")
+    event.message.topic = f"pochade.{CLASSIFIED}"
+    behind = an_event(CLASSIFIED, 1, encode(a_classified(a_request(request_id="r-2"))))
+
+    async def scenario() -> None:
+        async with hosted(tmp_path, producer) as (host, _):
+            await host._serve(Stream([event, behind]))  # type: ignore[arg-type]
+            assert not producer.topics
+            host.app.rebalancing = True
+            await until_acked([event, behind])
 
     asyncio.run(scenario())
     sent = Outgoing(topic=CLASSIFIED, key=b"r-1", value=of_tomorrow, headers={"x-own": b"travels"})
-    assert producer.topics == {CLASSIFIED: [sent]}
+    assert producer.topics.pop(CLASSIFIED) == [sent]
+    assert [record.key for record in producer.topics[OUTCOMES]] == [b"r-2"]
 
 
 def test_an_unknown_id_on_prompts_is_refused_and_the_next_is_served(
