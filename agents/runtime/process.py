@@ -54,7 +54,7 @@ def not_alive(role: str) -> str:
 
 
 def run_process(threaded: dict[str, Run], hosts: "Sequence[AgentHost]", on_stop: Callable[[], None]) -> None:
-    """Block until SIGTERM, SIGINT or SIGHUP, then stop everything: work in hand is finished, the rest is left to others.
+    """Block until SIGTERM, SIGINT or SIGHUP, then stop all: work in hand is finished, the rest is left to others.
 
     `on_stop` is called when the signal comes; how long the rest may take is its caller's. A Faust app that has crashed
     ends the process at once: stopping it waits for work that nobody does any more.

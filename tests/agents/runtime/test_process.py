@@ -233,7 +233,7 @@ def test_a_client_that_hangs_when_it_is_closed_is_cut_short_too() -> None:
     status, _ = run("""
 def told(stopping):
     while not stopping.wait(0.05):
-        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), signal.SIGTERM)
 signal.signal(signal.SIGTERM, lambda *_: None)
 with Drain(0.2) as drain:
     process.run_process({"told": told}, [], drain.begin)
