@@ -188,7 +188,7 @@ def test_a_role_that_does_not_stop_is_named_and_the_process_ends_with_a_status()
     status, said = run("""
 def stuck(stopping):
     while not stopping.wait(0.05):
-        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), signal.SIGTERM)
     threading.Event().wait()
 signal.signal(signal.SIGTERM, lambda *_: None)
 with Drain(0.2) as drain:
