@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafk
 
 APART = {
     "lost_ids",
+    "unread_ids",
     "lost_at",
     "differing_ids",
     "deleted_unread_where",

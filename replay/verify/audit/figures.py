@@ -19,6 +19,7 @@ class Figures:
     repetitions: int = 0  # of these: under the id of an earlier one, so that they got nothing new
     differing: tuple[str, ...] = ()  # ids of repetitions whose content is another, and where the first record lies
     open: int = 0  # without a result, and a role has not committed past some record of theirs
+    unread: tuple[str, ...] = ()  # without a result: a record of theirs is of an unknown schema, and lies on the dlq
     lost: tuple[str, ...] = ()  # without a result, and no role will make one
     lost_at: dict[str, str] = field(
         default_factory=dict
@@ -60,6 +61,7 @@ def as_json(figures: Figures, images: ImageFigures | None) -> dict[str, Any]:
     """Return both figures as one JSON object; counts have the short names, ids stand beside them."""
     one = asdict(figures)
     one |= {"lost": len(figures.lost), "lost_ids": list(figures.lost)}
+    one |= {"unread": len(figures.unread), "unread_ids": list(figures.unread)}
     one |= {"differing": len(figures.differing), "differing_ids": list(figures.differing)}
     one |= {"duplicates": sum(figures.doubled.values()), "duplicate_ids": list(one.pop("doubled"))}
     one |= {"late_commits": len(figures.late_commits), "late_commit_ids": list(figures.late_commits)}
@@ -81,6 +83,11 @@ def verdict(figures: Figures, images: ImageFigures | None = None) -> str | None:
     if figures.lost:
         names = _some([f"{name} at {place}" if (place := figures.lost_at.get(name)) else name for name in figures.lost])
         broken.append(f"{len(figures.lost)} of {figures.accepted} accepted requests are lost ({names})")
+    if figures.unread:
+        broken.append(
+            f"{len(figures.unread)} of {figures.accepted} accepted requests have a record that was set aside unread "
+            f"({_some(figures.unread)}): `pochade dlq redrive` once its schema is known"
+        )
     broken += [f"{each} were deleted before they were read" for each in figures.deleted_unread]
     if figures.doubled:
         names = _some(tuple(figures.doubled))

@@ -18,6 +18,7 @@ from schemas.messages import ClassifiedRequest, Event, ImageGenerated, Outcome, 
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, DLQ, EVENTS, IMAGES, OUTCOMES, PROMPTS, PROMPTS_BATCH, RESULTS
 from streams.codec.avro import decode, decode_result
+from streams.codec.headers import ERROR, UNREAD
 from streams.codec.request_ids import request_id_of
 from streams.control import deletions
 from streams.control.deletions import Deletion
@@ -74,6 +75,7 @@ class TopicFigures:
         self._ended_before: set[str] = set()  # accepted within the time audited, and with no result but of before
         self._dead_letters = 0
         self._deleted = list(deleted)
+        self._set_aside: set[str] = set()  # requests of records that lie on the dlq as unread
         self._unreadable: Counter[str] = Counter()
         self.result_times_ms: list[int] = []  # by the broker's clock, in the order of reading
         self.answered_ms: dict[str, tuple[int, int]] = {}  # id -> created, and its first result there to be read
@@ -153,6 +155,8 @@ class TopicFigures:
         self._dead_letters += 1
         if (deletion := deletions.kept(record)) is not None:
             self._deleted.append(deletion)
+        if record.headers.get(f"{ERROR}code") == UNREAD.encode():
+            self._set_aside.add(record.headers.get(f"{ERROR}request_id", b"").decode(errors="replace"))
 
     _TAKEN: Mapping[str, Callable[["TopicFigures", Incoming], None]] = {
         PROMPTS: _prompt, PROMPTS_BATCH: _prompt, CLASSIFIED: _classified, RESULTS: _result, OUTCOMES: _outcome,
@@ -166,7 +170,8 @@ class TopicFigures:
     def figures(self) -> Figures:
         """Return the figures counted so far."""
         accepted = self._accepted.ids
-        unended, lost = self._ends.open(accepted), self._lost()
+        unended, unmade = self._ends.open(accepted), self._lost()
+        lost = [name for name in unmade if name not in self._set_aside]
         twice, wasted_ms = self.generations.repeats()
         others, others_ms = self.generations.by_other_jobs()
         composed = self._components.findings(self._ends.first) if self._components is not None else NOT_COMPARED
@@ -177,6 +182,7 @@ class TopicFigures:
             repetitions=self._accepted.repetitions(self._ended_before),
             differing=self._accepted.differing(),
             open=sum(name in self._waiting for name in unended),
+            unread=tuple(name for name in unmade if name in self._set_aside),
             lost=tuple(lost),
             lost_at={name: self._accepted.place(name) for name in lost},
             deleted_unread=tuple(map(str, deletions.merged(self._deleted))),

@@ -5,7 +5,7 @@ import pytest
 from planner.serving.ending.outcomes import result_of
 from replay.verify.audit.figures import verdict, warning
 from replay.verify.audit.topic_figures import TopicFigures
-from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS, PROMPTS_BATCH, RESULTS
+from schemas.topics import CLASSIFIED, DLQ, IMAGES, OUTCOMES, PROMPTS, PROMPTS_BATCH, RESULTS
 from streams.codec.avro import encode
 from streams.codec.headers import REQUEST_ID
 from streams.codec.request_ids import request_id_of
@@ -39,6 +39,25 @@ def test_a_request_without_a_result_about_which_nothing_waits_is_lost(topics: To
     found = topics.tally().figures()
     assert (found.lost, found.open) == (("c",), 0)
     assert verdict(found) == "1 of 3 accepted requests are lost (c at prompts.v1 0@2)"
+
+
+def test_a_request_whose_record_was_set_aside_as_unread_stays_open_and_breaks_the_promise_until_it_is_redriven(
+    topics: Topics,
+) -> None:
+    """A letter of a request that has a result, or of none at all, as anybody may write one, changes nothing."""
+    topics.ask("c")
+    topics.send("c")
+    for name in ("a", "c", "nobody's"):
+        facts = {"pochade_error_code": b"unread", "pochade_error_request_id": name.encode()}
+        topics.write(DLQ, name, b"bytes", headers=facts)
+    found = topics.tally().figures()
+    assert (found.unread, found.lost, found.open) == (("c",), (), 0)
+    assert verdict(found) == (
+        "1 of 3 accepted requests have a record that was set aside unread (c): "
+        "`pochade dlq redrive` once its schema is known"
+    )
+    topics.end(result_of(an_end(topics.paint("c"))))
+    assert verdict(topics.tally().figures()) is None
 
 
 @pytest.mark.parametrize("topic", [PROMPTS, CLASSIFIED, JOBS, IMAGES, OUTCOMES])
