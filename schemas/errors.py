@@ -1,7 +1,8 @@
 """The one root of Pochade's own errors. A message says what, the value, the limit and what to do."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 
 class PochadeError(Exception):
@@ -26,10 +27,15 @@ class UnknownSchema(InvalidRecord):
 class InvalidRequest(PochadeError):
     """A well-formed request whose values cannot be served: answered with REJECTED."""
 
-    def __init__(self, message: str, *, field: str = "") -> None:
-        """`field`: name of the request's field whose value is wrong; "": of none, or of several."""
-        super().__init__(message)
+    def __init__(self, fault: str, *, field: str = "", command: str = "") -> None:
+        """`field`: name of the request's field whose value is wrong; "": of none, or of several.
+
+        `command`: what helps who has a command line, and is no use to others.
+        """
+        super().__init__(f"{fault}; {command}" if command else fault)
+        self.fault = fault
         self.field = field
+        self.command = command
 
 
 class InvalidPlan(PochadeError):
@@ -39,8 +45,12 @@ class InvalidPlan(PochadeError):
 class Unknown(PochadeError):
     """A name that is not in a registry; the message lists the known ones and the nearest."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(
+        self, kind: str, name: str, known: Iterable[str], synonyms: Mapping[str, Sequence[str]] = MappingProxyType({})
+    ) -> None:
+        """`synonyms`: name of another product -> ours for it, of which the first known one is meant."""
         names = sorted(known)
-        near = difflib.get_close_matches(name, names, n=1)
+        same = [each for each in synonyms.get(name, ()) if each in names]
+        near = same or difflib.get_close_matches(name, names, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         super().__init__(f"unknown {kind} {name!r}: known are {', '.join(names) or 'none'}{hint}")

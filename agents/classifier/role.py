@@ -7,6 +7,7 @@ from collections.abc import Container, Sequence
 from agents.classifier.judges import PromptJudge
 from agents.runtime.records import outcome_record, outgoing, refused
 from planner.catalog.model import Catalog, classes_of
+from planner.serving.admission.admission import meant_deadline
 from planner.serving.ending.outcomes import expired, failed, has_passed, rejected
 from schemas import topics
 from schemas.errors import InvalidRequest
@@ -87,7 +88,10 @@ class Classifier:
         ]  # fmt: skip
 
     def _too_late(self, request: GenerateRequest, record: Incoming) -> Outgoing:
-        reason = f"deadline_ms {request.deadline_ms} had passed when the prompt was read at {now_ms()}"
+        deadline_ms = request.deadline_ms or 0
+        meant = meant_deadline(deadline_ms, now_ms())
+        reason = f"deadline_ms {deadline_ms} had passed when the prompt was read at {now_ms()}"
+        reason += f"; {meant}" if meant else ""
         outcome = expired(request, reason=reason, by=self.role, now_ms=now_ms())
         return outcome_record(outcome, record.headers, now_ms())
 

@@ -1,17 +1,18 @@
 """OpenAI's part of the API: `/v1/images/...`, `/v1/models`, and the images that answers give addresses of."""
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from agents.gateway.edits.forms import form_of
-from agents.gateway.edits.uploads import Uploads
+from agents.gateway.edits.forms import Form, form_of
+from agents.gateway.edits.uploads import Uploads, check_files, uri_before
 from agents.gateway.formats import Format
 from agents.gateway.image_urls import ImageUrls
-from agents.gateway.openai_images import EDIT, PLAN_CHOOSES, ImagesRequest, answer, parse
+from agents.gateway.offered import Offered
+from agents.gateway.openai_images import EDIT, PARAMS, ImagesRequest, answer, parse
 from agents.gateway.pipeline import LATE_S, PipelineClient, has_no_result, unless_gone
 from agents.gateway.predictions import OWNER
 from agents.gateway.refusals import Refusal, refusal_of
@@ -43,7 +44,7 @@ class ImagesApi:
         """`key`: of the marks of requests."""
         self._pipeline = pipeline
         self._urls = urls
-        self._models = [PLAN_CHOOSES, *catalog.served, *(name for name in catalog.bases if name not in catalog.served)]
+        self.offered = Offered(catalog)
         self._limits = limits
         self._wait_s = gateway.wait_s  # until a request is answered, and its deadline
         self._max_uploads = gateway.max_uploads
@@ -56,6 +57,7 @@ class ImagesApi:
         """POST /v1/images/generations: answers when the images are there; with `stream`, when a worker begins."""
         body, now_ms = await json_body(http), self._clock_ms()
         asked = parse(body, self._limits, now_ms, self._until(now_ms), http.state.tenant)
+        self.offered.check(asked.request, PARAMS)
         return await self._answered(asked, await http.body(), http)
 
     async def edit(self, http: Request) -> Response:
@@ -70,12 +72,20 @@ class ImagesApi:
         self._reading += 1
         try:
             form = await form_of(http)
+            check_files(form)
+            self._edit_of(form, dict.fromkeys(form.files, uri_before(http.state.tenant)), http)
             uris = await self._uploads.store(form, http.state.tenant)
         finally:
             self._reading -= 1
-        now_ms, body = self._clock_ms(), {**form.fields, **uris}
+        return await self._answered(self._edit_of(form, uris, http), form.digest, http)
+
+    def _edit_of(self, form: Form, uris: Mapping[str, str], http: Request) -> ImagesRequest:
+        """Return what a form asks for. Raises Refusal for what its fields, or the catalog, have against it."""
+        now_ms = self._clock_ms()
+        body = {**form.fields, **uris}
         asked = parse(body, self._limits, now_ms, self._until(now_ms), http.state.tenant, EDIT)
-        return await self._answered(asked, form.digest, http)
+        self.offered.check(asked.request, PARAMS)
+        return asked
 
     def _until(self, now_ms: int) -> int:
         return now_ms + round(1000 * self._wait_s)
@@ -95,7 +105,7 @@ class ImagesApi:
         if result is None:
             raise has_no_result(request_id, limit_s)
         if result.status is not Status.COMPLETED:
-            raise refusal_of(result)
+            raise refusal_of(result, PARAMS)
         images = await self._shown(result, asked.format, base_url(http) if asked.as_url else "")
         return JSONResponse(answer(asked, result, images, self._clock_ms()))
 
@@ -128,14 +138,12 @@ class ImagesApi:
 
     async def models(self, _http: Request) -> Response:
         """GET /v1/models: the variants and bases that a request may name, and auto."""
-        return JSONResponse({"object": "list", "data": [_model(name) for name in self._models]})
+        return JSONResponse({"object": "list", "data": [_model(name) for name in self.offered.models]})
 
     async def model(self, http: Request) -> Response:
         """GET /v1/models/NAME."""
         name = http.path_params["name"]
-        if name not in self._models:
-            known = ", ".join(self._models)
-            raise Refusal("not-found", f"no model is called {name!r:.80}: there are {known}", param="model")
+        self.offered.check_model(name, "model")
         return JSONResponse(_model(name))
 
 

@@ -11,10 +11,14 @@ from typing import Any, Final, NamedTuple
 
 from agents.gateway.callers.bearer import TENANT
 from agents.gateway.formats import BEST, COMPRESSED, NAMES, PNG, Format
-from agents.gateway.refusals import Refusal, refusal_of_error
-from schemas.errors import InvalidRequest
+from agents.gateway.refusals import INVALID, Refusal, refusal_of_error
+from planner.serving.admission.admission import meant_deadline
+from planner.serving.ending.outcomes import has_passed
+from schemas.errors import InvalidRequest, Unknown
+from schemas.ids import new_request_id
 from schemas.messages import GenerateOptions, GenerateRequest, Result
 from streams.codec.prompt_file import check, request_of
+from streams.codec.requests import SYNONYMS
 from streams.settings import Requests
 
 PLAN_CHOOSES: Final = "auto"  # the model that leaves the choice to the plan
@@ -75,8 +79,7 @@ def parse(
     stated = {name: value for name, value in body.items() if value is not None}
     for name in stated:
         if name not in TAKEN:
-            known = ", ".join(TAKEN)
-            raise Refusal("unsupported", f"unknown parameter {name!r:.80}: known are {known}", param=name[:80])
+            raise Refusal("unsupported", str(Unknown("parameter", name[:80], TAKEN, SYNONYMS)), param=name[:80])
     for name, (values, why) in ONLY.items():
         if name in stated and not any(stated[name] == value and type(stated[name]) is type(value) for value in values):
             raise _unsupported(name, values, stated[name], why)
@@ -104,11 +107,16 @@ def checked_request(
     fields: Mapping[str, Any], limits: Requests, now_ms: int, params: Mapping[str, str]
 ) -> GenerateRequest:
     """Return the request with these fields, if the pipeline would take it. Raises Refusal in the pipeline's words."""
+    fields = {"request_id": new_request_id(), **fields}
     try:
         request = request_of(dict(fields), now_ms)
         check(request, limits, now_ms)
     except InvalidRequest as error:
-        raise refusal_of_error(error, params) from None
+        raise refusal_of_error(error, params, fields["request_id"]) from None
+    deadline_ms = request.deadline_ms
+    if has_passed(deadline_ms, now_ms) and (meant := meant_deadline(deadline_ms or 0, now_ms)):
+        fault, param = f"deadline_ms {deadline_ms} has passed: {meant}", params.get("deadline_ms", "deadline_ms")
+        raise Refusal(INVALID, fault, param=param)
     return request
 
 

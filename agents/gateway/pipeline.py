@@ -152,8 +152,9 @@ class PipelineClient:
                 raise Refusal(
                     "unavailable", "the gateway still reads the last requests: ask again", retry_after_ms=1000
                 )
-            limits = "gateway.history_s and gateway.max_jobs say how many are remembered"
-            raise Refusal("not-found", f"no request {request_id!r:.80} is remembered: {limits}")
+            raise Refusal(
+                "not-found", f"no request {request_id!r:.80} is remembered: there is none, or it ended long ago"
+            )
         return job
 
     def known(self, request: GenerateRequest, tenant: str, result: Result | None) -> Job:

@@ -11,7 +11,9 @@ from agents.gateway.jobs import Job
 from agents.gateway.openai_images import PLAN_CHOOSES, checked_request, provenance
 from agents.gateway.refusals import Refusal
 from planner.serving.routing.expecting import Expectation
+from schemas.errors import Unknown
 from schemas.messages import GenerateOptions, GenerateRequest, Status
+from streams.codec.requests import SYNONYMS
 from streams.settings import Requests
 
 OWNER: Final = "pochade"  # of every model: OWNER/NAME
@@ -29,6 +31,7 @@ INPUT: Final = tuple(
     for each in dataclasses.fields(kind)
     if each.name not in ("request_id", "created_ms", "tenant", "options", "model")
 )
+PARAMS: Final = {"model": "version"} | {name: f"input.{name}" for name in INPUT}
 WEBHOOK_FIELDS: Final = ("webhook", "webhook_events_filter")  # of a body: `webhooks/` reads these
 MAX_WAIT_S: Final = 60
 MIN_CANCEL_S: Final = 5
@@ -64,15 +67,13 @@ def parse(
         raise Refusal("invalid", f"input must be an object: got {given!r:.80}", param="input")
     for name in given:
         if name not in INPUT:
-            fault = f"unknown parameter 'input.{name:.80}': known are {', '.join(INPUT)}"
-            raise Refusal("unsupported", fault, param=f"input.{name:.80}")
+            raise Refusal("unsupported", str(Unknown("input", name[:80], INPUT, SYNONYMS)), param=f"input.{name:.80}")
     fields = {name: value for name, value in given.items() if value is not None}
     if cancel_after_ms is not None:
         fields.setdefault("deadline_ms", now_ms + cancel_after_ms)
     named = _name(model or stated.get("version", stated.get("model", PLAN_CHOOSES)))
     fields = {"strict": True, "tenant": tenant, **fields} | ({} if named == PLAN_CHOOSES else {"model": named})
-    params = {"model": "version"} | {name: f"input.{name}" for name in INPUT}
-    return checked_request(fields, limits, now_ms, params)
+    return checked_request(fields, limits, now_ms, PARAMS)
 
 
 def _name(model: Any) -> Any:

@@ -11,7 +11,7 @@ from agents.gateway.formats import Format
 from agents.gateway.images_api import ImagesApi
 from agents.gateway.jobs import NEVER_MS, Job
 from agents.gateway.pipeline import PipelineClient
-from agents.gateway.predictions import STARTING, cancel_after_ms, parse, prediction, wait_s
+from agents.gateway.predictions import PARAMS, STARTING, cancel_after_ms, parse, prediction, wait_s
 from agents.gateway.refusals import Refusal
 from agents.gateway.repetitions.marks import stated
 from agents.gateway.streaming.predictions import LAST, ended_early, line_of, position_of, prediction_events
@@ -63,6 +63,7 @@ class PredictionsApi:
         after_ms = cancel_after_ms(http.headers.get("cancel-after", ""))
         named, tenant = http.path_params.get("name", ""), http.state.tenant
         request = parse(body, self._limits, self._clock_ms(), named, after_ms, tenant)
+        self._images.offered.check(request, PARAMS)
         repetition = stated(http.headers, tenant, http.url.path, await http.body(), self._key)
         hook = self._webhooks.wanted(body, tenant, base_url(http))
         any_form = (body.get("input") or {}).get("strict") is None

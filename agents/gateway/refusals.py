@@ -7,15 +7,21 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from planner.serving.decisions import DEADLINE, OVERLOADED, QUOTA, SHED, STARTING, UNHONOURED
+from planner.serving.decisions import DEADLINE, OVERLOADED, QUOTA, SHED, STARTING, UNHONOURED, unhonoured_option
 from planner.serving.safety import UNSAFE
 from schemas.errors import InvalidRequest, PochadeError
 from schemas.messages import Result, Status
 
 INVALID: Final = "invalid"
+UNKNOWN_MODEL: Final = "model_not_found"  # as OpenAI spells it: clients look at it
 INVALID_TYPE: Final = "invalid_request_error"
 LIMIT_TYPE: Final = "rate_limit_error"
 SERVER_TYPE: Final = "server_error"
+
+
+UPLOADED: Final = dict.fromkeys(("image", "mask"), "; upload it to /v1/images/edits") | {
+    "control_images": "; whoever runs this deployment stores them"
+}
 
 
 class Kind(NamedTuple):
@@ -39,6 +45,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "cancelled": Kind(409, INVALID_TYPE, may_repeat=False),
     "poison": Kind(500, SERVER_TYPE, may_repeat=False),  # its calls failed as often as they may, or ended workers
     # of the gateway itself
+    UNKNOWN_MODEL: Kind(404, INVALID_TYPE),
     "unsupported": Kind(400, INVALID_TYPE),
     "invalid_api_key": Kind(401, INVALID_TYPE),  # as OpenAI spells it, like the next
     "missing_scope": Kind(403, INVALID_TYPE),
@@ -101,22 +108,28 @@ class Refusal(PochadeError):
         return headers
 
 
-def refusal_of(result: Result) -> Refusal:
+def refusal_of(result: Result, params: Mapping[str, str]) -> Refusal:
     """Return the refusal that a result other than COMPLETED is answered with, by its own code and reason.
 
-    A REJECTED one that says when to ask again is a 429, whatever its code.
+    A REJECTED one that says when to ask again is a 429, whatever its code. `params`: as below.
     """
     assert result.status is not Status.COMPLETED, "it has an image"
     kind = KINDS.get(result.code, OF_STATUS[result.status])
     if result.status is Status.REJECTED and result.retry_after_ms is not None:
         kind = KINDS[OVERLOADED]
     code = result.code or str(result.status).lower()
-    return Refusal(code, result.reason, retry_after_ms=result.retry_after_ms, kind=kind)
+    option = unhonoured_option(result.reason) if code == UNHONOURED else ""
+    param = params.get(option, option) or None
+    return Refusal(code, result.reason, param=param, retry_after_ms=result.retry_after_ms, kind=kind)
 
 
-def refusal_of_error(error: InvalidRequest, params: Mapping[str, str]) -> Refusal:
+def refusal_of_error(error: InvalidRequest, params: Mapping[str, str], request_id: str = "") -> Refusal:
     """Return the refusal of a request that the pipeline's own check refuses, in its words.
 
-    `params`: field of a request -> the parameter that stood for it, where the API calls it otherwise.
+    `params`: field of a request -> the parameter that stood for it, where the API calls it otherwise. `request_id`: of
+    a request that is not begun, so that its client cannot look it up. A way by the command line gives way to one by
+    HTTP.
     """
-    return Refusal(INVALID, str(error), param=params.get(error.field, error.field) or None)
+    fault = error.fault.removesuffix(f" (request {request_id})")
+    way = UPLOADED.get(error.field, "") if error.command else ""
+    return Refusal(INVALID, f"{fault}{way}", param=params.get(error.field, error.field) or None)

@@ -144,7 +144,7 @@ class WorkerImages:
             data = self._fetch(uri)
         except NoDraft as error:
             if error.kind == "missing":
-                raise InvalidInput(f"{what} is not in the store: {error}; `pochade put FILE` stores it again") from None
+                raise InvalidInput(f"{what} is not in the store: {error}; store it again") from None
             raise
         return open_input(data, f"{what} {uri:.200}", mode=mode, size=size)
 

@@ -90,8 +90,8 @@ def _check_controls(options: GenerateOptions, who: str) -> None:
     _check_names("controls", options.controls, MAX_CONTROLS, who)
     if len(options.control_images) != len(options.controls) or not all(options.control_images):
         got = f"got {len([uri for uri in options.control_images if uri])} for {len(options.controls)}"
-        fault = f"control_images must name one image for each of controls: {got}; `pochade put` {who}"
-        raise InvalidRequest(fault, field="control_images")
+        fault = f"control_images must name one image for each of controls: {got} {who}"
+        raise InvalidRequest(fault, field="control_images", command="`pochade put FILE` prints the URI of one")
     _as_many("control_weights", options.control_weights, "controls", options.controls, who)
     for weight in options.control_weights:
         _in_range("control_weights", weight, 0, MAX_WEIGHT, who)
@@ -107,7 +107,7 @@ def _check_beginning(options: GenerateOptions, who: str) -> None:
             fault = f"strength must come with image: got {options.strength} without one {who}"
             raise InvalidRequest(fault, field="strength")
     if options.mask and not options.image:
-        raise InvalidRequest(f"mask must come with image: got {options.mask:.200} without one {who}", field="mask")
+        raise InvalidRequest(f"mask must come with image: got {options.mask:.40} without one {who}", field="mask")
 
 
 def _check_names(name: str, values: Sequence[str], most: int, who: str) -> None:

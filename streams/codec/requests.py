@@ -2,7 +2,8 @@
 
 import dataclasses
 import typing
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from schemas.errors import InvalidRequest, Unknown
 from schemas.messages import GenerateOptions, GenerateRequest
@@ -15,6 +16,34 @@ HINTS = {**typing.get_type_hints(GenerateRequest), **OPTIONS}  # options stand b
 del HINTS["options"]
 LONG = 2**63  # Avro's integers are below
 NO_ID = ("request_id", "")  # as good as none
+SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {  # name in another product -> ours, by door
+    "aspect_ratio": ("size", "width"),
+    "cfg": ("guidance",),
+    "cfg_scale": ("guidance",),
+    "deadline": ("deadline_ms",),
+    "guidance_scale": ("guidance",),
+    "height": ("size",),
+    "id": ("request_id",),
+    "image_url": ("image",),
+    "init_image": ("image",),
+    "input_fidelity": ("strength",),
+    "input_image": ("image",),
+    "lora": ("adapters",),
+    "lora_scale": ("adapter_weights",),
+    "loras": ("adapters",),
+    "num_images": ("n",),
+    "num_inference_steps": ("steps",),
+    "num_outputs": ("n",),
+    "num_steps": ("steps",),
+    "priority": ("tier",),
+    "prompt_strength": ("strength",),
+    "sampling_steps": ("steps",),
+    "service_tier": ("tier",),
+    "size": ("width",),
+    "sizes": ("size", "width"),
+    "text": ("prompt",),
+    "width": ("size",),
+}
 WORDS: dict[Any, str] = {
     str: "a string",
     int: "an integer",
@@ -56,7 +85,7 @@ def without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _checked(name: str, value: Any) -> Any:
     if name not in HINTS:
-        raise InvalidRequest(str(Unknown("request field", name, HINTS)), field=name)
+        raise InvalidRequest(str(Unknown("request field", name[:80], HINTS, SYNONYMS)), field=name)
     hint = HINTS[name]
     if not _fits(value, hint):
         raise InvalidRequest(f"request field {name!r} must be {WORDS[hint]}: got {value!r:.80}", field=name)

@@ -30,16 +30,8 @@ class Uploads:
         no mask is sent. Both are compared upright; the image is stored as it was sent, and its worker turns it.
 
         Raises:
-            Refusal: an image that is none of an allowed kind, several, a mask that does not fit, or the store is away.
+            Refusal: an image that is none of an allowed kind, a mask that does not fit, or the store is away.
         """
-        for name in form.files:
-            if name not in (IMAGE, MASK):
-                raise Refusal("unsupported", f"unknown file {name!r:.80}: known are image, mask", param=name[:80])
-        for name, files in form.files.items():
-            if len(files) > 1:
-                raise Refusal("unsupported", f"{name} must be one image: got {len(files)}", param=name)
-        if IMAGE not in form.files:
-            raise Refusal(INVALID, "image must be there, as a file", param=IMAGE)
         async with self._decoding:
             return await asyncio.to_thread(self._stored, form.files[IMAGE][0], form.files.get(MASK, [None])[0], tenant)
 
@@ -62,6 +54,23 @@ class Uploads:
         except StoreUnavailable as error:
             raise Refusal("unavailable", f"the image store is away: {error}", kind=STORE_KIND) from error
         return uris
+
+
+def check_files(form: Form) -> None:
+    """Raise Refusal unless a form has one image, and at most one mask beside it."""
+    for name in form.files:
+        if name not in (IMAGE, MASK):
+            raise Refusal("unsupported", f"unknown file {name!r:.80}: known are image, mask", param=name[:80])
+    for name, files in form.files.items():
+        if len(files) > 1:
+            raise Refusal("unsupported", f"{name} must be one image: got {len(files)}", param=name)
+    if IMAGE not in form.files:
+        raise Refusal(INVALID, "image must be there, as a file", param=IMAGE)
+
+
+def uri_before(tenant: str) -> str:
+    """Return what stands for the URI of a tenant's image while it is not stored, so that all else can be checked."""
+    return f"memory:00/{input_name(tenant)}-{'0' * 16}.png"
 
 
 def edited_of(image: Image.Image) -> Image.Image | None:

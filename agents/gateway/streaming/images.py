@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncGenerator, Callable
 
 from agents.gateway.formats import size_of
-from agents.gateway.openai_images import ImagesRequest, completed_event, partial_event
+from agents.gateway.openai_images import PARAMS, ImagesRequest, completed_event, partial_event
 from agents.gateway.pipeline import PipelineClient
 from agents.gateway.refusals import Refusal, refusal_of
 from agents.gateway.streaming.wire import BEGUN, KEEPALIVE, event
@@ -63,7 +63,7 @@ class ImageStream:
 
     async def _completed(self, asked: ImagesRequest, result: Result) -> AsyncGenerator[bytes, None]:
         if result.status is not Status.COMPLETED:
-            raise refusal_of(result)
+            raise refusal_of(result, PARAMS)
         for uri in result.image_uris:
             image = base64.b64encode(await self._pipeline.image(uri, asked.format)).decode()
             shown = completed_event(asked, result, image, self._clock_ms())

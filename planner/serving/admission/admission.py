@@ -1,6 +1,7 @@
 """Whether a request can be served at all, and whether a deadline can be met."""
 
 import math
+import unicodedata
 
 from planner.serving.admission.inputs import check_inputs
 from schemas.errors import InvalidRequest
@@ -10,6 +11,9 @@ from schemas.messages import Admission, GenerateRequest
 SEED_LIMIT = 2**63
 MAX_ID = 200  # characters, of a tenant's name too
 SALT = "admission"  # never the plan's version: under an equal share a request has an equal answer, whoever asks
+YEAR_MS = 365 * 24 * 60 * 60 * 1000
+UNSEEN = frozenset({"Cc", "Cf", "Mn", "Me"})  # Unicode's categories: controls, formats, marks upon a letter
+BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # letters and symbols that are drawn as nothing
 AHEAD_MS = 24 * 60 * 60 * 1000  # a creation time further ahead is in another unit, not a clock's error
 
 
@@ -26,8 +30,8 @@ def check_request(
         fault = f"tenant must have at most {MAX_ID} characters: got {len(request.tenant)}; shorten it {who}"
         raise InvalidRequest(fault, field="tenant")
     _check_prompt(request.prompt, max_prompt_bytes, who)
-    _check_texts(request, max_prompt_bytes, who)
     check_inputs(request)
+    _check_texts(request, max_prompt_bytes, who)
     if request.seed is not None and not 0 <= request.seed < SEED_LIMIT:
         fault = f"seed must be in [0, 2**63): got {request.seed}; choose another or omit it {who}"
         raise InvalidRequest(fault, field="seed")
@@ -43,13 +47,30 @@ def _check_deadline(deadline_ms: int | None, max_s: float, now_ms: int, who: str
     ahead_s = 0.0 if deadline_ms is None else (deadline_ms - now_ms) / 1000
     if ahead_s > max_s:
         limit = f"deadline_ms must be at most {max_s:g} s ahead (requests.max_deadline_s): got {deadline_ms}"
-        fault = f"{limit}, {ahead_s:.0f} s ahead; choose an earlier one or omit it {who}"
+        meant = meant_deadline(deadline_ms or 0, now_ms)
+        fault = f"{limit}, {ahead_s:.0f} s ahead; {meant or 'choose an earlier one or omit it'} {who}"
         raise InvalidRequest(fault, field="deadline_ms")
 
 
+def meant_deadline(deadline_ms: int, now_ms: int) -> str:
+    """Return which time was meant by a deadline that is no time in ms since 1970; "": it may well be one."""
+    for unit, in_ms in (("seconds", deadline_ms * 1000), ("microseconds", deadline_ms // 1000)):
+        if abs(in_ms - now_ms) < YEAR_MS:
+            return f"it looks like {unit} since 1970: did you mean {in_ms}, in ms?"
+    if 0 < deadline_ms < YEAR_MS:
+        return f"it is a time in ms since 1970, not a span: did you mean now + {deadline_ms} = {now_ms + deadline_ms}?"
+    return ""
+
+
+def _is_blank(text: str) -> bool:
+    """Whether a text shows nothing: spaces, marks without a letter, and characters of no width."""
+    return all(each in BLANK or each.isspace() or unicodedata.category(each) in UNSEEN for each in text)
+
+
 def _check_prompt(prompt: str, max_bytes: int, who: str) -> None:
-    if not prompt.strip():
-        raise InvalidRequest(f"prompt must not be empty: got {prompt!r}; say what to generate {who}", field="prompt")
+    if "\0" not in prompt and _is_blank(prompt):
+        fault = f"prompt must not be empty: got {prompt!r:.80}; say what to generate {who}"
+        raise InvalidRequest(fault, field="prompt")
     if "\0" in prompt:
         at = prompt.index("\0")
         fault = f"prompt must not hold the character NUL: got one at position {at}; remove it {who}"
@@ -67,17 +88,20 @@ def _check_prompt(prompt: str, max_bytes: int, who: str) -> None:
 def _check_texts(request: GenerateRequest, max_bytes: int, who: str) -> None:
     """Limit the texts of a request: every record of it carries them, some twice, and each must fit its topic."""
     options = request.options
-    texts = (
-        request.tenant, options.negative_prompt, options.model, *options.adapters, *options.controls,
-        *options.control_images, options.image, options.mask,
-    )  # fmt: skip
-    size = sum(len(text.encode(errors="replace")) for text in texts)
+    texts = {
+        "tenant": (request.tenant,), "negative_prompt": (options.negative_prompt,), "model": (options.model,),
+        "adapters": options.adapters, "controls": options.controls, "control_images": options.control_images,
+        "image": (options.image,), "mask": (options.mask,),
+    }  # fmt: skip
+    sizes = {name: sum(len(text.encode(errors="replace")) for text in values) for name, values in texts.items()}
+    size = sum(sizes.values())
     if size > max_bytes:
+        longest = max(sizes, key=sizes.__getitem__)
         limit = (
             "tenant, negative_prompt, model, adapters, controls and the URIs of images must have at most "
             f"{max_bytes} bytes of UTF-8"
         )
-        raise InvalidRequest(f"{limit} together: got {size}; shorten them {who}")
+        raise InvalidRequest(f"{limit} together: got {size}; shorten {longest} {who}", field=longest)
 
 
 def is_admitted(admission: Admission | None, request_id: str, tier: str) -> bool:

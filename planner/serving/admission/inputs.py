@@ -42,11 +42,8 @@ def check_inputs(request: GenerateRequest) -> None:
         found = _KEY.fullmatch(uri)
         who = f"(request {request.request_id[:80]})"
         if found is None:
-            limit = f"{name} must be the URI of an image in the store: got {uri!r:.200}"
-            raise InvalidRequest(f"{limit}; `pochade put FILE` prints it {who}", field=name)
+            limit = f"{name} must be the URI of an image in the store: got {uri!r:.40} {who}"
+            raise InvalidRequest(limit, field=name, command="`pochade put FILE` prints it")
         if own not in (found[1], found[2]):
-            raise InvalidRequest(
-                f"{name} must be an image of tenant {request.tenant!r:.80}: {uri:.200} is another tenant's; "
-                f"put it with --tenant {request.tenant:.80} {who}",
-                field=name,
-            )
+            fault = f"{name} must be an image of tenant {request.tenant!r:.80}: {uri:.200} is another tenant's {who}"
+            raise InvalidRequest(fault, field=name, command=f"`pochade put --tenant {request.tenant:.80}` stores it")

@@ -13,8 +13,8 @@ from planner.catalog.components import needs_components, unhonoured
 from planner.catalog.entries import run_ms, variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.option_limits import ANY, CHEAPEST, QUALITIES
-from planner.catalog.options import AS_IT_IS, resolve_options
-from planner.serving.decisions import unhonoured_reason
+from planner.catalog.options import AS_IT_IS, COMPONENTS, resolve_options
+from planner.serving.decisions import unhonoured_option, unhonoured_reason
 from planner.serving.routing.placement import Choice, sample
 from schemas.errors import Unknown
 from schemas.messages import GenerateOptions
@@ -96,6 +96,19 @@ def fit_of(options: GenerateOptions, quality: str, catalog: Catalog) -> Fit:
         elif not whole:
             fit = fit._replace(reason=_overridden(options, levels, catalog) if options.strict else "")
     return _of_quality(fit, quality, catalog)
+
+
+def option_at_fault(options: GenerateOptions, reason: str, catalog: Catalog) -> str:
+    """Return the option for which a `Fit` has this reason; "": no single one."""
+    if option := unhonoured_option(reason):
+        return option
+    if _candidates(options, catalog)[1]:
+        return "model"
+    for name in COMPONENTS:
+        alone = GenerateOptions(model=options.model, **{name: getattr(options, name)})
+        if getattr(options, name) and Composed(alone, catalog).reason:
+            return name
+    return ""
 
 
 def on_request_variant(options: GenerateOptions, catalog: Catalog) -> str:

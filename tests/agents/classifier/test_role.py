@@ -109,6 +109,11 @@ def test_a_prompt_past_its_deadline_expires_without_being_judged(classifier: Cla
     assert not judge.seen
 
 
+def test_a_span_that_is_given_for_a_deadline_is_told_so(classifier: Classifier) -> None:
+    (outcome,) = served(classifier, a_record(a_request(deadline_ms=5000)))
+    assert "did you mean now + 5000" in read(outcome, Outcome).reason
+
+
 @pytest.mark.parametrize("tier", ["standard", "batch"])
 def test_prompts_that_were_cancelled_while_they_waited_are_not_judged(judge: Judge, tier: str) -> None:
     ended = {f"r-{n}" for n in range(2000)}

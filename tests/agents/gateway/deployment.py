@@ -24,6 +24,9 @@ from agents.gateway.waiting.expected import ExpectedTimes
 from agents.gateway.webhooks.open_webhooks import OpenWebhooks
 from agents.gateway.webhooks.requests import WebhookRequests
 from agents.runtime.views import FleetView, PlanView
+from planner.catalog.components import Component
+from planner.catalog.entries import HONOURABLE
+from planner.catalog.model import Catalog
 from schemas.messages import ApiKey, Event, GenerateRequest, Plan, Result, Status
 from schemas.record import Incoming, Outgoing
 from schemas.topics import EVENTS, FLEET, KEYS, OUTCOMES, PROMPTS, RESULTS
@@ -35,11 +38,25 @@ from streams.security.api_keys import KeyRing, new_key
 from streams.security.scopes import SCOPES
 from streams.settings import Gateway, Requests, load
 from streams.store.port import MemoryImageStore
-from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_plan, owned
+from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_plan, composed_variant, owned
 from tests.replay.runs import a_result, a_step
 
 OFFSETS = itertools.count()
 KEY = b"of the tests, 32 bytes or so ..."
+
+
+def offered() -> Catalog:
+    """A catalog whose levels honour all plain options, and whose variant on request takes an image and adapters."""
+    styles = composed_variant()
+    names = ("candy", "mint", "dusk")
+    adapters = tuple(Component(kind="adapter", name=name, source=f"models/loras/{name}") for name in names)
+    bases = tuple(each for each in styles.components if each.kind == "base")
+    styles = dataclasses.replace(
+        styles, adapters=names, controls=(), components=(*bases, *adapters), honours=HONOURABLE
+    )
+    plain = a_catalog().variants
+    levels = {name: dataclasses.replace(each, honours=HONOURABLE[:5]) for name, each in plain.items()}
+    return a_catalog(variants=levels, on_request={"styles": styles})
 
 
 class Answering(MemoryRecordProducer):
@@ -85,7 +102,10 @@ class LogEnd:
 class Deployment:
     """The app, and its surroundings in memory."""
 
-    def __init__(self, limits: Gateway | None = None, requests: Requests | None = None, max_jobs: int = 100) -> None:
+    def __init__(
+        self, limits: Gateway | None = None, requests: Requests | None = None, max_jobs: int = 100,
+        catalog: Catalog | None = None,
+    ) -> None:  # fmt: skip
         limits, requests = limits or Gateway(), requests or Requests()
         self.now_ms = NOW_MS
         self.ring = KeyRing()
@@ -105,7 +125,7 @@ class Deployment:
         )
         urls = ImageUrls(self.store, "memory:", KEY, limits.url_lifetime_s)
         images = ImagesApi(
-            self.pipeline, urls, Uploads(self.store), a_catalog(), requests, limits, KEY, lambda: self.now_ms
+            self.pipeline, urls, Uploads(self.store), catalog or offered(), requests, limits, KEY, lambda: self.now_ms
         )
         streams = StreamUrls(KEY, limits.url_lifetime_s)
         self.hooks, self.internal = OpenWebhooks(limits.webhooks.max_open), frozenset(limits.webhooks.internal)

@@ -12,14 +12,16 @@ import httpx
 import pytest
 from PIL import Image
 
+from agents.gateway.edits.uploads import uri_before
 from schemas.messages import Event, Outcome, Status
 from schemas.topics import OUTCOMES, PROMPTS_BATCH
 from streams.codec.avro import decode
 from streams.metrics import GATEWAY_EXPECTED
 from streams.settings import Gateway
 from tests.agents.gateway.deployment import Deployment, ended, event, tell
-from tests.builders import NOW_MS, a_plan, a_request
+from tests.builders import NOW_MS, a_catalog, a_plan, a_request, composed_variant
 
+IMAGE = uri_before("default")
 HEART = {"prompt": "a red heart"}
 
 
@@ -352,3 +354,34 @@ def test_an_answer_holds_what_the_client_sent_only_as_json() -> None:
     assert told.headers["content-type"] == "application/json"
     assert "x" not in told.headers
     assert "<script>" in json.loads(told.text)["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code", "param", "said"),
+    [
+        ({"size": "1024x1024"}, 400, "unhonoured", "size", "width: 1024 -> 32"),
+        ({"negative_prompt": "blue"}, 400, "unhonoured", "negative_prompt", "or send strict: false"),
+        ({"adapters": ["neon"]}, 400, "unhonoured", "adapters", "has no adapter 'neon'"),
+        ({"image": IMAGE, "mask": IMAGE}, 400, "unhonoured", "mask", "begins with no mask"),
+        ({"model": "dall-e-3"}, 404, "model_not_found", "model", "known are auto, chalk, heavy, light, poster, styles"),
+    ],
+)  # fmt: skip
+def test_what_no_level_honours_is_refused_by_its_name_before_anything_is_written(
+    body: dict[str, Any], status: int, code: str, param: str, said: str
+) -> None:
+    deployment = Deployment(catalog=a_catalog(on_request={"styles": composed_variant()}))
+    answer = posted(deployment, HEART | body)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"], error["param"]) == (status, code, param)
+    assert said in error["message"]
+    named = {"version": body["model"], "input": HEART} if "model" in body else {"input": HEART | body}
+    if param != "size":
+        predicted = posted(deployment, named, "/v1/predictions").json()["error"]
+        assert (predicted["code"], predicted["param"]) == (code, {"model": "version"}.get(param, f"input.{param}"))
+    assert deployment.producer.topics == {}
+
+
+def test_a_request_that_is_not_strict_has_done_what_there_is() -> None:
+    deployment = Deployment(catalog=a_catalog())
+    deployment.ends(png())
+    assert posted(deployment, HEART | {"size": "1024x1024", "strict": False}).status_code == 200

@@ -19,6 +19,7 @@ from streams.settings import Gateway
 from streams.store.input_images import MAX_BYTES, ORIENTATION
 from tests.agents.gateway.deployment import Deployment, ended, event, tell
 from tests.agents.gateway.test_app import png, posted
+from tests.builders import a_catalog
 
 EDITS = "/v1/images/edits"
 Files = Sequence[tuple[str, tuple[str, bytes]]]
@@ -269,3 +270,18 @@ def test_a_key_may_name_the_images_of_its_tenant_and_no_others(path: str) -> Non
         return posted(deployment, body, path, **headers).status_code
 
     assert [asked("studio") // 100, asked("others"), asked("default")] == [2, 400, 400]
+
+
+@pytest.mark.parametrize("fields", [{}, {"model": "light"}, {"model": "dall-e-2"}])
+def test_an_image_that_no_level_takes_is_neither_decoded_nor_stored(fields: dict[str, str]) -> None:
+    deployment = Deployment(catalog=a_catalog())
+    answer = sent(deployment, [file("image", SVG)], {**ASKED, **fields})
+    param, code = ("model", "model_not_found") if "dall-e-2" in fields.values() else ("image", "unhonoured")
+    assert (answer.json()["error"]["code"], answer.json()["error"]["param"]) == (code, param)
+    assert list(deployment.store.list(2**62)) == []
+
+
+def test_an_edit_whose_fields_are_refused_has_stored_nothing() -> None:
+    deployment = Deployment()
+    assert sent(deployment, [file("image", image_of())], {**ASKED, "strength": "2"}).status_code == 400
+    assert list(deployment.store.list(2**62)) == []

@@ -10,8 +10,9 @@ import pytest
 from PIL import Image
 
 from agents.gateway.formats import Format, encoded
-from agents.gateway.openai_images import ImagesRequest, answer, parse
+from agents.gateway.openai_images import PARAMS, ImagesRequest, answer, parse
 from agents.gateway.refusals import INVALID, KINDS, Refusal, refusal_of
+from planner.serving.decisions import unhonoured_reason
 from planner.serving.ending.outcomes import result_of
 from schemas.messages import GenerateOptions, Result, Status
 from streams.codec.prompt_file import check, request_of
@@ -126,7 +127,7 @@ def test_the_pipelines_refusal_has_the_same_code_and_text_over_http() -> None:
 
 def ended(status: Status, code: str, retry_after_ms: int | None = None) -> Refusal:
     outcome = an_outcome(status=status, code=code, reason=f"because of {code}", retry_after_ms=retry_after_ms)
-    return refusal_of(result_of(outcome))
+    return refusal_of(result_of(outcome), PARAMS)
 
 
 @pytest.mark.parametrize(
@@ -212,3 +213,33 @@ def noise() -> bytes:
     out = io.BytesIO()
     Image.effect_noise((64, 64), 80).convert("RGB").save(out, "PNG")
     return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("stated", "param", "said"),
+    [
+        ({"priority": "high"}, "priority", "did you mean 'tier'?"),
+        ({"num_inference_steps": 4}, "num_inference_steps", "did you mean 'steps'?"),
+        ({"num_outputs": 2}, "num_outputs", "did you mean 'n'?"),
+        ({"aspect_ratio": "1:1"}, "aspect_ratio", "did you mean 'size'?"),
+        ({"deadline_ms": 5000}, "deadline_ms", f"did you mean now + 5000 = {NOW_MS + 5000}?"),
+        ({"deadline_ms": NOW_MS // 1000 + 60}, "deadline_ms", "did you mean"),
+        ({"image": "data:image/png;base64," + "iVBORw0K" * 400}, "image", "; upload it to /v1/images/edits"),
+        ({"prompt": "\u200b\ufeff \u200d"}, "prompt", "prompt must not be empty"),
+    ],
+)
+def test_advice_is_such_that_an_http_client_can_follow_it(stated: dict[str, Any], param: str, said: str) -> None:
+    with pytest.raises(Refusal) as caught:
+        parsed(**stated)
+    message = str(caught.value)
+    assert (caught.value.kind.status, caught.value.param) == (400, param)
+    assert said in message
+    assert "pochade " not in message
+    assert "(request" not in message
+    assert "iVBORw0K" * 3 not in message
+
+
+def test_what_a_worker_refuses_of_a_strict_request_is_named() -> None:
+    reason = unhonoured_reason("light", ["prompt: 130 tokens -> 77"])
+    outcome = an_outcome(status=Status.REJECTED, code="unhonoured", reason=reason)
+    assert refusal_of(result_of(outcome), PARAMS).param == "prompt"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.serving.admission.admission import can_meet, check_request, predicted_finish_ms
+from planner.serving.admission.admission import can_meet, check_request, meant_deadline, predicted_finish_ms
 from schemas.errors import InvalidRequest
 from schemas.messages import GenerateOptions
 from tests.builders import NOW_MS, a_request
@@ -26,6 +26,10 @@ def test_requests_that_can_be_served_pass(changes: dict[str, Any]) -> None:
     [
         ({"prompt": ""}, "prompt must not be empty"),
         ({"prompt": " \t\n "}, "prompt must not be empty"),
+        ({"prompt": "\u200b \u200d\ufeff"}, "prompt must not be empty"),
+        ({"prompt": "\u2800\u3164\ufe0f"}, "prompt must not be empty"),
+        ({"options": GenerateOptions(image="x" * 90, model="y" * 20)}, "image must be the URI of an image"),
+        ({"options": GenerateOptions(negative_prompt="x" * 90, model="y" * 20)}, "got 117; shorten negative_prompt"),
         ({"prompt": "é" * 51}, "at most 100 bytes of UTF-8: got 102; shorten it"),
         ({"prompt": "a\0b"}, "NUL: got one at position 1; remove it"),
         ({"prompt": "\ud800"}, "valid Unicode"),
@@ -37,6 +41,27 @@ def test_requests_that_can_be_served_pass(changes: dict[str, Any]) -> None:
 def test_what_can_never_be_served_is_refused_with_the_request_named(changes: dict[str, Any], reported: str) -> None:
     with pytest.raises(InvalidRequest, match=f"{reported}.*request r-1"):
         check_request(a_request(**changes), 100, NOW_MS)
+
+
+@pytest.mark.parametrize("prompt", ["\u2665\ufe0f", "a\u200b", "\u0e33", "\U0001f468\u200d\U0001f469"])
+def test_a_prompt_with_one_character_that_shows_is_served(prompt: str) -> None:
+    check_request(a_request(prompt=prompt), 100, NOW_MS)
+
+
+@pytest.mark.parametrize(
+    ("deadline_ms", "meant"),
+    [
+        (5000, f"now + 5000 = {NOW_MS + 5000}?"),
+        (NOW_MS // 1000 + 60, f"seconds since 1970: did you mean {(NOW_MS // 1000 + 60) * 1000}"),
+        (NOW_MS * 1000, f"microseconds since 1970: did you mean {NOW_MS}"),
+        (NOW_MS - 1, ""),
+        (NOW_MS + 60_000, ""),
+        (0, ""),
+        (-5, ""),
+    ],
+)
+def test_a_deadline_in_another_unit_is_recognised(deadline_ms: int, meant: str) -> None:
+    assert (meant in meant_deadline(deadline_ms, NOW_MS)) and bool(meant_deadline(deadline_ms, NOW_MS)) == bool(meant)
 
 
 @given(st.text(min_size=1, max_size=300))
