@@ -55,7 +55,9 @@ BATCH_JOBS = histogram(
     buckets=(1, 2, 3, 4, 6, 8, 12, 16, 32, 64),
 )  # fmt: skip
 STORE_SECONDS = histogram(
-    "pochade_store_seconds", "Time to check and store the images of a job, its latent included", of=WORKER
+    "pochade_store_seconds",
+    "Time to check and store the images of a job, with those that share its call; latents included",
+    of=WORKER,
 )
 SCORING_SECONDS = histogram(
     "pochade_scoring_seconds", "Time to fetch and score the images of a job, by the discriminator",

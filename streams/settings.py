@@ -137,7 +137,7 @@ class Worker(Section):
     engine: str = ""  # "": the one the catalog names
     threads: int = Field(1, ge=1)  # torch threads
     heartbeat_ms: int = Field(500, ge=50)
-    job_timeout_s: float = Field(600, gt=0)  # a job longer than this ends the process (watchdog)
+    job_timeout_s: float = Field(600, gt=0)  # a job longer than this, stores and commits apart, ends the process
     max_attempts: int = Field(3, ge=1)  # calls of a job that may fail before it is FAILED
     components: WorkerComponentSettings = WorkerComponentSettings()
 

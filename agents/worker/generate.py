@@ -18,7 +18,7 @@ from PIL.Image import Image
 from agents.engines import CannotRefine, EncodedPrompts, Engine, Generated, GenerationTask, Previews
 from agents.runtime.records import event_record, job_record, outcome_record, outgoing, refused, waiting_record
 from agents.runtime.views import EndedView, PoisonView
-from agents.worker.images import Blocked, Check, Inputs, NoDraft, Waits, WorkerImages, unchecked
+from agents.worker.images import Blocked, Check, Inputs, NoDraft, Stored, ToStore, Waits, WorkerImages, unchecked
 from agents.worker.jobs import Taken
 from agents.worker.lookups import Begun, Sought
 from agents.worker.previews import PreviewWriter, previews_of
@@ -153,6 +153,7 @@ class Generator:
         judged_ms: Callable[[GenerateJob], float] = lambda _job: 0.0,  # from generated to judged, by the plan in force
         refuge: Callable[[GenerateJob], GenerateJob | None] = lambda _job: None,  # a late job's next
         waits: Waits = contextlib.nullcontext,  # around waiting for the store
+        aside: Waits = contextlib.nullcontext,  # around a call of the store
         logic: WorkerLogic | None = None,  # of the worker; by default one of its own
         reuse: WorkerReuse | None = None,  # of the worker; None: nothing begins from stored latents
         previews: PreviewWriter | None = None,  # of the worker; None: nobody is shown any
@@ -163,7 +164,7 @@ class Generator:
         self._engine = engine
         self._variant = variant
         self._note = note
-        self._pictures = WorkerImages(store, waits)
+        self._pictures = WorkerImages(store, waits, aside)
         self._ended = ended
         self._max_attempts = max_attempts
         self._judged_ms = judged_ms
@@ -174,6 +175,10 @@ class Generator:
         self._check = check
         self._poison = poison or PoisonView()
         self._encoded: list[EncodedPrompts] = []  # of this batch, while it was looked up
+
+    def close(self) -> None:
+        """End the threads that store."""
+        self._pictures.close()
 
     def answer(self, batch: Sequence[Taken]) -> list[Outgoing]:
         """The records to write before the batch may be committed."""
@@ -438,7 +443,7 @@ class Generator:
         for each in wanted:
             if self._reuse is not None and each.decision is not None:
                 self._reuse.count(each.decision)
-        return [record for each, own in alive for record in self._store(each, own, times)]
+        return self._store(alive, times)
 
     def _count(self, wanted: Sequence[Wanted], times: GenerationTimes) -> None:
         """Count a call: how long its jobs waited, how many they were, and how long it took, by part."""
@@ -478,11 +483,22 @@ class Generator:
         return job.classified.request.request_id in self._ended
 
     def _store(
-        self, wanted: Wanted, made: Sequence[tuple[Image, Latent | None]], times: GenerationTimes
+        self, made: Sequence[tuple[Wanted, Sequence[tuple[Image, Latent | None]]]], times: GenerationTimes
     ) -> list[Outgoing]:
-        taken, job, decision = wanted.taken, wanted.job, wanted.decision
-        tenant = job.classified.request.tenant
+        """The records of a call's images, once they are checked and stored, or of what ends those that may not be."""
         begun_s = time.monotonic()
+        checked = [(each, self._checked(each, own)) for each, own in made]
+        kept = iter(self._pictures.keep([safe for _, safe in checked if isinstance(safe, ToStore)]))
+        for _ in made:
+            metrics.STORE_SECONDS.observe(time.monotonic() - begun_s)
+        answers = [
+            self._image(each, next(kept), times) if isinstance(safe, ToStore) else safe for each, safe in checked
+        ]
+        return [record for answer in answers for record in answer]
+
+    def _checked(self, wanted: Wanted, made: Sequence[tuple[Image, Latent | None]]) -> ToStore | list[Outgoing]:
+        """What may be stored of a job's images, or what ends the job."""
+        tenant, job_id = wanted.job.classified.request.tenant, wanted.job.job_id
         try:
             safe = self._check([picture for picture, _ in made], tenant)
         except Blocked as error:
@@ -490,21 +506,23 @@ class Generator:
         except Exception as error:  # whatever a model raises: what could not be checked is not shown
             log.exception("safety check failed")
             return self._retry_or_fail(wanted, error)
-        first, *more = [self._pictures.keep(job.job_id, each) for each in safe]
         latent = made[0][1] if self._stores_latent(wanted) and safe[0].is_as_generated else None
+        return ToStore(job_id, safe, latent, latent_name(tenant, job_id))
+
+    def _image(self, wanted: Wanted, kept: Stored, times: GenerationTimes) -> list[Outgoing]:
+        taken, job, decision, (first, *more) = wanted.taken, wanted.job, wanted.decision, kept.images
+        overridden = tuple(dict.fromkeys((*job.overridden, *wanted.changed)))  # it may be generated again
         image = ImageGenerated(
-            job=dataclasses.replace(job, overridden=(*job.overridden, *wanted.changed)), image=first,
+            job=dataclasses.replace(job, overridden=overridden), image=first,
             worker_id=self._worker_id, batch=times.batch, attempt=wanted.attempt,
             started_ms=times.started_ms, generated_ms=times.generated_ms, stored_ms=now_ms(), more=tuple(more),
             refine_from_step=wanted.how.refine_from_step if wanted.latent is None else 0,
-            reuse=None if decision is None else described(decision, wanted.how.steps),
-            latent=None if latent is None else self._pictures.keep_latent(latent_name(tenant, job.job_id), latent),
+            reuse=None if decision is None else described(decision, wanted.how.steps), latent=kept.latent,
             components=wanted.how.components.ids, times=times.parts,
         )  # fmt: skip
-        metrics.STORE_SECONDS.observe(time.monotonic() - begun_s)
         record = outgoing(
             topics.IMAGES, image, request_id=job.classified.request.request_id, cause=taken.record.headers, role=ROLE,
-            now_ms=now_ms(), facts={"worker": self._worker_id, "sha256": image.image.sha256},
+            now_ms=now_ms(), facts={"worker": self._worker_id, "sha256": first.sha256},
         )  # fmt: skip
         return self._writable(record, taken, job)
 

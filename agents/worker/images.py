@@ -6,24 +6,29 @@ import io
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from functools import partial
+from itertools import islice
+from typing import NamedTuple, TypeVar
 
 import tenacity
 from PIL import Image
 
+from agents.worker.calls import BackgroundCalls
 from planner.catalog.options import ResolvedOptions
 from planner.serving.admission.inputs import check_inputs, inputs_of
-from planner.serving.backoff import DRAFT_S, MAX_RETRY_S, RETRY_S
+from planner.serving.backoff import DRAFT_S, MAX_RETRY_S, RETRY_S, backoff_s
 from schemas.errors import PochadeError
 from schemas.messages import GenerateJob, ImageRef, LatentRef
 from streams import metrics
 from streams.store.input_images import InvalidInput, Opened, open_input
 from streams.store.latents import EXTENSION, Latent, to_bytes
-from streams.store.port import ImageStore, StoreUnavailable
+from streams.store.port import ImageStore, StoreUnavailable, Unreadable
 
 log = logging.getLogger(__name__)
 
 BACKOFF = tenacity.wait_exponential(RETRY_S, max=MAX_RETRY_S)
+STORES = 8  # images that are stored at a time: a client of S3 has ten connections
+T = TypeVar("T")
 Waits = Callable[[], contextlib.AbstractContextManager[None]]
 
 
@@ -69,32 +74,74 @@ def unchecked(images: Sequence[Image.Image], _tenant: str) -> list[SafeImage]:
     return [SafeImage(image) for image in images]
 
 
-class WorkerImages:
-    """Stores a worker's images, and fetches drafts, and waits out outages of the store."""
+class ToStore(NamedTuple):
+    """What is to be stored of a job."""
 
-    def __init__(self, store: ImageStore, waits: Waits = contextlib.nullcontext) -> None:
-        """`waits`: around what is waited between two tries, which is no fault of a job."""
+    job_id: str
+    images: Sequence[SafeImage]
+    latent: Latent | None = None
+    latent_name: str = ""
+
+
+class Stored(NamedTuple):
+    """What was stored of a job."""
+
+    images: tuple[ImageRef, ...]
+    latent: LatentRef | None  # None: the store did not take it, or there was none
+
+
+class WorkerImages:
+    """Stores a worker's images, and fetches drafts, and waits out outages of the store. For use by one thread."""
+
+    def __init__(
+        self, store: ImageStore, waits: Waits = contextlib.nullcontext, aside: Waits = contextlib.nullcontext
+    ) -> None:
+        """`waits`: around what is waited between two tries, which is no fault of a job; `aside`: around each try."""
         self._store = store
         self._waits = waits
+        self._aside = aside
+        self._calls = BackgroundCalls(STORES, "stores")
+
+    def close(self) -> None:
+        """End the threads that store."""
+        self._calls.close()
 
     def _sleep(self, seconds: float) -> None:
         with self._waits():
             time.sleep(seconds)
 
-    def keep(self, name: str, safe: SafeImage) -> ImageRef:
-        """Store an image as PNG, as it may be. An outage of the store is waited out in place, however long; the
-        watchdog bounds each try."""
-        image, data = safe.image, _png(safe.image)
-        put = tenacity.retry(retry=tenacity.retry_if_exception_type(StoreUnavailable), wait=BACKOFF, sleep=self._sleep)(
-            self._store.put
-        )
-        return ImageRef(
-            uri=put(name, data), sha256=hashlib.sha256(data).hexdigest(), width=image.width, height=image.height,
-            bytes=len(data), unsafe=safe.score, safety=safe.safety,
-        )  # fmt: skip
+    def _together(self, calls: Sequence[Callable[[], T]]) -> list[T]:
+        """Return what calls of the store return, STORES at a time; those that it refuses are repeated, however long."""
+        done, failures = dict[int, T](), 0
+        while len(done) < len(calls):
+            if failures:
+                self._sleep(backoff_s(failures))
+            failures += 1
+            with self._aside():
+                own, *others = [at for at in range(len(calls)) if at not in done]
+                asked = [(at, self._calls.submit(calls[at]).result) for at in others]
+                for at, result in [(own, calls[own]), *asked]:  # the first is made in this thread
+                    with contextlib.suppress(StoreUnavailable):
+                        done[at] = result()
+        return [done[at] for at in range(len(calls))]
 
-    def keep_latent(self, name: str, latent: Latent) -> LatentRef | None:
-        """Store a latent; None where the store does not take it now: nobody waits for it."""
+    def keep(self, wanted: Sequence[ToStore]) -> list[Stored]:
+        """Store the images of jobs as PNG, as they may be, all at the same time.
+
+        An outage of the store is waited out in place, however long. A latent is left out instead.
+        """
+        images = [(each.job_id, safe, _png(safe.image)) for each in wanted for safe in each.images]
+        uris = self._together([partial(self._store.put, name, data) for name, _, data in images])
+        refs = iter([_ref(uri, safe, data) for uri, (_, safe, data) in zip(uris, images, strict=True)])
+        named = [(each.latent_name, each.latent) for each in wanted if each.latent is not None]
+        latents = iter(self._together([partial(self._keep_latent, *each) for each in named]))
+        return [
+            Stored(tuple(islice(refs, len(each.images))), None if each.latent is None else next(latents))
+            for each in wanted
+        ]
+
+    def _keep_latent(self, name: str, latent: Latent) -> LatentRef | None:
+        """Store a latent; None where the store does not take it now: no request waits for it."""
         data = to_bytes(latent)
         try:
             uri = self._store.put(name, data, EXTENSION)
@@ -116,7 +163,8 @@ class WorkerImages:
         wanted = job.classified.request.options.n
         if len(refs) != wanted:
             raise NoDraft("number", f"{len(refs)} drafts for {wanted} images")
-        return tuple(_opened(ref.uri, self._fetch(ref.uri), (how.width, how.height)) for ref in refs)
+        size, again = (how.width, how.height), (StoreUnavailable, Unreadable)
+        return tuple(_opened(ref.uri, self._fetch(ref.uri, again), size) for ref in refs)
 
     def inputs(self, job: GenerateJob, how: ResolvedOptions) -> "Inputs":
         """The images that a request names, in the size that is generated.
@@ -140,25 +188,41 @@ class WorkerImages:
         )
 
     def _input(self, uri: str, what: str, size: tuple[int, int], mode: str) -> Opened:
+        """Open an image that a producer names; one that is gone is the producer's error at once.
+
+        `put` has seen that it can be read before it returned its URI; waiting would let any producer hold up a worker.
+        """
         try:
-            data = self._fetch(uri)
+            data = self._fetch(uri, StoreUnavailable)
         except NoDraft as error:
             if error.kind == "missing":
                 raise InvalidInput(f"{what} is not in the store: {error}; store it again") from None
             raise
         return open_input(data, f"{what} {uri:.200}", mode=mode, size=size)
 
-    def _fetch(self, uri: str) -> bytes:
+    def _fetch(self, uri: str, again: type[PochadeError] | tuple[type[PochadeError], ...]) -> bytes:
+        """Return the bytes of a URI. `again`: errors after which it is asked for again, for DRAFT_S."""
         get = tenacity.retry(
-            retry=tenacity.retry_if_exception_type(StoreUnavailable), wait=BACKOFF,
-            stop=tenacity.stop_after_delay(DRAFT_S), reraise=True, sleep=self._sleep,
-        )(self._store.get)  # fmt: skip
+            retry=tenacity.retry_if_exception_type(again), wait=BACKOFF, stop=tenacity.stop_after_delay(DRAFT_S),
+            reraise=True, sleep=self._sleep,
+        )(self._get)  # fmt: skip
         try:
             return get(uri)
         except StoreUnavailable as error:
             raise NoDraft("store", f"{error}; waited {DRAFT_S:g} s") from error
         except PochadeError as error:
             raise NoDraft("missing", str(error)) from error
+
+    def _get(self, uri: str) -> bytes:
+        with self._aside():
+            return self._store.get(uri)
+
+
+def _ref(uri: str, safe: SafeImage, data: bytes) -> ImageRef:
+    return ImageRef(
+        uri=uri, sha256=hashlib.sha256(data).hexdigest(), width=safe.image.width, height=safe.image.height,
+        bytes=len(data), unsafe=safe.score, safety=safe.safety,
+    )  # fmt: skip
 
 
 def _opened(uri: str, data: bytes, size: tuple[int, int]) -> Image.Image:

@@ -43,6 +43,7 @@ log = logging.getLogger(__name__)
 ROLE = "worker"
 DELIVERY_S = 600  # for the client to report a record's delivery: twice as long as it tries by itself
 RESEND_S = 1.0
+CALL_S = 600  # of a store's or a group's client: far longer than their own limits, so that one that takes longer hangs
 TURN_S = 60  # beside a job; a thread that waited for a dead client's answer generated no more, while its heart went on
 LOAD_RETRY_S, LOAD_RETRY_MOST_S = 5, 300  # doubled by each failure in a row
 SERVING = ("ready", "painting", "draining")
@@ -84,6 +85,7 @@ class Worker:
         self._opens_lookups = opens_lookups
         self._check = check
         self._turns = Watchdog(settings.worker.job_timeout_s + TURN_S, what="a turn of the generating thread")
+        self._calls = Watchdog(CALL_S, what="a call of a store, or a commit")
         self._logic_of = logic_of
         self._load_retry_s = LOAD_RETRY_S
         self._records = metrics.RECORDS.labels(ROLE)
@@ -153,7 +155,8 @@ class Worker:
         generator = Generator(
             self._me.worker_id, engine, variant, self._store, self._ended, self._settings.worker.max_attempts,
             note=self._producer.send, judged_ms=self._judged_ms, refuge=self._refuge, waits=self._waits,
-            logic=logic, reuse=self._me.reuse, previews=previews, check=self._check, poison=self._poison,
+            aside=self._aside, logic=logic, reuse=self._me.reuse, previews=previews, check=self._check,
+            poison=self._poison,
         )  # fmt: skip
         self._me.store = engine.store
         prefetcher = None
@@ -169,6 +172,7 @@ class Worker:
         finally:
             self._me.source, self._me.logic = None, None
             source.close()
+            generator.close()
             previews.close()
             if prefetcher is not None and engine.store is not None:
                 prefetcher.close()
@@ -233,7 +237,8 @@ class Worker:
     ) -> None:
         """Generate each batch in a call, while images of the one before are sent; commit when all is acknowledged."""
         hop = spans.begin(ROLE, [taken.record for taken in window])
-        source.begin(window)
+        with self._aside():
+            source.begin(window)
         self._absolve = partial(source.absolve, window)
         on_their_way: list[tuple[Outgoing, Future[Delivered]]] = []
         try:
@@ -244,9 +249,11 @@ class Worker:
             for record, future in on_their_way:
                 self._deliver(record, future)
         except Exception:  # a client's trouble: what a job is to blame for, the worker has answered
-            source.absolve(window)
+            with self._aside():
+                source.absolve(window)
             raise
-        source.commit(window)
+        with self._aside():
+            source.commit(window)
         spans.end(hop, [record for record, _ in on_their_way])
 
     def _deliver(self, record: Outgoing, future: Future[Delivered]) -> None:
@@ -269,10 +276,17 @@ class Worker:
                 future = self._producer.send(record)
 
     @contextlib.contextmanager
+    def _aside(self) -> Iterator[None]:
+        """Around a call of a store, or of the group: its time is none of a job's, and has a limit of its own."""
+        with self._me.watchdog.waits(), self._turns.waits(), self._calls:
+            yield
+
+    @contextlib.contextmanager
     def _waits(self) -> Iterator[None]:
         """Around waiting for a store or broker that is away: neither a watchdog's business nor the fault of a job."""
         if self._absolve is not None:
-            self._absolve()
+            with self._aside():
+                self._absolve()
             self._absolve = None  # once a window
         with self._me.watchdog.waits(), self._turns.waits():
             yield

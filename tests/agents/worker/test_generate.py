@@ -1,8 +1,10 @@
 # ruff: noqa: ARG005  the ports name their arguments
 """What a worker answers to its jobs: an image, a retry, an outcome, or nothing for dead work."""
 
+import hashlib
 import io
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -25,6 +27,7 @@ from streams.operator.dead_letters import ENDED_WORKERS
 from streams.store.port import MemoryImageStore, StoreUnavailable
 from tests.agents.stubs import StubEngine, a_record, read, topics_of
 from tests.builders import a_classified, a_job, a_request, a_variant, an_image
+from tests.patience import PATIENCE_S
 
 JOBS = jobs_topic("light", 1).name
 
@@ -234,6 +237,41 @@ def test_a_store_that_is_away_for_a_moment_is_waited_for() -> None:
 
     studio.store.put = first_away  # type: ignore[method-assign, assignment]
     assert topics_of(studio.generator.answer([taken()])) == [IMAGES]
+
+
+def test_all_images_of_a_call_are_stored_at_the_same_time() -> None:
+    studio = Studio()
+    put, all_at_once = studio.store.put, threading.Barrier(6, timeout=PATIENCE_S)
+
+    def meeting(name: str, data: bytes) -> str:
+        all_at_once.wait()
+        return put(name, data)
+
+    studio.store.put = meeting  # type: ignore[method-assign, assignment]
+    written = studio.generator.answer([taken(name, seed=7, options=GenerateOptions(n=2)) for name in "abc"])
+    assert [record.key for record in written] == [b"a", b"b", b"c"]
+    for record in written:
+        said = read(record, ImageGenerated)
+        for place, ref in enumerate((said.image, *said.more)):
+            data = studio.store.get(ref.uri)
+            assert Image.open(io.BytesIO(data)).getpixel((0, 0)) == (7 + place, 0, 0), "each names its own"
+            assert (ref.sha256, ref.bytes) == (hashlib.sha256(data).hexdigest(), len(data))
+
+
+def test_what_the_store_refuses_of_a_call_is_repeated_and_what_it_took_is_not() -> None:
+    studio, puts = Studio(), list[str]()
+    put, answers = studio.store.put, {"b": [StoreUnavailable("full")] * 2}
+
+    def partly_away(name: str, data: bytes) -> str:
+        puts.append(name)
+        if answers.get(name):
+            raise answers[name].pop()
+        return put(name, data)
+
+    studio.store.put = partly_away  # type: ignore[method-assign, assignment]
+    jobs = [a_job(a_classified(a_request(request_id=name)), job_id=name) for name in "abc"]
+    studio.generator.answer([Taken(a_record(job, key=job.job_id.encode()), 1) for job in jobs])
+    assert sorted(puts) == ["a", "b", "b", "b", "c"]
 
 
 def test_n_images_of_one_request_are_one_call_with_seeds_in_a_row_and_one_record() -> None:

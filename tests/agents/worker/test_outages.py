@@ -17,6 +17,7 @@ from streams.kafka.producers.topic_limits import LIMITS
 from streams.kafka.producers.writing import MAX_BYTES, DeliveryFailed, RecordTooLarge
 from streams.processes.watchdog import Watchdog
 from streams.store.port import MemoryImageStore, StoreUnavailable
+from tests.agents.stubs import StubEngine
 from tests.agents.worker.test_role import Queue, Shop, catalog, shop  # noqa: F401  fixtures
 from tests.patience import PATIENCE_S
 
@@ -84,16 +85,47 @@ def test_a_store_that_takes_nothing_is_waited_for_outside_of_a_jobs_limit_and_at
     assert len(shop.queues["heavy"].absolved) == 1  # type: ignore[attr-defined]
 
 
-def test_a_store_that_answers_nothing_is_still_bitten(shop: Shop) -> None:  # noqa: F811
-    dogs = Dogs(shop, LIMIT_S)
-    hangs = threading.Event()
-    store = ClosedStore(lambda _: hangs.wait(LIMIT_S * 5) and None)
+def test_a_slow_store_and_a_slow_group_take_none_of_a_jobs_time(
+    shop: Shop,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dogs, counted = Dogs(shop), list[tuple[str, bool]]()
+
+    def noting(what: str, call: Callable[..., object]) -> Callable[..., object]:
+        def noted(*args: object, **more: object) -> object:
+            counted.append((what, not dogs.let_wait()))
+            return call(*args, **more)
+
+        return noted
+
+    queue = shop.queues["heavy"]
+    for name in ("begin", "absolve", "commit"):
+        monkeypatch.setattr(queue, name, noting(name, getattr(queue, name)))
+    store = ClosedStore(lambda refusals: setattr(store, "is_open", refusals > 0))
+    monkeypatch.setattr(store, "put", noting("put", store.put))
+    monkeypatch.setattr(images, "time", types.SimpleNamespace(sleep=lambda _seconds: None))
+    monkeypatch.setattr(StubEngine, "generate", noting("generate", StubEngine.generate))
     shop.worker._store = store
     shop.queue("heavy", "a")
     shop.plan("heavy")
-    shop.open().until(lambda: dogs.bites > 0)
+    shop.open().until(lambda: ("commit", False) in counted)
+    assert counted == [
+        ("begin", False), ("generate", True), ("put", False), ("absolve", False), ("put", False), ("commit", False),
+    ]  # fmt: skip
+
+
+def test_a_store_that_answers_nothing_is_bitten_by_a_limit_of_its_own(shop: Shop) -> None:  # noqa: F811
+    dogs, hung = Dogs(shop, LIMIT_S), threading.Event()
+    shop.worker._calls = Watchdog(LIMIT_S * 5, hung.set)
+    goes_on = threading.Event()
+    store = ClosedStore(lambda _: goes_on.wait(PATIENCE_S) and None)
+    shop.worker._store = store
+    shop.queue("heavy", "a")
+    shop.plan("heavy")
+    shop.open().until(hung.is_set)
+    assert dogs.bites == 0
     store.is_open = True
-    hangs.set()
+    goes_on.set()
 
 
 class Acknowledgement(Future[Delivered]):

@@ -13,13 +13,15 @@ from agents.worker import images
 from agents.worker.generate import Generator
 from agents.worker.jobs import Taken
 from planner.serving.ending.outcomes import step_of
+from schemas.errors import PochadeError
 from schemas.ids import refinement_seed, seed_of
 from schemas.messages import Event, GenerateOptions, ImageGenerated, ImageRef, Outcome, Status
 from schemas.record import Outgoing
 from streams.clock import now_ms
-from streams.store.port import MemoryImageStore, StoreUnavailable
+from streams.store.port import MemoryImageStore, StoreUnavailable, Unreadable
 from tests.agents.stubs import StubEngine, a_record, read
 from tests.builders import a_classified, a_job, a_request, a_variant, an_image, an_image_ref
+from tests.patience import PATIENCE_S
 
 HEAVY = a_variant(name="heavy", steps=8, latency_ms={1: 80_000.0}, honours=("steps",))
 
@@ -89,6 +91,12 @@ def test_each_image_of_several_is_refined_from_its_own_draft_with_its_own_noise(
     assert studio.pixels(said) == [(seeds[0], 13, 0), (seeds[1], 23, 0)]
 
 
+@pytest.fixture(autouse=True)
+def _little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever cannot be read is not waited for, unless a test sets another limit."""
+    monkeypatch.setattr(images, "DRAFT_S", 0.0)
+
+
 @pytest.mark.parametrize("kind", ["missing", "broken", "size", "steps", "retry", "number"])
 def test_a_draft_that_cannot_be_refined_costs_a_generation_from_noise_and_a_count_never_the_request(kind: str) -> None:
     studio, before = Studio(), counted("fallbacks", role="worker", kind=f"paint-over-{kind}")
@@ -121,22 +129,26 @@ def test_an_engine_that_cannot_begin_with_an_image_generates_from_noise() -> Non
     assert counted("fallbacks", role="worker", kind="paint-over-engine") == before + 2
 
 
-def test_a_store_that_is_away_for_a_moment_is_waited_for_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("error", "kind"), [(StoreUnavailable, "store"), (Unreadable, "missing")])
+def test_a_draft_that_cannot_be_read_for_a_moment_is_waited_for_and_no_longer(
+    error: type[PochadeError], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     studio = Studio()
-    job, get, away = studio.job("r-1", studio.draft(100)), studio.store.get, [StoreUnavailable("away")]
+    job, get, away = studio.job("r-1", studio.draft(100)), studio.store.get, [error("not yet")]
 
     def first_away(uri: str) -> bytes:
         if away:
             raise away.pop()
         return get(uri)
 
+    monkeypatch.setattr(images, "DRAFT_S", PATIENCE_S)
     studio.store.get = first_away  # type: ignore[method-assign]
     assert studio.generated(job)[0].refine_from_step == 3
     monkeypatch.setattr(images, "DRAFT_S", 0.01)
-    away += [StoreUnavailable("away for long")] * 99
-    before = counted("fallbacks", role="worker", kind="paint-over-store")
+    away += [error("not for long")] * 99
+    before = counted("fallbacks", role="worker", kind=f"paint-over-{kind}")
     assert studio.generated(job)[0].refine_from_step == 0
-    assert counted("fallbacks", role="worker", kind="paint-over-store") == before + 1
+    assert counted("fallbacks", role="worker", kind=f"paint-over-{kind}") == before + 1
 
 
 def test_a_job_that_is_in_time_only_over_its_draft_is_refined_and_without_it_not_begun() -> None:
