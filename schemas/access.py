@@ -50,7 +50,7 @@ ACCESS: Mapping[str, Rows] = {
     PROMPTS_BATCH: Rows(
         (PRODUCER, "gateway", "console", OPERATOR, "classifier"), ("classifier", "gateway", "console", OPERATOR)
     ),
-    CLASSIFIED: Rows(("classifier",), ("router", "planner", "ledger", "console", OPERATOR)),
+    CLASSIFIED: Rows(("classifier",), ("classifier", "router", "planner", "ledger", "console", OPERATOR)),
     JOBS: Rows(("router", "discriminator"), ("worker", "router", OPERATOR)),  # the router: those that nobody serves
     WAITING: Rows(("router", "worker", "discriminator"), ("router", OPERATOR)),
     IMAGES: Rows(("worker",), ("discriminator", "console", OPERATOR)),

@@ -81,7 +81,7 @@ TABLE: tuple[Topic, ...] = (
     ),
     Topic(
         name=CLASSIFIED, record=messages.ClassifiedRequest, key="request_id", partitions=FLOW_PARTITIONS,
-        written_by="classifier", read_by="router, planner, ledger, console", config=_flows(),
+        written_by="classifier", read_by="router, planner, ledger, console, classifier", config=_flows(),
     ),
     Topic(
         name=IMAGES, record=messages.ImageGenerated, key="request_id", partitions=FLOW_PARTITIONS,

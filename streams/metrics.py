@@ -108,7 +108,8 @@ AWAITED_SCHEMAS = counter(
 RESENDS = counter("pochade_resends_total", "Records written again after a failed delivery", {"role": ROLES})
 DEAD_WORK = counter("pochade_dead_work_total", "Work dropped because its request had a result", {"role": ROLES})
 REPEATED = counter(
-    "pochade_repeated_requests_total", "Records dropped: their request is being served", of=ROUTER
+    "pochade_repeated_requests_total", "Records dropped: a request with their id is being served",
+    of=("classifier", "router"),
 )  # fmt: skip
 OUTCOMES = counter("pochade_outcomes_total", "Outcomes said", {"role": ROLES, "status": STATUSES})
 FALLBACKS = counter(

@@ -29,13 +29,23 @@ class Classifier:
     source = topics.PROMPTS
 
     def __init__(
-        self, judge: PromptJudge, catalog: Catalog, limits: Requests, ended: Container[str] = frozenset()
+        self,
+        judge: PromptJudge,
+        catalog: Catalog,
+        limits: Requests,
+        ended: Container[str] = frozenset(),
+        in_flight: Container[str] = frozenset(),
     ) -> None:
-        """`ended`: the requests that have a result: judging takes milliseconds, and a flood may have been cancelled."""
+        """`ended`: the requests that have a result: judging takes milliseconds, and a flood may have been cancelled.
+
+        `in_flight`: the requests that have been classified. Another record with such an id, whatever it holds and
+        whoever wrote it, must neither end its request nor give it another deadline.
+        """
         self._judge = judge
         self._catalog = catalog
         self._limits = limits
         self._ended = ended
+        self._in_flight = in_flight
         self._judging = asyncio.Lock()
 
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
@@ -51,16 +61,17 @@ class Classifier:
         return await self._classified(checked, record) if isinstance(checked, GenerateRequest) else checked
 
     def _checked(self, record: Incoming) -> GenerateRequest | Sequence[Outgoing]:
-        """The request if it can be served, else how it ends; nothing, where it has ended."""
+        """The request if it can be served, else how it ends; nothing, where a request with this id was there before."""
         request: GenerateRequest | None = None
         try:
             request = decode_request(record)
-            if request.request_id in self._ended:
-                metrics.DEAD_WORK.labels(self.role).inc()
+            if self._is_repetition(request.request_id):
                 return []
             check(request, self._limits, now_ms())
         except InvalidRequest as error:
             subject: str | GenerateRequest = request_id_of(record)
+            if request is None and self._is_repetition(request_id_of(record)):
+                return []
             if request is not None:  # what was refused for its length must not travel on whole
                 subject = dataclasses.replace(request, prompt=request.prompt[: self._limits.max_prompt_bytes])
             outcome = rejected(subject, reason=str(error), by=self.role, now_ms=now_ms())
@@ -68,6 +79,16 @@ class Classifier:
         if has_passed(request.deadline_ms, now_ms()):
             return [self._too_late(request, record)]
         return request
+
+    def _is_repetition(self, request_id: str) -> bool:
+        """Whether a request with this id has ended or is in flight; counts the record that repeats it."""
+        if request_id in self._ended:
+            metrics.DEAD_WORK.labels(self.role).inc()
+        elif request_id in self._in_flight:
+            metrics.REPEATED.inc()
+        else:
+            return False
+        return True
 
     async def _classified(self, request: GenerateRequest, record: Incoming) -> Sequence[Outgoing]:
         async with self._judging:  # one thread at a time; the batch gate judges here too

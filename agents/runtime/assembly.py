@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from agents.router.reroute import rerouter_of
 from agents.router.waiting.counting import CountedWaiting
 from agents.router.waiting.forwarder import forwarder_of
-from agents.runtime.following import FollowedEnds, FollowedFleet, FollowedPlans, FollowedPoison
+from agents.runtime.following import FollowedEnds, FollowedFleet, FollowedInFlight, FollowedPlans, FollowedPoison
 from agents.runtime.process import Run, not_alive
 from agents.worker.resuming import settle
 from planner.catalog.model import Catalog
@@ -45,7 +45,7 @@ STREAM_ROLES = {"classifier", "router", "discriminator"}
 SWEEPER, FORWARDER = "sweeper", "forwarder"  # the threads beside a router
 PLANNED = {"router", "discriminator"}  # stream roles that serve nothing before they hold a plan
 
-View = TypeVar("View", FollowedPlans, FollowedEnds, FollowedFleet, FollowedPoison, CountedWaiting)
+View = TypeVar("View", FollowedPlans, FollowedEnds, FollowedFleet, FollowedInFlight, FollowedPoison, CountedWaiting)
 
 
 @dataclass
@@ -114,6 +114,10 @@ class Views:
     @cached_property
     def ended(self) -> FollowedEnds:
         return self._opened(FollowedEnds(self._settings))
+
+    @cached_property
+    def in_flight(self) -> FollowedInFlight:
+        return self._opened(FollowedInFlight(self._settings, self.ended))
 
     @cached_property
     def fleet(self) -> FollowedFleet:
@@ -201,7 +205,7 @@ def _logics(
         from agents.classifier.role import Classifier
 
         judge = open_judge(catalog)  # first: it asks no broker
-        classifier = Classifier(judge, catalog, settings.requests, views.ended)
+        classifier = Classifier(judge, catalog, settings.requests, views.ended, views.in_flight)
         leaves = partial(process.must_hand_over, BatchClassifier.role)
         batch = BatchClassifier(classifier, catalog, views.fleet, views.ended, leaves)
         return [classifier, batch]
@@ -214,7 +218,7 @@ def _logics(
         from planner.serving.routing.routing import RoutingLogic, backlog_limits
 
         tenants = Tenants({name: Quota(**limits.model_dump()) for name, limits in settings.tenants.items()})
-        views.ended.on_end = tenants.ended
+        views.ended.on_end.append(tenants.ended)
         dispatcher = Dispatcher(catalog, views.fleet, role, views.waiting)
         limits = backlog_limits(settings.admission.max_backlog_s, settings.admission.interactive_headroom)
         start_ms = 1000 * settings.planner.scale.start_s

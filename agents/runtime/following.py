@@ -2,8 +2,9 @@
 
 from typing import Self
 
-from agents.runtime.views import EndedView, FleetView, PlanView, PoisonView
+from agents.runtime.views import EndedView, FleetView, InFlightView, PlanView, PoisonView
 from planner.catalog.model import Catalog
+from planner.serving.admission.tenants import OPEN_MS
 from planner.serving.poison import REMEMBERED_MS
 from schemas import topics
 from schemas.messages import Plan
@@ -82,6 +83,15 @@ class FollowedPoison(PoisonView, Followed):
         Followed.__init__(
             self, TopicTailer(settings, [topics.POISON], self.on_record, since_ms=now_ms() - REMEMBERED_MS)
         )
+
+
+class FollowedInFlight(InFlightView, Followed):
+    """The requests that are in flight, whichever process has classified them."""
+
+    def __init__(self, settings: Settings, ended: EndedView) -> None:
+        InFlightView.__init__(self, ended)
+        since_ms = now_ms() - OPEN_MS
+        Followed.__init__(self, TopicTailer(settings, [topics.CLASSIFIED], self.on_record, since_ms=since_ms))
 
 
 class FollowedFleet(FleetView, Followed):

@@ -14,6 +14,7 @@ from planner.catalog.model import Catalog
 from planner.control.validity import check_live, is_newer
 from planner.observation.workers import ReceivedHeartbeat
 from planner.serving.admission.admission import MAX_ID
+from planner.serving.admission.tenants import OPEN_MS
 from planner.serving.dispatch.dispatch import Retry
 from planner.serving.dispatch.lacking import Need
 from planner.serving.dispatch.worker_loads import Load, LoadView, Sent, WorkerPool
@@ -25,6 +26,7 @@ from schemas.record import Incoming
 from streams import log_context, metrics
 from streams.clock import now_ms
 from streams.codec.avro import decode
+from streams.codec.request_ids import request_id_of
 from streams.control.records import Place, take_in
 
 FORGET_MS = 600_000  # a worker unheard of for longer leaves the view
@@ -106,13 +108,14 @@ class EndedView:
 
     def __init__(self) -> None:
         self._ids: OrderedDict[str, None] = OrderedDict()
-        self.on_end: Callable[[str], None] = lambda _request_id: None
+        self.on_end: list[Callable[[str], object]] = []  # called with each id
 
     def on_record(self, record: Incoming) -> None:
         """The key is enough: nothing is decoded."""
         request_id = (record.key or b"").decode(errors="replace")
         self._ids[request_id] = None
-        self.on_end(request_id)
+        for listener in self.on_end:
+            listener(request_id)
         if len(self._ids) > MAX_ENDED:
             self._ids.popitem(last=False)
 
@@ -145,6 +148,37 @@ class PoisonView:
         """Return the id of an equal request that ended its workers within the hour; None if there is none."""
         with self._lock:
             return self._marks.equal_to(request, at_ms)
+
+
+class InFlightView:
+    """The ids of requests that were classified within the last hour (OPEN_MS) and have no result. Thread-safe.
+
+    An older request may have lost its job, as to a topic's retention: another record with its id is served.
+    """
+
+    def __init__(self, ended: EndedView) -> None:
+        self._ended = ended
+        self._classified_ms: OrderedDict[str, int] = OrderedDict()  # id -> epoch ms, by the broker's clock
+        self._lock = threading.Lock()
+        ended.on_end.append(self._on_end)
+
+    def on_record(self, record: Incoming) -> None:
+        """Take in a record of `classified`; the key is enough: nothing is decoded."""
+        request_id = request_id_of(record)
+        if request_id in self._ended:
+            return
+        with self._lock:
+            self._classified_ms.setdefault(request_id, record.timestamp_ms)
+            oldest_ms = next(iter(self._classified_ms.values()))
+            if len(self._classified_ms) > MAX_ENDED or oldest_ms <= record.timestamp_ms - OPEN_MS:
+                self._classified_ms.popitem(last=False)
+
+    def _on_end(self, request_id: str) -> None:
+        with self._lock:
+            self._classified_ms.pop(request_id, None)
+
+    def __contains__(self, request_id: object) -> bool:
+        return request_id in self._classified_ms
 
 
 class FleetView:

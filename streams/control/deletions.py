@@ -28,7 +28,7 @@ from streams.settings import Settings
 log = logging.getLogger(__name__)
 
 UNTIL = ERROR + "until"  # header: the offset after the last that is gone
-DO = "their requests must be sent again; raise the topic's retention.ms and retention.bytes"
+DO = "their requests must be sent again with new ids; raise the topic's retention.ms and retention.bytes"
 
 
 class DeletedUnread(PochadeError):

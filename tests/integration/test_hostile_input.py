@@ -21,9 +21,11 @@ from confluent_kafka.admin import (
 )
 
 from schemas.messages import Status
-from schemas.record import Outgoing
+from schemas.record import Incoming, Outgoing
 from schemas.topics import CLASSIFIED, DLQ, IMAGES, PROMPTS, TABLE, full_name, jobs_topic
+from streams.clock import now_ms
 from streams.kafka.clients import client_config
+from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.producers.writing import send_all
 from streams.settings import load
 from tests.integration.calling import pochade
@@ -66,11 +68,13 @@ def test_it_is_answered_and_the_next_prompt_is_generated(
     record = Outgoing(topic=PROMPTS, key=key.encode(), value=value, headers=headers)
     send_all(pipeline.producer, [record], 30)
     after = pipeline.submit(5)
-    (result,) = pipeline.wait_all([key])
-    assert result.status == status
-    pipeline.completed(after)
     pipeline.until(lambda: any(d.key == key.encode() for d in pipeline.dead_letters), "its bytes in the dlq")
     kept = next(d for d in pipeline.dead_letters if d.key == key.encode())
+    request_id = kept.headers["pochade_error_request_id"].decode()
+    assert (request_id == key) == (key != "nested"), "what cannot be read states no id: its position is one"
+    (result,) = pipeline.wait_all([request_id])
+    assert result.status == status
+    pipeline.completed(after)
     if kept.headers["pochade_error_role"] == b"classifier":  # the ledger keeps the outcome that it could not use
         assert value.startswith(kept.value or b"-")
 
@@ -105,6 +109,29 @@ def test_what_cannot_be_read_ends_no_request_whose_id_is_its_key(pipeline: Pipel
     (result,) = pipeline.wait_all([own_id])
     assert (result.status, own_id != request_id) == (Status.FAILED, True)
     assert ("no value (a tombstone)" in result.reason) == (value is None)
+
+
+def test_what_comes_under_the_id_of_a_request_in_flight_leaves_it_untouched(pipeline: Pipeline) -> None:
+    pipeline.heal()
+    for worker in ("worker-1", "worker-2"):
+        pipeline.kill(worker)
+    request_id, prompt = a_prompt()
+    pipeline.write(prompt, b"its producer")
+    seen: list[Incoming] = []
+    classified = TopicTailer(pipeline.settings, [CLASSIFIED], seen.append).start()
+    with contextlib.closing(classified):
+        pipeline.until(lambda: any(each.key == request_id.encode() for each in seen), "it is classified")
+    late = now_ms() - 1
+    for more in ({"prompt": 7}, {"prompt": " "}, {"unknown": 1}, {"deadline_ms": late}, {"prompt": "b", "tenant": "b"}):
+        pipeline.write(line(**{"request_id": request_id, **more}), b"another")
+    others = [line(request_id=uuid.uuid4().hex, prompt=" ") for _ in range(20)]  # in every partition, behind those
+    for each in others:
+        pipeline.write(each)
+    pipeline.wait_all([json.loads(each)["request_id"] for each in others])
+    pipeline.heal()
+    (result,) = pipeline.completed([request_id])
+    assert (result.prompt, result.tenant) == (json.loads(prompt)["prompt"], "default")
+    assert len(pipeline.results[request_id]) == 1
 
 
 def a_prompt() -> tuple[str, bytes]:

@@ -12,6 +12,7 @@ from schemas.ids import request_id_of_record
 from schemas.messages import ClassifiedRequest, GenerateRequest, Outcome, Status
 from schemas.record import Incoming, Outgoing
 from schemas.topics import CLASSIFIED, DAY_MS, DLQ, OUTCOMES, PROMPTS
+from streams import metrics
 from streams.clock import now_ms
 from streams.kafka.producers.topic_limits import TopicLimits
 from streams.settings import Requests
@@ -123,6 +124,33 @@ def test_prompts_that_were_cancelled_while_they_waited_are_not_judged(judge: Jud
     assert not judge.seen
     (written,) = served(classifier, a_record(a_request(request_id="next")))
     assert (written.topic, len(judge.seen)) == (CLASSIFIED, 1)
+
+
+REPETITIONS: list[GenerateRequest | bytes] = [
+    a_request(),
+    a_request(prompt="another", tenant="another"),
+    a_request(tier="batch"),
+    a_request(prompt=" "),
+    a_request(deadline_ms=1),
+    b'{"request_id": "r-1", "prompt": 7}',
+    b'{"request_id": "r-1", "prompt": "x", "unknown": 1}',
+]
+
+
+@pytest.mark.parametrize("asked", REPETITIONS)
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_what_comes_under_the_id_of_a_request_that_is_there_is_dropped_and_counted_whatever_it_holds(
+    judge: Judge, asked: GenerateRequest | bytes, has_ended: bool
+) -> None:
+    there = {"r-1"}
+    ended, in_flight = (there, set[str]()) if has_ended else (set[str](), there)
+    classifier = Classifier(judge, a_catalog(), Requests(), ended, in_flight)
+    count = metrics.DEAD_WORK.labels("classifier") if has_ended else metrics.REPEATED
+    before = count._value.get()
+    record = a_record(value=asked) if isinstance(asked, bytes) else a_record(asked)
+    assert not served(classifier, record)
+    assert not awaited(classifier.classified(record))  # as the batch gate asks
+    assert (count._value.get(), judge.seen) == (before + 2, [])
 
 
 @pytest.mark.parametrize("value", [b"\xff\xfe", b"", None])

@@ -45,7 +45,7 @@ def test_models_are_loaded_before_the_broker_is_asked_as_it_may_be_away_meanwhil
 ) -> None:
     # found by chaos: a classifier restarted while the broker was away loaded its words only when it was back, for 5 s
     done: list[str] = []
-    for name in ("FollowedPlans", "FollowedEnds", "FollowedFleet"):
+    for name in ("FollowedPlans", "FollowedEnds", "FollowedInFlight", "FollowedFleet"):
         view = SimpleNamespace(start=lambda: done.append("view"), close=lambda: None)
         monkeypatch.setattr(assembly, name, lambda *_args, view=view: view)
     monkeypatch.setattr(assembly, "check_access", lambda *_args: None)

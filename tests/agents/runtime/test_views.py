@@ -4,10 +4,11 @@ import math
 
 import pytest
 
-from agents.runtime.views import FORGET_MS, EndedView, FleetView, PlanView
+from agents.runtime.views import FORGET_MS, EndedView, FleetView, InFlightView, PlanView
+from planner.serving.admission.tenants import OPEN_MS
 from schemas.errors import InvalidRecord
 from schemas.messages import Pin, ReuseStorage, Route
-from schemas.topics import PIN_KEY, PLAN_KEY
+from schemas.topics import CLASSIFIED, PIN_KEY, PLAN_KEY, RESULTS
 from streams import metrics
 from streams.clock import now_ms
 from tests.agents.stubs import a_record
@@ -50,6 +51,22 @@ def test_a_plan_of_our_own_is_in_force_before_it_is_read(plans: PlanView) -> Non
     plans.on_record(a_record(a_plan(version=5, policy="another"), key=PLAN_KEY.encode()))
     assert plans.plan == a_plan(version=5)
     assert plans.has_plan.is_set()
+
+
+def test_requests_are_in_flight_from_their_classification_to_their_result_for_an_hour_at_most() -> None:
+    ended = EndedView()
+    in_flight = InFlightView(ended)
+
+    def is_classified(name: str, at_ms: int = 0) -> None:
+        in_flight.on_record(a_record(topic=CLASSIFIED, key=name.encode(), timestamp_ms=at_ms))
+
+    for name in ("a", "b", "a"):
+        is_classified(name)
+    ended.on_record(a_record(topic=RESULTS, key=b"a"))
+    is_classified("a")  # its record was written again, or is read after its result
+    assert ("a" in in_flight, "b" in in_flight) == (False, True)
+    is_classified("c", OPEN_MS)
+    assert ("b" in in_flight, "c" in in_flight) == (False, True)
 
 
 def refused() -> float:
