@@ -1,5 +1,6 @@
 """Records of the prompts topic as a trace; the real broker is in tests/integration/test_traces_from_topic.py."""
 
+import dataclasses
 import json
 from typing import Any
 
@@ -14,6 +15,8 @@ from schemas.messages import ClassifiedRequest, GenerateRequest
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, PROMPTS, PROMPTS_BATCH
 from streams.codec.avro import encode
+from streams.codec.headers import REQUEST_ID
+from streams.codec.request_ids import request_id_of
 from streams.settings import Settings
 
 SINCE = 1_763_800_000_000
@@ -79,6 +82,15 @@ def test_poison_and_ids_that_came_before_are_counted_and_a_moved_request_counts_
     trace = trace_of(records, "p", SINCE, SINCE + 10, Asked())
     assert [row.request_id for row in trace.rows()] == ["r"]
     assert trace.skipped == {"repeated": 1, "not a request": 2, "invalid options": 1}
+
+
+def test_prompts_under_one_key_are_requests_of_their_own_and_a_moved_one_without_an_id_counts_once() -> None:
+    records = [dataclasses.replace(a_record(n, {"prompt": "a"}), key=b"user-42", offset=n) for n in range(3)]
+    name = request_id_of(records[2]).encode()
+    moved = dataclasses.replace(records[2], topic=PROMPTS_BATCH, offset=9, headers={REQUEST_ID: name})
+    trace = trace_of([*records, moved], "p", SINCE, SINCE + 10, Asked())
+    assert [row.request_id for row in trace.rows()] == [request_id_of(record) for record in records]
+    assert trace.skipped == {"repeated": 1}
 
 
 def test_what_was_asked_of_a_trace_holds_for_history_too() -> None:
