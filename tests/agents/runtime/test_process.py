@@ -204,7 +204,7 @@ def test_a_stream_role_that_waits_for_ever_does_not_keep_the_process_from_ending
 class App:
     conf = types.SimpleNamespace(id="app")
     async def start(self):
-        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), signal.SIGTERM)
     async def wait_until_stopped(self):
         await asyncio.Event().wait()
     stop = wait_until_stopped  # as a router that holds a request and waits for the first plan
