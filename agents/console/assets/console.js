@@ -41,7 +41,7 @@
     if (source || isPaused || document.hidden) return;
     source = new EventSource(part.dataset.live);
     source.addEventListener("part", (event) => show(event.data));
-    source.onopen = () => say("on", "Live: pause");
+    source.onopen = () => say("on", "Page is live: pause");
     source.onerror = () => {
       say("lost", "Lost: trying again");
       if (source.readyState === EventSource.CLOSED) { stop(); setTimeout(start, 3000); }
@@ -51,7 +51,7 @@
 
   if (part?.dataset.live && box) {
     box.hidden = false;
-    say("", "Live");
+    say("", "Page is live");
     button.addEventListener("click", () => {
       if (!isPaused) return pause("Paused: go on");
       isPaused = false;
@@ -68,7 +68,13 @@
       const asked = event.submitter;
       if (form.getAttribute("aria-busy")) return event.preventDefault();
       form.setAttribute("aria-busy", "true");
-      if (asked) setTimeout(() => { asked.textContent = `${asked.textContent} …`; }, 0);
+      if (!asked) return;
+      const note = document.createElement("p");
+      note.className = "soft running";
+      note.setAttribute("role", "status");
+      const begun = Date.now();
+      const count = () => { note.textContent = `Running for ${Math.round((Date.now() - begun) / 1000)} s; this page changes when it has ended.`; };
+      setTimeout(() => { asked.textContent = `${asked.textContent} …`; form.append(note); count(); setInterval(count, 1000); }, 0);
     });
   }
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });

@@ -2,12 +2,14 @@
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from agents.console.screens.context import Context
 from planner.components.component import Tier
 from planner.observation.workers import GONE, SERVING, ReceivedHeartbeat
 from schemas.messages import Plan
+
+SLOW: Final = 2.0  # times the profile's run time, from which on a worker is marked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,8 +21,13 @@ class Variant:
     started: int  # heard of, and not ready
     ready: int
     silent: int
-    backlog_s: float  # of work in their partitions, all together
-    drain_s: float | None  # until it is done, if nothing more comes; None: nobody works on it
+    backlog_s: float | None  # of work in their partitions, all together; None: all that may have some are silent
+    drain_s: float | None  # until it is done, if nothing more comes; None: no worker is ready
+
+    @property
+    def is_lacking(self) -> bool:
+        """Whether a worker is missing: there is work or there may be, or the plan wants one."""
+        return not self.ready and (self.backlog_s != 0 or self.wanted > 0)
 
 
 def variants_of(context: Context) -> list[Variant]:
@@ -42,18 +49,18 @@ def variants_of(context: Context) -> list[Variant]:
     return [
         Variant(
             name=name or "no variant yet", wanted=wanted.get(name, 0), started=states[name]["started"],
-            ready=states[name]["ready"], silent=states[name]["silent"], backlog_s=backlog_ms[name] / 1000,
-            drain_s=_drain_s(backlog_ms[name], states[name]["ready"]),
+            ready=states[name]["ready"], silent=states[name]["silent"],
+            backlog_s=_backlog_s(backlog_ms[name], states[name]),
+            drain_s=backlog_ms[name] / 1000 / states[name]["ready"] if states[name]["ready"] else None,
         )
         for name in names
         if states[name].total() or wanted.get(name) or not beats
     ]  # fmt: skip
 
 
-def _drain_s(backlog_ms: float, ready: int) -> float | None:
-    if ready:
-        return backlog_ms / 1000 / ready
-    return 0.0 if backlog_ms == 0 else None
+def _backlog_s(backlog_ms: float, states: Counter[str]) -> float | None:
+    is_known = states["ready"] or states["started"] or not states["silent"]
+    return backlog_ms / 1000 if is_known else None
 
 
 def wanted_of(plan: Plan | None) -> Counter[str]:
@@ -94,4 +101,4 @@ def values(context: Context) -> dict[str, Any]:
                 "lacks": sorted(set(residency.get(worker_id, {})) - nearer), "reuse": heartbeat.reuse,
             }
         )  # fmt: skip
-    return {"variants": variants_of(context), "workers": workers, "plan": plan}
+    return {"variants": variants_of(context), "workers": workers, "plan": plan, "slow": SLOW}

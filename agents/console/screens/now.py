@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any, Final, NamedTuple
 
+from agents.console.pages import ago
 from agents.console.screens.context import Context
 from agents.console.screens.fleet import kind_of, variants_of
 from planner.control.evaluate import evaluate
@@ -11,10 +12,18 @@ from planner.observation.observation import Observation, class_histograms, hardn
 from planner.observation.workers import live_workers
 from schemas.errors import PochadeError
 from schemas.messages import Plan
+from streams.visible import counted
 
 SPAN_S, STEP_S = 300, 5  # of the line of arrivals
 BUSY_S: Final = 60  # that the busy share is taken over
 EVENTS: Final = 14
+
+
+class State(NamedTuple):
+    """The state of the deployment: a sentence, and whether it is an alarm."""
+
+    words: str
+    is_bad: bool = True
 
 
 class Line(NamedTuple):
@@ -42,7 +51,7 @@ def values(context: Context) -> dict[str, Any]:
         "escalated": total.escalated / images if images else None, "images": images,
         "happenings": view.happenings.newest(EVENTS), "refusal": view.plans.refusal,
         "heavy_share": heavy_share(context, total.levels), "busy": busy_share(context),
-        "silence_ms": silence_ms(context),
+        "state": state_of(context),
     }  # fmt: skip
 
 
@@ -52,11 +61,21 @@ def busy_share(context: Context) -> float | None:
     return context.view.traffic.total(context.now_ms, BUSY_S).work_ms / (1000 * BUSY_S * ready) if ready else None
 
 
-def silence_ms(context: Context) -> int | None:
-    """Return how long no worker has been heard of, where all are silent that were there; None: one is heard of."""
-    seen_ms = [beat.seen_ms for beat in context.view.fleet.heartbeats.values()]
-    silent = context.now_ms - max(seen_ms, default=context.now_ms)
-    return silent if silent > context.silent_ms else None
+def state_of(context: Context) -> State:
+    """Return the state of the deployment in one sentence."""
+    beats = context.view.fleet.heartbeats.values()
+    kinds = Counter(kind_of(beat, context) for beat in beats)
+    open_ = f"{counted(context.view.requests.open, 'request')} open"
+    if kinds["ready"]:
+        others = "".join(f", {kinds[kind]} {kind}" for kind in ("started", "silent") if kinds[kind])
+        return State(f"Serving: {counted(kinds['ready'], 'worker')} ready{others}; {open_}.", is_bad=False)
+    if kinds["started"]:
+        return State(f"Not serving yet: {counted(kinds['started'], 'worker')} started, none ready; {open_}.")
+    if kinds["silent"]:
+        silence = ago(context.now_ms - max(beat.seen_ms for beat in beats))
+        why = "All are gone, or the broker is away, and what stands here is as old."
+        return State(f"Not serving: no worker has been heard of for {silence}; {open_}. {why}")
+    return State(f"Not serving: no worker is there; {open_}.")
 
 
 def shares_of(counts: Counter[str]) -> list[tuple[str, int, float]]:

@@ -15,6 +15,7 @@ from schemas.messages import Status
 from streams.operator.explain import steps_of
 
 BANDS: Final = 10  # of confidence
+ENOUGH: Final = 30  # scored images of a level, from which on they may contradict the catalog's curve
 LOOKED_AT: Final = 4000  # newest requests
 Z95: Final = 1.959964
 
@@ -88,6 +89,7 @@ def values(context: Context) -> dict[str, Any]:
     return {
         "levels": [chart(level, context.view.catalog) for level in levels.values()], "completed": completed,
         "heavy": wilson(made[best], completed), "best": best, "escalated": wilson(escalated, completed),
+        "enough": ENOUGH,
         "expected": plan.expected if plan else None, "plan": plan, "made": made.most_common(),
         "heavy_now": heavy_share(context, context.view.traffic.total(context.now_ms).levels),
         "hits": wilson(reused["hit"], looked_up), "misses": [each for each in reused.most_common() if each[0] != "hit"],

@@ -64,7 +64,7 @@ def test_workers_are_wanted_started_ready_and_silent_side_by_side(monkeypatch: p
 def test_work_without_a_worker_is_told_as_such() -> None:
     deployment = Deployment()
     deployment.tell(a_heartbeat(worker_id="w-1", state="loading", partitions=(owned(0, remaining_ms=3000),)))
-    assert "nobody works" in deployment.page("/").text
+    assert "no worker ready" in deployment.page("/").text
 
 
 def an_escalated(deployment: Deployment, request_id: str = "r-1", **changes: Any) -> None:
@@ -443,10 +443,43 @@ def test_the_last_estimate_stands_on_the_page_of_quality_with_its_intervals() ->
         assert "few were drawn" in words
 
 
-def test_a_fleet_that_is_silent_as_a_whole_is_said_so_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fleet_that_is_silent_as_a_whole_is_said_so_first_and_nothing_on_the_page_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("agents.runtime.views.now_ms", lambda: NOW_MS)
     deployment = Deployment()
-    deployment.tell(a_heartbeat(worker_id="w-1"))
-    assert "No worker has been heard of" not in deployment.page("/").text
+    deployment.tell(a_plan(allocation={"w-1": "light"}), a_heartbeat(worker_id="w-1"), a_request())
+    assert "Serving: 1 worker ready; 1 request open." in text_of(deployment.page("/").text)
     deployment.now_ms += 30_000
-    assert "No worker has been heard of for 30 s" in text_of(deployment.page("/").text)
+    words = text_of(deployment.page("/").text)
+    assert "Not serving: no worker has been heard of for 30 s; 1 request open." in words
+    assert "no worker ready 1 0 0 1" in words
+    assert "Nothing, at the demand of now" not in words
+    assert "0.0 s" not in words
+
+
+def test_a_fleet_that_has_begun_and_serves_nothing_yet_is_no_serving_one() -> None:
+    deployment = Deployment()
+    assert "Not serving: no worker is there; 0 requests open." in text_of(deployment.page("/").text)
+    deployment.tell(a_heartbeat(worker_id="w-1", state="loading"))
+    assert "Not serving yet: 1 worker started, none ready" in text_of(deployment.page("/").text)
+
+
+@pytest.mark.parametrize(("slowness", "is_marked"), [(1.3, False), (15.54, True)])
+def test_a_worker_that_is_far_slower_than_plans_count_on_is_marked(slowness: float, is_marked: bool) -> None:
+    deployment = Deployment()
+    deployment.tell(a_heartbeat(worker_id="w-1", slowness=slowness))
+    page = deployment.page("/fleet").text
+    assert f"{slowness:.3g} x profile" in page
+    assert (f'class="n bad">{slowness:.3g} x' in page) == is_marked
+
+
+@pytest.mark.parametrize(("images", "is_red"), [(1, False), (40, True)])
+def test_few_images_do_not_contradict_the_curve_of_a_catalog(images: int, is_red: bool) -> None:
+    deployment = Deployment()
+    for n in range(images):  # none escalates, where the curve has half of them escalate
+        step = a_step(confidence=0.97, threshold=0.5, discriminator="look")
+        deployment.tell(a_request(request_id=f"r-{n}"), a_result(step, request_id=f"r-{n}"))
+    page = deployment.page("/quality").text
+    assert "the catalog's curve says" in text_of(page)
+    assert ("outside of the interval" in page) == is_red
