@@ -68,6 +68,7 @@ PUBLIC = frozenset({PROMPTS, PROMPTS_BATCH})  # anybody writes here; elsewhere o
 
 PLAN_KEY = "pipeline"
 PIN_KEY = "pipeline.pin"
+MEMORY_KEY = "pipeline.memory"  # of a record with the plan in force, and what its policy remembers since
 
 TABLE: tuple[Topic, ...] = (
     Topic(
@@ -105,7 +106,7 @@ TABLE: tuple[Topic, ...] = (
         written_by="everyone", read_by="watch, gateway, console", config=_retention(DAY_MS),
     ),
     Topic(
-        name=PLAN, record=messages.Plan, key="pipeline, pipeline.pin", partitions=1,
+        name=PLAN, record=messages.Plan, key="pipeline, pipeline.pin, pipeline.memory", partitions=1,
         written_by="the leading planner, console, plan pin, plan rollback", read_by="everyone",
         config={"cleanup.policy": "compact", "min.compaction.lag.ms": str(30 * DAY_MS), **BROKERS_CLOCK},
     ),

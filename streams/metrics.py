@@ -256,6 +256,9 @@ GATEWAY_EXPECTED = histogram(
 PLANS_REFUSED = counter(
     "pochade_plans_refused_total", "Newer plans that do not fit the catalog", {"role": "roles of the process, by +"}
 )
+FOREIGN_PLANS = counter(
+    "pochade_foreign_plans_total", "Plans on the control topic that the leading planner has overruled", of=PLANNER
+)
 PLAN_VERSION = gauge("pochade_plan_version", "Plan obeyed", {"role": "roles of the process, by +"})
 PLANNER_LEADS = gauge("pochade_planner_leads", "1: this planner leads; 0: it stands by", of=PLANNER)
 DESIRED_WORKERS = gauge(

@@ -22,7 +22,7 @@ from schemas.messages import GenerateRequest, OperatorAction, Status
 from schemas.record import Delivered, Outgoing
 from schemas.topics import PROMPTS, PROMPTS_BATCH
 from streams.clock import now_ms
-from streams.control.topic import ORDERED, order
+from streams.control.topic import await_answer, order
 from streams.operator.client import RequestClient
 from streams.operator.dead_letters import base_id, ended, redriven
 from streams.settings import Settings
@@ -196,8 +196,8 @@ class Orders:
 
         async def ordered() -> tuple[str, Mapping[str, Any]]:
             policy, version = detail.get("policy", ""), int(subject) if action == "rollback" else 0
-            await asyncio.to_thread(order, self._settings, policy, detail.get("parameters"), version, who)
-            return ORDERED, {}
+            at = await asyncio.to_thread(order, self._settings, policy, detail.get("parameters"), version, who)
+            return await asyncio.to_thread(await_answer, self._settings, at, policy), {}
 
         async def redrive() -> tuple[str, Mapping[str, Any]]:
             rows = await asyncio.to_thread(self._redriven, detail["positions"], is_dry=False)

@@ -73,11 +73,11 @@ class Leadership:
             self._heard, self._heard_ms = beat, now_ms
         return beat == 0 or now_ms - self._heard_ms >= self._silent_ms
 
-    def resign(self) -> None:
-        """Stop leading, so that a planner that stands by need not wait for silence, and stand by."""
+    def resign(self, records: Sequence[Outgoing] = ()) -> None:
+        """Write the last records and stop leading, so that one that stands by need not wait for silence; stand by."""
         if self.is_leading:
             self.is_leading, self._stands_by = False, True
             try:
-                self._lease.write((), 0)
+                self._lease.write(records, 0)
             except LeaseLost as error:
                 log.info("nothing to resign from: %s", error)

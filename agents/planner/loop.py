@@ -3,9 +3,11 @@
 Of several planners one leads (`leadership.py`); the others watch, and plan from what they have seen when they lead.
 """
 
+import logging
 import threading
 import time
-from typing import Protocol
+from dataclasses import replace
+from typing import Final, Protocol
 
 from agents.planner import ROLE
 from agents.planner.gauges import FleetGauges
@@ -14,21 +16,50 @@ from agents.planner.observe import Fleet, Sources
 from agents.planner.propose import DecisionReport, PolicyThread, logic_of
 from agents.runtime.records import outgoing
 from planner.catalog.model import Catalog
-from planner.control.planning import TICK_MS, PlannerLogic, PlanRequest, PlansInForce
+from planner.control.planning import TICK_MS, PlannerLogic, PlanRequest
 from schemas import topics
-from schemas.messages import Plan
+from schemas.messages import Pin, Plan
 from schemas.record import Outgoing
+from streams import metrics
 from streams.clock import now_ms
-from streams.control.records import Place
+from streams.control.records import VERSION, Place
 from streams.kafka.transactions.barrier import Barrier
 from streams.kafka.transactions.lease import Lease
 from streams.settings import Settings
 
+log = logging.getLogger(__name__)
+
 TICK_S = TICK_MS / 1000
+REMEMBER_MS: Final = 60_000  # between two records of what is remembered beside a plan that stays
 
 
-class Plans(PlansInForce, Protocol):
+class Plans(Protocol):
     """The part of `PlanView` that the loop uses."""
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan in force."""
+        ...
+
+    @property
+    def pin(self) -> Pin | None:
+        """The operator's order."""
+        ...
+
+    @property
+    def newest(self) -> int:
+        """The highest version there is, obeyed or not."""
+        ...
+
+    @property
+    def is_disputed(self) -> bool:
+        """Whether several plans of that version lie on the topic."""
+        ...
+
+    @property
+    def answered_at(self) -> int:
+        """Offset of the newest order that a plan answers."""
+        ...
 
     @property
     def place(self) -> Place:
@@ -42,6 +73,60 @@ class Plans(PlansInForce, Protocol):
     def catch_up(self, barrier: Barrier) -> None:
         """Take over what lies on the topic before this."""
         ...
+
+    def find(self, version: int) -> Plan | None:
+        """Return an earlier plan by its version."""
+        ...
+
+
+class LeadersPlans:
+    """The plans that a leader goes on from: its own, once it has published or kept one, whatever lies on the topic."""
+
+    def __init__(self, followed: Plans) -> None:
+        self._followed = followed
+        self.own: Plan | None = None  # with what is remembered by now
+        self._answered_at = -1
+
+    @property
+    def plan(self) -> Plan | None:
+        """Its own; until it has one, the plan in force."""
+        return self.own or self._followed.plan
+
+    @property
+    def pin(self) -> Pin | None:
+        """The operator's order."""
+        return self._followed.pin
+
+    @property
+    def newest(self) -> int:
+        """The highest version on the topic."""
+        return self._followed.newest
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether an operator's order came after the newest plan."""
+        return self._followed.place.pin_at > max(self._answered_at, self._followed.answered_at)
+
+    @property
+    def is_overtaken(self) -> bool:
+        """Whether roles may obey another plan than its own."""
+        return self.own is not None and (self.newest > self.own.version or self._followed.is_disputed)
+
+    @property
+    def place_of_own(self) -> Place:
+        """The place that its own plan was made for: an order that came later is read anew from there."""
+        read = self._followed.place
+        answered = max(self._answered_at, self._followed.answered_at)
+        return Place(read.pin_at, answered) if self.is_ordered else read
+
+    def find(self, version: int) -> Plan | None:
+        """Return an earlier plan by its version."""
+        return self._followed.find(version)
+
+    def on_published(self, plan: Plan, place: Place) -> None:
+        """Take over a plan that it has written, as of a place."""
+        self.own, self._answered_at = plan, place.pin_at
+        self._followed.obey(plan)  # at once: a tick before the view has read it would write its version a second time
 
 
 class PlannerLoop:
@@ -57,7 +142,10 @@ class PlannerLoop:
         logic: PlannerLogic | None = None,
     ) -> None:
         """`logic`: whose decisions it carries out; None: that of the settings."""
-        self._plans, self._fleet = plans, fleet
+        self._followed, self._fleet = plans, fleet
+        self._plans = LeadersPlans(plans)
+        self._unwritten: Plan | None = None  # what is remembered beside the plan that stays
+        self._remembered_ms = 0  # when that was written last
         self._leadership = Leadership(lease, settings.planner.leader_timeout_ms, now_ms)
         self._logic = logic or logic_of(settings, catalog)
         self._policies = PolicyThread(settings.planner.solver_timeout_s)
@@ -78,7 +166,7 @@ class PlannerLoop:
                 self.step(time.monotonic_ns() // 1_000_000, now_ms())
                 stopping.wait(TICK_S)
         finally:
-            self._leadership.resign()
+            self._leadership.resign([_memory(self._unwritten, now_ms())] if self._unwritten is not None else [])
             self.sources.close()
 
     def step(self, monotonic_ms: int, now: int) -> None:
@@ -87,7 +175,8 @@ class PlannerLoop:
         if self._leadership.leads(monotonic_ms):
             if not self._was_leading:  # what was planned before it led must be known: versions only rise
                 assert self._leadership.barrier is not None
-                self._plans.catch_up(self._leadership.barrier)
+                self._followed.catch_up(self._leadership.barrier)
+                self._plans, self._unwritten, self._remembered_ms = LeadersPlans(self._followed), None, now
                 self._logic.begin()
             self._gauges.on_heartbeats(self._fleet.heartbeats, now)
             self.tick(now)
@@ -99,6 +188,8 @@ class PlannerLoop:
 
     def tick(self, now: int) -> None:
         """Plan anew when the period is over, or workers, an operator or the backlog call for it."""
+        if self._plans.is_overtaken:
+            self._overrule(now)
         request = self._logic.due(now, self._fleet.heartbeats, self._plans, self.sources.asked(now))
         if request is not None:
             self._plan(request)
@@ -109,14 +200,50 @@ class PlannerLoop:
         decision = self._logic.decide(seen, self._plans, self._policies.run)
         self._report.on_decision(decision)
         self._report.on_expected(request, decision)
-        plan = decision.plan
-        if plan is not None and self._leadership.write([_record(plan, self._plans.place, request.now_ms)]):
-            self._plans.obey(plan)  # at once: a tick before the view has read it would write its version a second time
+        if decision.plan is None:
+            self._keep(decision.remembered, request.now_ms)
+        elif self._publish(decision.plan, self._followed.place, request.now_ms):
             self._report.on_published(request, decision)
+
+    def _publish(self, plan: Plan, place: Place, now: int) -> bool:
+        """Write a plan that was made for a place; return False if another planner leads."""
+        if not self._leadership.write([_record(plan, place, now)]):
+            return False
+        self._plans.on_published(plan, place)
+        self._unwritten, self._remembered_ms = None, now
+        return True
+
+    def _keep(self, remembered: Plan | None, now: int) -> None:
+        """Go on with the plan in force; write what is remembered beside it now and then, for the next planner."""
+        if remembered is not None:
+            self._unwritten = remembered
+        plan = remembered or self._plans.plan
+        if plan is not None and plan.version == self._plans.newest:
+            self._plans.own = plan
+        if self._unwritten is None or now - self._remembered_ms < REMEMBER_MS:
+            return
+        if self._leadership.write([_memory(self._unwritten, now)]):
+            self._unwritten, self._remembered_ms = None, now
+
+    def _overrule(self, now: int) -> None:
+        """Publish its own plan again above one that lies on the topic and that it has not written."""
+        own, newest = self._plans.own, self._plans.newest
+        assert own is not None
+        plan = replace(own, version=newest + 1, created_ms=now)
+        if self._publish(plan, self._plans.place_of_own, now):
+            metrics.FOREIGN_PLANS.inc()
+            log.warning(
+                "plan %d repeats plan %d: no planner has written plan %d; only rights keep others from writing plans",
+                plan.version, own.version, newest,
+            )  # fmt: skip
 
 
 def _record(plan: Plan, place: Place, now: int) -> Outgoing:
     return outgoing(
         topics.PLAN, plan, request_id=topics.PLAN_KEY, cause={}, role=ROLE, now_ms=now,
-        facts={"policy": plan.policy, "version": plan.version, **place.facts()},
+        facts={"policy": plan.policy, VERSION: plan.version, **place.facts()},
     )  # fmt: skip
+
+
+def _memory(plan: Plan, now: int) -> Outgoing:
+    return outgoing(topics.PLAN, plan, request_id=topics.MEMORY_KEY, cause={}, role=ROLE, now_ms=now)

@@ -11,6 +11,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 
 from planner.catalog.model import Catalog
+from planner.control.plans import remembering
 from planner.control.validity import check_live, is_newer
 from planner.observation.workers import ReceivedHeartbeat
 from planner.serving.admission.admission import MAX_ID
@@ -27,7 +28,7 @@ from streams import log_context, metrics
 from streams.clock import now_ms
 from streams.codec.avro import decode
 from streams.codec.request_ids import request_id_of
-from streams.control.records import Place, take_in
+from streams.control.records import NO_PIN, Place, place_in, take_in
 
 FORGET_MS = 600_000  # a worker unheard of for longer leaves the view
 MAX_ENDED = 500_000  # ids kept, about 60 MB; older ends are caught by the ledger
@@ -43,20 +44,26 @@ class PlanView:
         self._catalog = catalog
         self.plan: Plan | None = None
         self.newest = 0  # the highest version met, obeyed or not
+        self.is_disputed = False  # another plan of that version lies on the topic: some may obey that one
         self.refusal = ""  # why the newest is not obeyed
         self.pin: Pin | None = None
         self.has_plan = threading.Event()
         self.place = Place()  # how far the topic is read
+        self.answered_at = NO_PIN  # offset of the newest order that a plan answers
+        self._met: Plan | None = None  # the plan of the highest version
 
     def on_record(self, record: Incoming) -> None:
         """Take in a record of the control topic; versions not above our own are ignored."""
         pin_at = record.offset if record.key == topics.PIN_KEY.encode() else self.place.pin_at
         self.place = Place(max(self.place.read_to, record.offset + 1), pin_at)
         try:
-            take_in(record, self.obey, self._order)
+            take_in(record, self.obey, self._order, self.remember)
         except UnknownSchema as error:
             self.refusal = f"cannot read the record at {record.offset} of the control topic: {error}"
             raise
+
+        if record.key == topics.PLAN_KEY.encode() and (read := place_in(record)) is not None:
+            self.answered_at = max(self.answered_at, read.pin_at)
 
     def _order(self, pin: Pin | None) -> None:
         self.pin = pin
@@ -67,8 +74,9 @@ class PlanView:
         One that does not fit is of another catalog, as while a deployment is upgraded, or no planner's.
         """
         if not is_newer(self.newest, plan):
+            self.is_disputed |= plan.version == self.newest and plan != self._met
             return
-        self.newest, self.refusal = plan.version, ""
+        self.newest, self.refusal, self.is_disputed, self._met = plan.version, "", False, plan
         try:
             check_live(plan, self._catalog)
         except InvalidPlan as error:
@@ -79,6 +87,11 @@ class PlanView:
         self.plan = plan
         metrics.PLAN_VERSION.labels(self._role).set(plan.version)
         self.has_plan.set()
+
+    def remember(self, plan: Plan) -> None:
+        """Take over what the policy remembers by now, and expects, where this is the plan in force otherwise."""
+        if self.plan is not None and self.fits(plan):
+            self.plan = remembering(self.plan, plan)
 
     def _goes_on(self) -> str:
         return f"plan {self.plan.version} holds" if self.plan else "there is none before it"

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from planner.catalog.model import Catalog
 from planner.control.carry_over import carry_over, fallback_plan
 from planner.control.on_request import on_request_of
-from planner.control.plans import memory_of, publish, same_decision
+from planner.control.plans import decide_alike, forgetting, memories_of, memory_of, publish
 from planner.control.proposal import OURS, PlanProposal, Policy, PolicyTerms, terms_of
 from planner.control.propose import Rules, must_pay, propose, with_admission_by, with_forecast_of
 from planner.control.replan import (
@@ -30,7 +30,7 @@ from planner.control.residency import with_residency
 from planner.control.validity import CheckPlan, check_live
 from planner.observation.observation import MAX_STEP_BACK_MS, Observation, steady_ms
 from planner.observation.workers import ReceivedHeartbeat, WorkerView, live_workers
-from planner.scaling.fleet import FleetScaling, Staffing, is_memory_old, same_scale, with_staffing
+from planner.scaling.fleet import FleetScaling, Staffing, same_scale, with_staffing
 from schemas.errors import PochadeError, Unknown
 from schemas.messages import Expected, Pin, Plan, ScalePlan
 
@@ -38,6 +38,7 @@ from schemas.messages import Expected, Pin, Plan, ScalePlan
 POLICY_FAILED, POLICY_LATE = "policy", "policy-late"
 FALLBACK_PLAN = "kept-plan"  # the plan in force goes on with the workers that are left
 NO_GAIN = "change-not-worth"
+MEMORY_LOST = "memory"  # the policy could not go on from what the plan in force remembers
 NO_OTHERS = Rules()
 
 TICK_MS = 200  # between two looks whether a plan is due
@@ -74,6 +75,11 @@ class PlansInForce(Protocol):
         """The highest version there is, obeyed or not."""
         ...
 
+    @property
+    def is_ordered(self) -> bool:
+        """Whether an operator's order came after the plan in force, which therefore does not answer it."""
+        ...
+
     def find(self, version: int) -> Plan | None:
         """Return an earlier plan by its version."""
         ...
@@ -98,6 +104,7 @@ class PlanDecision:
     carry_over_error: Exception | None = None  # why the plan in force cannot go on with the workers that are left
     expected: Expected | None = None  # of the policy's proposal at the demand now, also where the plan in force stays
     scale: ScalePlan | None = None  # of the proposal, also where the plan in force stays; None: the fleet stays
+    remembered: Plan | None = None  # the plan that stays, with the memories and expectation of now; None: as it was
 
 
 RunPolicy = Callable[[str, Callable[[], PlanProposal]], PlanProposal]
@@ -134,10 +141,11 @@ class PlannerLogic:
         self._signals: Signals | None = None  # when it was planned last
         self._planned_ms = self._now_ms = -math.inf
         self._back_to: Plan | None = None
+        self._has_planned = False  # memories are its own from then on
 
     def begin(self) -> None:
         """Forget when it was planned last: a planner that begins to lead plans at once."""
-        self._signals = None
+        self._signals, self._has_planned = None, False
         self._scaling.forget()
 
     def end_period(self) -> None:
@@ -178,16 +186,32 @@ class PlannerLogic:
 
         A policy that fails changes nothing, unless workers are gone: then the plan in force goes on with those left.
         Where a newer version is on the topic, others may obey what this planner refused (it has another catalog), and
-        even the same decision is published above it.
+        even the same decision is published above it. So is one that answers an order.
+
+        The first decision goes on from memories that lay on the topic, and were maybe written by no planner: where it
+        fails it is made again without them.
         """
-        before, newest, order = plans.plan, plans.newest, self._order(plans)
+        before = plans.plan
+        decision = self._decide(seen, plans, before, run)
+        if not self._has_planned and before is not None and _may_be_memory(decision.error):
+            self._scaling.forget()
+            plain = forgetting(before)
+            again = self._decide(replace(seen, in_force=seen.in_force and plain), plans, plain, run)
+            if again.error is None:
+                decision = replace(again, fallbacks=(*again.fallbacks, MEMORY_LOST))
+        self._has_planned = self._has_planned or decision.error is None
+        return decision
+
+    def _decide(self, seen: Observation, plans: PlansInForce, before: Plan | None, run: RunPolicy) -> PlanDecision:
+        newest, order = plans.newest, self._order(plans)
         seen = with_forecast_of(self._terms(order), seen, self._rules)
-        staffing = self._staffing(order, seen, before)
+        staffing: Staffing | None = None
         try:
+            staffing = self._staffing(order, seen, before)
             proposal = run(order.policy, partial(self._propose, order, seen, before, staffing))
         except Exception as error:  # whatever a policy or its solver raises
             return self._fall_back(order.policy, error, seen, before, newest, staffing)
-        if before is not None and newest <= before.version:
+        if before is not None and newest <= before.version and not plans.is_ordered:
             serving = seen if staffing is None else _of_workers(seen, proposal.allocation)
             unchanged = self._keep_current(proposal, order, serving, before)
             if unchanged is not None:
@@ -248,8 +272,9 @@ class PlannerLogic:
         self, proposal: PlanProposal, order: Order, seen: Observation, before: Plan
     ) -> PlanDecision | None:
         """Whether the plan in force stays: nothing new is decided, or moving workers does not pay."""
-        if same_decision(proposal, before, order.policy):
-            return None if is_memory_old(proposal.scale, before, seen.now_ms) else PlanDecision()
+        drafted = replace(publish(proposal, None, order.policy, before.created_ms), version=before.version)
+        if decide_alike(drafted, before):
+            return PlanDecision(remembered=None if memories_of(drafted) == memories_of(before) else drafted)
         if self._must_change(proposal, order, seen, before) or self._should_switch(proposal, seen, before):
             return None
         return PlanDecision(fallbacks=(NO_GAIN,), reason=f"a change is not worth its cost: {proposal.reason}")
@@ -287,6 +312,11 @@ class PlannerLogic:
             return PlanDecision(None, (failed,), why, error, unfit)
         fallbacks = (failed,) if plan is None else (failed, FALLBACK_PLAN)
         return PlanDecision(plan, fallbacks, why, error, scale=before.scale if plan is None else plan.scale)
+
+
+def _may_be_memory(error: Exception | None) -> bool:
+    """Whether what a policy remembers may have made it fail."""
+    return error is not None and not isinstance(error, PolicyTimeout)
 
 
 def _of_workers(seen: Observation, workers: Collection[str]) -> Observation:

@@ -8,6 +8,8 @@ from planner.control.proposal import PlanProposal
 from planner.scaling.fleet import same_scale
 from schemas.messages import Admission, Plan
 
+FORGOTTEN = "{}"  # a memory without content
+
 
 def publish(proposal: PlanProposal, previous: Plan | None, policy: str, now_ms: int, newest: int = 0) -> Plan:
     """The plan to write: the proposal with the version after the previous one's, from 1.
@@ -35,18 +37,49 @@ def publish(proposal: PlanProposal, previous: Plan | None, policy: str, now_ms: 
 
 
 def same_decision(proposal: PlanProposal, plan: Plan, policy: str | None = None) -> bool:
-    """Whether the plan in force already says what the proposal does, so that nothing needs to be written.
+    """Whether the plan in force already says what the proposal does, so that no plan needs to be published.
 
-    Version, time, reasons and expectation do not count; the policy's name does where it is given.
+    Version, time, reasons, expectation and memories do not count; the policy's name does where it is given.
     """
-    drafted = publish(proposal, None, policy or plan.policy, plan.created_ms)
-    if admitted(proposal.admission) != admitted(plan.admission) or not same_scale(proposal.scale, plan.scale):
+    return decide_alike(publish(proposal, None, policy or plan.policy, plan.created_ms), plan)
+
+
+def decide_alike(one: Plan, other: Plan) -> bool:
+    """Whether readers do the same by either plan. Version, time, reasons, expectation and memories do not count."""
+    if admitted(one.admission) != admitted(other.admission) or not same_scale(one.scale, other.scale):
         return False
+    residency = one.residency
+    if residency is not None and other.residency is not None:
+        residency = replace(residency, memory=other.residency.memory)
     alike = replace(
-        drafted, version=plan.version, reason=plan.reason, expected=plan.expected, admission=plan.admission,
-        scale=plan.scale,
+        one, version=other.version, created_ms=other.created_ms, reason=other.reason, expected=other.expected,
+        memory=other.memory, admission=other.admission, scale=other.scale, residency=residency,
     )  # fmt: skip
-    return alike == plan
+    return alike == other
+
+
+def remembering(plan: Plan, noted: Plan) -> Plan:
+    """Return the plan with what a record beside it remembers, expects and says; as it is if that decides otherwise."""
+    if noted.version != plan.version or not decide_alike(noted, plan):
+        return plan
+    return replace(noted, created_ms=plan.created_ms)
+
+
+def memories_of(plan: Plan) -> tuple[str, str, str]:
+    """Return what the policy, scaling and placement remember, each as JSON."""
+    scale, residency = plan.scale, plan.residency
+    return plan.memory, scale.memory if scale else FORGOTTEN, residency.memory if residency else FORGOTTEN
+
+
+def forgetting(plan: Plan) -> Plan:
+    """Return the plan without its memories."""
+    scale, residency = plan.scale, plan.residency
+    return replace(
+        plan,
+        memory=FORGOTTEN,
+        scale=replace(scale, memory=FORGOTTEN) if scale else None,
+        residency=replace(residency, memory=FORGOTTEN) if residency else None,
+    )
 
 
 def admitted(admission: Admission | None) -> dict[str, float]:

@@ -20,7 +20,7 @@ CheckPlan = Callable[[Plan, Catalog], None]
 
 STRATEGIES = ("models", "reuse")
 TOLERANCE = 1e-6  # of a sum of probabilities
-MAX_VERSION = 2**53  # nobody plans so often; one beyond would leave no room for those after it
+MAX_AHEAD = 2**32  # by which a version may be above its record's offset: no pipeline has so many plans
 
 
 def is_newer(version: int, candidate: Plan) -> bool:
@@ -28,7 +28,16 @@ def is_newer(version: int, candidate: Plan) -> bool:
 
     Versions not above are ignored: they are a fenced planner's.
     """
-    return version < candidate.version <= MAX_VERSION
+    return version < candidate.version
+
+
+def is_possible(version: int, offset: int) -> bool:
+    """Whether a plan at this offset may have this version.
+
+    The limit rises with the offset. Whatever version a reader has taken, each later record may have the next one, so
+    that no record on the topic is the last that readers obey.
+    """
+    return 0 < version <= offset + MAX_AHEAD
 
 
 def check(plan: Plan, catalog: Catalog) -> None:

@@ -37,7 +37,6 @@ from schemas.messages import Plan, ScalePlan
 STARTS: Final = 2  # that a first worker may take to come, until another group lends it one
 LEVELS: Final = ""  # the group of all variants that the plan routes to
 MAX_SCALE_UPS: Final = 200  # remembered, by which the pool is sized
-MAX_MEMORY_AGE_MS: Final = 60_000  # after which a plan is written for what scaling remembers alone
 
 
 class InvalidScaling(PochadeError):
@@ -365,13 +364,6 @@ def same_scale(one: ScalePlan | None, other: ScalePlan | None) -> bool:
     if one is None or other is None:
         return one is other
     return one.warm == other.warm and one.targets == other.targets
-
-
-def is_memory_old(scale: ScalePlan | None, before: Plan, now_ms: int) -> bool:
-    """Whether the plan in force remembers less than it might: scaling goes on from there after a restart."""
-    if scale is None or before.scale is None or scale.memory == before.scale.memory:
-        return False
-    return now_ms - before.created_ms >= MAX_MEMORY_AGE_MS
 
 
 def describe(scale: ScalePlan) -> str:

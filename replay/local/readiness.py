@@ -6,8 +6,9 @@ from collections.abc import Collection
 from replay.verify.audit.generations import Generations
 from schemas.messages import Heartbeat, ImageGenerated, Plan
 from schemas.record import Incoming
-from schemas.topics import FLEET, PLAN, PLAN_KEY
+from schemas.topics import FLEET, PLAN
 from streams.codec.avro import decode
+from streams.control.records import plan_in
 
 CAN_GENERATE = {"ready", "painting"}
 
@@ -24,9 +25,9 @@ class Readiness:
     def on_record(self, record: Incoming) -> None:
         """Take a record of either topic; a pin is not a plan, and a worker that is not ours does not count."""
         with self._lock:
-            if record.topic == PLAN and record.key == PLAN_KEY.encode() and record.value:
-                plan = decode(record.value, Plan)
-                self._plans[plan.version] = plan
+            if record.topic == PLAN:
+                if (plan := plan_in(record)) is not None:
+                    self._plans[plan.version] = plan
             elif record.topic == FLEET and record.value:
                 beat = decode(record.value, Heartbeat)
                 self._beats[beat.worker_id] = beat

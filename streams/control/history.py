@@ -3,6 +3,7 @@
 import logging
 from typing import NamedTuple
 
+from planner.control.plans import remembering
 from planner.control.validity import is_newer
 from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import Pin, Plan
@@ -35,6 +36,9 @@ def published(settings: Settings, *versions: int, most: int = MAX_RECORDS) -> Pu
         if is_newer(plans[-1].version if plans else 0, plan):
             plans.append(plan)
 
+    def on_memory(plan: Plan) -> None:
+        plans[-1:] = [remembering(each, plan) for each in plans[-1:]]
+
     def on_order(pin: Pin | None) -> None:
         nonlocal ordered_after
         pins.append(pin)
@@ -46,7 +50,7 @@ def published(settings: Settings, *versions: int, most: int = MAX_RECORDS) -> Pu
         order = [begin.pin] if begin.pin is not None and begin.pin.offset < start else []
         for record in (*order, *log.read(start, high)):
             try:
-                take_in(record, on_plan, on_order)
+                take_in(record, on_plan, on_order, on_memory)
             except InvalidRecord as invalid:
                 _log.warning("what lies at %d of the control topic is no plan: %s", record.offset, invalid)
         oldest = plans[0].version if plans else 0

@@ -6,8 +6,9 @@ from planner.control.validity import is_newer
 from planner.observation.workers import ReceivedHeartbeat, WorkerView, live_workers
 from schemas.messages import Heartbeat, Plan
 from schemas.record import Incoming
-from schemas.topics import FLEET, PLAN, PLAN_KEY
+from schemas.topics import FLEET, PLAN
 from streams.codec.avro import decode
+from streams.control.records import plan_in
 
 
 class PlanAndFleet:
@@ -21,9 +22,9 @@ class PlanAndFleet:
     def on_record(self, record: Incoming) -> None:
         """Take a record of either topic; a pin is no plan."""
         with self._lock:
-            if record.topic == PLAN and record.key == PLAN_KEY.encode() and record.value:
-                plan = decode(record.value, Plan)
-                if is_newer(self._plan.version if self._plan else 0, plan):
+            if record.topic == PLAN:
+                plan = plan_in(record)
+                if plan is not None and is_newer(self._plan.version if self._plan else 0, plan):
                     self._plan = plan
             elif record.topic == FLEET and record.value:
                 beat = decode(record.value, Heartbeat)

@@ -15,8 +15,7 @@ from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import Plan
 from schemas.record import Incoming
 from streams.broker import probe
-from streams.codec.avro import decode
-from streams.control.records import Place, place_in
+from streams.control.records import Place, is_foreign, place_in, plan_in
 from streams.kafka.clients import topic_name
 from streams.kafka.consumers.consumer_factory import AT_AN_END_MS, open_consumer
 from streams.kafka.consumers.polling import incoming, poll_records
@@ -76,6 +75,8 @@ class ControlLog:
             PochadeError: the broker does not answer in time, or refuses.
         """
         found: list[Incoming] = []
+        if start >= end:
+            return found
         self._consumer.assign([TopicPartition(self._name, 0, start)])
         while time.monotonic() < self._until_s:
             try:
@@ -104,8 +105,9 @@ def tail(log: ControlLog, fits: Callable[[Plan], bool]) -> Tail:
     while seen > low:
         seen = max(low, high - back)
         plans = [(record, plan) for record in log.read(seen, high) if (plan := _plan_in(record)) is not None]
+        plans.sort(key=lambda each: (each[1].version, -each[0].offset))  # of one version the first record is obeyed
         place = next((place_in(record) for record, _ in reversed(plans)), None)
-        if plans and place is None:  # of an older release
+        if plans and place is None:  # of an older release, or no planner's
             return Tail(low)
         fitting = next((record.offset for record, plan in reversed(plans) if fits(plan)), None)
         if place is not None and (fitting is not None or back >= MAX_RECORDS):
@@ -133,6 +135,14 @@ def newest(log: ControlLog) -> Plan | None:
             return max(plans, key=lambda plan: plan.version)
         back *= 2
     return None
+
+
+def foreign(log: ControlLog) -> list[int]:
+    """The offsets of the newest records in the place of plans that no planner wrote. Raises as `ControlLog`."""
+    low, high = log.span()
+    records = log.read(max(low, high - STEP), high)
+    found = [(record, _plan_in(record)) for record in records if record.key == topics.PLAN_KEY.encode()]
+    return [record.offset for record, plan in found if plan is None or is_foreign(record, plan)]
 
 
 def oldest(log: ControlLog) -> Plan | None:
@@ -171,9 +181,7 @@ def _first_plan(log: ControlLog, start: int, end: int) -> tuple[int, Plan | None
 
 
 def _plan_in(record: Incoming) -> Plan | None:
-    if record.key != topics.PLAN_KEY.encode() or not record.value:
-        return None
     try:
-        return decode(record.value, Plan)
+        return plan_in(record)
     except InvalidRecord:  # whoever follows the topic says so
         return None

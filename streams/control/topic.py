@@ -1,6 +1,8 @@
 """The control topic: reads plans and operators' orders, writes an order."""
 
+import contextlib
 import logging
+import time
 from collections.abc import Mapping, Sequence
 
 from confluent_kafka import KafkaException, Message, TopicPartition
@@ -14,7 +16,7 @@ from streams.clock import now_ms
 from streams.codec.avro import encode
 from streams.codec.headers import stamp
 from streams.codec.schema_topic import announce
-from streams.control.records import OnPlan, take_in
+from streams.control.records import OnPlan, place_in, plan_in, take_in
 from streams.control.tail import ControlLog, newest, oldest, plan_of
 from streams.kafka.clients import topic_name
 from streams.kafka.consumers.polling import incoming
@@ -27,7 +29,8 @@ from streams.settings import Settings
 log = logging.getLogger(__name__)
 
 WRITE_TIMEOUT_S = 15
-ORDERED = "ordered: the leading planner follows within its next period"  # how an order ended, for its record
+OBEY_S = 20.0  # for a plan after an order: twice the time until a planner that stands by leads, and plans
+LOOK_S = 0.2  # between two looks whether there is one
 NO_PLAN = "no plan has been published: is a planner running? (`pochade serve planner`)"
 
 
@@ -87,10 +90,10 @@ def order(
     parameters: Mapping[str, float] | None = None,
     plan_version: int = 0,
     by: str = "",
-) -> None:
+) -> int:
     """Write an operator's order: a policy, or a plan to go back to; neither: the configured policy plans again.
 
-    `by`: who orders it; "": the user of this process.
+    Return its offset, for `await_answer`. `by`: who orders it; "": the user of this process.
 
     Raises:
         PochadeError: the broker does not take it in time.
@@ -108,6 +111,46 @@ def order(
     producer = KafkaRecordProducer(settings)
     try:
         announce(settings, producer, (Pin,))
-        send_all(producer, [record], WRITE_TIMEOUT_S)
+        return send_all(producer, [record], WRITE_TIMEOUT_S)[0].offset
     finally:
         producer.close()
+
+
+def await_answer(settings: Settings, offset: int, policy: str = "", within_s: float = OBEY_S) -> str:
+    """Wait until a plan answers the order at an offset; return in a sentence which one does.
+
+    `policy`: by which it must be; "": by any.
+
+    Raises:
+        PochadeError: there is none in time, or it is by another policy.
+    """
+    with ControlLog(settings, within_s + WRITE_TIMEOUT_S) as control:
+        plan = _answer(control, offset, time.monotonic() + within_s)
+    if plan is None:
+        raise PochadeError(
+            f"no plan has answered the order within {within_s:g} s: `pochade doctor` says whether a planner leads, and "
+            "its log why it makes none; the order holds until `pochade plan unpin`"
+        )
+    if policy and plan.policy != policy:
+        raise PochadeError(
+            f"plan {plan.version} by {plan.policy} is in force in spite of the order: {plan.reason}; "
+            "the order holds until `pochade plan unpin`"
+        )
+    return f"plan {plan.version} by {plan.policy} is in force"
+
+
+def _answer(control: ControlLog, offset: int, until_s: float) -> Plan | None:
+    """Return the first plan whose planner had read up to an order or a later one; None: there is none in time."""
+    start = offset + 1
+    while True:
+        for record in control.read(start, control.span()[1]):
+            start = record.offset + 1
+            place = place_in(record)
+            if place is None or place.pin_at < offset:
+                continue
+            with contextlib.suppress(InvalidRecord):
+                if (plan := plan_in(record)) is not None:
+                    return plan
+        if time.monotonic() >= until_s:
+            return None
+        time.sleep(LOOK_S)

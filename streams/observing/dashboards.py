@@ -137,7 +137,7 @@ PLAN: Final = Dashboard(
     [
         Row("Expected and seen", [*_panels("demand_rps", "utilization"), _QUALITY]),
         Row("Levels", _panels("expected_heavy_share", "completed_requests_total", "quality_checks_total")),
-        Row("Plans", _panels("plan_version", "plans_refused_total", "planner_leads")),
+        Row("Plans", _panels("plan_version", "plans_refused_total", "foreign_plans_total", "planner_leads")),
         Row("Workers", _panels("desired_workers", "live_workers", "workers_wanted")),
         Row("Fleet", _panels("workers_warm", "serving_workers", "backlog_seconds")),
         Row("Reuse", [_HITS, *_panels("reuse_jobs_total", "reuse_lookup_seconds")]),

@@ -189,12 +189,20 @@ def check_disk(name: str, folder: str, free_bytes: int) -> Check:
     return ok(name, shown)
 
 
-def check_plan(plan: Plan | None, now_ms: int) -> Check:
-    """Check that a plan is in force. A plan is published when it changes, so its age alone is no fault."""
+def check_plan(plan: Plan | None, foreign: Sequence[int], now_ms: int) -> Check:
+    """Check that a plan is in force. A plan is published when it changes, so its age alone is no fault.
+
+    `foreign`: offsets of the newest records in the place of plans that no planner has written.
+    """
     if plan is None:
         do = "pochade serve planner; routers hold every request until there is a plan"
         return warn("plan", "none was published", do)
-    return ok("plan", f"version {plan.version} by {plan.policy}, {(now_ms - plan.created_ms) / 1000:.0f} s old")
+    shown = f"version {plan.version} by {plan.policy}, {(now_ms - plan.created_ms) / 1000:.0f} s old"
+    if foreign:
+        written = f"{counted(len(foreign), 'plan')} that no planner has written, the newest at offset {foreign[-1]}"
+        do = "the leading planner overrules them; only rights keep others from writing: `pochade topics acls`"
+        return warn("plan", f"{shown}; on the topic lies {written}", do)
+    return ok("plan", shown)
 
 
 def check_workers(beats: Iterable[tuple[int, Heartbeat]], silent_ms: int, now_ms: int) -> tuple[Check, list[Heartbeat]]:

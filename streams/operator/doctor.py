@@ -16,7 +16,7 @@ from streams.catalogs import load, missing_models
 from streams.clock import now_ms
 from streams.codec.avro import decode
 from streams.control.reuse import is_asked_for
-from streams.control.tail import ControlLog, newest
+from streams.control.tail import ControlLog, foreign, newest
 from streams.kafka.clients import ANSWER_LIMIT_S, client_config
 from streams.kafka.consumers import snapshot
 from streams.kafka.consumers.offsets import unread
@@ -191,8 +191,8 @@ def _traffic(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
     if IMAGES in found:
         yield _checked("safety", lambda: _safety(settings, live), f"allow READ on PREFIX.{IMAGES}")
     yield _clocks(settings, beats)
-    plan = _plan(settings) if PLAN in found else None
-    yield checks.check_plan(plan, now)
+    plan, strangers = _plan(settings) if PLAN in found else (None, [])
+    yield checks.check_plan(plan, strangers, now)
     if plan is not None and plan.reuse is not None:
         yield from _reuse(settings, plan.reuse, is_asked=is_asked_for(plan))
     yield checks.check_dead_letters(len(_read(settings, DLQ, now - HOUR_MS)) if DLQ in found else 0)
@@ -251,9 +251,10 @@ def _beats(records: list[Incoming]) -> list[tuple[int, Heartbeat]]:
     return [(record.timestamp_ms, decode(record.value, Heartbeat)) for record in newest.values()]
 
 
-def _plan(settings: Settings) -> Plan | None:
+def _plan(settings: Settings) -> tuple[Plan | None, list[int]]:
+    """Return the newest plan, and the offsets of plans that no planner has written."""
     with ControlLog(settings, READ_S) as log:
-        return newest(log)
+        return newest(log), foreign(log)
 
 
 def attendance(settings: Settings, role: str, reads: str = "") -> Attendance:

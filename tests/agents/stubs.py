@@ -18,7 +18,7 @@ from schemas.messages import GenerateRequest, Heartbeat, Pin, Plan
 from schemas.record import Incoming, Outgoing
 from schemas.topics import PROMPTS
 from streams.codec.avro import decode, encode
-from streams.control.records import Place
+from streams.control.records import NO_PIN, Place
 from streams.kafka.transactions.barrier import Barrier
 
 SILENT_MS = 3000
@@ -29,6 +29,8 @@ class StubPlans:
 
     def __init__(self, plan: Plan | None = None, pin: Pin | None = None) -> None:
         self.plan, self.pin, self.place = plan, pin, Place()
+        self.is_disputed, self.answered_at = False, NO_PIN
+        self.topic_newest = 0  # highest version that lies there, obeyed or not
         self.topic: list[Plan] = []  # what lies on it
 
     async def in_force(self) -> Plan:
@@ -38,10 +40,10 @@ class StubPlans:
 
     @property
     def newest(self) -> int:
-        return self.plan.version if self.plan else 0
+        return max(self.topic_newest, self.plan.version if self.plan else 0)
 
     def obey(self, plan: Plan) -> None:
-        self.plan = plan
+        self.plan, self.is_disputed = plan, False
 
     def catch_up(self, _barrier: Barrier) -> None:
         if self.topic:

@@ -210,7 +210,7 @@ def test_who_obeys_plans(values: list[bytes | None]) -> None:
             RoutingLogic(CATALOG, NO_LIMITS).route(a_classified(), view.plan, idle, NOW_MS)
             assert min(view.plan.batch.values(), default=1) >= 1
         good = a_plan(version=view.newest + 1, policy="good")
-        only_ours(view.on_record, [a_record(good, key=PLAN_KEY.encode())])
+        only_ours(view.on_record, [a_record(good, key=PLAN_KEY.encode(), offset=1)])
         assert view.plan == good
 
 

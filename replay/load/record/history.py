@@ -1,5 +1,6 @@
 """Reads a run from the topics: the requests published, how each ended, and what was planned and generated meanwhile."""
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,10 +11,11 @@ from replay.verify.audit.ends import Ends
 from schemas.errors import InvalidRecord, InvalidRequest
 from schemas.messages import ClassifiedRequest, Heartbeat, ImageGenerated, Plan, Result
 from schemas.record import Incoming
-from schemas.topics import CLASSIFIED, FLEET, IMAGES, PLAN, PLAN_KEY, PROMPTS, PROMPTS_BATCH, RESULTS
+from schemas.topics import CLASSIFIED, FLEET, IMAGES, PLAN, PROMPTS, PROMPTS_BATCH, RESULTS
 from streams.clock import now_ms
 from streams.codec.avro import decode, decode_result
 from streams.codec.requests import decode_request
+from streams.control.records import plan_in
 from streams.kafka.consumers.snapshot import between
 from streams.settings import Settings
 
@@ -108,13 +110,18 @@ def _plans(records: Iterable[Incoming], since_ms: int) -> tuple[tuple[Plan, ...]
     by_version: dict[int, Plan] = {}
     written_ms: dict[int, int] = {}
     for record in records:
-        if record.key == PLAN_KEY.encode() and record.value:
-            plan = decode(record.value, Plan)
+        if (plan := _plan_in(record)) is not None:
             by_version.setdefault(plan.version, plan)
             written_ms.setdefault(plan.version, record.timestamp_ms)
     ordered = [by_version[version] for version in sorted(by_version)]
     first = max((at for at, plan in enumerate(ordered) if plan.created_ms <= since_ms), default=0)
     return tuple(ordered[first:]), written_ms
+
+
+def _plan_in(record: Incoming) -> Plan | None:
+    with contextlib.suppress(InvalidRecord):  # which roles did not obey either
+        return plan_in(record)
+    return None
 
 
 def _before(records: Iterable[Incoming], began_ms: int) -> tuple[int, ...]:

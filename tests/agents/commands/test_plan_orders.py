@@ -18,7 +18,6 @@ from streams.commands import opening
 from streams.control import history as plan_reading
 from streams.control import topic as control
 from streams.control.history import Published
-from streams.control.topic import ORDERED
 from streams.kafka import topics as kafka_topics
 from streams.kafka.memory import MemoryRecordProducer
 from streams.settings import load
@@ -26,6 +25,8 @@ from tests.builders import a_cascade, a_plan, a_reuse_plan
 
 PLAN_1, PLAN_4 = a_plan(version=1, policy="hadis"), a_plan(version=4, policy="diffserve", cascades=())
 PIN = Pin(policy="argus", parameters={"hold": 0.2}, by="ann", created_ms=1)
+
+ANSWER = "plan 5 by it is in force"
 
 Said = Callable[..., str]
 
@@ -47,6 +48,7 @@ def orders(topic: Published, monkeypatch: pytest.MonkeyPatch) -> list[tuple[obje
             (policy, parameters or {}, plan_version)
         ),
     )
+    monkeypatch.setattr(control, "await_answer", lambda *_: ANSWER)
     return given
 
 
@@ -90,8 +92,20 @@ def test_orders_are_recorded_before_they_are_given_and_with_how_they_ended(
     said("pin", "random-split", "--parameter", "heavy_share=0.3")
     said("rollback", "1")
     assert orders == [("random-split", {"heavy_share": 0.3}, 0), ("", {}, 1)]
-    pinned = [("pin", "random-split", ""), ("pin", "random-split", ORDERED)]
-    assert recorded(actions) == [*pinned, ("rollback", "1", ""), ("rollback", "1", ORDERED)]
+    pinned = [("pin", "random-split", ""), ("pin", "random-split", ANSWER)]
+    assert recorded(actions) == [*pinned, ("rollback", "1", ""), ("rollback", "1", ANSWER)]
+
+
+def test_a_pin_that_no_plan_answers_is_an_error_and_recorded_as_such(
+    said: Said, actions: MemoryRecordProducer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_about: object) -> str:
+        raise PochadeError("no plan has answered the order within 20 s")
+
+    monkeypatch.setattr(control, "await_answer", never)
+    with pytest.raises(PochadeError, match="no plan has answered"):
+        said("pin", "random-split")
+    assert recorded(actions)[-1][2].startswith("failed: no plan has answered")
 
 
 def test_an_order_that_the_broker_does_not_take_is_recorded_as_failed(
@@ -159,8 +173,8 @@ def test_nothing_is_ordered_where_nothing_is_pinned(said: Said, orders: list[tup
 def test_what_is_unpinned_is_named(
     said: Said, orders: list[tuple[object, ...]], was: str, actions: MemoryRecordProducer
 ) -> None:
-    assert said("unpin") == f"unpinned {was}: the configured policy plans again\n"
-    assert recorded(actions) == [("unpin", was, ""), ("unpin", was, ORDERED)]
+    assert said("unpin") == f"unpinned {was}, the configured policy plans again: {ANSWER}\n"
+    assert recorded(actions) == [("unpin", was, ""), ("unpin", was, ANSWER)]
     assert orders == [("", {}, 0)]
 
 

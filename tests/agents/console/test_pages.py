@@ -285,6 +285,7 @@ SHADOW = {"shadow": {"reason": "it would be so"}, "changes": [{"what": "policy",
 def test_a_policy_is_pinned_after_its_dry_run_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     ordered: list[Any] = []
     monkeypatch.setattr("agents.console.writing.order", lambda _settings, *order: ordered.append(order))
+    monkeypatch.setattr("agents.console.writing.await_answer", lambda *_: "plan 3 is in force")
     deployment = Deployment()
     deployment.tell(a_plan())
     deployment.commands.answer = SHADOW
@@ -293,13 +294,14 @@ def test_a_policy_is_pinned_after_its_dry_run_alone(monkeypatch: pytest.MonkeyPa
     assert "it would be so" in dry.text
     assert deployment.commands.asked == [("plan", "shadow", policy, "--parameter", "x=0.5", "-o", "json")]
     assert ordered == [(policy, {"x": 0.5}, 0, "tester")]
-    assert "ordered" in text_of(answer.text)
+    assert "plan 3 is in force" in text_of(answer.text)
     assert deployment.form("/plan", "/confirm", confirmation="").status_code == 400
 
 
 def test_a_rollback_shows_the_difference_and_orders_the_earlier_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     ordered: list[Any] = []
     monkeypatch.setattr("agents.console.writing.order", lambda _settings, *order: ordered.append(order))
+    monkeypatch.setattr("agents.console.writing.await_answer", lambda *_: "plan 3 is in force")
     deployment = Deployment()
     deployment.tell(a_plan(version=1, dispatch="random"), a_plan(version=2))
     dry, _ = deployment.confirmed("/plan/rollback?version=1")

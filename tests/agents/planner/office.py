@@ -4,6 +4,7 @@ from agents.planner.loop import PlannerLoop
 from planner.catalog.model import Catalog
 from schemas.messages import Plan
 from schemas.record import Outgoing
+from schemas.topics import MEMORY_KEY, PLAN_KEY
 from streams.kafka.memory import LeaseBoard, MemoryLease
 from streams.settings import Settings, load
 from tests.agents.stubs import StubFleet, StubPlans, read
@@ -43,4 +44,9 @@ class Office:
 
     @property
     def plans(self) -> list[Plan]:
-        return [read(record, Plan) for record in self.board.records]
+        return [read(record, Plan) for record in self.board.records if record.key == PLAN_KEY.encode()]
+
+    @property
+    def remembered(self) -> list[Plan]:
+        """What was written beside the plans, for the next planner."""
+        return [read(record, Plan) for record in self.board.records if record.key == MEMORY_KEY.encode()]

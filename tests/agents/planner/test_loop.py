@@ -1,15 +1,24 @@
 """The planner's loop, step by step: when it plans anew, what it publishes, and who of two does."""
 
+import dataclasses
 import threading
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import pytest
 
 from agents.planner import observe
+from planner.catalog.model import Catalog
+from planner.control.proposal import PlanProposal
+from planner.observation.observation import Observation
 from planner.policies import POLICIES
 from schemas.errors import PochadeError
-from schemas.messages import Pin
+from schemas.messages import Pin, Route
+from schemas.record import Outgoing
 from schemas.topics import PLAN_KEY
+from streams import metrics
+from streams.codec.headers import FACT
+from streams.control.records import Place
 from tests.agents.planner.office import PERIOD_MS, Office
 from tests.agents.stubs import a_record
 from tests.builders import NOW_MS, a_classified, a_plan, a_request, owned
@@ -104,6 +113,80 @@ def test_an_order_to_go_back_to_a_plan_that_never_was_changes_nothing(office: Of
 def test_a_version_is_written_once_even_before_the_view_has_read_it(office: Office) -> None:
     office.step().receive("w-3", NOW_MS + 1).step(1)
     assert [plan.version for plan in office.plans] == [1, 2]
+
+
+def overruled() -> float:
+    return metrics.FOREIGN_PLANS._value.get()
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_a_plan_that_the_leader_has_not_written_is_overruled_at_its_next_step(
+    office: Office, caplog: pytest.LogCaptureFixture, *, is_refused: bool
+) -> None:
+    before, own = overruled(), office.step().plans[0]
+    if is_refused:
+        office.view.topic_newest = 2**32
+    else:
+        office.view.obey(
+            a_plan(version=2**32, policy=own.policy, memory='{"forged": 1}', allocation={"ghost": "heavy"})
+        )
+    office.step(200).step(400)
+    again = office.plans[1:]
+    assert again == [dataclasses.replace(own, version=2**32 + 1, created_ms=NOW_MS + 200)]
+    assert overruled() == before + 1
+    assert "no planner has written plan 4294967296" in caplog.text
+
+
+def test_a_second_plan_of_the_leader_s_version_is_overruled_too(office: Office) -> None:
+    office.step()
+    office.view.is_disputed = True
+    office.step(200)
+    assert [plan.version for plan in office.plans] == [1, 2]
+
+
+def test_an_order_is_answered_by_a_plan_that_may_decide_the_same(office: Office) -> None:
+    office.step()
+    office.view.place, office.view.pin = Place(8, 7), Pin(policy="random-split")
+    office.step(200).hear_all(PERIOD_MS).step(PERIOD_MS)
+    assert [plan.version for plan in office.plans] == [1, 2]
+    assert place_of(office.records[-1]) == (b"8", b"7")
+
+
+def place_of(record: Outgoing) -> tuple[bytes, bytes]:
+    return record.headers[FACT + "read_to"], record.headers[FACT + "pin_at"]
+
+
+def test_a_plan_that_overrules_another_answers_no_order(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    office.step()
+    monkeypatch.setattr(office.loop, "_plan", lambda _request: None)  # the policy has not ended
+    office.view.place, office.view.pin, office.view.is_disputed = Place(8, 7), Pin(policy="clipper-light"), True
+    office.step(200)
+    assert place_of(office.records[-1]) == (b"7", b"-1"), "a planner that begins reads the order at 7"
+
+
+def counting(_seen: Observation, _catalog: Catalog, memory: Mapping[str, Any], _parameters: object) -> PlanProposal:
+    """A policy that remembers how often it has planned, and decides nothing by it."""
+    return PlanProposal(
+        routes=(Route(levels={"light": 1.0}),), allocation={}, batch={}, reason="as ever",
+        memory={"plans": memory.get("plans", 0) + 1},
+    )  # fmt: skip
+
+
+def test_what_changes_without_decisions_is_written_beside_the_plan_once_a_minute_and_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(POLICIES, "counting", counting)
+    office = Office("counting").receive("w-1")
+    for period in range(14):
+        office.hear_all(period * PERIOD_MS).step(period * PERIOD_MS)
+    assert [plan.memory for plan in office.plans] == ['{"plans": 1}']
+    assert [(plan.version, plan.memory) for plan in office.remembered] == [(1, '{"plans": 13}')]
+    stopped = threading.Event()
+    stopped.set()
+    monkeypatch.setattr(observe, "TopicTailer", OnceFollower)
+    office.loop.run(stopped)
+    assert [plan.memory for plan in office.remembered] == ['{"plans": 13}', '{"plans": 14}']
+    assert len(office.plans) == 1
 
 
 def test_demand_is_the_rate_at_which_prompts_arrived(office: Office) -> None:

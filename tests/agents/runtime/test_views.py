@@ -7,8 +7,8 @@ import pytest
 from agents.runtime.views import FORGET_MS, EndedView, FleetView, InFlightView, PlanView
 from planner.serving.admission.tenants import OPEN_MS
 from schemas.errors import InvalidRecord
-from schemas.messages import Pin, ReuseStorage, Route
-from schemas.topics import CLASSIFIED, PIN_KEY, PLAN_KEY, RESULTS
+from schemas.messages import Expected, Pin, ReuseStorage, Route
+from schemas.topics import CLASSIFIED, MEMORY_KEY, PIN_KEY, PLAN_KEY, RESULTS
 from streams import metrics
 from streams.clock import now_ms
 from tests.agents.stubs import a_record
@@ -67,6 +67,27 @@ def test_requests_are_in_flight_from_their_classification_to_their_result_for_an
     assert ("a" in in_flight, "b" in in_flight) == (False, True)
     is_classified("c", OPEN_MS)
     assert ("b" in in_flight, "c" in in_flight) == (False, True)
+
+
+def test_another_plan_of_the_same_version_makes_it_disputed_until_a_newer_one(plans: PlanView) -> None:
+    for version, policy, is_disputed in ((2, "a", False), (2, "a", False), (2, "b", True), (3, "a", False)):
+        plans.on_record(a_record(a_plan(version=version, policy=policy), key=PLAN_KEY.encode()))
+        assert plans.is_disputed == is_disputed
+
+
+def test_what_is_remembered_beside_a_plan_changes_no_decision(plans: PlanView) -> None:
+    plan, expected = a_plan(version=2), Expected(demand_rps=9.0, utilization=0.5, heavy_share=0.1)
+    plans.obey(plan)
+    for noted in (
+        a_plan(version=3, memory='{"a": 1}'),
+        a_plan(version=2, memory='{"a": 1}', dispatch="pull"),
+        a_plan(version=2, memory="no object"),
+    ):
+        plans.on_record(a_record(noted, key=MEMORY_KEY.encode()))
+        assert plans.plan == plan
+    newer = a_plan(version=2, memory='{"a": 1}', expected=expected, created_ms=plan.created_ms + 60_000)
+    plans.on_record(a_record(newer, key=MEMORY_KEY.encode()))
+    assert plans.plan == a_plan(version=2, memory='{"a": 1}', expected=expected)
 
 
 def refused() -> float:

@@ -1,14 +1,16 @@
 """Which plan follows the one in force: what fails changes nothing, and a move must pay."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
+from planner.catalog.model import Catalog
 from planner.control import planning
 from planner.control.planning import (
     FALLBACK_PLAN,
+    MEMORY_LOST,
     NO_GAIN,
     POLICY_FAILED,
     POLICY_LATE,
@@ -24,7 +26,8 @@ from planner.observation.forecast import ewma, trend
 from planner.observation.observation import Observation
 from planner.observation.workers import ReceivedHeartbeat
 from planner.policies import named
-from schemas.messages import Pin, Plan
+from planner.scaling.fleet import ScaleRules
+from schemas.messages import Pin, Plan, ScalePlan
 from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_plan, a_reuse_plan, a_worker, an_observation
 
 PERIOD_MS = 5000
@@ -41,6 +44,7 @@ class Plans:
     pin: Pin | None = None
     newest: int = 0
     earlier: tuple[Plan, ...] = ()
+    is_ordered: bool = False
 
     def find(self, version: int) -> Plan | None:
         return next((plan for plan in self.earlier if plan.version == version), None)
@@ -304,3 +308,36 @@ def test_a_plan_that_stays_at_a_growing_demand_says_what_the_demand_would_take()
     assert grown.plan is None, "all are on the fastest level already"
     assert grown.expected is not None
     assert grown.expected.utilization == 4 > calm.expected.utilization  # type: ignore[union-attr]
+
+
+def forgetful(_name: str) -> Policy:
+    def plans(seen: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]) -> Any:
+        if memory:
+            raise TypeError("what is remembered has another form")
+        return named("random-split")(seen, catalog, memory, parameters)
+
+    return plans
+
+
+@pytest.mark.parametrize("how", ["policy", "scale"])
+def test_a_planner_that_begins_plans_in_spite_of_memories_that_no_policy_has_written(how: str) -> None:
+    seen, order = serving(w_1="light", w_2="heavy"), Order("test")
+    forged = dataclasses.replace(in_force(seen), policy="test")
+    if how == "policy":
+        forged, rules = dataclasses.replace(forged, memory='{"rises": 7}'), Rules()
+    else:
+        scale = ScalePlan(targets={"light": 1}, wanted={}, reasons={}, warm=0, memory='{"scaler": []}')
+        forged, rules = dataclasses.replace(forged, scale=scale), Rules(scale=ScaleRules(when="always"))
+    logic = a_logic(order, rules, forgetful)
+    logic.begin()
+    decision = logic.decide(seen, Plans(forged, newest=forged.version))
+    assert decision.error is None
+    assert MEMORY_LOST in decision.fallbacks
+
+
+def test_a_memory_of_its_own_is_kept_by_a_planner_whose_policy_fails() -> None:
+    seen, logic = serving(w_1="light"), a_logic(Order("test"), policies=forgetful)
+    first = logic.decide(seen, Plans()).plan
+    assert first is not None
+    own = Plans(dataclasses.replace(first, memory='{"mine": 1}'), newest=first.version)
+    assert logic.decide(seen, own).fallbacks == (POLICY_FAILED,)

@@ -38,8 +38,9 @@ def test_only_a_changed_decision_is_worth_publishing() -> None:
     plan = publish(a_draft(memory={"b": 1, "a": [2]}), a_plan(version=6), "test", NOW_MS)
     expected = Expected(demand_rps=9, utilization=0.1, heavy_share=0)
     assert same_decision(a_draft(memory={"a": [2], "b": 1}, reason="other", expected=expected), plan)
+    assert same_decision(a_draft(memory={}), plan), "what a policy remembers is no decision"
     assert same_decision(a_draft(memory={"a": [2], "b": 1}), plan, "test")
     assert not same_decision(a_draft(memory={"a": [2], "b": 1}), plan, "another policy")
-    for change in ({"allocation": {}}, {"batch": {"light": 2}}, {"dispatch": "pull"}, {"memory": {}},
+    for change in ({"allocation": {}}, {"batch": {"light": 2}}, {"dispatch": "pull"},
                    {"cascades": (a_cascade(),)}, {"routes": ()}, {"strategy": "reuse"}):  # fmt: skip
         assert not same_decision(dataclasses.replace(a_draft(memory={"a": [2], "b": 1}), **change), plan)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from planner.control.validity import check, check_live, is_newer
+from planner.control.validity import MAX_AHEAD, check, check_live, is_newer, is_possible
 from schemas.errors import InvalidPlan
 from schemas.messages import ReuseCheck, ReuseFloor, ReuseGuard, ReuseStorage, Route, ScalePlan
 from tests.builders import a_cascade, a_catalog, a_plan, a_reuse_plan, a_variant
@@ -16,9 +16,15 @@ def test_a_reader_ignores_versions_not_above_its_own() -> None:
     assert not is_newer(3, a_plan(version=2))
 
 
-def test_a_version_that_would_be_the_last_is_nobody_s() -> None:
-    assert is_newer(3, a_plan(version=2**53))
-    assert not is_newer(3, a_plan(version=2**63 - 1))
+@pytest.mark.parametrize("version", [0, -5, 2**53, 2**62, 2**63 - 1])
+def test_a_version_that_no_pipeline_reaches_is_impossible(version: int) -> None:
+    assert not is_possible(version, offset=1000)
+
+
+@pytest.mark.parametrize("offset", [0, 1, 10**6])
+def test_above_the_highest_possible_version_the_next_record_may_have_the_next_one(offset: int) -> None:
+    (highest,) = (v for v in (offset + MAX_AHEAD,) if is_possible(v, offset) and not is_possible(v + 1, offset))
+    assert is_possible(highest + 1, offset + 1)
 
 
 def by_hardness(*bounds: tuple[float, float]) -> tuple[Route, ...]:

@@ -130,10 +130,17 @@ def test_workers_that_are_silent_or_stopped_do_not_count_and_failed_ones_are_rep
 
 
 def test_a_plan_is_reported_with_its_age_and_none_warns() -> None:
-    assert checks.check_plan(a_plan(version=3, created_ms=NOW_MS - 5000), NOW_MS).found.startswith(
+    assert checks.check_plan(a_plan(version=3, created_ms=NOW_MS - 5000), [], NOW_MS).found.startswith(
         "version 3 by test, 5 s"
     )
-    assert checks.check_plan(None, NOW_MS).verdict is WARN
+    assert checks.check_plan(None, [], NOW_MS).verdict is WARN
+
+
+def test_plans_that_no_planner_has_written_are_reported_with_the_remedy() -> None:
+    check = checks.check_plan(a_plan(version=3), [17, 19], NOW_MS)
+    assert check.verdict is WARN
+    assert "2 plans that no planner has written, the newest at offset 19" in check.found
+    assert "topics acls" in check.do
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ class OwnPlans:
     """The plans that a simulated planner continues from: its last plan, in force a moment later, and no orders."""
 
     pin: Pin | None = None
+    is_ordered = False
 
     def __init__(self) -> None:
         self.plan: Plan | None = None
@@ -122,6 +123,9 @@ class PlannerLoop:
             self.failures.append(decision.reason)
         if decision.plan is not None:
             self._publish(decision.plan)
+        elif decision.remembered is not None:
+            self._plans.plan = decision.remembered
+            self._takes.put_off(self._plan_state.remember, decision.remembered)
 
     def _publish(self, plan: Plan) -> None:
         self.published.append(slim(plan, self.published[-1] if self.published else plan))
