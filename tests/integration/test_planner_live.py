@@ -1,5 +1,6 @@
 """A running pipeline loses a worker to kill -9: planned without, and nothing is sent to it any more."""
 
+import dataclasses
 import json
 import pathlib
 from collections.abc import Iterator
@@ -10,11 +11,13 @@ from click.testing import CliRunner
 from agents.commands.plan import plan as plan_command
 from planner.policies import POLICIES
 from schemas.messages import GenerateJob
-from schemas.record import Incoming
-from schemas.topics import jobs_topic
+from schemas.record import Incoming, Outgoing
+from schemas.topics import PLAN, PLAN_KEY, jobs_topic
 from streams.clock import now_ms
-from streams.codec.avro import decode
+from streams.codec.avro import decode, encode
 from streams.kafka.consumers.consumer import TopicTailer
+from streams.kafka.producers.producer import KafkaRecordProducer
+from streams.kafka.producers.writing import send_all
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline, running_pipeline
 
@@ -112,3 +115,20 @@ def test_an_operator_rolls_a_plan_back_and_lets_go(pipeline: Pipeline, settings:
     assert f"back to plan {before.version}" in said(settings, "show")
     said(settings, "unpin")
     assert str(back.version) in said(settings, "history")
+
+
+def test_forged_plans_end_no_planning_and_are_overruled(
+    pipeline: Pipeline, settings: Settings, producer: KafkaRecordProducer
+) -> None:
+    """One that is impossible, which is refused, and the highest that is possible, which is obeyed for a moment."""
+    own = pipeline.plans[-1][1]
+    for version in (2**53, 2**32):
+        forged = dataclasses.replace(own, version=version, policy="forged", memory='{"rises": 7}')
+        send_all(producer, [Outgoing(topic=PLAN, key=PLAN_KEY.encode(), value=encode(forged))])
+    pipeline.until(lambda: pipeline.plans[-1][1].version == 2**32 + 1, "the leader's own plan above it")
+    again = pipeline.plans[-1][1]
+    assert (again.policy, again.routes, again.allocation) == (own.policy, own.routes, own.allocation)
+    said(settings, "pin", "clipper-light")
+    assert pipeline.plans[-1][1].policy == "clipper-light"
+    pipeline.completed(pipeline.submit(6))
+    said(settings, "unpin")
