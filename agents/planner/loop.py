@@ -195,6 +195,7 @@ class PlannerLoop:
             self._plan(request)
 
     def _plan(self, request: PlanRequest) -> None:
+        place = self._followed.place  # before the policy runs: an order that comes meanwhile is not answered by its plan
         seen = self.sources.observation(request.now_ms, request.workers, self._plans.plan)
         self._gauges.on_observation(seen, self._plans.plan)
         decision = self._logic.decide(seen, self._plans, self._policies.run)
@@ -202,7 +203,7 @@ class PlannerLoop:
         self._report.on_expected(request, decision)
         if decision.plan is None:
             self._keep(decision.remembered, request.now_ms)
-        elif self._publish(decision.plan, self._followed.place, request.now_ms):
+        elif self._publish(decision.plan, place, request.now_ms):
             self._report.on_published(request, decision)
 
     def _publish(self, plan: Plan, place: Place, now: int) -> bool:

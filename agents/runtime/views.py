@@ -55,12 +55,13 @@ class PlanView:
     def on_record(self, record: Incoming) -> None:
         """Take in a record of the control topic; versions not above our own are ignored."""
         pin_at = record.offset if record.key == topics.PIN_KEY.encode() else self.place.pin_at
-        self.place = Place(max(self.place.read_to, record.offset + 1), pin_at)
         try:
             take_in(record, self.obey, self._order, self.remember)
         except UnknownSchema as error:
             self.refusal = f"cannot read the record at {record.offset} of the control topic: {error}"
             raise
+        finally:  # after the order is known: a plan that is stamped with the place obeys it
+            self.place = Place(max(self.place.read_to, record.offset + 1), pin_at)
 
         if record.key == topics.PLAN_KEY.encode() and (read := place_in(record)) is not None:
             self.answered_at = max(self.answered_at, read.pin_at)

@@ -156,6 +156,20 @@ def place_of(record: Outgoing) -> tuple[bytes, bytes]:
     return record.headers[FACT + "read_to"], record.headers[FACT + "pin_at"]
 
 
+def test_an_order_that_comes_while_a_policy_runs_is_not_answered_by_its_plan(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(seen: Observation, catalog: Catalog, *more: Any) -> PlanProposal:
+        office.view.place, office.view.pin = Place(8, 7), Pin(policy="clipper-light")
+        return clipper_heavy(seen, catalog, *more)
+
+    clipper_heavy = POLICIES["clipper-heavy"]
+    monkeypatch.setitem(POLICIES, "random-split", interrupted)
+    office.step().step(200)
+    assert [plan.policy for plan in office.plans] == ["random-split", "clipper-light"]
+    assert [place_of(record)[1] for record in office.records] == [b"-1", b"7"]
+
+
 def test_a_plan_that_overrules_another_answers_no_order(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     office.step()
     monkeypatch.setattr(office.loop, "_plan", lambda _request: None)  # the policy has not ended
