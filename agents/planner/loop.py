@@ -195,7 +195,7 @@ class PlannerLoop:
             self._plan(request)
 
     def _plan(self, request: PlanRequest) -> None:
-        place = self._followed.place  # before the policy runs: an order that comes meanwhile is not answered by its plan
+        place = self._followed.place  # an order that comes while the policy runs is not answered by its plan
         seen = self.sources.observation(request.now_ms, request.workers, self._plans.plan)
         self._gauges.on_observation(seen, self._plans.plan)
         decision = self._logic.decide(seen, self._plans, self._policies.run)
