@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import jinja2
 
+from planner.serving.decisions import scores_in_words
 from streams.clock import utc
 from streams.pages.templates import template
 from streams.visible import visible
@@ -96,6 +97,7 @@ class Pages:
             "ago": ago, "duration": duration, "moment": moment, "date": date, "share": share, "number": number,
             "prompt": functools.partial(shown_prompt, is_clear=is_clear), "since": lambda ms: ago(clock_ms() - ms),
             "cited": functools.partial(cited, is_clear=is_clear), "visible": visible,
+            "score": lambda value: scores_in_words(value, digits=3)[0],
             "groupby_count": lambda values: sorted(Counter(values).items()),
         }  # fmt: skip
         self._template = functools.cache(self._load_template)

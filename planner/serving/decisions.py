@@ -14,6 +14,7 @@ OVERLOADED = "overloaded"
 QUOTA = "quota"
 STARTING = "starting"
 POISON = "poison"
+MAX_DIGITS: Final = 6
 _UNHONOURED: Final = re.compile(r" does not honour (\w+): ")
 
 
@@ -47,3 +48,14 @@ def unhonoured_option(reason: str) -> str:
     """Return the first option that a reason made by `unhonoured_reason` names; "": it is another reason."""
     found = _UNHONOURED.search(reason)  # what a client wrote comes later in it
     return found[1] if found else ""
+
+
+def scores_in_words(*values: float, digits: int = 2) -> list[str]:
+    """Return numbers in [0, 1] with at least so many digits, and as many more as tell them apart, also from 0 and 1.
+
+    .998 is not written as 1.00: as a threshold that would keep nothing.
+    """
+    apart = {*values, 0.0, 1.0}
+    while digits < MAX_DIGITS and len({f"{value:.{digits}f}" for value in apart}) < len(apart):
+        digits += 1
+    return [f"{value:.{digits}f}" for value in values]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 import click
 
 from planner.catalog.option_limits import QUALITIES
-from schemas.errors import InvalidRequest, PochadeError
+from schemas.errors import InvalidRecord, InvalidRequest, PochadeError
 from schemas.messages import GenerateRequest, Result, Status
 from streams.commands import opening
 from streams.commands.options import SHOWN, STREAMED, duration, renamed_option, since_option
@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # the clients take half a second to load, which --help need n
     from streams.operator.client import RequestClient
     from streams.settings import Settings
 
+OUTCOME_MS = 10 * 60 * 1000  # by which an outcome may lie before its result, clocks of roles and broker included
 WINDOW = 1000  # maximum number of submissions in flight
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -429,6 +430,7 @@ def explain(load: "Callable[[], Settings]", request_id: str, since: int, timeout
       pochade explain mine-1 --timeout 30
       pochade explain demo-0-0007 -o json | jq .why
     """
+    from schemas.avro import to_wire
     from streams.clock import now_ms
     from streams.commands import showing
     from streams.commands.terminal import console as open_console
@@ -451,7 +453,24 @@ def explain(load: "Callable[[], Settings]", request_id: str, since: int, timeout
             f"no result of request {request_id!r} on {settings.kafka.prefix}.results.v1 within the last "
             f"{duration(since)}: it may still be in work (look again), {elsewhere}"
         )
+    request = _request_of(settings, result)
     if output == "json":
-        click.echo(json_text({**showing.as_json(result), "why": why(result)}, indent=2))
+        asked = None if request is None else to_wire(GenerateRequest)(request)
+        click.echo(json_text({**showing.as_json(result), "why": why(result), "asked": asked}, indent=2))
     else:
-        showing.explanation(result, open_console())
+        showing.explanation(result, request, open_console())
+
+
+def _request_of(settings: "Settings", result: Result) -> GenerateRequest | None:
+    """Return the request of a result, as the outcome that ended it holds it; None where none does."""
+    from schemas.messages import Outcome
+    from schemas.topics import OUTCOMES
+    from streams.codec.avro import decode
+    from streams.kafka.consumers import snapshot
+
+    key, since_ms = result.request_id.encode(), max(1, result.ended_ms - OUTCOME_MS)
+    for record in snapshot.past(settings, [OUTCOMES], since_ms=since_ms, keep=lambda record: record.key == key):
+        with contextlib.suppress(InvalidRecord):
+            if (request := decode(record.value, Outcome).request) is not None:
+                return request
+    return None

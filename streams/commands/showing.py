@@ -1,7 +1,7 @@
 """Formats results for a terminal, and as plain lines where there is none."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -10,13 +10,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from planner.serving.decisions import scores_in_words
 from schemas.avro import to_wire
-from schemas.messages import Result, Stage, Status
+from schemas.messages import GenerateRequest, Result, Stage, Status
 from streams.clock import utc
-from streams.operator.explain import how_begun, steps_of, why
+from streams.operator.explain import asked_in_words, how_begun, steps_of, why
 from streams.visible import visible
 
 COLUMNS = ("ended", "outcome", "level", "confidence", "latency", "request", "prompt")
+STAGE_COLUMNS = ("stage", "level", "over", "worker", "plan", "attempt", "batch", "queue", "generate", "confidence")
 COLOURS = {Status.COMPLETED: "green", Status.EXPIRED: "yellow", Status.CANCELLED: "yellow"}
 
 
@@ -42,8 +44,8 @@ def score(confidence: float | None, threshold: float | None) -> str:
     """Format a confidence against its threshold; a dash where the image was not scored."""
     if confidence is None:
         return "-"
-    limit = "" if threshold is None else f" {'≥' if confidence >= threshold else '<'} {threshold:.2f}"
-    return f"{confidence:.2f}{limit}"
+    known = [confidence] if threshold is None else [confidence, threshold]
+    return f" {'<' if confidence < known[-1] else '≥'} ".join(scores_in_words(*known))
 
 
 def _row(result: Result) -> tuple[str, ...]:
@@ -79,25 +81,41 @@ def ending(result: Result) -> None:
         click.echo(visible(f"image  {place_of(result.image_uri)}"))
 
 
-def explanation(result: Result, console: Console) -> None:
-    """Print everything that the result record says of one request."""
-    facts = Table(show_header=False, box=None, pad_edge=False)
-    for name, value in _facts(result).items():
-        facts.add_row(f"[dim]{name}[/]", escape(visible(value)))
-    console.print(facts)
-    steps = steps_of(result)
-    if steps:
+def explanation(result: Result, request: GenerateRequest | None, console: Console) -> None:
+    """Print what the result record says of one request, and what it asked; without a terminal as plain lines.
+
+    `request`: None where what was asked is not known any more.
+    """
+    facts = {name: visible(value) for name, value in _facts(result, request).items()}
+    rows = [[visible(cell) for cell in row] for row in _path(steps_of(result))]
+    if not console.is_terminal:
+        lines = [list(item) for item in facts.items()]
+        lines += [[], list(STAGE_COLUMNS), *rows] if rows else []
+        for line in [*lines, [], [visible(why(result))]]:
+            click.echo("\t".join(line), file=console.file)
+        return
+    grid = Table(show_header=False, box=None, pad_edge=False)
+    grid.add_column()
+    grid.add_column(overflow="fold")  # never cut: what stands there is copied
+    for name, value in facts.items():
+        grid.add_row(f"[dim]{name}[/]", escape(value))
+    console.print(grid)
+    if rows:
+        path = Table(*STAGE_COLUMNS, box=None, pad_edge=False)
+        for row in rows:
+            path.add_row(*map(escape, row))
         console.print()
-        console.print(_path(steps))
+        console.print(path)
     console.print(f"\n[bold]{escape(visible(why(result)))}[/]", highlight=False)
 
 
-def _facts(result: Result) -> dict[str, str]:
+def _facts(result: Result, request: GenerateRequest | None) -> dict[str, str]:
     hardness = "unknown" if result.hardness is None else f"{result.hardness:.2f}"
     plan = "none" if result.plan_version is None else str(result.plan_version)
     facts = {
         "request": result.request_id,
         "prompt": result.prompt,
+        "asked": asked_in_words(request) if request else "not known: no outcome that is kept holds it",
         "tenant": result.tenant,
         "outcome": str(result.status),
         "hardness": f"{hardness} (class {result.class_models or 'unknown'})",
@@ -119,22 +137,11 @@ def _facts(result: Result) -> dict[str, str]:
     return facts
 
 
-def _path(steps: Iterable[Stage]) -> Table:
-    grid = Table(box=None, pad_edge=False)
-    for name in ("stage", "level", "over", "worker", "plan", "attempt", "batch", "queue", "generate", "confidence"):
-        grid.add_column(name)
+def _path(steps: Iterable[Stage]) -> Iterator[tuple[str, ...]]:
+    """The cells of each stage, by STAGE_COLUMNS."""
     for step in steps:
+        over = f"step {step.refine_from_step}" if step.refine_from_step else "-"  # the draft is refined from it
         numbers = (str(step.plan_version), str(step.attempt), str(step.batch))
         times = (f"{step.queue_ms} ms", f"{step.generate_ms} ms")
         scored = score(step.confidence, step.threshold)
-        over = f"step {step.refine_from_step}" if step.refine_from_step else "-"  # the draft is refined from it
-        grid.add_row(
-            str(step.stage),
-            escape(visible(step.level)),
-            over,
-            escape(visible(step.worker_id)),
-            *numbers,
-            *times,
-            scored,
-        )
-    return grid
+        yield (str(step.stage), step.level, over, step.worker_id, *numbers, *times, scored)

@@ -1,11 +1,15 @@
 """Explains a result in words: its path, and one sentence that says why the request ended as it did.
 
-The result record alone is read.
+The result record alone is read; what was asked stands in the request.
 """
 
+import dataclasses
+
 from planner.reuse.neighbour import Miss
+from planner.serving.decisions import scores_in_words
 from schemas.errors import InvalidRecord
-from schemas.messages import Result, Stage, Status
+from schemas.ids import seed_of
+from schemas.messages import GenerateRequest, Result, Stage, Status
 from streams.codec.avro import from_json
 
 VERBS = {
@@ -52,9 +56,23 @@ def why(result: Result) -> str:
     if last is None:
         return f"completed by {result.level or 'an unknown level'}: the result carries no path"
     if not before:
-        return _verdict(last)
+        return _verdict(last, result.reason)
     again = f"escalated: {_rejections([step for step in before if step])}, {_begun(last)}"
     return again if last.threshold is None else f"{again}, {_verdict(last)}"
+
+
+def asked_in_words(request: GenerateRequest) -> str:
+    """Return what a request states besides its prompt, in words; its seed also where it states none."""
+    seed = f"{seed_of(request.request_id)} (of its id)" if request.seed is None else str(request.seed)
+    said = [f"quality {request.quality}", f"tier {request.tier}", f"seed {seed}"]
+    if request.deadline_ms is not None:
+        said.append(f"deadline {request.deadline_ms - request.created_ms} ms after it was made")
+    for each in dataclasses.fields(request.options):
+        value = getattr(request.options, each.name)
+        if value != each.default:
+            shown = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            said.append(f"{each.name} {shown}")
+    return ", ".join(said)
 
 
 def _rejections(steps: list[Stage]) -> str:
@@ -67,11 +85,12 @@ def _begun(step: Stage) -> str:
     return f"generated again on {step.level}"
 
 
-def _verdict(step: Stage) -> str:
+def _verdict(step: Stage, reason: str = "") -> str:
+    """`reason`: that of the role that kept the image, which knows more than the stage where it judged nothing."""
     if step.threshold is None:
-        return f"kept: the plan judges no images of {step.level}"
+        return reason or f"kept: the plan judges no images of {step.level}"
     if step.confidence is None:
-        return f"kept: not scored, though the threshold was {step.threshold:.2f}"
+        return f"kept: not scored, though the threshold was {scores_in_words(step.threshold)[0]}"
     if step.confidence >= step.threshold:
         return f"kept: confidence {_against(step, '≥')}"
     return f"kept although confidence {_against(step, '<')}: there was no time or place for a better one"
@@ -80,10 +99,5 @@ def _verdict(step: Stage) -> str:
 def _against(step: Stage, relation: str) -> str:
     if step.confidence is None:
         return "nothing"
-    if step.threshold is None:
-        return f"{step.confidence:.2f}"
-    digits = 2  # more where two digits would show different numbers as equal
-    is_tie = step.confidence == step.threshold
-    while not is_tie and digits < 6 and f"{step.confidence:.{digits}f}" == f"{step.threshold:.{digits}f}":
-        digits += 1
-    return f"{step.confidence:.{digits}f} {relation} {step.threshold:.{digits}f}"
+    known = [step.confidence] if step.threshold is None else [step.confidence, step.threshold]
+    return f" {relation} ".join(scores_in_words(*known))

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 from agents.console.screens.context import Context
 from agents.console.screens.timeline import bars_of
 from agents.console.view.requests import NEWEST, TrackedRequest
+from planner.serving.decisions import scores_in_words
 from schemas.errors import InvalidRecord
 from schemas.messages import Result, Status
 from streams.operator.explain import steps_of, why
@@ -122,14 +123,13 @@ def images_of(tracked: TrackedRequest, context: Context) -> list[Shown]:
     shown = []
     for number, step in enumerate(steps):
         is_last = number == len(steps) - 1
-        score = "" if step.confidence is None else f"confidence {step.confidence:.2f}"
-        against = "" if step.threshold is None else f"threshold {step.threshold:.2f}"
+        scored = "" if step.confidence is None else _scored(step.confidence, step.threshold)
         for image in (step.image, *step.more):
             if image is not None:
                 shown.append(
                     Shown(
                         title="image" if is_last else "draft", address=context.address(image.uri),
-                        words=", ".join(each for each in (step.level, score, against) if each), width=image.width,
+                        words=", ".join(each for each in (step.level, scored) if each), width=image.width,
                         height=image.height, is_flagged=image.safety == "flag",
                     )
                 )  # fmt: skip
@@ -177,10 +177,18 @@ def image_origin(result: Result) -> str:
         return "again"
 
 
-def _score(result: Result) -> tuple[float, float | None] | None:
-    """Return the confidence that decided, and its threshold; None: no image was scored."""
+def _scored(confidence: float, threshold: float | None) -> str:
+    known = {"confidence": confidence} | ({} if threshold is None else {"threshold": threshold})
+    return ", ".join(map(" ".join, zip(known, scores_in_words(*known.values()), strict=True)))
+
+
+def _score(result: Result) -> tuple[float, float | None, str] | None:
+    """Return the confidence that decided, its threshold, and both in words; None: no image was scored."""
     try:
         judged = [step for step in steps_of(result) if step.confidence is not None]
     except (InvalidRecord, json.JSONDecodeError):
         return None
-    return (judged[-1].confidence or 0.0, judged[-1].threshold) if judged else None
+    if not judged:
+        return None
+    confidence, threshold = judged[-1].confidence or 0.0, judged[-1].threshold
+    return confidence, threshold, _scored(confidence, threshold)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from agents.console.view.requests import Place, TrackedRequest
+from planner.serving.decisions import scores_in_words
 from schemas.errors import InvalidRecord
 from schemas.messages import EventKind, Stage
 from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS, PROMPTS_BATCH, RESULTS
@@ -114,12 +115,14 @@ def _work(step: Stage) -> str:
 
 def _verdict(step: Stage, *, is_last: bool) -> str:
     if step.confidence is None:
-        return f"not scored, though the threshold was {step.threshold:.3f}"
+        return "not scored, though the threshold was {}".format(*scores_in_words(step.threshold or 0.0, digits=3))
     if step.threshold is None:
-        return f"confidence {step.confidence:.3f}; the plan judged no images of {step.level}"
+        (confidence,) = scores_in_words(step.confidence, digits=3)
+        return f"confidence {confidence}; the plan judged no images of {step.level}"
     relation = "≥" if step.confidence >= step.threshold else "<"
     end = "kept" if is_last else "escalated"
-    return f"confidence {step.confidence:.3f} {relation} threshold {step.threshold:.3f}: {end}; {step.discriminator}"
+    confidence, threshold = scores_in_words(step.confidence, step.threshold, digits=3)
+    return f"confidence {confidence} {relation} threshold {threshold}: {end}; {step.discriminator}"
 
 
 def _running(tracked: TrackedRequest, zero_ms: float, routed_ms: float, now_ms: int) -> list[Bar]:

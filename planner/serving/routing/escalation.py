@@ -15,6 +15,7 @@ from typing import NamedTuple
 from planner.catalog.entries import variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.options import AS_IT_IS, ResolvedOptions, begins_at, resolve_options, resolved_ms
+from planner.serving.decisions import scores_in_words
 from planner.serving.ending.outcomes import as_score
 from planner.serving.requests import ClassifiedValues, RequestValues
 from planner.serving.routing.cascades import cascade_of, judging_ms, keeps, may_escalate
@@ -82,13 +83,12 @@ class Scored:
 
     def is_good(self) -> str:
         """The reason of an image that is good enough."""
-        return f"{self._in_words()} >= threshold {self.asked.cascade.threshold:.3f}"
+        return f"{self._in_words()} >= threshold {self._threshold()}"
 
     def is_doubtful(self) -> str:
         """The reason of an image that is not good enough."""
-        threshold = self.asked.cascade.threshold
-        if self.score < threshold:
-            return f"{self._in_words()} < threshold {threshold:.3f}"
+        if self.score < self.asked.cascade.threshold:
+            return f"{self._in_words()} < threshold {self._threshold()}"
         return f"{self._in_words()}, threshold 1 keeps nothing"
 
     def is_late(self) -> str:
@@ -100,8 +100,11 @@ class Scored:
 
     def _in_words(self) -> str:
         if self.score == self.confidence:
-            return f"confidence {self.score:.3f}"
+            return f"confidence {scores_in_words(self.score, self.asked.cascade.threshold, digits=3)[0]}"
         return f"confidence {self.confidence} counts as 0"
+
+    def _threshold(self) -> str:
+        return scores_in_words(self.score, self.asked.cascade.threshold, digits=3)[1]
 
 
 class Keep(NamedTuple):

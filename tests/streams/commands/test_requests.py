@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import io
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from rich.console import Console
 from planner.serving.admission.inputs import input_name
 from schemas import messages
 from schemas.errors import InvalidRequest
+from schemas.ids import seed_of
 from schemas.messages import GenerateRequest, Status
 from schemas.topics import PROMPTS
 from streams.cli import main
@@ -23,9 +25,12 @@ from streams.codec.prompt_file import check, request_of
 from streams.commands import opening
 from streams.commands.requests import fields_of
 from streams.commands.showing import explanation
+from streams.kafka.consumers import snapshot
 from streams.kafka.memory import MemoryRecordProducer
 from streams.operator.client import RequestClient
 from streams.settings import Requests, Settings
+from tests.agents.stubs import a_record
+from tests.builders import a_request, an_outcome
 from tests.replay.runs import a_result, a_step
 from tests.streams.operator.test_client import Topic, record
 
@@ -121,13 +126,17 @@ def test_results_as_jsonl_are_one_object_each() -> None:
 
 
 @pytest.mark.usefixtures("deployment")
-def test_explain_tells_every_step_and_why() -> None:
+def test_explain_tells_every_step_and_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = an_outcome(request_id="r-2", request=a_request(quality="low"))
+    kept = [a_record(asked, key=b"r-1"), a_record(asked, key=b"r-2")]
+    monkeypatch.setattr(snapshot, "past", lambda *_, keep, **__: [each for each in kept if keep(each)])
     reported = pochade("explain", "r-2").output
+    assert "asked\tquality low, tier standard" in reported
     assert "0.31 < 0.55" in reported
     assert "two [cats]" in reported
     assert "w-2" in reported
     assert "escalated: light scored 0.31 < 0.55, refined on heavy from step 3" in reported
-    (light, heavy) = (line.split() for line in reported.splitlines() if line.startswith(("0 ", "1 ")))
+    (light, heavy) = (line.split() for line in reported.splitlines() if line.startswith(("0\t", "1\t")))
     assert (light[:4], heavy[:5]) == (["0", "light", "-", "w-1"], ["1", "heavy", "step", "3", "w-2"])
 
 
@@ -218,7 +227,7 @@ def test_a_size_that_is_none_is_a_usage_error(size: str) -> None:
         (("a red heart", "--adapter", "candy:9"), "adapter_weights must be from -4 to 4: got 9"),
         (("a red heart", "--strength", "0.5"), "strength must come with image"),
         (("a red heart", "--image", "star.png"), "image must be the URI of an image in the store: got 'star.png'"),
-        (("a red heart", "--image", FOREIGN), "is another tenant's; put it with --tenant default"),
+        (("a red heart", "--image", FOREIGN), "`pochade put --tenant default` stores it"),
         (("a red heart", "--deadline", "1e6"), "deadline_ms must be at most 259200 s ahead"),
     ],
 )
@@ -234,15 +243,39 @@ def test_what_the_variant_overrode_is_shown(deployment: Deployment) -> None:
     assert "≥ 0.55; overridden: model: sdxxl -> light\n" in pochade("submit", "x", "--model", "sdxxl", "--wait").output
     out = io.StringIO()
     shown = dataclasses.replace(a_result(a_step()), overridden=deployment.overridden)
-    explanation(shown, Console(file=out, width=120))
-    assert ["overridden", "model:", "sdxxl", "->", "light"] in [line.split() for line in out.getvalue().splitlines()]
+    explanation(shown, None, Console(file=out, width=120))
+    assert "overridden\tmodel: sdxxl -> light" in out.getvalue().splitlines()
 
 
 def test_an_explanation_tells_where_the_time_of_generating_went() -> None:
     out = io.StringIO()
     shown = dataclasses.replace(a_result(a_step()), load_ms=1.25, encode_ms=2.0, denoise_ms=30.0, decode_ms=4.0)
-    explanation(shown, Console(file=out, width=120))
+    explanation(shown, None, Console(file=out, width=120))
     assert "load 1.2 ms, encode 2.0 ms, denoise 30.0 ms, decode 4.0 ms" in out.getvalue()
+
+
+LONG = "file:///" + "x" * 150 + ".png"
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_an_explanation_cuts_no_path_and_pads_no_line_of_a_pipe(*, is_terminal: bool) -> None:
+    out = io.StringIO()
+    shown = dataclasses.replace(a_result(a_step()), image_uri=LONG)
+    explanation(shown, None, Console(file=out, width=80, force_terminal=is_terminal, no_color=True))
+    text = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
+    assert "x" * 150 + ".png" in re.sub(r"\s", "", text)
+    assert is_terminal or not any(line != line.rstrip() for line in text.splitlines())
+    assert is_terminal or "stage\tlevel\tover" in text
+
+
+def test_an_explanation_names_what_was_asked() -> None:
+    out = io.StringIO()
+    options = messages.GenerateOptions(model="light", adapters=("mint", "dusk"))
+    asked = a_request(quality="low", tier="interactive", options=options)
+    explanation(a_result(a_step()), asked, Console(file=out))
+    seed = f"seed {seed_of(asked.request_id)} (of its id)"
+    said = f"quality low, tier interactive, {seed}, model light, adapters mint, dusk"
+    assert f"asked\t{said}" in out.getvalue().splitlines()
 
 
 def test_an_empty_prompt_is_refused_by_the_command_in_the_words_of_the_pipeline(deployment: Deployment) -> None:

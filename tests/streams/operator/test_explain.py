@@ -3,6 +3,7 @@ import json
 
 import pytest
 
+from planner.serving.routing.escalation import AS_REQUESTED
 from schemas.errors import InvalidRecord
 from schemas.messages import Stage, StageReuse, Status
 from streams.operator.explain import how_begun, steps_of, why
@@ -28,10 +29,18 @@ def test_a_path_that_is_no_path_names_the_request() -> None:
         (0.31, 0.55, "kept although confidence 0.31 < 0.55: there was no time or place for a better one"),
         (None, 0.55, "kept: not scored, though the threshold was 0.55"),
         (None, None, "kept: the plan judges no images of light"),
+        (0.97, 0.998, "kept although confidence 0.970 < 0.998: there was no time or place for a better one"),
+        (0.9999, 0.998, "kept: confidence 0.9999 ≥ 0.9980"),
+        (1.0, 0.998, "kept: confidence 1.000 ≥ 0.998"),
     ],
 )
 def test_a_kept_image_is_reported_by_its_score(confidence: float | None, threshold: float | None, says: str) -> None:
     assert why(a_result(a_step(confidence=confidence, threshold=threshold))) == says
+
+
+def test_what_the_role_says_that_kept_an_image_is_not_contradicted() -> None:
+    result = dataclasses.replace(a_result(a_step(confidence=None, threshold=None)), reason=AS_REQUESTED)
+    assert why(result) == AS_REQUESTED
 
 
 def test_an_escalation_tells_the_rejected_score() -> None:

@@ -61,7 +61,9 @@ def test_a_prompt_with_one_character_that_shows_is_served(prompt: str) -> None:
     ],
 )
 def test_a_deadline_in_another_unit_is_recognised(deadline_ms: int, meant: str) -> None:
-    assert (meant in meant_deadline(deadline_ms, NOW_MS)) and bool(meant_deadline(deadline_ms, NOW_MS)) == bool(meant)
+    said = meant_deadline(deadline_ms, NOW_MS)
+    assert meant in said
+    assert bool(said) == bool(meant)
 
 
 @given(st.text(min_size=1, max_size=300))
