@@ -593,6 +593,25 @@ def test_a_record_that_waits_while_partitions_move_goes_to_its_topic_s_end_and_h
     assert [record.key for record in producer.topics[OUTCOMES]] == [b"r-2"]
 
 
+def test_a_record_on_prompts_that_waits_while_partitions_move_stays_where_it_is(
+    of_tomorrow: bytes, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its position may be its request's id, and a role may not write there."""
+    monkeypatch.setattr(schema_wait, "GRACE_S", 2 * schema_wait.RETRY_S)  # two looks
+    monkeypatch.setattr(faust_host, "RETRY_S", 0.001)
+    producer, event = MemoryRecordProducer(), an_event(PROMPTS, 0, of_tomorrow)
+
+    async def scenario() -> None:
+        async with hosted(tmp_path, producer) as (host, _):
+            host.app.rebalancing = True
+            await host._serve(Stream([event]))  # type: ignore[arg-type]
+            await until_acked([event])
+
+    asyncio.run(scenario())
+    assert PROMPTS not in producer.topics
+    assert [record.key for record in producer.topics[OUTCOMES]] == [b"FAILED"]
+
+
 def test_an_unknown_id_on_prompts_is_refused_and_the_next_is_served(
     of_tomorrow: bytes, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
