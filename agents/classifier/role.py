@@ -8,9 +8,10 @@ from agents.classifier.judges import PromptJudge
 from agents.runtime.records import outcome_record, outgoing, refused
 from planner.catalog.model import Catalog, classes_of
 from planner.serving.admission.admission import meant_deadline
+from planner.serving.decisions import INVALID, POISON
 from planner.serving.ending.outcomes import expired, failed, has_passed, rejected
 from schemas import topics
-from schemas.errors import InvalidRequest
+from schemas.errors import InvalidRecord, InvalidRequest
 from schemas.messages import ClassifiedRequest, GenerateRequest
 from schemas.record import Delivered, Incoming, Outgoing
 from streams import metrics
@@ -124,7 +125,8 @@ class Classifier:
 
     def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:
         """End a record as FAILED; one that cannot be read, under its position: it is no other request's end."""
-        outcome = failed(request_id_of(record), reason=str(error), by=self.role, now_ms=now_ms())
+        code = INVALID if isinstance(error, InvalidRecord) else POISON
+        outcome = failed(request_id_of(record), reason=str(error), by=self.role, now_ms=now_ms(), code=code)
         return refused(record, outcome, error, now_ms())
 
 

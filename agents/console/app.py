@@ -116,7 +116,8 @@ class Console:
         said = self._orders.actions.find(http.query_params.get("said", ""))
         text = self._pages.render(
             name, title=title, session=session, nav=NAV, path=http.url.path, live=live, said=said,
-            prompts=self._settings.console.prompts, letters_count=len(self._view.letters()),
+            prompts=self._settings.console.prompts,
+            letters_count=sum(not each.is_clients for each in self._view.letters()),
             prefix=self._settings.kafka.prefix, keys=self._sessions.asks_for_keys, running=self._commands.running,
             **values,
         )  # fmt: skip

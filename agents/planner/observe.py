@@ -10,9 +10,8 @@ from planner.catalog.model import Catalog
 from planner.observation.arrivals import Arrival, Arrivals
 from planner.observation.builder import ObservationBuilder
 from planner.observation.observation import COUNTS_S, SERVED_MS, Observation
-from planner.observation.results import LACKED_CAPACITY
 from planner.observation.workers import ReceivedHeartbeat, WorkerView
-from planner.serving.decisions import QUOTA
+from planner.serving.decisions import LACKED_CAPACITY, QUOTA
 from planner.serving.routing.composing import on_request_variant
 from schemas import topics
 from schemas.errors import PochadeError

@@ -9,11 +9,10 @@ import numpy as np
 from planner.catalog.model import Catalog
 from planner.observation.deferral import ObservedDeferral, observed_deferral
 from planner.observation.observation import MAX_STEP_BACK_MS, SCORES, SERVED_MS, Served
-from planner.serving.decisions import OVERLOADED, SHED, STARTING
+from planner.serving.decisions import says_nothing_of_the_service
 from schemas.messages import Plan, Status
 
 MAX_RESULTS = 200_000  # that count
-LACKED_CAPACITY = frozenset({OVERLOADED, SHED, STARTING})  # codes of the rejections that more workers would have spared
 
 
 class Results:
@@ -31,11 +30,8 @@ class Results:
         self._scores.clear()
 
     def add(self, status: Status, ended_ms: int, latency_ms: float, code: str = "") -> None:
-        """Add an end, unless a client cancelled the request or asked wrongly, which says nothing about the service.
-
-        `code`: why it was REJECTED. Only a lack of capacity counts.
-        """
-        if status is Status.CANCELLED or (status is Status.REJECTED and code not in LACKED_CAPACITY):
+        """Add an end, unless a client cancelled the request or asked wrongly. `code`: why it was REJECTED or FAILED."""
+        if says_nothing_of_the_service(status, code):
             return
         is_late = latency_ms > self._slo_ms > 0
         self._ended.append(2 * ended_ms + (status is Status.COMPLETED and not is_late))

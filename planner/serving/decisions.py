@@ -7,12 +7,14 @@ from typing import Final, NamedTuple
 
 from schemas.messages import Status
 
+INVALID = "invalid"  # what was sent cannot be read, or not be served
 DEADLINE = "deadline"
 SHED = "shed"
 UNHONOURED = "unhonoured"
 OVERLOADED = "overloaded"
 QUOTA = "quota"
 STARTING = "starting"
+LACKED_CAPACITY = frozenset({OVERLOADED, SHED, STARTING})  # codes of the rejections that more workers would have spared
 POISON = "poison"
 MAX_DIGITS: Final = 6
 _UNHONOURED: Final = re.compile(r" does not honour (\w+): ")
@@ -26,6 +28,13 @@ class Rejection:
     code: str  # machine-readable
     reason: str
     retry_after_ms: int | None = None
+
+
+def says_nothing_of_the_service(status: Status, code: str) -> bool:
+    """Whether a request ended so by what it is, or by its client: cancelled, or for a fault of its own."""
+    if status is Status.REJECTED:
+        return code not in LACKED_CAPACITY
+    return status is Status.CANCELLED or (status is Status.FAILED and code == INVALID)
 
 
 class Ignored(NamedTuple):

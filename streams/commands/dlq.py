@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from streams.operator.dead_letters import DeadLetter
     from streams.settings import Settings
 
-COLUMNS = ("position", "at", "error", "role", "topic", "request_id", "redriven", "message")
+COLUMNS = ("position", "at", "error", "fault", "role", "topic", "request_id", "redriven", "message")
 SHOWN_BYTES = 4096
 MAX_RECORDED = 100  # positions of a redrive that its record on `actions` lists
 SINCE = since_option("How far back to read dead letters, such as 1h or 7d.", "7d")
@@ -45,6 +45,8 @@ def dlq() -> None:
 @click.pass_obj
 def ls(load: "Callable[[], Settings]", error: str | None, since: int, output: str) -> None:
     """List dead letters, the oldest first, with the position that `show` and `redrive` take.
+
+    The fault is client where what was sent is wrong: invalid values, or bytes that are no request.
 
     \b
     Examples:
@@ -118,6 +120,8 @@ def redrive(
 ) -> None:
     """Redrive dead letters: send those at the positions again, else all within --since (and of --class).
 
+    What a client sent wrongly fails again: it is left out unless a position or --class names it.
+
     A record is sent to the topic that it came from with its original key, value and headers; error headers are dropped,
     and `pochade_redriven` counts the redrives. A request that has ended (mostly as FAILED) can get no second result: it
     is sent to `prompts` as a NEW request, ID-redrive-N, which is the one to watch. N is the first number that has not
@@ -137,6 +141,8 @@ def redrive(
 
     settings = load()
     found = _at_positions(dead_letters.read_dead_letters(settings, since, error), positions)
+    clients = [] if positions or error else [each for each in found if each.is_clients]
+    found = [each for each in found if each not in clients]
     ended = dead_letters.ended(settings, {base_id(each.request_id) for each in found}) if found else {}
     detail = {"positions": [each.position for each in found][:MAX_RECORDED], "letters": len(found)}
     noted: contextlib.AbstractContextManager[Note] = contextlib.nullcontext(Note())
@@ -150,7 +156,8 @@ def redrive(
     listing.show(rows, ("position", "sent", "to", "request_id", "reason"), output)
     done, said = len([row for row in rows if row["to"]]), "would be sent" if dry_run else "sent"
     skipped = len(rows) - done - refused
-    click.echo(f"{done} {said}, {skipped} need not be, {refused} cannot be sent again", err=True)
+    left = f"; {counted(len(clients), 'error')} of clients left out, as they fail again" if clients else ""
+    click.echo(f"{done} {said}, {skipped} need not be, {refused} cannot be sent again{left}", err=True)
     if refused:
         raise SystemExit(1)
 
@@ -185,6 +192,7 @@ def _parsed(position: str) -> tuple[int, int]:
 
 def _row(entry: "DeadLetter") -> dict[str, Any]:
     return {
-        "position": entry.position, "at": utc(entry.record.timestamp_ms), "error": entry.error, "role": entry.role,
+        "position": entry.position, "at": utc(entry.record.timestamp_ms), "error": entry.error,
+        "fault": "client" if entry.is_clients else "ours", "role": entry.role,
         "topic": entry.topic, "request_id": entry.request_id, "redriven": entry.redriven, "message": entry.message,
     }  # fmt: skip

@@ -100,7 +100,8 @@ ALERTS: Final = (
         "The {{ $labels.role }} began again {{ $value }} times in a quarter of an hour.",
     ),
     Alert(
-        "PochadeDeadLetters", _grew("pochade_dead_letters_total", "role, error", "15m"), "0s", WARNING,
+        "PochadeDeadLetters", _grew('pochade_dead_letters_total{error!="InvalidRequest"}', "role, error", "15m"), "0s",
+        WARNING,
         "The {{ $labels.role }} sent records to the dlq: {{ $labels.error }}.",
     ),
     Alert(

@@ -243,11 +243,12 @@ def check_safety(checked: Mapping[str, bool], checker: str) -> Check:
     return warn(name, shown, "set the same safety.checker for all workers, and start these again")
 
 
-def check_dead_letters(count: int) -> Check:
-    """Warn of dead letters in the last hour."""
-    if count:
-        return warn("dead letters", f"{count} in the last hour", "pochade dlq ls --since 1h")
-    return ok("dead letters", "none in the last hour")
+def check_dead_letters(ours: int, clients: int) -> Check:
+    """Warn of dead letters in the last hour, but for `clients`: those of what a client sent wrongly."""
+    besides = f"; besides, {counted(clients, 'error')} of clients" if clients else ""
+    if ours:
+        return warn("dead letters", f"{ours} in the last hour{besides}", "pochade dlq ls --since 1h")
+    return ok("dead letters", f"none in the last hour{besides}")
 
 
 def check_models(missing: Sequence[str], catalog: str) -> Check:

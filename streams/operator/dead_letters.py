@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from schemas.errors import InvalidRecord, PochadeError
+from schemas.errors import InvalidRecord, InvalidRequest, PochadeError
 from schemas.messages import ClassifiedRequest, GenerateJob, GenerateRequest, ImageGenerated, Outcome, Status
 from schemas.record import Headers, Incoming, Outgoing
 from schemas.topics import CLASSIFIED, DLQ, IMAGES, OUTCOMES, POISON, PROMPTS, PUBLIC, RESULTS, WEBHOOKS
@@ -25,6 +25,7 @@ from streams.kafka.consumers import snapshot
 from streams.settings import Settings
 
 REDRIVEN = "pochade_redriven"
+INVALID_REQUEST, INVALID_RECORD = InvalidRequest.__name__, InvalidRecord.__name__
 SUFFIX = re.compile(r"-redrive-\d+$")
 ENDED_WORKERS = "EndedWorkers"  # the class of the error of a request that ended its workers
 
@@ -51,6 +52,11 @@ class DeadLetter:
     request_id: str  # which a redrive is about: on public topics as the record states it now, if it does
     redriven: int  # number of redrives before
     is_cut: bool  # whether only the beginning of its value was kept
+
+    @property
+    def is_clients(self) -> bool:
+        """Whether what a client sent is wrong, so that it fails again however often it is redriven."""
+        return self.error == INVALID_REQUEST or (self.error == INVALID_RECORD and self.topic in PUBLIC)
 
     @property
     def position(self) -> str:

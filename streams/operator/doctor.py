@@ -26,6 +26,7 @@ from streams.kafka.transactions.lease import KafkaLease
 from streams.operator import checks, cluster, reuse_checks, reuse_index
 from streams.operator.checks import READS, Attendance, Check, fail, ok, warn
 from streams.operator.cluster import Found, differences, expected, variants_of
+from streams.operator.dead_letters import dead_letter_of
 from streams.security.properties import check_properties
 from streams.settings import Settings
 from streams.store.open import open_store
@@ -195,7 +196,9 @@ def _traffic(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
     yield checks.check_plan(plan, strangers, now)
     if plan is not None and plan.reuse is not None:
         yield from _reuse(settings, plan.reuse, is_asked=is_asked_for(plan))
-    yield checks.check_dead_letters(len(_read(settings, DLQ, now - HOUR_MS)) if DLQ in found else 0)
+    letters = [dead_letter_of(record) for record in _read(settings, DLQ, now - HOUR_MS)] if DLQ in found else []
+    clients = sum(letter.is_clients for letter in letters)
+    yield checks.check_dead_letters(len(letters) - clients, clients)
 
 
 def _reuse(settings: Settings, plan: ReusePlan, *, is_asked: bool) -> Iterator[Check]:

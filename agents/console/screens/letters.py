@@ -12,9 +12,9 @@ def values(context: Context) -> dict[str, Any]:
     """Return what the template shows."""
     letters = context.view.letters()
     error = context.query.get("error", "")
-    groups = Counter((letter.error, letter.role) for letter in letters)
+    groups = Counter((letter.error, letter.role, letter.is_clients) for letter in letters)
     chosen = [letter for letter in letters if not error or letter.error == error]
     return {
-        "groups": [(name, role, count) for (name, role), count in groups.most_common()], "error": error,
+        "groups": [(*group, count) for group, count in groups.most_common()], "error": error,
         "letters": chosen[:PAGE], "total": len(chosen), "known": {each.request_id for each in chosen[:PAGE]},
     }  # fmt: skip

@@ -14,6 +14,7 @@ from agents.gateway.streaming.notes import note_in
 from agents.runtime.views import FleetView
 from planner.catalog.model import Catalog
 from planner.observation.observation import PROMPTS as HARDNESSES
+from planner.serving.decisions import says_nothing_of_the_service
 from schemas.errors import InvalidRecord, InvalidRequest, UnknownSchema
 from schemas.messages import ClassifiedRequest, EventKind, OperatorAction, Result, Status
 from schemas.record import Incoming
@@ -91,7 +92,8 @@ class View:
             result, place.at_ms, is_in_time=is_in_time(result, deadline_ms, self.slo_ms),
             is_switched=self.plans.switches(begun_ms, result.ended_ms) > 0, strategy=plan.strategy if plan else "",
         )  # fmt: skip
-        if result.status not in AS_EXPECTED:
+        own_fault = result.status is not Status.CANCELLED and says_nothing_of_the_service(result.status, result.code)
+        if result.status not in AS_EXPECTED and not own_fault:  # the lists of requests and dead letters show those
             text = f"{result.request_id:.40} {str(result.status).lower()}: {result.code or result.reason:.120}"
             self._happens(place.at_ms, "ended", text, result.request_id, is_bad=result.status is Status.FAILED)
 
@@ -105,6 +107,8 @@ class View:
             self._letters[letter.position] = letter
             while len(self._letters) > MAX_LETTERS:
                 self._letters.popitem(last=False)
+        if letter.is_clients:
+            return
         text = f"{letter.error:.60} at {letter.role:.40}, from {letter.topic:.60}"
         self.happenings.add(Happening(record.timestamp_ms, "dead-letter", text, "/dead-letters", is_bad=True))
 
@@ -147,8 +151,8 @@ class View:
 
 
 def is_in_time(result: Result, deadline_ms: int | None, slo_ms: float) -> bool | None:
-    """Whether a request was answered in time; None: nobody said by when, or its end says nothing of it."""
-    if result.status in (Status.CANCELLED,) or (deadline_ms is None and not slo_ms):
+    """Whether a request was answered in time; None: no time is stated, or its end says nothing of the service."""
+    if says_nothing_of_the_service(result.status, result.code) or (deadline_ms is None and not slo_ms):
         return None
     if result.status is not Status.COMPLETED:
         return False

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from agents.console.view.requests import Place
+from agents.console.view.view import is_in_time
 from schemas.messages import Expected, GenerateRequest, OperatorAction, Outcome, StageReuse, Status
 from schemas.topics import ACTIONS, IMAGES, OUTCOMES, PROMPTS
 from streams.codec.avro import decode, encode
@@ -328,6 +329,28 @@ def test_a_dead_letter_is_redriven_after_its_dry_run(monkeypatch: pytest.MonkeyP
     assert "to prompts.v1 as r-1-redrive-1" in text_of(dry.text)
     assert "1 of 1 sent" in text_of(answer.text)
     assert [record.key for record in deployment.written(PROMPTS)] == [b"r-1-redrive-1"]
+
+
+def test_errors_of_clients_raise_no_badge_are_no_event_and_lower_no_figure() -> None:
+    deployment = Deployment()
+    deployment.buries("r-1", PROMPTS, b"x", error="InvalidRequest")
+    asked = a_request(request_id="r-1", deadline_ms=NOW_MS + 1000)
+    deployment.tell(asked, a_result(request_id="r-1", status=Status.REJECTED))
+    assert 'class="badge">' not in deployment.page("/").text.partition("Dead letters")[2][:60]
+    assert deployment.view.happenings.newest(9) == []
+    assert "by clients" in deployment.page("/dead-letters").text
+    own = [
+        is_in_time(dataclasses.replace(a_result(status=status), code=code), NOW_MS, 0)
+        for status, code in ((Status.REJECTED, "invalid"), (Status.FAILED, "invalid"), (Status.CANCELLED, ""))
+    ]
+    assert own == [None, None, None]
+    ours = [
+        is_in_time(dataclasses.replace(a_result(status=status), code=code), NOW_MS, 0)
+        for status, code in ((Status.REJECTED, "overloaded"), (Status.FAILED, "poison"), (Status.EXPIRED, "deadline"))
+    ]
+    assert ours == [False, False, False]
+    deployment.buries("r-2", PROMPTS, b"x")
+    assert 'class="badge">1<' in deployment.page("/").text.partition("Dead letters")[2][:60]
 
 
 def test_an_audit_is_kept_on_the_topic_and_shown_as_the_last() -> None:

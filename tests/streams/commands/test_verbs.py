@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 import pytest
 from click.testing import CliRunner, Result
 
+from schemas.errors import InvalidRequest
 from schemas.messages import GenerateRequest, OperatorAction, Outcome, Status
 from schemas.record import Incoming, Outgoing
 from schemas.topics import ACTIONS, DLQ, IMAGES, OUTCOMES, PROMPTS, RESULTS
@@ -191,6 +192,24 @@ def test_a_dry_run_sends_nothing(deployment: Deployment) -> None:
     done = pochade("dlq", "redrive", "--dry-run", "-o", "json")
     assert (json.loads(done.stdout)[0]["sent"], deployment.producer.topics) == (False, {})
     assert "1 would be sent" in done.stderr
+
+
+def test_what_a_client_sent_wrongly_is_marked_and_sent_again_only_where_it_is_asked_for(
+    deployment: Deployment,
+) -> None:
+    deployment.bury(b"x", "r-1", error=InvalidRequest("steps must be from 1 to 200"))
+    deployment.bury(b"y", "r-2", error=OSError("disk"))
+    rows = json.loads(pochade("dlq", "ls", "-o", "json").stdout)
+    assert [row["fault"] for row in rows] == ["client", "ours"]
+
+    def redriven(*words: str) -> list[str]:
+        done = pochade("dlq", "redrive", "--dry-run", "-o", "json", *words)
+        assert ("1 error of clients left out" in done.stderr) == (not words)
+        return [row["position"] for row in json.loads(done.stdout)]
+
+    assert redriven() == ["0@1"]
+    assert redriven("0@0") == ["0@0"]
+    assert redriven("--class", "InvalidRequest") == ["0@0"]
 
 
 def test_dead_letters_of_one_request_are_one_redrive(deployment: Deployment) -> None:

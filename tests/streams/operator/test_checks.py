@@ -162,7 +162,13 @@ def test_workers_that_store_unchecked_beside_others_or_against_the_settings_warn
 
 
 def test_dead_letters_warn() -> None:
-    assert [checks.check_dead_letters(count).verdict for count in (0, 2)] == [OK, WARN]
+    assert [checks.check_dead_letters(count, 0).verdict for count in (0, 2)] == [OK, WARN]
+
+
+def test_errors_of_clients_are_said_and_no_warning() -> None:
+    told = [checks.check_dead_letters(ours, 3) for ours in (0, 2)]
+    assert [each.verdict for each in told] == [OK, WARN]
+    assert all("besides, 3 errors of clients" in str(each) for each in told)
 
 
 def test_a_catalog_of_profiles_needs_no_models() -> None:

@@ -70,6 +70,21 @@ def test_redriving_a_request_that_ended_its_workers_takes_its_mark_away_first(er
     assert [(each.topic, each.key) for each in prompts] == [(PROMPTS, b"r-1-redrive-1")]
 
 
+@pytest.mark.parametrize(
+    ("error", "topic", "is_clients"),
+    [
+        ("InvalidRequest", PROMPTS, True),
+        ("InvalidRequest", "classified.v1", True),
+        ("InvalidRecord", PROMPTS, True),
+        ("InvalidRecord", "classified.v1", False),
+        ("UnknownSchema", PROMPTS, False),
+        ("ValueError", PROMPTS, False),
+    ],
+)
+def test_what_a_client_sent_wrongly_is_told_apart(error: str, topic: str, *, is_clients: bool) -> None:
+    assert dataclasses.replace(a_dead_letter(b"x", topic), error=error).is_clients == is_clients
+
+
 def test_redrives_are_counted() -> None:
     assert redrive_record(a_dead_letter(b"x", **{REDRIVEN: b"4"}), {}).headers[REDRIVEN] == b"5"
 

@@ -14,11 +14,10 @@ from planner.control.shedding import ORDINARY
 from planner.observation.arrivals import Prompts
 from planner.observation.builder import ObservationBuilder
 from planner.observation.observation import COUNTS_S, PROMPTS, Observation
-from planner.observation.results import LACKED_CAPACITY
 from planner.observation.workers import ReceivedHeartbeat
 from planner.policies import named
 from planner.reuse.steps import Reuse
-from planner.serving.decisions import QUOTA
+from planner.serving.decisions import LACKED_CAPACITY, QUOTA
 from planner.serving.ending.outcomes import as_score
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Draws, Job
