@@ -14,6 +14,7 @@ from agents.gateway.formats import PNG, Format
 from agents.gateway.refusals import Refusal
 from agents.gateway.signing import Seal
 from schemas.errors import PochadeError
+from streams.security.private_folder import create_private
 from streams.security.secrets import secret
 from streams.settings import Settings
 from streams.store.port import ImageStore, is_key
@@ -93,7 +94,7 @@ def url_key(settings: Settings) -> bytes:
 
 def _write_once(path: pathlib.Path, text: str) -> None:
     """Write a file that this user alone may read, whole or not at all; one that another wrote first stays."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    create_private(path.parent)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w") as file:

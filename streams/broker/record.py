@@ -16,9 +16,9 @@ from schemas.errors import PochadeError
 from streams.broker.container import Container
 from streams.broker.node import HOST, KAFKA_VERSION, Ports
 from streams.broker.process import Process
+from streams.security.private_folder import OWNERS_ALONE, create_private
 
 Handle = Process | Container
-OWNERS_ALONE = 0o700
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +107,7 @@ def make_private(folder: pathlib.Path) -> None:
     Raises PochadeError where it cannot be made.
     """
     try:
-        missing = [each for each in (folder, *folder.parents) if not each.exists()]
-        for each in reversed(missing):
-            each.mkdir(mode=OWNERS_ALONE, exist_ok=True)
+        create_private(folder)
     except OSError as error:
         raise PochadeError(
             f"folder {folder} cannot be made: {error.strerror or error}; give another with --home, or make it writable"

@@ -31,6 +31,7 @@ from streams.kafka.clients import client_config
 from streams.kafka.producers.limit_questions import ask
 from streams.kafka.producers.topic_limits import LIMITS, SENDS_ALONE
 from streams.kafka.producers.writing import DeliveryFailed, RecordProducer, RecordTooLarge, size_of
+from streams.security.private_folder import create_private
 from streams.security.security import security_of
 from streams.settings import Settings
 from streams.tracing import spans
@@ -285,7 +286,7 @@ def _writable(records: Sequence[Outgoing]) -> Sequence[Outgoing]:
 def _app(settings: Settings, role: str) -> App:
     session_s = settings.kafka.session_timeout_ms / 1000
     datadir = settings.home / "faust" / f"{role}-{os.getpid()}"  # one a process; nothing is kept in it
-    datadir.mkdir(parents=True, exist_ok=True)
+    create_private(datadir)
     config = client_config(settings)
     addresses = config["bootstrap.servers"].split(",")
     return App(

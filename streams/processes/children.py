@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
+from streams.security.private_folder import create_private
+
 PR_SET_PDEATHSIG = 1
 _prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None  # looked up before any fork
 
@@ -49,7 +51,7 @@ def spawn(command: Sequence[str], log: pathlib.Path, *, pass_fds: Sequence[int] 
 
     Both outputs are appended to `log`. `pass_fds`: open files that it gets under their numbers.
     """
-    log.parent.mkdir(parents=True, exist_ok=True)
+    create_private(log.parent)
     parent = os.getpid()
     with open(log, "ab") as output:
         return subprocess.Popen(

@@ -27,6 +27,7 @@ from typing import Any, Final
 
 from schemas.errors import PochadeError
 from streams.processes.children import die_with, end_all, spawn
+from streams.security.private_folder import create_private
 from streams.weights.classes import import_named
 
 START_TIMEOUT_S: Final = 120.0  # imports on a busy machine
@@ -132,7 +133,7 @@ class ForkServer:
         `environment`: of the process; None: this one's. `target`: MODULE:FUNCTION that takes the arguments.
         `is_detached`: it goes on when the server ends, in a session of its own. Raises ForkFailed.
         """
-        log.parent.mkdir(parents=True, exist_ok=True)
+        create_private(log.parent)
         order = {
             "target": target,
             "arguments": list(arguments),

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from urllib.parse import unquote, urlsplit
 
 from schemas.errors import PochadeError
+from streams.security.private_folder import create_private
 from streams.store.port import Stored, StoreUnavailable, Unreadable, is_content, is_key, key_of
 
 SPREAD = "[0-9a-f][0-9a-f]"  # the folders that keys begin with: nothing else in the folder is ours
@@ -24,6 +25,7 @@ class FolderImageStore:
         path = self._folder / key_of(name, data, extension)
         with self._available("write", path):
             if not _holds(path, data):
+                create_private(self._folder)
                 for folder in (path.parent, self._drafts):
                     folder.mkdir(parents=True, exist_ok=True)
                 _write_whole(path, data, self._drafts)

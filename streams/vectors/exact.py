@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from schemas.errors import PochadeError
 from streams.locks import try_lock
+from streams.security.private_folder import create_private
 from streams.vectors.port import (
     MAX_MATCHES,
     Latent,
@@ -45,7 +46,6 @@ LINES_BETWEEN_CLOCK_CHECKS = 64  # at the clock, while a file is read
 DEAD_LINES = 1000  # that a file may have, beside as many as there are rows
 
 NO_SCOPE = -2
-OWNERS_ALONE = 0o700  # the rows hold what people asked for
 
 Line = dict[str, Any]
 Floats = NDArray[np.float32]
@@ -315,7 +315,7 @@ class _File:
 
     @contextlib.contextmanager
     def _write_lock(self, until_s: float) -> Iterator[None]:
-        self.path.parent.mkdir(mode=OWNERS_ALONE, parents=True, exist_ok=True)
+        create_private(self.path.parent)
         with open(self.path.with_suffix(".lock"), "w") as lock:
             while not try_lock(lock.fileno()):
                 if time.monotonic() > until_s:

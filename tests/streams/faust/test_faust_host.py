@@ -310,6 +310,7 @@ def test_a_topic_that_a_restarted_broker_did_not_know_yet_is_asked_for_again_wit
     # found by `pochade chaos --seed 9`: aiokafka's own five minutes long, the classifier had no partition of `prompts`
     host = AgentHost(load({"home": tmp_path, "kafka": {"bootstrap_servers": "localhost:1"}}), Echo(), LateProducer())
     assert host.app.conf.consumer_metadata_max_age_ms <= 1000
+    assert (tmp_path / "faust").stat().st_mode & 0o777 == 0o700
 
 
 def test_times_are_the_brokers_to_the_millisecond(tmp_path: pathlib.Path) -> None:

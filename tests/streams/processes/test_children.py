@@ -36,6 +36,7 @@ def test_what_a_real_role_says_is_in_its_log(tmp_path: pathlib.Path) -> None:
     child = spawn([sys.executable, "-c", "print('painting')"], tmp_path / "logs" / "w.log")
     assert child.wait(PATIENCE_S) == 0
     assert (tmp_path / "logs" / "w.log").read_text() == "painting\n"
+    assert (tmp_path / "logs").stat().st_mode & 0o777 == 0o700, "prompts may stand in it"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's death")

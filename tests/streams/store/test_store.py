@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -152,6 +153,20 @@ def test_a_write_that_a_full_disk_broke_off_leaves_nothing(
     with pytest.raises(StoreUnavailable, match="No space left on device; free space"):
         FolderImageStore(tmp_path).put("job", b"x")
     assert listed(FolderImageStore(tmp_path)) == []
+
+
+def test_images_lie_where_no_other_user_may_look_unless_the_folder_was_made_for_others(tmp_path: pathlib.Path) -> None:
+    FolderImageStore(tmp_path / "home" / "images").put("job-1", b"picture")
+    assert [mode(tmp_path / "home"), mode(tmp_path / "home" / "images")] == [0o700, 0o700]
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o2770)
+    FolderImageStore(shared).put("job-1", b"picture")
+    assert mode(shared) == 0o2770
+
+
+def mode(path: pathlib.Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
 
 
 @pytest.mark.parametrize("left", [b"", b"pict", b"another"])
