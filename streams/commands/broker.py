@@ -13,13 +13,13 @@ from schemas.topics import FLEET
 from streams.broker import address, embedded, probe
 from streams.clock import now_ms
 from streams.codec.avro import decode
-from streams.commands.doctor import say
+from streams.commands import listing
 from streams.commands.options import SHOWN
 from streams.kafka.consumers import snapshot
+from streams.kafka.groups.members import has_members
 from streams.kafka.topics import create_topics, own_topics
 from streams.operator.checks import READS, Check, Verdict, check_joined, check_topics, check_workers
 from streams.operator.cluster import Found, after_creation, differences, expected, topics
-from streams.operator.doctor import attendance
 from streams.settings import Settings
 from streams.vectors import lite, lite_server
 from streams.visible import counted
@@ -58,7 +58,7 @@ def up(load: Load) -> None:
         click.echo(f"vectors   {lite_server.ensure(settings, _say)}")
     checks = _unlike(settings, found) if found else []
     for check in checks:
-        say(check)
+        listing.show_check(check)
     if any(check.verdict is Verdict.FAIL for check in checks):
         raise SystemExit(1)
 
@@ -147,7 +147,7 @@ def describe(settings: Settings) -> dict[str, Any]:
 def serves(settings: Settings) -> str:
     """Say whether requests are served, by what lives: the roles between `prompts` and `results`, and workers."""
     try:
-        absent = [role for role in READS if attendance(settings, role).members == 0]
+        absent = [role for role in READS if not has_members(settings, f"{settings.kafka.prefix}.{role}")]
         workers = len(_workers(settings))
     except PochadeError as error:
         return f"not known: {error}"

@@ -6,14 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from streams.commands import listing
 from streams.commands.options import LISTED
-from streams.visible import visible
 
 if TYPE_CHECKING:
-    from streams.operator.checks import Check
     from streams.settings import Settings
-
-COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
 @click.command()
@@ -30,25 +27,16 @@ def doctor(load: "Callable[[], Settings]", output: str) -> None:
       pochade doctor
       pochade doctor -o jsonl | jq 'select(.verdict != "ok")'
     """
-    from streams.commands import listing
     from streams.operator.doctor import examine
 
     found = []
     for check in examine(load()):
         found.append(check)
         if output == "table":
-            say(check)
+            listing.show_check(check)
     if output != "table":
         listing.show([asdict(check) for check in found], [], output)
-    count = {verdict: sum(check.verdict == verdict for check in found) for verdict in COLOURS}
+    count = {verdict: sum(check.verdict == verdict for check in found) for verdict in listing.VERDICTS}
     click.echo(", ".join(f"{number} {verdict}" for verdict, number in count.items()), err=True)
     if count["fail"]:
         raise SystemExit(1)
-
-
-def say(check: "Check") -> None:
-    """Print a check and what to do about it."""
-    verdict = click.style(f"{check.verdict:<4}", fg=COLOURS[check.verdict])  # echo drops it without a terminal
-    click.echo(f"{verdict}  {visible(f'{check.name:<18}{check.found}')}")
-    if check.do:
-        click.echo(f"{'':24}-> {check.do}")

@@ -1,11 +1,16 @@
 """Rows of a command: a table on a terminal, tab-separated lines elsewhere, or JSON."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from streams.visible import json_text, visible
+
+if TYPE_CHECKING:
+    from streams.operator.checks import Check
+
+VERDICTS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
 def show(
@@ -32,6 +37,14 @@ def tab_separated(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None
     """Print rows as lines of cells that hold neither tabs nor line ends."""
     for row in (columns, *rows):
         click.echo("\t".join(_cell(value) for value in row))
+
+
+def show_check(check: "Check") -> None:
+    """Print a check of `doctor` and what to do about it."""
+    verdict = click.style(f"{check.verdict:<4}", fg=VERDICTS[check.verdict])  # echo drops it without a terminal
+    click.echo(f"{verdict}  {visible(f'{check.name:<18}{check.found}')}")
+    if check.do:
+        click.echo(f"{'':24}-> {check.do}")
 
 
 def hex_lines(data: bytes) -> list[str]:

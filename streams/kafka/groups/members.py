@@ -83,3 +83,18 @@ class IdleMember:
         except KafkaException:
             return False  # no answer is no evidence: the cluster is asked again
         return is_lost(consumer.memberid(), given)
+
+
+def has_members(cluster: ClusterSettings, group: str) -> bool:
+    """Return whether a group has a member; one that never was has none.
+
+    Raises:
+        PochadeError: the cluster does not answer, or this user may not see the group.
+    """
+    try:
+        return bool(members_of(cluster, group))
+    except KafkaException as failure:
+        error = failure.args[0]
+        if error.code() == KafkaError.GROUP_ID_NOT_FOUND:
+            return False
+        raise PochadeError(f"cannot see the members of {group}: {error.str()}") from None

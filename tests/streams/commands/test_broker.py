@@ -15,7 +15,6 @@ from streams.cli import main
 from streams.codec.avro import encode
 from streams.commands import broker
 from streams.kafka.consumers import snapshot
-from streams.operator.checks import Attendance
 from streams.operator.cluster import Found
 from streams.settings import load
 from tests.builders import NOW_MS, a_heartbeat
@@ -60,14 +59,14 @@ def test_up_on_topics_that_differ_otherwise_warns_and_goes_on(monkeypatch: pytes
     assert (done.exit_code, "warn  topics" in done.stdout) == (0, True)
 
 
-def served(monkeypatch: pytest.MonkeyPatch, members: dict[str, int], *beats: Heartbeat) -> str:
+def served(monkeypatch: pytest.MonkeyPatch, members: dict[str, bool], *beats: Heartbeat) -> str:
     values = [("w-0", b"no heartbeat"), *((beat.worker_id, encode(beat)) for beat in beats)]
     records = [
         Incoming(topic=FLEET, partition=0, offset=at, timestamp_ms=NOW_MS, key=key.encode(), value=value)
         for at, (key, value) in enumerate(values)
     ]
     monkeypatch.setattr(broker, "now_ms", lambda: NOW_MS)
-    monkeypatch.setattr(broker, "attendance", lambda _, role: Attendance(members.get(role, 1), 0))
+    monkeypatch.setattr(broker, "has_members", lambda _, group: members.get(group, True))
     monkeypatch.setattr(snapshot, "past", lambda *_, **__: records)
     return broker.serves(load())
 
@@ -75,5 +74,10 @@ def served(monkeypatch: pytest.MonkeyPatch, members: dict[str, int], *beats: Hea
 def test_status_names_what_is_missing_between_a_prompt_and_its_result(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = a_heartbeat()
     assert served(monkeypatch, {}, worker) == "yes: classifier, router, discriminator, ledger and 1 worker"
-    assert served(monkeypatch, {"router": 0}, worker) == "no: 1 worker; missing: router (pochade serve router)"
-    assert served(monkeypatch, {"ledger": 0}) == "no: 0 workers; missing: ledger, worker (pochade serve ledger worker)"
+    assert (
+        served(monkeypatch, {"pochade.router": False}, worker) == "no: 1 worker; missing: router (pochade serve router)"
+    )
+    assert (
+        served(monkeypatch, {"pochade.ledger": False})
+        == "no: 0 workers; missing: ledger, worker (pochade serve ledger worker)"
+    )
