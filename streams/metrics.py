@@ -205,7 +205,10 @@ CONSOLE_REQUESTS = counter(
 CONSOLE_VIEWERS = gauge("pochade_console_viewers", "Live pages of the console that are open", of=CONSOLE)
 CONSOLE_ACTIONS = counter(
     "pochade_console_actions_total", "Changes by way of the console, by action and by how they ended (done, failed)",
-    {"action": ("submit", "cancel", "redrive", "pin", "unpin", "rollback", "audit"), "outcome": ("done", "failed")},
+    {
+        "action": ("submit", "cancel", "redrive", "pin", "unpin", "rollback", "audit", "sign-out"),
+        "outcome": ("done", "failed"),
+    },
     of=CONSOLE,
 )  # fmt: skip
 GATEWAY_REQUESTS = counter(

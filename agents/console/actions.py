@@ -29,8 +29,12 @@ Do = Callable[[], Awaitable[tuple[str, Mapping[str, Any]]]]  # returns how it en
 class Actions:
     """Does what operators ask for, and writes it down; used on one event loop."""
 
-    def __init__(self, send: Callable[[Outgoing], "Future[Delivered]"], clock_ms: Callable[[], int], user: str) -> None:
-        """`user`: who this process is, for sessions without a key."""
+    def __init__(
+        self, send: Callable[[Outgoing], "Future[Delivered]"], clock_ms: Callable[[], int], user: str,
+        on_begun: Callable[[OperatorAction], None] = lambda _action: None,
+    ) -> None:  # fmt: skip
+        """`user`: who this process is, for sessions without a key. `on_begun`: is shown each action as it begins."""
+        self.on_begun = on_begun
         self._send = send
         self._clock_ms = clock_ms
         self._user = user
@@ -53,6 +57,7 @@ class Actions:
             action_id=new_request_id(), by=session.key_id, name=self.who(session), action=action, subject=subject,
             at_ms=self._clock_ms(), detail=asked,
         )  # fmt: skip
+        self.on_begun(begun)
         await self._write(begun)
         try:
             outcome, kept = await do()

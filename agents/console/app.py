@@ -235,8 +235,10 @@ class Console:
         return self.page(http, "sign-in", "Sign in", status=403, refusal=why)
 
     async def sign_out(self, http: Request) -> Response:
-        """Forget the session in the browser."""
-        await form_of(http, needs=Role.VIEWER)
+        """End the session: in the browser, and for whoever has a copy of its cookie."""
+        session, _ = await form_of(http, needs=Role.VIEWER)
+        if self._sessions.asks_for_keys:
+            await self._orders.sign_out(session)
         response = RedirectResponse("/sign-in", 303)
         response.raw_headers.append((b"set-cookie", self.guard.cookie("").encode()))
         return response

@@ -5,6 +5,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from starlette.types import ASGIApp
@@ -78,16 +79,16 @@ def console_of(
     plans.load()
     seen = View(catalog, plans, fleet, 1000 * (settings.planner.slo_s or catalog.slo_s), limits.max_requests)
     following = TopicTailer(settings, TOPICS, seen.on_record, since_ms=now_ms() - round(1000 * limits.history_s))
+    sessions = Sessions(key, ring, limits.session_s, now_ms)
     others = [
         TopicTailer(settings, [topic], on_record, since_ms=now_ms() - LETTERS_MS)
-        for topic, on_record in ((DLQ, seen.on_letter), (ACTIONS, seen.on_action))
+        for topic, on_record in ((DLQ, seen.on_letter), (ACTIONS, partial(seen.on_action, told=sessions.on_action)))
     ]
     for each in (following, *others):
         stack.callback(each.close)
-    sessions = Sessions(key, ring, limits.session_s, now_ms)
     commands = Commands(settings, limits.command_timeout_s)
     client = stack.enter_context(RequestClient(settings, producer))
-    actions = Actions(producer.send, now_ms, process_user())
+    actions = Actions(producer.send, now_ms, process_user(), sessions.on_action)
     orders = Orders(settings, seen, client, producer.send, actions, commands, key)
     pages = Pages(is_clear=limits.prompts == "clear", clock_ms=now_ms)
     parts = Parts(limits.max_viewers)

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from agents.console.access.sessions import Session
+from agents.console.access.sessions import SIGN_OUT, Session
 from agents.console.actions import Actions
 from agents.console.children import Commands
 from agents.console.view.requests import Place
@@ -88,6 +88,14 @@ class Orders:
 
         detail = {"tenant": request.tenant, "tier": request.tier, "quality": request.quality}
         return await self.actions.perform(session, "submit", request.request_id, detail, do), request.request_id
+
+    async def sign_out(self, session: Session) -> None:
+        """Have all consoles take the session's cookie no more; this one takes it no more in any case."""
+
+        async def do() -> tuple[str, Mapping[str, Any]]:
+            return "signed out", {}
+
+        await self.actions.perform(session, SIGN_OUT, session.id, {}, do)
 
     async def cancel(self, session: Session, request_id: str) -> OperatorAction:
         """Cancel a request, wait a moment, and say what really became of it. Raises PochadeError."""

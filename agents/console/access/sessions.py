@@ -6,17 +6,20 @@ The cookie holds no API key: it names one, and each request asks whether that ke
 import hashlib
 import hmac
 import secrets
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from agents.gateway.signing import Seal
-from schemas.messages import ApiKey
+from schemas.messages import ApiKey, OperatorAction
 from streams.security.api_keys import KeyRing, Refused, why_refused
 from streams.security.scopes import OPERATOR, VIEWER
 
 COOKIE: Final = "pochade_console"
+SIGN_OUT: Final = "sign-out"  # action of an operator's record whose subject is the id of a session
+MAX_ENDED: Final = 10_000  # sessions that were signed out of and are remembered
 LOCAL: Final = "local"  # who acts where no keys are asked for
 
 
@@ -35,6 +38,7 @@ class Session:
     name: str  # of that key
     role: Role
     token: str  # that every form must carry
+    id: str = ""  # of the cookie, which nobody can be found from
 
     @property
     def may_write(self) -> bool:
@@ -50,7 +54,10 @@ def role_of(key: ApiKey) -> Role | None:
 
 
 class Sessions:
-    """Makes and reads cookies. A key that is revoked ends its sessions."""
+    """Makes and reads cookies. A key that is revoked ends its sessions; signing out ends one, and its copies.
+
+    Consoles learn of that by the topic `actions`, so that it holds in all of them and after a restart.
+    """
 
     def __init__(self, key: bytes, ring: KeyRing | None, lifetime_s: float, clock_ms: Callable[[], int]) -> None:
         """`ring` None: no keys are asked for, and every session is an operator's."""
@@ -59,6 +66,14 @@ class Sessions:
         self._ring = ring
         self._lifetime_ms = round(1000 * lifetime_s)
         self._clock_ms = clock_ms
+        self._ended: OrderedDict[str, None] = OrderedDict()  # ids; one thread adds at a time, others read
+
+    def on_action(self, action: OperatorAction) -> None:
+        """Take in what an operator did: a session may have been signed out of."""
+        if action.action == SIGN_OUT:
+            self._ended[action.subject] = None
+            if len(self._ended) > MAX_ENDED:
+                self._ended.popitem(last=False)
 
     @property
     def asks_for_keys(self) -> bool:
@@ -83,16 +98,18 @@ class Sessions:
     def find(self, cookie: str) -> Session | None:
         """Return the session of a cookie; None: it was cut or altered, has ended, or its key holds no longer."""
         claims = self._seal.opened(cookie) if cookie else None
-        if claims is None or self._clock_ms() >= claims[1]:
+        name = hashlib.sha256(cookie.encode(errors="replace")).hexdigest()[:16]
+        if claims is None or self._clock_ms() >= claims[1] or name in self._ended:
             return None
         token = self._token(cookie)
         if self._ring is None:
-            return Session(key_id=LOCAL, name="", role=Role.OPERATOR, token=token) if claims[0] == LOCAL else None
+            local = Session(key_id=LOCAL, name="", role=Role.OPERATOR, token=token, id=name)
+            return local if claims[0] == LOCAL else None
         key = self._ring.with_id(claims[0])
         role = None if key is None or why_refused(key, self._clock_ms()) else role_of(key)
         if key is None or role is None:
             return None
-        return Session(key_id=key.key_id, name=key.name, role=role, token=token)
+        return Session(key_id=key.key_id, name=key.name, role=role, token=token, id=name)
 
     def _token(self, cookie: str) -> str:
         return hmac.new(self._key, f"form:{cookie}".encode(), hashlib.sha256).hexdigest()[:40]

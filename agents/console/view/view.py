@@ -112,9 +112,10 @@ class View:
         text = f"{letter.error:.60} at {letter.role:.40}, from {letter.topic:.60}"
         self.happenings.add(Happening(record.timestamp_ms, "dead-letter", text, "/dead-letters", is_bad=True))
 
-    def on_action(self, record: Incoming) -> None:
-        """Take in a record of what an operator did."""
+    def on_action(self, record: Incoming, told: Callable[[OperatorAction], None] = lambda _action: None) -> None:
+        """Take in a record of what an operator did, which `told` is shown."""
         action = decode(record.value, OperatorAction)
+        told(action)
         with self._lock:
             self._actions[action.action_id] = action
             while len(self._actions) > MAX_ACTIONS:

@@ -101,7 +101,8 @@ class Deployment:
         self.commands = Answers()
         is_keyed = limits.authentication == "keys"
         sessions = Sessions(KEY, self.ring if is_keyed else None, limits.session_s, self.clock_ms)
-        actions = Actions(self.send, self.clock_ms, "tester")
+        actions = Actions(self.send, self.clock_ms, "tester", sessions.on_action)
+        self.sessions = sessions
         client = RequestClient(settings, self.producer, clock_ms=self.clock_ms)
         orders = Orders(settings, self.view, client, self.send, actions, self.commands, KEY)
         pages = Pages(is_clear=limits.prompts == "clear", clock_ms=self.clock_ms)

@@ -8,10 +8,11 @@ from functools import partial
 import httpx
 import pytest
 
+from agents.console.access.sessions import COOKIE
 from schemas.errors import PochadeError
 from schemas.messages import OperatorAction
-from schemas.topics import ACTIONS, OUTCOMES, PROMPTS
-from streams.codec.avro import decode
+from schemas.topics import ACTIONS, KEYS, OUTCOMES, PROMPTS
+from streams.codec.avro import decode, encode
 from streams.security.api_keys import digest_of
 from streams.settings import InvalidSettings, load
 from tests.agents.console.deployment import Deployment, token_in
@@ -168,6 +169,29 @@ def test_too_many_wrong_keys_are_told_to_wait_and_a_right_one_is_served() -> Non
 
     assert [tries("pochade_wrong").status_code for _ in range(3)] == [403, 403, 429]
     assert tries(key).status_code == 303
+
+
+def test_signing_out_ends_the_session_for_a_copy_of_its_cookie_and_in_other_consoles() -> None:
+    deployment, other = keyed(), keyed()
+    key = deployment.key("viewer")
+    known = deployment.ring.with_id(digest_of(key)[:16])
+    assert known is not None
+    other.ring.on_record(deployment.record(KEYS, known.key_id, encode(known)))
+
+    async def copied() -> str:
+        async with deployment.http() as http:
+            await http.post("/sign-in", data={"key": key})
+            cookie = http.cookies[COOKIE]
+            token = token_in((await http.get("/")).text)
+            assert (await http.post("/sign-out", data={"token": token})).status_code == 303
+            return cookie
+
+    cookie = asyncio.run(copied())
+    assert deployment.sessions.find(cookie) is None
+    assert other.sessions.find(cookie) is not None
+    for record in deployment.written(ACTIONS):
+        other.view.on_action(deployment.record(ACTIONS, "a", record.value), other.sessions.on_action)
+    assert other.sessions.find(cookie) is None
 
 
 def test_a_form_that_is_too_large_or_of_another_kind_is_refused() -> None:
