@@ -18,6 +18,8 @@ from agents.gateway.refusals import SERVER_TYPE, Kind, Refusal
 from agents.gateway.repetitions.marks import MARK, Repetition, Repetitions
 from agents.gateway.streaming.wire import KEEPALIVE_S, has_left
 from agents.gateway.webhooks.open_webhooks import record_of
+from planner.serving.backoff import backoff_s
+from planner.serving.unreadable import is_young
 from schemas.errors import PochadeError
 from schemas.messages import GenerateRequest, Result, Webhook
 from schemas.record import Delivered, Outgoing
@@ -26,12 +28,13 @@ from streams.clock import now_ms
 from streams.codec.headers import ANY_FORM, FACT, PREVIEWS
 from streams.kafka.producers.writing import DeliveryFailed
 from streams.operator.client import RequestClient
-from streams.store.port import ImageStore, StoreUnavailable
+from streams.store.port import ImageStore, StoreUnavailable, Unreadable
 
 T = TypeVar("T")
 
 ACK_S: Final = 30.0  # for the broker to take a record
 LATE_S: Final = 5.0  # after a deadline, for the pipeline to say so
+READ_S: Final = 5.0  # that an image which cannot be read is read again, while its client waits
 STORE_KIND: Final = Kind(503, SERVER_TYPE, may_repeat=False)  # the images are there: a repetition makes others
 
 
@@ -204,17 +207,36 @@ class PipelineClient:
                     yield job
 
     async def images(self, result: Result, wanted: Format) -> list[bytes]:
-        """Return a result's images in a format. Raises Refusal: they are gone, or the store is away."""
-        return [await self.image(uri, wanted) for uri in result.image_uris]
+        """Return a result's images in a format. Raises as `image`."""
+        return [await self.image(uri, wanted, result.ended_ms) for uri in result.image_uris]
 
-    async def image(self, uri: str, wanted: Format) -> bytes:
-        """Return an image in a format. Raises Refusal: it is gone, or the store is away."""
-        try:
-            return await asyncio.to_thread(lambda: encoded(self._store.get(uri), wanted))
-        except StoreUnavailable as error:
-            raise Refusal("unavailable", f"the image store is away: {error}", kind=STORE_KIND) from error
-        except PochadeError as error:
-            raise Refusal("gone", str(error)) from error
+    async def image(self, uri: str, wanted: Format, ended_ms: int = 0) -> bytes:
+        """Return an image in a format.
+
+        `ended_ms`: when the result came that names it; what cannot be read of a young one is read again for READ_S.
+        Raises Refusal: it is gone, cannot be read yet, or the store is away.
+        """
+        clock_s = asyncio.get_running_loop().time
+        end_s = clock_s() + (READ_S if is_young(now_ms() - ended_ms) else 0.0)
+        failures = 0
+        while True:
+            failures += 1
+            try:
+                return await asyncio.to_thread(lambda: encoded(self._store.get(uri), wanted))
+            except (StoreUnavailable, Unreadable) as error:
+                if clock_s() + (pause_s := backoff_s(failures)) > end_s:
+                    raise _unread(error, is_young(now_ms() - ended_ms)) from error
+            except PochadeError as error:
+                raise Refusal("gone", str(error)) from error
+            await asyncio.sleep(pause_s)
+
+
+def _unread(error: PochadeError, is_young: bool) -> Refusal:
+    if isinstance(error, StoreUnavailable):
+        return Refusal("unavailable", f"the image store is away: {error}", kind=STORE_KIND)
+    if is_young:
+        return Refusal("unavailable", f"the image cannot be read yet: {error}", kind=STORE_KIND)
+    return Refusal("gone", str(error))
 
 
 async def unless_gone(answer: Coroutine[Any, Any, T], http: Request) -> T:

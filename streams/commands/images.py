@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +64,7 @@ def fetch(load: "Callable[[], Settings]", request_id: str, target: str, number: 
     images = result.image_uris or (result.image_uri,)
     if number > len(images):
         raise PochadeError(f"request {request_id} has {counted(len(images), 'image')}: got --number {number}")
-    data = open_store(settings).get(images[number - 1])
+    data = _read(open_store(settings), images[number - 1], result.ended_ms)
     if target == "-":
         click.get_binary_stream("stdout").write(data)
         return
@@ -76,6 +77,24 @@ def fetch(load: "Callable[[], Settings]", request_id: str, target: str, number: 
     except OSError as error:
         raise PochadeError(f"cannot write {path}: {error.strerror}") from error
     click.echo(f"{path}  {result.width} x {result.height} px, {len(data)} bytes", err=True)
+
+
+def _read(store: "ImageStore", uri: str, ended_ms: int) -> bytes:
+    """Return an image; one of a result that just came may not be readable yet, and is read again for a minute."""
+    from planner.serving.backoff import backoff_s
+    from planner.serving.unreadable import is_young
+    from streams.clock import now_ms
+    from streams.store.port import Unreadable
+
+    failures = 0
+    while True:
+        try:
+            return store.get(uri)
+        except Unreadable:
+            if not is_young(now_ms() - ended_ms):
+                raise
+        failures += 1
+        time.sleep(backoff_s(failures))
 
 
 @click.command()

@@ -65,7 +65,7 @@ class ImageStream:
         if result.status is not Status.COMPLETED:
             raise refusal_of(result, PARAMS)
         for uri in result.image_uris:
-            image = base64.b64encode(await self._pipeline.image(uri, asked.format)).decode()
+            image = base64.b64encode(await self._pipeline.image(uri, asked.format, result.ended_ms)).decode()
             shown = completed_event(asked, result, image, self._clock_ms())
             yield event(shown["type"], json.dumps(shown))
 

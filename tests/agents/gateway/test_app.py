@@ -12,14 +12,18 @@ import httpx
 import pytest
 from PIL import Image
 
+from agents.gateway import pipeline
 from agents.gateway.edits.uploads import uri_before
+from schemas.errors import PochadeError
 from schemas.messages import Event, Outcome, Status
 from schemas.topics import OUTCOMES, PROMPTS_BATCH
 from streams.codec.avro import decode
 from streams.metrics import GATEWAY_EXPECTED
 from streams.settings import Gateway
+from streams.store.port import StoreUnavailable, Unreadable
 from tests.agents.gateway.deployment import Deployment, ended, event, tell
 from tests.builders import NOW_MS, a_catalog, a_plan, a_request, composed_variant
+from tests.patience import PATIENCE_S
 
 IMAGE = uri_before("default")
 HEART = {"prompt": "a red heart"}
@@ -63,6 +67,35 @@ def test_images_come_in_the_answer_once_the_request_has_ended() -> None:
     assert answer.headers["x-request-id"] == asked.request_id == answer.json()["pochade"]["request_id"]
     headers = deployment.written()[0].headers
     assert re.fullmatch(rb"[0-9a-f]{16}", headers["pochade_end_user"])
+
+
+@pytest.mark.parametrize(
+    ("error", "age_ms", "read_s", "status", "code"),
+    [
+        (StoreUnavailable, 0, PATIENCE_S, 200, ""),
+        (Unreadable, 0, PATIENCE_S, 200, ""),
+        (Unreadable, 0, 0, 503, "unavailable"),
+        (Unreadable, 61_000, PATIENCE_S, 410, "gone"),
+        (StoreUnavailable, 61_000, PATIENCE_S, 503, "unavailable"),
+    ],
+)
+def test_an_image_of_a_result_that_just_came_is_read_again_while_its_client_waits(
+    error: type[PochadeError], age_ms: int, read_s: float, status: int, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployment = Deployment()
+    deployment.ends(png())
+    get, answers = deployment.store.get, [error("not now")]
+
+    def first_unreadable(uri: str) -> bytes:
+        if answers:
+            raise answers.pop()
+        return get(uri)
+
+    monkeypatch.setattr(deployment.store, "get", first_unreadable)
+    monkeypatch.setattr(pipeline, "READ_S", read_s)
+    monkeypatch.setattr(pipeline, "now_ms", lambda: NOW_MS + age_ms)
+    answer = posted(deployment, HEART)
+    assert (answer.status_code, answer.json().get("error", {}).get("code", "")) == (status, code), answer.text
 
 
 def test_an_image_is_read_at_the_address_that_an_answer_gives_in_the_format_that_was_asked_for() -> None:

@@ -1,9 +1,11 @@
 """watch, cancel, dlq, fetch and gc on topics that lie in memory."""
 
 import contextlib
+import dataclasses
 import json
 import pathlib
 from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import NoReturn
 
 import pytest
 from click.testing import CliRunner, Result
@@ -26,7 +28,7 @@ from streams.operator.client import RequestClient
 from streams.operator.cluster import Found
 from streams.settings import Settings
 from streams.store import open as stores
-from streams.store.port import MemoryImageStore, Stored
+from streams.store.port import MemoryImageStore, Stored, Unreadable
 from tests.builders import NOW_MS, a_request
 from tests.replay.runs import a_generated_result, a_result, png
 from tests.streams.operator.test_client import Topic, record
@@ -265,6 +267,21 @@ def test_the_image_of_a_request_is_fetched(deployment: Deployment, tmp_path: pat
     assert target.read_bytes() == image
     assert pochade("fetch", "r-1", "-o", "-").stdout_bytes == image
     assert [path.name for path in target.parent.iterdir()] == ["x.png"]
+
+
+def test_an_image_of_a_result_that_just_came_is_fetched_as_soon_as_it_can_be_read(
+    deployment: Deployment, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streams.commands.images.time.sleep", lambda _seconds: None)
+    result = dataclasses.replace(a_generated_result(deployment.store, request_id="r-1"), ended_ms=now_ms())
+    deployment.add(RESULTS, record(result).value, "r-1")
+    get, answers = deployment.store.get, [Unreadable("has gone")] * 3
+    monkeypatch.setattr(deployment.store, "get", lambda uri: _raised(answers.pop()) if answers else get(uri))
+    assert pochade("fetch", "r-1", "-o", str(tmp_path / "x.png")).exit_code == 0
+
+
+def _raised(error: Exception) -> NoReturn:
+    raise error
 
 
 def test_what_cannot_be_fetched_says_why(deployment: Deployment, tmp_path: pathlib.Path) -> None:
