@@ -190,7 +190,7 @@ class PlannerLoop:
         """Plan anew when the period is over, or workers, an operator or the backlog call for it."""
         if self._plans.is_overtaken:
             self._overrule(now)
-        request = self._logic.due(now, self._fleet.heartbeats, self._plans, self.sources.asked(now))
+        request = self._logic.due(now, self._fleet.heartbeats, self._plans, self.sources.asked(now), self.sources.heard)
         if request is not None:
             self._plan(request)
 

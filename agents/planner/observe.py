@@ -54,6 +54,7 @@ class Sources:
         self._warned_of: tuple[str, ...] = ()
         self._in_flight_lock = threading.Lock()  # two followers write, the planner reads
         self._best_ms = run_ms(catalog.best(), 1)
+        self.heard = 0  # requests and results; of two that come at once one may count, which is news enough
 
     def open(self) -> None:
         """Begin to follow, and wait for what is recent; a topic that cannot be read in time is gone without."""
@@ -82,6 +83,7 @@ class Sources:
         """Take in a classified request."""
         classified = decode(record.value, ClassifiedRequest)
         request = classified.request
+        self.heard += 1
         needs = on_request_variant(request.options, self._catalog)
         arrival = Arrival(classified.received_ms, classified.hardness, classified.classes, request.tier, needs)
         if self.builder.arrivals.add(request.request_id, arrival):
@@ -93,6 +95,7 @@ class Sources:
     def on_result(self, record: Incoming) -> None:
         """Take in a result. Its path has the confidences: `images` is written before an image is judged."""
         result = decode_result(record.value)
+        self.heard += 1
         steps, results = steps_of(result), self.builder.results
         lacked = result.status is Status.REJECTED and result.code in LACKED_CAPACITY
         with self._in_flight_lock:

@@ -19,8 +19,10 @@ from planner.control.propose import Rules, must_pay, propose, with_admission_by,
 from planner.control.replan import (
     GROWTH_MS,
     HOLD_S,
+    PERIOD_IS_OVER,
     Signals,
     change_of,
+    is_quiet,
     only_moves,
     should_switch,
     signals_of,
@@ -142,10 +144,11 @@ class PlannerLogic:
         self._planned_ms = self._now_ms = -math.inf
         self._back_to: Plan | None = None
         self._has_planned = False  # memories are its own from then on
+        self._heard, self._kept_quietly = 0, False  # when it was planned last
 
     def begin(self) -> None:
         """Forget when it was planned last: a planner that begins to lead plans at once."""
-        self._signals, self._has_planned = None, False
+        self._signals, self._has_planned, self._kept_quietly = None, False, False
         self._scaling.forget()
 
     def end_period(self) -> None:
@@ -159,16 +162,29 @@ class PlannerLogic:
         """
         return now_ms - self._planned_ms >= self._period_ms or backlog_ms > GROWTH_MS
 
+    def rests(self, heard: int) -> bool:
+        """Whether nothing has changed since a look that saw nothing and left the plan in force.
+
+        `heard`: number of requests and results heard of until now.
+        """
+        return self._kept_quietly and heard == self._heard
+
+    def skip(self, ms: float) -> None:
+        """Let a time pass in which it rests."""
+        self._planned_ms += ms
+
     def due(
         self,
         now_ms: float,
         heartbeats: Mapping[str, ReceivedHeartbeat],
         plans: PlansInForce,
         asked: Collection[str] = (),
+        heard: int = 0,
     ) -> PlanRequest | None:
         """The request for a plan where the period is over, or workers, an operator or the backlog call for one.
 
         `asked`: variants that requests in flight name, "" for any level; one without a worker calls for a plan.
+        `heard`: number of requests and results heard of until now; without news a period ends without a plan.
         """
         now_ms = self._now_ms = steady_ms(now_ms, self._now_ms, MAX_STEP_BACK_MS)
         allocation = plans.plan.allocation if plans.plan else {}
@@ -178,7 +194,10 @@ class PlannerLogic:
         why = why_now(self._signals, signals, since_ms if since_ms >= 0 else self._period_ms, self._period_ms)
         if not why:
             return None
-        self._signals, self._planned_ms = signals, now_ms
+        self._planned_ms = now_ms
+        if why == PERIOD_IS_OVER and self.rests(heard) and not asked and not signals.backlog_ms:
+            return None
+        self._signals, self._heard = signals, heard
         return PlanRequest(why, int(now_ms), workers)
 
     def decide(self, seen: Observation, plans: PlansInForce, run: RunPolicy = run_directly) -> PlanDecision:
@@ -200,6 +219,8 @@ class PlannerLogic:
             if again.error is None:
                 decision = replace(again, fallbacks=(*again.fallbacks, MEMORY_LOST))
         self._has_planned = self._has_planned or decision.error is None
+        is_kept = decision.plan is None and decision.error is None and decision.scale is None
+        self._kept_quietly = is_kept and self._heard > 0 and is_quiet(seen)
         return decision
 
     def _decide(self, seen: Observation, plans: PlansInForce, before: Plan | None, run: RunPolicy) -> PlanDecision:

@@ -16,7 +16,7 @@ from planner.catalog.model import Catalog
 from planner.control.plans import admitted
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation
-from planner.observation.workers import WorkerView
+from planner.observation.workers import SERVING, WorkerView
 from schemas.messages import Expected, Plan
 
 GROWTH_MS = 1000.0  # by which a worker's backlog must have grown, beyond doubling
@@ -24,6 +24,7 @@ MIN_PAUSE_MS = 1000  # between plans that a backlog asks for; workers and pins a
 LATE = 5.0  # what a late request costs, in spans between the worst and the best quality of a catalog
 HOLD_S = 120.0  # how long a plan is expected to hold: what moves must pay in
 WEIGHED = 1.0  # what one costs that is served worse, as `planner.solvers.joint` prices its moves
+PERIOD_IS_OVER = "the period is over"
 MIN_GAIN = 2e-3  # spans of quality a request: a gain below it is not worth a record
 
 
@@ -60,10 +61,21 @@ def why_now(before: Signals | None, now: Signals, since_ms: float, period_ms: in
     if waiting := [name or "a level" for name in now.unserved if name not in before.unserved]:
         return f"requests wait for {', '.join(waiting)}, which no worker serves"
     if since_ms >= period_ms:
-        return "the period is over"
+        return PERIOD_IS_OVER
     if now.backlog_ms > 2 * before.backlog_ms + GROWTH_MS and since_ms >= MIN_PAUSE_MS:
         return f"the backlog grew from {before.backlog_ms / 1000:.1f} to {now.backlog_ms / 1000:.1f} s a worker"
     return ""
+
+
+def is_quiet(seen: Observation) -> bool:
+    """Whether nothing came, waits, loads or ended within all windows, so that the next look will see the same.
+
+    Components' demand decays without end; where it is known, nothing is quiet.
+    """
+    asked = seen.demand_rps or seen.planning_rps or any(seen.counts) or seen.served.requests
+    waits = any(queue.waiting for queue in seen.queues) or any(seen.unserved.values())
+    settled = all(w.state in SERVING and w.variant == w.home and not w.remaining_ms for w in seen.workers)
+    return not asked and not waits and settled and not (seen.components and seen.components.demand)
 
 
 def only_moves(proposal: PlanProposal, seen: Observation, before: Plan) -> bool:

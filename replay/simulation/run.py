@@ -46,6 +46,7 @@ from replay.traces.outages import OBJECT_STORE, VECTOR_STORE
 from schemas.messages import Plan
 
 STEP_MS = 1000.0  # of the clock, when nothing arrives any more
+GAP_MS = 120_000.0  # between two arrivals, after which it is looked whether anything happens until the next
 MAX_IDLE_MS = 600_000.0  # without any end, after the last arrival and outage: what is open waits for what never comes
 
 CHUNK = 8192  # requests drawn at once
@@ -202,7 +203,7 @@ class Simulation:
         return self._ran(self._finish())
 
     def _serve(self, first: int, arrivals_ms: list[float]) -> None:
-        setup, wishes, tally, advance = self._setup, self._wishes, self.tally, self._events.advance
+        setup, wishes, tally, advance = self._setup, self._wishes, self.tally, self._advance
         enter = self._by_tier if wishes else self._enter
         new, is_scaled = wishes.job if wishes else Job, setup.is_scaled
         draws = self._source(first, len(arrivals_ms))
@@ -217,6 +218,23 @@ class Simulation:
             if is_scaled:
                 self._feed.on_arrived(job)
             enter(job)
+
+    def _advance(self, until_ms: float) -> None:
+        """Go on to a moment; time in which nothing happens costs nothing."""
+        events = self._events
+        while until_ms - events.now_ms > GAP_MS:
+            if self._supply is None and not self.tally.open and self._planner.rests():
+                self._skip(until_ms)
+            events.advance(min(until_ms, events.now_ms + STEP_MS))
+        events.advance(until_ms)
+
+    def _skip(self, until_ms: float) -> None:
+        since_ms = self._events.now_ms
+        skipped_ms = self._events.skip(until_ms, self._setup.period_ms)
+        if skipped_ms:
+            self._planner.skip(skipped_ms)
+            self._beats.skip(skipped_ms)
+            self.tally.timeline.skipped(since_ms, since_ms + skipped_ms)
 
     def _by_tier(self, job: Job) -> None:
         """Pass a request to the batch gate, or at once to the router."""
@@ -247,7 +265,7 @@ class Simulation:
         timeline.sampled(now_ms, self._beats.backlog_ms())
         if self._serving.components is not None:
             self._serving.components.sample()
-        self._events.at(now_ms + timeline.sample_ms, Simulation._sample_backlog, self)
+        self._events.again(now_ms + timeline.sample_ms, Simulation._sample_backlog, self)
 
     def _on_outage(self, outage: Outage) -> None:
         if outage.worker_id == OBJECT_STORE:

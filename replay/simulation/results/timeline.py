@@ -44,6 +44,13 @@ class Timeline:
             self.quality_sum[at] += quality
             self.quality_count[at] += 1
 
+    def skipped(self, since_ms: float, until_ms: float) -> None:
+        """Sample a time in which no work waited."""
+        first, last = max(0, int(since_ms // self.width_ms)), min(self.count - 1, int(until_ms // self.width_ms))
+        for at in range(first, last + 1):
+            own_ms = min(until_ms, (at + 1) * self.width_ms) - max(since_ms, at * self.width_ms)
+            self.looks[at] += round(own_ms / self.sample_ms)
+
     def sampled(self, now_ms: float, backlog_ms: float) -> None:
         """Sample the work that waits per worker; samples before 0 and after the last arrival are not drawn."""
         at = int(now_ms // self.width_ms)

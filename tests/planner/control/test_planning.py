@@ -23,7 +23,7 @@ from planner.control.proposal import ALWAYS, NEVER, PlanProposal, Policy, Policy
 from planner.control.propose import Rules
 from planner.control.validity import check
 from planner.observation.forecast import ewma, trend
-from planner.observation.observation import Observation
+from planner.observation.observation import Observation, Served
 from planner.observation.workers import ReceivedHeartbeat
 from planner.policies import named
 from planner.scaling.fleet import ScaleRules
@@ -341,3 +341,39 @@ def test_a_memory_of_its_own_is_kept_by_a_planner_whose_policy_fails() -> None:
     assert first is not None
     own = Plans(dataclasses.replace(first, memory='{"mine": 1}'), newest=first.version)
     assert logic.decide(seen, own).fallbacks == (POLICY_FAILED,)
+
+
+QUIET = an_observation(0, demand_rps=0.0, counts=(0,) * 60, workers=(a_worker("w-1", "light", allocated="light"),))
+
+
+@pytest.mark.parametrize(
+    ("seen", "more", "is_due"),
+    [
+        (QUIET, {}, False),
+        (QUIET, {"heard": 8}, True),
+        (QUIET, {"asked": {""}}, True),
+        (dataclasses.replace(QUIET, counts=(0, 1)), {}, True),
+        (dataclasses.replace(QUIET, served=Served(1, 1.0)), {}, True),
+        (dataclasses.replace(QUIET, workers=(a_worker("w-1", "light", state="loading"),)), {}, True),
+    ],
+)
+def test_a_period_in_which_nothing_has_changed_since_a_quiet_look_ends_without_a_plan(
+    seen: Observation, more: dict[str, Any], *, is_due: bool
+) -> None:
+    logic, heartbeats = a_logic(), {"w-1": ReceivedHeartbeat(a_heartbeat(partitions=()), NOW_MS)}
+    in_use = Plans(dataclasses.replace(in_force(seen), version=1), newest=1)
+    assert logic.due(NOW_MS, heartbeats, in_use, heard=7)
+    assert logic.decide(seen, in_use).plan is None
+    later_ms = NOW_MS + PERIOD_MS
+    heartbeats = {"w-1": ReceivedHeartbeat(a_heartbeat(partitions=()), later_ms)}
+    assert (logic.due(later_ms, heartbeats, in_use, **({"heard": 7} | more)) is not None) == is_due
+
+
+def test_where_nothing_was_ever_asked_for_each_period_is_planned_for() -> None:
+    logic, heartbeats = a_logic(), {"w-1": ReceivedHeartbeat(a_heartbeat(partitions=()), NOW_MS)}
+    in_use = Plans(in_force(QUIET), newest=1)
+    assert logic.due(NOW_MS, heartbeats, in_use)
+    logic.decide(QUIET, in_use)
+    assert logic.due(
+        NOW_MS + PERIOD_MS, {"w-1": ReceivedHeartbeat(a_heartbeat(partitions=()), NOW_MS + PERIOD_MS)}, in_use
+    )

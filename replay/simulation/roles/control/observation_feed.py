@@ -165,8 +165,14 @@ class ObservationFeed:
             self._in_flight.begin(job.number, job.tenant, "", job.arrived_ms)
 
     def asked(self) -> frozenset[str]:
-        """Return the variants that requests in flight name, where the fleet is scaled; "": any level."""
-        return frozenset() if self._in_flight is None else self._in_flight.asked(self._events.now_ms)
+        """Return the variants that requests in flight name; "": any level. A fixed fleet knows no more than that."""
+        if self._in_flight is None:
+            return frozenset({""} if self._tally.open else ())
+        return self._in_flight.asked(self._events.now_ms)
+
+    def heard(self) -> int:
+        """Return the number of requests and results until now."""
+        return self._tally.requests + self._tally.ends.total()
 
     def on_scored(self, job: Job, confidence: float) -> None:
         """Keep the confidence of a judged image, which the planner learns when its request has ended."""

@@ -86,7 +86,7 @@ class PlannerLoop:
         self.plan_if_due()
         for look in self._setup.looks:
             self._events.at(look.at_ms, self._on_period, look)
-        self._events.at(self._events.now_ms + self._look_ms, PlannerLoop._tick, self)
+        self._events.again(self._events.now_ms + self._look_ms, PlannerLoop._tick, self)
 
     def _on_period(self, look: PlanningTime) -> None:
         self._takes_ms = look.takes_ms
@@ -102,13 +102,23 @@ class PlannerLoop:
             now_ms, self._beats.live_backlog_ms(self._setup.timing.silent_ms)
         ):
             self.plan_if_due()
-        self._events.at(now_ms + self._look_ms, PlannerLoop._tick, self)
+        self._events.again(now_ms + self._look_ms, PlannerLoop._tick, self)
+
+    def rests(self) -> bool:
+        """Whether no plan is due until a request comes, or a worker comes or goes."""
+        return not self._setup.looks and self._logic.rests(self._feed.heard())
+
+    def skip(self, ms: float) -> None:
+        """Let a time pass in which it rests."""
+        self._logic.skip(ms)
 
     def plan_if_due(self) -> None:
         """Plan if it is time to."""
         self._feed.sample_queues()
         heartbeats = self._beats.heartbeats()
-        request = self._logic.due(self._events.now_ms, heartbeats, self._plans, self._feed.asked())
+        request = self._logic.due(
+            self._events.now_ms, heartbeats, self._plans, self._feed.asked(), self._feed.heard()
+        )  # fmt: skip
         if request is not None:
             self._plan(request, heartbeats)
 

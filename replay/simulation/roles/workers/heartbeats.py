@@ -42,7 +42,7 @@ class Heartbeats:
     def start(self, worker: Worker) -> None:
         """Send a worker's heartbeats from now on."""
         self._beat(worker)
-        self._events.at(worker.beaten_ms + self._period_ms, self._on_period, worker)
+        self._events.again(worker.beaten_ms + self._period_ms, self._on_period, worker)
 
     def now(self, worker: Worker) -> None:
         """Send a heartbeat at once, as others should know of a change before the next one."""
@@ -51,6 +51,13 @@ class Heartbeats:
         elif not worker.beat_is_due:
             worker.beat_is_due = True
             self._events.at(worker.beaten_ms + MIN_BEAT_MS, self._on_change, worker)
+
+    def skip(self, ms: float) -> None:
+        """Let a time pass in which workers said nothing new."""
+        for worker in self.last.values():
+            worker.beaten_ms += ms
+        for subscription in self._subscriptions:
+            subscription.catch_up()
 
     def goodbye(self, worker: Worker) -> None:
         """Send the last heartbeat of a worker that ends."""
@@ -75,7 +82,7 @@ class Heartbeats:
                     worker.heard_remaining_ms = worker.remaining_ms(now_ms)
             else:
                 self._beat(worker)
-        self._events.at(worker.beaten_ms + self._period_ms, self._on_period, worker)
+        self._events.again(worker.beaten_ms + self._period_ms, self._on_period, worker)
 
     def _beat(self, worker: Worker) -> None:
         now_ms, variant, member = self._events.now_ms, worker.variant, worker.member

@@ -12,8 +12,8 @@ from planner.observation.observation import Observation
 from planner.policies import POLICIES
 from replay.simulation.draws.hop_latencies import HopLatencies, whole
 from replay.simulation.setup import PlanningTime, Timing
-from schemas.messages import Route
-from tests.replay.simulation.runs import a_setup, ran
+from schemas.messages import Route, Status
+from tests.replay.simulation.runs import a_setup, down, ran
 
 TRACE = np.arange(0.0, 40_000.0, 100.0)
 
@@ -62,3 +62,30 @@ def test_what_others_asked_for_before_a_run_counts_for_a_minute(seen: list[Obser
     )
     ran(setup, np.array([100.0, 70_000.0]))
     assert [sum(look.counts) for look in seen] == [1, 3, 2]
+
+
+DAY_MS = 86_400_000.0
+
+
+def test_idle_days_between_requests_cost_no_plans_and_leave_the_period_s_phase(seen: list[Observation]) -> None:
+    last_ms = 10 * DAY_MS + 2500.0
+    run = ran(a_setup(policy="watching", is_cold=True), np.array([0.0, 100.0, 300_000.0, last_ms]))
+    assert run.tally.ends[Status.COMPLETED] == 4
+    assert len(seen) < 60, "while a minute's windows empty, twice, and once for each change"
+    assert seen[-1].now_ms % 5000 == seen[0].now_ms % 5000
+    timeline = run.timeline
+    assert sum(timeline.looks[1:-1]) == pytest.approx((timeline.count - 2) * timeline.width_ms / 1000, rel=1e-3)
+
+
+def test_an_outage_in_a_gap_is_planned_for(seen: list[Observation]) -> None:
+    ran(a_setup(policy="watching", is_cold=True, outages=(down(3 * 86_400, "w-0"),)), np.array([0.0, 10 * DAY_MS]))
+    assert [len(look.workers) for look in seen if look.now_ms > 2 * DAY_MS][:1] == [3]
+
+
+def test_after_a_gap_requests_are_served_as_after_a_few_quiet_minutes() -> None:
+    one, other = (
+        ran(a_setup(policy="joint"), np.concatenate([TRACE, TRACE + gap_ms]))
+        for gap_ms in (100_000.0, 100_000.0 + 2 * DAY_MS)
+    )
+    assert one.tally.ends == other.tally.ends
+    assert one.tally.levels == other.tally.levels
