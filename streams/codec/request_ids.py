@@ -9,7 +9,7 @@ that cannot be read end under their position, whatever their key and headers say
 from schemas.errors import InvalidRecord
 from schemas.ids import request_id_of_record
 from schemas.messages import GenerateRequest
-from schemas.record import Headers, Incoming
+from schemas.record import Incoming
 from schemas.topics import PUBLIC
 from streams.codec.avro import decode, is_unicode, json_object
 from streams.codec.headers import REQUEST_ID
@@ -25,30 +25,24 @@ def request_id_of(record: Incoming) -> str:
     return stated or request_id_of_record(record.topic, record.partition, record.offset, record.timestamp_ms)
 
 
-def redriven_id(value: bytes | None, headers: Headers) -> str:
-    """Return the id that a dead letter of a public topic states; "": none.
+def id_in_value(value: bytes | None) -> str:
+    """Return the id that the value of a prompt states, "" if it states none.
 
-    Bytes that could not be read may have become readable since. Those that cannot be read yet keep their header's id
-    from one redrive to the next.
+    Raises:
+        UnknownSchema: this process has not learnt the schema of the value.
+        InvalidRecord: the value cannot be read.
     """
-    try:
-        return _in_value(value) or _text(headers.get(REQUEST_ID))
-    except InvalidRecord:
-        return _text(headers.get(REQUEST_ID))
-
-
-def _stated(record: Incoming) -> str:
-    try:
-        return _in_value(record.value) or _text(record.headers.get(REQUEST_ID))
-    except InvalidRecord:
-        return ""
-
-
-def _in_value(value: bytes | None) -> str:
     if value and value[0] == 0:
         return decode(value, GenerateRequest).request_id
     named = json_object(value).get("request_id")
     return named if isinstance(named, str) and is_unicode(named) else ""
+
+
+def _stated(record: Incoming) -> str:
+    try:
+        return id_in_value(record.value) or _text(record.headers.get(REQUEST_ID))
+    except InvalidRecord:
+        return ""
 
 
 def _text(data: bytes | None) -> str:

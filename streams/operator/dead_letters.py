@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from schemas.errors import InvalidRecord, InvalidRequest, PochadeError
+from schemas.errors import InvalidRecord, InvalidRequest, PochadeError, UnknownSchema
 from schemas.messages import ClassifiedRequest, GenerateJob, GenerateRequest, ImageGenerated, Outcome, Status
 from schemas.record import Headers, Incoming, Outgoing
 from schemas.topics import CLASSIFIED, DLQ, IMAGES, OUTCOMES, POISON, PROMPTS, PUBLIC, RESULTS, WEBHOOKS
 from streams.clock import now_ms
 from streams.codec.avro import decode, decode_result, encode
 from streams.codec.headers import ERROR, REQUEST_ID
-from streams.codec.request_ids import redriven_id
+from streams.codec.request_ids import id_in_value
 from streams.control import deletions
 from streams.kafka.consumers import snapshot
 from streams.settings import Settings
@@ -70,7 +70,7 @@ def dead_letter_of(record: Incoming) -> DeadLetter:
     def fact(name: str) -> str:
         return record.headers.get(ERROR + name, b"").decode(errors="replace")
 
-    stated = redriven_id(record.value, record.headers) if fact("topic") in PUBLIC else ""
+    stated = _stated(record.value) if fact("topic") in PUBLIC else ""
     return DeadLetter(
         record=record,
         error=fact("class"),
@@ -83,6 +83,14 @@ def dead_letter_of(record: Incoming) -> DeadLetter:
         redriven=_count(record.headers),
         is_cut=ERROR + "cut_from_bytes" in record.headers,
     )
+
+
+def _stated(value: bytes | None) -> str:
+    """Return the id that a prompt's value states; what could not be read may have become readable since."""
+    try:
+        return id_in_value(value)
+    except InvalidRecord:
+        return ""
 
 
 def _count(headers: Headers) -> int:
@@ -115,7 +123,7 @@ def redrive_record(dead_letter: DeadLetter, ended: Mapping[str, str]) -> Outgoin
     still open makes no second request.
 
     Raises:
-        NotRedrivable: the record is not whole, or names neither its topic nor a request.
+        NotRedrivable: the record is not whole, can be read by no role, or names neither its topic nor a request.
         NothingToDo: an earlier redrive has completed.
     """
     if deletions.kept(dead_letter.record) is not None:
@@ -131,6 +139,7 @@ def redrive_record(dead_letter: DeadLetter, ended: Mapping[str, str]) -> Outgoin
     kept = {name: value for name, value in dead_letter.record.headers.items() if not name.startswith(ERROR)}
     headers = {**kept, REDRIVEN: str(dead_letter.redriven + 1).encode()}
     if dead_letter.topic in PUBLIC:  # its position there is another one
+        _check_readable(dead_letter)
         headers[REQUEST_ID] = dead_letter.request_id.encode()
     original = Outgoing(
         topic=dead_letter.topic, key=dead_letter.record.key, value=dead_letter.record.value, headers=headers
@@ -152,6 +161,18 @@ def redrive_record(dead_letter: DeadLetter, ended: Mapping[str, str]) -> Outgoin
     return replace(original, topic=PROMPTS, key=new_id.encode(), value=value)
 
 
+def _check_readable(dead_letter: DeadLetter) -> None:
+    """Raise NotRedrivable for a prompt that would fail again, under one more position."""
+    try:
+        id_in_value(dead_letter.record.value)
+    except UnknownSchema:
+        return  # the roles may have learnt it
+    except InvalidRecord as error:
+        raise NotRedrivable(
+            f"{dead_letter.position}: its bytes are no request, and would fail again: {error}"
+        ) from None
+
+
 def base_id(request_id: str) -> str:
     """Return the id that the producer gave, without the suffix that redrives append."""
     return SUFFIX.sub("", request_id)
@@ -167,7 +188,7 @@ def _unused(request_id: str, ended: Mapping[str, str]) -> str:
 
 
 def _renamed(value: bytes | None, new_id: str) -> bytes | None:
-    """Return a prompt's value under a new id. Unreadable bytes and JSON without an id stay: a header states the id."""
+    """Return a prompt's value under a new id. JSON without an id stays as it is: a header states the id."""
     try:
         return encode(replace(decode(value, GenerateRequest), request_id=new_id))
     except InvalidRecord:
@@ -210,8 +231,7 @@ def redriven(
         try:
             record = redrive_record(dead_letter, ended)
             name = (record.headers.get(REQUEST_ID) or record.key or b"").decode(errors="replace")
-            is_one = dead_letter.request_id in ended or record.topic in PUBLIC  # whichever record of it is sent
-            if (record.topic, name) in sent and is_one:
+            if (record.topic, name) in sent and dead_letter.request_id in ended:
                 raise NothingToDo("an earlier dead letter of this request is redriven already")
         except (NotRedrivable, NothingToDo) as reason:
             is_refused = isinstance(reason, NotRedrivable)

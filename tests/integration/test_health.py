@@ -104,7 +104,7 @@ def test_every_role_in_one_process_becomes_ready_and_serves(start: Start, settin
     [refused] = [line for line in whole.lines() if line["level"] == "error"]
     assert refused["topic"] == PROMPTS
     assert refused["roles"] == ["classifier", "discriminator", "ledger", "planner", "router", "worker"]
-    assert refused["request_id"] == "r"
+    assert refused["request_id"] not in ("r", "r-good"), "its key names nothing"
     assert SECRET not in whole.log.read_text()
 
 

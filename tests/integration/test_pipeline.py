@@ -86,7 +86,7 @@ def test_the_same_request_sent_twice_has_one_result(pipeline: Pipeline) -> None:
         (b"\x00\x00\x00\x00\x01\xff\xff\xff\xff", b"foreign", Status.FAILED, "do not follow schema 1"),
         (b"\x00\x00\x00\x12\x67rest", b"unknown-id", Status.FAILED, "unknown schema id 4711"),
         (b'{"prompt": "x", "sede": 7}', b"misspelt", Status.REJECTED, "did you mean 'seed'"),
-        (None, b"tombstone", Status.FAILED, "neither"),
+        (None, b"tombstone", Status.FAILED, "no value (a tombstone)"),
     ],
     ids=lambda v: v.decode() if isinstance(v, bytes) and len(v) < 12 and v.isalpha() else "",
 )
@@ -95,12 +95,12 @@ def test_bad_input_is_answered_kept_and_does_not_stop_the_next(
 ) -> None:
     pipeline.write(value, key)
     after = pipeline.submit(1)
-    (result,) = pipeline.wait_all([key.decode()])
+    pipeline.until(lambda: any(d.key == key for d in pipeline.dead_letters), "the raw bytes in the dlq")
+    kept = next(d for d in pipeline.dead_letters if d.key == key)
+    (result,) = pipeline.wait_all([kept.headers["pochade_error_request_id"].decode()])
     assert result.status == status
     assert reason in result.reason
     pipeline.completed(after)
-    pipeline.until(lambda: any(d.key == key for d in pipeline.dead_letters), "the raw bytes in the dlq")
-    kept = next(d for d in pipeline.dead_letters if d.key == key)
     assert kept.value == value
     assert reason in kept.headers["pochade_error_message"].decode()
 

@@ -190,22 +190,25 @@ def test_the_ledger_writes_results_as_json_when_told_to(pipeline: Pipeline) -> N
 
 
 def test_a_dead_letter_is_listed_shown_and_sent_again_as_a_new_request(pipeline: Pipeline) -> None:
-    pipeline.write(b'{"prompt": ', b"broken-1")
-    pipeline.wait_all(["broken-1"])
-    pipeline.until(lambda: any(each.key == b"broken-1" for each in pipeline.dead_letters), "the letter")
+    value = b'{"promt": "x"}'
+    pipeline.write(value, b"user-42")
+    pipeline.until(lambda: any(each.key == b"user-42" for each in pipeline.dead_letters), "the letter")
+    (kept,) = [each for each in pipeline.dead_letters if each.key == b"user-42"]
+    name = kept.headers["pochade_error_request_id"].decode()
+    pipeline.wait_all([name])
     (letter,) = [
-        row for row in rows(pochade(pipeline.settings, "dlq", "ls", "-o", "jsonl")) if row["request_id"] == "broken-1"
+        row for row in rows(pochade(pipeline.settings, "dlq", "ls", "-o", "jsonl")) if row["request_id"] == name
     ]
-    assert (letter["error"], letter["role"], letter["redriven"]) == ("InvalidRecord", "classifier", 0)
+    assert (letter["error"], letter["role"], letter["redriven"]) == ("InvalidRequest", "classifier", 0)
     position = str(letter["position"])
     shown = json.loads(pochade(pipeline.settings, "dlq", "show", position, "-o", "json").stdout)
-    assert bytes.fromhex(shown["value_hex"]) == b'{"prompt": '
+    assert bytes.fromhex(shown["value_hex"]) == value
     done = pochade(pipeline.settings, "dlq", "redrive", position, "-o", "jsonl")
-    assert (done.returncode, rows(done)[0]["request_id"]) == (0, "broken-1-redrive-1")
-    (again,) = pipeline.wait_all(["broken-1-redrive-1"])
-    assert again.status == Status.FAILED
-    records = snapshot.past(pipeline.settings, [DLQ], keep=lambda each: each.key == b"broken-1-redrive-1")
-    assert [(each.value, each.headers["pochade_redriven"]) for each in records] == [(b'{"prompt": ', b"1")]
+    assert (done.returncode, rows(done)[0]["request_id"]) == (0, f"{name}-redrive-1")
+    (again,) = pipeline.wait_all([f"{name}-redrive-1"])
+    assert again.status == Status.REJECTED
+    records = snapshot.past(pipeline.settings, [DLQ], keep=lambda each: each.key == f"{name}-redrive-1".encode())
+    assert [(each.value, each.headers["pochade_redriven"]) for each in records] == [(value, b"1")]
 
 
 def test_a_position_that_is_not_there_tells_those_that_are(pipeline: Pipeline) -> None:

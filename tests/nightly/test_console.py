@@ -226,7 +226,8 @@ def test_a_dead_letter_is_redriven_from_its_page(pipeline: Pipeline, address: st
     pipeline.write(b'{"promt": "<script>window.hacked = true</script>"}', b"poison")
     pipeline.until(lambda: len(pipeline.dead_letters) > before, "what is no request lies on the dlq")
     found = walked(address, out, "letters")
-    assert "to prompts.v1 as poison-redrive-1" in found["tried"]
+    request_id = pipeline.dead_letters[before].headers["pochade_error_request_id"].decode()
+    assert f"to prompts.v1 as {request_id}-redrive-1" in found["tried"]
     assert "1 of 1 sent" in found["sent"]
     assert not found["ran"]
     pipeline.until(lambda: len(pipeline.dead_letters) > before + 1, "it died again, as it must")

@@ -36,6 +36,9 @@ from tests.streams.operator.test_client import Topic, record
 DAY_MS = 86_400_000
 
 
+PROMPT = b'{"prompt": "x"}'
+
+
 class Deployment:
     """Topics and images in memory; an outcome that is written becomes a result at once, as the ledger would."""
 
@@ -190,7 +193,7 @@ def test_a_dead_letter_is_shown_with_its_raw_bytes(deployment: Deployment) -> No
 
 
 def test_a_dry_run_sends_nothing(deployment: Deployment) -> None:
-    deployment.bury(b"x", "r-1")
+    deployment.bury(PROMPT, "r-1")
     done = pochade("dlq", "redrive", "--dry-run", "-o", "json")
     assert (json.loads(done.stdout)[0]["sent"], deployment.producer.topics) == (False, {})
     assert "1 would be sent" in done.stderr
@@ -226,7 +229,7 @@ def test_dead_letters_of_one_request_are_one_redrive(deployment: Deployment) -> 
 
 def test_a_redrive_is_recorded_before_it_is_done_and_with_how_it_ended(deployment: Deployment) -> None:
     for name in ("r-0", "r-1"):
-        deployment.bury(b"x", name)
+        deployment.bury(PROMPT, name)
     assert pochade("dlq", "redrive").exit_code == 0
     begun, ended = (decode(record.value, OperatorAction) for record in deployment.sent(ACTIONS))
     assert (begun.action, begun.by, begun.subject, begun.outcome) == ("redrive", "command line", "2 dead letters", "")
@@ -236,7 +239,7 @@ def test_a_redrive_is_recorded_before_it_is_done_and_with_how_it_ended(deploymen
 
 def test_a_redrive_goes_on_where_it_cannot_be_recorded(deployment: Deployment) -> None:
     deployment.existing = []
-    deployment.bury(b"x", "r-0")
+    deployment.bury(PROMPT, "r-0")
     done = pochade("dlq", "redrive")
     assert (done.exit_code, len(deployment.sent(PROMPTS)), deployment.sent(ACTIONS)) == (0, 1, [])
     assert "may leave no record on the topic actions.v1: it does not exist; `pochade topics create`" in done.stderr
@@ -244,7 +247,7 @@ def test_a_redrive_goes_on_where_it_cannot_be_recorded(deployment: Deployment) -
 
 def test_redriving_what_cannot_be_fails_after_the_others_are_sent(deployment: Deployment) -> None:
     deployment.add(DLQ, b"no headers", "r-0")
-    deployment.bury(b"x", "r-1")
+    deployment.bury(PROMPT, "r-1")
     done = pochade("dlq", "redrive", "-o", "jsonl")
     assert (done.exit_code, len(deployment.sent(PROMPTS))) == (1, 1)
     assert "no header pochade_error_topic" in done.stdout
@@ -252,7 +255,7 @@ def test_redriving_what_cannot_be_fails_after_the_others_are_sent(deployment: De
 
 def test_only_the_positions_that_were_named_are_redriven(deployment: Deployment) -> None:
     for name in ("r-0", "r-1", "r-2"):
-        deployment.bury(b"x", name)
+        deployment.bury(PROMPT, name)
     assert pochade("dlq", "redrive", "0@1").exit_code == 0
     assert [written.key for written in deployment.sent(PROMPTS)] == [b"r-1"]
     assert "no dead letter at 0@9" in pochade("dlq", "redrive", "0@9").stderr
