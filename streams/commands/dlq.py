@@ -123,12 +123,12 @@ def redrive(
     What a client sent wrongly fails again: it is left out unless a position or --class names it.
 
     A record is sent to the topic that it came from with its original key, value and headers; error headers are dropped,
-    `pochade_redriven` counts the redrives, and on `prompts` `pochade_request_id` states its request. A request that has ended (mostly as FAILED) can get no second result: it
-    is sent to `prompts` as a NEW request, ID-redrive-N, which is the one to watch. N is the first number that has not
-    ended, so redriving twice while the first redrive is open makes one request, and nothing is sent once a redrive has
-    COMPLETED. A prompt that cannot be read is not sent again, as it would fail again. Deadlines stay: a request past
-    its deadline ends as EXPIRED. Dead letters stay on the topic. Exit status 1 says that a record could not be sent
-    again.
+    `pochade_redriven` counts the redrives, and on `prompts` `pochade_request_id` states its request. A request that has
+    ended (mostly as FAILED) can get no second result: it is sent to `prompts` as a NEW request, ID-redrive-N, which is
+    the one to watch. N is the first number that has not ended, so redriving twice while the first redrive is open makes
+    one request, and nothing is sent once a redrive has COMPLETED. A prompt that cannot be read is not sent again, as it
+    would fail again. Deadlines stay: a request past its deadline ends as EXPIRED. Dead letters stay on the topic. Exit
+    status 1 says that a record could not be sent again.
 
     \b
     Examples:
