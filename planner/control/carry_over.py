@@ -80,7 +80,7 @@ def fallback_plan(
     lost = missing_workers(before, seen.workers)
     if not lost:
         return None
-    reason = f"{', '.join(lost)} gone, the rest of plan {before.version} stays: {why}"
+    reason = f"without {', '.join(lost)}, which left; else plan {before.version} stays: {why}"
     own = seen if staffing is None else staffing.seen
     proposal = with_admission_by(carry_over(before, own.workers, catalog, reason), own, catalog, rules)
     if staffing is not None:

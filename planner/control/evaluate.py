@@ -163,7 +163,7 @@ def _way_ms(level: str, proposal: PlanProposal, seen: Observation, catalog: Cata
 def _binding(loads: Iterable[VariantLoad], latency_ms: float, seen: Observation) -> Iterable[str]:
     for load in loads:
         if load.offered_rps > 0 and not load.workers:
-            yield f"nobody serves {load.variant}, which {number(load.offered_rps)} images a second are sent to"
+            yield f"no worker serves {load.variant}, to which {number(load.offered_rps)} images a second are sent"
         elif load.utilization >= TIGHT:
             yield f"{load.variant}: its {counted(load.workers, 'worker')} would be {load.utilization:.0%} busy"
     if seen.slo_ms > 0 and latency_ms >= TIGHT * seen.slo_ms:

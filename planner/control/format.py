@@ -14,9 +14,9 @@ def number(value: float, digits: int = DIGITS) -> str:
     return str(np.format_float_positional(value, precision=digits, unique=False, fractional=False, trim="-"))
 
 
-def rate(rps: float) -> str:
-    """Requests or images a second: "10.5/s"."""
-    return f"{number(rps)}/s"
+def rate(rps: float, of: str = "") -> str:
+    """Format a rate, "10.5/s", or with what is counted, "10.5 requests/s"."""
+    return f"{number(rps)} {of}/s" if of else f"{number(rps)}/s"
 
 
 def counted(count: int, noun: str) -> str:

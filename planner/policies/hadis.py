@@ -86,7 +86,7 @@ def _drafted(
     kept, key = memory.get("kept", {}), key_of(seen, with_queues=settings["cache"] == BY_DEMAND_AND_QUEUE)
     hit = recalled(offers, kept, key)
     if hit:
-        why = f"{summary(hit, seen.planning_rps, describe)}: as kept for {key}"
+        why = f"{summary(hit, seen.planning_rps, describe)}; kept for {key}"
         return draft(hit, seen, why, {"kept": dict(kept)}, is_random)
     best = planned(offers, seen)
     why = reason(best, offers, seen.planning_rps, describe)
@@ -171,5 +171,9 @@ def _describe_row(row: Row, pair: Pair, catalog: Catalog) -> str:
     levels = f"{pair.light} then {pair.heavy}"
     fid = fid_of(catalog, row.quality)
     worth = f"FID {fid:.4g}" if fid is not None else f"quality {row.quality:.4g}" if row.quality is not None else ""
-    direct = f"from hardness {row.hardness:.3g} straight to {pair.heavy}" if row.straight else "none straight to heavy"
+    direct = (
+        f"prompts from hardness {row.hardness:.3g} on go straight to {pair.heavy}"
+        if row.straight
+        else f"no prompt goes straight to {pair.heavy}"
+    )
     return ", ".join(part for part in (levels, direct, f"threshold {row.threshold:.3g}", worth) if part)

@@ -28,7 +28,7 @@ from planner.solvers.joint.loading import with_cold_loads
 from planner.solvers.joint.pooled import Pool
 from planner.solvers.joint.program.build import problem_of
 from planner.solvers.joint.program.problem import Problem, Solution
-from planner.solvers.joint.program.reading import proposal_of
+from planner.solvers.joint.program.reading import describe_escalation, proposal_of
 from planner.solvers.joint.program.reuse import ReuseChoice, reuse_of
 from planner.solvers.joint.reserve import Bet, jumps_of, memory_of, rise_in, share_of, updated
 from planner.solvers.joint.solve import solve
@@ -72,7 +72,7 @@ RULES: Final[dict[str, Policy]] = {
 NEEDS_CASCADE: Final = frozenset({"diffserve", "hadis"})
 BLIND: Final = frozenset({"proteus", "pac"})  # send each worker as much as any other, whatever it can carry
 MAX_LATE_SHARE: Final = 0.01  # of the requests late: with more a plan is not feasible
-IN_FORCE, PROGRAM = "the plan in force", "the program"
+IN_FORCE, PROGRAM = "the plan in force", "the linear program"
 Candidates = Sequence[tuple[str, PlanProposal]]
 
 
@@ -117,7 +117,7 @@ def plan(
     return replace(
         chosen,
         expected=_expected(model, best),
-        reason=", ".join(_describe_plan(best, name, steps) + _troubles(problem, found, observation))
+        reason="; ".join(_describe_plan(best, name, steps) + _troubles(problem, found, observation))
         + _describe_reuse(reuse, chosen),
         is_feasible=best.value.late < MAX_LATE_SHARE and observation.slo_ms / 1000 in (0.0, problem.slo_s),
     )
@@ -226,12 +226,12 @@ def _expected(model: Model, best: Valued) -> Expected:
 
 def _describe_plan(best: Valued, name: str, steps: int) -> list[str]:
     counts = Counter(best.plan.allocation.values())
-    phrases = [describe_counts(dict(sorted(counts.items())))]
-    phrases += [f"{c.level} below {c.threshold:.3g} again on {c.next_level}{_over(c.refine_from_step)}"
-             for c in best.plan.cascades if c.threshold > 0]  # fmt: skip
-    phrases.append(f"as {name} has it" + (f", better by {counted(steps, 'change')}" if steps else ""))
+    phrases = [f"workers: {describe_counts(dict(sorted(counts.items())))}"]
+    phrases += [describe_escalation(cascade) for cascade in best.plan.cascades if cascade.threshold > 0]
+    by = name if name in (IN_FORCE, PROGRAM) else f"the rule of {name}"
+    phrases.append(f"found by {by}" + (f" and then improved in {counted(steps, 'step')}" if steps else ""))
     if best.value.late >= MAX_LATE_SHARE / 10:
-        phrases.append(f"{best.value.late:.1%} expected late")
+        phrases.append(f"{best.value.late:.1%} of the requests are expected to end late")
     return phrases
 
 
@@ -239,12 +239,9 @@ def _troubles(problem: Problem, found: Solution, seen: Observation) -> list[str]
     """What the program lacked, and what of the SLO no plan can meet."""
     troubles = [found.trouble] if found.trouble else []
     if 0 < seen.slo_ms / 1000 < problem.slo_s:
-        troubles.append(f"no level paints within {seen.slo_ms / 1000:g} s, so this is for {problem.slo_s:g} s")
+        limit = f"the SLO of {seen.slo_ms / 1000:g} s"
+        troubles.append(f"no level generates an image within {limit}, so this is planned for {problem.slo_s:g} s")
     return troubles
-
-
-def _over(step: int) -> str:
-    return f" from step {step}" if step else ""
 
 
 def _describe_reuse(reuse: ReuseChoice, plan: PlanProposal) -> str:
@@ -252,6 +249,6 @@ def _describe_reuse(reuse: ReuseChoice, plan: PlanProposal) -> str:
     used = {level for route in plan.routes for level, share in route.levels.items() if share > 0}
     begun = sorted(used & {level.name for level in reuse.levels})
     if begun:
-        return f", from stored latents where they are near: {', '.join(begun)}"
-    why_not = reuse.why_not or ("it would not pay" if reuse.levels else "")
-    return f", nothing is reused: {why_not}" if why_not else ""
+        return f"; images of {', '.join(begun)} begin from similar stored ones where there are any"
+    why_not = reuse.why_not or ("it would not save time" if reuse.levels else "")
+    return f"; no image begins from a stored one: {why_not}" if why_not else ""

@@ -61,7 +61,7 @@ def plan(
         allocation=assign(mix.counts, observation.workers),
         batch={base: batch},
         expected=expected_of(mix, offers, catalog, observation.planning_rps),
-        reason=f"everything on {base}, {counted(n_workers, 'worker')}; {words}",
+        reason=f"all requests go to {base}, {counted(n_workers, 'worker')}; {words}",
         reuse=group,
     )
 
@@ -94,7 +94,7 @@ def _reuse_of(seen: Observation, catalog: Catalog, settings: Mapping[str, float]
         return None, "the profile of reuse has no guard, so every image is begun from noise"
     key = TEXT_IMAGE if whose == MODM else ""
     if whose == MODM and not neighbours_of(profile, key):
-        why = "nobody measured from which similarity to stored images on quality holds"
+        why = "no measurement says from which similarity to stored images on quality holds"
         return None, f"{why}, so every image is begun from noise"
     floors, named = _floors(catalog, profile, whose)
     floors, shift = _shifted(floors, settings["shift"]), settings["shift"]
@@ -108,7 +108,7 @@ def _reuse_of(seen: Observation, catalog: Catalog, settings: Mapping[str, float]
     )
     moved = f", shifted by {shift:+g}" if shift else ""
     guarded = ", facts compared" if is_guarded else ""
-    return group, f"images begun from similar ones by {named} floors{moved}{guarded}"
+    return group, f"images begin from similar stored ones by {named} floors{moved}{guarded}"
 
 
 def _floors(catalog: Catalog, profile: ReuseProfile, whose: int) -> tuple[Sequence[ReuseFloor], str]:

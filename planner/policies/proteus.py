@@ -56,7 +56,7 @@ def plan(
         allocation=assign(mix.counts, observation.workers),
         batch=batches,
         expected=expected_of(served, offers, catalog, observation.planning_rps),
-        reason=f"{describe_mix(mix, offers, demand_rps)}, {how}",
+        reason=f"{describe_mix(mix, offers, demand_rps)}; {how}",
     )
 
 

@@ -33,7 +33,7 @@ def plan(
         allocation=assign(counts, observation.workers),
         batch=dict.fromkeys(shares, batch),
         expected=expected(flow, counts, catalog, batch, observation.demand_rps),
-        reason=f"heavy share {share:g}, workers {describe_counts(counts)}{short}",
+        reason=f"{share:.3g} of the requests go to {catalog.best().name}; workers: {describe_counts(counts)}{short}",
     )
 
 

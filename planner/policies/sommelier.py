@@ -37,12 +37,13 @@ def plan(
     chosen = {w.worker_id: choose(w, own_rps, offers, 1000 * settings["drain_s"]) for w in workers}
     mix = evenly(Counter(chosen.values()), offers)
     counts = describe_counts(dict(sorted(mix.counts.items())))
+    words = f"workers: {counts}" if counts else "no worker yet"
     return PlanProposal(
         routes=routes_of(mix, offers, catalog, "models", None)[0],
         allocation=chosen,
         batch=dict.fromkeys(catalog.variants, batch),
         expected=expected_of(mix, offers, catalog, observation.planning_rps),
-        reason=f"{counts or 'no worker yet'}, each as {rate(own_rps)} and its own queue allow",
+        reason=f"{words}; each has the best level that {rate(own_rps, 'requests')} and its queue allow",
     )
 
 

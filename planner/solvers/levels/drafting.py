@@ -208,7 +208,7 @@ def _drafted(
         allocation=allocation,
         batch=dict.fromkeys((offer.variant for offer in offers), task.batch),
         expected=expected_of(mix, offers, catalog, seen.planning_rps),
-        reason=f"{describe_mix(mix, offers, task.demand_rps)}, {how}{note}{unjudged}",
+        reason=f"{describe_mix(mix, offers, task.demand_rps)}; {how}{note}{unjudged}",
         memory=memory,
         reuse=task.reuse,
     )

@@ -283,11 +283,12 @@ def routes_of(
     named = catalog.classes(strategy)
     known = [level for level in levels if level in named]
     if classes is None or not known:
-        return (blind,), "prompt-blind" if classes is None else "prompt-blind as the catalog has no classes"
+        how = "levels are drawn whatever the prompt"
+        return (blind,), how if classes is None else f"{how}, as the catalog has no classes of prompts"
     wanted = predicted(classes, known)
     pasm = shift_map(levels, wanted, mix.shares, _lost(degradations(catalog, strategy), offers, hits))
     rows = tuple(Route(label=label, levels=pasm.rows.get(label, mix.shares)) for label in sorted(named))
-    return (*rows, blind), f"classes aligned by {pasm.how}"
+    return (*rows, blind), f"levels follow the classes of prompts (aligned by {pasm.how})"
 
 
 def _lost(
@@ -322,10 +323,10 @@ def _quality(shares: Mapping[str, float], offers: Sequence[Offer], catalog: Cata
 
 
 def describe_mix(mix: Mix, offers: Sequence[Offer], demand_rps: float) -> str:
-    """Describe a mix: "heavy 3, light 1 for 10.5/s", the share not carried, and why it may not be the best."""
+    """Describe a mix: "workers: heavy 3, light 1 for 10.5 requests/s", what it cannot carry, why it may not be best."""
     counts = describe_counts({variant: count for variant, count in mix.counts.items() if count > 0})
-    words = f"{counts or 'no worker yet'} for {rate(demand_rps)}"
+    words = f"{f'workers: {counts}' if counts else 'no worker yet'} for {rate(demand_rps, 'requests')}"
     if mix.carried < 1 and counts:
         needed = math.ceil(demand_rps / max(offer.rps for offer in offers))
-        words += f", saturated: {mix.carried:.0%} carried, {counted(needed, 'worker')} would carry all"
+        words += f", saturated: they carry {mix.carried:.0%} of it, {counted(needed, 'worker')} would carry all"
     return f"{words}, as {mix.trouble}" if mix.trouble else words

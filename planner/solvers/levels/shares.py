@@ -90,6 +90,6 @@ def on(
         allocation=assign(counts, observation.workers),
         batch={variant.name: batch},
         expected=expected(flow, counts, catalog, batch, observation.demand_rps),
-        reason=f"everything on {variant.name}, {counted(len(observation.workers), 'worker')}, batch {batch}",
+        reason=f"all requests go to {variant.name}, {counted(len(observation.workers), 'worker')}, batches of {batch}",
         memory={} if settings["batch"] else {MEMORY: sizes},
     )

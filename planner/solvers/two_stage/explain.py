@@ -20,15 +20,15 @@ def reason(plan: PairPlan, offers: Sequence[Offer], planning_rps: float, describ
     what = summary(plan, planning_rps, describe)
     if not plan.problem.workers:
         return f"no worker yet: {what}"
-    return f"{what}: {_bound(plan, offers, describe) if plan.is_feasible else _unmet(plan, planning_rps)}"
+    return f"{what}; {_bound(plan, offers, describe) if plan.is_feasible else _unmet(plan, planning_rps)}"
 
 
 def summary(plan: PairPlan, planning_rps: float, describe: DescribeThresholds) -> str:
     """Workers, batches, thresholds and demand."""
     (light, heavy), answer = (plan.pair.light, plan.pair.heavy), plan.answer
-    split = f"{light} {answer.workers[0]}, {heavy} {answer.workers[1]}"
-    batches = f"batches {answer.batches[0]} and {answer.batches[1]}"
-    return f"{split}, {batches}, {describe(plan.pair, answer.row)}, for {rate(planning_rps)}"
+    split = f"workers: {light} {answer.workers[0]}, {heavy} {answer.workers[1]}"
+    batches = f"batches of {answer.batches[0]} and {answer.batches[1]}"
+    return f"{split}, {batches}, {describe(plan.pair, answer.row)}, for {rate(planning_rps, 'requests')}"
 
 
 def shed_share(plan: PairPlan, planning_rps: float) -> float:
@@ -41,15 +41,19 @@ def shed_share(plan: PairPlan, planning_rps: float) -> float:
 def _bound(plan: PairPlan, offers: Sequence[Offer], describe: DescribeThresholds) -> str:
     problem, score = plan.problem, plan.answer.row.score
     if score >= max(row.score for offer in offers for row in offer.problem.rows):
-        return "nothing binds"
-    busy = f"{plan.pair.light} {plan.answer.loads[0]:.0%}, {plan.pair.heavy} {plan.answer.loads[1]:.0%} busy"
+        return "no limit is reached"
+    light, heavy = (f"{load:.0%}" for load in plan.answer.loads)
+    busy = f"{plan.pair.light} is {light} busy, {plan.pair.heavy} {heavy}"
     gains: list[tuple[str, Callable[[Problem], Problem]]] = [
-        ("the workers (one more: {}; " + busy + ")", lambda p: replace(p, workers=p.workers + 1)),
-        (f"the SLO of {number(problem.slo_ms / 1000)} s (without: {{}})", lambda p: replace(p, slo_ms=math.inf)),
+        (f"one more worker would allow {{}} ({busy})", lambda p: replace(p, workers=p.workers + 1)),
+        (
+            f"without the SLO of {number(problem.slo_ms / 1000)} s there would be {{}}",
+            lambda p: replace(p, slo_ms=math.inf),
+        ),
     ]
     better = {what: _best(offers, relaxed, score) for what, relaxed in gains}
     binding = [what.format(describe(*found)) for what, found in better.items() if found]
-    return "bound by " + (" and ".join(binding) or f"the number of workers ({busy})")
+    return ", and ".join(binding) or f"the number of workers is the limit ({busy})"
 
 
 def _best(offers: Sequence[Offer], relaxed: Callable[[Problem], Problem], score: float) -> tuple[Pair, Row] | None:
@@ -64,12 +68,12 @@ def _best(offers: Sequence[Offer], relaxed: Callable[[Problem], Problem], score:
 
 def _unmet(plan: PairPlan, planning_rps: float) -> str:
     problem, answer, slo = plan.problem, plan.answer, f"the SLO of {number(plan.problem.slo_ms / 1000)} s"
-    where, verb = f"all on {plan.pair.light}", "paints" if problem.workers == 1 else "paint"
-    carried = f"{counted(problem.workers, 'worker')} {verb} {rate(light_capacity_rps(plan))} there"
+    where, verb = f"all requests go to {plan.pair.light}", "generates" if problem.workers == 1 else "generate"
+    carried = f"where {counted(problem.workers, 'worker')} {verb} {rate(light_capacity_rps(plan), 'images')}"
     shed = shed_share(plan, planning_rps)
     if shed > 0:
-        return f"{where}, but {carried}: {shed:.1%} of the requests are to be shed"
+        return f"{where}, {carried}: {shed:.1%} of the requests are to be shed"
     if answer.latency_ms > problem.slo_ms:
         wait = f", {problem.light.wait_ms:.0f} of it in the queue" if problem.light.wait_ms else ""
         return f"{where}, where an image takes {answer.latency_ms:.0f} ms{wait}, beyond {slo}"
-    return f"{where}: {carried}, less than is provided for ({rate(problem.demand_rps)})"
+    return f"{where}, {carried}, fewer than the {rate(problem.demand_rps, 'requests')} that are planned for"

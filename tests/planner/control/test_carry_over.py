@@ -106,7 +106,7 @@ def test_where_some_are_gone_the_plan_goes_on_without_them_and_says_why() -> Non
     plan = after(a_plan(version=7), "w-1")
     assert plan is not None
     assert (plan.version, plan.policy, plan.allocation) == (8, a_plan().policy, {"w-1": "light"})
-    assert plan.reason == "w-2 gone, the rest of plan 7 stays: the solver broke"
+    assert plan.reason == "without w-2, which left; else plan 7 stays: the solver broke"
 
 
 def test_what_the_rest_cannot_generate_is_shed_where_plans_shed() -> None:

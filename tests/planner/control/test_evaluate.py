@@ -69,7 +69,7 @@ def test_a_full_variant_binds_and_one_with_room_does_not() -> None:
 
 def test_a_level_that_nobody_serves_binds() -> None:
     found = evaluate(a_draft(allocation={"w-1": "light"}), an_observation(), a_catalog())
-    assert "nobody serves heavy" in found.binding[0]
+    assert "no worker serves heavy" in found.binding[0]
     assert {load.variant: load.utilization for load in found.loads}["heavy"] == math.inf
 
 

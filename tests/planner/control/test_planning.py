@@ -153,7 +153,7 @@ def test_when_a_policy_fails_as_workers_vanish_the_plan_goes_on_with_those_left(
     assert plan is not None
     assert decision.fallbacks == (POLICY_FAILED, FALLBACK_PLAN)
     assert (plan.version, plan.policy, plan.allocation, plan.cascades) == (8, "test", {"w-1": "light"}, ())
-    assert "w-2 gone" in plan.reason
+    assert "without w-2, which left" in plan.reason
     assert "ZeroDivisionError: in the solver" in plan.reason
     assert published(Order("p"), serving(w_1="light"), a_plan(version=7), newest=9, policies=broken).version == 10
 

@@ -98,10 +98,10 @@ def test_a_fleet_that_is_right_stays_where_it_is() -> None:
 
 def test_the_reason_names_what_binds_and_what_more_would_give() -> None:
     workers_bind = drafted(seen(4, 60.0)).reason
-    assert "bound by the workers (one more: threshold 0.65; light 66%, heavy 100% busy)" in workers_bind
+    assert "one more worker would allow threshold 0.65 (light is 66% busy, heavy 100%)" in workers_bind
     assert "SLO" not in workers_bind
-    assert "the SLO of 0.25 s (without: threshold 0.5)" in drafted(seen(4, 60.0, slo_ms=250.0)).reason
-    assert drafted(seen(4, 1.0)).reason.endswith("nothing binds")
+    assert "without the SLO of 0.25 s there would be threshold 0.5" in drafted(seen(4, 60.0, slo_ms=250.0)).reason
+    assert drafted(seen(4, 1.0)).reason.endswith("no limit is reached")
 
 
 def test_the_deferral_seen_of_late_replaces_the_catalog_s() -> None:

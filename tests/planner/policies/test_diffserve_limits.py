@@ -60,7 +60,7 @@ def test_what_only_the_over_provisioning_does_not_fit_is_not_shed() -> None:
     draft = drafted(seen(demand_rps=350.0), overprovision=1.2)
     assert counts(draft) == (4, 0)
     assert "shed" not in draft.reason
-    assert "less than is provided for (420/s)" in draft.reason
+    assert "fewer than the 420 requests/s that are planned for" in draft.reason
 
 
 @settings(max_examples=25)

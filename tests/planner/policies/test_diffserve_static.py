@@ -65,7 +65,7 @@ def test_a_peak_that_does_not_fit_lowers_the_threshold_along_the_curve(
 ) -> None:
     draft = drafted("diffserve-static", n_workers, peak_rps=peak_rps, threshold=0.3)
     assert draft.cascades[0].threshold == pytest.approx(threshold)
-    assert ("does not fit" in draft.reason) == (threshold < 0.3)
+    assert ("needs more workers" in draft.reason) == (threshold < 0.3)
 
 
 @pytest.mark.parametrize("parameters", [{}, {"peak_rps": 10}])

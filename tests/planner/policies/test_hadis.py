@@ -141,10 +141,10 @@ def test_a_fleet_that_is_right_stays_where_it_is() -> None:
 def test_the_reason_names_the_pair_the_thresholds_and_what_binds_over_all_pairs() -> None:
     catalog = catalogs.load("hadis-l40s")
     reason = drafted(seen(16, 2.0, slo_ms=60_000.0), catalog).reason
-    assert "sd35-turbo then sd35-medium, from hardness 0.4 straight to sd35-medium" in reason
+    assert "sd35-turbo then sd35-medium, prompts from hardness 0.4 on go straight to sd35-medium" in reason
     assert "FID 20.93" in reason
-    assert "bound by the workers (one more: sd35-turbo then sd35-medium" in reason
-    assert drafted(seen(64, 0.5, slo_ms=60_000.0), catalog).reason.endswith("nothing binds")
+    assert "one more worker would allow sd35-turbo then sd35-medium" in reason
+    assert drafted(seen(64, 0.5, slo_ms=60_000.0), catalog).reason.endswith("no limit is reached")
 
 
 def test_unknown_and_impossible_parameters_are_refused() -> None:

@@ -141,7 +141,7 @@ def test_a_surge_that_the_forecast_has_not_caught_up_with_is_planned_for() -> No
 def test_more_than_all_can_serve_is_reported_and_goes_to_the_fastest() -> None:
     draft = planned("diffserve-sdturbo", 1000.0)
     assert count(draft, "sd-turbo") == 16
-    assert "% expected late" in draft.reason
+    assert "% of the requests are expected to end late" in draft.reason
     assert not draft.is_feasible
 
 
@@ -149,7 +149,7 @@ def test_an_slo_that_no_level_meets_is_loosened() -> None:
     draft = planned("hadis-l40s", 1.0, slo_s=0.1)
     assert len(draft.allocation) == 16
     assert promised(draft).quality is not None
-    assert "no level paints within 0.1 s" in draft.reason
+    assert "no level generates an image within the SLO of 0.1 s" in draft.reason
     assert not draft.is_feasible
 
 

@@ -97,7 +97,11 @@ def test_floors_by_modm_s_rule_on_the_profile_s_own_encoder_come_before_those_of
         (a_ladder(), {}, "the catalog has no profile of reuse, so every image is begun from noise"),
         (a_reuse_ladder(reuse_profile=None), {}, "the catalog has no profile of reuse"),
         (a_reuse_ladder(), {"guard": 1}, "the profile of reuse has no guard"),
-        (a_reuse_ladder(), {"floors": 2}, "nobody measured from which similarity to stored images on quality holds"),
+        (
+            a_reuse_ladder(),
+            {"floors": 2},
+            "no measurement says from which similarity to stored images on quality holds",
+        ),
     ],
 )
 def test_what_nobody_measured_is_not_reused_and_the_reason_says_so(

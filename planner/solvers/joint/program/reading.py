@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from planner.catalog.model import Catalog
-from planner.control.allocation import assign
+from planner.control.allocation import assign, describe_counts
 from planner.control.format import counted, rate
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation
@@ -37,7 +37,7 @@ def proposal_of(
             heavy_share=_answered_share(problem, found, catalog.best().name),
             quality=_quality(problem, found),
         ),
-        reason=", ".join(
+        reason="; ".join(
             _describe_solution(problem, counts, cascades, found.trouble) + _troubles(problem, found, seen)
         ),
         weighs_moves=True,
@@ -151,26 +151,30 @@ def _served(problem: Problem, found: Solution) -> float:
 
 
 def _describe_solution(problem: Problem, counts: Sequence[int], cascades: Sequence[Cascade], trouble: str) -> list[str]:
-    phrases = [f"{name} {count}" for name, count in zip(problem.levels, counts, strict=True) if count]
-    phrases += [f"{c.level} below {c.threshold:.3g} again on {c.next_level}{_over(c)}" for c in cascades]
-    phrases += [trouble] if trouble and phrases else []
-    return phrases or ["no worker yet"]
+    running = describe_counts({name: n for name, n in zip(problem.levels, counts, strict=True) if n})
+    if not running:
+        return ["no worker yet"]
+    return [f"workers: {running}", *map(describe_escalation, cascades), *([trouble] if trouble else [])]
+
+
+def describe_escalation(cascade: Cascade) -> str:
+    """Say which images are generated again, and where."""
+    begun = f" from step {cascade.refine_from_step} of the draft" if cascade.refine_from_step else ""
+    images = f"images of {cascade.level} with a confidence below {cascade.threshold:.3g}"
+    return f"{images} are generated again on {cascade.next_level}{begun}"
 
 
 def _troubles(problem: Problem, found: Solution, seen: Observation) -> list[str]:
     """What of the demand or of the SLO the plan cannot meet."""
     troubles, shed = [], float(problem.shares @ found.shed)
     if _slo_s(problem, seen) < problem.slo_s:
-        troubles.append(f"no level paints within {seen.slo_ms / 1000:g} s, so this is for {problem.slo_s:g} s")
+        limit = f"the SLO of {seen.slo_ms / 1000:g} s"
+        troubles.append(f"no level generates an image within {limit}, so this is planned for {problem.slo_s:g} s")
     if shed > ROUNDING and problem.workers:
         most = f"more than {counted(problem.workers, 'worker')} can serve in time"
-        troubles.append(f"{shed:.1%} of {rate(problem.demand_rps)} is {most}")
+        troubles.append(f"{shed:.1%} of {rate(problem.demand_rps, 'requests')} is {most}")
     return troubles
 
 
 def _slo_s(problem: Problem, seen: Observation) -> float:
     return seen.slo_ms / 1000 if seen.slo_ms > 0 else problem.slo_s
-
-
-def _over(cascade: Cascade) -> str:
-    return f" from step {cascade.refine_from_step}" if cascade.refine_from_step else ""

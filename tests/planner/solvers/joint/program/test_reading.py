@@ -69,7 +69,7 @@ def test_what_is_expected_is_told_of_what_is_served() -> None:
     assert draft.expected.quality == pytest.approx(0.5)
     assert draft.expected.utilization == pytest.approx(1.0, abs=1e-3)
     assert not draft.is_feasible
-    assert "50.0% of 2/s is more than 1 worker can serve in time" in draft.reason
+    assert "50.0% of 2 requests/s is more than 1 worker can serve in time" in draft.reason
 
 
 def test_without_workers_there_is_a_route_and_a_word() -> None:

@@ -49,7 +49,7 @@ def test_where_the_best_variant_cannot_take_all_in_full_it_takes_them_from_store
     assert not any("~" in level for level in levels_of(without))
     assert "heavy~k20" in levels_of(reusing)
     assert reusing.expected.quality > without.expected.quality + 0.01
-    assert "from stored latents where they are near: heavy~k20" in reusing.reason
+    assert "images of heavy~k20 begin from similar stored ones" in reusing.reason
     assert (reusing.reuse.guard, without.reuse) == (ReuseGuard(equal=0.8), None)
     assert reusing.reuse.check.discriminator == "look"
 
@@ -58,7 +58,7 @@ def test_before_a_worker_has_looked_anything_up_nothing_rests_on_hits_but_lookup
     draft = drafted(a_joint_catalog(), seen={"reuse": None})
     assert not any("~" in level for level in levels_of(draft))
     assert draft.reuse is not None, "workers open their stores for it, where there are any"
-    assert "nothing is reused: no worker has looked anything up yet" in draft.reason
+    assert "no image begins from a stored one: no worker has looked up a stored image yet" in draft.reason
 
 
 def test_misses_are_part_of_the_work_that_workers_are_laid_out_for() -> None:
@@ -81,7 +81,7 @@ def test_a_profile_without_gain_keeps_reuse_out_and_the_reason_says_so(profile: 
     draft = drafted(a_joint_catalog(profile))
     assert not any("~" in level for level in levels_of(draft))
     assert draft.reuse is None
-    assert f"nothing is reused: {reason}" in draft.reason
+    assert f"no image begins from a stored one: {reason}" in draft.reason
 
 
 def test_a_catalog_without_a_profile_is_planned_as_ever() -> None:
@@ -95,7 +95,7 @@ def test_lookups_without_an_answer_are_not_counted_on_until_three_plans_have_see
     catalog = a_joint_catalog()
     dead = drafted(catalog, seen={"reuse": NO_ANSWER})
     assert not any("~" in level for level in levels_of(dead))
-    assert "nothing is reused: lookups get no answer" in dead.reason
+    assert "no image begins from a stored one: lookups get no answer" in dead.reason
     assert dead.reuse is not None, "workers go on to test lookups"
     memory = dead.memory
     for at_s in (5, 10, 15):
