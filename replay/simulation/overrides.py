@@ -123,10 +123,12 @@ def requested_overrides(
     return RequestedOverrides(trace, catalog, has_tenants=has_tenants)
 
 
-def metrics_for(wishes: RequestedOverrides | None, slo_ms: float, arrivals_ms: np.ndarray) -> RunMetrics:
-    """An empty one for a run of these requests."""
+def metrics_for(
+    wishes: RequestedOverrides | None, slo_ms: float, arrivals_ms: np.ndarray, end_ms: float = 0.0
+) -> RunMetrics:  # fmt: skip
+    """An empty one for a run of these requests. `end_ms`: as `Timeline` has it."""
     tiers, tenants = (wishes.by_tier(), wishes.by_tenant()) if wishes else (NO_PARTS, NO_PARTS)
-    return RunMetrics(slo_ms, Timeline(arrivals_ms), tiers, tenants)
+    return RunMetrics(slo_ms, Timeline(arrivals_ms, end_ms), tiers, tenants)
 
 
 def _counts(trace: Trace, what: Callable[[Overrides], str]) -> Counter[str]:

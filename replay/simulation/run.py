@@ -102,16 +102,17 @@ class Simulation:
         wishes: RequestedOverrides | None = None,
         escalation: EscalationLogic | None = None,
         repeats: Repeats | None = None,
+        end_ms: float = 0.0,
     ) -> None:
         """`ids`: of the requests, where they are known; routes draw by them. `escalation`: in place of its logic.
 
-        `repeats`: of their prompts, where these are known.
+        `repeats`: of their prompts, where these are known. `end_ms`: of the recorded trace, where this is a redraw.
         """
         self._setup, self._arrivals_ms, self._ids, self._wishes = setup, arrivals_ms, ids, wishes
         self._source = source or _source(setup, repeats)
         timing, catalog = setup.timing, setup.catalog
         self._events, self._plan_state = EventQueue(-timing.warm_up_ms), PlanState(catalog)
-        self._times, self.tally = CallTimes(catalog), metrics_for(wishes, setup.slo_ms, arrivals_ms)
+        self._times, self.tally = CallTimes(catalog), metrics_for(wishes, setup.slo_ms, arrivals_ms, end_ms)
         self._beats = Heartbeats(self._events, timing, self._times)
         self._store, self._waiting = ObjectStore(self._events), WaitingTopics()
         self._lookups = Lookups(self._events, self._plan_state, catalog, setup.seed, repeats)

@@ -49,7 +49,9 @@ def simulate(setup: Setup, trace: Trace, seeds: int, on_progress: Callable[[int]
             wishes = requested_overrides(arrived, setup.catalog, setup.quotas)
         repeats = repeats_of(arrived)
         source = SyntheticOutcomes(setup.true_catalog, seed, arrived.hardness, repeats) if knows else None
-        runs.append(Simulation(own, arrived.arrival_ms, source, wishes=wishes, repeats=repeats).run(on_progress))
+        end_ms = float(trace.arrival_ms[-1])
+        run = Simulation(own, arrived.arrival_ms, source, wishes=wishes, repeats=repeats, end_ms=end_ms)
+        runs.append(run.run(on_progress))
     return runs
 
 

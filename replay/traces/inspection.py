@@ -58,8 +58,12 @@ def binned(arrival_ms: np.ndarray, seconds: float) -> np.ndarray:
 
 
 def curve(trace: Trace, points: int) -> tuple[np.ndarray, np.ndarray]:
-    """Middle in s of each of `points` equal stretches from 0 to the last arrival, and its rate a second."""
-    end_s = max(float(trace.arrival_ms[-1]) / 1000, 1e-3)
+    """Middle in s of each of `points` equal stretches from 0 to the last arrival, and its rate a second.
+
+    There are fewer where a stretch would be shorter than a second: one request in 10 ms is no rate of 100 a second.
+    """
+    end_s = max(float(trace.arrival_ms[-1]) / 1000, 1.0)
+    points = min(points, int(end_s))
     counts, edges = np.histogram(trace.arrival_ms / 1000, bins=points, range=(0, end_s))
     return (edges[1:] + edges[:-1]) / 2, counts / (end_s / points)
 

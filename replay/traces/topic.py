@@ -20,6 +20,7 @@ from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, PROMPTS, PROMPTS_BATCH
 from streams.clock import now_ms
 from streams.codec.avro import decode
+from streams.codec.headers import REQUEST_ID
 from streams.codec.requests import decode_request
 from streams.kafka.consumers.snapshot import between
 from streams.settings import Settings
@@ -56,6 +57,7 @@ def trace_of(records: Iterable[Incoming], prefix: str, since_ms: int, until_ms: 
             requests.append(record)
     in_order = sorted(requests, key=lambda record: (record.timestamp_ms, PROMPT_TOPICS.index(record.topic)))
     begun_ms = in_order[0].timestamp_ms if in_order else since_ms
+    came = set[str]()  # ids of requests on `prompts`
     for record in in_order:
         where = _where(record)
         try:
@@ -66,6 +68,10 @@ def trace_of(records: Iterable[Incoming], prefix: str, since_ms: int, until_ms: 
         except Unfit as fault:
             faults.found(where, fault.kind, str(fault))
         else:
+            if record.topic == PROMPTS:
+                came.add(request.request_id)
+            elif request.request_id in came and REQUEST_ID in record.headers:
+                continue  # the classifier has moved it there
             builder.add(row._replace(hardness=hardness.get(request.request_id)), where)
         if asked.max_requests is not None and len(builder) >= asked.max_requests:
             break

@@ -20,8 +20,9 @@ def width_s(seconds: float) -> float:
 class Timeline:
     """Counts by interval; fed as a run goes."""
 
-    def __init__(self, arrivals_ms: np.ndarray) -> None:
-        last_ms = float(arrivals_ms[-1])
+    def __init__(self, arrivals_ms: np.ndarray, end_ms: float = 0.0) -> None:
+        """`end_ms`: to which it reaches even if no request comes any more, so that runs of other draws are alike."""
+        last_ms = max(end_ms, float(arrivals_ms[-1]))
         self.width_ms = 1000 * width_s(last_ms / 1000)
         self.count = int(last_ms // self.width_ms) + 1
         self.arrived = np.bincount((arrivals_ms // self.width_ms).astype(np.int64), minlength=self.count)

@@ -10,7 +10,7 @@ from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation
 from planner.policies import POLICIES
 from replay.simulation.results.figures import figures_of
-from replay.simulation.session import simulate
+from replay.simulation.session import arrivals_of, report_of, simulate
 from replay.simulation.setup import Timing
 from schemas.messages import Status
 from tests.builders import a_catalog, a_discriminator, a_variant
@@ -177,3 +177,14 @@ def test_each_seed_has_arrivals_of_its_own_only_where_they_are_redrawn() -> None
     assert drawn[0].timeline.arrived.tolist() != drawn[1].timeline.arrived.tolist()
     alone = simulate(dataclasses.replace(setup, redraws=True, seed=setup.seed + 1), trace, 1, lambda _new: None)
     assert figures_of(alone[0]) == figures_of(drawn[1])
+
+
+def test_redraws_that_end_at_different_moments_make_one_report() -> None:
+    """Ends on either side of where a timeline's intervals become wider, too."""
+    trace = timed(np.concatenate([arrivals(2.0, 60), [60_500.0]]))
+    setup = a_setup(policy="clipper-light", redraws=True)
+    runs = simulate(setup, trace, 4, lambda _new: None)
+    assert len({run.timeline.count for run in runs}) == 1
+    assert len({float(arrivals_of(setup, trace, setup.seed + n).arrival_ms[-1]) for n in range(4)}) > 1
+    series = report_of(trace, {"clipper-light": runs})["policies"]["clipper-light"]["series"]
+    assert {len(values["mean"]) for values in series.values()} == {runs[0].timeline.count}

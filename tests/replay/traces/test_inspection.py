@@ -102,6 +102,12 @@ def test_the_curve_has_all_requests_below_it() -> None:
     assert np.diff(middle) == pytest.approx(np.diff(middle)[0])
 
 
+def test_two_requests_in_a_moment_are_no_rate_of_a_hundred_a_second() -> None:
+    for arrivals_ms, most_rps in (([0.0, 20.0], 2.0), ([0.0, 2060.0], 1 / 1.03)):
+        _, rates = curve(a_trace(arrivals_ms), 40)
+        assert rates.max() == pytest.approx(most_rps)
+
+
 def test_bars_are_as_high_as_their_rates() -> None:
     assert bars([0, 1, 2, 4], 2) == ["   █", " ▄██"]
     assert bars([], 2) == ["", ""]
