@@ -190,7 +190,8 @@ class PlannerLoop:
         """Plan anew when the period is over, or workers, an operator or the backlog call for it."""
         if self._plans.is_overtaken:
             self._overrule(now)
-        request = self._logic.due(now, self._fleet.heartbeats, self._plans, self.sources.asked(now), self.sources.heard)
+        asked, needed = self.sources.asked(now), self.sources.needed()
+        request = self._logic.due(now, self._fleet.heartbeats, self._plans, asked, self.sources.heard, needed)
         if request is not None:
             self._plan(request)
 

@@ -12,7 +12,7 @@ from planner.observation.builder import ObservationBuilder
 from planner.observation.observation import COUNTS_S, SERVED_MS, Observation
 from planner.observation.workers import ReceivedHeartbeat, WorkerView
 from planner.serving.decisions import LACKED_CAPACITY, QUOTA
-from planner.serving.routing.composing import on_request_variant
+from planner.serving.routing.composing import Fits
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.messages import ClassifiedRequest, Plan, Status
@@ -53,7 +53,7 @@ class Sources:
         self._followers: dict[str, TopicTailer] = {}
         self._warned_of: tuple[str, ...] = ()
         self._in_flight_lock = threading.Lock()  # two followers write, the planner reads
-        self._best_ms = run_ms(catalog.best(), 1)
+        self._best_ms, self._fits = run_ms(catalog.best(), 1), Fits(catalog)
         self.heard = 0  # requests and results; of two that come at once one may count, which is news enough
 
     def open(self) -> None:
@@ -65,6 +65,7 @@ class Sources:
         self.builder.run_times.clear()
         self.builder.components.clear()
         self.builder.in_flight.clear()
+        self.builder.needs.clear()
         since_ms = now_ms() - max(1000 * COUNTS_S, SERVED_MS)
         for topic, on_record in ((topics.CLASSIFIED, self.on_classified), (topics.RESULTS, self.on_result)):
             self._followers[topic] = TopicTailer(self._settings, [topic], on_record, since_ms=since_ms).start()
@@ -84,13 +85,14 @@ class Sources:
         classified = decode(record.value, ClassifiedRequest)
         request = classified.request
         self.heard += 1
-        needs = on_request_variant(request.options, self._catalog)
-        arrival = Arrival(classified.received_ms, classified.hardness, classified.classes, request.tier, needs)
+        arrival = Arrival(classified.received_ms, classified.hardness, classified.classes, request.tier)
         if self.builder.arrivals.add(request.request_id, arrival):
             self.builder.components.on_request(request.options, request.tenant, classified.received_ms)
-        named = request.options.model if request.options.model in self._catalog.variants else needs
+        needs = self._fits.of(request.options, request.quality).needs()
+        named = needs[0] if len(needs) == 1 else ""
         with self._in_flight_lock:
-            self.builder.in_flight.begin(request.request_id, request.tenant, named, classified.received_ms)
+            if self.builder.in_flight.begin(request.request_id, request.tenant, named, classified.received_ms):
+                self.builder.needs.begin(request.request_id, request, needs, classified.received_ms)
 
     def on_result(self, record: Incoming) -> None:
         """Take in a result. Its path has the confidences: `images` is written before an image is judged."""
@@ -100,6 +102,7 @@ class Sources:
         lacked = result.status is Status.REJECTED and result.code in LACKED_CAPACITY
         with self._in_flight_lock:
             self.builder.in_flight.end(result.request_id, result.ended_ms, self._best_ms if lacked else 0.0)
+            self.builder.needs.end(result.request_id, is_demand=result.code != QUOTA)
         results.add(result.status, result.ended_ms, result.latency_ms or 0, result.code)
         for step in steps:
             if step.confidence is not None and result.hardness is not None:
@@ -120,6 +123,11 @@ class Sources:
         """Return the variants that requests in flight name; "": any level."""
         with self._in_flight_lock:
             return self.builder.in_flight.asked(now)
+
+    def needed(self) -> frozenset[tuple[str, ...]]:
+        """Return the variants of which requests in flight need one, as no other serves them."""
+        with self._in_flight_lock:
+            return self.builder.needs.asked()
 
     def observation(self, now: int, workers: tuple[WorkerView, ...], plan: Plan | None) -> Observation:
         """Return the observation of a moment. A silent source leaves its part unknown, is counted, and logged once."""

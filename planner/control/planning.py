@@ -12,7 +12,6 @@ from typing import NamedTuple, Protocol
 
 from planner.catalog.model import Catalog
 from planner.control.carry_over import carry_over, fallback_plan
-from planner.control.on_request import on_request_of
 from planner.control.plans import decide_alike, forgetting, memories_of, memory_of, publish
 from planner.control.proposal import OURS, PlanProposal, Policy, PolicyTerms, terms_of
 from planner.control.propose import Rules, must_pay, propose, with_admission_by, with_forecast_of
@@ -28,6 +27,7 @@ from planner.control.replan import (
     signals_of,
     why_now,
 )
+from planner.control.reservation import on_request_of, with_reserved
 from planner.control.residency import with_residency
 from planner.control.validity import CheckPlan, check_live
 from planner.observation.observation import MAX_STEP_BACK_MS, Observation, steady_ms
@@ -145,10 +145,11 @@ class PlannerLogic:
         self._back_to: Plan | None = None
         self._has_planned = False  # memories are its own from then on
         self._heard, self._kept_quietly = 0, False  # when it was planned last
+        self._reserved: dict[str, str] = {}  # worker -> variant, in the last plan that it decided on
 
     def begin(self) -> None:
         """Forget when it was planned last: a planner that begins to lead plans at once."""
-        self._signals, self._has_planned, self._kept_quietly = None, False, False
+        self._signals, self._reserved, self._has_planned, self._kept_quietly = None, {}, False, False
         self._scaling.forget()
 
     def end_period(self) -> None:
@@ -180,17 +181,21 @@ class PlannerLogic:
         plans: PlansInForce,
         asked: Collection[str] = (),
         heard: int = 0,
+        needed: Collection[tuple[str, ...]] = (),
     ) -> PlanRequest | None:
         """The request for a plan where the period is over, or workers, an operator or the backlog call for one.
 
-        `asked`: variants that requests in flight name, "" for any level; one without a worker calls for a plan.
-        `heard`: number of requests and results heard of until now; without news a period ends without a plan.
+        `asked`: variants that requests in flight name, "" for any level; one without a worker calls for a plan, where
+        the fleet is scaled. `heard`: number of requests and results heard of until now; without news a period ends
+        without a plan. `needed`: variants one of which requests in flight need; without a worker of any, one is called
+        for in any fleet.
         """
         now_ms = self._now_ms = steady_ms(now_ms, self._now_ms, MAX_STEP_BACK_MS)
         allocation = plans.plan.allocation if plans.plan else {}
         workers = live_workers(heartbeats, int(now_ms), self._silent_ms, allocation)
-        unserved = self._scaling.unserved(asked, plans.plan)
-        signals, since_ms = signals_of(workers, _identity(plans.pin), unserved), now_ms - self._planned_ms
+        unserved = self._scaling.unserved(asked, plans.plan) or _unserved(needed, plans.plan)
+        idle = tuple(sorted(set(self._reserved.values()) - {name for variants in needed for name in variants}))
+        signals, since_ms = signals_of(workers, _identity(plans.pin), unserved, idle), now_ms - self._planned_ms
         why = why_now(self._signals, signals, since_ms if since_ms >= 0 else self._period_ms, self._period_ms)
         if not why:
             return None
@@ -237,7 +242,7 @@ class PlannerLogic:
             unchanged = self._keep_current(proposal, order, serving, before)
             if unchanged is not None:
                 return replace(unchanged, expected=proposal.expected, scale=proposal.scale)
-        plan = publish(proposal, before, order.policy, seen.now_ms, newest)
+        plan, self._reserved = publish(proposal, before, order.policy, seen.now_ms, newest), proposal.reserved
         return PlanDecision(plan, expected=plan.expected, scale=plan.scale)
 
     def _order(self, plans: PlansInForce) -> Order:
@@ -276,11 +281,11 @@ class PlannerLogic:
         """Return the proposal that the order gives under the rules; its plan has been checked."""
         if order.back_to is not None:
             reason = f"back to plan {order.back_to.version}: {order.back_to.reason}"
-            own = seen if staffing is None else staffing.seen
-            proposal = with_admission_by(
-                carry_over(order.back_to, own.workers, self._catalog, reason), own, self._catalog, self._rules
-            )
-            proposal = proposal if staffing is None else with_staffing(proposal, staffing)
+            again = partial(self._again, order.back_to, reason)
+            if staffing is None:
+                proposal = with_reserved(again, seen, self._catalog)
+            else:
+                proposal = with_staffing(again(staffing.seen), staffing)
             proposal = with_residency(proposal, seen, self._catalog)
         else:
             memory = memory_of(before, order.policy)
@@ -288,6 +293,10 @@ class PlannerLogic:
             proposal = propose(policy, seen, self._catalog, memory, order.parameters, self._rules, staffing)
         self._check(publish(proposal, before, order.policy, seen.now_ms), self._catalog)
         return proposal
+
+    def _again(self, plan: Plan, reason: str, seen: Observation) -> PlanProposal:
+        proposal = carry_over(plan, seen.workers, self._catalog, reason)
+        return with_admission_by(proposal, seen, self._catalog, self._rules)
 
     def _keep_current(
         self, proposal: PlanProposal, order: Order, seen: Observation, before: Plan
@@ -308,8 +317,8 @@ class PlannerLogic:
         is_ordered = order.back_to is not None or order.policy != before.policy
         is_free = proposal.weighs_moves or not must_pay(self._terms(order), self._rules)
         is_free = is_free or not same_scale(proposal.scale, before.scale)
-        reserved, held = (on_request_of(each.allocation, self._catalog) for each in (proposal, before))
-        return is_ordered or is_free or reserved != held or not only_moves(proposal, seen, before)
+        held = on_request_of(before.allocation, self._catalog) | self._reserved
+        return is_ordered or is_free or proposal.reserved != held or not only_moves(proposal, seen, before)
 
     def _should_switch(self, proposal: PlanProposal, seen: Observation, before: Plan) -> bool:
         return should_switch(change_of(before, proposal, seen, self._catalog, HOLD_S))
@@ -343,6 +352,14 @@ def _may_be_memory(error: Exception | None) -> bool:
 def _of_workers(seen: Observation, workers: Collection[str]) -> Observation:
     """The observation with these workers alone: those in the pool are planned for by nobody."""
     return replace(seen, workers=tuple(worker for worker in seen.workers if worker.worker_id in workers))
+
+
+def _unserved(needed: Collection[tuple[str, ...]], plan: Plan | None) -> tuple[str, ...]:
+    """Return the first variant of each need for which the plan has no worker; a fleet that is scaled knows its own."""
+    if plan is None or plan.scale is not None:
+        return ()
+    served = set(plan.allocation.values())
+    return tuple(sorted({variants[0] for variants in needed if served.isdisjoint(variants)}))
 
 
 def _identity(pin: Pin | None) -> tuple[str, ...]:

@@ -32,6 +32,9 @@ class PlanProposal:
     places_components: bool = False  # the plan says which worker holds which component
     residency: ResidencyPlan | None = None  # no policy's own, `planner.control.residency` derives it
     weighs_moves: bool = False  # the policy has held what moves cost against what they gain
+    reserved: dict[str, str] = field(
+        default_factory=dict
+    )  # part of `allocation`: of requests that name it; no policy's
     is_feasible: bool = True  # all of the demand planned for is served within the SLO
 
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from planner.catalog.model import Catalog
-from planner.control.on_request import reserve, with_reserved
 from planner.control.proposal import ALWAYS, BY_POLICY, PlanProposal, Policy, PolicyTerms, terms_of
+from planner.control.reservation import with_reserved
 from planner.control.residency import with_residency
 from planner.control.shedding import with_admission
 from planner.observation.forecast import HORIZON_S, with_forecast
@@ -49,15 +49,19 @@ def propose(
 
     `staffing`: who serves what in a fleet that is scaled; None: the fleet stays as it is.
     """
-    whole = seen = with_forecast_of(terms_of(policy), seen, rules)
-    reserved = reserve(seen, catalog)
-    seen = reserved.without if staffing is None else staffing.seen
-    proposal = policy(seen, catalog, memory, parameters)
-    if rules.dispatch:
-        proposal = replace(proposal, dispatch=rules.dispatch)
-    proposal = with_admission_by(with_exploration(proposal, rules.explore), seen, catalog, rules)
-    proposal = with_reserved(proposal, reserved) if staffing is None else with_staffing(proposal, staffing)
-    return with_residency(proposal, whole, catalog)
+    seen = with_forecast_of(terms_of(policy), seen, rules)
+
+    def plan_for(seen: Observation) -> PlanProposal:
+        proposal = policy(seen, catalog, memory, parameters)
+        if rules.dispatch:
+            proposal = replace(proposal, dispatch=rules.dispatch)
+        return with_admission_by(with_exploration(proposal, rules.explore), seen, catalog, rules)
+
+    if staffing is None:
+        proposal = with_reserved(plan_for, seen, catalog)
+    else:
+        proposal = with_staffing(plan_for(staffing.seen), staffing)
+    return with_residency(proposal, seen, catalog)
 
 
 def with_forecast_of(terms: PolicyTerms, seen: Observation, rules: Rules) -> Observation:

@@ -35,14 +35,18 @@ class Signals(NamedTuple):
     pin: tuple[str, ...]  # identifies an operator's order; (): there is none
     backlog_ms: float  # work waiting a live worker
     unserved: tuple[str, ...] = ()  # variants that requests wait for, and that have no worker; "": any level
+    idle: tuple[str, ...] = ()  # variants with a reserved worker that nothing waits for any more
 
 
 def signals_of(
-    workers: Sequence[WorkerView], pin: tuple[str, ...] = (), unserved: tuple[str, ...] = ()
-) -> Signals:  # fmt: skip
+    workers: Sequence[WorkerView],
+    pin: tuple[str, ...] = (),
+    unserved: tuple[str, ...] = (),
+    idle: tuple[str, ...] = (),
+) -> Signals:
     """The signals of the live workers, an operator's order, and of requests that no worker will serve."""
     backlog_ms = sum(worker.remaining_ms for worker in workers) / len(workers) if workers else 0.0
-    return Signals(tuple(worker.worker_id for worker in workers), pin, backlog_ms, unserved)
+    return Signals(tuple(worker.worker_id for worker in workers), pin, backlog_ms, unserved, idle)
 
 
 def why_now(before: Signals | None, now: Signals, since_ms: float, period_ms: int) -> str:
@@ -60,6 +64,8 @@ def why_now(before: Signals | None, now: Signals, since_ms: float, period_ms: in
         return "an operator's order"
     if waiting := [name or "a level" for name in now.unserved if name not in before.unserved]:
         return f"requests wait for {', '.join(waiting)}, which no worker serves"
+    if now.unserved and (over := [name for name in now.idle if name not in before.idle]):
+        return f"requests wait for {', '.join(now.unserved)}, and none for {', '.join(over)} any more"
     if since_ms >= period_ms:
         return PERIOD_IS_OVER
     if now.backlog_ms > 2 * before.backlog_ms + GROWTH_MS and since_ms >= MIN_PAUSE_MS:
@@ -72,7 +78,7 @@ def is_quiet(seen: Observation) -> bool:
 
     Components' demand decays without end; where it is known, nothing is quiet.
     """
-    asked = seen.demand_rps or seen.planning_rps or any(seen.counts) or seen.served.requests
+    asked = seen.demand_rps or seen.planning_rps or any(seen.counts) or seen.served.requests or seen.needs
     waits = any(queue.waiting for queue in seen.queues) or any(seen.unserved.values())
     settled = all(w.state in SERVING and w.variant == w.home and not w.remaining_ms for w in seen.workers)
     return not asked and not waits and settled and not (seen.components and seen.components.demand)

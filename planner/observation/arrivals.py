@@ -28,10 +28,6 @@ class ArrivalLog(Protocol):
         """Return the arrival times (epoch ms), all within COUNTS_S before now; older and later ones may be included."""
         ...
 
-    def on_request_ms(self) -> Mapping[str, Sequence[int]]:
-        """Return variant on request -> arrival times (epoch ms) of what needs it."""
-        ...
-
     def last(self) -> Prompts:
         """Return the most recent prompts."""
         ...
@@ -44,7 +40,6 @@ class Arrival(NamedTuple):
     hardness: float
     classes: Mapping[str, str]
     tier: str
-    on_request: str = ""  # the variant that it needs, where that is no level
 
 
 class Arrivals:
@@ -86,14 +81,6 @@ class Arrivals:
     def times_ms(self, _now_ms: int) -> list[int]:
         """Return the arrival times of the remembered requests."""
         return [arrival.at_ms for arrival in list(self._known.values()) if arrival]
-
-    def on_request_ms(self) -> dict[str, list[int]]:
-        """Return variant on request -> arrival times (epoch ms) of what needs it."""
-        found: dict[str, list[int]] = {}
-        for arrival in list(self._known.values()):
-            if arrival and arrival.on_request:
-                found.setdefault(arrival.on_request, []).append(arrival.at_ms)
-        return found
 
     def last(self) -> Prompts:
         """The last prompts that were not taken back."""

@@ -8,6 +8,7 @@ from planner.catalog.model import Catalog
 from planner.observation.arrivals import ArrivalLog
 from planner.observation.components import ComponentLog
 from planner.observation.in_flight import WINDOW_MS, InFlight
+from planner.observation.needs import Needs
 from planner.observation.observation import (
     COUNTS_S,
     DEMAND_MS,
@@ -37,11 +38,8 @@ class ObservationBuilder(Generic[Log]):
         """`slo_ms`: latency beyond which an answer is late; 0: none is. `in_flight_ms`: over which means are taken."""
         self._catalog, self._bounds, self._slo_ms = catalog, bounds_of(catalog), slo_ms
         self.arrivals, self.results, self.queues, self.reuse = arrivals, Results(slo_ms), QueueGrowth(), ReuseLog()
-        self.run_times, self.components, self.in_flight = (
-            RunTimes(catalog),
-            ComponentLog(catalog),
-            InFlight(in_flight_ms),
-        )
+        self.run_times, self.components = RunTimes(catalog), ComponentLog(catalog)
+        self.in_flight, self.needs = InFlight(in_flight_ms), Needs(catalog)
 
     def observation(
         self,
@@ -76,16 +74,8 @@ class ObservationBuilder(Generic[Log]):
             served=self.results.served(now_ms),
             reuse=self.reuse.observed(heartbeats, live),
             in_force=plan,
-            on_request=self._on_request(now_ms),
+            needs=self.needs.observed(now_ms),
             components=components,
             ignored=sum(seen.ignored for seen in deferral) + self.components.ignored,
             in_flight=self.in_flight.means(now_ms),
         )
-
-    def _on_request(self, now_ms: int) -> dict[str, float]:
-        """Demand of each variant on request that anything needed within COUNTS_S; it may be 0 by now."""
-        return {
-            name: demand_rps(times_ms, now_ms, DEMAND_MS)
-            for name, times_ms in self.arrivals.on_request_ms().items()
-            if max(times_ms) > now_ms - 1000 * COUNTS_S
-        }

@@ -61,13 +61,16 @@ class InFlight:
         self._kinds: dict[tuple[str, str], _Integral] = {}
         self._leaving: list[tuple[float, str | int]] = []  # when requests that were turned away count no more
 
-    def begin(self, request: str | int, tenant: str, variant: str, at_ms: float) -> None:
-        """A request was admitted to the pipeline; `variant`: the only one that will do, "": any level."""
+    def begin(self, request: str | int, tenant: str, variant: str, at_ms: float) -> bool:
+        """A request was admitted to the pipeline; `variant`: the only one that will do, "": any level.
+
+        Return whether it is in flight from now on: it was not known, and has no result.
+        """
         if request in self._open:
-            return
+            return False
         if request in self._early:
             del self._early[request]
-            return
+            return False
         if len(self._open) >= MAX_OPEN:
             self._close(next(iter(self._open)), at_ms)
         self._open[request] = tenant, variant
@@ -76,6 +79,7 @@ class InFlight:
             kind = self._kinds[tenant, variant] = _Integral(at_ms=at_ms)
         kind.advance(at_ms, self._window_ms)
         kind.count += 1
+        return True
 
     def end(self, request: str | int, at_ms: float, counts_on_ms: float = 0.0) -> None:
         """A request has its result; `counts_on_ms`: it was turned away, and counts for this long nevertheless."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from planner.observation.components import ObservedComponents
 from planner.observation.deferral import ObservedDeferral
+from planner.observation.needs import Need
 from planner.observation.reuse import ObservedReuse
 from planner.observation.run_times import ObservedRunTime
 from planner.observation.workers import WorkerView
@@ -72,14 +73,18 @@ class Observation:
     served: Served = NOTHING_SERVED
     reuse: ObservedReuse | None = None  # lookups of stored latents; None: nobody has looked any up
     in_force: Plan | None = None  # the plan that those who serve obey now; None: there is none
-    on_request: dict[str, float] = field(default_factory=dict)  # variant that is no level -> arrivals a second, of late
+    needs: tuple[Need, ...] = ()  # of requests that only some variants serve, by these variants
     in_flight: dict[str, dict[str, float]] = field(default_factory=dict)  # tenant -> variant named, "": any -> mean
     ignored: int = 0  # records of the window whose numbers were none, such as a NaN confidence
     components: ObservedComponents | None = None  # None: no variant of the catalog lists bases
 
     def __post_init__(self) -> None:
-        for name, rps in self.on_request.items():
-            _require(_is_amount(rps), f"demand of {name}", rps, AMOUNT)
+        for need in self.needs:
+            numbers = (need.rps, need.waiting, need.oldest_ms, need.last_ms, *need.work.values())
+            is_whole = bool(need.variants) and all(map(_is_amount, numbers))
+            _require(
+                is_whole, f"need of {', '.join(need.variants)}", need, "one variant or more, and numbers of 0 or more"
+            )
         for tenant, by_variant in self.in_flight.items():
             for name, mean in by_variant.items():
                 _require(_is_amount(mean), f"requests in flight of {tenant} for {name or 'any level'}", mean, AMOUNT)

@@ -12,7 +12,7 @@ requests name is scaled by itself. Who is named by no plan is in the pool, or on
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -388,16 +388,16 @@ def _by_group(seen: Observation, levels: Collection[str]) -> dict[str, dict[str,
     return dict(found)
 
 
-def _for_levels(seen: Observation, workers: Sequence[WorkerView], levels: Collection[str]) -> Observation:
+def _for_levels(seen: Observation, workers: Sequence[WorkerView], levels: Set[str]) -> Observation:
     """The observation without what requests name a variant for that is no level, and without its workers."""
-    named_rps = sum(rps for variant, rps in seen.on_request.items() if variant not in levels)
+    named_rps = sum(need.rps for need in seen.needs if levels.isdisjoint(need.variants))
     forecast = None if seen.forecast_rps is None else max(0.0, seen.forecast_rps - named_rps)
     return replace(
         seen,
         workers=tuple(sorted(workers, key=lambda worker: worker.worker_id)),
         demand_rps=max(0.0, seen.demand_rps - named_rps),
         forecast_rps=forecast,
-        on_request={},
+        needs=(),
     )
 
 

@@ -117,7 +117,9 @@ class Simulation:
         self._store, self._waiting = ObjectStore(self._events), WaitingTopics()
         self._lookups = Lookups(self._events, self._plan_state, catalog, setup.seed, repeats)
         is_batch = wishes.is_batch() if wishes else None
-        self._feed = ObservationFeed(self._events, setup, self._beats.groups, self.tally, arrivals_ms, is_batch)
+        self._feed = ObservationFeed(
+            self._events, setup, self._beats.groups, self.tally, arrivals_ms, is_batch, has_options=wishes is not None
+        )
         run_times = RunTimes(setup.variation, setup.seed)
         self._serving = self._new_serving(run_times)
         self._fleet = self._new_fleet(run_times)

@@ -7,6 +7,7 @@ The plan of the moment decides where a request goes, never whether it is valid.
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from planner.catalog.components import needs_components, unhonoured
@@ -74,6 +75,31 @@ class Fit(NamedTuple):
 
 
 ANYWHERE = Fit()
+MAX_COMBINATIONS = 10_000  # of options that are remembered: tenants choose them
+
+
+class Fits:
+    """Where requests may go, looked up once for the combinations of options that come again."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._known: dict[tuple[GenerateOptions, str], Fit] = {}
+
+    def of(self, options: GenerateOptions, quality: str) -> Fit:
+        """Return where a request with these options and this quality may go."""
+        if quality == "auto" and (options is AS_IT_IS or options == AS_IT_IS):
+            return ANYWHERE
+        kind = replace(
+            options, adapter_weights=(), control_images=(), control_weights=(), image="-" * bool(options.image),
+            mask="-" * bool(options.mask), strength=None, negative_prompt="-" * bool(options.negative_prompt),
+            n=1, reuse="",
+        )  # fmt: skip
+        found = self._known.get((kind, quality))
+        if found is None:
+            if len(self._known) >= MAX_COMBINATIONS:
+                self._known.clear()
+            found = self._known[kind, quality] = fit_of(kind, quality, self._catalog)
+        return found
 
 
 def fit_of(options: GenerateOptions, quality: str, catalog: Catalog) -> Fit:
@@ -109,14 +135,6 @@ def option_at_fault(options: GenerateOptions, reason: str, catalog: Catalog) -> 
         if getattr(options, name) and Composed(alone, catalog).reason:
             return name
     return ""
-
-
-def on_request_variant(options: GenerateOptions, catalog: Catalog) -> str:
-    """Return the variant on request that a request needs; "": levels serve it, or nothing does."""
-    if not catalog.on_request or not is_composed(options, catalog):
-        return ""
-    variants = Composed(options, catalog).variants
-    return variants[0] if variants and variants[0] in catalog.on_request else ""
 
 
 def is_composed(options: GenerateOptions, catalog: Catalog) -> bool:

@@ -15,7 +15,6 @@
     within its quota       else REJECTED, quota or overloaded; last, so that no rejection costs a token
 """
 
-import dataclasses
 import math
 import sys
 from collections import Counter
@@ -40,7 +39,7 @@ from planner.serving.decisions import (
 )
 from planner.serving.requests import ClassifiedValues, RequestValues, Work
 from planner.serving.routing.cascades import cascade_of, judging_ms, may_escalate
-from planner.serving.routing.composing import Fit, fit_of
+from planner.serving.routing.composing import Fit, Fits
 from planner.serving.routing.loads import Loads, begins_ms, shared_wait_ms
 from planner.serving.routing.placement import (
     CHEAPER,
@@ -56,7 +55,6 @@ from planner.serving.routing.soft_deadline import Deadlines, Due
 from schemas.messages import Admission, GenerateOptions, Plan, Status
 
 ANY_BACKLOG_MS = sys.float_info.max  # infinite is the wait for a level that nobody serves
-MAX_COMBINATIONS = 10_000  # of components that are remembered: tenants choose them
 INTERACTIVE, ANY_QUALITY = "interactive", "auto"
 NOBODY: Container[str] = frozenset()
 
@@ -290,7 +288,7 @@ class RoutingLogic:
         self._ended = ended
         self._levels = _Levels(catalog)
         self._facts: _PlanFacts | None = None
-        self._fits: dict[tuple[GenerateOptions, str], Fit] = {}
+        self._fits = Fits(catalog)
 
     def route(
         self, classified: ClassifiedValues, plan: Plan, loads: Loads, now_ms: float
@@ -386,7 +384,7 @@ class RoutingLogic:
         if request.quality == ANY_QUALITY and (options is AS_IT_IS or options == AS_IT_IS):
             costs, requested = facts.plain, facts.choose(classified)
         else:
-            fit = self._fit_of(request)
+            fit = self._fits.of(options, request.quality)
             if fit.reason:
                 return Rejection(Status.REJECTED, UNHONOURED, fit.reason)
             costs, requested = self._costs(request, facts), self._requested(classified, fit, facts)
@@ -417,21 +415,6 @@ class RoutingLogic:
             return None
         reason = f"{level} has no worker yet, and one takes {start_ms / 1000:.1f} s to start: send again then"
         return Rejection(Status.REJECTED, STARTING, reason, math.ceil(start_ms))
-
-    def _fit_of(self, request: RequestValues) -> Fit:
-        """Return where a request may go; looked up once for the combinations that come again."""
-        options = dataclasses.replace(
-            request.options, adapter_weights=(), control_images=(), control_weights=(),
-            image="-" * bool(request.options.image), mask="-" * bool(request.options.mask), strength=None,
-            negative_prompt="-" * bool(request.options.negative_prompt), n=1, reuse="",
-        )  # fmt: skip
-        key = options, request.quality
-        found = self._fits.get(key)
-        if found is None:
-            if len(self._fits) >= MAX_COMBINATIONS:
-                self._fits.clear()
-            found = self._fits[key] = fit_of(options, request.quality, self._catalog)
-        return found
 
     def _costs(self, request: RequestValues, facts: _PlanFacts) -> _Costs:
         judged = request.options.n if may_escalate(request, self._catalog) else 0

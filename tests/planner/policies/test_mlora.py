@@ -8,6 +8,7 @@ from planner.components.eviction import eviction_under, lru, utility
 from planner.control.planning import Order, PlannerLogic
 from planner.control.propose import Rules, propose
 from planner.control.validity import check_live
+from planner.observation.needs import Need
 from planner.observation.observation import Observation
 from planner.policies import named, proteus
 from schemas.messages import Pin, Plan, ResidencyPlan
@@ -84,9 +85,12 @@ class NoPlans:
         return None
 
 
+STYLES = Need(("styles",), 2.0, {"default": 0.2}, 1, 1, 1)
+
+
 def with_demand() -> Observation:
     seen = seeing()
-    return dataclasses.replace(seen, demand_rps=4.0, on_request={"styles": 2.0}, components=observed(asked(*SKEWED)))
+    return dataclasses.replace(seen, demand_rps=4.0, needs=(STYLES,), components=observed(asked(*SKEWED)))
 
 
 class BackTo(NoPlans):

@@ -19,6 +19,7 @@ from planner.policies import named
 from planner.reuse.steps import Reuse
 from planner.serving.decisions import LACKED_CAPACITY, QUOTA
 from planner.serving.ending.outcomes import as_score
+from planner.serving.routing.composing import Fits
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Draws, Job
 from replay.simulation.results.run_metrics import RunMetrics
@@ -77,10 +78,6 @@ class TraceArrivals:
         if job.tier in self._tiers:
             self._tiers.remove(job.tier)
 
-    def on_request_ms(self) -> dict[str, list[int]]:
-        """Return nothing: the simulator has no workers for variants on request yet."""
-        return {}
-
     def last(self) -> Prompts:
         """The last requests that have arrived, those apart that are not seen."""
         hardness = self._last(lambda draws: draws.hardness)
@@ -129,8 +126,11 @@ class ObservationFeed:
         tally: RunMetrics,
         arrivals_ms: np.ndarray,
         is_batch: np.ndarray | None = None,
+        *,
+        has_options: bool = False,
     ) -> None:
-        """`is_batch`: as `TraceArrivals` has it."""
+        """`is_batch`: as `TraceArrivals` has it. `has_options`: some requests ask for more than an image."""
+        self._has_options, self._fits = has_options, Fits(setup.catalog)
         self._events, self._setup, self._groups, self._tally = events, setup, groups, tally
         self._builder = ObservationBuilder(
             setup.catalog,
@@ -150,11 +150,14 @@ class ObservationFeed:
     def before(self, action: Callable[[Job], None]) -> Callable[[Job], None]:
         """The action upon a request that was classified: it is seen then, and so are the components that it names."""
         counted, components = self._builder.arrivals.before(action), self._builder.components
-        if not components.is_used:
+        if not components.is_used and not self._has_options:
             return counted
 
         def count(job: Job) -> None:
-            components.on_request(job.options, job.tenant, int(job.arrived_ms))
+            if components.is_used:
+                components.on_request(job.options, job.tenant, int(job.arrived_ms))
+            needs = self._fits.of(job.options, job.quality).needs()
+            self._builder.needs.begin(job.number, job, needs, job.arrived_ms)
             counted(job)
 
         return count
@@ -173,6 +176,10 @@ class ObservationFeed:
     def heard(self) -> int:
         """Return the number of requests and results until now."""
         return self._tally.requests + self._tally.ends.total()
+
+    def needed(self) -> frozenset[tuple[str, ...]]:
+        """Return the variants of which requests in flight need one, as no other serves them."""
+        return self._builder.needs.asked() if self._has_options else frozenset()
 
     def on_scored(self, job: Job, confidence: float) -> None:
         """Keep the confidence of a judged image, which the planner learns when its request has ended."""
@@ -194,6 +201,8 @@ class ObservationFeed:
         if self._in_flight is not None:
             lacked = status is Status.REJECTED and code in LACKED_CAPACITY
             self._in_flight.end(job.number, now_ms, self._best_ms if lacked else 0.0)
+        if self._has_options:
+            self._builder.needs.end(job.number, is_demand=code != QUOTA)
         if code == QUOTA:
             self._builder.arrivals.take_back(job)
         if job.reuse is not None and job.share:

@@ -95,11 +95,14 @@ class PlannerLoop:
         self._takes_ms = None
 
     def _tick(self) -> None:
-        """Look, unless neither the period nor a backlog can call for a plan. Who comes or goes is looked at apart."""
+        """Look, unless neither the period, a backlog nor a need can call for a plan. Who comes or goes is looked at
+        apart."""
         now_ms = self._events.now_ms
         self._feed.sample_queues()
-        if self._setup.is_scaled or self._logic.may_be_due(
-            now_ms, self._beats.live_backlog_ms(self._setup.timing.silent_ms)
+        if (
+            self._setup.is_scaled
+            or self._feed.needed()
+            or self._logic.may_be_due(now_ms, self._beats.live_backlog_ms(self._setup.timing.silent_ms))
         ):
             self.plan_if_due()
         self._events.again(now_ms + self._look_ms, PlannerLoop._tick, self)
@@ -117,7 +120,7 @@ class PlannerLoop:
         self._feed.sample_queues()
         heartbeats = self._beats.heartbeats()
         request = self._logic.due(
-            self._events.now_ms, heartbeats, self._plans, self._feed.asked(), self._feed.heard()
+            self._events.now_ms, heartbeats, self._plans, self._feed.asked(), self._feed.heard(), self._feed.needed()
         )  # fmt: skip
         if request is not None:
             self._plan(request, heartbeats)

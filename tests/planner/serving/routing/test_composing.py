@@ -8,7 +8,7 @@ from planner.catalog.components import Selection
 from planner.catalog.model import Catalog
 from planner.serving.decisions import UNHONOURED, Rejection
 from planner.serving.routing.cascades import may_escalate
-from planner.serving.routing.composing import on_request_variant
+from planner.serving.routing.composing import fit_of
 from planner.serving.routing.placement import Placement
 from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
 from schemas.messages import GenerateOptions, Route, Status
@@ -67,7 +67,7 @@ def test_a_request_goes_where_its_components_are_honoured(options: GenerateOptio
     placed = routed(options)
     assert isinstance(placed, Placement)
     assert (placed.variant, placed.fallback, placed.overridden) == ("styles", "", ())
-    assert on_request_variant(options, a_composing_catalog()) == "styles"
+    assert fit_of(options, "auto", a_composing_catalog()).needs() == ("styles",)
     assert not may_escalate(a_request(options=options), a_composing_catalog())
 
 

@@ -35,14 +35,13 @@ def test_what_waits_for_a_level_that_nobody_serves_any_more_is_generated_on_anot
     assert 3000 < latest_ms < 6000 + POLL_MS + 2000  # its session ends after 6 s, then somebody looks
 
 
-def test_a_request_that_names_its_model_waits_for_it() -> None:
+def test_requests_that_name_their_model_are_served_by_it_though_its_last_worker_is_gone() -> None:
     gone = heavy_worker(LONG)
     named = asking(np.arange(60) * 1000.0, [Overrides(options=GenerateOptions(model="heavy"))])
-    run = lost(named, down(30, gone), drops=False)
-    assert run.tally.levels.keys() <= {"heavy"}
-    assert run.tally.open == 30
-    back = lost(named, down(30, gone), up(50, gone), drops=False)
-    assert back.tally.ends == {Status.COMPLETED: 60}
+    for changes in ([down(30, gone)], [down(30, gone), up(50, gone)]):
+        run = lost(named, *changes, drops=False)
+        assert run.tally.levels.keys() <= {"heavy"}
+        assert run.tally.ends == {Status.COMPLETED: 60}
 
 
 @pytest.mark.parametrize("drops", [True, False])

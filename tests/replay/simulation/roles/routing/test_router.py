@@ -10,7 +10,7 @@ import pytest
 from planner.serving.admission.quotas import Quota
 from planner.serving.decisions import QUOTA, UNHONOURED, Rejection
 from planner.serving.ending.outcomes import is_overdue
-from planner.serving.requests import ClassifiedValues, RequestValues
+from planner.serving.requests import ClassifiedValues
 from planner.serving.routing.composing import ANYWHERE, Fit
 from planner.serving.routing.placement import Placement
 from planner.serving.routing.routing import NO_LIMITS, Loads
@@ -134,12 +134,16 @@ def test_a_request_without_a_deadline_asks_nobody_what_they_lack() -> None:
         assert router.serve(a_classified(a_request(options=GenerateOptions(model="poster")))).level == "styles"
 
 
+class Anywhere:
+    def of(self, options: GenerateOptions, quality: str) -> Fit:
+        del options, quality
+        return ANYWHERE
+
+
 class AnyOptions(Observed):
     """Without the check of options, so that the quota is the first that fails."""
 
-    def _fit_of(self, request: RequestValues) -> Fit:
-        del request
-        return ANYWHERE
+    _fits = property(lambda _: Anywhere(), lambda _, __: None)
 
 
 def test_a_check_that_is_taken_out_of_the_logic_changes_both_routers() -> None:

@@ -1,0 +1,128 @@
+"""What only some variants serve gets its workers first, whatever the policy; the levels keep one."""
+
+from dataclasses import replace
+
+import pytest
+
+from planner.catalog.model import Catalog
+from planner.control.propose import Rules, propose
+from planner.control.reservation import TURN_MS, reserve
+from planner.observation.needs import Need
+from planner.observation.observation import Observation
+from planner.policies import named
+from tests.builders import NOW_MS, a_catalog, a_worker, composed_variant
+
+POLICIES = ("joint", "diffserve", "clipper-light", "hadis", "argus", "proteus")
+STYLES, LIGHT, HEAVY = ("styles",), ("light",), ("heavy",)
+
+
+def a_composing_catalog() -> Catalog:
+    return a_catalog(on_request={"styles": composed_variant(latency_ms={1: 100.0})})
+
+
+def a_need(
+    variants: tuple[str, ...] = STYLES, rps: float = 1.0, run_s: float = 0.1, waiting: int = 1, ago_ms: int = 100,
+    tenant: str = "default",
+) -> Need:  # fmt: skip
+    since_ms = NOW_MS - ago_ms
+    return Need(variants, rps, {tenant: rps * run_s}, waiting, since_ms if waiting else 0, since_ms)
+
+
+def seen(workers: int, *needs: Need, demand_rps: float = 4.0, **homes: str) -> Observation:
+    fleet = tuple(a_worker(f"w-{n}", homes.get(f"w{n}", "light")) for n in range(workers))
+    return Observation(now_ms=NOW_MS, demand_rps=demand_rps, workers=fleet, needs=needs, hardness=(0.1,) * 10)
+
+
+def reserved(observed: Observation, served: tuple[str, ...] = ()) -> dict[str, str]:
+    return reserve(observed, a_composing_catalog(), served).allocation
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_policy_leaves_workers_to_what_requests_name(policy: str) -> None:
+    proposal = propose(named(policy), seen(4, a_need()), a_composing_catalog(), {}, {}, Rules())
+    placed = list(proposal.allocation.values())
+    assert placed.count("styles") == 1
+    assert len(placed) == 4
+    assert "1 on styles for 1/s that nothing else serves" in proposal.reason
+    assert list(proposal.reserved.values()) == ["styles"]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("variants", [LIGHT, HEAVY])
+def test_under_every_policy_a_named_level_has_a_worker_and_takes_none_that_the_policy_gives_it_anyway(
+    policy: str, variants: tuple[str, ...]
+) -> None:
+    own = propose(named(policy), seen(4), a_composing_catalog(), {}, {}, Rules())
+    proposal = propose(named(policy), seen(4, a_need(variants, 0.1)), a_composing_catalog(), {}, {}, Rules())
+    assert set(variants) <= set(proposal.allocation.values())
+    is_served_anyway = set(variants) <= set(own.allocation.values())
+    assert len(proposal.reserved) == (not is_served_anyway)
+    if is_served_anyway:
+        assert proposal == own
+
+
+def test_work_for_more_than_a_worker_has_as_many_and_one_is_left_to_the_levels() -> None:
+    assert len(reserved(seen(6, a_need(rps=20.0), demand_rps=40.0))) == 3
+    assert reserved(seen(6)) == {}
+    assert reserved(seen(3, a_need(rps=0.1), w2="styles")) == {"w-2": "styles"}
+    short = reserve(seen(2, a_need(rps=30.0), demand_rps=31.0), a_composing_catalog(), ())
+    assert len(short.allocation) == 1
+    assert "1 of 2 wanted on styles" in short.reason
+    assert short.without.demand_rps == pytest.approx(1.0)
+    assert reserved(seen(1, a_need(), demand_rps=2.0)) == {}
+    assert reserved(seen(1, a_need(), demand_rps=1.0)) == {"w-0": "styles"}
+
+
+def test_no_more_is_reserved_than_its_share_of_all_work_rounded_up() -> None:
+    """Half of the work at three times the fleet's rate: half of the workers."""
+    busy = seen(8, a_need(LIGHT, rps=600.0, run_s=0.02), demand_rps=1200.0)
+    assert len(reserved(busy)) == 4
+
+
+def test_a_tenants_work_counts_up_to_its_part_of_the_fleet() -> None:
+    flood = a_need(HEAVY, rps=100.0, run_s=0.2, tenant="mallory")
+    alone = seen(8, flood, demand_rps=101.0)
+    shared = replace(alone, in_flight={name: {"": 1.0} for name in ("mallory", "ann", "bob", "eve")})
+    assert (len(reserved(alone)), len(reserved(shared))) == (7, 2)
+
+
+def test_names_with_little_work_take_one_worker_in_all_and_what_waits_longest_has_it() -> None:
+    first, second = a_need(HEAVY, 0.02, ago_ms=300), a_need(STYLES, 0.02, ago_ms=400)
+    assert list(reserved(seen(4, first, second)).values()) == ["styles"]
+    assert list(reserved(seen(4, first, second), served=("styles",)).values()) == ["heavy"]
+    assert reserved(seen(4, first, second), served=("styles", "heavy")) == {}
+
+
+def test_a_turn_is_kept_until_something_else_has_waited_much_longer() -> None:
+    holder, other = a_need(HEAVY, 0.02, ago_ms=300), a_need(STYLES, 0.02, ago_ms=300 + TURN_MS)
+    assert list(reserved(seen(4, holder, other, w1="heavy")).items()) == [("w-1", "heavy")]
+    longer = other._replace(oldest_ms=other.oldest_ms - 1)
+    assert list(reserved(seen(4, holder, longer, w1="heavy")).values()) == ["styles"]
+
+
+def test_a_turn_is_given_back_once_nothing_waits_and_at_once_where_something_else_does() -> None:
+    for ago_ms, has_it in ((TURN_MS, True), (TURN_MS + 1, False)):
+        ended = a_need(HEAVY, 0.02, waiting=0, ago_ms=ago_ms)
+        assert bool(reserved(seen(4, ended, w1="heavy"))) == has_it
+        assert reserved(seen(4, ended)) == {}, "it has no turn, and nothing waits"
+        other = a_need(STYLES, 0.02, ago_ms=1)
+        assert list(reserved(seen(4, ended, other, w1="heavy")).values()) == ["styles"]
+
+
+def test_any_of_the_variants_that_honour_a_request_will_do() -> None:
+    either = a_need(("light", "heavy"), 0.1)
+    assert reserved(seen(2, either, demand_rps=0.1), served=("heavy",)) == {}
+    assert list(reserved(seen(2, either, demand_rps=0.1, w1="heavy", w0="styles")).items()) == [("w-1", "heavy")]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_what_waits_for_it_has_a_worker_though_nothing_came_of_late(workers: int) -> None:
+    """Its last worker was killed, or its jobs lay there while it loaded: no heartbeat shows them."""
+    waiting = seen(workers, Need(STYLES, 0.0, {"ann": 0.0}, 1, NOW_MS - 90_000, NOW_MS - 90_000), demand_rps=0.0)
+    assert list(reserved(waiting).values()) == ["styles"]
+    gone = seen(workers, Need(("dropped",), 0.0, {"ann": 0.0}, 1, NOW_MS - 90_000, NOW_MS - 90_000), demand_rps=0.0)
+    assert reserved(gone) == {}, "a variant of another catalog"
+
+
+def test_what_waits_leaves_the_only_worker_to_levels_that_are_asked_for() -> None:
+    assert reserved(seen(1, a_need(rps=0.0))) == {}
