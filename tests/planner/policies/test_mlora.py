@@ -80,6 +80,7 @@ class NoPlans:
     plan: Plan | None = None
     pin: Pin | None = None
     newest = 0
+    is_ordered = False
 
     def find(self, _version: int) -> Plan | None:
         return None
