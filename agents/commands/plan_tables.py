@@ -82,7 +82,7 @@ def print_shadow(in_force: Plan | None, would: Mapping[str, Any], rows: Sequence
 
 def print_explained(found: Mapping[str, Any]) -> None:
     """Print what binds, and the plan with one worker more or less."""
-    click.echo("\n".join(f"binding: {limit}" for limit in found["binding"]) or "nothing binds: there is room")
+    click.echo("\n".join(f"binding: {limit}" for limit in found["binding"]) or "no limit is reached: there is room")
     _print(
         ["variant", "workers", "images/s sent there", "it can take", "busy"],
         [

@@ -207,8 +207,9 @@ def describe_admission(admission: Admission | None) -> str:
 
 def describe_cascade(cascade: Cascade) -> str:
     """Describe one cascade in words."""
-    over = f", over the draft from step {cascade.refine_from_step}" if cascade.refine_from_step else ""
-    return f"{cascade.level} -> {cascade.next_level} if {cascade.discriminator} < {cascade.threshold:.3f}{over}"
+    over = f", from step {cascade.refine_from_step} of the draft" if cascade.refine_from_step else ""
+    condition = f"the confidence by {cascade.discriminator} is below {cascade.threshold:.3f}"
+    return f"{cascade.level} -> {cascade.next_level} if {condition}{over}"
 
 
 def describe_routes(routes: Iterable[Route]) -> str:

@@ -59,7 +59,7 @@ def over_time(report: Report) -> list[Drawing]:
                _percent("heavy_share"), 100, 100),
         Course("queue", "Queue", "s of work a worker", "Work that waits, mean over workers, as heartbeats report it.",
                lambda _, series: series["queue_s"]),
-        Course("cost", "Cost", "worker s per s", "Workers alive, busy or not.", _cost,
+        Course("cost", "Cost", "workers alive", "Busy or not; each costs a second of a worker a second.", _cost,
                is_whole=True),
         Course("plans", "Plans", "plans so far", "Published since the start; a plan may move workers.", _plans,
                is_whole=True),

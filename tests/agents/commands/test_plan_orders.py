@@ -192,10 +192,10 @@ def test_the_plan_in_force_is_shown_with_the_order_that_holds(said: Said, report
 
 
 def test_cascades_are_reported_the_same_way_wherever_they_are(said: Said) -> None:
-    reported = f"{a_cascade().level} -> heavy if look < 0.500"
+    reported = f"{a_cascade().level} -> heavy if the confidence by look is below 0.500"
     assert reported in said("diff")
     solved = said("solve", "--policy", "diffserve-static", "--demand", "1", "--workers", "2", "--catalog", "profile")
-    assert "light -> heavy if look < 0.300" in solved
+    assert "light -> heavy if the confidence by look is below 0.300" in solved
 
 
 def test_a_pin_to_what_the_simulator_alone_can_do_is_refused(

@@ -27,8 +27,8 @@ def test_each_part_that_was_decided_otherwise_is_reported_before_and_after() -> 
         "policy": ("test", "another"),
         "routes": ("hardness 0 to 1 -> light 100%", "hardness 0 to 1 -> heavy 100%"),
         "cascade after light": (
-            "light -> heavy if look < 0.500",
-            "light -> heavy if look < 0.750, over the draft from step 3",
+            "light -> heavy if the confidence by look is below 0.500",
+            "light -> heavy if the confidence by look is below 0.750, from step 3 of the draft",
         ),
         "workers on heavy": ("1", "2"),
         "workers on light": ("1", "-"),
