@@ -22,7 +22,8 @@ def test_a_deployment_that_is_broken_at_loses_nothing_and_answers_nothing_twice(
     home = new_home()
     asked = ["--requests", str(REQUESTS), "--faults", str(FAULTS), "--seed", str(SEED)]
     report = chaos(home, *asked, limit_s=380)
-    assert report["accepted"] == sum(report["outcomes"].values()) == REQUESTS
+    assert report["accepted"] == sum(report["outcomes"].values()) >= REQUESTS
+    assert report["oracle"]["told"] == report["accepted"]
     assert (report["lost"], report["duplicates"], report["late_commits"], report["open"]) == (0, 0, 0, 0)
     assert report["outcomes"]["COMPLETED"] > REQUESTS / 2
     assert (report["pictures"]["broken"], report["orphans_left"]) == ([], 0)

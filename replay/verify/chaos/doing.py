@@ -7,6 +7,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
+from replay.load.driver import Due
 from replay.verify.chaos.schedule import Fault
 from replay.verify.chaos.world import Do, Steps, World
 from schemas.errors import PochadeError
@@ -76,6 +77,11 @@ class Faults:
     def are_over(self) -> bool:
         """Whether all have come and gone."""
         return not self._waiting and all(doing.ended_ms is not None for doing in self.begun)
+
+    def last_ms(self, start_ms: float, due: Sequence[Due]) -> float:
+        """Return when the last fault was over and the last request published, whichever came later (epoch ms)."""
+        ends = [doing.ended_ms for doing in self.begun if doing.ended_ms is not None]
+        return max(*ends, start_ms + max((each.offset_ms for each in due), default=0.0), start_ms)
 
     def close(self) -> None:
         """Undo what is under way, as far as it undoes itself."""

@@ -9,6 +9,7 @@ from replay.verify.chaos.faults import (
     cluster,
     components,
     disks,
+    foreign,
     input,
     plans,
     processes,
@@ -19,6 +20,7 @@ from replay.verify.chaos.faults import (
 from replay.verify.chaos.schedule import Card
 from replay.verify.chaos.world import Do
 
+PURGE = "purge"  # it loses what it deletes, so that it comes only where it is asked for
 KINDS: Mapping[str, Do] = {
     "kill": processes.kill,
     "restart": processes.restart,
@@ -40,6 +42,13 @@ KINDS: Mapping[str, Do] = {
     "store-hangs": disks.store_stalls,
     "disk": disks.disk_full,
     "skew": clocks.skew,
+    "all-roles-kill": processes.kill_all,
+    "store-lies": disks.store_lies,
+    "stranger": foreign.stranger,
+    "foreign-record": foreign.record,
+    "poison-repeat": input.poison_repeat,
+    "overload": input.overload,
+    PURGE: foreign.purge,
 }
 REUSE_KINDS: Mapping[str, Do] = {
     "vectors-kill": vectors.kill,
@@ -156,4 +165,7 @@ def _single_broker_catalogue(workers: Sequence[str], session_ms: int, *, can_exi
     cards += [Card(kind="store", lasts_ms=(1000, 4000)), Card(kind="store-hangs", lasts_ms=frozen)]
     cards += [Card(kind="slow"), Card(kind="repeat"), Card(kind="replay")]
     cards += [Card(kind="cancel") for _ in range(3)]
-    return [*cards, Card(kind="exit"), Card(kind="hang")] if can_exit else cards
+    cards += [Card(kind="all-roles-kill"), Card(kind="foreign-record"), Card(kind="foreign-record")]
+    cards += [Card(kind="store-lies", lasts_ms=(500, 20_000)), Card(kind="stranger", lasts_ms=(5000, 15_000))]
+    cards += [Card(kind="overload", lasts_ms=(2000, 5000))]
+    return [*cards, Card(kind="exit"), Card(kind="hang"), Card(kind="poison-repeat")] if can_exit else cards

@@ -17,14 +17,21 @@ from replay.local.supervisor import RestartLimit
 from replay.reports.progress import ProgressReporter
 from replay.traces.trace import Overrides
 from replay.verify.audit.reading import Audited, audit
-from replay.verify.chaos import recovery
+from replay.verify.chaos import oracle, recovery
 from replay.verify.chaos.doing import Faults
 from replay.verify.chaos.faults import cluster
 from replay.verify.chaos.faults.components import points_of
 from replay.verify.chaos.faults.disks import hang_mark
 from replay.verify.chaos.faults.scaling import end_workers
 from replay.verify.chaos.garbage import collect
-from replay.verify.chaos.kinds import component_catalogue, fault_catalogue, kinds, reuse_catalogue, scale_catalogue
+from replay.verify.chaos.kinds import (
+    PURGE,
+    component_catalogue,
+    fault_catalogue,
+    kinds,
+    reuse_catalogue,
+    scale_catalogue,
+)
 from replay.verify.chaos.lookups import LookupWatch
 from replay.verify.chaos.options import (
     SESSION_MS,
@@ -35,8 +42,10 @@ from replay.verify.chaos.options import (
     processes_of,
     share_jars,
 )
+from replay.verify.chaos.oracle import Told
 from replay.verify.chaos.schedule import (
     LAST,
+    Card,
     Fault,
     draw_faults,
     draw_requests,
@@ -51,11 +60,12 @@ from replay.verify.chaos.weights.orders import store_outline, with_components
 from replay.verify.chaos.weights.remote import BUCKET, WeightsRemote
 from replay.verify.chaos.weights.tiers import TierWatch
 from replay.verify.chaos.world import World
-from schemas.topics import FLEET, IMAGES
+from schemas.topics import FLEET, IMAGES, RESULTS, full_name
 from streams.broker.address import kafka_home
 from streams.broker.cluster import BrokerCluster
 from streams.catalogs import load as load_catalog
 from streams.catalogs import measured
+from streams.kafka.clients import client_config
 from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.operator.client import RequestClient
@@ -77,6 +87,7 @@ def _faults(options: ChaosOptions, *, can_exit: bool) -> list[Fault]:
         cards += component_catalogue(options.worker_ids, options.span_ms)
     if options.scales:
         cards += scale_catalogue(SESSION_MS)
+    cards += [Card(kind=PURGE)] if PURGE in options.only else []
     chosen = [card for card in cards if not options.only or card.kind in options.only]
     has_last = options.brokers > 1 and options.faults > 0 and (not options.only or cluster.LOST in options.only)
     count = options.faults - has_last if chosen else 0
@@ -139,13 +150,15 @@ class ChaosRun:
             producer = KafkaRecordProducer(self.settings)
             stack.callback(producer.close)
             client = stack.enter_context(RequestClient(self.settings, producer))
-            world = World(self._hosted, client, producer, self._cluster, self._remote)
+            told = Told(self.settings.home / "told.jsonl")
+            stack.callback(told.close)
+            world = World(self._hosted, client, producer, self._cluster, self._remote, told)
             world.start(stack, sorted(measured(self.settings.catalog, self.settings.published).variants))
             world.serving = self._hosted.ready.serving
             self._hosted.warm_up(client, f"warm-up-{self._name}", self._options.seed)
             driver = Driver(self._due, world.submit, epoch_ms)
             follow(client, driver, stack)
-            stack.callback(client.follow(lambda result: world.ended.add(result.request_id)).close)
+            stack.callback(client.follow(world.on_result).close)
             faults, start_ms = self._break(driver, world, stack)
             self._teller.phase("stopping all roles")
             self._hosted.roles.stop()
@@ -154,6 +167,7 @@ class ChaosRun:
                 lite_server.ensure(self.settings)
             self._teller.phase("reading everything again")
             found = self._audit(driver, start_ms)
+            counted = self._count(world)
             components = self._check_components(found, world)
             left = collect(self.settings)
         recovered = recovery.of(
@@ -164,7 +178,8 @@ class ChaosRun:
         return report_of(
             self._options, found, faults, recovered, left,
             endings=self._hosted.roles.endings, start_ms=start_ms, seconds=time.time() - began_s,
-            lookups=self._lookups if self._options.reuses else None, components=components,
+            lookups=self._lookups if self._options.reuses else None, components=components, counted=counted,
+            gone=world.gone(), last_ms=faults.last_ms(start_ms, self._due),
         )  # fmt: skip
 
     @property
@@ -192,6 +207,12 @@ class ChaosRun:
             self.settings, since_ms=int(start_ms), asked=driver.accepted(), orphan_ms=0,
             has_all_sources=True, has_marks=self._options.engine == "profile",
         )  # fmt: skip
+
+    def _count(self, world: World) -> oracle.Counted:
+        """Count the ends of what the producer was told by a consumer that is none of the product's."""
+        results = full_name(self.settings.kafka.prefix, RESULTS)
+        found = oracle.read(client_config(self.settings)["bootstrap.servers"], results)
+        return oracle.count(self.settings.home / "told.jsonl", found, world.gone())
 
     def _break(self, driver: Driver, world: World, stack: ExitStack) -> tuple[Faults, float]:
         """Requests and faults until both are over, or nothing moves any more."""

@@ -6,16 +6,17 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from replay.local.hosting import LocalDeployment
 from replay.local.processes import RoleProcess, role_process
+from replay.verify.chaos.oracle import Told
 from replay.verify.chaos.schedule import Fault
 from replay.verify.chaos.weights.remote import WeightsRemote
 from schemas.errors import PochadeError
-from schemas.messages import GenerateRequest
+from schemas.messages import GenerateRequest, Result
 from schemas.record import Delivered, Incoming, Outgoing
-from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, jobs_topic
+from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PLAN, PLAN_KEY, PROMPTS, PROMPTS_BATCH, jobs_topic
 from streams.broker.cluster import BrokerCluster
 from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.producers.producer import KafkaRecordProducer
@@ -36,6 +37,14 @@ class NotThere(PochadeError):
     """The target of a fault does not exist now."""
 
 
+class Purged(NamedTuple):
+    """Records of `prompts` that a fault deleted before they were read: the offsets from `begin` to below `end`."""
+
+    partition: int
+    begin: int
+    end: int
+
+
 class World:
     """The run as faults see it. All but `beside` is called by the thread that starts processes (Linux's rule)."""
 
@@ -46,13 +55,21 @@ class World:
         producer: KafkaRecordProducer,
         cluster: BrokerCluster | None = None,
         remote: WeightsRemote | None = None,
+        told: Told | None = None,
     ) -> None:
-        """`cluster`: of a run with several brokers; `remote`: of one whose requests name components."""
+        """`cluster`: of a run with several brokers; `remote`: of one whose requests name components.
+
+        `told`: takes what the broker acknowledged; None: it is not written.
+        """
         self.hosted, self.client, self.producer, self.cluster, self.remote = hosted, client, producer, cluster, remote
         self.settings: Settings = hosted.settings
         self.processes: dict[str, RoleProcess] = {each.name: each for each in hosted.processes}
         self.asked: dict[str, GenerateRequest] = {}
-        self.ended: set[str] = set()
+        self.ended: dict[str, str] = {}  # request id -> status
+        self.placed: dict[str, tuple[int, int]] = {}  # request id -> partition and offset on `prompts`
+        self.purged: list[Purged] = []
+        self.plan: Incoming | None = None  # the newest of the planner
+        self._told = told
         self.old: deque[Incoming] = deque(maxlen=MAX_REMEMBERED)
         self.serving: Callable[[], dict[str, str]] = lambda: {}  # worker -> variant
         self.accepted_ms: list[float] = []  # when a broker that had ended accepted connections again
@@ -66,6 +83,15 @@ class World:
         stack.callback(self._threads.shutdown, wait=False, cancel_futures=True)
         topics = [CLASSIFIED, IMAGES, OUTCOMES, *(jobs_topic(variant, 1).name for variant in variants)]
         stack.callback(TopicTailer(self.settings, topics, self._on_record, since_ms=None).start().close)
+        stack.callback(TopicTailer(self.settings, [PLAN], self._on_plan).start().close)
+
+    def _on_plan(self, record: Incoming) -> None:
+        if record.key == PLAN_KEY.encode() and record.value:
+            self.plan = record
+
+    def on_result(self, result: Result) -> None:
+        """Remember how a request ended."""
+        self.ended.setdefault(result.request_id, str(result.status))
 
     def _on_record(self, record: Incoming) -> None:
         self.old.append(record)
@@ -73,9 +99,28 @@ class World:
             ambush(record)
 
     def submit(self, request: GenerateRequest) -> Future[Delivered]:
-        """Submit a request as the client does, and remember its id."""
+        """Submit a request as the client does, and remember its id; that it was acknowledged, too."""
         self.asked[request.request_id] = request
-        return self.client.submit(request)
+        future = self.client.submit(request)
+        future.add_done_callback(lambda done: self._acknowledged(request, done))
+        return future
+
+    def _acknowledged(self, request: GenerateRequest, done: Future[Delivered]) -> None:
+        if done.cancelled() or done.exception() is not None:
+            return
+        topic, at = PROMPTS_BATCH if request.tier == "batch" else PROMPTS, done.result()
+        if topic == PROMPTS:
+            self.placed[request.request_id] = at.partition, at.offset
+        if self._told is not None:
+            self._told.acknowledged(request.request_id, topic, at.partition, at.offset)
+
+    def gone(self) -> frozenset[str]:
+        """Return the ids of the requests whose records a fault deleted before they were read."""
+        return frozenset(
+            name
+            for name, (partition, offset) in self.placed.items()
+            if any(each.partition == partition and each.begin <= offset < each.end for each in self.purged)
+        )
 
     def is_open(self, record: Incoming) -> bool:
         """Whether a record is about one of our requests, which has not ended."""

@@ -6,14 +6,20 @@ import os
 import pathlib
 import resource
 import sys
+import urllib.parse
 from collections.abc import Iterator
 
 from replay.verify.chaos.schedule import Fault
-from replay.verify.chaos.world import NotThere, Steps, World
+from replay.verify.chaos.world import POLL_S, NotThere, Steps, World
+from schemas.messages import ImageGenerated
+from schemas.record import Incoming
+from schemas.topics import IMAGES
+from streams.codec.avro import decode
 from streams.processes.children import Child
 from streams.settings import Settings
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
+MEETS_S = 10.0  # for an image to be announced
 CAN_EXCHANGE = sys.platform == "linux"
 
 
@@ -40,6 +46,42 @@ def store_stalls(world: World, fault: Fault) -> Steps:
     finally:
         mark.unlink(missing_ok=True)
     return f"the store answered nobody for {fault.lasts_ms / 1000:.1f} s"
+
+
+def store_lies(world: World, fault: Fault) -> Steps:
+    """An image is gone, or half of it, from when it is announced until a moment later, as if the store were late."""
+    met: list[ImageGenerated] = []
+
+    def ambush(record: Incoming) -> None:
+        if not met and record.topic == IMAGES and world.is_open(record):
+            met.append(decode(record.value, ImageGenerated))
+            path.append(pathlib.Path(urllib.parse.unquote(urllib.parse.urlparse(met[0].image.uri).path)))
+            whole.append(path[0].read_bytes())
+            lie(path[0], whole[0])
+
+    path, whole = list[pathlib.Path](), list[bytes]()
+    how = fault.draw().choice(["gone", "damaged"])
+
+    def lie(file: pathlib.Path, data: bytes) -> None:
+        file.unlink()
+        if how == "damaged":
+            file.write_bytes(data[: len(data) // 2])
+
+    world.ambushes.append(ambush)
+    try:
+        for _ in range(round(MEETS_S / POLL_S)):
+            if whole:
+                break
+            yield POLL_S
+        else:
+            raise NotThere(f"no image was announced within {MEETS_S:g} s")
+        yield fault.lasts_ms / 1000
+    finally:
+        world.ambushes.remove(ambush)
+        if whole:
+            path[0].unlink(missing_ok=True)
+            path[0].write_bytes(whole[0])
+    return f"the image of {met[0].job.classified.request.request_id} was {how} for {fault.lasts_ms / 1000:.1f} s"
 
 
 def hang_mark(settings: Settings) -> pathlib.Path:

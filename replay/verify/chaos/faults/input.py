@@ -1,13 +1,18 @@
 """Faults of input: requests again, old records again in another order, cancels, prompts that break an engine."""
 
-from replay.verify.chaos.schedule import Fault
+import time
+
+from replay.verify.chaos.schedule import EXIT, HANG, Fault
 from replay.verify.chaos.world import POLL_S, NotThere, Steps, World
+from schemas.messages import GenerateRequest
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES
 
 REPEATED, OLD = 8, 60  # requests published again; records of other topics written again
 MOMENTS = (CLASSIFIED, "jobs.", IMAGES, OUTCOMES)  # how a topic's name begins
 AMBUSH_S = 10.0
+OVERLOAD_RPS = 80.0  # ten times the rate of a run; 3 workers of the catalog generate 15 a second on heavy
+SENDINGS, ENDS_S = 3, 90.0  # of a request that ends its workers; for each to end
 
 
 def repeat(world: World, fault: Fault) -> Steps:
@@ -51,6 +56,37 @@ def cancel(world: World, fault: Fault) -> Steps:
     finally:
         world.ambushes.remove(ambush)
     raise NotThere(f"nothing came on {moment}")
+
+
+def overload(world: World, fault: Fault) -> Steps:
+    """Send OVERLOAD times as many requests a second as the run does, for a while."""
+    if not world.asked:
+        raise NotThere("no request by then")
+    some, sent, dice = [*world.asked.values()], 0, fault.draw()
+    begun_s = time.monotonic()
+    while (passed_s := time.monotonic() - begun_s) < fault.lasts_ms / 1000:
+        while sent < OVERLOAD_RPS * passed_s:
+            like = dice.choice(some)
+            if not like.prompt.startswith((EXIT, HANG)):
+                name, at_ms = f"overload-{fault.number}-{sent}", round(1000 * time.time())
+                world.submit(GenerateRequest(request_id=name, prompt=like.prompt, created_ms=at_ms, tenant=like.tenant))
+                sent += 1
+        yield POLL_S
+    return f"{sent} requests within {fault.lasts_ms / 1000:.1f} s"
+
+
+def poison_repeat(world: World, fault: Fault) -> Steps:
+    """Send a request that ends its workers, and after its end an equal one under a new id, and another."""
+    prompt, statuses = f"{EXIT} again {fault.dice}", list[str]()
+    for again in range(SENDINGS):
+        name = f"poison-{fault.number}-{again}"
+        world.submit(GenerateRequest(request_id=name, prompt=prompt, created_ms=round(1000 * time.time())))
+        for _ in range(round(ENDS_S / POLL_S)):
+            if name in world.ended:
+                break
+            yield POLL_S
+        statuses.append(world.ended.get(name, "open"))
+    return f"an equal request, sent {SENDINGS} times, ended {', '.join(statuses)}"
 
 
 def requested(_world: World, fault: Fault) -> Steps:

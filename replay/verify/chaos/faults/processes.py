@@ -15,6 +15,15 @@ def kill(world: World, fault: Fault) -> Steps:
     return f"SIGKILL{what}"
 
 
+def kill_all(world: World, _fault: Fault) -> Steps:
+    """kill -9 of every role and worker at once, as when a machine loses its power."""
+    running = [child for name in world.processes if (child := world.hosted.roles.child(name)) is not None]
+    for child in running:
+        child.kill()
+    yield 0.0
+    return f"SIGKILL of all {len(running)} processes at once"
+
+
 def restart(world: World, fault: Fault) -> Steps:
     """SIGTERM; started again when it has ended."""
     child, what = world.child(fault.target), _busy(world, fault.target)

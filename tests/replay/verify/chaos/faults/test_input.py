@@ -47,7 +47,7 @@ def world(asked: Asked) -> World:
     hosted: Any = SimpleNamespace(settings=load({}), processes=[])
     world = World(hosted, asked, asked)  # type: ignore[arg-type]
     world.asked = {name: a_request(request_id=name) for name in ("open", "ended")}
-    world.ended = {"ended"}
+    world.ended = {"ended": "COMPLETED"}
     return world
 
 
