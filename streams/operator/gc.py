@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from planner.serving.admission.inputs import is_input
-from schemas.errors import InvalidRecord, PochadeError
+from schemas.errors import InvalidRecord, PochadeError, UnknownSchema
+from schemas.later import may_come
 from schemas.messages import ImageGenerated, Status
 from schemas.record import Incoming
 from schemas.topics import IMAGES, RESULTS
@@ -47,7 +48,10 @@ class Mentions:
         self.unreadable = 0
 
     def add(self, record: Incoming) -> None:
-        """Add a record of `results` or `images`; a record that cannot be read is counted."""
+        """Add a record of `results` or `images`; one that a newer release may have written is counted.
+
+        Other bytes name no image: roles refuse them, so that no request waits for what they might have named.
+        """
         try:
             if record.topic == RESULTS:
                 self._add_result(record)
@@ -55,8 +59,10 @@ class Mentions:
                 image = decode(record.value, ImageGenerated)
                 uris = {each.uri for each in (image.image, *image.more, image.latent) if each is not None}
                 self._by_images.setdefault(image.job.classified.request.request_id, set()).update(uris)
+        except UnknownSchema as error:
+            self.unreadable += may_come(error.schema_id)
         except InvalidRecord:
-            self.unreadable += 1
+            pass
 
     def _add_result(self, record: Incoming) -> None:
         result = decode_result(record.value)

@@ -7,8 +7,10 @@ import pytest
 
 from planner.serving.admission.inputs import input_name
 from planner.serving.ending.outcomes import completed, result_of
+from schemas.later import MAX_AHEAD
 from schemas.messages import LatentRef, Status
 from schemas.record import Incoming
+from schemas.registry import by_id
 from schemas.topics import IMAGES
 from streams.codec.avro import encode
 from streams.operator.gc import ORPHAN_MS, Mentions, choose
@@ -18,6 +20,11 @@ from tests.replay.runs import a_generated_result, a_result, an_escalated_result
 from tests.streams.operator.test_client import record
 
 DAY_MS = 86_400_000
+NEWEST_ID = len(by_id())
+
+
+def framed(schema_id: int) -> bytes:
+    return b"\0" + schema_id.to_bytes(4, "big") + b"\xff"
 
 
 def a_stored_image(uri: str, age_ms: float) -> Stored:
@@ -105,7 +112,21 @@ def test_images_of_a_request_in_work_are_needed_until_it_ends_without_them() -> 
     assert mentions.needed() == {"memory:2"}
 
 
-def test_what_cannot_be_read_is_counted_so_that_nothing_is_deleted_for_it() -> None:
+@pytest.mark.parametrize(
+    ("value", "counts"),
+    [
+        (framed(NEWEST_ID + 1), 1),
+        (framed(NEWEST_ID + MAX_AHEAD), 1),
+        (framed(NEWEST_ID + MAX_AHEAD + 1), 0),
+        (framed(1), 0),
+        (b"junk", 0),
+        (None, 0),
+    ],
+)
+def test_a_record_that_a_newer_release_may_have_written_keeps_all_images_and_garbage_keeps_none(
+    value: bytes | None, counts: int
+) -> None:
     mentions = Mentions()
-    mentions.add(record(a_result(), value=b"junk"))
-    assert mentions.unreadable == 1
+    mentions.add(dataclasses.replace(record(a_result()), value=value))
+    mentions.add(dataclasses.replace(an_image_record("r", "i"), value=value))
+    assert mentions.unreadable == 2 * counts

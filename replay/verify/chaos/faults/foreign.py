@@ -9,7 +9,7 @@ from typing import Final
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from planner.control.validity import MAX_VERSION
+from planner.control.validity import MAX_AHEAD as VERSIONS_AHEAD
 from replay.verify.chaos.schedule import Fault
 from replay.verify.chaos.world import Purged, Steps, World
 from schemas.later import MAX_AHEAD
@@ -43,10 +43,10 @@ VALUES: Final[Mapping[str, Callable[[World], bytes | None]]] = {
 
 
 def _highest_plan(world: World) -> bytes | None:
-    """Return the plan in force under the highest version; None before there is one."""
+    """Return the plan in force under the highest version that readers take; None before there is one."""
     if world.plan is None:
         return None
-    return encode(dataclasses.replace(decode(world.plan.value, Plan), version=MAX_VERSION))
+    return encode(dataclasses.replace(decode(world.plan.value, Plan), version=world.plan.offset + VERSIONS_AHEAD))
 
 
 def record(world: World, fault: Fault) -> Steps:
