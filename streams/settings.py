@@ -41,6 +41,10 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+def _at_home(path: pathlib.Path) -> pathlib.Path:
+    return pathlib.Path(os.path.expanduser(path))  # Path.expanduser raises for a user that is not known
+
+
 File = Annotated[str, AfterValidator(os.path.expanduser)]  # of a file or folder; ~ is a home, as in a shell
 PREFIX_OF_TOPICS = re.compile(r"[a-zA-Z0-9._-]{1,150}")  # Kafka takes 249 characters, ours add the topic's own name
 
@@ -383,7 +387,7 @@ class Settings(BaseSettings):
         env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, env_ignore_empty=True
     )
 
-    home: Annotated[pathlib.Path, BeforeValidator(os.path.expanduser)] = pathlib.Path(
+    home: Annotated[pathlib.Path, AfterValidator(_at_home)] = pathlib.Path(
         ".pochade"
     )  # broker data, images, logs of this deployment
     catalog: str = "tiny"  # a name under infra/catalogs, or a file
