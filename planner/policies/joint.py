@@ -21,7 +21,7 @@ from planner.control.replan import HOLD_S, LATE
 from planner.observation.observation import Observation
 from planner.observation.run_times import as_served
 from planner.policies import argus, clipper_heavy, clipper_light, diffserve, hadis, pac, proteus
-from planner.solvers.joint import pooled
+from planner.solvers.joint import pooled, taken
 from planner.solvers.joint.demand import outlook_of
 from planner.solvers.joint.improve import Valued, improved
 from planner.solvers.joint.loading import with_cold_loads
@@ -104,14 +104,16 @@ def plan(
         proposal = replace(own, memory=notes, reason=own.reason + _describe_reuse(reuse, own))
         return with_components(proposal, catalog)
     pool = pooled.pool_of(memory, catalog, observation.demand_rps, settings["together_s"], now_ms)
-    model = model_of(observation, catalog, settings, outlook._replace(jumps=jumps), problem, pool)
+    barred = taken.barred_levels(memory, now_ms)
+    model = model_of(observation, catalog, settings, outlook._replace(jumps=jumps), problem, pool, barred)
     candidates, most = list(_candidates(model, own, bool(settings["rules"]))), int(settings["improve"])
     name, best, steps = _best(model, candidates, most)
     if jumps:
-        calm = model_of(observation, catalog, settings, outlook, problem, pool)
+        calm = model_of(observation, catalog, settings, outlook, problem, pool, barred)
         cost = _cost(calm, best.plan, candidates, min(1, most)) / share
         notes |= memory_of(reserve._replace(cost=float(f"{cost:.3g}"), at_s=now_ms // 1000))
     notes |= pooled.memory_of(pool, best.value.answers, now_ms)
+    notes |= taken.memory_of(memory, best.plan, observation, catalog)
     cascades = tuple(cascade for cascade in best.plan.cascades if cascade.threshold > 0)
     chosen = with_components(replace(best.plan, cascades=cascades, memory=notes, weighs_moves=True), catalog)
     return replace(
@@ -138,6 +140,7 @@ def model_of(
     outlook: Outlook,
     problem: Problem,
     pool: Pool | None = None,
+    barred: frozenset[str] = frozenset(),
 ) -> Model:
     """The model that all candidates are valued by. `settings`: PARAMETERS by name; `catalog`, `pool`: see `Model`."""
     prices = Prices(
@@ -150,7 +153,7 @@ def model_of(
         variability=settings["variability"],
     )
     hop_s, backlog_s = settings["hop_ms"] / 1000, settings["backlog_s"]
-    return Model(catalog, seen, outlook, prices, problem.slo_s, hop_s, backlog_s, pool)
+    return Model(catalog, seen, outlook, prices, problem.slo_s, hop_s, backlog_s, pool, barred)
 
 
 def _cost(calm: Model, ready: PlanProposal, candidates: Candidates, most: int) -> float:

@@ -11,7 +11,7 @@
     components honoured    else REJECTED, unhonoured: never left out, by no fallback; so are all options of a strict one
     a worker in time       else REJECTED, starting, where the plan scales a level from zero and it would come too late
     before its deadline    else a cheaper level, a dearer one, one whose workers are on their way, or EXPIRED, deadline;
-                           a soft one is missed rather than EXPIRED, on the level with the shortest queue
+                           a soft one is missed rather than EXPIRED, on the cheapest level that has room
     within its quota       else REJECTED, quota or overloaded; last, so that no rejection costs a token
 """
 
@@ -506,8 +506,8 @@ class RoutingLogic:
                 if can_meet(due.at_ms, self._later_ms(level, wait_ms[level], facts, costs, loads, now_ms)):
                     return level
         if due.is_soft:
-            served = candidates if is_served else (admitted, *(each for each in dearer if wait_ms[each] <= limit_ms))
-            return min(served, key=lambda level: wait_ms[level])
+            among = reversed(candidates) if is_served else dearer
+            return next((level for level in among if wait_ms[level] <= limit_ms), admitted)
         if not is_served:
             return admitted
         reason = f"no level would have met deadline_ms {due.at_ms}: it was {now_ms} when routed"

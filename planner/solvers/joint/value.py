@@ -25,11 +25,14 @@ from planner.observation.observation import BINS, Observation
 from planner.solvers.joint.losses import AFTER_S, Queue, limits_of
 from planner.solvers.joint.pooled import DIGITS, Mixture, Pool
 from planner.solvers.joint.remembered import Memory, by_numbers, by_parts, by_value
+from planner.solvers.joint.taken import returns_worker
 from schemas.messages import Cascade
 
 NODES: Final = ((-2.857, 0.0113), (-1.356, 0.2221), (0.0, 0.5332), (1.356, 0.2221), (2.857, 0.0113))  # Gauss-Hermite
 MOSTLY: Final = 0.5  # share of the requests in time, below which a fleet is overloaded
 FEWEST: Final = 1e-6  # the least share in time that is told from none
+EVERYTHING: Final = 0.9  # share of a level's images from which all but a few count as escalated
+FORBIDDEN: Final = 1e6  # units of quality that a plan is worth less which `joint` must not choose
 OTHERS: Final = frozenset({"random", "round-robin"})  # dispatch that does not look at queues
 
 
@@ -150,12 +153,14 @@ class Model:
 
     def __init__(
         self, catalog: Catalog, seen: Observation, outlook: Outlook, prices: Prices, slo_s: float, hop_s: float = 0.0,
-        backlog_s: float = math.inf, pool: Pool | None = None,
+        backlog_s: float = math.inf, pool: Pool | None = None, barred: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
         """`backlog_s`: the longest wait that the router lets requests in to. `catalog`: with run times as served.
-        `pool`: answers before the plan that are judged with its own, on a scale that is no mean."""
+        `pool`: answers before the plan that are judged with its own, on a scale that is no mean. `barred`: levels that
+        no worker may return to yet."""
         self.catalog, self.seen, self.outlook, self.prices = catalog, seen, outlook, prices
         self._slo_s, self._hop_s, self._backlog_s, self._pool = slo_s, hop_s, backlog_s, pool
+        self._barred = barred
         self._before = pool.answers.quality(catalog) if pool else None
         self._bounds, self._bands = bounds_of(catalog), band_shares(catalog, seen)
         waiting = {queue.variant: queue.waiting for queue in seen.queues} | seen.unserved
@@ -216,9 +221,27 @@ class Model:
             - prices.busy * busy
             - prices.debt * debt
             - prices.away * away
+            - FORBIDDEN * self._is_forbidden(plan, masses, deferred, utilization)
         )
         best_share = self._best_share(flows, lost, moved, cascades)
         return PlanValue(late, quality, busy, utilization, best_share, total, answers)
+
+    def _is_forbidden(
+        self,
+        plan: PlanProposal,
+        masses: Mapping[str, np.ndarray],
+        deferred: Mapping[str, np.ndarray],
+        utilization: float,
+    ) -> bool:
+        """Whether it returns a worker too soon, or escalates all images of a level while a level is overfull.
+
+        Of an overfull level time chooses which drafts are kept, where a lower threshold would choose the best.
+        """
+        if self._barred and returns_worker(plan, self.seen, self._barred):
+            return True
+        return utilization > 1 and any(
+            float(masses[level] @ share) >= EVERYTHING * float(masses[level].sum()) for level, share in deferred.items()
+        )
 
     def _overload(self, late: float) -> float:
         """Return what it costs that hardly any request is in time: as much more each time that their share is halved.

@@ -74,8 +74,11 @@ def test_the_slo_is_the_one_asked_for_else_the_catalogs_else_the_longest_wait_ad
 def test_a_request_that_would_wait_beyond_the_slo_goes_to_a_cheaper_level_and_never_expires() -> None:
     assert went_to({"light": 0.0, "heavy": 1800.0}) == ("heavy", "")
     assert went_to({"light": 0.0, "heavy": 1801.0}) == ("light", CHEAPER), "with 200 ms to run it would be late"
-    assert went_to({"light": 9000.0, "heavy": 8000.0}) == ("heavy", ""), "late on all levels: to the shortest queue"
-    assert went_to({"light": 7000.0, "heavy": 8000.0}) == ("light", CHEAPER)
+    assert went_to({"light": 9000.0, "heavy": 8000.0}) == ("light", CHEAPER), (
+        "late on both, the cheapest works off most"
+    )
+    no_room = BacklogLimits(8500.0, 8500.0)
+    assert went_to({"light": 9000.0, "heavy": 8000.0}, limits=no_room) == ("heavy", "")
     assert went_to({"light": 9000.0, "heavy": 100.0}, to="light") == ("heavy", DEARER)
     hard = placed({"light": 9000.0, "heavy": 9000.0}, deadline_ms=NOW_MS + 2000)
     assert isinstance(hard, Rejection)
