@@ -506,8 +506,8 @@ class RoutingLogic:
                 if can_meet(due.at_ms, self._later_ms(level, wait_ms[level], facts, costs, loads, now_ms)):
                     return level
         if due.is_soft:
-            among = reversed(candidates) if is_served else dearer
-            return next((level for level in among if wait_ms[level] <= limit_ms), admitted)
+            served = candidates[::-1] if is_served else dearer
+            return next((level for level in served if wait_ms[level] <= limit_ms), admitted)
         if not is_served:
             return admitted
         reason = f"no level would have met deadline_ms {due.at_ms}: it was {now_ms} when routed"
