@@ -18,8 +18,9 @@ from streams.commands.options import SHOWN
 from streams.kafka.consumers import snapshot
 from streams.kafka.groups.members import has_members
 from streams.kafka.topics import create_topics, own_topics
-from streams.operator.checks import READS, Check, Verdict, check_joined, check_topics, check_workers
+from streams.operator.checks import READS, check_joined, check_topics, check_workers
 from streams.operator.cluster import Found, after_creation, differences, expected, topics
+from streams.operator.verdicts import Check, Verdict
 from streams.settings import Settings
 from streams.vectors import lite, lite_server
 from streams.visible import counted

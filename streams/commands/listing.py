@@ -8,7 +8,7 @@ import click
 from streams.visible import json_text, visible
 
 if TYPE_CHECKING:
-    from streams.operator.checks import Check
+    from streams.operator.verdicts import Check
 
 VERDICTS = {"ok": "green", "warn": "yellow", "fail": "red"}
 

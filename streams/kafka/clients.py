@@ -8,6 +8,7 @@ from streams.security.secrets import with_secrets
 
 ANSWER_MS = 10_000  # of a request to one broker: then its connection is given up, and asked anew
 ANSWER_LIMIT_S = 15.0
+CLIENT_ID = "pochade"  # of every client of ours, for brokers and `doctor`; `client.id` of kafka.properties wins
 
 
 class KafkaSettings(Protocol):
@@ -53,6 +54,7 @@ def config_of(bootstrap: str, properties: Mapping[str, str]) -> dict[str, str]:
     """
     return {
         "bootstrap.servers": bootstrap,
+        "client.id": CLIENT_ID,
         "reconnect.backoff.ms": "50",
         "reconnect.backoff.max.ms": "1000",
         "socket.timeout.ms": str(ANSWER_MS),

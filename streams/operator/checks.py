@@ -5,7 +5,6 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from schemas.messages import Heartbeat, Plan
 from schemas.topics import (
@@ -26,6 +25,7 @@ from schemas.topics import (
 )
 from streams.kafka.groups.group_terms import Protocol, Timeouts, describe
 from streams.operator.cluster import CLEANUP, OF_VARIANT, Difference, Found
+from streams.operator.verdicts import Check, fail, ok, warn
 from streams.visible import counted
 
 SKEW_WARN_MS = 1000
@@ -35,50 +35,20 @@ UPSTREAM = (PROMPTS, PROMPTS_BATCH, CLASSIFIED, IMAGES, OUTCOMES)
 GONE = {"stopped"}
 DIFF = "pochade topics diff"
 READS = {"classifier": PROMPTS, "router": CLASSIFIED, "discriminator": IMAGES, "ledger": OUTCOMES}
+OLD_S, STUCK_S = 10.0, 60.0  # of a role's oldest unread record; a restart, or a change of members, takes less
 BEHIND = 1000  # records; roles commit every half second, so a busy role always has some uncommitted records
 SEVERAL = 3  # brokers; from this number on, one broker may be lost without losing records
 NATURAL = re.compile(r"\d+")
 
 
-class Verdict(StrEnum):
-    """The severity of a check's finding."""
-
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """The verdict on one fact; `do` says what to do about it, and is empty where the verdict is ok."""
-
-    name: str
-    verdict: Verdict
-    found: str
-    do: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class Attendance:
-    """The members of a role's consumer group, and how far the group is behind."""
+    """The members of the consumer group that serves a topic, and how far the group is behind."""
 
     members: int | None  # None: this user may not see them
-    behind: int  # records that the group has not committed
-
-
-def ok(name: str, found: str) -> Check:
-    """Return a check that passed."""
-    return Check(name=name, verdict=Verdict.OK, found=found)
-
-
-def warn(name: str, found: str, do: str) -> Check:
-    """Return a check that passed, but found something that an operator should look at."""
-    return Check(name=name, verdict=Verdict.WARN, found=found, do=do)
-
-
-def fail(name: str, found: str, do: str) -> Check:
-    """Return a check that failed: requests are or will be lost, late or refused."""
-    return Check(name=name, verdict=Verdict.FAIL, found=found, do=do)
+    behind: int  # offsets that the group has not committed
+    oldest_s: float | None = None  # age of the oldest record of these; None: there is none, or it was not asked for
+    strangers: tuple[str, ...] = ()  # members that are no clients of ours
 
 
 def check_topics(differing: Sequence[Difference]) -> Check:
@@ -96,10 +66,14 @@ def check_topics(differing: Sequence[Difference]) -> Check:
 
 
 def check_joined(found: Mapping[str, Found]) -> Check:
-    """Check that the topics that the ledger joins by partition have equal numbers of partitions."""
+    """Check that the topics that the ledger joins by partition have equal numbers of partitions.
+
+    `outcomes` may have more: the ledger moves what lies there to the partition that knows what has ended.
+    """
     counts = {name: found[name].partitions for name in (*JOINED, ENDED) if name in found}
     shown = ", ".join(f"{name} {count}" for name, count in counts.items()) or "none exist"
-    if not found.keys() >= set(JOINED) or len(set(counts.values())) != 1:
+    equal = {count for name, count in counts.items() if name != OUTCOMES}
+    if not found.keys() >= set(JOINED) or len(equal) != 1 or counts[OUTCOMES] < min(equal):
         do = "begin with another kafka.prefix, whose topics are made alike: the ledger joins them by partition"
         return fail("equal partitions", shown, do)
     return ok("equal partitions", shown)
@@ -142,9 +116,9 @@ def check_jobs(found: Mapping[str, Found], workers: Sequence[Heartbeat], prefix:
         if partitions < count:
             name = full_name(prefix, jobs_topic(variant, 1).name)
             do = f"some workers are idle: kafka-topics.sh --alter --topic {name} --partitions {count} (roles may run)"
-            checks.append(fail(f"jobs.{variant}", shown, do))
+            checks.append(fail(f"jobs.{variant}", shown, do, "jobs"))
         else:
-            checks.append(ok(f"jobs.{variant}", shown))
+            checks.append(ok(f"jobs.{variant}", shown, "jobs"))
     return checks
 
 
@@ -185,8 +159,8 @@ def check_disk(name: str, folder: str, free_bytes: int) -> Check:
     """Check that a GiB is free on a disk."""
     shown = f"{free_bytes / 2**30:.1f} GiB free under {folder}"
     if free_bytes < DISK_WARN_BYTES:
-        return warn(name, shown, "free some: `pochade gc --dry-run` shows how much deleting old images would free")
-    return ok(name, shown)
+        return warn(name, shown, "free some: `pochade gc --dry-run` shows what deleting old images would free", "disk")
+    return ok(name, shown, "disk")
 
 
 def check_plan(plan: Plan | None, foreign: Sequence[int], now_ms: int) -> Check:
@@ -196,7 +170,7 @@ def check_plan(plan: Plan | None, foreign: Sequence[int], now_ms: int) -> Check:
     """
     if plan is None:
         do = "pochade serve planner; routers hold every request until there is a plan"
-        return warn("plan", "none was published", do)
+        return fail("plan", "none was published", do)
     shown = f"version {plan.version} by {plan.policy}, {(now_ms - plan.created_ms) / 1000:.0f} s old"
     if foreign:
         written = f"{counted(len(foreign), 'plan')} that no planner has written, the newest at offset {foreign[-1]}"
@@ -205,7 +179,9 @@ def check_plan(plan: Plan | None, foreign: Sequence[int], now_ms: int) -> Check:
     return ok("plan", shown)
 
 
-def check_workers(beats: Iterable[tuple[int, Heartbeat]], silent_ms: int, now_ms: int) -> tuple[Check, list[Heartbeat]]:
+def check_workers(
+    beats: Iterable[tuple[int, Heartbeat]], silent_ms: int, now_ms: int, *, is_scaled_to_zero: bool = False
+) -> tuple[Check, list[Heartbeat]]:
     """Check the workers, and return those alive. `beats`: (received at, in ms; heartbeat) of each worker.
 
     A worker is alive if its heartbeat is at most `silent_ms` old and it has not stopped.
@@ -217,7 +193,9 @@ def check_workers(beats: Iterable[tuple[int, Heartbeat]], silent_ms: int, now_ms
         return fail("workers", f"{len(live)} live, failed: {named}", "see the worker's log"), live
     if not live:
         do = "pochade serve worker; jobs wait on their topics until one comes"
-        return warn("workers", f"no heartbeat within {silent_ms / 1000:g} s", do), live
+        if is_scaled_to_zero:
+            return warn("workers", "none lives, as the plan scales every level to zero", do), live
+        return fail("workers", f"none lives: no heartbeat within {silent_ms / 1000:g} s", do), live
     named = ", ".join(f"{beat.worker_id} ({beat.variant or 'no variant'}, {beat.state})" for beat in live)
     return ok("workers", f"{len(live)} live: {named}"), live
 
@@ -243,9 +221,16 @@ def check_safety(checked: Mapping[str, bool], checker: str) -> Check:
     return warn(name, shown, "set the same safety.checker for all workers, and start these again")
 
 
-def check_dead_letters(ours: int, clients: int) -> Check:
-    """Warn of dead letters in the last hour, but for `clients`: those of what a client sent wrongly."""
+def check_dead_letters(ours: int, clients: int, unread: int = 0) -> Check:
+    """Warn of dead letters in the last hour, but for `clients`: those of what a client sent wrongly.
+
+    `unread`: of `ours`, those of records that were set aside, whose requests stay open.
+    """
     besides = f"; besides, {counted(clients, 'error')} of clients" if clients else ""
+    if unread:
+        do = "pochade dlq redrive, once the release or registry that knows their schemas is there; then pochade audit"
+        aside = f"{unread} of them of records set aside as unread"
+        return warn("dead letters", f"{ours} in the last hour, {aside}{besides}", do)
     if ours:
         return warn("dead letters", f"{ours} in the last hour{besides}", "pochade dlq ls --since 1h")
     return ok("dead letters", f"none in the last hour{besides}")
@@ -328,25 +313,87 @@ def check_groups(protocol: Protocol, wanted_ms: int, found: Timeouts | None, why
     return ok(name, f"{shown} (KIP-848), a silent member is missed after {missed_s:g} s")
 
 
-def check_role(role: str, seen: Attendance) -> Check:
-    """Check that a role has members, and how many records they are behind."""
-    topic = READS[role]
+def check_role(role: str, topic: str, seen: Attendance) -> Check:
+    """Check that the group of a role has members, and how old the oldest record is that they have not read."""
     waits = f"{counted(seen.behind, 'record')} of {topic} {'waits' if seen.behind == 1 else 'wait'}"
+    if seen.oldest_s is not None:
+        waits += f", the oldest for {seen.oldest_s:.0f} s"
+    do = f"pochade serve {role.removesuffix('-batch')}; if it runs, see its log and /readyz"
+    if seen.members == 0:
+        return fail(role, f"no member serves, {waits}", do, "roles")
+    age_s = 0.0 if seen.oldest_s is None or topic == PROMPTS_BATCH else seen.oldest_s  # these wait at their gate
+    if age_s > STUCK_S:
+        return fail(
+            role, f"it is stuck or too slow: {waits}", f"see its log and /readyz, or start another {role}", "roles"
+        )
     if seen.members is None:
-        return warn(role, f"this user may not see its members; {waits}", "grant DESCRIBE on the groups PREFIX.*")
-    if not seen.members:
-        do = f"pochade serve {role}; if it runs, see its log"
-        return fail(role, f"no member serves, {waits}", do) if seen.behind else warn(role, "no member serves", do)
-    shown = f"{seen.members} member{'s' if seen.members > 1 else ''}, {waits}"
-    return warn(role, shown, f"start another {role}, or see its log") if seen.behind > BEHIND else ok(role, shown)
+        grant = "grant DESCRIBE on the groups PREFIX.*"
+        return warn(role, f"this user may not see its members; {waits}", grant, "roles")
+    shown = f"{counted(seen.members, 'member')}, {waits}"
+    return (
+        warn(role, shown, f"start another {role}, or see its log", "roles")
+        if age_s > OLD_S
+        else ok(role, shown, "roles")
+    )
 
 
-def check_waiting(behind: Mapping[str, int], members: int | None) -> Check:
-    """Check that jobs that wait for an idle worker have a router that forwards them. `behind`: variant -> jobs."""
-    shown = ", ".join(f"{counted(count, 'job')} for {variant}" for variant, count in sorted(behind.items()) if count)
-    if shown and members == 0:
-        return fail("waiting", f"{shown}, and nobody forwards them", "pochade serve router; if it runs, see its log")
-    return ok("waiting", f"{shown} until a worker is idle" if shown else "no job waits for an idle worker")
+def check_queue(topic: str, seen: Attendance, serving: int, limit_s: float, *, is_scaled_to_zero: bool) -> Check:
+    """Check the jobs of a level, or those that wait until one of its workers is idle. `serving`: its live workers.
+
+    `limit_s`: age of the oldest job that is still in order: it may wait, and one in hand lies there until it is done.
+    """
+    match = OF_VARIANT.fullmatch(topic)
+    level = match[1] if match else topic
+    name, is_waiting = f"queue {topic.rpartition('.')[0]}", topic.startswith("waiting.")
+    if not seen.behind:
+        return ok(name, "no job waits", "queues")
+    shown = f"{counted(seen.behind, 'job')} for {level}" + ("" if serving else ", which no worker serves")
+    if seen.oldest_s is not None:
+        shown += f"; oldest {seen.oldest_s:.0f} s"
+    if is_waiting and seen.members == 0:
+        do = "pochade serve router; if it runs, see its log"
+        return fail(name, f"{shown}, and no router forwards them", do, "queues")
+    if seen.oldest_s is None or seen.oldest_s <= limit_s:
+        return ok(name, shown, "queues")
+    do = f"pochade fleet; serve more workers, or see the logs of those of {level}"
+    if is_scaled_to_zero:
+        return warn(name, f"{shown}, as the plan scales it to zero", do, "queues")
+    return fail(name, shown, do, "queues")
+
+
+def check_strangers(seen: Mapping[str, Attendance]) -> Check:
+    """Check that only our clients are members of the groups of roles. `seen`: group -> its attendance."""
+    if strangers := {group: each.strangers for group, each in seen.items() if each.strangers}:
+        named = "; ".join(f"{group}: {', '.join(names)}" for group, names in strangers.items())
+        do = "stop them or give them another group.id: they are given partitions, whose requests wait"
+        return fail("strangers", named, f"{do}; a role of an earlier release is named too, until it is upgraded")
+    if hidden := [group for group, each in seen.items() if each.members is None]:
+        do = "grant DESCRIBE on the groups PREFIX.*"
+        return warn("strangers", f"this user may not see the members of {', '.join(hidden)}", do)
+    return ok("strangers", f"every member of {counted(len(seen), 'group')} is a client of ours")
+
+
+def check_deletions(found: Sequence[str]) -> Check:
+    """Check that nothing was deleted before it was read. `found`: a sentence for each span of offsets."""
+    if found:
+        do = "pochade audit names the requests that are lost; raise retention.ms and retention.bytes of these topics"
+        return fail("deleted unread", "; ".join(found), do)
+    return ok("deleted unread", "no role has missed a record")
+
+
+def check_rights_in_force(*, is_in_force: bool | None, beyond: Sequence[str]) -> Check:
+    """Check that a cluster that others can reach checks rights. `beyond`: hosts of brokers that are not loopback.
+
+    `is_in_force`: None if the cluster does not say.
+    """
+    name, do = "rights in force", "set the brokers' authorizer.class.name, then `pochade topics acls --apply`"
+    if is_in_force:
+        return ok(name, "the cluster checks what each user may do")
+    if is_in_force is None:
+        return warn(name, "the cluster does not say whether it checks rights", "see its documentation")
+    if beyond:
+        return fail(name, f"none are checked: each client that reaches {', '.join(beyond)} may write every topic", do)
+    return ok(name, "the cluster checks none, and listens on loopback: each user of this machine may write every topic")
 
 
 def check_leader(beat_ms: int, silent_ms: int, now_ms: int) -> Check:

@@ -9,7 +9,17 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
-from confluent_kafka.admin import AclOperation, AdminClient, ConfigEntry, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from schemas.errors import PochadeError
 from schemas.topics import (
@@ -38,6 +48,7 @@ from streams.settings import Settings
 
 KAFKAS_SEGMENT_MS = 7 * 24 * 60 * 60 * 1000  # Kafka's default of segment.ms
 DENIED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
+EVERYTHING = {AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER}
 CLEANUP = "cleanup.policy"  # Kafka's own default is "delete"
 OF_VARIANT = re.compile(r"(?:jobs|waiting)\.(.+)\.v\d+")
 JOINED = {CLASSIFIED, OUTCOMES, RESULTS, ENDED}  # the ledger joins them by partition
@@ -154,7 +165,7 @@ def differences(wanted: Iterable[Topic], found: Mapping[str, Found], prefix: str
             option = f" --variant {variant[1]}" if variant else ""
             result.append(_difference(name, "topic", text, "missing", f"pochade topics create{option}"))
             continue
-        is_enough = there.partitions >= topic.partitions if topic.name not in JOINED | SINGLE else False
+        is_enough = there.partitions >= topic.partitions if topic.name not in (JOINED | SINGLE) - {OUTCOMES} else False
         if there.partitions != topic.partitions and not is_enough:
             do = _partitions_advice(topic, there, name)
             result.append(_difference(name, "partitions", str(topic.partitions), str(there.partitions), do))
@@ -214,6 +225,30 @@ def denied(settings: Settings, names: Iterable[str]) -> dict[str, list[str]]:
         if held is not None and (lacks := [word for right, word in wanted.items() if right not in held]):
             missing[name] = lacks
     return missing
+
+
+def are_rights_in_force(settings: Settings, name: str) -> bool | None:
+    """Return whether the cluster checks what users may do; None if it does not say.
+
+    `name`: of a topic, with the prefix. Who may not do everything with it knows it by that; others ask for the rules,
+    which only a cluster that checks rights has.
+    """
+    client = AdminClient(client_config(settings))
+    asked = client.describe_topics(
+        TopicCollection([name]), include_authorized_operations=True, request_timeout=ANSWER_LIMIT_S
+    )
+    held = asked[name].result(ANSWER_LIMIT_S).authorized_operations
+    if held is not None and not set(held) >= EVERYTHING:
+        return True
+    every = AclBindingFilter(
+        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+    )
+    try:
+        client.describe_acls(every, request_timeout=ANSWER_LIMIT_S).result(ANSWER_LIMIT_S)
+    except KafkaException as failure:
+        code = failure.args[0].code()
+        return {KafkaError.SECURITY_DISABLED: False, KafkaError.CLUSTER_AUTHORIZATION_FAILED: True}.get(code)
+    return True
 
 
 def has_transactions(settings: Settings) -> str:

@@ -1,32 +1,39 @@
 """Gathers the facts for `doctor` step by step; a step that raises becomes a failed check, and the next step runs."""
 
 import contextlib
+import ipaddress
 import pathlib
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 
-from schemas.errors import PochadeError
+from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import Heartbeat, ImageGenerated, Plan, ReusePlan
 from schemas.record import Incoming
-from schemas.topics import DLQ, FLEET, IMAGES, PLAN, RESULTS, TABLE, full_name, waiting_group, waiting_topic
+from schemas.topics import DAY_MS, DLQ, FLEET, HOUR_MS, IMAGES, PLAN, READERS, RESULTS, TABLE, full_name, reader
 from streams.broker import probe
 from streams.catalogs import load, missing_models
 from streams.clock import now_ms
 from streams.codec.avro import decode
+from streams.codec.headers import ERROR, UNREAD
+from streams.control import deletions
 from streams.control.reuse import is_asked_for
 from streams.control.tail import ControlLog, foreign, newest
-from streams.kafka.clients import ANSWER_LIMIT_S, client_config
+from streams.kafka.clients import ANSWER_LIMIT_S, CLIENT_ID, client_config
 from streams.kafka.consumers import snapshot
 from streams.kafka.consumers.offsets import unread
+from streams.kafka.consumers.snapshot import oldest_ms
 from streams.kafka.groups import groups
-from streams.kafka.groups.members import members_of
+from streams.kafka.groups.members import Member, members
 from streams.kafka.transactions.lease import KafkaLease
 from streams.operator import checks, cluster, reuse_checks, reuse_index
-from streams.operator.checks import READS, Attendance, Check, fail, ok, warn
+from streams.operator.checks import READS, Attendance
 from streams.operator.cluster import Found, differences, expected, variants_of
 from streams.operator.dead_letters import dead_letter_of
+from streams.operator.verdicts import Check, Verdict, fail, ok, unmade, warn
 from streams.security.properties import check_properties
 from streams.settings import Settings
 from streams.store.open import open_store
@@ -36,41 +43,46 @@ from streams.visible import counted
 INDEXER = "indexer"  # its group is checked where a plan asks for reuse
 READ_S = 15.0
 VECTORS_S = 5.0
-HOUR_MS = 3_600_000
 NEWEST_MS = 300_000  # age up to which a worker's newest image tells whether it checks
 CONNECT = "pochade up, or check kafka.bootstrap_servers and, for TLS or a password, kafka.properties"
+DESCRIBE = "allow DESCRIBE on the topics and groups PREFIX.*"
 DENIED = {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
 
 
 def examine(settings: Settings) -> Iterator[Check]:
-    """Yield all checks, in the order in which they depend on each other."""
-    yield _checked(
-        "settings", lambda: _settings(settings), "correct it; `pochade config show` shows where it comes from"
-    )
-    yield from _disks(settings)
-    yield _checked("store", lambda: _store(settings), "correct store.*, or the rights of who runs this")
+    """Yield all checks, in the order in which they depend on each other; one that raises has failed."""
+    yield _made("settings", lambda: _settings(settings), "correct it; `pochade config show` shows where it comes from")
+    yield from _all_made("disk", lambda: _disks(settings), "correct home and store.folder")
+    yield _made("store", lambda: _store(settings), "correct store.*, or the rights of who runs this")
     if settings.vectors.url:
-        yield _checked("vectors", lambda: _vectors(settings), "correct vectors.*, or `pochade up` for lite")
-    yield _checked("models", lambda: _models(settings), "correct the catalog")
-    reached = _checked("broker", lambda: _broker(settings), CONNECT)
+        yield _made("vectors", lambda: _vectors(settings), "correct vectors.*, or `pochade up` for lite")
+    yield _made("models", lambda: _models(settings), "correct the catalog")
+    reached = _made("broker", lambda: _broker(settings), CONNECT)
     yield reached
-    if reached.verdict is checks.Verdict.FAIL:
+    if reached.verdict is Verdict.FAIL:
         return  # every further check asks the broker
     try:
         found = cluster.topics(settings)
-    except PochadeError as error:
-        yield fail("topics", str(error), "allow DESCRIBE on the topics PREFIX.*")
+    except Exception as error:
+        yield unmade("topics", error, "allow DESCRIBE on the topics PREFIX.*")
         return
     yield from _features(settings, found)
     yield from _topics(settings, found)
     yield from _traffic(settings, found)
 
 
-def _checked(name: str, look: Callable[[], Check], do: str) -> Check:
+def _made(name: str, look: Callable[[], Check], do: str, row: str = "") -> Check:
     try:
         return look()
-    except PochadeError as error:
-        return fail(name, str(error), do)
+    except Exception as error:  # whatever lies on a topic: the other checks are made all the same
+        return unmade(name, error, do, row)
+
+
+def _all_made(name: str, look: Callable[[], Iterable[Check]], do: str) -> Iterator[Check]:
+    try:
+        yield from look()
+    except Exception as error:
+        yield unmade(name, error, do)
 
 
 def _settings(settings: Settings) -> Check:
@@ -118,10 +130,14 @@ def _broker(settings: Settings) -> Check:
 def _features(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
     if RESULTS not in found:
         return  # without the topic `results` there is nothing to join or write to
-    yield _checked("consumer groups", lambda: _groups(settings), "allow READ on the groups PREFIX.*")
-    why = cluster.has_transactions(settings)
+    yield _made("consumer groups", lambda: _groups(settings), "allow READ on the groups PREFIX.*")
     rights = "the ledger needs transactions: allow WRITE on the transactional ids PREFIX.*"
-    yield ok("transactions", "can be begun") if not why else fail("transactions", why, rights)
+    yield _made("transactions", lambda: _transactions(settings, rights), rights)
+
+
+def _transactions(settings: Settings, rights: str) -> Check:
+    why = cluster.has_transactions(settings)
+    return ok("transactions", "can be begun") if not why else fail("transactions", why, rights)
 
 
 def _groups(settings: Settings) -> Check:
@@ -135,46 +151,124 @@ def _groups(settings: Settings) -> Check:
 
 def _topics(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
     wanted = expected(variants_of(found), settings.kafka.jobs_partitions, settings.kafka.flow_partitions)
-    yield checks.check_topics(differences(wanted, found, settings.kafka.prefix))
-    yield checks.check_joined(found)
+    look = "pochade topics diff"
+    yield _made("topics", lambda: checks.check_topics(differences(wanted, found, settings.kafka.prefix)), look)
+    yield _made("equal partitions", lambda: checks.check_joined(found), look)
     hidden = checks.check_visibility(found)
     if hidden is None:
-        yield checks.check_retention(found)
-        yield checks.check_sizes(found)
+        yield _made("retention", lambda: checks.check_retention(found), look)
+        yield _made("record sizes", lambda: checks.check_sizes(found), look)
     else:
         yield hidden
-    yield _checked("copies", lambda: checks.check_copies(found, _brokers(settings)), "allow DESCRIBE on the cluster")
+    yield _made("copies", lambda: checks.check_copies(found, len(_brokers(settings))), "allow DESCRIBE on the cluster")
     names = {*found, *(topic.name for topic in TABLE)}
-    yield checks.check_denied(cluster.denied(settings, sorted(names)))
+    yield _made("rights", lambda: checks.check_denied(cluster.denied(settings, sorted(names))), DESCRIBE)
+    if RESULTS in found:
+        yield _made("rights in force", lambda: _rights(settings), "allow DESCRIBE on the cluster")
 
 
-def _brokers(settings: Settings) -> int:
-    return len(probe.probe(client_config(settings), ANSWER_LIMIT_S).brokers)
+def _rights(settings: Settings) -> Check:
+    beyond = sorted(host for host in _brokers(settings) if not is_loopback(host))
+    in_force = cluster.are_rights_in_force(settings, full_name(settings.kafka.prefix, RESULTS))
+    return checks.check_rights_in_force(is_in_force=in_force, beyond=beyond)
 
 
-def _roles(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
-    for role, topic in READS.items():
-        if topic in found:
-            do = "allow DESCRIBE on the groups PREFIX.*"
-            yield _checked(role, lambda: checks.check_role(role, attendance(settings, role)), do)  # noqa: B023  called at once
-    topics = {variant: waiting_topic(variant).name for variant in variants_of(found)}
-    waiting = {variant: topic for variant, topic in topics.items() if topic in found}
-    yield _checked("waiting", lambda: _waiting(settings, waiting), "allow DESCRIBE on the groups PREFIX.*")
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a host, by its name or address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False  # a name that others may resolve, too
+
+
+def _brokers(settings: Settings) -> list[str]:
+    """Return the hosts of the brokers, as these name themselves."""
+    return [each.host for each in probe.probe(client_config(settings), ANSWER_LIMIT_S).brokers.values()]
+
+
+class Fleet(NamedTuple):
+    """The facts that several checks need; where one could not be read, its own check has failed."""
+
+    beats: list[tuple[int, Heartbeat]]  # received at (epoch ms); of each worker the newest
+    live: list[Heartbeat]
+    plan: Plan | None
+
+    def serving(self, variant: str) -> int:
+        """Return the number of live workers of a variant."""
+        return sum(beat.variant == variant for beat in self.live)
+
+    def is_scaled_to_zero(self, variant: str = "") -> bool:
+        """Whether the plan wants no worker of a variant; "": of none."""
+        if self.plan is None or self.plan.scale is None:
+            return False
+        targets = self.plan.scale.targets
+        return targets.get(variant) == 0 if variant else bool(targets) and not any(targets.values())
+
+
+def _traffic(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
+    now, made = now_ms(), list[Check]()
+    fleet = _fleet(settings, found, now, made)
+    yield from made
+    yield from _roles(settings, found, fleet)
+    yield from checks.check_jobs(found, fleet.live, settings.kafka.prefix)
     if PLAN in found:
-        yield _checked("planner", lambda: _leader(settings), "allow READ on the group PREFIX.planner")
+        yield _made("planner", lambda: _leader(settings), "allow READ on the group PREFIX.planner")
+    if IMAGES in found:
+        yield _made("safety", lambda: _safety(settings, fleet.live), f"allow READ on PREFIX.{IMAGES}")
+    yield _made("clocks", lambda: _clocks(settings, fleet.beats), "compare the clocks of all machines yourself")
+    if fleet.plan is not None and fleet.plan.reuse is not None:
+        yield from _reuse(settings, fleet.plan.reuse, is_asked=is_asked_for(fleet.plan))
+    yield _made("deleted unread", lambda: _deletions(settings, found), DESCRIBE)
+    yield _made("dead letters", lambda: _dead_letters(settings, found, now), f"allow READ on PREFIX.{DLQ}")
 
 
-def _waiting(settings: Settings, topics: Mapping[str, str]) -> Check:
-    """Check the queues of jobs that wait for idle workers; what has gone since the oldest of a queue counts with it."""
-    prefix = settings.kafka.prefix
-    group, behind = waiting_group(prefix), dict[str, int]()
-    for variant, topic in topics.items():
-        try:
-            spans = unread(settings, full_name(prefix, topic), group)
-        except KafkaException as failure:
-            raise PochadeError(f"cannot see how far {group} has come on {topic}: {failure.args[0].str()}") from None
-        behind[variant] = sum(span.end - span.start for span in spans.values())
-    return checks.check_waiting(behind, _members(settings, group))
+def _fleet(settings: Settings, found: Mapping[str, Found], now: int, made: list[Check]) -> Fleet:
+    """Read the plan and the heartbeats; the checks of both are added to `made`."""
+    plan: Plan | None = None
+    try:
+        plan, strangers = _plan(settings) if PLAN in found else (None, [])
+        made.append(checks.check_plan(plan, strangers, now))
+    except Exception as error:
+        made.append(unmade("plan", error, f"allow READ on PREFIX.{PLAN}; upgrade this release if a newer one serves"))
+    fleet = Fleet([], [], plan)
+    try:
+        beats = _beats(_read(settings, FLEET, now - HOUR_MS)) if FLEET in found else []
+        to_zero, silent_ms = fleet.is_scaled_to_zero(), settings.planner.worker_timeout_ms
+        workers, live = checks.check_workers(beats, silent_ms, now, is_scaled_to_zero=to_zero)
+        made.append(workers)
+        return fleet._replace(beats=beats, live=live)
+    except Exception as error:
+        made.append(unmade("workers", error, f"allow READ on PREFIX.{FLEET}"))
+        return fleet
+
+
+def _roles(settings: Settings, found: Mapping[str, Found], fleet: Fleet) -> Iterator[Check]:
+    """Check each topic that a role serves: its group's members, and the age of what they have not read."""
+    seen: dict[str, Attendance] = {}
+    for topic in found:
+        reads = reader(topic)
+        if reads is not None:
+            row = "roles" if topic in READERS else "queues"
+            name = reads.group if topic in READERS else f"queue {topic.rpartition('.')[0]}"
+            look = partial(_attended, settings, topic, fleet, seen)
+            yield _made(name, look, DESCRIBE, row)
+    if seen:
+        yield _made("strangers", lambda: checks.check_strangers(seen), DESCRIBE)
+
+
+def _attended(settings: Settings, topic: str, fleet: Fleet, seen: dict[str, Attendance]) -> Check:
+    reads = reader(topic)
+    assert reads is not None, "only topics with a reader are asked about"
+    here = attendance(settings, reads.group, topic, with_age=True)
+    seen[reads.group] = here
+    if topic in READERS:
+        return checks.check_role(reads.group, topic, here)
+    (variant,) = variants_of([topic])
+    limit_s = 2 * settings.admission.max_backlog_s + settings.worker.job_timeout_s
+    to_zero = fleet.is_scaled_to_zero(variant)
+    return checks.check_queue(topic, here, fleet.serving(variant), limit_s, is_scaled_to_zero=to_zero)
 
 
 def _leader(settings: Settings) -> Check:
@@ -182,23 +276,17 @@ def _leader(settings: Settings) -> Check:
         return checks.check_leader(lease.last_beat(), settings.planner.leader_timeout_ms, now_ms())
 
 
-def _traffic(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
-    yield from _roles(settings, found)
-    now = now_ms()
-    beats = _beats(_read(settings, FLEET, now - HOUR_MS)) if FLEET in found else []
-    workers, live = checks.check_workers(beats, settings.planner.worker_timeout_ms, now)
-    yield workers
-    yield from checks.check_jobs(found, live, settings.kafka.prefix)
-    if IMAGES in found:
-        yield _checked("safety", lambda: _safety(settings, live), f"allow READ on PREFIX.{IMAGES}")
-    yield _clocks(settings, beats)
-    plan, strangers = _plan(settings) if PLAN in found else (None, [])
-    yield checks.check_plan(plan, strangers, now)
-    if plan is not None and plan.reuse is not None:
-        yield from _reuse(settings, plan.reuse, is_asked=is_asked_for(plan))
+def _deletions(settings: Settings, found: Mapping[str, Found]) -> Check:
+    letters = _read(settings, DLQ, now_ms() - DAY_MS) if DLQ in found else []
+    before = [each for each in map(deletions.kept, letters) if each is not None]
+    return checks.check_deletions([str(each) for each in deletions.merged([*deletions.find(settings), *before])])
+
+
+def _dead_letters(settings: Settings, found: Mapping[str, Found], now: int) -> Check:
     letters = [dead_letter_of(record) for record in _read(settings, DLQ, now - HOUR_MS)] if DLQ in found else []
     clients = sum(letter.is_clients for letter in letters)
-    yield checks.check_dead_letters(len(letters) - clients, clients)
+    unread = sum(letter.record.headers.get(f"{ERROR}code") == UNREAD.encode() for letter in letters)
+    return checks.check_dead_letters(len(letters) - clients, clients, unread)
 
 
 def _reuse(settings: Settings, plan: ReusePlan, *, is_asked: bool) -> Iterator[Check]:
@@ -214,10 +302,10 @@ def _reuse(settings: Settings, plan: ReusePlan, *, is_asked: bool) -> Iterator[C
         return reuse_checks.check_stale_rows(latents)
 
     rights = "allow DESCRIBE on the groups PREFIX.*"
-    yield _checked("indexer", lambda: reuse_checks.check_indexer(attendance(settings, INDEXER, RESULTS)), rights)
+    yield _made("indexer", lambda: reuse_checks.check_indexer(attendance(settings, INDEXER, RESULTS)), rights)
     index = "correct vectors.*, or `pochade up` for lite"
-    yield _checked("index", lambda: reuse_checks.check_collection(reuse_index.collection(settings, plan.key)), index)
-    yield _checked("stale rows", stale, f"allow READ on PREFIX.{RESULTS}, and correct the catalog")
+    yield _made("index", lambda: reuse_checks.check_collection(reuse_index.collection(settings, plan.key)), index)
+    yield _made("stale rows", stale, f"allow READ on PREFIX.{RESULTS}, and correct the catalog")
 
 
 def _safety(settings: Settings, live: list[Heartbeat]) -> Check:
@@ -225,7 +313,10 @@ def _safety(settings: Settings, live: list[Heartbeat]) -> Check:
     alive, newest_of = {beat.worker_id for beat in live}, dict[str, tuple[int, bool]]()
 
     def see(record: Incoming) -> bool:
-        made = decode(record.value, ImageGenerated)
+        try:
+            made = decode(record.value, ImageGenerated)
+        except InvalidRecord:
+            return False  # the discriminator reports it
         if made.worker_id in alive:
             seen = (made.stored_ms, made.image.unsafe is not None)
             newest_of[made.worker_id] = max(seen, newest_of.get(made.worker_id, seen))
@@ -250,8 +341,22 @@ def _read(settings: Settings, topic: str, since_ms: int) -> list[Incoming]:
 
 
 def _beats(records: list[Incoming]) -> list[tuple[int, Heartbeat]]:
-    newest = {record.key: record for record in records if record.value}
-    return [(record.timestamp_ms, decode(record.value, Heartbeat)) for record in newest.values()]
+    """Return the newest heartbeat of each worker that can be read.
+
+    Raises:
+        InvalidRecord: there are records, and none of them can be.
+    """
+    newest: dict[bytes | None, tuple[int, Heartbeat]] = {}
+    failure: InvalidRecord | None = None
+    for record in records:
+        try:
+            if record.value:
+                newest[record.key] = record.timestamp_ms, decode(record.value, Heartbeat)
+        except InvalidRecord as error:
+            failure = error
+    if failure is not None and not newest:
+        raise failure
+    return list(newest.values())
 
 
 def _plan(settings: Settings) -> tuple[Plan | None, list[int]]:
@@ -260,32 +365,42 @@ def _plan(settings: Settings) -> tuple[Plan | None, list[int]]:
         return newest(log), foreign(log)
 
 
-def attendance(settings: Settings, role: str, reads: str = "") -> Attendance:
-    """Return the number of members of the group PREFIX.ROLE, and of its uncommitted records, without joining it.
+def attendance(settings: Settings, role: str, reads: str = "", *, with_age: bool = False) -> Attendance:
+    """Return the members of the group PREFIX.ROLE and what it has not committed, without joining it.
 
-    `reads`: the topic that it reads; "": as every deployment's roles do.
+    `reads`: the topic that it reads; "": as every deployment's roles do. `with_age`: the oldest of it is read, too.
 
     Raises:
         PochadeError: the cluster does not answer, or this user may not read the group's offsets.
     """
-    prefix = settings.kafka.prefix
-    group, topic = f"{prefix}.{role}", full_name(prefix, reads or READS[role])
+    prefix, name = settings.kafka.prefix, reads or READS[role]
+    group, topic = f"{prefix}.{role}", full_name(prefix, name)
     try:
         spans = unread(settings, topic, group)
     except KafkaException as failure:
         raise PochadeError(
             f"cannot see how far {group} has come on {topic}: {failure.args[0].str()}; grant DESCRIBE on both"
         ) from None
-    return Attendance(_members(settings, group), sum(span.end - span.start for span in spans.values()))
+    oldest_s: float | None = None
+    if with_age:
+        moment_ms = oldest_ms(settings, {(name, p): span.start for p, span in spans.items()}, READ_S)
+        oldest_s = None if moment_ms is None else max(0, now_ms() - moment_ms) / 1000
+    there = _members(settings, group)
+    behind = sum(span.end - span.start for span in spans.values())
+    if there is None:
+        return Attendance(None, behind, oldest_s)
+    ours = {CLIENT_ID, settings.kafka.properties.get("client.id", CLIENT_ID)}
+    strangers = tuple(f"{each.client_id} on {each.host}" for each in there if each.client_id not in ours)
+    return Attendance(len(there), behind, oldest_s, strangers)
 
 
-def _members(settings: Settings, group: str) -> int | None:
+def _members(settings: Settings, group: str) -> list[Member] | None:
     try:
-        return len(members_of(settings, group))
+        return list(members(settings, group).values())
     except KafkaException as failure:
         error = failure.args[0]
         if error.code() in DENIED:
             return None
         if error.code() == KafkaError.GROUP_ID_NOT_FOUND:
-            return 0
+            return []
         raise PochadeError(f"cannot see the members of {group}: {error.str()}") from None

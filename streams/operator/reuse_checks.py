@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Set
 
 from schemas.topics import RESULTS
-from streams.operator.checks import BEHIND, Attendance, Check, fail, ok, warn
+from streams.operator.checks import BEHIND, Attendance
 from streams.operator.reuse_index import Collection
+from streams.operator.verdicts import Check, fail, ok, warn
 from streams.visible import counted
 
 

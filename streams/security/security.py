@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from schemas.errors import PochadeError
+from streams.kafka.clients import CLIENT_ID
 
 FAUST_ROLES = frozenset({"classifier", "router", "discriminator"})  # read by aiokafka, which Faust builds on
 
-CLIENT_ID = "pochade"
 IDLE_MS = 540_000  # until an unused connection is closed: aiokafka's own default
 FETCHED_BYTES = 1_048_576  # of one partition at once: librdkafka's own default
 

@@ -20,10 +20,10 @@ from streams.clock import now_ms
 from streams.codec.avro import encode
 from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics
-from streams.operator.checks import Verdict
 from streams.operator.doctor import examine
 from streams.operator.explain import steps_of
 from streams.operator.gc import choose, needed
+from streams.operator.verdicts import Verdict
 from streams.settings import Settings, load
 from streams.store.open import open_store
 from streams.vectors.open import open_vectors

@@ -13,7 +13,7 @@ from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest, Result, Status
 from schemas.record import Incoming, Outgoing
 from schemas.registry import registered
-from schemas.topics import DLQ, PROMPTS, RESULTS, SCHEMAS
+from schemas.topics import CLASSIFIED, DLQ, FLOW_PARTITIONS, IMAGES, OUTCOMES, PROMPTS, RESULTS, SCHEMAS
 from streams.clock import now_ms
 from streams.codec.avro import decode_result, encode
 from streams.codec.schema_topic import announcements, entry_in
@@ -21,6 +21,7 @@ from streams.commands.opening import client
 from streams.kafka.clients import topic_name
 from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.consumers.snapshot import past
+from streams.kafka.producers.partitioner import partition_of
 from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics, own_topics
@@ -133,6 +134,37 @@ def test_readers_are_upgraded_first_where_the_newer_release_writes_as_the_older_
         (r.request_id, Status.COMPLETED) for r in requests
     }
     assert "unknown schema id" not in logs[0].read_text()
+
+
+def test_records_of_unknown_schemas_hold_up_their_own_partitions_only(
+    settings: Settings, producer: KafkaRecordProducer, tmp_path: pathlib.Path
+) -> None:
+    """One lies first on partition 0 of the topics of router, discriminator and ledger."""
+    create_topics(settings, ["light", "heavy"])
+    unknown = b"\0" + (len(registered()) + 500).to_bytes(4, "big") + b"junk"
+    held = [Outgoing(topic=t, key=b"x", value=unknown, partition=0) for t in (CLASSIFIED, IMAGES, OUTCOMES)]
+    send_all(producer, held)
+    results: list[Result] = []
+    options = [
+        "--home", str(settings.home), "--set", f"kafka.prefix={settings.kafka.prefix}", "--set", "catalog=profile",
+        "--set", "planner.policy=random-split",
+    ]  # fmt: skip
+    log = tmp_path / "all.log"
+    reading = TopicTailer(settings, [RESULTS], lambda record: results.append(decode_result(record.value))).start()
+    children = [ROLE_SERVER.fork(role_process("all", (*OLD, *NEW), options, {}).command, log)]
+    try:
+        requests = submitted(producer)
+        elsewhere = {r.request_id for r in requests if partition_of(r.request_id.encode(), FLOW_PARTITIONS) != 0}
+        poll_until(
+            lambda: {result.request_id for result in results} >= elsewhere,
+            lambda: open_requests(settings, requests, results, [log]),
+        )
+    finally:
+        end_all(children, 60)
+        reading.close()
+    assert {result.request_id for result in results} == elsewhere, "those behind it wait"
+    for topic in (CLASSIFIED, IMAGES, OUTCOMES):
+        assert f"of topic {topic} at 0@0" in log.read_text()
 
 
 def test_a_command_tells_its_schemas_when_it_writes_first(settings: Settings) -> None:

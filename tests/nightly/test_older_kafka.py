@@ -14,8 +14,8 @@ from schemas.messages import Status
 from streams.broker.node import KAFKA_VERSION
 from streams.kafka.groups import groups
 from streams.kafka.topics import create_topics
-from streams.operator.checks import Verdict
 from streams.operator.doctor import examine
+from streams.operator.verdicts import Verdict
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline
 from tests.nightly.kafkas import kafka

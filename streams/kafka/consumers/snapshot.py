@@ -14,7 +14,7 @@ from schemas.record import Incoming
 from schemas.topics import full_name
 from streams.broker import probe
 from streams.kafka.consumers.consumer import TopicTailer
-from streams.kafka.consumers.consumer_factory import open_consumer
+from streams.kafka.consumers.consumer_factory import AT_AN_END_MS, open_consumer
 from streams.kafka.consumers.polling import incoming, offsets_at, poll_records
 from streams.kafka.errors import partitions_of, patiently
 from streams.settings import Settings
@@ -105,6 +105,39 @@ def _exactly(record: Incoming, offset: int) -> Incoming:
     if record.offset != offset:
         raise PochadeError(f"{record.topic} {record.partition}@{offset} is gone; the next record is @{record.offset}")
     return record
+
+
+def oldest_ms(settings: Settings, starts: Ends, timeout_s: float = READ_TIMEOUT_S) -> int | None:
+    """Return the time (epoch ms) of the oldest of the first committed records from these offsets on; None without one.
+
+    `starts`: by the topic's name without the prefix, and partition.
+
+    Raises:
+        PochadeError: a partition could not be read in time.
+    """
+    prefix, left = settings.kafka.prefix, set(starts)
+    if not left:
+        return None
+    times = list[int]()
+    deadline = time.monotonic() + timeout_s
+    consumer = open_consumer(settings, "oldest", {"fetch.wait.max.ms": AT_AN_END_MS})
+    try:
+        consumer.assign([TopicPartition(full_name(prefix, topic), p, offset) for (topic, p), offset in starts.items()])
+        while left:
+            if time.monotonic() > deadline:
+                names = ", ".join(sorted({topic for topic, _ in left}))
+                raise PochadeError(f"could not read the oldest record of {names} within {timeout_s:g} s")
+            polled = poll_records(consumer, BATCH, TICK_S)
+            for record in (incoming(message, prefix) for message in polled.records):
+                if (record.topic, record.partition) in left:
+                    left.discard((record.topic, record.partition))
+                    times.append(record.timestamp_ms)
+            left -= {((end.topic() or "").removeprefix(prefix + "."), end.partition() or 0) for end in polled.ends}
+    except KafkaException as failure:
+        raise PochadeError(f"cannot read the oldest record: {failure.args[0].str()}") from None
+    finally:
+        consumer.close()
+    return min(times, default=None)
 
 
 def between(settings: Settings, topics: Sequence[str], since_ms: int, until_ms: int) -> Iterator[Incoming]:

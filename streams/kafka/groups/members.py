@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -16,8 +17,16 @@ class MembershipLost(PochadeError):
     """The cluster has given a member's partitions to no member, or to one that does not know of it."""
 
 
-def members_of(cluster: ClusterSettings, group: str) -> dict[str, int]:
-    """Return member -> number of partitions that the cluster has given it.
+class Member(NamedTuple):
+    """A member of a group, as the cluster describes it."""
+
+    client_id: str
+    host: str
+    partitions: int  # that the cluster has given it
+
+
+def members(cluster: ClusterSettings, group: str) -> dict[str, Member]:
+    """Return member id -> member.
 
     Raises:
         KafkaException: the cluster does not answer in time, refuses this user, or knows of no such group
@@ -26,10 +35,18 @@ def members_of(cluster: ClusterSettings, group: str) -> dict[str, int]:
     client = AdminClient(client_config(cluster))  # must live until the answer is here
     answer = client.describe_consumer_groups([group], request_timeout=ANSWER_LIMIT_S)[group]
     try:
-        members = answer.result(2 * ANSWER_LIMIT_S).members
+        found = answer.result(2 * ANSWER_LIMIT_S).members
     except TimeoutError:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no broker described group {group} in time")) from None
-    return {member.member_id: len(member.assignment.topic_partitions) for member in members}
+    return {
+        each.member_id: Member(each.client_id, each.host.lstrip("/"), len(each.assignment.topic_partitions))
+        for each in found
+    }
+
+
+def members_of(cluster: ClusterSettings, group: str) -> dict[str, int]:
+    """Return member id -> number of partitions that the cluster has given it. Raises as `members`."""
+    return {name: each.partitions for name, each in members(cluster, group).items()}
 
 
 def is_lost(member_id: str, partitions: Mapping[str, int]) -> bool:

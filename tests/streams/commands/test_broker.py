@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from schemas.messages import Heartbeat
 from schemas.record import Incoming
-from schemas.topics import FLEET, OUTCOMES, PROMPTS, RESULTS, TABLE
+from schemas.topics import FLEET, PROMPTS, RESULTS, TABLE
 from streams.broker import embedded
 from streams.broker.address import Address
 from streams.cli import main
@@ -41,7 +41,7 @@ def test_up_counts_what_it_created_and_what_it_found(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("name", "changes", "said"),
     [
-        (OUTCOMES, {"partitions": 12}, "fail  equal partitions"),
+        (RESULTS, {"partitions": 12}, "fail  equal partitions"),
         (RESULTS, {"config": {"cleanup.policy": "compact"}}, "fail  topics            cleanup.policy removes"),
     ],
 )

@@ -8,24 +8,24 @@ import pytest
 from click.testing import CliRunner
 
 from planner.catalog.model import Catalog
-from schemas.topics import CLASSIFIED, DLQ, ENDED, RESULTS, TABLE
+from schemas.errors import UnknownSchema
+from schemas.topics import CLASSIFIED, DLQ, ENDED, OUTCOMES, PROMPTS_BATCH, RESULTS, TABLE
 from streams.catalogs import load, missing_models
 from streams.cli import main
 from streams.kafka.groups.group_terms import Protocol, Timeouts
-from streams.operator import checks
+from streams.operator import checks, doctor
 from streams.operator.checks import (
     Attendance,
-    Verdict,
     check_copies,
     check_groups,
     check_leader,
     check_role,
     check_sizes,
     check_visibility,
-    check_waiting,
     check_worker_clocks,
 )
 from streams.operator.cluster import Found, differences, expected
+from streams.operator.verdicts import BEGIN, PROMISES, ROWS, Verdict, fail, in_page, unmade, warn
 from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_plan, a_variant
 from tests.streams.operator.test_cluster import found
 
@@ -57,6 +57,15 @@ def test_topics_that_are_joined_need_equal_partition_counts() -> None:
     grown = whole | {CLASSIFIED: dataclasses.replace(whole[CLASSIFIED], partitions=8)}
     assert checks.check_joined(grown).verdict is FAIL
     assert "classified.v1 8" in checks.check_joined(grown).found
+
+
+def test_partitions_may_be_added_to_outcomes_as_the_ledger_moves_what_lies_there() -> None:
+    whole = found([*TABLE])
+    grown = whole | {OUTCOMES: dataclasses.replace(whole[OUTCOMES], partitions=7)}
+    assert checks.check_joined(grown).verdict is OK
+    assert checks.check_topics(differences(expected([], 4), grown, "p")).verdict is OK
+    fewer = whole | {OUTCOMES: dataclasses.replace(whole[OUTCOMES], partitions=3)}
+    assert checks.check_joined(fewer).verdict is FAIL
 
 
 @pytest.mark.parametrize(
@@ -123,17 +132,18 @@ def test_workers_that_are_silent_or_stopped_do_not_count_and_failed_ones_are_rep
     ]
     check, live = checks.check_workers(beats, 3000, NOW_MS)
     assert (check.verdict, [beat.worker_id for beat in live]) == (OK, ["live"])
-    assert checks.check_workers(beats[1:], 3000, NOW_MS)[0].verdict is WARN
+    assert checks.check_workers(beats[1:], 3000, NOW_MS)[0].verdict is FAIL, "exit status 0 says that it serves"
+    assert checks.check_workers(beats[1:], 3000, NOW_MS, is_scaled_to_zero=True)[0].verdict is WARN
     beats.append((NOW_MS, a_heartbeat(worker_id="sick", state="failed", detail="no model")))
     check, _ = checks.check_workers(beats, 3000, NOW_MS)
     assert (check.verdict, "sick: no model" in check.found) == (FAIL, True)
 
 
-def test_a_plan_is_reported_with_its_age_and_none_warns() -> None:
+def test_a_plan_is_reported_with_its_age_and_none_fails_as_routers_hold_every_request() -> None:
     assert checks.check_plan(a_plan(version=3, created_ms=NOW_MS - 5000), [], NOW_MS).found.startswith(
         "version 3 by test, 5 s"
     )
-    assert checks.check_plan(None, [], NOW_MS).verdict is WARN
+    assert checks.check_plan(None, [], NOW_MS).verdict is FAIL
 
 
 def test_plans_that_no_planner_has_written_are_reported_with_the_remedy() -> None:
@@ -154,7 +164,7 @@ def test_plans_that_no_planner_has_written_are_reported_with_the_remedy() -> Non
     ],
 )
 def test_workers_that_store_unchecked_beside_others_or_against_the_settings_warn(
-    checked: dict[str, bool], checker: str, verdict: checks.Verdict, found: str
+    checked: dict[str, bool], checker: str, verdict: Verdict, found: str
 ) -> None:
     check = checks.check_safety(checked, checker)
     assert (check.verdict, bool(check.do)) == (verdict, verdict is WARN)
@@ -163,6 +173,8 @@ def test_workers_that_store_unchecked_beside_others_or_against_the_settings_warn
 
 def test_dead_letters_warn() -> None:
     assert [checks.check_dead_letters(count, 0).verdict for count in (0, 2)] == [OK, WARN]
+    unread = checks.check_dead_letters(2, 0, unread=1)
+    assert (unread.verdict, "1 of them of records set aside as unread" in unread.found) == (WARN, True)
 
 
 def test_errors_of_clients_are_said_and_no_warning() -> None:
@@ -263,25 +275,115 @@ def test_groups_that_miss_the_dead_late_or_cannot_be_joined_are_reported(
     ("seen", "verdict", "words"),
     [
         (Attendance(2, 0), OK, "2 members, 0 records of classified.v1 wait"),
-        (Attendance(1, 5000), WARN, "1 member, 5000 records"),
-        (Attendance(0, 0), WARN, "no member"),
+        (Attendance(1, 50_000, 3.2), OK, "50000 records of classified.v1 wait, the oldest for 3 s"),
+        (Attendance(1, 1, 20.0), WARN, "1 record of classified.v1 waits, the oldest for 20 s"),
+        (Attendance(1, 1, 61.0), FAIL, "it is stuck or too slow"),
+        (Attendance(0, 0), FAIL, "no member serves"),
         (Attendance(0, 3), FAIL, "no member serves, 3 records of classified.v1 wait"),
         (Attendance(None, 3), WARN, "may not see its members"),
+        (Attendance(None, 3, 61.0), FAIL, "it is stuck or too slow"),
     ],
 )
-def test_a_role_that_is_dead_or_behind_is_reported_with_what_waits(
+def test_a_role_fails_without_members_and_by_the_age_of_its_oldest_record_not_by_their_number(
     seen: Attendance, verdict: Verdict, words: str
 ) -> None:
-    check = check_role("router", seen)
+    check = check_role("router", CLASSIFIED, seen)
     assert (check.verdict, words in check.found) == (verdict, True), check.found
 
 
-def test_jobs_that_wait_for_an_idle_worker_are_reported_and_fail_only_where_nobody_forwards_them() -> None:
-    waits = check_waiting({"light": 3, "heavy": 0}, members=2)
-    assert (waits.verdict, waits.found) == (OK, "3 jobs for light until a worker is idle")
-    assert check_waiting({"light": 3}, members=0).verdict is FAIL
-    assert check_waiting({"light": 3}, members=None).verdict is OK  # this user may not see the members
-    assert check_waiting({}, members=0).found == "no job waits for an idle worker"
+def test_requests_of_the_batch_tier_may_wait_at_their_gate_for_days() -> None:
+    assert check_role("classifier-batch", PROMPTS_BATCH, Attendance(1, 5, 90_000.0)).verdict is OK
+    assert check_role("classifier-batch", PROMPTS_BATCH, Attendance(0, 5, 1.0)).verdict is FAIL
+
+
+@pytest.mark.parametrize(
+    ("topic", "seen", "serving", "to_zero", "verdict", "words"),
+    [
+        ("jobs.light.v1", Attendance(1, 0), 1, False, OK, "no job waits"),
+        ("jobs.light.v1", Attendance(1, 12, 41.0), 1, False, OK, "12 jobs for light; oldest 41 s"),
+        ("jobs.light.v1", Attendance(1, 12, 101.0), 1, False, FAIL, "12 jobs for light; oldest 101 s"),
+        (
+            "jobs.light.v1",
+            Attendance(0, 12, 101.0),
+            0,
+            False,
+            FAIL,
+            "12 jobs for light, which no worker serves; oldest",
+        ),
+        ("jobs.light.v1", Attendance(0, 12, 101.0), 0, True, WARN, "as the plan scales it to zero"),
+        ("waiting.light.v1", Attendance(0, 3, 1.0), 1, False, FAIL, "no router forwards them"),
+        ("waiting.light.v1", Attendance(None, 3, 1.0), 1, False, OK, "3 jobs for light"),
+    ],
+)
+def test_a_queue_fails_by_the_age_of_its_oldest_job_unless_its_level_is_scaled_to_zero(
+    topic: str, seen: Attendance, serving: int, to_zero: bool, verdict: Verdict, words: str
+) -> None:
+    check = checks.check_queue(topic, seen, serving, 100.0, is_scaled_to_zero=to_zero)
+    assert (check.verdict, words in check.found) == (verdict, True), check.found
+
+
+def test_a_stranger_in_a_group_of_roles_fails_and_is_named() -> None:
+    clean, hidden = Attendance(2, 0), Attendance(None, 0)
+    stranger = Attendance(2, 187, 3.0, ("rdkafka on 10.0.0.7",))
+    assert checks.check_strangers({"ledger": clean}).verdict is OK
+    assert checks.check_strangers({"ledger": clean, "router": hidden}).verdict is WARN
+    check = checks.check_strangers({"ledger": stranger, "router": hidden})
+    assert (check.verdict, check.found) == (FAIL, "ledger: rdkafka on 10.0.0.7")
+
+
+@pytest.mark.parametrize(
+    ("in_force", "beyond", "verdict"),
+    [(True, ["kafka"], OK), (False, [], OK), (False, ["10.0.0.1"], FAIL), (None, ["10.0.0.1"], WARN), (None, [], WARN)],
+)
+def test_rights_that_are_not_in_force_fail_where_others_reach_the_cluster(
+    in_force: bool | None, beyond: list[str], verdict: Verdict
+) -> None:
+    check = checks.check_rights_in_force(is_in_force=in_force, beyond=beyond)
+    assert check.verdict is verdict
+    assert (in_force is not False) or "may write every topic" in check.found
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("localhost", True),
+        ("127.0.0.1", True),
+        ("127.8.0.1", True),
+        ("::1", True),
+        ("0.0.0.0", False),
+        ("kafka", False),
+    ],
+)
+def test_what_only_this_machine_reaches_is_known_by_its_address(host: str, expected: bool) -> None:
+    assert doctor.is_loopback(host) is expected
+
+
+def test_what_was_deleted_unread_fails() -> None:
+    assert [checks.check_deletions(found).verdict for found in ([], ["up to 3 records of x"])] == [OK, FAIL]
+
+
+# ------------------------------------------------------------------ the table of verdicts
+
+
+def test_the_promises_show_the_table_that_verdicts_are_made_of() -> None:
+    page = PROMISES.read_text()
+    assert BEGIN in page
+    assert page == in_page(page), "run infra/bin/observability"
+
+
+def test_a_verdict_that_its_row_does_not_have_cannot_be_made() -> None:
+    with pytest.raises(AssertionError, match="never fails"):
+        fail("planner", "none leads", "serve one")
+    with pytest.raises(AssertionError, match="never warns"):
+        warn("transactions", "slow", "wait")
+    with pytest.raises(AssertionError, match="is no row of"):
+        fail("weather", "rain", "wait")
+    assert {row for row, each in ROWS.items() if not each.promise} == set()
+
+
+def test_a_check_that_raises_has_failed_with_its_error() -> None:
+    check = unmade("safety", UnknownSchema(5000, 25), "upgrade")
+    assert (check.verdict, "unknown schema id 5000" in check.found) == (FAIL, True)
 
 
 def test_a_planner_that_led_and_fell_silent_is_reported() -> None:

@@ -19,7 +19,7 @@ from streams.control import history as plan_reading
 from streams.control.history import Published
 from streams.control.reuse import is_asked_for
 from streams.operator import doctor, reuse_index
-from streams.operator.checks import Attendance, Check, Verdict
+from streams.operator.checks import Attendance
 from streams.operator.reuse_checks import (
     check_collection,
     check_indexer,
@@ -34,6 +34,7 @@ from streams.operator.reuse_index import (
     delete_rows,
     stale_latents,
 )
+from streams.operator.verdicts import Check, Verdict
 from streams.settings import Settings, load
 from streams.store.open import open_store
 from streams.vectors.keys import WORDS_DIGEST, WORDS_DIMENSION
