@@ -44,6 +44,7 @@ START = "from streams.cli import main; main(prog_name='pochade')"
 
 APART_S = 5.0  # between two roles that end
 BESIDE_S = float(os.environ.get("UPGRADE_BESIDE_S", "60"))  # that both releases serve side by side
+PAUSED_S = float(os.environ.get("UPGRADE_PAUSED_S", "1800"))  # that an upgrade stands still half-way
 RATE = 4.0  # requests per second
 CROWD = 40  # requests at once, so that jobs wait on their topics
 SEEN_S = 65.0  # a planner that begins reads the demand of the last minute; older demand it knows from a plan alone
@@ -414,6 +415,19 @@ def test_both_releases_serve_side_by_side(
         requests.by_command(releases[first])
         requests.by_command(releases[joining])
         running.leave([f"{first}-{role}" for role in ROLES], requests)
+
+
+@pytest.mark.timeout(1200 + PAUSED_S)
+@pytest.mark.parametrize("leaving", ["old", "new"])
+def test_an_upgrade_that_pauses_for_half_an_hour_sets_nothing_aside_whether_it_goes_on_or_is_rolled_back(
+    old: Release, home: pathlib.Path, tmp_path: pathlib.Path, leaving: str
+) -> None:
+    """For three times as long as a role waits for a schema that neither its topic nor a registry has."""
+    with deployment(old, old, home, tmp_path, "joint") as (running, requests):
+        running.join("new")
+        time.sleep(PAUSED_S)
+        requests.crowd()
+        running.leave([f"{leaving}-{role}" for role in ROLES], requests)
 
 
 def both_serve(running: Deployment, requests: Requests) -> None:
