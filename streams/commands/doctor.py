@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 def doctor(load: "Callable[[], Settings]", output: str) -> None:
     """Check settings, disk, stores, models, broker and features, topics, rights, clocks, workers, plan, dead letters.
 
-    Each check says ok, warn, or fail with what to do; exit status 1 says that a check failed. The doctor joins a group
-    and begins a transaction of its own, and creates a topic PREFIX.doctor-* for a moment; it changes nothing else.
+    Each check says ok, warn, or fail with what to do. Exit status 0 says that this deployment serves, 1 that a check
+    failed. The doctor joins a group and begins a transaction of its own, and creates a topic PREFIX.doctor-* for a
+    moment; it changes nothing else.
 
     \b
     Examples:

@@ -277,7 +277,11 @@ def _leader(settings: Settings) -> Check:
 
 
 def _deletions(settings: Settings, found: Mapping[str, Found]) -> Check:
-    letters = _read(settings, DLQ, now_ms() - DAY_MS) if DLQ in found else []
+    def is_one(letter: Incoming) -> bool:
+        return deletions.kept(letter) is not None
+
+    since_ms = now_ms() - DAY_MS
+    letters = snapshot.past(settings, [DLQ], since_ms=since_ms, keep=is_one) if DLQ in found else []
     before = [each for each in map(deletions.kept, letters) if each is not None]
     return checks.check_deletions([str(each) for each in deletions.merged([*deletions.find(settings), *before])])
 
