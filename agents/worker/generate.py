@@ -26,7 +26,7 @@ from agents.worker.reuse import WorkerReuse
 from planner.catalog.components import NOTHING, needs_components, unhonoured
 from planner.catalog.entries import Variant
 from planner.catalog.option_limits import MAX_IMAGES, check_options
-from planner.catalog.options import ResolvedOptions, resolve_options, resolved_ms
+from planner.catalog.options import ResolvedOptions, read_as_letters, resolve_options, resolved_ms
 from planner.components.demand.combinations import combination
 from planner.components.from_catalog import requested
 from planner.reuse.lookups.lookup import described, job_of
@@ -288,13 +288,15 @@ class Generator:
         return wanted, self._writable(record, wanted.taken, job)
 
     def _cuts(self, wanted: Wanted) -> tuple[str, ...]:
-        """What the engine does not read of a job's prompts."""
+        """What is not read of a job's prompts, or not as it is meant."""
+        prompt = wanted.job.classified.request.prompt
+        letters = read_as_letters(prompt)
         try:
-            return self._engine.cuts(wanted.job.classified.request.prompt, wanted.how.negative_prompt)
+            return (*letters, *self._engine.cuts(prompt, wanted.how.negative_prompt))
         except Exception as error:  # whatever a tokenizer raises: the call will, and answers for it
             metrics.FALLBACKS.labels(ROLE, "not-counted").inc()
             log.warning("%s: its tokens are not counted: %r", wanted.job.classified.request.request_id, error)
-            return ()
+            return letters
 
     def _rejected(self, wanted: Wanted, reason: str, code: str) -> list[Outgoing]:
         outcome = rejected(wanted.job, reason=reason, by=ROLE, now_ms=now_ms(), code=code)

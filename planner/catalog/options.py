@@ -8,6 +8,7 @@ draft is encoded and noised to step K of that level's N, which goes on from ther
     over a draft                         draft ----> image      (N - K) / N of the time
 """
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from planner.catalog.entries import Variant, run_ms
 from schemas.messages import GenerateOptions
 
 AS_IT_IS = GenerateOptions()
+ADAPTER_SYNTAX = re.compile(r"<(?:lora|lyco):([^<>]{1,100})>")
 COMPONENTS = ("adapters", "controls", "image", "mask")  # honoured all together, or not at all
 
 
@@ -61,6 +63,15 @@ def resolve_options(options: GenerateOptions, variant: Variant, refine_from_step
         refine_from_step=refine_from_step if refine_from_step < int(done["steps"]) else 0,
         components=chosen,
     )
+
+
+def read_as_letters(prompt: str) -> tuple[str, ...]:
+    """Return the adapters that a prompt names in the syntax of other products, as `overridden` has it.
+
+    They are options here, so that no prompt names one: its letters are all that the text encoder reads of it.
+    """
+    found = dict.fromkeys(match[0] for match in ADAPTER_SYNTAX.finditer(prompt))
+    return tuple(f"prompt: {each} -> letters, as `adapters` name adapters" for each in found)
 
 
 def _requested(options: GenerateOptions, variant: Variant) -> dict[str, str | int | float | None]:

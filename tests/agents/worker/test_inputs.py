@@ -55,7 +55,8 @@ class Studio:
         return self.store.put(input_name(tenant), out.getvalue() if data is None else data)
 
     def answer(self, headers: Headers = MappingProxyType({}), **options: Any) -> ImageGenerated | Outcome:
-        request = a_request(options=GenerateOptions(**options))
+        prompt = options.pop("prompt", "a red heart")
+        request = a_request(prompt=prompt, options=GenerateOptions(**options))
         job = dataclasses.replace(a_job(a_classified(request)), level="styles", variant="styles", path=self.path)
         record = dataclasses.replace(a_record(job, key=b"r-1"), headers=headers)
         (written,) = self.generator.answer([Taken(record, 1)])
@@ -123,6 +124,17 @@ def test_what_is_changed_of_prompts_and_images_is_said() -> None:
         CUT, "control_images: L -> RGB", "image: EXIF orientation 6 -> upright", "image: RGBA -> RGB",
         "image: 64 x 40 px -> 32 x 32 px",
     )  # fmt: skip
+
+
+def test_an_adapter_that_a_prompt_names_in_the_syntax_of_others_is_not_left_out_in_silence() -> None:
+    studio = Studio()
+    prompt = "a red heart <lora:candy:0.8> (red:1.3) <lora:candy:0.8>"
+    said = studio.answer(prompt=prompt)
+    assert isinstance(said, ImageGenerated)
+    assert said.job.overridden == ("prompt: <lora:candy:0.8> -> letters, as `adapters` name adapters",)
+    refused = studio.answer(prompt=prompt, strict=True)
+    assert isinstance(refused, Outcome)
+    assert "as `adapters` name adapters" in refused.reason
 
 
 def test_a_job_that_is_tried_again_says_it_once() -> None:
