@@ -125,6 +125,8 @@ class PredictionsApi:
         logs = [line_of(note, tenant, address) for note in job.notes]
         uris = result.image_uris if result is not None and result.status is Status.COMPLETED else ()
         expected = None if result else self._expected.of(job.request_id)
+        if result is None and expected is None and (why := self._expected.waits_in_vain(job.request_id)):
+            logs.append(why)
         return prediction(job, base, stream, logs, [address(uri) for uri in uris], expected)
 
 

@@ -6,10 +6,13 @@ from typing import Any, Final, NamedTuple
 from agents.console.pages import ago
 from agents.console.screens.context import Context
 from agents.console.screens.fleet import kind_of, variants_of
+from planner.catalog.option_limits import QUALITIES
 from planner.control.evaluate import evaluate
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation, class_histograms, hardness_shares
 from planner.observation.workers import live_workers
+from planner.serving.routing.composing import Fits
+from planner.serving.routing.unserved import unserved
 from schemas.errors import PochadeError
 from schemas.messages import Plan
 from streams.visible import counted
@@ -68,7 +71,8 @@ def state_of(context: Context) -> State:
     open_ = f"{counted(context.view.requests.open, 'request')} open"
     if kinds["ready"]:
         others = "".join(f", {kinds[kind]} {kind}" for kind in ("started", "silent") if kinds[kind])
-        return State(f"Serving: {counted(kinds['ready'], 'worker')} ready{others}; {open_}.", is_bad=False)
+        words, waits = f"Serving: {counted(kinds['ready'], 'worker')} ready{others}; {open_}.", unserved_of(context)
+        return State(" ".join([words, *(f"{each}." for each in waits)]), is_bad=bool(waits))
     if kinds["started"]:
         return State(f"Not serving yet: {counted(kinds['started'], 'worker')} started, none ready; {open_}.")
     if kinds["silent"]:
@@ -76,6 +80,19 @@ def state_of(context: Context) -> State:
         why = "All are gone, or the broker is away, and what stands here is as old."
         return State(f"Not serving: no worker has been heard of for {silence}; {open_}. {why}")
     return State(f"Not serving: no worker is there; {open_}.")
+
+
+def unserved_of(context: Context) -> list[str]:
+    """Return what waits for a variant that no worker serves, in words."""
+    beats = context.view.fleet.heartbeats.values()
+    serving = {beat.heartbeat.variant for beat in beats if kind_of(beat, context) == "ready"}
+    fits = Fits(context.view.catalog)
+    waiting = [
+        (fits.of(request.options, request.quality).needs(), float(came_ms))
+        for request, came_ms in context.view.requests.waiting()
+        if request.quality in QUALITIES
+    ]
+    return [each.in_words(context.now_ms) for each in unserved(waiting, serving)]
 
 
 def shares_of(counts: Counter[str]) -> list[tuple[str, int, float]]:

@@ -56,6 +56,7 @@ class ExpectedTimes:
         slo_ms: float = 0.0,
     ) -> None:
         """`is_caught_up`: whether the topics' past is read; nothing is told before."""
+        self._catalog = catalog
         self._plans = plans
         self._fleet = fleet
         self._is_caught_up = is_caught_up
@@ -105,6 +106,16 @@ class ExpectedTimes:
                 self._last = self._expecting.expected(plan, _Fleet(self._fleet, now_ms), now_ms)
                 self._last_ms = now_ms
             return self._last.get(request_id)
+
+    def waits_in_vain(self, request_id: str) -> str:
+        """Return what a request waits for that no worker serves, in words; "": it does not, or nothing is known."""
+        plan, now_ms = self._plans.plan, self._clock_ms()
+        if plan is None or not self._is_caught_up():
+            return ""
+        with self._lock:
+            self._fleet.obey(plan)
+            serving = [name for name in self._catalog.served if self._fleet.serving([name], now_ms)]
+            return self._expecting.waits_in_vain(request_id, serving, now_ms)
 
     def first(self, request_id: str) -> None:
         """Measure, once the request has ended, how right its client is told now."""

@@ -12,7 +12,7 @@ ones took longer than was laid out as they came.
 
 import math
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heapreplace
 from itertools import pairwise
@@ -25,9 +25,11 @@ from planner.catalog.model import Catalog, classes_of
 from planner.catalog.option_limits import MAX_IMAGES, check_options
 from planner.catalog.options import resolve_options, resolved_ms
 from planner.serving.routing.cascades import cascade_of, judging_ms, may_escalate
+from planner.serving.routing.composing import Fits
 from planner.serving.routing.placement import Placement
 from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
-from schemas.errors import InvalidPlan, InvalidRequest
+from planner.serving.routing.unserved import unserved
+from schemas.errors import InvalidPlan, InvalidRequest, PochadeError
 from schemas.messages import GenerateRequest, Plan
 
 BATCH: Final = "batch"  # the tier whose requests wait for a gate, and not in the queue
@@ -195,6 +197,7 @@ class Expecting:
         """`slo_ms`: see `planner.serving.routing.soft_deadline.Deadlines`."""
         self._catalog = catalog
         self._logic = RoutingLogic(catalog, NO_LIMITS, slo_ms=slo_ms)
+        self._fits = Fits(catalog)
         self._open: OrderedDict[str, _Open] = OrderedDict()  # in the order in which they wait
         self._ended: OrderedDict[str, None] = OrderedDict()
         self._errors: deque[float] = deque(maxlen=MAX_ERRORS)
@@ -283,6 +286,26 @@ class Expecting:
                 found[known.request.request_id] = Expectation(places[likeliest], left_ms)
             self._add(known, plan, queues)
         return found
+
+    def waits_in_vain(self, request_id: str, serving: Collection[str], now_ms: float) -> str:
+        """Return what a request waits for that no worker serves, with all that wait for it; "": it does not.
+
+        `serving`: variants that workers serve.
+        """
+        needs = self._needs(self._open.get(request_id))
+        if not needs or any(variant in serving for variant in needs):
+            return ""
+        waiting = ((self._needs(known), float(known.request.created_ms)) for known in self._open.values())
+        return next(each.in_words(now_ms) for each in unserved(waiting, serving) if each.variants == needs)
+
+    def _needs(self, known: "_Open | None") -> tuple[str, ...]:
+        """The variants of which a request that waits needs one; (): any level, or it does not wait."""
+        if known is None or known.worker:
+            return ()
+        try:
+            return self._fits.of(known.request.options, known.request.quality).needs()
+        except PochadeError:
+            return ()
 
     def _running(self, queues: _Queues) -> list[tuple[_Open, float]]:
         """Have the workers be busy with what has begun; return each of it with the time at which it is generated."""
