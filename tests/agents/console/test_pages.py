@@ -11,7 +11,7 @@ import pytest
 
 from agents.console.view.requests import Place
 from agents.console.view.view import is_in_time
-from schemas.messages import Expected, GenerateRequest, OperatorAction, Outcome, StageReuse, Status
+from schemas.messages import Expected, GenerateOptions, GenerateRequest, OperatorAction, Outcome, StageReuse, Status
 from schemas.topics import ACTIONS, IMAGES, OUTCOMES, PROMPTS
 from streams.codec.avro import decode, encode
 from tests.agents.console.deployment import Deployment, event
@@ -466,6 +466,18 @@ def test_the_last_estimate_stands_on_the_page_of_quality_with_its_intervals() ->
         assert "Both columns leave out 8 (never classified)." in words
         assert "1.5 s 1.0 s to 2.0 s" in words
         assert "few were drawn" in words
+
+
+def test_what_waits_for_a_level_that_no_worker_serves_is_said_though_the_plan_ordered_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("agents.runtime.views.now_ms", lambda: NOW_MS)
+    deployment = Deployment()
+    named = a_request(options=GenerateOptions(model="heavy"))
+    deployment.tell(a_plan(allocation={"w-1": "heavy"}), a_heartbeat(worker_id="w-1", variant="light"), named)
+    assert "1 waits for heavy, which no worker serves; oldest" in text_of(deployment.page("/").text)
+    deployment.tell(a_heartbeat(worker_id="w-1", variant="heavy"))
+    assert "which no worker serves" not in text_of(deployment.page("/").text)
 
 
 def test_a_fleet_that_is_silent_as_a_whole_is_said_so_first_and_nothing_on_the_page_says_otherwise(
