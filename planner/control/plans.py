@@ -9,6 +9,7 @@ from planner.scaling.fleet import same_scale
 from schemas.messages import Admission, Plan
 
 FORGOTTEN = "{}"  # a memory without content
+STAGE = "stage"  # in a policy's memory: of a course of several plans, such as a switch of strategy
 
 
 def publish(proposal: PlanProposal, previous: Plan | None, policy: str, now_ms: int, newest: int = 0) -> Plan:
@@ -45,8 +46,13 @@ def same_decision(proposal: PlanProposal, plan: Plan, policy: str | None = None)
 
 
 def decide_alike(one: Plan, other: Plan) -> bool:
-    """Whether readers do the same by either plan. Version, time, reasons, expectation and memories do not count."""
+    """Whether readers do the same by either plan, at the same stage of the policy's course.
+
+    Version, time, reasons, expectation and what else is remembered do not count.
+    """
     if admitted(one.admission) != admitted(other.admission) or not same_scale(one.scale, other.scale):
+        return False
+    if _stage(one) != _stage(other):
         return False
     residency = one.residency
     if residency is not None and other.residency is not None:
@@ -56,6 +62,13 @@ def decide_alike(one: Plan, other: Plan) -> bool:
         memory=other.memory, admission=other.admission, scale=other.scale, residency=residency,
     )  # fmt: skip
     return alike == other
+
+
+def _stage(plan: Plan) -> object:
+    try:
+        return json.loads(plan.memory).get(STAGE)
+    except (ValueError, RecursionError, AttributeError):  # no policy's: readers refuse it
+        return None
 
 
 def remembering(plan: Plan, noted: Plan) -> Plan:

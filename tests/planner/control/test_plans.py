@@ -39,6 +39,7 @@ def test_only_a_changed_decision_is_worth_publishing() -> None:
     expected = Expected(demand_rps=9, utilization=0.1, heavy_share=0)
     assert same_decision(a_draft(memory={"a": [2], "b": 1}, reason="other", expected=expected), plan)
     assert same_decision(a_draft(memory={}), plan), "what a policy remembers is no decision"
+    assert not same_decision(a_draft(memory={"stage": "leaving"}), plan), "but the stage of its course is"
     assert same_decision(a_draft(memory={"a": [2], "b": 1}), plan, "test")
     assert not same_decision(a_draft(memory={"a": [2], "b": 1}), plan, "another policy")
     for change in ({"allocation": {}}, {"batch": {"light": 2}}, {"dispatch": "pull"},

@@ -28,11 +28,7 @@ class PlanState:
         if is_newer(self.before.version if self.before else 0, plan):
             self.plan = self.before = plan
             self._judges, self._judging_ms = {}, {}
-            self.remember(plan)
-
-    def remember(self, plan: Plan) -> None:
-        """Take over what the plan's policy remembers by now; its decisions are as they were."""
-        self.is_under_way = plan.reuse is not None and is_under_way(json.loads(plan.memory))
+            self.is_under_way = plan.reuse is not None and is_under_way(json.loads(plan.memory))
 
     def judging_ms(self, level: str) -> float:
         """Return `judging_ms` of a level, cached for this plan."""

@@ -138,7 +138,6 @@ class PlannerLoop:
             self._publish(decision.plan)
         elif decision.remembered is not None:
             self._plans.plan = decision.remembered
-            self._takes.put_off(self._plan_state.remember, decision.remembered)
 
     def _publish(self, plan: Plan) -> None:
         self.published.append(slim(plan, self.published[-1] if self.published else plan))
