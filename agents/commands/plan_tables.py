@@ -25,6 +25,11 @@ from streams.commands.terminal import console
 from streams.control.reuse import is_asked_for
 
 Row = Sequence[str]
+EXPECTED = {
+    "demand_rps": "demand {:.3g} requests/s", "utilization": "utilization {:.0%}",
+    "heavy_share": "share of the best level {:.0%}", "quality": "quality {:.3f}",
+    "fid": "FID {:.4g} (lower is better)",
+}  # fmt: skip
 WHOLE = ("version", "policy", "variant")  # columns of names: never cut, however narrow the terminal
 
 
@@ -46,7 +51,7 @@ def print_plan(shown: Plan, pin: Pin | None) -> None:
         ("let in", describe_admission(shown.admission)),
         *([("reuse", describe_reuse(shown.reuse))] if shown.reuse is not None and is_asked_for(shown) else []),
         *([("components", describe_residency(shown.residency))] if shown.residency else []),
-        ("expected", _expected(dataclasses.asdict(shown.expected)) if shown.expected else "nothing said"),
+        ("expected", _expected(dataclasses.asdict(shown.expected)) if shown.expected else "not known"),
     ]
     _print(["plan", str(shown.version)], rows)
 
@@ -128,8 +133,8 @@ def _cascade(table: Mapping[str, Any]) -> Cascade:
 
 
 def _expected(table: Mapping[str, Any]) -> str:
-    known = [(name, value) for name, value in table.items() if value is not None]
-    return ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in known) or "nothing said"
+    known = [words.format(table[name]) for name, words in EXPECTED.items() if table.get(name) is not None]
+    return ", ".join(known) or "not known"
 
 
 def _ordered(policy: str, pin: Pin | None) -> str:

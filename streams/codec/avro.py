@@ -195,6 +195,10 @@ def json_object(
         raise InvalidRecord("no value (a tombstone): expected framed Avro or JSON")
     if not value or value[:1] == b"\0":
         raise InvalidRecord(f"neither framed Avro nor JSON: {len(value)} bytes {value[:40]!r}")
+    if value[:2] == b"\x1f\x8b":
+        raise InvalidRecord(
+            "gzip, neither framed Avro nor JSON: send the value unpacked, and set compression.type=gzip"
+        )
     try:
         parsed = json.loads(value, object_pairs_hook=of_pairs)
     except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or nested without end

@@ -65,7 +65,11 @@ def decode_request(record: Incoming) -> GenerateRequest:
     if record.value and record.value[0] == 0:
         request = decode(record.value, GenerateRequest)
         return request if request.request_id else dataclasses.replace(request, request_id=request_id_of(record))
-    fields = {name: _checked(name, value) for name, value in json_object(record.value, without_repeated_keys).items()}
+    given = json_object(record.value, without_repeated_keys)
+    if given.keys() == {"schema", "payload"}:
+        advice = "set value.converter.schemas.enable=false, so that the payload alone is sent"
+        raise InvalidRequest(f"a record of Kafka Connect with its schema around the request: {advice}", field="payload")
+    fields = {name: _checked(name, value) for name, value in given.items()}
     if "prompt" not in fields:
         raise InvalidRequest('request field "prompt" is missing: send {"prompt": "a red heart"}', field="prompt")
     own: dict[str, Any] = {"request_id": request_id_of(record), "created_ms": record.timestamp_ms}

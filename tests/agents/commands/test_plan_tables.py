@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from agents.commands.plan_tables import print_plan
-from schemas.messages import ResidencyPlan, Route
+from schemas.messages import Expected, ResidencyPlan, Route
 from tests.builders import a_plan, a_reuse_plan
 
 
@@ -17,6 +17,13 @@ def test_names_stand_in_the_table_as_they_are_though_they_look_like_emoji_or_col
     shown = capsys.readouterr().out
     assert "adapter:candy: device of 1" in shown
     assert "all on [red]" in shown
+
+
+def test_what_a_plan_expects_has_units(capsys: pytest.CaptureFixture[str]) -> None:
+    expected = Expected(demand_rps=0.04132, utilization=0.05458, heavy_share=1, quality=0.9712)
+    print_plan(dataclasses.replace(a_plan(), expected=expected), None)
+    said = "demand 0.0413 requests/s, utilization 5%, share of the best level 100%, quality 0.971"
+    assert f"expected\t{said}\n" in capsys.readouterr().out
 
 
 def test_how_images_may_begin_from_others_is_shown_where_a_route_asks_for_it(

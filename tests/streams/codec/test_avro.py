@@ -1,6 +1,7 @@
 """The codec: what we wrote can be read, and what we did not write is refused in words."""
 
 import dataclasses
+import gzip
 import json
 import struct
 from typing import cast
@@ -104,6 +105,18 @@ def test_options_stand_beside_the_other_keys_in_json() -> None:
     request = decode_request(a_record(line))
     assert request.quality == "high"
     assert request.options == GenerateOptions(n=2, guidance=3, adapters=("ink",), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "advice"),
+    [
+        (b'{"schema": null, "payload": {"prompt": "x"}}', "value.converter.schemas.enable=false"),
+        (gzip.compress(b'{"prompt": "x"}'), "send the value unpacked"),
+    ],
+)
+def test_what_other_programs_wrap_around_a_request_is_named(value: bytes, advice: str) -> None:
+    with pytest.raises((InvalidRecord, InvalidRequest), match=advice):
+        decode_request(a_record(value))
 
 
 def test_a_key_that_stands_twice_is_refused_by_name_whichever_value_was_meant() -> None:
