@@ -198,9 +198,6 @@ class Session:
         self._is_leaving = True
         self._expiry.close()
         self._consumer.close()
-        # the group's callbacks keep this object until the next full collection of the interpreter: its partitions,
-        # each with a producer's threads and buffers, must not stay as long
-        self._lanes.clear()
 
     # ------------------------------------------------------------------ partitions
 

@@ -1,7 +1,6 @@
 """The ledger: sessions, the partitions that they open, and what a member of the group waits for before it is ready."""
 
 import threading
-import weakref
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import cast
@@ -15,7 +14,6 @@ from agents.ledger.partition import LedgerPartition
 from agents.ledger.role import SPARE_AFTER_S, Ledger, LedgerRules, Membership, Session, act_on, open_partitions
 from schemas.record import Incoming
 from schemas.topics import DAY_MS, RESULTS
-from streams.codec.schema_wait import SchemaWait
 from streams.kafka.memory import MemoryRecordProducer
 from streams.settings import load
 from tests.agents.stubs import a_record
@@ -57,26 +55,6 @@ def test_partitions_that_are_handed_over_at_the_end_are_not_opened(monkeypatch: 
     stopping.set()
     Ledger(SETTINGS, RULES, lambda _group: {}, MemoryRecordProducer())._session(stopping)
     assert opened == []
-
-
-def test_a_session_that_ended_keeps_none_of_its_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    # each has a producer with threads and buffers; the group's callbacks keep the session until a full collection
-    class Group:
-        def __init__(self, _member: object, _own: object) -> None: ...
-
-        def close(self) -> None: ...
-
-    class Lane: ...
-
-    monkeypatch.setattr(ledger, "open_member", Group)
-    session = Session(
-        SETTINGS, RULES, {}, Membership(), SchemaWait("ledger"), BrokerClock(), MemoryRecordProducer()
-    )  # fmt: skip
-    lane = Lane()
-    session._lanes[0], kept = cast(LedgerPartition, lane), weakref.ref(lane)
-    del lane
-    session.close()
-    assert kept() is None
 
 
 class BreakingLane(LedgerPartition):
