@@ -111,7 +111,7 @@ def test_each_role_generates_and_tells_webhooks_with_a_user_and_rights_of_its_ow
         dry = browser.post("/plan/unpin", data=token)
         confirmation = {"confirmation": field_in(dry.text, "confirmation")}
         unpinned = browser.post("/confirm", data={**token, **confirmation}, follow_redirects=True)
-        assert "the leading planner follows" in unpinned.text, unpinned.text
+        assert "by joint is in force" in unpinned.text, unpinned.text
     cancelled = running.pochade(OPERATOR, "cancel", "never-sent", "--wait")
     assert cancelled.exit_code == 0, cancelled.output
     audited = running.pochade(OPERATOR, "audit", "-o", "json")
