@@ -24,7 +24,7 @@ from planner.serving.decisions import Ignored, Rejection
 from planner.serving.ending.outcomes import completed_by_draft, failed, turned_away
 from planner.serving.routing.escalation import Keep
 from planner.serving.routing.reroute import POLL_MS, OrphanRouting, RemainsInQueue
-from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
+from planner.serving.routing.routing import RoutingLogic, backlog_limits
 from planner.serving.routing.soft_deadline import soft_slo_ms
 from schemas.messages import EventKind, GenerateJob, Plan
 from schemas.record import Outgoing
@@ -93,8 +93,9 @@ class Rerouting:
         loads = self._dispatcher.loads(plan, at_ms)
         has_ended = taken.has_ended or classified.request.request_id in self._ended
         decision = self._logic.reroute(
-            classified, job.variant, plan, loads, at_ms, has_ended=has_ended, has_draft=bool(job.path)
-        )
+            classified, job.variant, plan, loads, at_ms, has_ended=has_ended, has_draft=bool(job.path),
+            waited_ms=at_ms - job.routed_ms,
+        )  # fmt: skip
         if isinstance(decision, Ignored):
             metrics.DEAD_WORK.labels(ROLE).inc()
             return Answer("had ended")
@@ -260,7 +261,8 @@ def rerouter_of(
 
     silent_ms = settings.planner.worker_timeout_ms
     slo_ms = soft_slo_ms(settings.planner.slo_s, catalog, settings.admission.max_backlog_s)
-    logic = OrphanRouting(catalog, RoutingLogic(catalog, NO_LIMITS, slo_ms=slo_ms), silent_ms)
+    limits = backlog_limits(settings.admission.max_backlog_s, settings.admission.interactive_headroom)
+    logic = OrphanRouting(catalog, RoutingLogic(catalog, limits, slo_ms=slo_ms), silent_ms)
     rerouting = Rerouting(logic, ended, Dispatcher(catalog, fleet, ROLE, counts), producer)
     return Rerouter(
         catalog,

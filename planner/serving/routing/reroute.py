@@ -72,13 +72,15 @@ class OrphanRouting:
         *,
         has_ended: bool,
         has_draft: bool,
+        waited_ms: float,
     ) -> Placement | Rejection | Keep | Ignored | RemainsInQueue:
         """Decide on an orphaned job of `variant`.
 
         A job that was to replace a draft leaves the draft as the answer, as where the next level has no time. Any other
         is decided on anew by the plan in force. It was admitted before, so it is not shed and no backlog is too long.
         It stays in its queue where nobody serves the level that it would go to: it names its model, or no level of the
-        plan has a worker that is ready. The latter passes, so that jobs which stay are asked about again.
+        plan has a worker that is ready. The latter passes, so that jobs which stay are asked about again; the former is
+        answered otherwise once it has waited for longer than any backlog may last. `waited_ms`: since it was routed.
         """
         if has_ended:
             return ENDED
@@ -86,5 +88,5 @@ class OrphanRouting:
             return Keep(None, f"nobody serves {variant} any more; the draft was kept")
         decision = self._routing.reroute(classified, plan, loads, now_ms)
         if isinstance(decision, Placement) and math.isinf(loads.wait_ms(decision.variant)):
-            return WAITS_FOR_WORKER
+            return self._routing.instead(classified, plan, loads, waited_ms) or WAITS_FOR_WORKER
         return decision

@@ -37,6 +37,7 @@ from planner.serving.decisions import (
     Ignored,
     Rejection,
 )
+from planner.serving.dispatch.waiting import BATCH_TIER
 from planner.serving.requests import ClassifiedValues, RequestValues, Work
 from planner.serving.routing.cascades import cascade_of, judging_ms, may_escalate
 from planner.serving.routing.composing import Fit, Fits
@@ -321,6 +322,34 @@ class RoutingLogic:
         """Decide anew on a request that was admitted before: no backlog is too long, nothing is shed or charged."""
         return self._placed(classified, plan, loads, now_ms, ANY_BACKLOG_MS)
 
+    def instead(
+        self, classified: ClassifiedValues, plan: Plan, loads: Loads, waited_ms: float
+    ) -> Placement | Rejection | None:
+        """What becomes of a request that has waited for a worker of what it needs; None: it waits on.
+
+        Beyond the backlog's limit it goes to the nearest level that a worker serves, which `overridden` says. It is
+        REJECTED where it is strict or names components. Batch requests wait as long as it takes.
+        """
+        request, limit_ms = classified.request, self._limits.of(classified.request.tier)
+        fit = self._fits.of(request.options, request.quality)
+        needs = fit.needs()
+        if not needs or waited_ms <= limit_ms or request.tier == BATCH_TIER:
+            return None
+        if fit.is_strict or fit.is_composed:
+            reason = f"no worker serves {' or '.join(needs)}; it waited {waited_ms / 1000:.0f} s: send again later"
+            return Rejection(Status.REJECTED, OVERLOADED, reason, math.ceil(limit_ms))
+        own = self._levels[needs[0]]
+        level = next((each for each in (*own.cheaper, *own.dearer) if math.isfinite(loads.wait_ms(each))), "")
+        if not level:
+            return None
+        costs = self._costs(request, self._facts_of(plan))
+        return _placement(costs, level, 0.0, fit, CHEAPER if level in own.cheaper else DEARER)
+
+    def _facts_of(self, plan: Plan) -> _PlanFacts:
+        if self._facts is None or self._facts.plan is not plan:
+            self._facts = _PlanFacts(plan, self._catalog, self._levels)
+        return self._facts
+
     def _ignored(self, request: RequestValues, now_ms: float) -> Ignored | None:
         if request.request_id in self._ended:
             self.abandon(request.request_id)
@@ -377,9 +406,7 @@ class RoutingLogic:
         self, classified: ClassifiedValues, plan: Plan, loads: Loads, now_ms: float, limit_ms: float
     ) -> Placement | Rejection:
         """The requested level, or another one where the backlog or the deadline asks for it."""
-        request, facts = classified.request, self._facts
-        if facts is None or facts.plan is not plan:
-            facts = self._facts = _PlanFacts(plan, self._catalog, self._levels)
+        request, facts = classified.request, self._facts_of(plan)
         options, fit = request.options, None
         if request.quality == ANY_QUALITY and (options is AS_IT_IS or options == AS_IT_IS):
             costs, requested = facts.plain, facts.choose(classified)

@@ -46,7 +46,7 @@ class Rerouter(Sender):
         has_ended = is_overdue(job.deadline_ms, now_ms, self._grace_ms)  # by the ledger
         decision = self._logic.reroute(
             job, job.variant, self._plan_state.plan, self._loads, now_ms, has_ended=has_ended,
-            has_draft=job.draft is not None,
+            has_draft=job.draft is not None, waited_ms=now_ms - job.arrived_ms,
         )  # fmt: skip
         match decision:
             case Placement():

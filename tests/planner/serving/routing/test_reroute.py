@@ -10,7 +10,7 @@ from planner.serving.decisions import ENDED, Ignored, Rejection
 from planner.serving.routing.escalation import Keep
 from planner.serving.routing.placement import CHEAPER, Placement
 from planner.serving.routing.reroute import WAITS_FOR_WORKER, OrphanRouting, RemainsInQueue, orphaned_variants
-from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
+from planner.serving.routing.routing import BacklogLimits, RoutingLogic
 from schemas.messages import Admission, GenerateOptions, Plan, Route, Status
 from tests.builders import NOW_MS, a_catalog, a_classified, a_heartbeat, a_plan, a_request, a_worker
 from tests.planner.serving.workers import FixedLoads
@@ -48,14 +48,17 @@ def test_none_is_orphaned_as_long_as_somebody_may_come(why: str, plan: Plan, wor
 
 
 Answer = Placement | Rejection | Keep | Ignored | RemainsInQueue
-ROUTING = OrphanRouting(a_catalog(), RoutingLogic(a_catalog(), NO_LIMITS), 3000)
+MOST_MS = 60_000.0
+ROUTING = OrphanRouting(a_catalog(), RoutingLogic(a_catalog(), BacklogLimits(MOST_MS, MOST_MS)), 3000)
 
 
 def rerouted(plan: Plan, waits_ms: dict[str, float] = WAITS_MS, ended: bool = False, **job: Any) -> Answer:
-    draft = job.pop("draft", False)
+    draft, waited_ms = job.pop("draft", False), job.pop("waited_ms", 0.0)
     classified = a_classified(a_request(**job))
     loads = FixedLoads(waits_ms)
-    return ROUTING.reroute(classified, "heavy", plan, loads, NOW_MS, has_ended=ended, has_draft=draft)
+    return ROUTING.reroute(
+        classified, "heavy", plan, loads, NOW_MS, has_ended=ended, has_draft=draft, waited_ms=waited_ms
+    )
 
 
 def test_orphaned_are_the_variants_of_the_catalog_that_lost_their_worker_by_the_plan_in_force() -> None:
@@ -99,6 +102,21 @@ def test_one_that_no_level_serves_in_time_expires() -> None:
 @pytest.mark.parametrize("deadline_ms", [None, NOW_MS + 5])
 def test_one_that_names_the_lost_model_waits_for_it(deadline_ms: int | None) -> None:
     assert rerouted(all_light(), options=GenerateOptions(model="heavy"), deadline_ms=deadline_ms) is WAITS_FOR_WORKER
+
+
+def test_one_that_names_the_lost_model_is_answered_by_the_nearest_level_once_it_has_waited_for_too_long() -> None:
+    named = GenerateOptions(model="heavy")
+    assert rerouted(all_light(), options=named, waited_ms=MOST_MS) is WAITS_FOR_WORKER
+    placed = rerouted(all_light(), options=named, waited_ms=MOST_MS + 1)
+    assert isinstance(placed, Placement)
+    assert (placed.level, placed.overridden, placed.fallback) == ("light", ("model: heavy -> light",), CHEAPER)
+    nowhere = {"light": math.inf, "heavy": math.inf}
+    assert rerouted(all_light(), nowhere, options=named, waited_ms=2 * MOST_MS) is WAITS_FOR_WORKER
+    assert rerouted(all_light(), options=named, waited_ms=2 * MOST_MS, tier="batch") is WAITS_FOR_WORKER
+    turned = rerouted(all_light(), options=GenerateOptions(model="heavy", strict=True), waited_ms=MOST_MS + 1)
+    assert isinstance(turned, Rejection)
+    assert (turned.status, turned.code, turned.retry_after_ms) == (Status.REJECTED, "overloaded", 60_000)
+    assert "no worker serves heavy; it waited 60 s" in turned.reason
 
 
 def test_a_strict_one_that_names_the_lost_model_and_asks_for_more_does_not_wait() -> None:
