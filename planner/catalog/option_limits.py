@@ -25,6 +25,13 @@ QUALITIES: Final[Mapping[str, Quality]] = {
     "high": Quality(BEST, True, "the best level"),
     "auto": Quality(ANY, True, "the levels that the plan chooses"),
 }
+
+
+def quality_named(word: str) -> Quality:
+    """Return what a word asks for; one that is not known asks for nothing, and is refused by `check_options`."""
+    return QUALITIES.get(word, QUALITIES["auto"])
+
+
 CONSENTS = ("", "off", "own")  # to reuse: unsaid, none, from images of its own tenant
 TIERS = ("interactive", "standard", "batch")
 MAX_STEPS = 200

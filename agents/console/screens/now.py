@@ -6,7 +6,6 @@ from typing import Any, Final, NamedTuple
 from agents.console.pages import ago
 from agents.console.screens.context import Context
 from agents.console.screens.fleet import kind_of, variants_of
-from planner.catalog.option_limits import QUALITIES
 from planner.control.evaluate import evaluate
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation, class_histograms, hardness_shares
@@ -90,7 +89,6 @@ def unserved_of(context: Context) -> list[str]:
     waiting = [
         (fits.of(request.options, request.quality).needs(), float(came_ms))
         for request, came_ms in context.view.requests.waiting()
-        if request.quality in QUALITIES
     ]
     return [each.in_words(context.now_ms) for each in unserved(waiting, serving)]
 

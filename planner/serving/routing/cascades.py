@@ -3,7 +3,7 @@
 from planner.catalog.components import needs_components
 from planner.catalog.entries import variant_of
 from planner.catalog.model import Catalog
-from planner.catalog.option_limits import QUALITIES
+from planner.catalog.option_limits import quality_named
 from planner.serving.requests import ClassifiedValues, RequestValues
 from schemas.messages import Cascade, Plan
 
@@ -14,7 +14,7 @@ def may_escalate(request: RequestValues, catalog: Catalog) -> bool:
     Nor where it names components, which the next level would leave out.
     """
     options = request.options
-    if not QUALITIES[request.quality].escalates or needs_components(options):
+    if not quality_named(request.quality).escalates or needs_components(options):
         return False
     return options.model not in catalog.served and options.model not in catalog.bases
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from planner.catalog.components import needs_components, unhonoured
 from planner.catalog.entries import run_ms, variant_of
 from planner.catalog.model import Catalog
-from planner.catalog.option_limits import ANY, CHEAPEST, QUALITIES
+from planner.catalog.option_limits import ANY, CHEAPEST, quality_named
 from planner.catalog.options import AS_IT_IS, COMPONENTS, resolve_options
 from planner.serving.decisions import unhonoured_option, unhonoured_reason
 from planner.serving.routing.placement import Choice, sample
@@ -144,7 +144,7 @@ def is_composed(options: GenerateOptions, catalog: Catalog) -> bool:
 
 def _of_quality(fit: Fit, quality: str, catalog: Catalog) -> Fit:
     """The fit with the level that the word for the quality asks for; a model that is named goes before it."""
-    wanted = QUALITIES[quality].level
+    wanted = quality_named(quality).level
     if wanted == ANY or fit.level or fit.reason:
         return fit
     among = fit.variants or tuple(catalog.variants)

@@ -29,7 +29,7 @@ from planner.serving.routing.composing import Fits
 from planner.serving.routing.placement import Placement
 from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
 from planner.serving.routing.unserved import unserved
-from schemas.errors import InvalidPlan, InvalidRequest, PochadeError
+from schemas.errors import InvalidPlan, InvalidRequest
 from schemas.messages import GenerateRequest, Plan
 
 BATCH: Final = "batch"  # the tier whose requests wait for a gate, and not in the queue
@@ -302,10 +302,7 @@ class Expecting:
         """The variants of which a request that waits needs one; (): any level, or it does not wait."""
         if known is None or known.worker:
             return ()
-        try:
-            return self._fits.of(known.request.options, known.request.quality).needs()
-        except PochadeError:
-            return ()
+        return self._fits.of(known.request.options, known.request.quality).needs()
 
     def _running(self, queues: _Queues) -> list[tuple[_Open, float]]:
         """Have the workers be busy with what has begun; return each of it with the time at which it is generated."""

@@ -134,3 +134,9 @@ def test_levels_that_honour_it_are_drawn_by_the_plan_without_the_others() -> Non
         drawn[placed.variant] += 1
     assert drawn["light"] == 0
     assert drawn["heavy"] / 400 == pytest.approx(0.6, abs=0.08)
+
+
+def test_a_quality_that_is_not_known_asks_for_nothing_where_a_record_was_not_checked() -> None:
+    for word in ("", "ultra"):
+        assert fit_of(GenerateOptions(), word, a_composing_catalog()).level == ""
+        assert may_escalate(a_request(quality=word), a_composing_catalog())
