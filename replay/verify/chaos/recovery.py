@@ -10,14 +10,14 @@ from replay.verify.audit.topic_figures import TopicFigures
 from replay.verify.chaos.doing import Doing, Faults
 from replay.verify.chaos.pace import Answered, back_after_ms
 
-KILLS = ("kill", "last-worker")  # of a worker, by kill -9
+KILLS = ("kill", "last-worker", "all-roles-kill")  # of a worker, by kill -9
 OUTAGES = ("broker", "broker-restart")
 OF_SEVERAL = (*OUTAGES, "broker-freeze", "broker-lost", "controller", "leaders", "rolling")  # others go on meanwhile
 DEATHS = ("broker", "broker-lost", "controller")  # of one broker of several
 # kill -9 of whichever worker comes to a point
 AIMED = ("fetch-kill", "load-kill", "fuse-kill", "starting-kill", "draining-kill", "serving-kill")
 ENDS = (*KILLS, *OF_SEVERAL, "restart", "freeze")  # a process ends or stops as the fault begins
-LEAVES = ("join", "second", "skew", "volume-full")  # and here as it ends too
+LEAVES = ("join", "second", "skew", "volume-full", "stranger")  # and here as it ends too
 HARMLESS = (
     "cancel",
     "repeat",

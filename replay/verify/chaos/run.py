@@ -172,7 +172,7 @@ class ChaosRun:
             left = collect(self.settings)
         recovered = recovery.of(
             found.tally, faults, SESSION_MS, self.settings.worker.job_timeout_s, accepted_ms=world.accepted_ms,
-            become_new_record=len(world.doubled), killers=killers(self._due),
+            become_new_record=len(world.doubled), killers=killers(self._due) | world.killers(),
             ordinary=ordinary(self._due), brokers=self._options.brokers,
         )  # fmt: skip
         return report_of(
@@ -224,7 +224,7 @@ class ChaosRun:
             stack.callback(TopicTailer(self.settings, [FLEET], self._tiers.on_record, since_ms=None).start().close)
         stack.callback(faults.close)
         start_ms = epoch_ms()
-        while not (driver.is_finished() and faults.are_over):
+        while not (driver.is_finished() and faults.are_over and world.is_over(epoch_ms())):
             driver.publish_due()
             for note in faults.tick(start_ms, epoch_ms()):
                 self._teller.note(note)

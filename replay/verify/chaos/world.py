@@ -8,10 +8,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import NamedTuple, TypeVar
 
+from replay.load.driver import STUCK_MS
 from replay.local.hosting import LocalDeployment
 from replay.local.processes import RoleProcess, role_process
 from replay.verify.chaos.oracle import Told
-from replay.verify.chaos.schedule import Fault
+from replay.verify.chaos.schedule import EXIT, HANG, Fault
 from replay.verify.chaos.weights.remote import WeightsRemote
 from schemas.errors import PochadeError
 from schemas.messages import GenerateRequest, Result
@@ -67,7 +68,9 @@ class World:
         self.asked: dict[str, GenerateRequest] = {}
         self.ended: dict[str, str] = {}  # request id -> status
         self.placed: dict[str, tuple[int, int]] = {}  # request id -> partition and offset on `prompts`
+        self.acknowledged: set[str] = set()
         self.purged: list[Purged] = []
+        self._left, self._moved_ms = 0, 0.0  # acknowledged and open, and since when (epoch ms)
         self.plan: Incoming | None = None  # the newest of the planner
         self._told = told
         self.old: deque[Incoming] = deque(maxlen=MAX_REMEMBERED)
@@ -109,10 +112,22 @@ class World:
         if done.cancelled() or done.exception() is not None:
             return
         topic, at = PROMPTS_BATCH if request.tier == "batch" else PROMPTS, done.result()
+        self.acknowledged.add(request.request_id)
         if topic == PROMPTS:
             self.placed[request.request_id] = at.partition, at.offset
         if self._told is not None:
             self._told.acknowledged(request.request_id, topic, at.partition, at.offset)
+
+    def is_over(self, now_ms: float) -> bool:
+        """Whether all that was acknowledged has ended, but what a fault deleted; or none has for STUCK_MS."""
+        left = self.acknowledged - self.ended.keys() - self.gone()
+        if not left or len(left) != self._left:
+            self._left, self._moved_ms = len(left), now_ms
+        return not left or now_ms - self._moved_ms > STUCK_MS
+
+    def killers(self) -> set[str]:
+        """Return the ids of requests that end the process which generates them."""
+        return {name for name, request in self.asked.items() if request.prompt.startswith((EXIT, HANG))}
 
     def gone(self) -> frozenset[str]:
         """Return the ids of the requests whose records a fault deleted before they were read."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from replay.load.driver import STUCK_MS
 from replay.verify.chaos.faults import foreign, input
 from replay.verify.chaos.schedule import EXIT, Fault
 from replay.verify.chaos.world import Purged, World
@@ -47,6 +48,16 @@ def test_requests_whose_records_were_deleted_unread_are_gone_and_others_are_not(
     assert world.gone() == frozenset()
     world.purged = [Purged(partition=0, begin=5, end=9)]
     assert world.gone() == {"first", "last"}
+
+
+def test_a_run_is_over_once_all_that_was_acknowledged_has_ended_or_nothing_moves_any_more(world: World) -> None:
+    world.acknowledged = {"ended", "open"}
+    world.ended = {"ended": "COMPLETED"}
+    assert not world.is_over(1000)
+    assert not world.is_over(1000 + STUCK_MS)
+    assert world.is_over(1001 + STUCK_MS)
+    world.ended["open"] = "COMPLETED"
+    assert world.is_over(1002 + STUCK_MS)
 
 
 def test_a_request_that_ends_its_workers_is_sent_again_once_it_has_ended(world: World) -> None:
