@@ -39,6 +39,20 @@ class Consumer(driver.Consumer):  # type: ignore[misc]  # faust is not followed
         self._acked_index[tp].clear()
         return int(last) + 1
 
+    def hold(self, tp: TP) -> None:
+        """Fetch nothing more of a partition; what was fetched is handed over all the same.
+
+        Faust's own pause drops what it has fetched, and does not fetch it again.
+        """
+        self.pause_partitions([tp])
+        self._buffered_partitions.add(tp)
+
+    def release(self, tp: TP, *, is_ours: bool) -> None:
+        """Fetch of a held partition again, if it is still this member's; else Faust resumes what is."""
+        self._buffered_partitions.discard(tp)
+        if is_ours:
+            self.resume_partitions([tp])
+
     async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
         """Do nothing: `_new_offset` needs no gaps."""
 

@@ -99,9 +99,10 @@ class AgentHost:
             if place in self._held:
                 awaited(record.topic, record.value)  # its schema is looked for with that of the first
                 self._held[place].append((event, record))
+                self.app.consumer.hold(TP(event.message.topic, record.partition))  # also if Faust has resumed it
             elif not await self._take(event, record):
                 self._held[place] = deque([(event, record)])
-                self.app.consumer.pause_partitions([TP(event.message.topic, record.partition)])
+                self.app.consumer.hold(TP(event.message.topic, record.partition))
 
     async def _take(self, event: EventT[bytes], record: Incoming) -> bool:
         """Serve a record and have it acknowledged; return False, with nothing done, if it waits for its schema.
@@ -148,8 +149,7 @@ class AgentHost:
             held.popleft()
         del self._held[place]
         self._schemas.ends(*place)
-        if not self._leaves():  # else Faust resumes what is left to this member itself
-            self.app.consumer.resume_partitions([TP(event.message.topic, place[1])])
+        self.app.consumer.release(TP(event.message.topic, place[1]), is_ours=not self._leaves())
 
     async def _decide(self, record: Incoming) -> Sequence[Outgoing]:
         try:

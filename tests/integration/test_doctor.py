@@ -75,7 +75,7 @@ def test_doctor_fails_for_a_record_that_waits_for_long_and_not_for_markers_of_tr
     settings: Settings, producer: KafkaRecordProducer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group, topic = f"{settings.kafka.prefix}.ledger", topics.full_name(settings.kafka.prefix, topics.OUTCOMES)
-    monkeypatch.setattr(checks, "STUCK_S", -1.0)
+    monkeypatch.setattr(checks, "STUCK_S", 0.0)
     with contextlib.closing(Consumer(member_config(settings, group))) as ours:
         ours.subscribe([topic])
         poll_until(lambda: ours.poll(0.1) or len(ours.assignment()) > 0, "a member with partitions")

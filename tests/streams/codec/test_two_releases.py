@@ -7,7 +7,7 @@ import json
 import pathlib
 import threading
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from http.server import ThreadingHTTPServer
 from typing import Any
 
@@ -486,11 +486,11 @@ class PausedConsumer:
     def __init__(self) -> None:
         self.paused: set[int] = set()
 
-    def pause_partitions(self, partitions: Iterable[TP]) -> None:
-        self.paused |= {each.partition for each in partitions}
+    def hold(self, tp: TP) -> None:
+        self.paused.add(tp.partition)
 
-    def resume_partitions(self, partitions: Iterable[TP]) -> None:
-        self.paused -= {each.partition for each in partitions}
+    def release(self, tp: TP, *, is_ours: bool) -> None:
+        self.paused.discard(tp.partition)
 
 
 @contextlib.asynccontextmanager

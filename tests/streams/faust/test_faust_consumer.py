@@ -106,3 +106,25 @@ def test_where_nothing_is_committed_a_role_seeks_to_the_first_record(app: App) -
 
     asyncio.run(scenario())
     assert sought == [HERE]
+
+
+def test_what_was_fetched_of_a_partition_that_is_held_is_handed_over_all_the_same(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        consumer = app.consumer
+        consumer.flow_active = True
+        consumer._set_active_tps({HERE})
+        fetched = mock.AsyncMock(return_value=({HERE: [1, 2, 3]}, consumer._get_active_partitions()))
+        monkeypatch.setattr(consumer, "_wait_next_records", fetched)
+        monkeypatch.setattr(consumer, "_to_message", lambda _tp, record: record)
+        monkeypatch.setattr(consumer, "highwater", lambda _tp: 3)
+        seen = []
+        async for _, record in consumer.getmany(1.0):
+            seen.append(record)
+            consumer.hold(HERE)
+        assert (seen, consumer._get_active_partitions()) == ([1, 2, 3], set())
+        consumer.release(HERE, is_ours=True)
+        assert consumer._get_active_partitions() == {HERE}
+
+    asyncio.run(scenario())
