@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from schemas.errors import InvalidRequest
 from schemas.messages import GenerateRequest, OperatorAction, Outcome, Status
 from schemas.record import Incoming, Outgoing
+from schemas.registry import by_id
 from schemas.topics import ACTIONS, DLQ, IMAGES, OUTCOMES, PROMPTS, RESULTS
 from streams.cli import main
 from streams.clock import now_ms
@@ -333,7 +334,7 @@ def test_gc_deletes_what_is_older_than_asked(deployment: Deployment) -> None:
 def test_gc_deletes_nothing_when_it_cannot_read_what_is_named(deployment: Deployment) -> None:
     deployment.store = AgedStore()
     deployment.store.put("a", b"123")
-    deployment.add(IMAGES, b"junk", "r-1")
+    deployment.add(IMAGES, b"\0" + (len(by_id()) + 1).to_bytes(4, "big"), "r-1")  # of a newer release
     done = pochade("gc", "--orphans")
     assert (done.exit_code, "orphans cannot be recognised" in done.stderr) == (1, True)
     assert len(list(deployment.store.list(now_ms()))) == 1
