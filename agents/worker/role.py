@@ -196,9 +196,9 @@ class Worker:
         is_pooled = wanted is None and plan is not None and plan.scale is not None
         moves = is_pooled or (wanted is not None and wanted.name != variant.name)
         if plan is not None:
-            if moves and self._may_leave_now(variant, plan):
-                return True
             generator.logic.follow(plan.version, plan.created_ms, is_leaving=moves)
+            if moves and self._may_leave_now(variant, plan, generator.logic):
+                return True
         most = plan.batch.get(variant.name, 1) if plan else 1
         taken = source.take(generator.logic.max_jobs(most), POLL_MS / 1000)
         self._trouble = ""  # the group answered
@@ -305,9 +305,11 @@ class Worker:
             return None
         return placed_job(job.classified, placed, 0.0, plan_version=plan.version, now_ms=at_ms)
 
-    def _may_leave_now(self, variant: Variant, plan: Plan) -> bool:
-        live = live_workers(self._fleet.heartbeats, now_ms(), self._settings.planner.worker_timeout_ms)
-        return may_leave(self._me.worker_id, variant.name, plan, live)
+    def _may_leave_now(self, variant: Variant, plan: Plan, logic: WorkerLogic) -> bool:
+        at_ms = now_ms()
+        live = live_workers(self._fleet.heartbeats, at_ms, self._settings.planner.worker_timeout_ms)
+        is_over = logic.has_drained_enough(at_ms)
+        return may_leave(self._me.worker_id, variant.name, plan, live, has_drained_enough=is_over)
 
     def _wait_after(self, error: EngineFailed, variant: Variant, stopping: threading.Event) -> None:
         """Be failed for a while, then there for a plan again: none names a failed worker, so it would stay so."""

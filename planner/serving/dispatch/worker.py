@@ -21,6 +21,7 @@ K = TypeVar("K", bound=Hashable)
 
 POLL_MS = 100.0  # that an idle worker waits for jobs before it reads the plan again
 MIN_BEAT_MS = 50.0  # between two heartbeats: one after every batch shows the router which worker is free
+DRAIN_MS = 10_000.0  # that the last worker of a variant works off its topic, when a plan gives it another one
 SETTLE_MS = 2000.0  # routes have left a variant this long after the first plan that left it: one is obeyed within 1 s
 WINDOW_MS = 200  # of work is taken at once: quick variants pay for acks and commits once a window, slow ones a job
 PACE_OVER = 16  # jobs: how many back the pace remembers, and the mean of what jobs wait for components
@@ -73,6 +74,10 @@ class WorkerLogic:
         Counted from the first of these plans: a planner may publish oftener than routers take to obey.
         """
         return self.left_ms is not None and now_ms - self.left_ms > SETTLE_MS
+
+    def has_drained_enough(self, now_ms: float) -> bool:
+        """Whether the plans have wanted it elsewhere for longer than it may work off the topic that it leaves."""
+        return self.left_ms is not None and now_ms - self.left_ms > DRAIN_MS
 
     def max_jobs(self, batch: int) -> int:
         """Number of jobs to take at once, where the plan lets `batch` share a call."""
@@ -246,16 +251,20 @@ def remaining_ms(in_hand_ms: float, elapsed_ms: float) -> float:
     return in_hand_ms if is_stalled(in_hand_ms, elapsed_ms) else abs(in_hand_ms - elapsed_ms)
 
 
-def may_leave(worker_id: str, serves: str, plan: Plan, live: Iterable[WorkerView]) -> bool:
+def may_leave(worker_id: str, serves: str, plan: Plan, live: Iterable[WorkerView], *, has_drained_enough: bool) -> bool:
     """Whether a worker that the plan moved away from `serves`, the variant that it serves now, may leave at once.
 
     It may when another live worker serves the variant and the plan keeps it there. Else all who serve it are leaving,
-    and the one with the smallest id drains the topic first, so that no two leave work behind for each other.
+    and the one with the smallest id drains the topic first, so that no two leave work behind for each other. It does so
+    until `has_drained_enough`, where the plan gives it another variant, whose requests wait for it: then what it has
+    not begun is routed anew (`planner.serving.routing.reroute`). One that is to join the pool drains the topic.
     """
-    if wanted_variant(worker_id, serves, plan) == serves:
+    wanted = wanted_variant(worker_id, serves, plan)
+    if wanted == serves:
         return False
     others = [worker for worker in live if worker.variant == serves and worker.worker_id != worker_id]
     leaving = [worker.worker_id for worker in others if wanted_variant(worker.worker_id, serves, plan) != serves]
-    if any(worker.worker_id not in leaving and worker.state in SERVING for worker in others):
+    staying = [worker for worker in others if worker.worker_id not in leaving]
+    if any(worker.state in SERVING for worker in staying) or any(other < worker_id for other in leaving):
         return True
-    return any(other < worker_id for other in leaving)
+    return has_drained_enough and wanted != "" and not staying

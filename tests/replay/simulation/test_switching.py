@@ -11,8 +11,9 @@ from planner.catalog.model import Catalog
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation
 from planner.policies import POLICIES
+from planner.serving.dispatch.worker import DRAIN_MS
 from replay.simulation.setup import Setup, Timing
-from schemas.messages import Route
+from schemas.messages import Route, Status
 from tests.builders import a_catalog, a_variant
 from tests.replay.simulation.runs import a_setup, arrivals, ran
 
@@ -63,3 +64,12 @@ def test_what_lay_in_the_old_topic_is_generated_before_the_last_one_leaves_it(se
     lowered = tally.levels["light"] - before  # came just after the plan, when nobody served heavy yet
     assert 0 <= lowered <= 10
     assert tally.levels["heavy"] == 560 - tally.levels["light"]
+
+
+def test_a_backlog_of_the_old_level_keeps_its_last_worker_no_longer_than_it_may_drain(setup: Setup) -> None:
+    run = ran(setup, arrivals(60, 900))  # twice what three workers generate on light: half is left at the switch
+    drained_s, switched_s = DRAIN_MS / 1000, run.plans[1].created_ms / 1000
+    most = 10 * (3 * switched_s + drained_s)  # each generates 10 a second, and the last to leave goes on for a while
+    assert run.tally.ends == {Status.COMPLETED: 900}
+    assert run.tally.levels["light"] == pytest.approx(most, rel=0.05)
+    assert run.tally.levels["heavy"] == 900 - run.tally.levels["light"]

@@ -152,9 +152,10 @@ class Fleet:
     def _may_leave_now(self, worker: Worker, is_empty: bool) -> bool:
         plan, now_ms = self._plan_state.plan, self._events.now_ms
         live = live_workers(self._beats.heartbeats(), int(now_ms), int(self._timing.silent_ms))
-        if may_leave(worker.id, worker.variant, plan, live):
-            return True
         assert worker.logic is not None, "a worker that serves has its logic"
+        is_over = worker.logic.has_drained_enough(now_ms)
+        if may_leave(worker.id, worker.variant, plan, live, has_drained_enough=is_over):
+            return True
         is_obeyed = worker.logic.may_leave_empty(now_ms)
         if is_empty and not is_obeyed:
             left_ms = plan.created_ms if worker.logic.left_ms is None else worker.logic.left_ms

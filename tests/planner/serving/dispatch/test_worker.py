@@ -1,6 +1,7 @@
 """How a worker takes jobs; what is late is not done, and what hangs is not waited for."""
 
 import math
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from planner.observation.run_times import MIN_CALLS
 from planner.observation.workers import WorkerView
 from planner.serving.dispatch.worker import (
+    DRAIN_MS,
     MIN_STALL_MS,
     PACE_OVER,
     SETTLE_MS,
@@ -205,39 +207,71 @@ def moving(**variants: str) -> Plan:
     return a_plan(allocation={name.replace("w", "w-"): variant for name, variant in variants.items()})
 
 
+def left(worker_id: str, serves: str, plan: Plan, live: Sequence[WorkerView], *, after_drain: bool = False) -> bool:
+    return may_leave(worker_id, serves, plan, live, has_drained_enough=after_drain)
+
+
 def scaling(**variants: str) -> Plan:
     return a_plan(allocation=moving(**variants).allocation, scale=ScalePlan(targets={"a": len(variants)}))
 
 
 def test_a_worker_whose_place_the_plan_keeps_may_not_leave() -> None:
     live = [a_worker("w-1", "a"), a_worker("w-2", "a")]
-    assert not may_leave("w-1", "a", moving(w1="a", w2="a"), live)
-    assert not may_leave("w-1", "a", moving(), live)
+    assert not left("w-1", "a", moving(w1="a", w2="a"), live)
+    assert not left("w-1", "a", moving(), live)
 
 
 def test_a_worker_may_leave_when_another_that_serves_stays() -> None:
     live = [a_worker("w-1", "a"), a_worker("w-2", "a", state="painting")]
-    assert may_leave("w-1", "a", moving(w1="b", w2="a"), live)
-    assert may_leave("w-1", "a", moving(w1="b"), live), "whom a plan does not name stays"
+    assert left("w-1", "a", moving(w1="b", w2="a"), live)
+    assert left("w-1", "a", moving(w1="b"), live), "whom a plan does not name stays"
 
 
 @pytest.mark.parametrize("state", ["starting", "loading", "draining"])
 def test_a_worker_does_not_leave_for_one_that_does_not_serve_yet(state: str) -> None:
     live = [a_worker("w-1", "a"), a_worker("w-2", "a", state=state)]
-    assert not may_leave("w-1", "a", moving(w1="b", w2="a"), live)
+    assert not left("w-1", "a", moving(w1="b", w2="a"), live)
 
 
 def test_the_only_worker_of_a_variant_drains_it_first() -> None:
     live = [a_worker("w-1", "a"), a_worker("w-2", "b")]
-    assert not may_leave("w-1", "a", moving(w1="b", w2="b"), live)
-    assert not may_leave("w-1", "a", moving(w1="b"), [])
+    assert not left("w-1", "a", moving(w1="b", w2="b"), live)
+    assert not left("w-1", "a", moving(w1="b"), [])
+
+
+def test_the_only_worker_of_a_variant_leaves_for_another_one_when_it_has_drained_it_for_long_enough() -> None:
+    live = [a_worker("w-1", "a"), a_worker("w-2", "b")]
+    assert left("w-1", "a", moving(w1="b", w2="b"), live, after_drain=True)
+    both = [a_worker("w-1", "a"), a_worker("w-2", "a", state="draining")]
+    assert left("w-1", "a", moving(w1="b", w2="b"), both, after_drain=True)
+    assert not left("w-1", "a", moving(w1="a"), live, after_drain=True), "the plan keeps it"
+
+
+def test_however_long_it_drains_a_worker_waits_for_one_that_is_loading_the_variant() -> None:
+    live = [a_worker("w-1", "a"), a_worker("w-2", "a", state="loading")]
+    assert not left("w-1", "a", moving(w1="b", w2="a"), live, after_drain=True)
+
+
+def test_however_long_it_takes_a_worker_drains_its_topic_before_it_joins_the_pool() -> None:
+    assert not left("w-1", "a", scaling(), [a_worker("w-1", "a")], after_drain=True)
+
+
+def test_the_drain_is_counted_from_the_first_plan_that_wants_the_worker_elsewhere() -> None:
+    logic = WorkerLogic(a_variant())
+    assert not logic.has_drained_enough(1e12)
+    for version in range(1, 30):
+        logic.follow(version, 500.0 * version, is_leaving=True)
+    assert not logic.has_drained_enough(500.0 + DRAIN_MS)
+    assert logic.has_drained_enough(501.0 + DRAIN_MS)
+    logic.follow(30, 15_000.0, is_leaving=False)
+    assert not logic.has_drained_enough(1e12)
 
 
 def test_whom_a_scaling_plan_does_not_name_is_to_leave_for_the_pool() -> None:
     live = [a_worker("w-1", "a"), a_worker("w-2", "a")]
-    assert may_leave("w-1", "a", scaling(w2="a"), live)
-    assert not may_leave("w-1", "a", scaling(), live), "the first of all who leave drains the topic"
-    assert may_leave("w-2", "a", scaling(), live)
+    assert left("w-1", "a", scaling(w2="a"), live)
+    assert not left("w-1", "a", scaling(), live), "the first of all who leave drains the topic"
+    assert left("w-2", "a", scaling(), live)
 
 
 @given(LIVE, st.lists(st.sampled_from(SERVED), min_size=8, max_size=8))
@@ -245,7 +279,7 @@ def test_never_do_all_who_serve_a_variant_leave_at_once(workers: tuple[WorkerVie
     plan = a_plan(allocation={worker.worker_id: own for worker, own in zip(workers, wanted, strict=False)})
     for variant in SERVED:
         serving = [worker.worker_id for worker in workers if worker.variant == variant]
-        stay = [name for name in serving if not may_leave(name, variant, plan, workers)]
+        stay = [name for name in serving if not left(name, variant, plan, workers)]
         assert bool(stay) == bool(serving)
         if serving and all(plan.allocation[name] != variant for name in serving):
             assert stay == [min(serving)]  # exactly one drains
