@@ -261,7 +261,9 @@ def is_image(data: bytes, form: str) -> bool:
         return image.format == form
 
 
-def test_images_are_asked_for_over_http_and_refused_in_the_words_of_the_command(pipeline: Pipeline) -> None:
+def test_images_are_asked_for_over_http_and_what_no_model_honours_is_refused_as_by_the_command(
+    pipeline: Pipeline,
+) -> None:
     with over_http(pipeline) as http:
         answer = http.post("/v1/images/generations", json={"prompt": "a red heart", "n": 2, "output_format": "webp"})
         assert answer.status_code == 200, answer.text
@@ -288,7 +290,9 @@ def test_images_are_asked_for_over_http_and_refused_in_the_words_of_the_command(
     said = rows(pochade(pipeline.settings, "submit", "a red heart", "--model", "huge", "--wait", "-o", "json"))
     by_command: Any = said[0]["result"]
     error = refused.json()["error"]
-    assert (refused.status_code, error["code"], error["message"]) == (400, by_command["code"], by_command["reason"])
+    assert (refused.status_code, error["code"], error["param"]) == (404, "model_not_found", "model")
+    assert by_command["code"] == "unhonoured"
+    assert all("'huge'" in text and "heavy" in text for text in (error["message"], by_command["reason"]))
     assert empty["message"].partition(" (request")[0] in pochade(pipeline.settings, "submit", " ").stderr
     ask_metrics = re.findall(r"health and metrics on (\S+)/livez", pipeline.log("gateway"))[-1]
     counted = httpx.get(f"{ask_metrics}/metrics", trust_env=False).text

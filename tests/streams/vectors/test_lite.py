@@ -106,6 +106,7 @@ def test_up_starts_it_beside_the_broker_where_the_settings_name_it(
 ) -> None:
     settings = load({"home": tmp_path, "vectors": {"url": url}})
     monkeypatch.setattr(embedded, "ensure", lambda *_: Address("127.0.0.1:9092", None))
+    monkeypatch.setattr("streams.commands.broker.topics", lambda _: {})
     monkeypatch.setattr("streams.commands.broker.create_topics", lambda _: [])
     started = CliRunner().invoke(up, obj=lambda: settings, catch_exceptions=False)
     assert (lite.running(settings) is not None) == ("vectors   http://127.0.0.1:" in started.output) == (url == "lite")
