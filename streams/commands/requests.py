@@ -423,6 +423,8 @@ def results(load: "Callable[[], Settings]", is_following: bool, since: int, outp
 def explain(load: "Callable[[], Settings]", request_id: str, since: int, timeout: float, output: str) -> None:
     """Show the path of the request ID through the pipeline, and why it ended as it did, from its result record.
 
+    Without a result it fails, and says what the request waits for.
+
     \b
     Examples:
       pochade explain 4f7c0f0e-5a63-4a07-8a0c-2f1d0f6f1c55
@@ -437,21 +439,20 @@ def explain(load: "Callable[[], Settings]", request_id: str, since: int, timeout
     from streams.operator.client import StillOpen
     from streams.operator.explain import why
 
-    settings = load()
-    elsewhere = "be older (--since 8d is all that is kept), or belong to another deployment (--set kafka.prefix=NAME)"
+    settings, since_ms = load(), max(1, now_ms() - since)
     with opening.client(settings) as client:
         if timeout:
             client.listen()  # before looking back, so that no result between the two is missed
-        result = client.find(request_id, max(1, now_ms() - since))
+        result = client.find(request_id, since_ms)
         if result is None and timeout:
             try:
                 result = client.wait(request_id, timeout)
             except StillOpen as error:
-                raise PochadeError(f"{error}; it may also {elsewhere}") from None
+                raise PochadeError(f"{error}: {_why_open(settings, request_id, since_ms)}") from None
     if result is None:
         raise PochadeError(
             f"no result of request {request_id!r} on {settings.kafka.prefix}.results.v1 within the last "
-            f"{duration(since)}: it may still be in work (look again), {elsewhere}"
+            f"{duration(since)}: {_why_open(settings, request_id, since_ms)}"
         )
     request = _request_of(settings, result)
     if output == "json":
@@ -459,6 +460,20 @@ def explain(load: "Callable[[], Settings]", request_id: str, since: int, timeout
         click.echo(json_text({**showing.as_json(result), "why": why(result), "asked": asked}, indent=2))
     else:
         showing.explanation(result, request, open_console())
+
+
+def _why_open(settings: "Settings", request_id: str, since_ms: int) -> str:
+    """Return what a request waits for, or why that is not known."""
+    from streams.operator.open_request import waits_for
+
+    try:
+        found = waits_for(settings, request_id, since_ms) or "classified.v1 and events.v1 have no record of it either"
+    except PochadeError as error:
+        found = f"what it waits for is not known: {error}"
+    return (
+        f"{found}. It may also be older (--since 8d is all that is kept), or belong to another deployment "
+        "(--set kafka.prefix=NAME)"
+    )
 
 
 def _request_of(settings: "Settings", result: Result) -> GenerateRequest | None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from planner.serving.routing.unserved import waiting_in_words
 from schemas.messages import Heartbeat, Plan
 from schemas.topics import (
     CLASSIFIED,
@@ -347,9 +348,7 @@ def check_queue(topic: str, seen: Attendance, serving: int, limit_s: float, *, i
     name, is_waiting = f"queue {topic.rpartition('.')[0]}", topic.startswith("waiting.")
     if not seen.behind:
         return ok(name, "no job waits", "queues")
-    shown = f"{counted(seen.behind, 'job')} for {level}" + ("" if serving else ", which no worker serves")
-    if seen.oldest_s is not None:
-        shown += f"; oldest {seen.oldest_s:.0f} s"
+    shown = waiting_in_words((level,), seen.behind, seen.oldest_s, is_served=serving > 0)
     if is_waiting and seen.members == 0:
         do = "pochade serve router; if it runs, see its log"
         return fail(name, f"{shown}, and no router forwards them", do, "queues")

@@ -234,7 +234,7 @@ def _fleet(settings: Settings, found: Mapping[str, Found], now: int, made: list[
         made.append(unmade("plan", error, f"allow READ on PREFIX.{PLAN}; upgrade this release if a newer one serves"))
     fleet = Fleet([], [], plan)
     try:
-        beats = _beats(_read(settings, FLEET, now - HOUR_MS)) if FLEET in found else []
+        beats = newest_beats(_read(settings, FLEET, now - HOUR_MS)) if FLEET in found else []
         to_zero, silent_ms = fleet.is_scaled_to_zero(), settings.planner.worker_timeout_ms
         workers, live = checks.check_workers(beats, silent_ms, now, is_scaled_to_zero=to_zero)
         made.append(workers)
@@ -344,7 +344,7 @@ def _read(settings: Settings, topic: str, since_ms: int) -> list[Incoming]:
     return snapshot.past(settings, [topic], since_ms=since_ms, timeout_s=READ_S)
 
 
-def _beats(records: list[Incoming]) -> list[tuple[int, Heartbeat]]:
+def newest_beats(records: list[Incoming]) -> list[tuple[int, Heartbeat]]:
     """Return the newest heartbeat of each worker that can be read.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What waits for a variant that no worker serves, in one sentence: for clients and operators."""
+"""What waits for a variant, and whether no worker serves it, in one sentence: for clients and operators."""
 
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
@@ -15,10 +15,20 @@ class Unserved(NamedTuple):
     oldest_ms: float  # when the first of them came (epoch ms)
 
     def in_words(self, now_ms: float) -> str:
-        """Say it: "12 wait for heavy, which no worker serves; oldest 41 s"."""
-        wait = "1 waits" if self.requests == 1 else f"{self.requests} wait"
+        """Return it as `waiting_in_words` does."""
         age_s = max(0.0, now_ms - self.oldest_ms) / 1000
-        return f"{wait} for {' or '.join(self.variants)}, which no worker serves; oldest {age_s:.0f} s"
+        return waiting_in_words(self.variants, self.requests, age_s, is_served=False)
+
+
+def waiting_in_words(variants: Variants, requests: int, oldest_s: float | None, *, is_served: bool) -> str:
+    """Return what waits, as in "12 wait for heavy, which no worker serves; oldest 41 s".
+
+    `oldest_s`: age of the oldest; None: unknown.
+    """
+    wait = "1 waits" if requests == 1 else f"{requests} wait"
+    by = "" if is_served else ", which no worker serves"
+    oldest = "" if oldest_s is None else f"; oldest {oldest_s:.0f} s"
+    return f"{wait} for {' or '.join(variants)}{by}{oldest}"
 
 
 def unserved(waiting: Iterable[tuple[Variants, float]], serving: Collection[str]) -> tuple[Unserved, ...]:

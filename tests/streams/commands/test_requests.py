@@ -15,7 +15,7 @@ from rich.console import Console
 
 from planner.serving.admission.inputs import input_name
 from schemas import messages
-from schemas.errors import InvalidRequest
+from schemas.errors import InvalidRequest, PochadeError
 from schemas.ids import seed_of
 from schemas.messages import GenerateRequest, Status
 from schemas.topics import PROMPTS
@@ -27,6 +27,7 @@ from streams.commands.requests import fields_of
 from streams.commands.showing import explanation
 from streams.kafka.consumers import snapshot
 from streams.kafka.memory import MemoryRecordProducer
+from streams.operator import open_request
 from streams.operator.client import RequestClient
 from streams.settings import Requests, Settings
 from tests.agents.stubs import a_record
@@ -140,7 +141,14 @@ def test_explain_tells_every_step_and_why(monkeypatch: pytest.MonkeyPatch) -> No
     assert (light[:4], heavy[:5]) == (["0", "light", "-", "w-1"], ["1", "heavy", "step", "3", "w-2"])
 
 
-@pytest.mark.usefixtures("deployment")
+@pytest.fixture
+def bare(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Deployment:
+    """A deployment whose topics hold nothing but results."""
+    monkeypatch.setattr(snapshot, "past", lambda *_, **__: [])
+    return deployment
+
+
+@pytest.mark.usefixtures("bare")
 def test_explain_of_an_unknown_id_says_how_far_back_it_looked_and_what_to_do() -> None:
     done = pochade("explain", "r-9", "--since", "36h")
     assert done.exit_code == 1
@@ -151,6 +159,29 @@ def test_explain_of_an_unknown_id_says_how_far_back_it_looked_and_what_to_do() -
 
 
 @pytest.mark.usefixtures("deployment")
+@pytest.mark.parametrize("options", [[], ["--timeout", "0.1"]])
+def test_explain_of_a_request_without_a_result_says_what_it_waits_for(
+    monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    words = "12 wait for heavy, which no worker serves; oldest 41 s"
+    monkeypatch.setattr(open_request, "waits_for", lambda *_: words)
+    done = pochade("explain", "r-9", *options)
+    assert done.exit_code == 1
+    assert words in done.output
+
+
+@pytest.mark.usefixtures("deployment")
+def test_explain_says_so_where_it_may_not_read_what_a_request_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(*_: Any) -> str:
+        raise PochadeError("this user may not read classified.v1")
+
+    monkeypatch.setattr(open_request, "waits_for", denied)
+    done = pochade("explain", "r-9")
+    assert "no result of request 'r-9'" in done.output
+    assert "not known: this user may not read classified.v1" in done.output
+
+
+@pytest.mark.usefixtures("bare")
 def test_explain_of_an_unknown_id_that_is_waited_for_names_what_else_may_be() -> None:
     done = pochade("explain", "r-9", "--timeout", "0.1")
     assert done.exit_code == 1

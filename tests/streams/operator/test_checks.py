@@ -300,19 +300,19 @@ def test_requests_of_the_batch_tier_may_wait_at_their_gate_for_days() -> None:
     ("topic", "seen", "serving", "to_zero", "verdict", "words"),
     [
         ("jobs.light.v1", Attendance(1, 0), 1, False, OK, "no job waits"),
-        ("jobs.light.v1", Attendance(1, 12, 41.0), 1, False, OK, "12 jobs for light; oldest 41 s"),
-        ("jobs.light.v1", Attendance(1, 12, 101.0), 1, False, FAIL, "12 jobs for light; oldest 101 s"),
+        ("jobs.light.v1", Attendance(1, 12, 41.0), 1, False, OK, "12 wait for light; oldest 41 s"),
+        ("jobs.light.v1", Attendance(1, 12, 101.0), 1, False, FAIL, "12 wait for light; oldest 101 s"),
         (
             "jobs.light.v1",
             Attendance(0, 12, 101.0),
             0,
             False,
             FAIL,
-            "12 jobs for light, which no worker serves; oldest",
+            "12 wait for light, which no worker serves; oldest",
         ),
         ("jobs.light.v1", Attendance(0, 12, 101.0), 0, True, WARN, "as the plan scales it to zero"),
         ("waiting.light.v1", Attendance(0, 3, 1.0), 1, False, FAIL, "no router forwards them"),
-        ("waiting.light.v1", Attendance(None, 3, 1.0), 1, False, OK, "3 jobs for light"),
+        ("waiting.light.v1", Attendance(None, 3, 1.0), 1, False, OK, "3 wait for light"),
     ],
 )
 def test_a_queue_fails_by_the_age_of_its_oldest_job_unless_its_level_is_scaled_to_zero(

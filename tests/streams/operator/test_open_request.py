@@ -1,0 +1,81 @@
+"""What a request without a result waits for, from the records of its way, heartbeats and queues."""
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+
+from schemas.messages import Event, EventKind, GenerateOptions, Heartbeat
+from schemas.record import Incoming
+from schemas.topics import CLASSIFIED, EVENTS, FLEET
+from streams.kafka.consumers import snapshot
+from streams.operator import doctor, open_request
+from streams.operator.checks import Attendance
+from streams.operator.open_request import waits_for
+from streams.settings import load
+from tests.agents.stubs import a_record
+from tests.builders import NOW_MS, a_classified, a_heartbeat, a_request
+
+AGE_S = 5
+
+
+def lying(message: Any, topic: str, key: str = "r-1", age_s: int = AGE_S) -> Incoming:
+    record = a_record(message, key=key.encode())
+    return dataclasses.replace(record, topic=topic, timestamp_ms=NOW_MS - 1000 * age_s)
+
+
+def classified(**asked: Any) -> Incoming:
+    return lying(a_classified(a_request(request_id="r-1", options=GenerateOptions(**asked))), CLASSIFIED, age_s=30)
+
+
+def event(kind: EventKind, **detail: Any) -> Incoming:
+    return lying(Event(request_id="r-1", kind=kind, at_ms=NOW_MS, by="worker", detail=json.dumps(detail)), EVENTS)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Ask what r-1 waits for, with these records on topics; 12 wait in each queue, the oldest for 41 s."""
+
+    def ask(*records: Incoming, beats: tuple[Heartbeat, ...] = ()) -> str:
+        lie = [*records, *(lying(beat, FLEET, beat.worker_id, age_s=0) for beat in beats)]
+
+        def past(_settings: Any, topics: list[str], keep: Any = lambda _record: True, **_: Any) -> list[Incoming]:
+            return [record for record in lie if record.topic in topics and keep(record)]
+
+        monkeypatch.setattr(snapshot, "past", past)
+        monkeypatch.setattr(open_request, "now_ms", lambda: NOW_MS)
+        monkeypatch.setattr(doctor, "attendance", lambda *_, **__: Attendance(0, 12, 41.0))
+        return waits_for(load({"catalog": "chaos"}), "r-1", 1)
+
+    return ask
+
+
+LIGHT = a_heartbeat(worker_id="w-1", variant="light", state="painting")
+
+
+def test_a_request_that_names_a_level_without_a_worker_says_so_as_doctor_does(asked: Any) -> None:
+    words = "12 wait for heavy, which no worker serves; oldest 41 s"
+    assert asked(classified(model="heavy"), beats=(LIGHT,)) == words
+    assert asked(classified(), event(EventKind.ESCALATED, to="heavy"), beats=(LIGHT,)) == words
+    loading = a_heartbeat(worker_id="w-2", variant="heavy", state="loading")
+    assert asked(classified(model="heavy"), beats=(LIGHT, loading)) == words, "one that loads does not serve yet"
+    serves = dataclasses.replace(loading, state="ready")
+    assert asked(classified(model="heavy"), beats=(serves,)) == "12 wait for heavy; oldest 41 s"
+
+
+def test_a_request_that_a_worker_has_begun_names_the_worker_while_it_lives(asked: Any) -> None:
+    begun = event(EventKind.STARTED, level="light", worker="w-1")
+    assert asked(classified(), begun, beats=(LIGHT,)) == "w-1 began it on light 5 s ago"
+    assert asked(classified(), begun) == "12 wait for light, which no worker serves; oldest 41 s"
+
+
+def test_a_request_that_any_level_serves_waits_for_a_worker(asked: Any) -> None:
+    preview = event(EventKind.PREVIEW, step=3)
+    assert asked(classified(), preview, beats=(LIGHT,)) == "it was classified 30 s ago, and no worker has begun it"
+
+
+def test_records_of_other_requests_and_unreadable_ones_say_nothing(asked: Any) -> None:
+    broken = dataclasses.replace(classified(), value=b"\x00")
+    other = dataclasses.replace(classified(model="heavy"), key=b"r-2")
+    assert asked(broken, other, beats=(LIGHT,)) == ""
