@@ -179,12 +179,16 @@ def lines(report: dict[str, Any]) -> dict[str, str]:
     """The report in a dozen lines."""
     from replay.verify.chaos.doing import NOT_DONE
 
-    outcomes, recovery = report["outcomes"], report["recovery"]
+    outcomes, recovery, oracle = report["outcomes"], report["recovery"], report["oracle"]
     done = sum(not each["told"].startswith(NOT_DONE) for each in report["faults"])
     shown = {
         "accepted": str(report["accepted"]),
         "outcomes": ", ".join(f"{count} {status}" for status, count in outcomes.items()),
         "lost / duplicates": f"{report['lost']} / {report['duplicates']}",
+        "counted outside": (
+            f"{oracle['told']} acknowledged, {len(oracle['lost'])} without a result, {len(oracle['doubled'])} with "
+            f"several, {oracle['gone']} deleted unread; the last ended {oracle['last_end_s']:g} s after the last fault"
+        ),
         "late commits": str(report["late_commits"]),
         "generated twice": (
             f"{report['painted_twice']} of {report['painted']} jobs (limit {recovery['painted_twice_limit']:g}: "

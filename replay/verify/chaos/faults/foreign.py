@@ -121,9 +121,7 @@ def _delete(world: World) -> list[Purged]:
     finally:
         consumer.close()
     spans = [Purged(partition=each, begin=begun[each], end=end) for each, end in ends.items() if end > begun[each]]
-    asked = AdminClient(client_config(settings)).delete_records(
-        [TopicPartition(topic, each.partition, each.end) for each in spans]
-    )
-    for future in asked.values():
-        future.result(20)
+    admin = AdminClient(client_config(settings))  # kept: with it its answers would be gone
+    for future in admin.delete_records([TopicPartition(topic, each.partition, each.end) for each in spans]).values():
+        future.result()
     return spans
