@@ -181,7 +181,12 @@ def check_plan(plan: Plan | None, foreign: Sequence[int], now_ms: int) -> Check:
 
 
 def check_workers(
-    beats: Iterable[tuple[int, Heartbeat]], silent_ms: int, now_ms: int, *, is_scaled_to_zero: bool = False
+    beats: Iterable[tuple[int, Heartbeat]],
+    silent_ms: int,
+    now_ms: int,
+    *,
+    is_scaled_to_zero: bool = False,
+    plan: Plan | None = None,
 ) -> tuple[Check, list[Heartbeat]]:
     """Check the workers, and return those alive. `beats`: (received at, in ms; heartbeat) of each worker.
 
@@ -197,8 +202,13 @@ def check_workers(
         if is_scaled_to_zero:
             return warn("workers", "none lives, as the plan scales every level to zero", do), live
         return fail("workers", f"none lives: no heartbeat within {silent_ms / 1000:g} s", do), live
-    named = ", ".join(f"{beat.worker_id} ({beat.variant or 'no variant'}, {beat.state})" for beat in live)
-    return ok("workers", f"{len(live)} live: {named}"), live
+    return ok("workers", f"{len(live)} live: {', '.join(_worker_in_words(beat, plan) for beat in live)}"), live
+
+
+def _worker_in_words(beat: Heartbeat, plan: Plan | None) -> str:
+    wanted = plan.allocation.get(beat.worker_id, beat.variant) if plan else beat.variant
+    ordered = "" if wanted == beat.variant else f"; the plan gives it {wanted}"
+    return f"{beat.worker_id} ({beat.variant or 'no variant'}, {beat.state}{ordered})"
 
 
 def check_safety(checked: Mapping[str, bool], checker: str) -> Check:

@@ -236,7 +236,7 @@ def _fleet(settings: Settings, found: Mapping[str, Found], now: int, made: list[
     try:
         beats = newest_beats(_read(settings, FLEET, now - HOUR_MS)) if FLEET in found else []
         to_zero, silent_ms = fleet.is_scaled_to_zero(), settings.planner.worker_timeout_ms
-        workers, live = checks.check_workers(beats, silent_ms, now, is_scaled_to_zero=to_zero)
+        workers, live = checks.check_workers(beats, silent_ms, now, is_scaled_to_zero=to_zero, plan=plan)
         made.append(workers)
         return fleet._replace(beats=beats, live=live)
     except Exception as error:

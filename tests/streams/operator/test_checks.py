@@ -139,6 +139,13 @@ def test_workers_that_are_silent_or_stopped_do_not_count_and_failed_ones_are_rep
     assert (check.verdict, "sick: no model" in check.found) == (FAIL, True)
 
 
+def test_a_worker_that_serves_another_level_than_the_plan_gives_it_is_shown_with_both() -> None:
+    beats = [(NOW_MS, a_heartbeat(worker_id=f"w-{n}", variant="heavy", state="draining")) for n in (1, 2)]
+    plan = a_plan(allocation={"w-1": "light", "w-2": "heavy"})
+    check, _ = checks.check_workers(beats, 3000, NOW_MS, plan=plan)
+    assert check.found == "2 live: w-1 (heavy, draining; the plan gives it light), w-2 (heavy, draining)"
+
+
 def test_a_plan_is_reported_with_its_age_and_none_fails_as_routers_hold_every_request() -> None:
     assert checks.check_plan(a_plan(version=3, created_ms=NOW_MS - 5000), [], NOW_MS).found.startswith(
         "version 3 by test, 5 s"

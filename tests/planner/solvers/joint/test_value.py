@@ -12,6 +12,7 @@ from planner.observation.observation import Observation, Queue
 from planner.observation.run_times import ObservedRunTime, as_served
 from planner.observation.workers import WorkerView
 from planner.policies import POLICIES
+from planner.serving.dispatch.worker import DRAIN_MS
 from planner.solvers.joint import losses, value
 from planner.solvers.joint.losses import NOT_FIRST, Edge, Limits, limits_of
 from planner.solvers.joint.value import Model, Outlook, PlanValue, Prices
@@ -340,6 +341,21 @@ def test_a_worker_is_where_it_serves_or_loads_and_not_where_a_plan_wants_it(
     workers = model._fleet(_routed({"sd35-medium": 1.0}, homes))["sd35-medium"]
     assert workers.comes_s == pytest.approx(comes_s)
     assert workers.now == (16 if comes_s == 0 else 0)
+
+
+@pytest.mark.parametrize(
+    ("remaining_ms", "stay", "drains_s"), [(4000.0, 0, 4.0), (300_000.0, 0, DRAIN_MS / 1000), (300_000.0, 1, 1.3 / 2)]
+)
+def test_the_last_worker_of_a_level_is_missed_elsewhere_until_it_has_drained_it(
+    remaining_ms: float, stay: int, drains_s: float
+) -> None:
+    """`stay`: workers that the plan in force keeps there."""
+    leaving = WorkerView("w-1", "sd35-turbo", "draining", 0, remaining_ms, "sd35-medium")
+    kept = tuple(WorkerView(f"s-{n}", "sd35-turbo", "painting", 0, 0.0, "sd35-turbo") for n in range(stay))
+    sight = Observation(now_ms=0, demand_rps=0.4, slo_ms=60_000.0, workers=(leaving, *kept))
+    model = Model(measured("hadis-l40s"), sight, Outlook(0.4), Prices(5.0), 60.0)
+    workers = model._fleet(_routed({"sd35-medium": 1.0}, {"w-1": "sd35-medium"}))["sd35-medium"]
+    assert (workers.now, workers.comes_s) == (0, pytest.approx(9.06 + drains_s))
 
 
 def test_a_level_that_keeps_hardly_any_of_its_requests_is_valued() -> None:
