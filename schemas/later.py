@@ -73,7 +73,7 @@ class Later:
             if schema_id not in self._known and schema_id not in self._given_up and may_come(schema_id):
                 self._held.add(schema_id)
 
-    def held(self) -> frozenset[int]:
+    def waiting(self) -> frozenset[int]:
         """Return the ids that records wait for."""
         with self._lock:
             return frozenset(self._held)

@@ -88,7 +88,7 @@ class Discriminator:
             try:
                 confidence = await self._score(image, scored_by)
             except Unreadable as error:
-                return [await self._read_or_made_again(plan, image, record, error)]
+                return [await self._retried(plan, image, record, error)]
             if spans.recorder is not None:
                 facts = {names.EVALUATION: scored_by, names.SCORE: confidence}
                 spans.note(self.role, [record], f"score {scored_by}", begun_ms, now_ms(), facts)
@@ -100,9 +100,7 @@ class Discriminator:
             return self._escalated(plan, image, stage, decision, record)
         return [self._completed(plan, image, stage, decision, record)]
 
-    async def _read_or_made_again(
-        self, plan: Plan, image: ImageGenerated, record: Incoming, error: Unreadable
-    ) -> Outgoing:
+    async def _retried(self, plan: Plan, image: ImageGenerated, record: Incoming, error: Unreadable) -> Outgoing:
         """The image's own record, to be read again behind those that wait, or its job, to be generated again."""
         at_ms, deadline_ms = now_ms(), image.job.classified.request.deadline_ms
         age_ms = at_ms - image.stored_ms

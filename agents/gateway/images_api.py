@@ -7,11 +7,11 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from agents.gateway.catalog_checks import CatalogChecks
 from agents.gateway.edits.forms import Form, form_of
 from agents.gateway.edits.uploads import Uploads, check_files, uri_before
 from agents.gateway.formats import Format
 from agents.gateway.image_urls import ImageUrls
-from agents.gateway.offered import Offered
 from agents.gateway.openai_images import EDIT, PARAMS, ImagesRequest, answer, parse
 from agents.gateway.pipeline import LATE_S, PipelineClient, has_no_result, unless_gone
 from agents.gateway.predictions import OWNER
@@ -44,7 +44,7 @@ class ImagesApi:
         """`key`: of the marks of requests."""
         self._pipeline = pipeline
         self._urls = urls
-        self.offered = Offered(catalog)
+        self.offered = CatalogChecks(catalog)
         self._limits = limits
         self._wait_s = gateway.wait_s  # until a request is answered, and its deadline
         self._max_uploads = gateway.max_uploads

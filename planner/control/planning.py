@@ -281,11 +281,11 @@ class PlannerLogic:
         """Return the proposal that the order gives under the rules; its plan has been checked."""
         if order.back_to is not None:
             reason = f"back to plan {order.back_to.version}: {order.back_to.reason}"
-            again = partial(self._again, order.back_to, reason)
+            proposed = partial(self._carry_over, order.back_to, reason)
             if staffing is None:
-                proposal = with_reserved(again, seen, self._catalog)
+                proposal = with_reserved(proposed, seen, self._catalog)
             else:
-                proposal = with_staffing(again(staffing.seen), staffing)
+                proposal = with_staffing(proposed(staffing.seen), staffing)
             proposal = with_residency(proposal, seen, self._catalog)
         else:
             memory = memory_of(before, order.policy)
@@ -294,7 +294,7 @@ class PlannerLogic:
         self._check(publish(proposal, before, order.policy, seen.now_ms), self._catalog)
         return proposal
 
-    def _again(self, plan: Plan, reason: str, seen: Observation) -> PlanProposal:
+    def _carry_over(self, plan: Plan, reason: str, seen: Observation) -> PlanProposal:
         proposal = carry_over(plan, seen.workers, self._catalog, reason)
         return with_admission_by(proposal, seen, self._catalog, self._rules)
 

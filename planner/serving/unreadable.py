@@ -1,7 +1,7 @@
 """What is done about a stored image that is gone, not readable yet, or damaged, while its request has no result.
 
     age of the image, and what its deadline leaves     | then
-    below READ_AGAIN_MS, and no more than that is left  | it is read again, after `pause_ms`
+    below REREAD_MS, and no more than that is left  | it is read again, after `pause_ms`
     older, and its job was sent once                    | its job is generated again, elsewhere if that can be
     older, and its job was sent back before             | the request ends FAILED
 
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final
 
-READ_AGAIN_MS: Final = 60_000.0
+REREAD_MS: Final = 60_000.0
 SENDS: Final = 2  # of a job, the first one included
 MIN_PAUSE_MS: Final = 100.0
 MAX_PAUSE_MS: Final = 2000.0
@@ -32,7 +32,7 @@ def is_young(age_ms: float) -> bool:
 
     A time of storage in the future, by a clock that is ahead, ages as one in the past does.
     """
-    return abs(age_ms) < READ_AGAIN_MS
+    return abs(age_ms) < REREAD_MS
 
 
 def then(age_ms: float, deadline_left_ms: float, sends: int, max_attempts: int) -> Then:
@@ -47,7 +47,7 @@ def then(age_ms: float, deadline_left_ms: float, sends: int, max_attempts: int) 
 
 
 def pause_ms(age_ms: float) -> float:
-    """Return the pause before an image of this age is read again: some 60 reads in READ_AGAIN_MS."""
+    """Return the pause before an image of this age is read again: some 60 reads in REREAD_MS."""
     return min(MAX_PAUSE_MS, max(MIN_PAUSE_MS, age_ms / 10))
 
 

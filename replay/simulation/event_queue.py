@@ -22,7 +22,7 @@ class EventQueue:
         """Carry out `action(about)` then, or now if that is past."""
         heappush(self._heap, (at_ms, next(self._order), action, about, False))
 
-    def again(self, at_ms: float, action: Callable[[T], None], about: T) -> None:
+    def repeat(self, at_ms: float, action: Callable[[T], None], about: T) -> None:
         """Carry out then what repeats itself for ever, and changes nothing where nothing else happens."""
         heappush(self._heap, (at_ms, next(self._order), action, about, True))
 

@@ -268,7 +268,7 @@ class Simulation:
         timeline.sampled(now_ms, self._beats.backlog_ms())
         if self._serving.components is not None:
             self._serving.components.sample()
-        self._events.again(now_ms + timeline.sample_ms, Simulation._sample_backlog, self)
+        self._events.repeat(now_ms + timeline.sample_ms, Simulation._sample_backlog, self)
 
     def _on_outage(self, outage: Outage) -> None:
         if outage.worker_id == OBJECT_STORE:

@@ -22,7 +22,7 @@ from schemas.record import Incoming, Outgoing
 from schemas.registry import Registered, latest, registered
 from schemas.topics import SCHEMAS
 from streams.codec.registry_client import NoSuchSchema, open_registry
-from streams.codec.schema_wait import LOOK_S, Grace
+from streams.codec.schema_wait import SEARCH_S, Grace
 from streams.kafka.clients import ANSWER_LIMIT_S, topic_name
 from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.consumers.snapshot import past
@@ -132,7 +132,7 @@ class KnownSchemas:
             self._later.more_wanted.wait(ASK_S)
             self._later.more_wanted.clear()
             self.ask_registry()
-            self.look(time.monotonic())
+            self.search(time.monotonic())
 
     def ask_registry(self) -> None:
         """Ask the registry once for each id that a reader wants."""
@@ -153,13 +153,13 @@ class KnownSchemas:
         self._later.learn(Registered(schema_id, subject, 0, schema))
         return False
 
-    def look(self, now_s: float) -> None:
-        """Look for the ids that records wait for: at once for new ones, else every LOOK_S.
+    def search(self, now_s: float) -> None:
+        """Look for the ids that records wait for: at once for new ones, else every SEARCH_S.
 
         What neither the topic nor a registry has is given up after the grace; without a registry the topic decides.
         """
-        held = self._later.held()
-        if not held or (held <= self._looked_for and now_s - self._looked_s < LOOK_S):
+        held = self._later.waiting()
+        if not held or (held <= self._looked_for and now_s - self._looked_s < SEARCH_S):
             return
         self._looked_for, self._looked_s = held, now_s
         over = self._grace.over(self._found_nowhere(), now_s)
@@ -179,7 +179,7 @@ class KnownSchemas:
         except PochadeError as error:
             log.warning("cannot read %s to its end, so that records wait on: %s", SCHEMAS, error)
             return frozenset()
-        held, registry = self._later.held(), self._registry
+        held, registry = self._later.waiting(), self._registry
         return held if registry is None else frozenset(each for each in held if self._is_denied(registry, each))
 
     def _log_failure(self, schema_id: int, why: str) -> None:

@@ -28,9 +28,9 @@ Place = tuple[str, int]  # topic without the prefix, partition
 RETRY_S = 0.2  # between two looks
 GRACE_S = 2.0  # wait on public topics: a writer announces its schema just before, and a registry takes a moment
 GRACE_EVERY_S = 60.0  # a flood of bad records may hold up good ones for this part of the time: 3 %
-HELD_S = 600.0  # that records between roles wait for schemas which the topic `schemas` and a registry do not have
-HELD_EVERY_S = 86_400.0  # whatever the number of ids: a flood of them holds up a partition for 10 minutes a day
-LOOK_S = 15.0  # from one look at the topic and the registry to the next; ids that were not looked for need not wait
+UNKNOWN_S = 600.0  # that records between roles wait for schemas which the topic `schemas` and a registry do not have
+UNKNOWN_EVERY_S = 86_400.0  # whatever the number of ids: a flood of them holds up a partition for 10 minutes a day
+SEARCH_S = 15.0  # from one look at the topic and the registry to the next; ids that were not looked for need not wait
 DENIED_RETRIES = 2  # at a record on a public topic, where a registry has answered that it does not know the id
 
 
@@ -42,7 +42,7 @@ class Grace:
     """
 
     def __init__(self) -> None:
-        self._begun_s = -HELD_EVERY_S
+        self._begun_s = -UNKNOWN_EVERY_S
         self._spent_s = 0.0
         self._looked_s = 0.0
         self._denied = frozenset[int]()
@@ -50,14 +50,14 @@ class Grace:
     def over(self, denied: frozenset[int], now_s: float) -> frozenset[int]:
         """Return the ids that are waited for no longer. `denied`: those that a look found nowhere; empty if it failed.
 
-        All ids share HELD_S in HELD_EVERY_S: once these are spent, one look decides.
+        All ids share UNKNOWN_S in UNKNOWN_EVERY_S: once these are spent, one look decides.
         """
-        if now_s - self._begun_s >= HELD_EVERY_S and denied:
+        if now_s - self._begun_s >= UNKNOWN_EVERY_S and denied:
             self._begun_s, self._spent_s = now_s, 0.0
         if denied & self._denied:
-            self._spent_s += min(now_s - self._looked_s, 2 * LOOK_S)
+            self._spent_s += min(now_s - self._looked_s, 2 * SEARCH_S)
         self._denied, self._looked_s = denied, now_s
-        return denied if self._spent_s >= HELD_S else frozenset()
+        return denied if self._spent_s >= UNKNOWN_S else frozenset()
 
 
 def awaited(topic: str, value: bytes | None) -> int | None:

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 WRITE_TIMEOUT_S = 15
 OBEY_S = 20.0  # for a plan after an order: twice the time until a planner that stands by leads, and plans
-LOOK_S = 0.2  # between two looks whether there is one
+SEARCH_S = 0.2  # between two looks whether there is one
 NO_PLAN = "no plan has been published: is a planner running? (`pochade serve planner`)"
 
 
@@ -153,4 +153,4 @@ def _answer(control: ControlLog, offset: int, until_s: float) -> Plan | None:
                     return plan
         if time.monotonic() >= until_s:
             return None
-        time.sleep(LOOK_S)
+        time.sleep(SEARCH_S)

@@ -8,6 +8,7 @@ The plan of the moment decides where a request goes, never whether it is valid.
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from planner.catalog.components import needs_components, unhonoured
@@ -112,7 +113,7 @@ def fit_of(options: GenerateOptions, quality: str, catalog: Catalog) -> Fit:
         if options.strict and not fit.reason and not _whole(options, fit.variants, catalog):
             fit = fit._replace(reason=_overridden(options, fit.variants, catalog))
     else:
-        levels = [options.model] if options.model else sorted(catalog.variants, key=lambda each: _cost(each, catalog))
+        levels = [options.model] if options.model else sorted(catalog.variants, key=partial(_by_cost, catalog=catalog))
         whole = _whole(options, levels, catalog)
         if not whole and options.strict:  # what no level honours, a variant on request may
             whole = [] if options.model else _whole(options, list(catalog.on_request), catalog)
@@ -149,17 +150,17 @@ def _of_quality(fit: Fit, quality: str, catalog: Catalog) -> Fit:
         return fit
     among = fit.variants or tuple(catalog.variants)
     if wanted == CHEAPEST:
-        level = min(among, key=lambda each: _cost(each, catalog))
+        level = min(among, key=lambda each: _by_cost(each, catalog))
     else:
-        level = max(among, key=lambda each: _worth(each, catalog))
+        level = max(among, key=lambda each: _by_quality(each, catalog))
     return fit._replace(level=level, quality=quality)
 
 
-def _cost(name: str, catalog: Catalog) -> tuple[float, str]:
+def _by_cost(name: str, catalog: Catalog) -> tuple[float, str]:
     return run_ms(catalog.level(name), 1), name
 
 
-def _worth(name: str, catalog: Catalog) -> tuple[bool, float, float]:
+def _by_quality(name: str, catalog: Catalog) -> tuple[bool, float, float]:
     """By quality; unmeasured ones come last, the slower one wins a tie."""
     variant = catalog.level(name)
     return variant.quality is not None, variant.quality or 0.0, run_ms(variant, 1)

@@ -20,7 +20,7 @@ POLL_S = 1.0
 READ_S = 120.0  # for all of the topic
 
 
-class Told:
+class Acknowledged:
     """Writes what the producer was told. Any thread may call `acknowledged`."""
 
     def __init__(self, path: pathlib.Path) -> None:

@@ -42,7 +42,7 @@ from replay.verify.chaos.options import (
     processes_of,
     share_jars,
 )
-from replay.verify.chaos.oracle import Told
+from replay.verify.chaos.oracle import Acknowledged
 from replay.verify.chaos.schedule import (
     LAST,
     Card,
@@ -150,7 +150,7 @@ class ChaosRun:
             producer = KafkaRecordProducer(self.settings)
             stack.callback(producer.close)
             client = stack.enter_context(RequestClient(self.settings, producer))
-            told = Told(self.settings.home / "told.jsonl")
+            told = Acknowledged(self.settings.home / "acknowledged.jsonl")
             stack.callback(told.close)
             world = World(self._hosted, client, producer, self._cluster, self._remote, told)
             world.start(stack, sorted(measured(self.settings.catalog, self.settings.published).variants))
@@ -212,7 +212,7 @@ class ChaosRun:
         """Count the ends of what the producer was told by a consumer that is none of the product's."""
         results = full_name(self.settings.kafka.prefix, RESULTS)
         found = oracle.read(client_config(self.settings)["bootstrap.servers"], results)
-        return oracle.count(self.settings.home / "told.jsonl", found, world.gone())
+        return oracle.count(self.settings.home / "acknowledged.jsonl", found, world.gone())
 
     def _break(self, driver: Driver, world: World, stack: ExitStack) -> tuple[Faults, float]:
         """Requests and faults until both are over, or nothing moves any more."""

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 from replay.load.driver import STUCK_MS
 from replay.local.hosting import LocalDeployment
 from replay.local.processes import RoleProcess, role_process
-from replay.verify.chaos.oracle import Told
+from replay.verify.chaos.oracle import Acknowledged
 from replay.verify.chaos.schedule import EXIT, HANG, Fault
 from replay.verify.chaos.weights.remote import WeightsRemote
 from schemas.errors import PochadeError
@@ -56,7 +56,7 @@ class World:
         producer: KafkaRecordProducer,
         cluster: BrokerCluster | None = None,
         remote: WeightsRemote | None = None,
-        told: Told | None = None,
+        told: Acknowledged | None = None,
     ) -> None:
         """`cluster`: of a run with several brokers; `remote`: of one whose requests name components.
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from planner.serving.unreadable import READ_AGAIN_MS, Then, elsewhere, pause_ms, then
+from planner.serving.unreadable import REREAD_MS, Then, elsewhere, pause_ms, then
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_a_time_of_storage_far_ahead_keeps_no_image_going_round(ahead_ms: float)
 
 def test_the_pauses_of_a_minute_are_some_sixty_and_none_holds_others_up_for_long() -> None:
     age_ms, reads = 0.0, 0
-    while age_ms < READ_AGAIN_MS:
+    while age_ms < REREAD_MS:
         age_ms, reads = age_ms + pause_ms(age_ms), reads + 1
     assert 50 <= reads <= 80
     assert pause_ms(-(2.0**62)) == 100

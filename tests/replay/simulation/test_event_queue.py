@@ -11,11 +11,11 @@ class Bell:
     def __init__(self, events: EventQueue) -> None:
         self._events = events
         self.rung_ms: list[float] = []
-        events.again(500.0, Bell.ring, self)
+        events.repeat(500.0, Bell.ring, self)
 
     def ring(self) -> None:
         self.rung_ms.append(self._events.now_ms)
-        self._events.again(self._events.now_ms + 1000.0, Bell.ring, self)
+        self._events.repeat(self._events.now_ms + 1000.0, Bell.ring, self)
 
 
 def test_whole_steps_are_skipped_and_repetitions_go_on_with_their_phase() -> None:

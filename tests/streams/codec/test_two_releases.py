@@ -30,7 +30,7 @@ from streams.codec import avro, schema_topic, schema_wait
 from streams.codec.avro import awaited_schema, decode, encode, write_up_to
 from streams.codec.registry_client import NoSuchSchema, RegistryFailed
 from streams.codec.schema_topic import KnownSchemas, announcements, entry_in
-from streams.codec.schema_wait import GRACE_EVERY_S, GRACE_S, HELD_S, LOOK_S, SchemaWait, WaitingMessages, awaited
+from streams.codec.schema_wait import GRACE_EVERY_S, GRACE_S, SEARCH_S, UNKNOWN_S, SchemaWait, WaitingMessages, awaited
 from streams.faust import host as faust_host
 from streams.faust.host import AgentHost
 from streams.kafka.consumers.consumer import TopicTailer
@@ -345,7 +345,7 @@ def held_s(known: KnownSchemas, clock: Clock, schema_id: int, limit_s: float = 7
     """How long a record of an id waits, by a process that looks every second."""
     begun_s = clock.now_s
     while awaited(CLASSIFIED, framed(schema_id)) is not None and clock.now_s < begun_s + limit_s:
-        known.look(clock.now_s)
+        known.search(clock.now_s)
         clock.now_s += 1
     return clock.now_s - begun_s
 
@@ -364,7 +364,9 @@ def test_an_upgrade_that_pauses_for_half_an_hour_sets_nothing_aside_while_one_of
     known = a_follower(sources)
     assert held_s(known, clock, UNKNOWN, 1800) == 1800
     setattr(sources, silent, type(getattr(Sources(), silent))())
-    assert HELD_S <= held_s(known, clock, UNKNOWN) <= HELD_S + 2 * LOOK_S, "the grace begins with the first answer"
+    assert UNKNOWN_S <= held_s(known, clock, UNKNOWN) <= UNKNOWN_S + 2 * SEARCH_S, (
+        "the grace begins with the first answer"
+    )
     known.close()
 
 
@@ -376,14 +378,14 @@ def test_an_upgrade_that_pauses_for_half_an_hour_sets_nothing_aside_as_its_schem
         told = [a_record(topic=SCHEMAS, key=each.key, value=each.value) for each in announcements()]
     known = a_follower(sources)
     assert awaited(CLASSIFIED, of_tomorrow) is not None
-    known.look(clock.now_s)
+    known.search(clock.now_s)
     sources.topic = told
-    clock.now_s += LOOK_S
-    known.look(clock.now_s)
+    clock.now_s += SEARCH_S
+    known.search(clock.now_s)
     assert decode(of_tomorrow, ClassifiedRequest) == a_classified()
     clock.now_s += 1800
     assert held_s(known, clock, written_id(of_tomorrow)) == 0
-    assert not LATER.held(), "nothing is looked for any more, whether the upgrade goes on or is rolled back"
+    assert not LATER.waiting(), "nothing is looked for any more, whether the upgrade goes on or is rolled back"
     known.close()
 
 
@@ -394,7 +396,7 @@ def test_a_silence_in_between_stops_the_grace_and_does_not_begin_it_anew() -> No
     sources.registry = None
     assert held_s(known, clock, UNKNOWN, 3000) == 3000
     sources.registry = set()
-    assert held_s(known, clock, UNKNOWN) <= 100 + 4 * LOOK_S
+    assert held_s(known, clock, UNKNOWN) <= 100 + 4 * SEARCH_S
     known.close()
 
 
@@ -402,7 +404,7 @@ def test_without_a_registry_the_topic_decides() -> None:
     sources, clock = Sources(), Clock()
     known = a_follower(sources)
     known._registry = None
-    assert HELD_S <= held_s(known, clock, UNKNOWN) <= HELD_S + 2 * LOOK_S
+    assert UNKNOWN_S <= held_s(known, clock, UNKNOWN) <= UNKNOWN_S + 2 * SEARCH_S
     known.close()
 
 
@@ -410,7 +412,7 @@ def test_a_flood_of_unknown_ids_one_after_the_other_holds_a_partition_for_one_gr
     sources, clock = Sources(), Clock()
     known = a_follower(sources)
     waited_s = [held_s(known, clock, len(by_id()) + n) for n in range(1, MAX_AHEAD)]
-    assert waited_s[0] <= HELD_S + 2 * LOOK_S
+    assert waited_s[0] <= UNKNOWN_S + 2 * SEARCH_S
     assert max(waited_s[1:]) == 1, "one look each"
     assert held_s(known, clock, len(by_id()) + 1) == 0, "a given up id is not waited for again"
     known.close()
@@ -422,7 +424,7 @@ def test_ids_behind_one_that_waits_are_looked_for_with_it() -> None:
     held = WaitingMessages(Consumer(), "pochade", SchemaWait("test"))  # type: ignore[arg-type]
     flood = [a_message(0, n, framed(len(by_id()) + 1 + n)) for n in range(50)]
     held.readable(flood)
-    assert len(LATER.held()) == 50
+    assert len(LATER.waiting()) == 50
     held_s(known, clock, len(by_id()) + 1)
     assert len(held.readable([])) == 50
     known.close()
@@ -430,7 +432,7 @@ def test_ids_behind_one_that_waits_are_looked_for_with_it() -> None:
 
 def test_an_id_that_was_given_up_is_read_once_its_schema_comes(of_tomorrow: bytes) -> None:
     assert awaited(CLASSIFIED, of_tomorrow) is not None
-    LATER.give_up(LATER.held())
+    LATER.give_up(LATER.waiting())
     assert awaited(CLASSIFIED, of_tomorrow) is None
     learn()
     assert decode(of_tomorrow, ClassifiedRequest) == a_classified()
@@ -564,7 +566,7 @@ def test_a_record_that_is_given_up_is_refused_and_those_behind_it_are_served(
     async def scenario() -> None:
         async with hosted(tmp_path, producer) as (host, _):
             await host._serve(Stream(events))  # type: ignore[arg-type]
-            LATER.give_up(LATER.held())
+            LATER.give_up(LATER.waiting())
             await until_acked(events)
 
     asyncio.run(scenario())

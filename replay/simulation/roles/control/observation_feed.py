@@ -173,7 +173,7 @@ class ObservationFeed:
             return frozenset({""} if self._tally.open else ())
         return self._in_flight.asked(self._events.now_ms)
 
-    def heard(self) -> int:
+    def ended_or_arrived(self) -> int:
         """Return the number of requests and results until now."""
         return self._tally.requests + self._tally.ends.total()
 

@@ -86,7 +86,7 @@ class PlannerLoop:
         self.plan_if_due()
         for look in self._setup.looks:
             self._events.at(look.at_ms, self._on_period, look)
-        self._events.again(self._events.now_ms + self._look_ms, PlannerLoop._tick, self)
+        self._events.repeat(self._events.now_ms + self._look_ms, PlannerLoop._tick, self)
 
     def _on_period(self, look: PlanningTime) -> None:
         self._takes_ms = look.takes_ms
@@ -105,11 +105,11 @@ class PlannerLoop:
             or self._logic.may_be_due(now_ms, self._beats.live_backlog_ms(self._setup.timing.silent_ms))
         ):
             self.plan_if_due()
-        self._events.again(now_ms + self._look_ms, PlannerLoop._tick, self)
+        self._events.repeat(now_ms + self._look_ms, PlannerLoop._tick, self)
 
     def rests(self) -> bool:
         """Whether no plan is due until a request comes, or a worker comes or goes."""
-        return not self._setup.looks and self._logic.rests(self._feed.heard())
+        return not self._setup.looks and self._logic.rests(self._feed.ended_or_arrived())
 
     def skip(self, ms: float) -> None:
         """Let a time pass in which it rests."""
@@ -120,7 +120,8 @@ class PlannerLoop:
         self._feed.sample_queues()
         heartbeats = self._beats.heartbeats()
         request = self._logic.due(
-            self._events.now_ms, heartbeats, self._plans, self._feed.asked(), self._feed.heard(), self._feed.needed()
+            self._events.now_ms, heartbeats, self._plans, self._feed.asked(), self._feed.ended_or_arrived(),
+            self._feed.needed(),
         )  # fmt: skip
         if request is not None:
             self._plan(request, heartbeats)

@@ -27,11 +27,11 @@ class Rerouter(Sender):
         super().__init__(events, plan_state, fleet, beats, timing, times, waiting, loads)
         self._beats, self._grace_ms, self._tally = beats, timing.grace_ms, tally
         self._logic, self._shares = logic, ReuseShares(times.catalog)
-        events.again(events.now_ms + POLL_MS, Rerouter._search, self)
+        events.repeat(events.now_ms + POLL_MS, Rerouter._search, self)
 
     def _search(self) -> None:
         now_ms = self._events.now_ms
-        self._events.again(now_ms + POLL_MS, Rerouter._search, self)
+        self._events.repeat(now_ms + POLL_MS, Rerouter._search, self)
         left = {name for name, group in self._beats.groups.items() if not group.members and group.waiting()}
         if not left:
             return

@@ -42,7 +42,7 @@ class Heartbeats:
     def start(self, worker: Worker) -> None:
         """Send a worker's heartbeats from now on."""
         self._beat(worker)
-        self._events.again(worker.beaten_ms + self._period_ms, self._on_period, worker)
+        self._events.repeat(worker.beaten_ms + self._period_ms, self._on_period, worker)
 
     def now(self, worker: Worker) -> None:
         """Send a heartbeat at once, as others should know of a change before the next one."""
@@ -82,7 +82,7 @@ class Heartbeats:
                     worker.heard_remaining_ms = worker.remaining_ms(now_ms)
             else:
                 self._beat(worker)
-        self._events.again(worker.beaten_ms + self._period_ms, self._on_period, worker)
+        self._events.repeat(worker.beaten_ms + self._period_ms, self._on_period, worker)
 
     def _beat(self, worker: Worker) -> None:
         now_ms, variant, member = self._events.now_ms, worker.variant, worker.member

@@ -194,7 +194,7 @@ class Lookups:
             for worker in workers():
                 if not worker.is_probing and self._of(worker).logic.probe_due(now_ms):
                     self._probe(worker)
-        self._events.again(now_ms + POLL_MS, self._tend, workers)
+        self._events.repeat(now_ms + POLL_MS, self._tend, workers)
 
     def _probe(self, worker: Worker) -> None:
         """Search and fetch a known object in the background, within the time of a lookup."""

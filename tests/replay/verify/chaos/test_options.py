@@ -73,6 +73,7 @@ def test_the_end_of_a_run_tells_faults_that_met_nothing() -> None:
         "painted_twice": 1, "wasted_s": 0.2, "begun_in_vain": 0, "orphans": 1, "orphans_left": 0, "dead_letters": 0,
         "pictures": {"checked": 2, "broken": [], "marks_checked": 1, "foreign": []}, "lookups": None,
         "components": None,
+        "oracle": {"told": 2, "lost": [], "doubled": ["r-1"], "gone": 0, "last_end_s": 1.5},
         "recovery": {
             "moved": [{"seconds": 3.5, "beside": ()}, {"seconds": 9.1, "beside": ("freeze ledger",)}],
             "moved_limit_s": 6.0, "first_result": [], "first_result_limit_s": 3.0, "painted_twice_limit": 3.0,
@@ -89,6 +90,10 @@ def test_the_end_of_a_run_tells_faults_that_met_nothing() -> None:
     assert reported["generated twice"] == "1 of 3 jobs (limit 3: 2 ran as processes ended), 0.2 worker seconds"
     assert reported["first result after"] == "nothing to report"
     assert reported["too slow"] == "the first result came late"
+    assert reported["counted outside"] == (
+        "2 acknowledged, 0 without a result, 1 with several, 0 deleted unread; "
+        "the last ended 1.5 s after the last fault"
+    )
     assert "reuse" not in reported
     report |= {"reuse": {"none": 2, "hit": 5}, "lookups": {"max_p95_ms": 61.2, "breakers": {"failing": ["w-1"]}}}
     report["components"] = Checked(

@@ -6,16 +6,16 @@ import pathlib
 import pytest
 
 from replay.verify.chaos import oracle
-from replay.verify.chaos.oracle import Counted, Told, count
+from replay.verify.chaos.oracle import Acknowledged, Counted, count
 
 
 @pytest.fixture
 def told(tmp_path: pathlib.Path) -> pathlib.Path:
-    file = Told(tmp_path / "told.jsonl")
+    file = Acknowledged(tmp_path / "acknowledged.jsonl")
     for offset, name in enumerate(["once", "never", "twice", "purged"]):
         file.acknowledged(name, "prompts", 0, offset)
     file.close()
-    return tmp_path / "told.jsonl"
+    return tmp_path / "acknowledged.jsonl"
 
 
 def test_each_request_that_was_told_needs_one_result(told: pathlib.Path) -> None:
@@ -32,7 +32,7 @@ def test_a_run_in_which_each_has_one_broke_no_promise(told: pathlib.Path) -> Non
 
 
 def test_a_repetition_that_was_told_twice_is_one_request(told: pathlib.Path) -> None:
-    file = Told(told)
+    file = Acknowledged(told)
     file.acknowledged("once", "prompts", 1, 7)
     file.close()
     assert count(told, {name: [1] for name in ("once", "never", "twice", "purged")}).told == 4

@@ -11,7 +11,7 @@ from schemas.errors import Unknown
 from schemas.messages import GenerateRequest
 
 
-class Offered:
+class CatalogChecks:
     """Refuses what the router would reject by the catalog alone, before anything is written or stored."""
 
     def __init__(self, catalog: Catalog) -> None:
