@@ -466,14 +466,12 @@ def _why_open(settings: "Settings", request_id: str, since_ms: int) -> str:
     """Return what a request waits for, or why that is not known."""
     from streams.operator.open_request import waits_for
 
+    elsewhere = "it may be older (--since 8d is all that is kept), or of another deployment (--set kafka.prefix=NAME)"
     try:
-        found = waits_for(settings, request_id, since_ms) or "classified.v1 and events.v1 have no record of it either"
+        found = waits_for(settings, request_id, since_ms)
     except PochadeError as error:
-        found = f"what it waits for is not known: {error}"
-    return (
-        f"{found}. It may also be older (--since 8d is all that is kept), or belong to another deployment "
-        "(--set kafka.prefix=NAME)"
-    )
+        return f"what it waits for is not known ({error}); {elsewhere}"
+    return found or f"classified.v1 and events.v1 have no record of it either; {elsewhere}"
 
 
 def _request_of(settings: "Settings", result: Result) -> GenerateRequest | None:

@@ -167,7 +167,7 @@ def test_explain_of_a_request_without_a_result_says_what_it_waits_for(
     monkeypatch.setattr(open_request, "waits_for", lambda *_: words)
     done = pochade("explain", "r-9", *options)
     assert done.exit_code == 1
-    assert words in done.output
+    assert done.output.rstrip().endswith(f": {words}")
 
 
 @pytest.mark.usefixtures("deployment")
@@ -178,7 +178,7 @@ def test_explain_says_so_where_it_may_not_read_what_a_request_waits_for(monkeypa
     monkeypatch.setattr(open_request, "waits_for", denied)
     done = pochade("explain", "r-9")
     assert "no result of request 'r-9'" in done.output
-    assert "not known: this user may not read classified.v1" in done.output
+    assert "not known (this user may not read classified.v1" in done.output
 
 
 @pytest.mark.usefixtures("bare")
