@@ -22,6 +22,7 @@ K = TypeVar("K", bound=Hashable)
 POLL_MS = 100.0  # that an idle worker waits for jobs before it reads the plan again
 MIN_BEAT_MS = 50.0  # between two heartbeats: one after every batch shows the router which worker is free
 DRAIN_MS = 10_000.0  # that the last worker of a variant works off its topic, when a plan gives it another one
+DRAIN_LOADS = 2  # of the variant, for which it does so where they take longer: leaving and coming back costs as much
 SETTLE_MS = 2000.0  # routes have left a variant this long after the first plan that left it: one is obeyed within 1 s
 WINDOW_MS = 200  # of work is taken at once: quick variants pay for acks and commits once a window, slow ones a job
 PACE_OVER = 16  # jobs: how many back the pace remembers, and the mean of what jobs wait for components
@@ -77,7 +78,7 @@ class WorkerLogic:
 
     def has_drained_enough(self, now_ms: float) -> bool:
         """Whether the plans have wanted it elsewhere for longer than it may work off the topic that it leaves."""
-        return self.left_ms is not None and now_ms - self.left_ms > DRAIN_MS
+        return self.left_ms is not None and now_ms - self.left_ms > drain_ms(self._variant)
 
     def max_jobs(self, batch: int) -> int:
         """Number of jobs to take at once, where the plan lets `batch` share a call."""
@@ -154,6 +155,11 @@ class WorkerLogic:
         if images not in self._call_ms:
             self._call_ms[images] = run_ms(self._variant, images)
         return self._call_ms[images]
+
+
+def drain_ms(variant: Variant) -> float:
+    """Return how long the last worker of a variant works off its topic, when a plan gives it another one."""
+    return max(DRAIN_MS, DRAIN_LOADS * variant.load_ms)
 
 
 def working_state(is_leaving: bool) -> str:

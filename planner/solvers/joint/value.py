@@ -23,7 +23,7 @@ from planner.control.proposal import PlanProposal
 from planner.control.replan import HOLD_S, LATE
 from planner.observation.observation import BINS, Observation
 from planner.observation.workers import SERVING
-from planner.serving.dispatch.worker import DRAIN_MS
+from planner.serving.dispatch.worker import drain_ms
 from planner.solvers.joint.losses import AFTER_S, Queue, limits_of
 from planner.solvers.joint.pooled import DIGITS, Mixture, Pool
 from planner.solvers.joint.remembered import Memory, by_numbers, by_parts, by_value
@@ -447,7 +447,7 @@ class Model:
 
         A worker is where it serves or loads, wherever the plan in force wants it: until it has ended its call, or the
         load that it has begun, it does not go on, and one that has not left yet has no way back. The last of a variant,
-        once it is ordered away, drains the topic first, for DRAIN_MS at most.
+        once it is ordered away, drains the topic first, for `drain_ms` at most.
         """
         now, then, comes_s, before = dict[str, int](), dict[str, int](), dict[str, float](), dict[str, int]()
         kept = {w.variant for w in self.seen.workers if w.state in SERVING and w.home == w.variant}
@@ -461,8 +461,8 @@ class Model:
             left = self.catalog.variants.get(here)  # None: nothing yet, or of an earlier catalog
             if not loads:
                 rest_s = run_ms(left, plan.batch.get(here, 1)) / 2000 if left else 0.0
-                if worker.home != here and here not in kept:
-                    rest_s = max(rest_s, min(worker.remaining_ms, DRAIN_MS) / 1000)
+                if left and worker.home != here and here not in kept:
+                    rest_s = max(rest_s, min(worker.remaining_ms, drain_ms(left)) / 1000)
             else:
                 rest_s = left.load_ms / 2000 if left else 0.0
             then[name] = then.get(name, 0) + 1

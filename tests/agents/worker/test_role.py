@@ -13,7 +13,7 @@ from agents.worker import role as module
 from agents.worker.jobs import Taken
 from agents.worker.role import Worker
 from planner.catalog.model import Catalog
-from planner.serving.dispatch.worker import DRAIN_MS, SETTLE_MS, WorkerLogic
+from planner.serving.dispatch.worker import SETTLE_MS, WorkerLogic
 from schemas.messages import GenerateJob, GenerateOptions, Heartbeat, ImageGenerated, ScalePlan
 from schemas.topics import FLEET, IMAGES, waiting_topic
 from streams.clock import now_ms
@@ -253,7 +253,7 @@ def test_the_last_worker_of_a_variant_drains_it_before_it_leaves(shop: Shop) -> 
 def test_the_last_worker_leaves_what_it_has_not_begun_when_it_has_drained_for_long_enough(shop: Shop) -> None:
     shop.plan("light")
     names, light = [f"r-{n}" for n in range(30)], shop.queues["light"]
-    light.begin = lambda batch: shop.plan("heavy", version=2, age_ms=int(DRAIN_MS) + 1)  # type: ignore[method-assign]
+    light.begin = lambda batch: shop.plan("heavy", version=2)  # type: ignore[method-assign]
     shop.queue("light", *names)
     shop.open().until(lambda: shop.queues["heavy"].is_open)
     begun = shop.generated()

@@ -267,6 +267,14 @@ def test_the_drain_is_counted_from_the_first_plan_that_wants_the_worker_elsewher
     assert not logic.has_drained_enough(1e12)
 
 
+def test_a_worker_drains_for_two_loads_where_they_take_longer() -> None:
+    for load_ms, drains_ms in ((1000.0, DRAIN_MS), (DRAIN_MS, 2 * DRAIN_MS)):
+        logic = WorkerLogic(a_variant(load_ms=load_ms))
+        logic.follow(1, 0.0, is_leaving=True)
+        assert not logic.has_drained_enough(drains_ms)
+        assert logic.has_drained_enough(drains_ms + 1)
+
+
 def test_whom_a_scaling_plan_does_not_name_is_to_leave_for_the_pool() -> None:
     live = [a_worker("w-1", "a"), a_worker("w-2", "a")]
     assert left("w-1", "a", scaling(w2="a"), live)

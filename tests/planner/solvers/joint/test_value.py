@@ -12,7 +12,6 @@ from planner.observation.observation import Observation, Queue
 from planner.observation.run_times import ObservedRunTime, as_served
 from planner.observation.workers import WorkerView
 from planner.policies import POLICIES
-from planner.serving.dispatch.worker import DRAIN_MS
 from planner.solvers.joint import losses, value
 from planner.solvers.joint.losses import NOT_FIRST, Edge, Limits, limits_of
 from planner.solvers.joint.value import Model, Outlook, PlanValue, Prices
@@ -344,7 +343,7 @@ def test_a_worker_is_where_it_serves_or_loads_and_not_where_a_plan_wants_it(
 
 
 @pytest.mark.parametrize(
-    ("remaining_ms", "stay", "drains_s"), [(4000.0, 0, 4.0), (300_000.0, 0, DRAIN_MS / 1000), (300_000.0, 1, 1.3 / 2)]
+    ("remaining_ms", "stay", "drains_s"), [(4000.0, 0, 4.0), (300_000.0, 0, 2 * 29.35), (300_000.0, 1, 1.3 / 2)]
 )
 def test_the_last_worker_of_a_level_is_missed_elsewhere_until_it_has_drained_it(
     remaining_ms: float, stay: int, drains_s: float
