@@ -10,9 +10,10 @@ from planner.catalog.model import Catalog
 from planner.catalog.quality import fid_of
 from planner.components.holdings import LOCAL
 from planner.control.evaluate import evaluate
-from planner.control.plans import admitted, publish
+from planner.control.plans import publish
 from planner.control.proposal import PlanProposal, terms_of
 from planner.control.propose import Rules, propose, with_forecast_of
+from planner.control.same_plan import admitted
 from planner.control.validity import check
 from planner.observation.observation import Observation
 from planner.observation.workers import WorkerView

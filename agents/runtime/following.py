@@ -2,10 +2,11 @@
 
 from typing import Self
 
-from agents.runtime.views import EndedView, FleetView, InFlightView, PlanView, PoisonView
+from agents.runtime.request_views import InFlightView, PoisonView
+from agents.runtime.views import EndedView, FleetView, PlanView
 from planner.catalog.model import Catalog
-from planner.serving.admission.tenants import OPEN_MS
 from planner.serving.poison import REMEMBERED_MS
+from planner.serving.requests import OPEN_MS
 from schemas import topics
 from schemas.messages import Plan
 from streams.clock import now_ms

@@ -11,23 +11,20 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 
 from planner.catalog.model import Catalog
-from planner.control.plans import remembering
+from planner.control.same_plan import remembering
 from planner.control.validity import check_live, is_newer
 from planner.observation.workers import ReceivedHeartbeat
 from planner.serving.admission.admission import MAX_ID
-from planner.serving.admission.tenants import OPEN_MS
 from planner.serving.dispatch.dispatch import Retry
 from planner.serving.dispatch.lacking import Need
 from planner.serving.dispatch.worker_loads import Load, LoadView, Sent, WorkerPool
-from planner.serving.poison import PoisonMarks
 from schemas import topics
 from schemas.errors import InvalidPlan, InvalidRecord, UnknownSchema
-from schemas.messages import GenerateRequest, Heartbeat, Pin, Plan, PoisonMark
+from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming
 from streams import log_context, metrics
 from streams.clock import now_ms
 from streams.codec.avro import decode
-from streams.codec.request_ids import request_id_of
 from streams.control.records import NO_PIN, Place, place_in, take_in
 
 FORGET_MS = 600_000  # a worker unheard of for longer leaves the view
@@ -135,64 +132,6 @@ class EndedView:
 
     def __contains__(self, request_id: object) -> bool:
         return request_id in self._ids
-
-
-class PoisonView:
-    """The marks of requests that ended their workers, behind one lock: a worker adds its own before it reads them."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._marks = PoisonMarks()
-
-    def on_record(self, record: Incoming) -> None:
-        """Take in a mark; one without a value takes the mark of its request away."""
-        request_id = (record.key or b"").decode(errors="replace")
-        if record.value is None:
-            with self._lock:
-                self._marks.remove(request_id)
-        else:
-            self.add(request_id, decode(record.value, PoisonMark), record.timestamp_ms)
-
-    def add(self, request_id: str, mark: PoisonMark, at_ms: int) -> None:
-        """Refuse requests equal to this one from now on."""
-        with self._lock:
-            self._marks.add(request_id, mark, at_ms)
-
-    def equal_to(self, request: GenerateRequest, at_ms: int) -> str | None:
-        """Return the id of an equal request that ended its workers within the hour; None if there is none."""
-        with self._lock:
-            return self._marks.equal_to(request, at_ms)
-
-
-class InFlightView:
-    """The ids of requests that were classified within the last hour (OPEN_MS) and have no result. Thread-safe.
-
-    An older request may have lost its job, as to a topic's retention: another record with its id is served.
-    """
-
-    def __init__(self, ended: EndedView) -> None:
-        self._ended = ended
-        self._classified_ms: OrderedDict[str, int] = OrderedDict()  # id -> epoch ms, by the broker's clock
-        self._lock = threading.Lock()
-        ended.on_end.append(self._on_end)
-
-    def on_record(self, record: Incoming) -> None:
-        """Take in a record of `classified`; the key is enough: nothing is decoded."""
-        request_id = request_id_of(record)
-        if request_id in self._ended:
-            return
-        with self._lock:
-            self._classified_ms.setdefault(request_id, record.timestamp_ms)
-            oldest_ms = next(iter(self._classified_ms.values()))
-            if len(self._classified_ms) > MAX_ENDED or oldest_ms <= record.timestamp_ms - OPEN_MS:
-                self._classified_ms.popitem(last=False)
-
-    def _on_end(self, request_id: str) -> None:
-        with self._lock:
-            self._classified_ms.pop(request_id, None)
-
-    def __contains__(self, request_id: object) -> bool:
-        return request_id in self._classified_ms
 
 
 class FleetView:

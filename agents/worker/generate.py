@@ -17,7 +17,8 @@ from PIL.Image import Image
 
 from agents.engines import CannotRefine, EncodedPrompts, Engine, Generated, GenerationTask, Previews
 from agents.runtime.records import event_record, job_record, outcome_record, outgoing, refused, waiting_record
-from agents.runtime.views import EndedView, PoisonView
+from agents.runtime.request_views import PoisonView
+from agents.runtime.views import EndedView
 from agents.worker.images import Blocked, Check, Inputs, NoDraft, Stored, ToStore, Waits, WorkerImages, unchecked
 from agents.worker.jobs import Taken
 from agents.worker.lookups import Begun, Sought

@@ -10,7 +10,8 @@ from functools import partial
 
 from agents.components.opening import Keeping
 from agents.engines import Engine, EngineFailed, open_engine
-from agents.runtime.views import EndedView, FleetView, PlanView, PoisonView
+from agents.runtime.request_views import PoisonView
+from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.generate import Generator
 from agents.worker.heartbeat import Heart, WorkerState
 from agents.worker.images import Check, unchecked

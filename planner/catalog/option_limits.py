@@ -34,6 +34,7 @@ def quality_named(word: str) -> Quality:
 
 CONSENTS = ("", "off", "own")  # to reuse: unsaid, none, from images of its own tenant
 TIERS = ("interactive", "standard", "batch")
+BATCH_TIER = "batch"
 MAX_STEPS = 200
 MAX_PIXELS = 4096  # a side
 MAX_IMAGES = 1024  # of one request, whatever a deployment allows

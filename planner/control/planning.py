@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from planner.catalog.model import Catalog
 from planner.control.carry_over import carry_over, fallback_plan
-from planner.control.plans import decide_alike, forgetting, memories_of, memory_of, publish
+from planner.control.plans import memory_of, publish
 from planner.control.proposal import OURS, PlanProposal, Policy, PolicyTerms, terms_of
 from planner.control.propose import Rules, must_pay, propose, with_admission_by, with_forecast_of
 from planner.control.replan import (
@@ -29,10 +29,11 @@ from planner.control.replan import (
 )
 from planner.control.reservation import on_request_of, with_reserved
 from planner.control.residency import with_residency
+from planner.control.same_plan import decide_alike, forgetting, memories_of, same_scale
 from planner.control.validity import CheckPlan, check_live
 from planner.observation.observation import MAX_STEP_BACK_MS, Observation, steady_ms
 from planner.observation.workers import ReceivedHeartbeat, WorkerView, live_workers
-from planner.scaling.fleet import FleetScaling, Staffing, same_scale, with_staffing
+from planner.scaling.fleet import FleetScaling, Staffing, with_staffing
 from schemas.errors import PochadeError, Unknown
 from schemas.messages import Expected, Pin, Plan, ScalePlan
 

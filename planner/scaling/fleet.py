@@ -359,13 +359,6 @@ def levels_of(plan: Plan | None) -> frozenset[str]:
     return frozenset(first | {cascade.next_level for cascade in plan.cascades if variant_of(cascade.level) in first})
 
 
-def same_scale(one: ScalePlan | None, other: ScalePlan | None) -> bool:
-    """Whether two groups `scale` decide the same; reasons, what the load alone would ask for, and memories aside."""
-    if one is None or other is None:
-        return one is other
-    return one.warm == other.warm and one.targets == other.targets
-
-
 def describe(scale: ScalePlan) -> str:
     """Describe the targets in words."""
     targets = describe_counts({name: count for name, count in scale.targets.items() if count})

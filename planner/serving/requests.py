@@ -5,6 +5,8 @@ from typing import NamedTuple, Protocol
 
 from planner.catalog.option_limits import OptionValues
 
+OPEN_MS = 3_600_000  # an older one may have lost its job, as to a topic's retention: it is admitted anew
+
 
 class RequestValues(OptionValues, Protocol):
     """Protocol of a client's request; `schemas.messages.GenerateRequest` is the live one."""

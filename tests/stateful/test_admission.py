@@ -17,7 +17,7 @@ from planner.catalog.options import job_ms
 from planner.control.shedding import shares_by_tier
 from planner.serving.admission.admission import is_admitted
 from planner.serving.admission.quotas import Quota, take_tokens
-from planner.serving.admission.tenants import OPEN_MS
+from planner.serving.requests import OPEN_MS
 from planner.serving.routing.routing import RoutingLogic, backlog_limits
 from schemas.messages import Admission, GenerateJob, GenerateOptions, Outcome, Route, Status
 from schemas.record import Incoming

@@ -14,11 +14,10 @@ from typing import Final, NamedTuple
 from planner.catalog.option_limits import TIERS
 from planner.serving.admission.quotas import OTHERS, Bucket, Quota, named, others_weight, take_tokens
 from planner.serving.decisions import OVERLOADED, QUOTA, Rejection
-from planner.serving.requests import Work
+from planner.serving.requests import OPEN_MS, Work
 from schemas.messages import Admission, Status
 
 UNLIMITED = Quota()
-OPEN_MS = 3_600_000  # an older one may have lost its job, as to a topic's retention: it is admitted anew
 Party = str | None  # a tenant's name, or None: the place that the rest share
 
 CROWD_WINDOW_MS = 10_000.0  # requests count for as long, and for as long again

@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Container, Iterator
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
+from planner.catalog.option_limits import BATCH_TIER
 from planner.serving.admission.admission import can_meet
 from planner.serving.decisions import DEADLINE, ENDED, Ignored, Rejection
 from planner.serving.dispatch.dispatch import Retry, holds
@@ -40,7 +41,6 @@ J = TypeVar("J")
 W = TypeVar("W", bound=Chosen)
 
 URGENT, BATCH = 0, 1  # lanes, in the order in which they are served
-BATCH_TIER: Final = "batch"
 NOBODY: Container[str] = frozenset()
 NO_WORKER_YET: Final = Retry(50.0, 50.0)  # its heartbeat is waited for
 

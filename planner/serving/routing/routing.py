@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol
 
 from planner.catalog.entries import deferred_share, expected_steps, reuse_step, variant_of
 from planner.catalog.model import Catalog
-from planner.catalog.option_limits import MAX_IMAGES, QUALITIES, TIERS, check_options
+from planner.catalog.option_limits import BATCH_TIER, MAX_IMAGES, QUALITIES, TIERS, check_options
 from planner.catalog.options import AS_IT_IS, ResolvedOptions, resolve_options, resolved_ms
 from planner.serving.admission.admission import can_meet, is_admitted, predicted_finish_ms
 from planner.serving.decisions import (
@@ -37,7 +37,6 @@ from planner.serving.decisions import (
     Ignored,
     Rejection,
 )
-from planner.serving.dispatch.waiting import BATCH_TIER
 from planner.serving.requests import ClassifiedValues, RequestValues, Work
 from planner.serving.routing.cascades import cascade_of, judging_ms, may_escalate
 from planner.serving.routing.composing import Fit, Fits

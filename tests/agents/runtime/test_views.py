@@ -4,8 +4,9 @@ import math
 
 import pytest
 
-from agents.runtime.views import FORGET_MS, EndedView, FleetView, InFlightView, PlanView
-from planner.serving.admission.tenants import OPEN_MS
+from agents.runtime.request_views import InFlightView
+from agents.runtime.views import FORGET_MS, EndedView, FleetView, PlanView
+from planner.serving.requests import OPEN_MS
 from schemas.errors import InvalidRecord
 from schemas.messages import Expected, Pin, ReuseStorage, Route
 from schemas.topics import CLASSIFIED, MEMORY_KEY, PIN_KEY, PLAN_KEY, RESULTS
