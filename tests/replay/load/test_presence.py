@@ -19,6 +19,8 @@ class Member(NamedTuple):
     """As the client describes it."""
 
     member_id: str
+    client_id: str = "pochade"
+    host: str = "/127.0.0.1"
     assignment: SimpleNamespace = SimpleNamespace(topic_partitions=())
 
 
