@@ -362,9 +362,9 @@ def check_queue(topic: str, seen: Attendance, serving: int, limit_s: float, *, i
     if is_waiting and seen.members == 0:
         do = "pochade serve router; if it runs, see its log"
         return fail(name, f"{shown}, and no router forwards them", do, "queues")
-    if seen.oldest_s is None or seen.oldest_s <= limit_s:
-        return ok(name, shown, "queues")
     do = f"pochade fleet; serve more workers, or see the logs of those of {level}"
+    if seen.oldest_s is None or seen.oldest_s <= limit_s:
+        return ok(name, shown, "queues") if serving or is_scaled_to_zero else warn(name, shown, do, "queues")
     if is_scaled_to_zero:
         return warn(name, f"{shown}, as the plan scales it to zero", do, "queues")
     return fail(name, shown, do, "queues")

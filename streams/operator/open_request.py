@@ -50,7 +50,10 @@ def waits_for(settings: Settings, request_id: str, since_ms: int) -> str:
     if step.worker in {beat.worker_id for beat in live}:
         return f"{step.worker} began it on {step.variants[0]} {age_s:.0f} s ago"
     if not step.variants:
-        return f"it was classified {age_s:.0f} s ago, and no worker has begun it"
+        is_ready = any(beat.state in SERVING for beat in live)
+        return (
+            f"it was classified {age_s:.0f} s ago, and no worker {'has begun it' if is_ready else 'is ready to serve'}"
+        )
     queues = [
         doctor.attendance(settings, f"worker.{variant}", jobs_topic(variant, 1).name, with_age=True)
         for variant in step.variants

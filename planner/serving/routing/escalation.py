@@ -24,6 +24,7 @@ from planner.serving.routing.soft_deadline import Deadlines, Due
 from schemas.messages import Cascade, GenerateOptions, Plan
 
 AS_REQUESTED = "kept as it is: the request asked for this level"
+STANDS_IN = "kept as it is: this level stands in for the one that the request named, which had no room or no worker"
 AS_STATED = "kept as it is: the next level would override what the request states"
 
 Size = tuple[int, int]
@@ -153,7 +154,10 @@ class EscalationLogic:
         if not isinstance(asked, Score):
             return asked
         if not may_escalate(request, self._catalog):
-            return Keep(None, AS_REQUESTED)
+            named = request.options.model
+            return Keep(
+                None, STANDS_IN if named in self._catalog.served and named != variant_of(level) else AS_REQUESTED
+            )
         if request.options is not AS_IT_IS and self._overrides_more(asked.cascade, request.options):
             return Keep(None, AS_STATED)
         return asked

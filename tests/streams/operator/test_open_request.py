@@ -73,6 +73,7 @@ def test_a_request_that_a_worker_has_begun_names_the_worker_while_it_lives(asked
 def test_a_request_that_any_level_serves_waits_for_a_worker(asked: Any) -> None:
     preview = event(EventKind.PREVIEW, step=3)
     assert asked(classified(), preview, beats=(LIGHT,)) == "it was classified 30 s ago, and no worker has begun it"
+    assert asked(classified(), preview) == "it was classified 30 s ago, and no worker is ready to serve"
 
 
 def test_records_of_other_requests_and_unreadable_ones_say_nothing(asked: Any) -> None:

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.serving.routing.escalation import AS_STATED, Escalate, EscalationLogic, Keep, Score
+from planner.serving.routing.escalation import (
+    AS_REQUESTED,
+    AS_STATED,
+    STANDS_IN,
+    Escalate,
+    EscalationLogic,
+    Keep,
+    Score,
+)
 from schemas.messages import GenerateOptions
 from tests.builders import NOW_MS, a_cascade, a_catalog, a_classified, a_plan, a_request, a_variant
 from tests.planner.serving.workers import FixedLoads
@@ -44,6 +52,13 @@ def test_without_a_cascade_for_the_level_the_image_is_kept() -> None:
     assert EscalationLogic(CATALOG).examine(a_plan(), "heavy", a_request()) == Keep(
         None, "the plan judges no images of heavy"
     )
+
+
+@pytest.mark.parametrize(("model", "reason"), [("light", AS_REQUESTED), ("heavy", STANDS_IN)])
+def test_an_image_of_a_named_level_is_kept_and_one_of_another_says_that_it_stands_in(model: str, reason: str) -> None:
+    logic, plan = EscalationLogic(CATALOG), a_plan(cascades=(a_cascade(),))
+    request = a_request(options=GenerateOptions(model=model))
+    assert logic.examine(plan, "light", request) == Keep(None, reason)
 
 
 def test_an_image_is_kept_where_the_next_level_would_drop_an_option_that_this_one_honours() -> None:
