@@ -59,7 +59,11 @@ def resolve_options(options: GenerateOptions, variant: Variant, refine_from_step
         steps=int(done["steps"]),
         guidance=float(done["guidance"]),
         negative_prompt=str(done["negative_prompt"]),
-        overridden=tuple(f"{name}: {wants[name]} -> {does[name]}" for name in wants if name not in variant.honours),
+        overridden=tuple(
+            f"{name}: {wants[name]} -> {'none' if does[name] == '' else does[name]}"
+            for name in wants
+            if name not in variant.honours
+        ),
         refine_from_step=refine_from_step if refine_from_step < int(done["steps"]) else 0,
         components=chosen,
     )

@@ -92,7 +92,7 @@ class Fits:
             return ANYWHERE
         kind = replace(
             options, adapter_weights=(), control_images=(), control_weights=(), image="-" * bool(options.image),
-            mask="-" * bool(options.mask), strength=None, negative_prompt="-" * bool(options.negative_prompt),
+            mask="-" * bool(options.mask), strength=None, negative_prompt="..." if options.negative_prompt else "",
             n=1, reuse="",
         )  # fmt: skip
         found = self._known.get((kind, quality))

@@ -36,7 +36,7 @@ def test_what_it_cannot_honour_is_listed_with_what_it_does_instead() -> None:
     assert (settled.steps, settled.negative_prompt) == (2, "")
     assert settled.overridden == (
         "steps: 20 -> 2",
-        "negative_prompt: blur -> ",
+        "negative_prompt: blur -> none",
         "model: heavy -> light",
         "adapters: ink, oil -> none",
         "controls: edges -> none",
