@@ -66,11 +66,23 @@ def _tolerance(calls: float) -> float:
     return TOLERANCE * math.sqrt(max(1.0, SURE_CALLS / calls))
 
 
+ROUNDING: Final = 1e-12  # so that a level is not a last digit below the one before it
+
+
 def as_served(catalog: Catalog, seen: Sequence[ObservedRunTime]) -> Catalog:
-    """Return the catalog with the run times that were seen; the same one where they are as profiled."""
+    """Return the catalog with the run times that were seen; the same one where they are as profiled.
+
+    Levels stay in their order: one that was seen to be slower than a dearer one makes that as slow.
+    """
     wrong = factors_of(seen)
     if not wrong:
         return catalog
+    slowest_ms = 0.0
+    for name, variant in sorted(catalog.variants.items(), key=lambda each: run_ms(each[1], 1)):
+        own_ms = run_ms(variant, 1)
+        slowest_ms = max(slowest_ms, wrong.get(name, 1.0) * own_ms)
+        if slowest_ms > wrong.get(name, 1.0) * own_ms:
+            wrong = {**wrong, name: slowest_ms / own_ms * (1 + ROUNDING)}
     variants = {
         name: replace(variant, latency_ms={b: wrong.get(name, 1.0) * ms for b, ms in variant.latency_ms.items()})
         for name, variant in catalog.variants.items()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from planner.catalog.entries import run_ms
 from planner.observation.run_times import MIN_CALLS, ObservedRunTime, RunTimes, as_served
 from planner.policies import named
 from tests.builders import a_catalog, an_observation
@@ -46,6 +47,13 @@ def test_all_jobs_of_a_call_prove_no_more_than_the_call() -> None:
 def test_few_calls_must_differ_more_from_the_profile_than_many(factor: float, calls: float, is_wrong: bool) -> None:
     catalog = a_catalog()
     assert (as_served(catalog, (ObservedRunTime("heavy", factor, calls),)) is not catalog) == is_wrong
+
+
+def test_levels_stay_in_their_order_where_a_cheap_one_was_seen_to_be_slower_than_a_dear_one() -> None:
+    served = as_served(a_catalog(), (ObservedRunTime("light", 21.0, 99),))
+    light, heavy = (run_ms(served.level(name), 1) for name in ("light", "heavy"))
+    assert light == pytest.approx(21 * run_ms(a_catalog().level("light"), 1))
+    assert light <= heavy == pytest.approx(light)
 
 
 def test_the_catalog_is_as_served_where_that_is_not_as_profiled() -> None:
