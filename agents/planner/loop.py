@@ -16,7 +16,7 @@ from agents.planner.observe import Fleet, Sources
 from agents.planner.propose import DecisionReport, PolicyThread, logic_of
 from agents.runtime.records import outgoing
 from planner.catalog.model import Catalog
-from planner.control.planning import TICK_MS, PlannerLogic, PlanRequest
+from planner.control.planning import TICK_MS, PlannerLogic, PlanRequest, PlansOfTopic
 from schemas import topics
 from schemas.messages import Pin, Plan
 from schemas.record import Outgoing
@@ -33,23 +33,8 @@ TICK_S = TICK_MS / 1000
 REMEMBER_MS: Final = 60_000  # between two records of what is remembered beside a plan that stays
 
 
-class Plans(Protocol):
+class Plans(PlansOfTopic, Protocol):
     """The part of `PlanView` that the loop uses."""
-
-    @property
-    def plan(self) -> Plan | None:
-        """The plan in force."""
-        ...
-
-    @property
-    def pin(self) -> Pin | None:
-        """The operator's order."""
-        ...
-
-    @property
-    def newest(self) -> int:
-        """The highest version there is, obeyed or not."""
-        ...
 
     @property
     def is_disputed(self) -> bool:
@@ -72,10 +57,6 @@ class Plans(Protocol):
 
     def catch_up(self, barrier: Barrier) -> None:
         """Take over what lies on the topic before this."""
-        ...
-
-    def find(self, version: int) -> Plan | None:
-        """Return an earlier plan by its version."""
         ...
 
 

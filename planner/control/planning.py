@@ -60,8 +60,8 @@ class Order:
     back_to: Plan | None = None
 
 
-class PlansInForce(Protocol):
-    """The plans that a planner goes on from."""
+class PlansOfTopic(Protocol):
+    """The plans and the order on the topic."""
 
     @property
     def plan(self) -> Plan | None:
@@ -78,13 +78,17 @@ class PlansInForce(Protocol):
         """The highest version there is, obeyed or not."""
         ...
 
+    def find(self, version: int) -> Plan | None:
+        """Return an earlier plan by its version."""
+        ...
+
+
+class PlansInForce(PlansOfTopic, Protocol):
+    """The plans that a planner goes on from."""
+
     @property
     def is_ordered(self) -> bool:
         """Whether an operator's order came after the plan in force, which therefore does not answer it."""
-        ...
-
-    def find(self, version: int) -> Plan | None:
-        """Return an earlier plan by its version."""
         ...
 
 
