@@ -151,7 +151,7 @@ class LivePlanner:
 
     @property
     def plan(self) -> Plan | None:
-        return self.view.plan
+        return self.loop._plans.plan
 
     def arrive(self, number: int, arrival: Arrival) -> None:
         request = a_request(request_id=f"r-{number}", created_ms=arrival.at_ms, tier=arrival.tier)
@@ -275,7 +275,7 @@ class SimulatedPlanner:
 
 
 def happened(planner: LivePlanner | SimulatedPlanner, situation: Situation) -> list[Plan | None]:
-    """The plan in force after each moment."""
+    """The plan that the planner goes on from after each moment, with what is remembered beside it."""
     events = [(a.at_ms, n, planner.arrive, a) for n, a in enumerate(situation.arrivals)]
     events += [(a.ends_ms, n, planner.end, a) for n, a in enumerate(situation.arrivals)]
     events.sort(key=lambda event: event[:2])
