@@ -22,6 +22,7 @@ from replay.bench.papers.runs.cells import Cell, catalog_of
 from replay.bench.papers.runs.names import HADIS, JOINT
 
 RUN: Final = "quality_run"
+RUN_UPPER: Final = "quality_run_optimistic"  # with blind mixtures at their upper bound
 TRUTH: Final = TRUTHS[0]
 WANTED: Final = 1 / 3  # of the comparisons in which it should be ahead beyond chance. Ours
 CATALOG: Final = "hadis-l40s"  # of HADIS, whose bound is asked for
@@ -50,7 +51,7 @@ def ask(asking: Asking) -> Answer:
         list(zip(cells, asking.grid(cells), strict=True)), {f.catalog: catalog_of(f.catalog).scale for f in FLEETS}
     )
     main = rows_of(rows, TRUTH, RUN)
-    counts = Counter(word_of(row) for row in main)
+    counts, upper = (Counter(word_of(row) for row in rows_of(rows, TRUTH, judge)) for judge in (RUN, RUN_UPPER))
     bounds = _bounds(asking)
     are_near = {
         setting: all(each.near >= NEAR for each in bounds if (each.policy, each.setting) == (JOINT, setting))
@@ -61,7 +62,7 @@ def ask(asking: Asking) -> Answer:
     return Answer(
         name=__name__.rpartition(".")[2],
         title="joint: is it ahead of every other policy, and how near to what is possible?",
-        verdict=_verdict(main, counts, are_near, met) + _of_others(others),
+        verdict=_verdict(main, counts, upper, are_near, met) + _of_others(others),
         tables=(
             _summary(rows),
             _table(main),
@@ -140,7 +141,10 @@ def _bounds(asking: Asking) -> list[Bounded]:
     return found
 
 
-def _verdict(rows: Sequence[Row], counts: Mapping[str, int], are_near: Mapping[str, bool], met: Sequence[bool]) -> str:
+def _verdict(
+    rows: Sequence[Row], counts: Mapping[str, int], upper: Mapping[str, int], are_near: Mapping[str, bool],
+    met: Sequence[bool],
+) -> str:  # fmt: skip
     known = [row for row in rows if row.difference is not None]
     worst = min(known, key=lambda row: row.difference.mean / row.margin, default=None)  # type: ignore[union-attr]
     lost = "-" if worst is None else f"{worst.difference.mean:+.3g} ({worst.catalog}, {worst.trace}, {worst.level:.0%})"  # type: ignore[union-attr]
@@ -150,7 +154,8 @@ def _verdict(rows: Sequence[Row], counts: Mapping[str, int], are_near: Mapping[s
         f"{word}: ahead of the best other beyond chance in a third of the comparisons and behind in none by "
         f"{sum(met)} of {len(met)} judges. By quality of the run at its lower bound, of {len(rows)} comparisons ahead "
         f"beyond chance in {counts[AHEAD]}, even in {counts[EVEN]}, behind beyond chance in {counts[BEHIND]}, the rest "
-        f"undecided; worst difference {lost}. HADIS's catalog within {BOUND:.0%} of the fluid bound with at most "
+        f"undecided; at its upper bound ahead in {upper[AHEAD]}, behind in {upper[BEHIND]}. Worst difference at the "
+        f"lower bound {lost}. HADIS's catalog within {BOUND:.0%} of the fluid bound with at most "
         f"{MAX_VIOLATIONS:.0%} violations in {NEAR:.0%} of the redraws: {near}."
     )
 

@@ -1,6 +1,7 @@
 """MLoRA: components placed by demand against LRU tiers and jobs in turn, on requests of a production service."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from replay.bench.papers.answer import Answer
 from replay.bench.papers.answers import Asking, Mean, Table, number, over_seeds, percent
@@ -25,11 +26,12 @@ from replay.bench.papers.runs.arrivals import COMPONENTS_RPS, CONTROL_SHARE, STR
 from replay.bench.papers.runs.names import IN_TURN
 from replay.bench.papers.runs.names import MLORA as MLORA_POLICY
 
+ONE_ROUTER: Final = "with new workers, one router"
 RUNS = {
     f"requests, x{SPEED}": requests_cells,
     f"requests, x{SATURATED}": saturated_cells,
     f"sparse combinations, x{SPEED}": sparse_cells,
-    "with new workers, one router": newcomer_cells,
+    ONE_ROUTER: newcomer_cells,
 }
 COLUMNS = {
     "mean s": ("mean_s", 1),
@@ -54,6 +56,7 @@ def ask(asking: Asking) -> Answer:
         what: over_seeds(asking.run, cells(asking.scale.is_quick), asking.scale.few) for what, cells in RUNS.items()
     }
     runs = found[f"requests, x{SPEED}"]
+    network = {side: number(found[ONE_ROUTER][side].of(FIGURES["network"]), 0) for side in (OURS, BASELINE)}
     shares = {name: less(runs[OURS].of(figure), runs[BASELINE].of(figure)) for name, figure in FIGURES.items()}
     return Answer(
         name=__name__.rpartition(".")[2],
@@ -61,7 +64,8 @@ def ask(asking: Asking) -> Answer:
         verdict=f"{in_a_word(outcomes)}: {counted(outcomes)}. On the same requests {MLORA_POLICY} moves "
         f"{percent(shares['network'])} less over the network than {IN_TURN} (paper: 89.5 %), its mean latency is "
         f"{percent(shares['mean'])} less (49.8 %), its p99 {percent(shares['p99'])} (12.8 %), an update of a base "
-        f"{percent(shares['base'])} (68.2 %).",
+        f"{percent(shares['base'])} (68.2 %). With one router for both it is {network[OURS]} GB over the network, and "
+        f"{network[BASELINE]} by LRU.",
         tables=(*tables_of(outcomes), _table(found)),
         numbers={f"less_{name}": round(share, 5) for name, share in shares.items()},
         facts={

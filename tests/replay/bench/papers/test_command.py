@@ -1,6 +1,7 @@
 """`pochade bench papers` from the command line."""
 
 import pathlib
+import re
 
 import pytest
 from click.testing import CliRunner
@@ -36,6 +37,19 @@ def test_the_page_goes_to_the_terminal_and_says_that_traces_were_made() -> None:
     page = told()
     assert "**Held: yes**" in page
     assert "Traces: made, of the published ones' shape" in page
+
+
+def test_the_page_that_ships_has_its_known_faults_before_its_verdicts_as_the_generator_writes_them() -> None:
+    shipped = (pathlib.Path(__file__).parents[4] / "replay" / "RESULTS.md").read_text()
+    assert known_faults(shipped)
+    assert known_faults(shipped) == known_faults(told())
+    assert shipped.index("## Known faults of this page") < shipped.index("| question | verdict |")
+
+
+def known_faults(page: str) -> list[str]:
+    """Return the page's faults, without the date of the code that its figures are of."""
+    section = page.partition("## Known faults of this page\n")[2].partition("\n## ")[0]
+    return re.sub(r"the code of [0-9-]+", "the code of DATE", section).split("\n- ")
 
 
 def test_with_a_file_the_page_goes_there_and_verdicts_to_the_terminal(tmp_path: pathlib.Path) -> None:

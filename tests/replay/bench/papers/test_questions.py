@@ -123,6 +123,7 @@ def test_ours_meets_its_number_in_part_where_another_bound_of_blind_mixtures_put
     answer = asked(JOINT, of_grid=behind_at_the_upper_bound)
     assert answer.verdict.startswith("Met in part: ")
     assert "by 2 of 4 judges" in answer.verdict
+    assert "at its upper bound ahead in 0, behind in 72." in answer.verdict
     assert not answer.numbers["is_frontier_met"]
 
 
