@@ -5,8 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from agents.console.screens.context import Context
+from planner.catalog.entries import variant_of
 from planner.components.component import Tier
 from planner.observation.workers import GONE, SERVING, ReceivedHeartbeat
+from planner.serving.routing.composing import Fits
+from planner.serving.routing.unserved import Variants
 from schemas.messages import Plan
 
 SLOW: Final = 2.0  # times the profile's run time, from which on a worker is marked
@@ -23,17 +26,35 @@ class Variant:
     silent: int
     backlog_s: float | None  # of work in their partitions, all together; None: all that may have some are silent
     drain_s: float | None  # until it is done, if nothing more comes; None: no worker is ready
+    is_awaited: bool  # an open request needs it, or is at it
 
     @property
     def is_lacking(self) -> bool:
         """Whether a worker is missing: there is work or there may be, or the plan wants one."""
-        return not self.ready and (self.backlog_s != 0 or self.wanted > 0)
+        return not self.ready and (self.backlog_s != 0 or self.wanted > 0 or self.is_awaited)
+
+
+def waiting_of(context: Context) -> list[tuple[Variants, float]]:
+    """Return what each request that waits needs, (): any level will do, and when it came (epoch ms)."""
+    fits = Fits(context.view.catalog)
+    return [
+        (fits.of(each.request.options, each.request.quality).needs(), float(each.first_ms))
+        for each in context.view.requests.unended()
+        if each.request is not None and each.status == "waiting"
+    ]
+
+
+def awaited_of(context: Context) -> set[str]:
+    """Return the variants that open requests need, or are at."""
+    needed = [variant for variants, _ in waiting_of(context) for variant in variants]
+    return {*needed, *(variant_of(each.level) for each in context.view.requests.unended())}
 
 
 def variants_of(context: Context) -> list[Variant]:
-    """Return the variants that serve or are to serve, as the catalog orders them."""
+    """Return the variants that have a worker, are to have one, or are asked for, as the catalog orders them."""
     plan, beats = context.view.plans.plan, context.view.fleet.heartbeats
-    wanted = wanted_of(plan)
+    wanted, awaited = wanted_of(plan), awaited_of(context)
+    served = set(map(variant_of, context.view.traffic.total(context.now_ms).levels))
     states: dict[str, Counter[str]] = {}
     backlog_ms: Counter[str] = Counter()
     allocation = plan.allocation if plan else {}
@@ -52,9 +73,10 @@ def variants_of(context: Context) -> list[Variant]:
             ready=states[name]["ready"], silent=states[name]["silent"],
             backlog_s=_backlog_s(backlog_ms[name], states[name]),
             drain_s=backlog_ms[name] / 1000 / states[name]["ready"] if states[name]["ready"] else None,
+            is_awaited=name in awaited,
         )
         for name in names
-        if states[name].total() or wanted.get(name) or not beats
+        if states[name].total() or wanted.get(name) or name in awaited | served or not beats
     ]  # fmt: skip
 
 

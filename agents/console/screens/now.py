@@ -5,12 +5,11 @@ from typing import Any, Final, NamedTuple
 
 from agents.console.pages import ago
 from agents.console.screens.context import Context
-from agents.console.screens.fleet import kind_of, variants_of
+from agents.console.screens.fleet import kind_of, variants_of, waiting_of
 from planner.control.evaluate import evaluate
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation, class_histograms, hardness_shares
 from planner.observation.workers import live_workers
-from planner.serving.routing.composing import Fits
 from planner.serving.routing.unserved import unserved
 from schemas.errors import PochadeError
 from schemas.messages import Plan
@@ -47,7 +46,7 @@ def values(context: Context) -> dict[str, Any]:
         "demand_rps": view.traffic.demand_rps(context.now_ms), "line": line_of(context), "open": view.requests.open,
         "in_time": total.in_time / timed if timed else None, "timed": timed, "slo_ms": view.slo_ms,
         "ended": ended, "statuses": total.statuses.most_common(), "variants": variants_of(context), "plan": plan,
-        "pin": view.plans.pin, "binding": binding_of(context, plan), "levels": shares_of(total.levels),
+        "pin": view.plans.pin, "binding": binding_of(context, plan) if plan else [], "levels": shares_of(total.levels),
         "strategies": shares_of(total.strategies), "switched": total.switched,
         "switches": view.plans.switches(context.now_ms - 1000 * SPAN_S, context.now_ms),
         "escalated": total.escalated / images if images else None, "images": images,
@@ -85,12 +84,7 @@ def unserved_of(context: Context) -> list[str]:
     """Return what waits for a variant that no worker serves, in words."""
     beats = context.view.fleet.heartbeats.values()
     serving = {beat.heartbeat.variant for beat in beats if kind_of(beat, context) == "ready"}
-    fits = Fits(context.view.catalog)
-    waiting = [
-        (fits.of(request.options, request.quality).needs(), float(came_ms))
-        for request, came_ms in context.view.requests.waiting()
-    ]
-    return [each.in_words(context.now_ms) for each in unserved(waiting, serving)]
+    return [each.in_words(context.now_ms) for each in unserved(waiting_of(context), serving)]
 
 
 def shares_of(counts: Counter[str]) -> list[tuple[str, int, float]]:
@@ -114,10 +108,28 @@ def line_of(context: Context) -> Line:
     return Line(points, max(counts) / STEP_S)
 
 
-def binding_of(context: Context, plan: Plan | None) -> list[str]:
-    """Return what limits the plan in force at the demand of now, in words; []: nothing does, or nobody knows."""
-    if plan is None:
-        return []
+def binding_of(context: Context, plan: Plan) -> list[str]:
+    """Return what limits the plan in force, in words: waits and workers as they are, then the demand of now."""
+    return [*unserved_of(context), *absent_of(context, plan), *limits_of(context, plan)]
+
+
+def absent_of(context: Context, plan: Plan) -> list[str]:
+    """Return which variants have fewer workers ready than the plan gives them, in words."""
+    beats = context.view.fleet.heartbeats
+    ready = {worker_id: beat.heartbeat.variant for worker_id, beat in beats.items() if kind_of(beat, context) == "ready"}
+    if not ready:
+        return ["no worker is ready"]
+    there = Counter(variant for worker_id, variant in plan.allocation.items() if ready.get(worker_id) == variant)
+    given = sorted(Counter(plan.allocation.values()).items())
+    return [
+        f"{variant}: {there[variant]} of {counted(count, 'worker')} ready"
+        for variant, count in given
+        if there[variant] < count
+    ]
+
+
+def limits_of(context: Context, plan: Plan) -> list[str]:
+    """Return the limits that the plan is close to or beyond at the demand of now, in words."""
     view = context.view
     prompts = list(view.hardness)
     workers = live_workers(view.fleet.heartbeats, context.now_ms, context.silent_ms, plan.allocation)
@@ -128,8 +140,8 @@ def binding_of(context: Context, plan: Plan | None) -> list[str]:
             classes=class_histograms([classes for _, classes in prompts]),
         )  # fmt: skip
         return list(evaluate(proposal_of(plan), seen, view.catalog).binding)
-    except (PochadeError, KeyError, ValueError):
-        return []
+    except (PochadeError, KeyError, ValueError) as error:
+        return [f"the limits of its levels are not known: {error}"]
 
 
 def proposal_of(plan: Plan) -> PlanProposal:

@@ -27,7 +27,7 @@ def values(context: Context) -> dict[str, Any]:
     older = plans.with_version(before) if before else _before(history, newer)
     return {
         "plan": chosen, "pin": plans.pin, "refusal": plans.refusal, "history": history[:60],
-        "binding": binding_of(context, chosen), "described": described(chosen) if chosen else [],
+        "binding": binding_of(context, chosen) if chosen else [], "described": described(chosen) if chosen else [],
         "newer": newer, "older": older, "changes": differences(older, newer) if older and newer else [],
         "policies": sorted(POLICIES), "default": DEFAULT, "switched": switched_in(history),
     }  # fmt: skip

@@ -172,11 +172,10 @@ class RequestLog:
             tracked = self._tracked.get(request_id)
             return None if tracked is None else copy(tracked)
 
-    def waiting(self) -> list[tuple[GenerateRequest, int]]:
-        """Return the requests that wait for a worker, each with the time of its first record."""
+    def unended(self) -> list[TrackedRequest]:
+        """Return the requests without a result, in the order in which they were first heard of."""
         with self._lock:
-            tracked = [each for each in self._tracked.values() if each.result is None]
-        return [(each.request, each.first_ms) for each in tracked if each.request and each.status == "waiting"]
+            return [copy(each) for each in self._tracked.values() if each.result is None]
 
     def newest(self, before: tuple[int, str] = NEWEST, most: int | None = None) -> Iterator[TrackedRequest]:
         """Yield what lies before a cursor, the newest first. `most`: requests that are looked at; None: all."""

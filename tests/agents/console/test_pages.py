@@ -58,8 +58,26 @@ def test_workers_are_wanted_started_ready_and_silent_side_by_side(monkeypatch: p
     deployment.tell(a_heartbeat(worker_id="w-3", state="ready"), at_ms=NOW_MS - 60_000)
     deployment.tell(a_heartbeat(worker_id="w-1", state="ready"), a_heartbeat(worker_id="w-2", state="loading"))
     words = text_of(deployment.page("/fleet").text)
-    assert "light 3 1 1 1" in words
+    assert "light 0.0 0.0 s 3 1 1 1" in words
     assert "w-3 silent" in words
+
+
+def test_a_level_without_a_worker_is_listed_while_requests_need_it_or_it_has_served() -> None:
+    deployment = Deployment()
+    deployment.tell(a_plan(allocation={"w-1": "light"}), a_heartbeat(worker_id="w-1"))
+    assert "heavy" not in deployment.page("/fleet").text
+    deployment.tell(a_result(a_step(level="heavy"), request_id="r-1"))
+    assert "heavy 0.0 – 0 0 0 0" in text_of(deployment.page("/").text), "it has served"
+    named = a_request(request_id="r-2", options=GenerateOptions(model="heavy"))
+    deployment.tell(named)
+    assert "heavy 0.0 no worker ready 0 0 0 0" in text_of(deployment.page("/fleet").text), "a request needs it"
+
+
+def test_an_escalated_request_lists_the_level_that_it_waits_for() -> None:
+    deployment = Deployment()
+    deployment.tell(a_plan(allocation={"w-1": "light"}), a_heartbeat(worker_id="w-1"))
+    deployment.tell(a_request(request_id="r-1"), event("r-1", "escalated", level="heavy", stage=1))
+    assert "heavy 0.0 no worker ready 0 0 0 0" in text_of(deployment.page("/").text)
 
 
 def test_work_without_a_worker_is_told_as_such() -> None:
@@ -520,3 +538,22 @@ def test_few_images_do_not_contradict_the_curve_of_a_catalog(images: int, is_red
     page = deployment.page("/quality").text
     assert "the catalog's curve says" in text_of(page)
     assert ("outside of the interval" in page) == is_red
+
+
+@pytest.mark.parametrize("path", ["/", "/plan"])
+def test_a_plan_is_bound_by_workers_that_are_gone_and_by_what_waits_in_vain(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agents.runtime.views.now_ms", lambda: NOW_MS)
+
+    def bound() -> str:
+        return text_of(deployment.page(path).text).partition("What binds it ")[2]
+
+    deployment = Deployment()
+    deployment.tell(a_plan(allocation={"w-1": "light", "w-2": "light"}))
+    deployment.tell(a_heartbeat(worker_id="w-1"), a_heartbeat(worker_id="w-2"))
+    assert bound().startswith("Nothing, at the demand of now.")
+    deployment.tell(a_heartbeat(worker_id="w-2", state="stopped"), a_request(options=GenerateOptions(model="heavy")))
+    assert bound().startswith("1 waits for heavy, which no worker serves; oldest 0 s light: 1 of 2 workers ready")
+    deployment.now_ms += 30_000
+    assert bound().startswith("1 waits for heavy, which no worker serves; oldest 30 s no worker is ready")
