@@ -178,6 +178,7 @@ def test_every_screen_meets_wcag_2_2_aa_fits_360_px_and_is_painted_at_once(addre
     found = walked(address, out, "screens")
     assert [each for each in found if each["violations"]] == []
     assert [each for each in found if each["overflow"] > 0] == []
+    assert [each for each in found if each["cut"] > 1 and each["width"] == 360] == [], "a column is out of sight"
     paints = sorted(each["paint_ms"] for each in found)
     print(f"first paint of {len(paints)} pages: median {paints[len(paints) // 2]:.0f} ms, most {paints[-1]:.0f} ms")
     assert paints[len(paints) // 2] <= FIRST_PAINT_MS

@@ -116,7 +116,9 @@ def binding_of(context: Context, plan: Plan) -> list[str]:
 def absent_of(context: Context, plan: Plan) -> list[str]:
     """Return which variants have fewer workers ready than the plan gives them, in words."""
     beats = context.view.fleet.heartbeats
-    ready = {worker_id: beat.heartbeat.variant for worker_id, beat in beats.items() if kind_of(beat, context) == "ready"}
+    ready = {
+        worker_id: beat.heartbeat.variant for worker_id, beat in beats.items() if kind_of(beat, context) == "ready"
+    }
     if not ready:
         return ["no worker is ready"]
     there = Counter(variant for worker_id, variant in plan.allocation.items() if ready.get(worker_id) == variant)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agents.console.pages import NONE
 from agents.console.view.requests import Place
 from agents.console.view.view import is_in_time
 from schemas.messages import Expected, GenerateOptions, GenerateRequest, OperatorAction, Outcome, StageReuse, Status
@@ -67,7 +68,7 @@ def test_a_level_without_a_worker_is_listed_while_requests_need_it_or_it_has_ser
     deployment.tell(a_plan(allocation={"w-1": "light"}), a_heartbeat(worker_id="w-1"))
     assert "heavy" not in deployment.page("/fleet").text
     deployment.tell(a_result(a_step(level="heavy"), request_id="r-1"))
-    assert "heavy 0.0 – 0 0 0 0" in text_of(deployment.page("/").text), "it has served"
+    assert f"heavy 0.0 {NONE} 0 0 0 0" in text_of(deployment.page("/").text), "it has served"
     named = a_request(request_id="r-2", options=GenerateOptions(model="heavy"))
     deployment.tell(named)
     assert "heavy 0.0 no worker ready 0 0 0 0" in text_of(deployment.page("/fleet").text), "a request needs it"
