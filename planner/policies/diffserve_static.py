@@ -163,7 +163,7 @@ def _reason(stages: Stages, wanted: float, peak_rps: float, pair: Pair) -> str:
     split_words = f"workers: {pair.light} {stages.light}, {pair.heavy} {stages.heavy}, threshold {stages.threshold:.3g}"
     peak_words = f"for a peak of {rate(peak_rps, 'requests')}" if peak_rps > 0 else "in proportion to the work"
     if stages.light + stages.heavy == 0:
-        return f"no worker yet: {split_words}"
+        return f"no live worker: {split_words}"
     if stages.threshold < wanted:
         return f"{split_words} {peak_words}; a threshold of {wanted:.3g} needs more workers"
     return f"{split_words} {peak_words}"

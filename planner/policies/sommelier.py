@@ -37,7 +37,7 @@ def plan(
     chosen = {w.worker_id: choose(w, own_rps, offers, 1000 * settings["drain_s"]) for w in workers}
     mix = evenly(Counter(chosen.values()), offers)
     counts = describe_counts(dict(sorted(mix.counts.items())))
-    words = f"workers: {counts}" if counts else "no worker yet"
+    words = f"workers: {counts}" if counts else "no live worker"
     return PlanProposal(
         routes=routes_of(mix, offers, catalog, "models", None)[0],
         allocation=chosen,

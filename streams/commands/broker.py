@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from planner.observation.workers import SERVING
 from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import Heartbeat
 from schemas.topics import FLEET
@@ -98,7 +99,9 @@ def down(load: Load) -> None:
 def status(load: Load, output: str) -> None:
     """Show whether a broker runs and requests are served, the broker's address and memory, and other addresses.
 
-    "serves" says yes, or which roles and workers are missing; exit status 1 is that of an error alone (see `doctor`).
+    "serves" begins with yes or no; no names the roles and workers that are missing or starting. Exit status 0 says
+    that this could be shown, whether requests are served or not, so that scripts find the addresses while roles start;
+    that of `doctor` says whether they are.
 
     \b
     Examples:
@@ -128,7 +131,7 @@ def describe(settings: Settings) -> dict[str, Any]:
         "registry_url": None,
         "vectors_url": _vectors_url(settings),
         "topics": None,
-        "serves": None,
+        "serves": "no: no broker runs (pochade up)",
         "pid": None,
         "memory_mb": None,
         "home": str(address.kafka_home(settings).parent),
@@ -149,13 +152,16 @@ def serves(settings: Settings) -> str:
     """Say whether requests are served, by what lives: the roles between `prompts` and `results`, and workers."""
     try:
         absent = [role for role in READS if not has_members(settings, f"{settings.kafka.prefix}.{role}")]
-        workers = len(_workers(settings))
+        states = [beat.state for beat in _workers(settings)]
     except PochadeError as error:
         return f"not known: {error}"
-    if not absent and workers:
-        return f"yes: {', '.join(READS)} and {counted(workers, 'worker')}"
-    missing = [*absent, *(() if workers else ("worker",))]
-    return f"no: {counted(workers, 'worker')}; missing: {', '.join(missing)} (pochade serve {' '.join(missing)})"
+    ready = sum(state in SERVING for state in states)
+    others = f", {len(states) - ready} not ready" if ready < len(states) else ""
+    workers = f"{counted(ready, 'worker')}{others}"
+    missing = [*absent, *(() if states else ("worker",))]
+    if missing:
+        return f"no: {workers}; missing: {', '.join(missing)} (pochade serve {' '.join(missing)})"
+    return f"yes: {', '.join(READS)} and {workers}" if ready else f"no: {workers} (pochade doctor)"
 
 
 def _workers(settings: Settings) -> list[Heartbeat]:

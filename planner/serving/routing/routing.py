@@ -439,7 +439,7 @@ class RoutingLogic:
         start_ms = self._levels[level].variant.load_ms + (0.0 if plan.scale.warm else self._start_ms)
         if can_meet(request.deadline_ms, predicted_finish_ms(now_ms, start_ms, costs.total_ms(level, loads))):
             return None
-        reason = f"{level} has no worker yet, and one takes {start_ms / 1000:.1f} s to start: send again then"
+        reason = f"{level} has no live worker, and one takes {start_ms / 1000:.1f} s to start: send again then"
         return Rejection(Status.REJECTED, STARTING, reason, math.ceil(start_ms))
 
     def _costs(self, request: RequestValues, facts: _PlanFacts) -> _Costs:

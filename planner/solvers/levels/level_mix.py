@@ -325,7 +325,7 @@ def _quality(shares: Mapping[str, float], offers: Sequence[Offer], catalog: Cata
 def describe_mix(mix: Mix, offers: Sequence[Offer], demand_rps: float) -> str:
     """Describe a mix: "workers: heavy 3, light 1 for 10.5 requests/s", what it cannot carry, why it may not be best."""
     counts = describe_counts({variant: count for variant, count in mix.counts.items() if count > 0})
-    words = f"{f'workers: {counts}' if counts else 'no worker yet'} for {rate(demand_rps, 'requests')}"
+    words = f"{f'workers: {counts}' if counts else 'no live worker'} for {rate(demand_rps, 'requests')}"
     if mix.carried < 1 and counts:
         needed = math.ceil(demand_rps / max(offer.rps for offer in offers))
         words += f", saturated: they carry {mix.carried:.0%} of it, {counted(needed, 'worker')} would carry all"

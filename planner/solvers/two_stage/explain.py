@@ -19,7 +19,7 @@ def reason(plan: PairPlan, offers: Sequence[Offer], planning_rps: float, describ
     """
     what = summary(plan, planning_rps, describe)
     if not plan.problem.workers:
-        return f"no worker yet: {what}"
+        return f"no live worker: {what}"
     return f"{what}; {_bound(plan, offers, describe) if plan.is_feasible else _unmet(plan, planning_rps)}"
 
 

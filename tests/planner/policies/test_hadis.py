@@ -126,7 +126,7 @@ def test_no_demand_has_the_best_row() -> None:
 
 
 def test_no_worker_and_one_worker_are_plans() -> None:
-    assert "no worker yet" in drafted(seen(0)).reason
+    assert "no live worker" in drafted(seen(0)).reason
     alone = drafted(seen(1, 1.0))
     assert set(alone.allocation.values()) == {"heavy"}  # cannot hold two levels; it generates 5/s
     assert alone.routes[0].levels == {"heavy": 1.0}

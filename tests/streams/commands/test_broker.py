@@ -1,6 +1,8 @@
 """`pochade up` says what doctor says of topics that exist, and `status` whether requests are served."""
 
 import dataclasses
+import json
+import pathlib
 from typing import Any
 
 import pytest
@@ -81,3 +83,18 @@ def test_status_names_what_is_missing_between_a_prompt_and_its_result(monkeypatc
         served(monkeypatch, {"pochade.ledger": False})
         == "no: 0 workers; missing: ledger, worker (pochade serve ledger worker)"
     )
+
+
+def test_status_counts_a_worker_that_has_not_loaded_as_none_that_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    loading = a_heartbeat(worker_id="w-2", state="loading")
+    assert served(monkeypatch, {}, loading) == "no: 0 workers, 1 not ready (pochade doctor)"
+    assert (
+        served(monkeypatch, {}, a_heartbeat(), loading)
+        == "yes: classifier, router, discriminator, ledger and 1 worker, 1 not ready"
+    )
+
+
+def test_status_without_a_broker_says_that_nothing_serves_and_exits_with_0(tmp_path: pathlib.Path) -> None:
+    done = CliRunner().invoke(main, ["--home", str(tmp_path), "status", "-o", "json"])
+    assert (done.exit_code, json.loads(done.stdout)["serves"]) == (0, "no: no broker runs (pochade up)")
+    assert json.loads(done.stdout)["bootstrap_servers"] is None

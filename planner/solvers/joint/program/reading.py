@@ -153,7 +153,7 @@ def _served(problem: Problem, found: Solution) -> float:
 def _describe_solution(problem: Problem, counts: Sequence[int], cascades: Sequence[Cascade], trouble: str) -> list[str]:
     running = describe_counts({name: n for name, n in zip(problem.levels, counts, strict=True) if n})
     if not running:
-        return ["no worker yet"]
+        return ["no live worker"]
     return [f"workers: {running}", *map(describe_escalation, cascades), *([trouble] if trouble else [])]
 
 

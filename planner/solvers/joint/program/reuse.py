@@ -28,7 +28,7 @@ class ReuseChoice(NamedTuple):
 
     plan: ReusePlan | None = None  # also while nothing is offered for want of answers, so that lookups are tested
     levels: tuple[Level, ...] = ()  # offered: means over hits and misses
-    why_not: str = ""  # why none is offered; "": some are, or the catalog has no profile of reuse
+    why_not: str = ""  # why none is offered; "": some are, the catalog has no profile of reuse, or nothing is looked up
     memory: Mapping[str, Any] = {}  # of the plan
 
 
@@ -45,7 +45,7 @@ def reuse_of(seen: Observation, catalog: Catalog, memory: Mapping[str, Any]) -> 
     if not gaining:
         return ReuseChoice(why_not=f"no level saves {MIN_SAVED_SHARE:.0%} of the steps without a loss of quality")
     if seen.reuse is None:  # such as where no vector store is named: every job would run in full
-        return ReuseChoice(plan, (), "no worker has looked up a stored image yet", _carry_over(memory))
+        return ReuseChoice(plan, (), "", _carry_over(memory))
     saves_ms = sum(full.run_ms - level.run_ms for level in gaining) / len(gaining)
     state = strategy_switch.recalled(memory.get(MEMORY, {}))
     found = strategy_switch.retrieval_of(seen.reuse, saves_ms)

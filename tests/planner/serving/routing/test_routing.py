@@ -65,7 +65,7 @@ def test_who_asks_a_level_at_zero_waits_for_its_worker_or_is_told_when_to_ask_ag
     assert isinstance(from_zero(NOW_MS + 100, scales=False), Placement), "nobody starts one: it waits for its deadline"
     named = from_zero(NOW_MS + 100, options=GenerateOptions(model="light"))
     assert isinstance(named, Rejection)
-    assert named.reason.startswith("light has no worker yet")
+    assert named.reason.startswith("light has no live worker")
 
 
 def on(level: str, probability: float, fallback: str = "") -> Placement:

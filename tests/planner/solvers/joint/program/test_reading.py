@@ -77,4 +77,4 @@ def test_without_workers_there_is_a_route_and_a_word() -> None:
     draft = drafted(problem, solve(problem, 20.0))
     assert draft.routes[0].levels == {"light": 1.0}  # the cheapest of the catalog
     assert draft.allocation == {}
-    assert draft.reason == "no worker yet"
+    assert draft.reason == "no live worker"
