@@ -20,8 +20,9 @@ def fleet(obj: LazySettings, output: str) -> None:
     """Show which worker holds which component in which tier, hit rates, bytes moved, and the mismatch with demand.
 
     "lacks" is what the plan in force wants on a worker and it does not hold near enough yet. Hits, moved bytes and
-    loads (components that a job waited for) are since the worker's start. The mismatch is Eq. 2 of MLoRA over bases:
-    0 says that shares of what is held equal shares of demand, 2 that nothing held is asked for.
+    loads (components that a job waited for) are since the worker's start, reported while it serves a variant that has
+    bases. The mismatch is Eq. 2 of MLoRA over bases: 0 says that shares of what is held equal shares of demand, 2 that
+    nothing held is asked for.
 
     \b
     Examples:
@@ -72,10 +73,15 @@ def _residency_text(row: Mapping[str, Any], label: str) -> str:
 def _totals(found: Mapping[str, Any]) -> list[str]:
     places = "says who holds what" if found["places_components"] else "leaves components to the workers"
     lines = [f"plan {found['plan']} by {found['policy']} {places}" if found["plan"] else "no plan is in force"]
-    rates = _rates(found["hit_rates"])
-    lines.append(f"components of jobs found in {rates}" if rates else "no job has used a component yet")
-    moved = ", ".join(f"{_bytes(count)} into {label}" for label, count in found["moved_bytes"].items())
-    lines.append(f"{found['loads']} loads that a job waited for, {moved or 'nothing'} moved")
+    if any(each["reports_components"] for each in found["workers"]):
+        rates = _rates(found["hit_rates"])
+        lines.append(
+            f"components of jobs found in {rates}" if rates else "no job has used a component of these workers"
+        )
+        moved = ", ".join(f"{_bytes(count)} into {label}" for label, count in found["moved_bytes"].items())
+        lines.append(f"{found['loads']} loads that a job waited for, {moved or 'nothing'} moved")
+    else:
+        lines.append("no live worker serves a variant that has bases: what jobs found is not known meanwhile")
     for variant, each in found["mismatch"].items():
         lines.append(
             f"mismatch of {variant}'s bases: {each['held']:.2f} as held, {each['uniform']:.2f} if all were held alike; "

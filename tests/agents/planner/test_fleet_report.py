@@ -38,13 +38,13 @@ RESIDENCY = ResidencyPlan(
 PLAN = a_plan(allocation={"w-1": "styles", "w-2": "styles", "w-3": "light"}, residency=RESIDENCY)
 
 
-def an_observed_fleet() -> Observation:
+def an_observed_fleet(workers: dict[str, WorkerComponents] = WORKERS) -> Observation:
     log = ComponentLog(CATALOG)
     for n in range(10):
         log.on_request(GenerateOptions(model="chalk" if n < 4 else "poster"), "", NOW_MS)
     beats = {
         w: ReceivedHeartbeat(a_heartbeat(worker_id=w, variant="styles", components=each), NOW_MS)
-        for w, each in WORKERS.items()
+        for w, each in workers.items()
     }
     views = (a_worker("w-1", "styles"), a_worker("w-2", "styles"), a_worker("w-3", "light"))
     return Observation(
@@ -91,8 +91,10 @@ def test_a_fleet_without_components_is_reported_as_such(components: ObservedComp
     assert found["places_components"] is False
 
 
-def shown(monkeypatch: pytest.MonkeyPatch, plan: Plan | None, *options: str) -> str:
-    monkeypatch.setattr(live, "observe_once", lambda *_: Live(an_observed_fleet(), plan, None))
+def shown(
+    monkeypatch: pytest.MonkeyPatch, plan: Plan | None, *options: str, workers: dict[str, WorkerComponents] = WORKERS
+) -> str:
+    monkeypatch.setattr(live, "observe_once", lambda *_: Live(an_observed_fleet(workers), plan, None))
     done = CliRunner().invoke(fleet, [*options], obj=lambda: load({"catalog": "tiny"}))
     assert done.exit_code == 0, done.output
     return done.stdout
@@ -107,6 +109,16 @@ def test_the_command_prints_it_for_people_and_programs(monkeypatch: pytest.Monke
     assert "no plan is in force" in shown(monkeypatch, None)
     values: dict[str, Any] = json.loads(shown(monkeypatch, PLAN, "-o", "json"))
     assert values == json.loads(json.dumps(fleet_report(an_observed_fleet(), PLAN)))
+
+
+def test_workers_that_have_left_the_bases_are_not_said_to_have_used_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = shown(monkeypatch, PLAN, workers={})
+    assert "no live worker serves a variant that has bases" in text
+    assert "no job has used a component" not in text
+    assert "base:poster" in text, "demand is listed all the same"
+    assert "no job has used a component of these workers" in shown(
+        monkeypatch, PLAN, workers={"w-1": WorkerComponents()}
+    )
 
 
 def test_plans_are_shown_and_compared_with_their_residency(capsys: pytest.CaptureFixture[str]) -> None:
