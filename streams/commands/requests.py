@@ -179,8 +179,9 @@ def _deadline_ms(deadline: float | None, deadline_ms: int | None) -> int | None:
     "--file",
     "file",
     type=click.File(encoding="utf-8"),
-    help="List of requests: plain prompts or JSON objects, one a line; one JSON array; or a CSV table with a column "
-    "prompt. - reads standard input.",
+    help="List of requests in UTF-8: plain prompts or JSON objects, one a line; one JSON array of these; or a table "
+    "with a column prompt, separated by comma, semicolon or tab. A comment (a line that begins with #) is refused. "
+    "- reads standard input.",
 )
 @click.option(
     "--wait",
