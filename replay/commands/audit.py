@@ -9,6 +9,7 @@ from schemas.errors import PochadeError
 from streams.commands.options import SHOWN, Ago, renamed_option, since_option
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafka's client
+    from replay.verify.audit.reading import Audited
     from streams.settings import Settings
 
 APART = {
@@ -76,12 +77,10 @@ def audit(
       pochade audit --since 1h --no-images
       pochade --set kafka.prefix=pochade-demo-1122-0900 audit -o json
     """
-    import json
     import math
 
-    from replay.verify.audit import figures, reading
+    from replay.verify.audit import reading
     from streams.clock import now_ms
-    from streams.commands import listing
 
     now = now_ms()
     found = reading.audit(
@@ -91,6 +90,16 @@ def audit(
         with_images=with_images,
         orphan_ms=orphan_age,
     )
+    show(found, output)
+
+
+def show(found: "Audited", output: str) -> None:
+    """Print the figures of an audit. Raises PochadeError where they break a promise."""
+    import json
+
+    from replay.verify.audit import figures
+    from streams.commands import listing
+
     counted = figures.as_json(found.figures, found.images)
     if (warning := figures.warning(found.figures)) is not None:
         click.echo(f"warning: {warning}", err=True)

@@ -136,14 +136,28 @@ def redrive(
       pochade dlq redrive --class EngineFailed --since 2h --rate 5
       pochade dlq redrive --dry-run -o jsonl
     """
-    from streams.commands.recording import Note, recorded
     from streams.operator import dead_letters
-    from streams.operator.dead_letters import base_id, redriven
 
     settings = load()
     found = _at_positions(dead_letters.read_dead_letters(settings, since, error), positions)
     clients = [] if positions or error else [each for each in found if each.is_clients]
-    found = [each for each in found if each not in clients]
+    rows = _redriven(settings, [each for each in found if each not in clients], rate, dry_run=dry_run)
+    refused = len([row for row in rows if row.get("refused")])
+    listing.show(rows, ("position", "sent", "to", "request_id", "reason"), output)
+    done, said = len([row for row in rows if row["to"]]), "would be sent" if dry_run else "sent"
+    skipped = len(rows) - done - refused
+    left = f"; {counted(len(clients), 'error')} of clients left out, as they fail again" if clients else ""
+    click.echo(f"{done} {said}, {skipped} need not be, {refused} cannot be sent again{left}", err=True)
+    if refused:
+        raise SystemExit(1)
+
+
+def _redriven(settings: "Settings", found: "list[DeadLetter]", rate: float, *, dry_run: bool) -> list[dict[str, Any]]:
+    """Send dead letters again, and note it on `actions`; return what became of each. A dry run does neither."""
+    from streams.commands.recording import Note, recorded
+    from streams.operator import dead_letters
+    from streams.operator.dead_letters import base_id, redriven
+
     ended = dead_letters.ended(settings, {base_id(each.request_id) for each in found}) if found else {}
     detail = {"positions": [each.position for each in found][:MAX_RECORDED], "letters": len(found)}
     noted: contextlib.AbstractContextManager[Note] = contextlib.nullcontext(Note())
@@ -153,14 +167,7 @@ def redrive(
         send = None if dry_run else lambda record: producer.send(record).result(60)
         rows = list(redriven(shown, ended, send, rate))
         note.outcome = f"{sum(bool(row['sent']) for row in rows)} of {len(rows)} sent"
-    refused = len([row for row in rows if row.get("refused")])
-    listing.show(rows, ("position", "sent", "to", "request_id", "reason"), output)
-    done, said = len([row for row in rows if row["to"]]), "would be sent" if dry_run else "sent"
-    skipped = len(rows) - done - refused
-    left = f"; {counted(len(clients), 'error')} of clients left out, as they fail again" if clients else ""
-    click.echo(f"{done} {said}, {skipped} need not be, {refused} cannot be sent again{left}", err=True)
-    if refused:
-        raise SystemExit(1)
+    return rows
 
 
 def _at_positions(found: "list[DeadLetter]", positions: tuple[str, ...]) -> "list[DeadLetter]":

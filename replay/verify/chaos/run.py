@@ -134,28 +134,7 @@ class ChaosRun:
         pathlib.Path(self.settings.store.folder).mkdir(parents=True, exist_ok=True)
         began_s = time.time()
         with ExitStack() as stack:
-            if self._cluster is not None:
-                self._teller.phase(f"starting {self._options.brokers} brokers")
-                stack.callback(self._cluster.stop_all)
-                self._cluster.start_all()
-            if self._options.reuses:
-                stack.callback(lite_server.stop, self.settings)
-                lite_server.ensure(self.settings, self._teller.note)
-            if self._remote is not None:
-                stack.enter_context(self._remote.serving())
-                self._name_components()
-            if self._options.scales:
-                stack.callback(end_workers, self.settings)
-            self._hosted.start(stack)
-            producer = KafkaRecordProducer(self.settings)
-            stack.callback(producer.close)
-            client = stack.enter_context(RequestClient(self.settings, producer))
-            told = Acknowledged(self.settings.home / "acknowledged.jsonl")
-            stack.callback(told.close)
-            world = World(self._hosted, client, producer, self._cluster, self._remote, told)
-            world.start(stack, sorted(measured(self.settings.catalog, self.settings.published).variants))
-            world.serving = self._hosted.ready.serving
-            self._hosted.warm_up(client, f"warm-up-{self._name}", self._options.seed)
+            client, world = self._start(stack)
             driver = Driver(self._due, world.submit, epoch_ms)
             follow(client, driver, stack)
             stack.callback(client.follow(world.on_result).close)
@@ -181,6 +160,32 @@ class ChaosRun:
             lookups=self._lookups if self._options.reuses else None, components=components, counted=counted,
             gone=world.gone(), last_ms=faults.last_ms(start_ms, self._due),
         )  # fmt: skip
+
+    def _start(self, stack: ExitStack) -> tuple[RequestClient, World]:
+        """Start brokers, stores, roles and workers, and serve a first request; `stack` ends all of them."""
+        if self._cluster is not None:
+            self._teller.phase(f"starting {self._options.brokers} brokers")
+            stack.callback(self._cluster.stop_all)
+            self._cluster.start_all()
+        if self._options.reuses:
+            stack.callback(lite_server.stop, self.settings)
+            lite_server.ensure(self.settings, self._teller.note)
+        if self._remote is not None:
+            stack.enter_context(self._remote.serving())
+            self._name_components()
+        if self._options.scales:
+            stack.callback(end_workers, self.settings)
+        self._hosted.start(stack)
+        producer = KafkaRecordProducer(self.settings)
+        stack.callback(producer.close)
+        client = stack.enter_context(RequestClient(self.settings, producer))
+        told = Acknowledged(self.settings.home / "acknowledged.jsonl")
+        stack.callback(told.close)
+        world = World(self._hosted, client, producer, self._cluster, self._remote, told)
+        world.start(stack, sorted(measured(self.settings.catalog, self.settings.published).variants))
+        world.serving = self._hosted.ready.serving
+        self._hosted.warm_up(client, f"warm-up-{self._name}", self._options.seed)
+        return client, world
 
     @property
     def _styles(self) -> Variant:
