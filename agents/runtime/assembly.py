@@ -29,6 +29,7 @@ from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.producers.topic_limits import batching
 from streams.kafka.producers.writing import RecordProducer, send_all
 from streams.kafka.topics import create_topics
+from streams.processes.announced import announced
 from streams.security.access_check import check_access
 from streams.security.properties import check_properties
 from streams.settings import Settings
@@ -153,7 +154,8 @@ def assemble(settings: Settings, roles: frozenset[str], facts: "Facts | None" = 
     write_up_to(settings.schemas.write_up_to)
     health = Health(roles)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(served(health, settings.http))
+        address = stack.enter_context(served(health, settings.http))
+        stack.enter_context(announced(settings.home, roles, address))
         stack.enter_context(traced(settings))
         catalog = catalogs.load(settings.catalog, settings.published)
         if not needs_torch(roles, catalog):

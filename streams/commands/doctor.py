@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 def doctor(load: "Callable[[], Settings]", output: str) -> None:
     """Check settings, disk, stores, models, broker and features, topics, rights, clocks, workers, plan, dead letters.
 
-    Each check says ok, warn, or fail with what to do. Exit status 0 says that this deployment serves, 1 that a check
-    failed. The doctor joins a group and begins a transaction of its own, and creates a topic PREFIX.doctor-* for a
-    moment; it changes nothing else.
+    Each check says ok, warn, or starting or fail with what to do. Exit status 0 says that this deployment serves, 1
+    that a check failed, or that a role is starting, so that requests wait for it. The doctor joins a group and begins a
+    transaction of its own, and creates a topic PREFIX.doctor-* for a moment; it changes nothing else.
 
     \b
     Examples:
@@ -39,5 +39,5 @@ def doctor(load: "Callable[[], Settings]", output: str) -> None:
         listing.show([asdict(check) for check in found], [], output)
     count = {verdict: sum(check.verdict == verdict for check in found) for verdict in listing.VERDICTS}
     click.echo(", ".join(f"{number} {verdict}" for verdict, number in count.items()), err=True)
-    if count["fail"]:
+    if count["fail"] or count["starting"]:
         raise SystemExit(1)

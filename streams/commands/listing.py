@@ -10,7 +10,7 @@ from streams.visible import json_text, visible
 if TYPE_CHECKING:
     from streams.operator.verdicts import Check
 
-VERDICTS = {"ok": "green", "warn": "yellow", "fail": "red"}
+VERDICTS = {"ok": "green", "warn": "yellow", "starting": "cyan", "fail": "red"}
 
 
 def show(
@@ -41,10 +41,10 @@ def tab_separated(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None
 
 def show_check(check: "Check") -> None:
     """Print a check of `doctor` and what to do about it."""
-    verdict = click.style(f"{check.verdict:<4}", fg=VERDICTS[check.verdict])  # echo drops it without a terminal
+    verdict = click.style(f"{check.verdict:<8}", fg=VERDICTS[check.verdict])  # echo drops it without a terminal
     click.echo(f"{verdict}  {visible(f'{check.name:<18}{check.found}')}")
     if check.do:
-        click.echo(f"{'':24}-> {check.do}")
+        click.echo(f"{'':28}-> {check.do}")
 
 
 def hex_lines(data: bytes) -> list[str]:

@@ -5,6 +5,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from planner.serving.routing.unserved import waiting_in_words
 from schemas.messages import Heartbeat, Plan
@@ -26,7 +27,7 @@ from schemas.topics import (
 )
 from streams.kafka.groups.group_terms import Protocol, Timeouts, describe
 from streams.operator.cluster import CLEANUP, OF_VARIANT, Difference, Found
-from streams.operator.verdicts import Check, fail, ok, warn
+from streams.operator.verdicts import Check, fail, ok, starting, warn
 from streams.visible import counted
 
 SKEW_WARN_MS = 1000
@@ -34,6 +35,7 @@ DISK_WARN_BYTES = 2**30
 JOINED = (CLASSIFIED, OUTCOMES, RESULTS)
 UPSTREAM = (PROMPTS, PROMPTS_BATCH, CLASSIFIED, IMAGES, OUTCOMES)
 GONE = {"stopped"}
+BEGINNING = {"starting", "loading"}  # states before a worker's first job
 DIFF = "pochade topics diff"
 READS = {"classifier": PROMPTS, "router": CLASSIFIED, "discriminator": IMAGES, "ledger": OUTCOMES}
 OLD_S, STUCK_S = 10.0, 60.0  # of a role's oldest unread record; a restart, or a change of members, takes less
@@ -164,11 +166,17 @@ def check_disk(name: str, folder: str, free_bytes: int) -> Check:
     return ok(name, shown, "disk")
 
 
-def check_plan(plan: Plan | None, foreign: Sequence[int], now_ms: int) -> Check:
+def check_plan(
+    plan: Plan | None, foreign: Sequence[int], now_ms: int, readiness: Mapping[str, str] = MappingProxyType({})
+) -> Check:
     """Check that a plan is in force. A plan is published when it changes, so its age alone is no fault.
 
-    `foreign`: offsets of the newest records in the place of plans that no planner has written.
+    `foreign`: offsets of the newest records in the place of plans that no planner has written. `readiness`: role -> why
+    a process of it on this machine is not ready.
     """
+    if plan is None and "planner" in readiness:
+        why = readiness["planner"] or "is about to make the first"
+        return starting("plan", f"none was published; the planner here {why}", "see the planner's log if it stays so")
     if plan is None:
         do = "pochade serve planner; routers hold every request until there is a plan"
         return fail("plan", "none was published", do)
@@ -187,10 +195,11 @@ def check_workers(
     *,
     is_scaled_to_zero: bool = False,
     plan: Plan | None = None,
+    readiness: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Check, list[Heartbeat]]:
     """Check the workers, and return those alive. `beats`: (received at, in ms; heartbeat) of each worker.
 
-    A worker is alive if its heartbeat is at most `silent_ms` old and it has not stopped.
+    A worker is alive if its heartbeat is at most `silent_ms` old and it has not stopped. `readiness`: as of a plan.
     """
     live = [beat for received_ms, beat in beats if now_ms - received_ms <= silent_ms and beat.state not in GONE]
     failed = [beat for beat in live if beat.state == "failed"]
@@ -201,8 +210,14 @@ def check_workers(
         do = "pochade serve worker; jobs wait on their topics until one comes"
         if is_scaled_to_zero:
             return warn("workers", "none lives, as the plan scales every level to zero", do), live
+        if "worker" in readiness:
+            why = readiness["worker"] or "has sent no heartbeat"
+            return starting("workers", f"none lives; a worker here {why}", "see the worker's log if it stays so"), live
         return fail("workers", f"none lives: no heartbeat within {silent_ms / 1000:g} s", do), live
-    return ok("workers", f"{len(live)} live: {', '.join(_worker_in_words(beat, plan) for beat in live)}"), live
+    shown = f"{len(live)} live: {', '.join(_worker_in_words(beat, plan) for beat in live)}"
+    if not is_scaled_to_zero and all(beat.state in BEGINNING for beat in live):
+        return starting("workers", f"{shown}; none is ready", "see the workers' logs if it stays so"), live
+    return ok("workers", shown), live
 
 
 def _worker_in_words(beat: Heartbeat, plan: Plan | None) -> str:
@@ -324,12 +339,19 @@ def check_groups(protocol: Protocol, wanted_ms: int, found: Timeouts | None, why
     return ok(name, f"{shown} (KIP-848), a silent member is missed after {missed_s:g} s")
 
 
-def check_role(role: str, topic: str, seen: Attendance) -> Check:
-    """Check that the group of a role has members, and how old the oldest record is that they have not read."""
+def check_role(role: str, topic: str, seen: Attendance, readiness: Mapping[str, str] = MappingProxyType({})) -> Check:
+    """Check that the group of a role has members, and how old the oldest record is that they have not read.
+
+    `readiness`: role -> why a process of it on this machine is not ready.
+    """
     waits = f"{counted(seen.behind, 'record')} of {topic} {'waits' if seen.behind == 1 else 'wait'}"
     if seen.oldest_s is not None:
         waits += f", the oldest for {seen.oldest_s:.0f} s"
     do = f"pochade serve {role.removesuffix('-batch')}; if it runs, see its log and /readyz"
+    process = role.removesuffix("-batch")
+    if seen.members == 0 and process in readiness:
+        why = readiness.get(role) or readiness[process] or "joins its group"
+        return starting(role, f"the {process} here {why}; {waits}", "see its log if it stays so", "roles")
     if seen.members == 0:
         return fail(role, f"no member serves, {waits}", do, "roles")
     age_s = 0.0 if seen.oldest_s is None or topic == PROMPTS_BATCH else seen.oldest_s  # these wait at their gate

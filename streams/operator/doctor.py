@@ -34,6 +34,7 @@ from streams.operator.checks import READS, Attendance
 from streams.operator.cluster import Found, differences, expected, variants_of
 from streams.operator.dead_letters import dead_letter_of
 from streams.operator.verdicts import Check, Verdict, fail, ok, unmade, warn
+from streams.processes.announced import readiness
 from streams.security.properties import check_properties
 from streams.settings import Settings
 from streams.store.open import open_store
@@ -194,6 +195,7 @@ class Fleet(NamedTuple):
     beats: list[tuple[int, Heartbeat]]  # received at (epoch ms); of each worker the newest
     live: list[Heartbeat]
     plan: Plan | None
+    readiness: dict[str, str]  # role -> why a process of it on this machine is not ready; "": it is
 
     def serving(self, variant: str) -> int:
         """Return the number of live workers of a variant."""
@@ -226,17 +228,19 @@ def _traffic(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
 
 def _fleet(settings: Settings, found: Mapping[str, Found], now: int, made: list[Check]) -> Fleet:
     """Read the plan and the heartbeats; the checks of both are added to `made`."""
-    plan: Plan | None = None
+    plan, here = None, readiness(settings.home)
     try:
         plan, strangers = _plan(settings) if PLAN in found else (None, [])
-        made.append(checks.check_plan(plan, strangers, now))
+        made.append(checks.check_plan(plan, strangers, now, here))
     except Exception as error:
         made.append(unmade("plan", error, f"allow READ on PREFIX.{PLAN}; upgrade this release if a newer one serves"))
-    fleet = Fleet([], [], plan)
+    fleet = Fleet([], [], plan, here)
     try:
         beats = newest_beats(_read(settings, FLEET, now - HOUR_MS)) if FLEET in found else []
         to_zero, silent_ms = fleet.is_scaled_to_zero(), settings.planner.worker_timeout_ms
-        workers, live = checks.check_workers(beats, silent_ms, now, is_scaled_to_zero=to_zero, plan=plan)
+        workers, live = checks.check_workers(
+            beats, silent_ms, now, is_scaled_to_zero=to_zero, plan=plan, readiness=here
+        )
         made.append(workers)
         return fleet._replace(beats=beats, live=live)
     except Exception as error:
@@ -264,7 +268,7 @@ def _attended(settings: Settings, topic: str, fleet: Fleet, seen: dict[str, Atte
     here = attendance(settings, reads.group, topic, with_age=True)
     seen[reads.group] = here
     if topic in READERS:
-        return checks.check_role(reads.group, topic, here)
+        return checks.check_role(reads.group, topic, here, fleet.readiness)
     (variant,) = variants_of([topic])
     limit_s = 2 * settings.admission.max_backlog_s + settings.worker.job_timeout_s
     to_zero = fleet.is_scaled_to_zero(variant)

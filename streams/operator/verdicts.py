@@ -1,5 +1,8 @@
 """The one table of what `doctor` checks: each row says what is promised, and when its verdict is fail or warn.
 
+Of the rows in STARTING the verdict is starting where it would be fail, while a role that serves it is there and not
+ready.
+
 PROMISE.md shows it (`python -m streams.operator.verdicts` writes it there), and a verdict that its row does not have
 cannot be made: neither can say what the other denies.
 """
@@ -18,6 +21,7 @@ class Verdict(StrEnum):
 
     OK = "ok"
     WARN = "warn"
+    STARTING = "starting"  # nothing is wrong, but requests wait until a role is ready
     FAIL = "fail"
 
 
@@ -104,6 +108,9 @@ ROWS: Final[dict[str, Row]] = {
 }  # fmt: skip
 
 
+STARTING: Final = frozenset({"roles", "workers", "plan"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """The verdict on one fact; `do` says what to do about it, and is empty where the verdict is ok."""
@@ -129,6 +136,13 @@ def warn(name: str, found: str, do: str, row: str = "") -> Check:
     """Return a check that passed, but found something that an operator should look at."""
     check = Check(name=name, verdict=Verdict.WARN, found=found, do=do, row=row)
     assert ROWS[check.row].warns, f"the row {check.row!r} never warns"
+    return check
+
+
+def starting(name: str, found: str, do: str, row: str = "") -> Check:
+    """Return a check of what a role that starts will serve: requests are kept until it does."""
+    check = Check(name=name, verdict=Verdict.STARTING, found=found, do=do, row=row)
+    assert check.row in STARTING, f"the row {check.row!r} waits for no role"
     return check
 
 

@@ -43,8 +43,8 @@ def test_up_counts_what_it_created_and_what_it_found(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("name", "changes", "said"),
     [
-        (RESULTS, {"partitions": 12}, "fail  equal partitions"),
-        (RESULTS, {"config": {"cleanup.policy": "compact"}}, "fail  topics            cleanup.policy removes"),
+        (RESULTS, {"partitions": 12}, "fail      equal partitions"),
+        (RESULTS, {"config": {"cleanup.policy": "compact"}}, "fail      topics            cleanup.policy removes"),
     ],
 )
 def test_up_on_topics_that_suit_no_role_says_what_doctor_says_and_fails(
@@ -58,7 +58,7 @@ def test_up_on_topics_that_suit_no_role_says_what_doctor_says_and_fails(
 def test_up_on_topics_that_differ_otherwise_warns_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     few = dataclasses.replace(found([*TABLE])[PROMPTS], partitions=1)
     done = up(monkeypatch, {PROMPTS: few})
-    assert (done.exit_code, "warn  topics" in done.stdout) == (0, True)
+    assert (done.exit_code, "warn      topics" in done.stdout) == (0, True)
 
 
 def served(monkeypatch: pytest.MonkeyPatch, members: dict[str, bool], *beats: Heartbeat) -> str:

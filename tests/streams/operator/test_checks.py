@@ -29,7 +29,7 @@ from streams.operator.verdicts import BEGIN, PROMISES, ROWS, Verdict, fail, in_p
 from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_plan, a_variant
 from tests.streams.operator.test_cluster import found
 
-OK, WARN, FAIL = Verdict.OK, Verdict.WARN, Verdict.FAIL
+OK, WARN, STARTING, FAIL = Verdict.OK, Verdict.WARN, Verdict.STARTING, Verdict.FAIL
 
 
 def test_a_missing_topic_fails_and_another_difference_warns() -> None:
@@ -146,6 +146,44 @@ def test_a_worker_that_serves_another_level_than_the_plan_gives_it_is_shown_with
     assert check.found == "2 live: w-1 (heavy, draining; the plan gives it light), w-2 (heavy, draining)"
 
 
+@pytest.mark.parametrize(("state", "verdict"), [("loading", STARTING), ("starting", STARTING), ("draining", OK)])
+def test_a_fleet_that_has_not_loaded_is_starting(state: str, verdict: Verdict) -> None:
+    beats = [(NOW_MS, a_heartbeat(worker_id="w-1", state=state))]
+    assert checks.check_workers(beats, 3000, NOW_MS)[0].verdict is verdict
+    assert checks.check_workers(beats, 3000, NOW_MS, is_scaled_to_zero=True)[0].verdict is OK
+    beats.append((NOW_MS, a_heartbeat(worker_id="w-2", state="ready")))
+    assert checks.check_workers(beats, 3000, NOW_MS)[0].verdict is OK
+
+
+@pytest.mark.parametrize(
+    ("readiness", "verdict", "words"),
+    [
+        ({}, FAIL, ("no member serves", "none was published", "none lives")),
+        (
+            {"router": "is starting", "planner": "is starting", "worker": "is starting"},
+            STARTING,
+            ("the router here is starting", "the planner here is starting", "a worker here is starting"),
+        ),
+        (
+            {"router": "", "planner": "", "worker": ""},
+            STARTING,
+            ("joins its group", "is about to make the first", "has sent no heartbeat"),
+        ),
+    ],
+)
+def test_what_a_role_of_this_machine_is_about_to_serve_is_starting_and_no_failure(
+    readiness: dict[str, str], verdict: Verdict, words: tuple[str, str, str]
+) -> None:
+    found = (
+        check_role("router", CLASSIFIED, Attendance(0, 3), readiness),
+        checks.check_plan(None, [], NOW_MS, readiness),
+        checks.check_workers([], 3000, NOW_MS, readiness=readiness)[0],
+    )
+    assert [check.verdict for check in found] == [verdict] * 3
+    assert all(each in check.found for check, each in zip(found, words, strict=True)), found
+    assert check_role("router", CLASSIFIED, Attendance(1, 1, 61.0), readiness).verdict is FAIL, "it is there, and stuck"
+
+
 def test_a_plan_is_reported_with_its_age_and_none_fails_as_routers_hold_every_request() -> None:
     assert checks.check_plan(a_plan(version=3, created_ms=NOW_MS - 5000), [], NOW_MS).found.startswith(
         "version 3 by test, 5 s"
@@ -207,8 +245,19 @@ def test_a_model_folder_that_is_not_there_is_named() -> None:
 def test_doctor_without_a_broker_says_what_to_do_and_fails(tmp_path: pathlib.Path) -> None:
     done = CliRunner().invoke(main, ["--home", str(tmp_path), "doctor"])
     assert done.exit_code == 1
-    assert "fail  broker" in done.stdout
+    assert "fail      broker" in done.stdout
     assert "-> pochade up" in done.stdout
+
+
+def test_doctor_on_a_deployment_that_starts_exits_with_1_as_it_serves_nothing_yet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    check = check_role("router", CLASSIFIED, Attendance(0, 0), {"router": "is starting"})
+    monkeypatch.setattr(doctor, "examine", lambda _: iter([check]))
+    done = CliRunner().invoke(main, ["doctor"])
+    assert done.exit_code == 1
+    assert done.stdout.startswith("starting  router            the router here is starting; 0 records")
+    assert "1 starting, 0 fail" in done.stderr
 
 
 def cluster(replicas: int, in_sync: int, **others: tuple[int, int]) -> Mapping[str, Found]:

@@ -1,0 +1,67 @@
+"""Which roles run on this machine for one home, and why they are not ready: `doctor` tells a start from a failure so.
+
+Each process with an address for its health leaves it in a file under HOME while it runs. A process that was killed
+leaves its file, which counts for nothing, as its address does not answer; the next process removes it.
+"""
+
+import contextlib
+import http.client
+import json
+import logging
+import os
+import pathlib
+from collections.abc import Iterable, Iterator
+from typing import Final
+from urllib.parse import urlsplit
+
+import psutil
+
+log = logging.getLogger(__name__)
+
+FOLDER: Final = "serving"
+ANSWER_S: Final = 1.0
+
+
+@contextlib.contextmanager
+def announced(home: pathlib.Path, roles: Iterable[str], address: str) -> Iterator[None]:
+    """Keep roles and address of this process under `home` for the length of the block. `address` "": it has none."""
+    if not address:
+        yield
+        return
+    file = home / FOLDER / str(os.getpid())
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        for old in file.parent.iterdir():
+            if old.name.isdecimal() and not psutil.pid_exists(int(old.name)):
+                old.unlink(missing_ok=True)
+        file.write_text(json.dumps({"address": address, "roles": sorted(roles)}))
+    except OSError as error:  # such as a home that is read-only: roles serve without it
+        log.warning("`pochade doctor` cannot tell that roles start here: %s", error)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            file.unlink(missing_ok=True)
+
+
+def readiness(home: pathlib.Path) -> dict[str, str]:
+    """Return role -> why a process of it is not ready, "" if each is; roles of processes that answer alone."""
+    found: dict[str, str] = {}
+    for file in sorted((home / FOLDER).glob("*")):
+        try:
+            kept = json.loads(file.read_text())
+            reasons = _reasons(kept["address"])
+            for role in [*map(str, kept["roles"]), *reasons]:
+                found[role] = found.get(role) or str(reasons.get(role, ""))
+        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, AttributeError):
+            continue  # it has ended, or another program has its port
+    return found
+
+
+def _reasons(address: str) -> dict[str, str]:
+    where = urlsplit(address)
+    connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=ANSWER_S)
+    with contextlib.closing(connection):
+        connection.request("GET", "/readyz")
+        reasons: dict[str, str] = json.loads(connection.getresponse().read())["reasons"]
+        return reasons
