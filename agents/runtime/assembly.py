@@ -155,7 +155,7 @@ def assemble(settings: Settings, roles: frozenset[str], facts: "Facts | None" = 
     health = Health(roles)
     with contextlib.ExitStack() as stack:
         address = stack.enter_context(served(health, settings.http))
-        stack.enter_context(announced(settings.home, roles, address))
+        stack.enter_context(announced(settings.home, settings.kafka.prefix, roles, address))
         stack.enter_context(traced(settings))
         catalog = catalogs.load(settings.catalog, settings.published)
         if not needs_torch(roles, catalog):

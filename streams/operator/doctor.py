@@ -228,7 +228,7 @@ def _traffic(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
 
 def _fleet(settings: Settings, found: Mapping[str, Found], now: int, made: list[Check]) -> Fleet:
     """Read the plan and the heartbeats; the checks of both are added to `made`."""
-    plan, here = None, readiness(settings.home)
+    plan, here = None, readiness(settings.home, settings.kafka.prefix)
     try:
         plan, strangers = _plan(settings) if PLAN in found else (None, [])
         made.append(checks.check_plan(plan, strangers, now, here))

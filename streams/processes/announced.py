@@ -1,4 +1,4 @@
-"""Which roles run on this machine for one home, and why they are not ready: `doctor` tells a start from a failure so.
+"""Which roles run on this machine for a deployment, and why they are not ready: so `doctor` knows a start by them.
 
 Each process with an address for its health leaves it in a file under HOME while it runs. A process that was killed
 leaves its file, which counts for nothing, as its address does not answer; the next process removes it.
@@ -23,8 +23,11 @@ ANSWER_S: Final = 1.0
 
 
 @contextlib.contextmanager
-def announced(home: pathlib.Path, roles: Iterable[str], address: str) -> Iterator[None]:
-    """Keep roles and address of this process under `home` for the length of the block. `address` "": it has none."""
+def announced(home: pathlib.Path, prefix: str, roles: Iterable[str], address: str) -> Iterator[None]:
+    """Keep roles and address of this process under `home` for the length of the block.
+
+    `prefix`: of the topics, as several deployments may have one home. `address` "": it has none, and nothing is kept.
+    """
     if not address:
         yield
         return
@@ -34,7 +37,7 @@ def announced(home: pathlib.Path, roles: Iterable[str], address: str) -> Iterato
         for old in file.parent.iterdir():
             if old.name.isdecimal() and not psutil.pid_exists(int(old.name)):
                 old.unlink(missing_ok=True)
-        file.write_text(json.dumps({"address": address, "roles": sorted(roles)}))
+        file.write_text(json.dumps({"prefix": prefix, "address": address, "roles": sorted(roles)}))
     except OSError as error:  # such as a home that is read-only: roles serve without it
         log.warning("`pochade doctor` cannot tell that roles start here: %s", error)
     try:
@@ -44,12 +47,14 @@ def announced(home: pathlib.Path, roles: Iterable[str], address: str) -> Iterato
             file.unlink(missing_ok=True)
 
 
-def readiness(home: pathlib.Path) -> dict[str, str]:
+def readiness(home: pathlib.Path, prefix: str) -> dict[str, str]:
     """Return role -> why a process of it is not ready, "" if each is; roles of processes that answer alone."""
     found: dict[str, str] = {}
     for file in sorted((home / FOLDER).glob("*")):
         try:
             kept = json.loads(file.read_text())
+            if kept["prefix"] != prefix:
+                continue
             reasons = _reasons(kept["address"])
             for role in [*map(str, kept["roles"]), *reasons]:
                 found[role] = found.get(role) or str(reasons.get(role, ""))

@@ -13,16 +13,23 @@ from streams.settings import Http
 
 def test_a_process_that_starts_says_so_until_it_is_ready_and_nothing_once_it_has_ended(tmp_path: pathlib.Path) -> None:
     health = Health(["router", "worker"])
-    with served(health, Http()) as address, announced(tmp_path, ["router", "worker"], address):
-        assert readiness(tmp_path) == {"router": "is starting", "worker": "is starting"}
+    with served(health, Http()) as address, announced(tmp_path, "p", ["router", "worker"], address):
+        assert readiness(tmp_path, "p") == {"router": "is starting", "worker": "is starting"}
+        assert readiness(tmp_path, "q") == {}, "another deployment with this home"
         health.watch("router", ready=lambda: "", alive=lambda: "")
-        assert readiness(tmp_path) == {"router": "", "worker": "is starting"}
-    assert (readiness(tmp_path), list((tmp_path / FOLDER).iterdir())) == ({}, [])
+        assert readiness(tmp_path, "p") == {"router": "", "worker": "is starting"}
+    assert (readiness(tmp_path, "p"), list((tmp_path / FOLDER).iterdir())) == ({}, [])
 
 
 @pytest.mark.parametrize(
     "left",
-    ["{", "[]", "null", json.dumps({"roles": ["router"]}), json.dumps({"address": "http://127.0.0.1:1", "roles": []})],
+    [
+        "{",
+        "[]",
+        "null",
+        json.dumps({"prefix": "p", "roles": ["router"]}),
+        json.dumps({"prefix": "p", "address": "http://127.0.0.1:1", "roles": []}),
+    ],
 )
 def test_what_a_killed_process_left_counts_for_nothing_and_the_next_one_removes_it(
     tmp_path: pathlib.Path, left: str
@@ -30,12 +37,12 @@ def test_what_a_killed_process_left_counts_for_nothing_and_the_next_one_removes_
     file = tmp_path / FOLDER / str(2**30)  # no process has this id
     file.parent.mkdir()
     file.write_text(left)
-    assert readiness(tmp_path) == {}
-    with announced(tmp_path, ["router"], "http://127.0.0.1:1"):
+    assert readiness(tmp_path, "p") == {}
+    with announced(tmp_path, "p", ["router"], "http://127.0.0.1:1"):
         assert [each.name for each in file.parent.iterdir()] == [str(os.getpid())]
 
 
 def test_roles_serve_though_their_home_cannot_be_written(tmp_path: pathlib.Path) -> None:
     (tmp_path / FOLDER).write_text("a file where the folder should be")
-    with announced(tmp_path, ["router"], "http://127.0.0.1:1"):
-        assert readiness(tmp_path) == {}
+    with announced(tmp_path, "p", ["router"], "http://127.0.0.1:1"):
+        assert readiness(tmp_path, "p") == {}
