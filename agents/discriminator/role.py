@@ -4,6 +4,7 @@ The decisions are those of `planner.serving.routing.escalation`.
 """
 
 import asyncio
+import dataclasses
 import io
 import logging
 import math
@@ -125,6 +126,9 @@ class Discriminator:
         if self._sample is not None:
             self._sample.offer(image)
         at_ms = now_ms()
+        if decision.overridden:
+            job = dataclasses.replace(image.job, overridden=(*image.job.overridden, *decision.overridden))
+            image = dataclasses.replace(image, job=job)
         outcome = completed(
             image, stage.confidence, decision.threshold, reason=decision.reason, by=self.role, policy=plan.policy,
             now_ms=at_ms, discriminator=stage.discriminator,

@@ -11,17 +11,22 @@ from schemas.messages import GenerateOptions
 
 
 class Quality(NamedTuple):
-    """What a word for the quality asks for, among the levels that honour all else that a request states."""
+    """What a word for the quality asks for, among the levels that honour all else that a request states.
+
+    A model that names a variant goes before the word. What is done instead of the word is in `overridden`: another
+    level, "quality: high -> light", or an image of `medium` that is kept unjudged, "quality: medium -> low".
+    """
 
     level: str  # CHEAPEST | BEST | ANY
     escalates: bool  # an image that is judged too poor goes on to the next level
     means: str  # for people
+    unjudged: str = ""  # the word for what is done where the image is not judged; "": it asks for no judgement
 
 
 CHEAPEST, BEST, ANY = "cheapest", "best", "any"
 QUALITIES: Final[Mapping[str, Quality]] = {
     "low": Quality(CHEAPEST, False, "the cheapest level, whose image is kept"),
-    "medium": Quality(CHEAPEST, True, "the cheapest level first, then the next one where the image is too poor"),
+    "medium": Quality(CHEAPEST, True, "the cheapest level first, then the next one where the image is too poor", "low"),
     "high": Quality(BEST, True, "the best level"),
     "auto": Quality(ANY, True, "the levels that the plan chooses"),
 }

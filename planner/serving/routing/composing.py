@@ -45,6 +45,7 @@ class Fit(NamedTuple):
     reason: str = ""  # why it is rejected; "": it is valid
     level: str = ""  # the only one it asks for, by its model or its quality
     quality: str = ""  # the word that asked for `level`; "": its model did, or none is asked for
+    dropped: str = ""  # the word for the quality that asks for another variant than the one that its model names
     is_composed: bool = False  # no level that lacks its components stands in
     is_strict: bool = False  # nothing is overridden, so that no other level stands in
 
@@ -66,7 +67,8 @@ class Fit(NamedTuple):
 
     def overrides(self, variant: str) -> tuple[str, ...]:
         """Return what a variant does instead of the quality that was asked for."""
-        return (f"quality: {self.quality} -> {variant}",) if self.quality and variant != self.level else ()
+        word = self.dropped or (self.quality if variant != self.level else "")
+        return (f"quality: {word} -> {variant}",) if word else ()
 
     def needs(self) -> tuple[str, ...]:
         """Return the variants one of which must have a worker, as no other will do; (): any level will."""
@@ -122,7 +124,7 @@ def fit_of(options: GenerateOptions, quality: str, catalog: Catalog) -> Fit:
             fit = fit._replace(variants=())
         elif not whole:
             fit = fit._replace(reason=_overridden(options, levels, catalog) if options.strict else "")
-    return _of_quality(fit, quality, catalog)
+    return _of_quality(fit, options, quality, catalog)
 
 
 def option_at_fault(options: GenerateOptions, reason: str, catalog: Catalog) -> str:
@@ -143,17 +145,29 @@ def is_composed(options: GenerateOptions, catalog: Catalog) -> bool:
     return needs_components(options) or (options.model != "" and options.model not in catalog.variants)
 
 
-def _of_quality(fit: Fit, quality: str, catalog: Catalog) -> Fit:
-    """The fit with the level that the word for the quality asks for; a model that is named goes before it."""
+def _of_quality(fit: Fit, options: GenerateOptions, quality: str, catalog: Catalog) -> Fit:
+    """The fit with the level that the word for the quality asks for."""
     wanted = quality_named(quality).level
-    if wanted == ANY or fit.level or fit.reason:
+    if wanted == ANY or fit.reason:
         return fit
+    if options.model in catalog.served:
+        return _beside_model(fit, options, quality, catalog)
     among = fit.variants or tuple(catalog.variants)
     if wanted == CHEAPEST:
         level = min(among, key=lambda each: _by_cost(each, catalog))
     else:
         level = max(among, key=lambda each: _by_quality(each, catalog))
     return fit._replace(level=level, quality=quality)
+
+
+def _beside_model(fit: Fit, options: GenerateOptions, quality: str, catalog: Catalog) -> Fit:
+    """The fit of a request that names a variant beside a quality: the variant, even if the word asks for another."""
+    if fit_of(replace(options, model="", strict=False), quality, catalog).level == options.model:
+        return fit
+    fit = fit._replace(dropped=quality)
+    if not options.strict:
+        return fit
+    return fit._replace(reason=unhonoured_reason(options.model, fit.overrides(options.model)))
 
 
 def _by_cost(name: str, catalog: Catalog) -> tuple[float, str]:

@@ -14,11 +14,13 @@ from typing import NamedTuple
 
 from planner.catalog.entries import variant_of
 from planner.catalog.model import Catalog
+from planner.catalog.option_limits import quality_named
 from planner.catalog.options import AS_IT_IS, ResolvedOptions, begins_at, resolve_options, resolved_ms
 from planner.serving.decisions import scores_in_words
 from planner.serving.ending.outcomes import as_score
 from planner.serving.requests import ClassifiedValues, RequestValues
 from planner.serving.routing.cascades import cascade_of, judging_ms, keeps, may_escalate
+from planner.serving.routing.composing import Fits
 from planner.serving.routing.loads import Loads, begins_ms
 from planner.serving.routing.soft_deadline import Deadlines, Due
 from schemas.messages import Cascade, GenerateOptions, Plan
@@ -114,6 +116,7 @@ class Keep(NamedTuple):
     threshold: float | None  # None: not scored
     why: str | Callable[[], str]
     is_rejected: bool = False  # it is not good enough: the next level would be too late
+    overridden: tuple[str, ...] = ()  # what was done instead of what the request states
 
     @property
     def reason(self) -> str:
@@ -141,6 +144,7 @@ class EscalationLogic:
     def __init__(self, catalog: Catalog, slo_ms: float = 0.0) -> None:
         """`slo_ms`: see `Deadlines`."""
         self._catalog, self._deadlines = catalog, Deadlines(catalog, slo_ms)
+        self._fits = Fits(catalog)
         self._plan: Plan | None = None  # of which `_asked` is remembered
         self._asked: dict[str, Score | Keep] = {}  # by level
 
@@ -151,16 +155,24 @@ class EscalationLogic:
         override options that this one honours.
         """
         asked = self._ask(plan, level)
-        if not isinstance(asked, Score):
-            return asked
-        if not may_escalate(request, self._catalog):
-            named = request.options.model
-            return Keep(
-                None, STANDS_IN if named in self._catalog.served and named != variant_of(level) else AS_REQUESTED
-            )
-        if request.options is not AS_IT_IS and self._overrides_more(asked.cascade, request.options):
-            return Keep(None, AS_STATED)
+        if isinstance(asked, Score):
+            if not may_escalate(request, self._catalog):
+                named = request.options.model
+                stands_in = named in self._catalog.served and named != variant_of(level)
+                asked = Keep(None, STANDS_IN if stands_in else AS_REQUESTED)
+            elif request.options is not AS_IT_IS and self._overrides_more(asked.cascade, request.options):
+                asked = Keep(None, AS_STATED)
+        if isinstance(asked, Keep) and quality_named(request.quality).unjudged:
+            return asked._replace(overridden=self._unjudged(variant_of(level), request))
         return asked
+
+    def _unjudged(self, variant: str, request: RequestValues) -> tuple[str, ...]:
+        """What is done instead of a quality that asks for a judgement, where no better level would follow it."""
+        fit = self._fits.of(request.options, request.quality)
+        is_first = variant == (fit.level or request.options.model)
+        if not is_first or fit.overrides(variant) or not self._catalog.dearer_than(variant):
+            return ()
+        return (f"quality: {request.quality} -> {quality_named(request.quality).unjudged}",)
 
     def _overrides_more(self, cascade: Cascade, options: GenerateOptions) -> bool:
         names = (variant_of(cascade.level), cascade.next_level)

@@ -458,7 +458,8 @@ class RoutingLogic:
             return facts.choose(classified)
         if fit.quality and not fit.is_strict and level not in facts.allocated:
             nearest = facts.with_workers((level, *self._levels[level].cheaper, *self._levels[level].dearer))
-            level = next((each for each in nearest if each in fit.variants), [*nearest, level][0])
+            other = level if fit.is_composed else [*nearest, level][0]
+            level = next((each for each in nearest if each in fit.variants), other)
         return Choice(level if not fit.is_composed else variant_of(level), 0.0)
 
     def _other_level(

@@ -13,6 +13,7 @@ from PIL import Image
 from agents.discriminator.role import Discriminator
 from agents.router.dispatcher import Dispatcher
 from planner.catalog.model import Catalog
+from planner.serving.ending.outcomes import result_of
 from planner.serving.routing.escalation import EscalationLogic
 from schemas.errors import PochadeError
 from schemas.messages import Event, GenerateJob, GenerateRequest, Heartbeat, ImageGenerated, Outcome, Status
@@ -265,6 +266,15 @@ def test_several_images_are_judged_by_the_worst(store: MemoryImageStore) -> None
     three = dataclasses.replace(image, more=(image.image, image.image))
     job, _ = asyncio.run(a_discriminator(store, Varying(0)).on_record(a_record(three)))
     assert read(job, GenerateJob).path[0].confidence == 0.1
+
+
+def test_a_result_says_that_an_image_of_medium_quality_was_not_judged(store: MemoryImageStore) -> None:
+    image = stored_image(
+        store, dataclasses.replace(a_job(a_classified(a_request(quality="medium"))), overridden=("x",))
+    )
+    judges_none = a_discriminator(store, FixedScorer(0.0), StubPlans(a_plan(cascades=())))
+    (outcome,) = asyncio.run(judges_none.on_record(a_record(image)))
+    assert result_of(read(outcome, Outcome)).overridden == ("x", "quality: medium -> low")
 
 
 def test_a_request_of_low_quality_is_kept_unscored(store: MemoryImageStore) -> None:

@@ -88,10 +88,40 @@ def test_what_nothing_honours_is_rejected_though_it_is_not_strict(options: Gener
     assert reason in turned.reason
 
 
-def test_without_a_worker_it_waits_for_one_and_no_level_stands_in() -> None:
-    placed = routed(GenerateOptions(model="poster"), Waits(light=0.0, heavy=0.0), deadline_ms=NOW_MS + 60_000)
+@pytest.mark.parametrize("quality", ["auto", "low", "high"])
+@pytest.mark.parametrize("options", [GenerateOptions(model="poster"), GenerateOptions(adapters=("candy",))])
+def test_without_a_worker_it_waits_for_one_and_no_level_stands_in(options: GenerateOptions, quality: str) -> None:
+    loads = Waits(light=0.0, heavy=0.0)
+    placed = routed(options, loads, quality=quality, deadline_ms=NOW_MS + 60_000)
     assert isinstance(placed, Placement)
-    assert placed.variant == "styles"
+    assert (placed.variant, placed.overridden) == ("styles", ())
+
+
+@pytest.mark.parametrize(
+    ("model", "quality", "overridden"),
+    [
+        ("light", "high", ("quality: high -> light",)),
+        ("heavy", "medium", ("quality: medium -> heavy",)),
+        ("styles", "low", ("quality: low -> styles",)),
+        ("light", "low", ()),
+        ("heavy", "high", ()),
+        ("heavy", "auto", ()),
+        ("poster", "high", ()),  # a base leaves the choice of a variant
+    ],
+)
+def test_a_model_goes_before_a_quality_that_asks_for_another_which_it_says_or_refuses(
+    model: str, quality: str, overridden: tuple[str, ...]
+) -> None:
+    placed = routed(GenerateOptions(model=model), quality=quality)
+    assert isinstance(placed, Placement)
+    assert placed.overridden == overridden
+    assert fit_of(GenerateOptions(model=model), quality, a_composing_catalog()).needs() == (placed.variant,)
+    strict = routed(GenerateOptions(model=model, strict=True), quality=quality)
+    if overridden:
+        assert isinstance(strict, Rejection)
+        assert (strict.code, f"does not honour {overridden[0]}" in strict.reason) == (UNHONOURED, True)
+    else:
+        assert isinstance(strict, Placement)
 
 
 def test_a_level_whose_base_no_worker_holds_gives_way_to_a_cheaper_one_that_is_in_time() -> None:

@@ -15,7 +15,7 @@ from planner.serving.routing.escalation import (
     Keep,
     Score,
 )
-from schemas.messages import GenerateOptions
+from schemas.messages import GenerateOptions, GenerateRequest, Plan
 from tests.builders import NOW_MS, a_cascade, a_catalog, a_classified, a_plan, a_request, a_variant
 from tests.planner.serving.workers import FixedLoads
 
@@ -68,6 +68,26 @@ def test_an_image_is_kept_where_the_next_level_would_drop_an_option_that_this_on
     assert kept == Keep(None, AS_STATED)
     for dropped_already in (GenerateOptions(guidance=9.0), GenerateOptions(width=64), GenerateOptions(n=2)):
         assert isinstance(logic.examine(plan, "light", a_request(options=dropped_already)), Score)
+
+
+def test_an_image_of_medium_quality_that_is_not_judged_is_kept_as_one_of_low_which_it_says() -> None:
+    judges, judges_none, said = a_plan(cascades=(a_cascade(),)), a_plan(cascades=()), ("quality: medium -> low",)
+    logic, asked = EscalationLogic(CATALOG), a_request(quality="medium")
+
+    def overridden(plan: Plan, level: str, request: GenerateRequest) -> tuple[str, ...]:
+        kept = logic.examine(plan, level, request)
+        assert isinstance(kept, Keep)
+        return kept.overridden
+
+    assert overridden(judges_none, "light", asked) == said
+    assert overridden(judges, "light", a_request(quality="medium", options=GenerateOptions(model="light"))) == said
+    assert isinstance(logic.examine(judges, "light", asked), Score)
+    assert overridden(judges, "heavy", asked) == (), "it was escalated, or stands in, which the router says"
+    assert overridden(judges_none, "heavy", a_request(quality="medium", options=GenerateOptions(model="heavy"))) == ()
+    for word in ("low", "high", "auto"):
+        assert overridden(judges_none, "light", a_request(quality=word)) == ()
+    alone = EscalationLogic(a_catalog(variants={"light": a_variant()}, cascades=(), class_cuts={}))
+    assert alone.examine(judges_none, "light", asked) == Keep(None, "the plan judges no images of light")
 
 
 def test_a_doubtful_image_is_kept_when_a_better_one_would_be_late_and_the_reason_says_so() -> None:
