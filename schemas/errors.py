@@ -34,7 +34,7 @@ class InvalidRequest(PochadeError):
         """
         super().__init__(f"{fault}; {command}" if command else fault)
         self.fault = fault
-        self.field = field
+        self.field = field.encode(errors="replace")[:80].decode(errors="replace")  # a sender may have chosen it
         self.command = command
 
 

@@ -192,6 +192,7 @@ class Outcome:
     policy: str = ""
     code: str = ""  # for machines: invalid | unhonoured | overloaded | quota | shed | deadline | unserved | poison ...
     retry_after_ms: int | None = None
+    param: str = ""  # field of the request that it was REJECTED for; "": none, or several
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +237,7 @@ class Result:
     decode_ms: float | None = None  # of `generate_ms`: latents to pixels
     unsafe: float | None = None  # highest score of its images by the safety check; None: they were not checked
     safety: str = ""  # flag | blur: what was done about it; "": nothing. A blocked image is REJECTED `unsafe`
+    param: str = ""  # field of the request that it was REJECTED for, such as seed; "": none, or several
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

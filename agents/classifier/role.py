@@ -75,7 +75,7 @@ class Classifier:
                 return []
             if request is not None:  # what was refused for its length must not travel on whole
                 subject = dataclasses.replace(request, prompt=request.prompt[: self._limits.max_prompt_bytes])
-            outcome = rejected(subject, reason=str(error), by=self.role, now_ms=now_ms())
+            outcome = rejected(subject, reason=str(error), by=self.role, now_ms=now_ms(), param=error.field)
             return refused(record, outcome, error, now_ms())
         if has_passed(request.deadline_ms, now_ms()):
             return [self._too_late(request, record)]

@@ -106,9 +106,10 @@ class Engine(Protocol):
         ...
 
     def cuts(self, prompt: str, negative_prompt: str) -> tuple[str, ...]:
-        """Return what the model's text encoders do not read of these texts, such as "prompt: 130 tokens -> 77".
+        """Return what the model's text encoders do not read of these texts.
 
-        () where they read all, and where the engine cannot know, as one without encoders or with a model elsewhere.
+        "prompt: 130 tokens -> 77, the rest is cut". () where they read all, and where the engine cannot know, as one
+        without encoders or with a model elsewhere.
         """
         ...
 

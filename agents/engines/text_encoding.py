@@ -37,7 +37,10 @@ class TextLimits:
         self._readers = [(min(part.model_max_length, most), part) for part in parts.values()]
 
     def cuts(self, prompt: str, negative_prompt: str) -> tuple[str, ...]:
-        """Return what no encoder reads, by text: "prompt: 130 tokens -> 77", as that which reads most counts them."""
+        """Return what no encoder reads, by text, as that which reads most counts them.
+
+        "prompt: 130 tokens -> 77, the rest is cut".
+        """
         texts = {"prompt": prompt, "negative_prompt": negative_prompt}
         return tuple(f"{name}: {cut}" for name, text in texts.items() if text and (cut := self._cut(text)))
 
@@ -48,7 +51,7 @@ class TextLimits:
             if tokens <= limit or limit >= ANY_LENGTH:
                 return ""
             found.append((limit, tokens))
-        return "{1} tokens -> {0}".format(*max(found)) if found else ""
+        return "{1} tokens -> {0}, the rest is cut".format(*max(found)) if found else ""
 
 
 def encode_ahead(pipeline: Any, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> EncodedPrompts | None:

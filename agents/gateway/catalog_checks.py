@@ -6,7 +6,7 @@ from agents.gateway.openai_images import PLAN_CHOOSES
 from agents.gateway.refusals import UNKNOWN_MODEL, Refusal
 from planner.catalog.model import Catalog
 from planner.serving.decisions import UNHONOURED
-from planner.serving.routing.composing import fit_of, option_at_fault
+from planner.serving.routing.composing import fit_of
 from schemas.errors import Unknown
 from schemas.messages import GenerateRequest
 
@@ -33,6 +33,5 @@ class CatalogChecks:
         options = request.options
         if options.model:
             self.check_model(options.model, params.get("model", "model"))
-        if reason := fit_of(options, request.quality, self._catalog).reason:
-            option = option_at_fault(options, reason, self._catalog)
-            raise Refusal(UNHONOURED, reason, param=params.get(option, option) or None)
+        if fault := fit_of(options, request.quality, self._catalog).fault:
+            raise Refusal(UNHONOURED, fault.reason, param=params.get(fault.param, fault.param) or None)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from planner.serving.decisions import DEADLINE, OVERLOADED, QUOTA, SHED, STARTING, UNHONOURED, unhonoured_option
+from planner.serving.decisions import DEADLINE, OVERLOADED, QUOTA, SHED, STARTING, UNHONOURED
 from planner.serving.safety import UNSAFE
 from schemas.errors import InvalidRequest, PochadeError
 from schemas.messages import Result, Status
@@ -88,7 +88,7 @@ class Refusal(PochadeError):
         """`param`: the parameter that is wrong; None: no single one. `kind` None: that of `code` in the table."""
         super().__init__(message)
         self.code = code
-        self.param = param
+        self.param = None if param is None else param.encode(errors="replace").decode()  # a client may have chosen it
         self.retry_after_ms = retry_after_ms
         self.kind = kind or KINDS[code]
 
@@ -118,8 +118,7 @@ def refusal_of(result: Result, params: Mapping[str, str]) -> Refusal:
     if result.status is Status.REJECTED and result.retry_after_ms is not None:
         kind = KINDS[OVERLOADED]
     code = result.code or str(result.status).lower()
-    option = unhonoured_option(result.reason) if code == UNHONOURED else ""
-    param = params.get(option, option) or None
+    param = params.get(result.param, result.param) or None
     return Refusal(code, result.reason, param=param, retry_after_ms=result.retry_after_ms, kind=kind)
 
 

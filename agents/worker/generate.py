@@ -34,10 +34,11 @@ from planner.reuse.lookups.lookup import described, job_of
 from planner.reuse.neighbour import Miss, latent_name
 from planner.reuse.steps import Decision, FullRun, Reuse
 from planner.serving.admission.admission import SEED_LIMIT
-from planner.serving.decisions import POISON, UNHONOURED, unhonoured_reason
+from planner.serving.decisions import POISON, UNHONOURED
 from planner.serving.dispatch.worker import WorkerLogic, group_by_call, has_killed_enough
 from planner.serving.ending.outcomes import completed_by_draft, failed, rejected, too_late
 from planner.serving.poison import mark_of
+from planner.serving.routing.composing import insists_on
 from planner.serving.safety import UNSAFE
 from schemas import topics
 from schemas.errors import InvalidRequest, PochadeError
@@ -204,7 +205,7 @@ class Generator:
             try:
                 each = each._replace(inputs=self._pictures.inputs(job, each.how))
             except InvalidRequest as error:
-                answers += self._rejected(each, str(error), "invalid")
+                answers += self._rejected(each, str(error), "invalid", error.field)
                 continue
             except NoDraft as error:  # the store is away
                 answers += self._retry_or_fail(each, error)
@@ -270,8 +271,8 @@ class Generator:
     def _end_unhonoured(self, wanted: Wanted) -> list[Outgoing] | None:
         """A router of another catalog may have sent what this one's variant cannot generate with."""
         options = wanted.job.classified.request.options
-        why = unhonoured(options, self._variant.offer) if needs_components(options) else ""
-        return self._rejected(wanted, why, UNHONOURED) if why else None
+        fault = unhonoured(options, self._variant.offer) if needs_components(options) else None
+        return self._rejected(wanted, fault.reason, UNHONOURED, fault.param) if fault else None
 
     def _changed(self, wanted: Wanted) -> tuple[Wanted, list[Outgoing] | None]:
         """The job with what is changed of its prompts and images, and what ends it where it allows none of that."""
@@ -281,9 +282,9 @@ class Generator:
         refused = cuts if ANY_FORM in wanted.taken.record.headers else changed
         if not refused or not job.classified.request.options.strict:
             return wanted, None
-        reason = unhonoured_reason(job.level, refused)
+        reason, param = insists_on(job.level, refused)
         if not job.path:
-            return wanted, self._rejected(wanted, reason, UNHONOURED)
+            return wanted, self._rejected(wanted, reason, UNHONOURED, param)
         outcome = completed_by_draft(job, reason=f"{reason}; the draft was kept", by=ROLE, now_ms=now_ms())
         record = outcome_record(outcome, wanted.taken.record.headers, now_ms())
         return wanted, self._writable(record, wanted.taken, job)
@@ -299,8 +300,8 @@ class Generator:
             log.warning("%s: its tokens are not counted: %r", wanted.job.classified.request.request_id, error)
             return letters
 
-    def _rejected(self, wanted: Wanted, reason: str, code: str) -> list[Outgoing]:
-        outcome = rejected(wanted.job, reason=reason, by=ROLE, now_ms=now_ms(), code=code)
+    def _rejected(self, wanted: Wanted, reason: str, code: str, param: str = "") -> list[Outgoing]:
+        outcome = rejected(wanted.job, reason=reason, by=ROLE, now_ms=now_ms(), code=code, param=param)
         record = outcome_record(outcome, wanted.taken.record.headers, now_ms())
         return self._writable(record, wanted.taken, wanted.job)
 

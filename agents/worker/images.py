@@ -196,9 +196,13 @@ class WorkerImages:
             data = self._fetch(uri, StoreUnavailable)
         except NoDraft as error:
             if error.kind == "missing":
-                raise InvalidInput(f"{what} is not in the store: {error}; store it again") from None
+                raise InvalidInput(f"{what} is not in the store: {error}; store it again", field=what) from None
             raise
-        return open_input(data, f"{what} {uri:.200}", mode=mode, size=size)
+        try:
+            return open_input(data, f"{what} {uri:.200}", mode=mode, size=size)
+        except InvalidInput as error:
+            error.field = what
+            raise
 
     def _fetch(self, uri: str, again: type[PochadeError] | tuple[type[PochadeError], ...]) -> bytes:
         """Return the bytes of a URI. `again`: errors after which it is asked for again, for DRAFT_S."""

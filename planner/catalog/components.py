@@ -146,26 +146,38 @@ def needs_components(options: GenerateOptions) -> bool:
     return bool(options.adapters or options.controls or options.image or options.mask)
 
 
-def unhonoured(options: GenerateOptions, offer: Offer) -> str:
-    """Return why a variant cannot generate with what a request names, and what there is; "": it can."""
+class Fault(NamedTuple):
+    """Why a request is not generated as it states, and which of its fields is at fault."""
+
+    reason: str
+    param: str
+
+
+def unhonoured(options: GenerateOptions, offer: Offer) -> Fault | None:
+    """Return why a variant cannot generate with what a request names, and what there is; None: it can."""
     for kind, names in ((ADAPTER, options.adapters), (CONTROL, options.controls)):
         if not names:
             continue
         known = offer.of_kind(kind)
         missing = [name for name in names if name not in known]
         if missing:
-            return f"{offer.variant} has no {kind} {missing[0]!r:.100}: {_listed(kind, known)}"
+            weight = f"; a weight goes into {kind}_weights" if missing[0].partition(":")[0] in known else ""
+            return Fault(
+                f"{offer.variant} has no {kind} {missing[0]!r:.100}: {_listed(kind, known)}{weight}", f"{kind}s"
+            )
     for name in ("image", "mask"):
         if getattr(options, name) and name not in offer.honours:
-            return f"{offer.variant} begins with no {name}"
+            return Fault(f"{offer.variant} begins with no {name}", name)
+    named = offer.named(options)
     if offer.has_base(options.model):
-        wrong = [each for each in offer.named(options) if not _fits(each, options.model)]
-        return (
-            f"{wrong[0].kind} {wrong[0].name} is for {_and(wrong[0].bases)}, not for {options.model}" if wrong else ""
-        )
+        wrong = next((each for each in named if not _fits(each, options.model)), None)
+        if wrong is None:
+            return None
+        reason = f"{wrong.kind} {wrong.name} is for {_and(wrong.bases)}, not for {options.model}"
+        return Fault(reason, f"{wrong.kind}s")
     if offer.bases and not _base_of(options, offer):
-        return f"no base of {offer.variant} fits all of {_and([each.id for each in offer.named(options)])}"
-    return ""
+        return Fault(f"no base of {offer.variant} fits all of {_and([each.id for each in named])}", f"{named[0].kind}s")
+    return None
 
 
 def select(options: GenerateOptions, offer: Offer) -> Selection:

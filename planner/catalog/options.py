@@ -9,7 +9,7 @@ draft is encoded and noised to step K of that level's N, which goes on from ther
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from planner.catalog.components import NOTHING, Selection, select, unhonoured
@@ -30,7 +30,7 @@ class ResolvedOptions(NamedTuple):
     steps: int
     guidance: float
     negative_prompt: str
-    overridden: tuple[str, ...]  # "steps: 50 -> 8", one an option that is not honoured
+    overridden: tuple[str, ...]  # "steps: 50 -> 8", one an option that is not honoured; "size: 64x64 -> 32x32"
     refine_from_step: int = 0  # of `steps`: skipped, as a draft is refined; 0: begun from noise
     components: Selection = NOTHING  # base, adapters, controls, and the image to begin with
 
@@ -59,14 +59,21 @@ def resolve_options(options: GenerateOptions, variant: Variant, refine_from_step
         steps=int(done["steps"]),
         guidance=float(done["guidance"]),
         negative_prompt=str(done["negative_prompt"]),
-        overridden=tuple(
-            f"{name}: {wants[name]} -> {'none' if does[name] == '' else does[name]}"
-            for name in wants
-            if name not in variant.honours
-        ),
+        overridden=_overridden(does | wants, done, [name for name in wants if name not in variant.honours]),
         refine_from_step=refine_from_step if refine_from_step < int(done["steps"]) else 0,
         components=chosen,
     )
+
+
+Values = Mapping[str, str | int | float | None]  # by option
+
+
+def _overridden(asked: Values, done: Values, names: Sequence[str]) -> tuple[str, ...]:
+    """Return what is done instead of the options of these names. Width and height are one, the size."""
+    size = [f"{each['width']}x{each['height']}" for each in (asked, done)]
+    sizes = (f"size: {' -> '.join(size)}",) if "width" in names or "height" in names else ()
+    others = (name for name in names if name not in ("width", "height"))
+    return (*sizes, *(f"{name}: {asked[name]} -> {done[name] or 'none'}" for name in others))
 
 
 def read_as_letters(prompt: str) -> tuple[str, ...]:

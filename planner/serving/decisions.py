@@ -1,7 +1,5 @@
 """Decisions on a request other than its placement, as values that need no catalog."""
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -17,7 +15,6 @@ STARTING = "starting"
 LACKED_CAPACITY = frozenset({OVERLOADED, SHED, STARTING})  # codes of the rejections that more workers would have spared
 POISON = "poison"
 MAX_DIGITS: Final = 6
-_UNHONOURED: Final = re.compile(r" does not honour (\w+): ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +25,7 @@ class Rejection:
     code: str  # machine-readable
     reason: str
     retry_after_ms: int | None = None
+    param: str = ""  # field of the request that is at fault; "": none, or several
 
 
 def says_nothing_of_the_service(status: Status, code: str) -> bool:
@@ -45,18 +43,6 @@ class Ignored(NamedTuple):
 
 ENDED = Ignored("the request has a result")
 IN_FLIGHT = Ignored("the request has its job")
-
-
-def unhonoured_reason(level: str, overridden: Sequence[str]) -> str:
-    """Return why a strict request is rejected. `overridden`: what it asks for -> what it would get."""
-    said = "; ".join(overridden)
-    return f"{level} does not honour {said}; ask for what it does, or send strict: false to have that"
-
-
-def unhonoured_option(reason: str) -> str:
-    """Return the first option that a reason made by `unhonoured_reason` names; "": it is another reason."""
-    found = _UNHONOURED.search(reason)  # what a client wrote comes later in it
-    return found[1] if found else ""
 
 
 def scores_in_words(*values: float, digits: int = 2) -> list[str]:

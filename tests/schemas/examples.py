@@ -245,6 +245,8 @@ ACTED = OperatorAction(
 )  # fmt: skip
 # the content of a request that ended its workers; id 51
 MARK = PoisonMark(salt="ab" * 16, digest="cd" * 32)
+# which field of a request is at fault; ids 52 and 53
+AT_FAULT = (dataclasses.replace(SAFETY[2], param="width"), dataclasses.replace(SAFETY[3], param="seed"))
 EXAMPLE_OF = dict(
     enumerate(
         (
@@ -255,6 +257,7 @@ EXAMPLE_OF = dict(
             *SAFETY,
             ACTED,
             MARK,
+            *AT_FAULT,
         ),
         start=1,
     )

@@ -73,11 +73,11 @@ def completed_by_draft(job: GenerateJob, *, reason: str, by: str, now_ms: int) -
 
 def rejected(
     subject: Subject, *, reason: str, by: str, now_ms: int, policy: str = "", code: str = "invalid",
-    retry_after_ms: int | None = None,
+    retry_after_ms: int | None = None, param: str = "",
 ) -> Outcome:  # fmt: skip
     """The request asks for what is never served, or (with `retry_after_ms`) not now."""
     outcome = _ended(Status.REJECTED, subject, reason, by, policy, now_ms, code)
-    return dataclasses.replace(outcome, retry_after_ms=retry_after_ms)
+    return dataclasses.replace(outcome, retry_after_ms=retry_after_ms, param=param)
 
 
 def expired(subject: Subject, *, reason: str, by: str, now_ms: int, policy: str = "") -> Outcome:
@@ -103,7 +103,7 @@ def turned_away(rejection: Rejection, classified: ClassifiedRequest, *, by: str,
         return expired(classified, reason=rejection.reason, by=by, now_ms=now_ms, policy=policy)
     return rejected(
         classified, reason=rejection.reason, by=by, now_ms=now_ms, policy=policy, code=rejection.code,
-        retry_after_ms=rejection.retry_after_ms,
+        retry_after_ms=rejection.retry_after_ms, param=rejection.param,
     )  # fmt: skip
 
 
@@ -190,6 +190,7 @@ def result_of(outcome: Outcome) -> Result:
         overridden=last.overridden if last else (),
         code=outcome.code,
         retry_after_ms=outcome.retry_after_ms,
+        param=outcome.param,
         components=last.components if last and outcome.status is Status.COMPLETED else (),
         **_safety_of(last if image else None),
         **_times_of(outcome.path),

@@ -6,43 +6,45 @@ drawn, renormalised. Where none honours them all, a strict request is rejected, 
 The plan of the moment decides where a request goes, never whether it is valid.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from planner.catalog.components import needs_components, unhonoured
+from planner.catalog.components import Fault, needs_components, unhonoured
 from planner.catalog.entries import run_ms, variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.option_limits import ANY, CHEAPEST, quality_named
-from planner.catalog.options import AS_IT_IS, COMPONENTS, resolve_options
-from planner.serving.decisions import unhonoured_option, unhonoured_reason
+from planner.catalog.options import AS_IT_IS, resolve_options
 from planner.serving.routing.placement import Choice, sample
 from schemas.errors import Unknown
 from schemas.messages import GenerateOptions
 
 
 class Composed:
-    """The variants that honour a request's components: `variants` with the levels first, or `reason` why none does.
+    """The variants that honour a request's components: `variants` with the levels first, or `fault` why none does.
 
     Of them those that honour its other options too, where there is one.
     """
 
     def __init__(self, options: GenerateOptions, catalog: Catalog) -> None:
-        names, self.reason = _candidates(options, catalog)
+        names, unknown = _candidates(options, catalog)
+        self.fault = Fault(unknown, "model") if unknown else None
         faults = {name: unhonoured(options, catalog.served[name].offer) for name in names}
-        able = [name for name, fault in faults.items() if not fault]
+        able = [name for name, fault in faults.items() if fault is None]
         self.variants = tuple(_whole(options, able, catalog) or able)
-        if not self.variants and not self.reason:
-            able = [fault for name, fault in faults.items() if catalog.served[name].components] or list(faults.values())
-            self.reason = "; ".join(able) + "; nothing of it is left out: ask for what there is"
+        if not self.variants and self.fault is None:
+            found = [(name, fault) for name, fault in faults.items() if fault is not None]
+            found = [each for each in found if catalog.served[each[0]].components] or found
+            said = "; ".join(fault.reason for _, fault in found)
+            self.fault = Fault(f"{said}; nothing of it is left out: ask for what there is", found[0][1].param)
 
 
 class Fit(NamedTuple):
     """Where a request may go: by what it states and the catalog, not by the plan."""
 
     variants: tuple[str, ...] = ()  # those that honour all that it states, levels first; (): each level does, or none
-    reason: str = ""  # why it is rejected; "": it is valid
+    fault: Fault | None = None  # why it is rejected; None: it is valid
     level: str = ""  # the only one it asks for, by its model or its quality
     quality: str = ""  # the word that asked for `level`; "": its model did, or none is asked for
     dropped: str = ""  # the word for the quality that asks for another variant than the one that its model names
@@ -77,6 +79,12 @@ class Fit(NamedTuple):
         return self.variants if self.is_composed or self.is_strict else ()
 
 
+ADVICE: Final[Mapping[str, str]] = {  # to a strict request: what it may do about an option that is not honoured
+    "prompt": "shorten or change it",
+    "negative_prompt": "shorten it or leave it out",
+    "quality": "leave out quality or model",
+    **dict.fromkeys(("image", "mask", "control_images"), "send it in that form"),
+}
 ANYWHERE = Fit()
 MAX_COMBINATIONS = 10_000  # of options that are remembered: tenants choose them
 
@@ -111,9 +119,9 @@ def fit_of(options: GenerateOptions, quality: str, catalog: Catalog) -> Fit:
         return ANYWHERE
     if is_composed(options, catalog):
         composed = Composed(options, catalog)
-        fit = Fit(composed.variants, composed.reason, is_composed=True, is_strict=options.strict)
-        if options.strict and not fit.reason and not _whole(options, fit.variants, catalog):
-            fit = fit._replace(reason=_overridden(options, fit.variants, catalog))
+        fit = Fit(composed.variants, composed.fault, is_composed=True, is_strict=options.strict)
+        if options.strict and fit.fault is None and not _whole(options, fit.variants, catalog):
+            fit = _insisting(fit, options, fit.variants, catalog)
     else:
         levels = [options.model] if options.model else sorted(catalog.variants, key=partial(_by_cost, catalog=catalog))
         whole = _whole(options, levels, catalog)
@@ -122,22 +130,20 @@ def fit_of(options: GenerateOptions, quality: str, catalog: Catalog) -> Fit:
         fit = Fit(tuple(whole), level=options.model, is_strict=options.strict)
         if len(whole) == len(catalog.variants):
             fit = fit._replace(variants=())
-        elif not whole:
-            fit = fit._replace(reason=_overridden(options, levels, catalog) if options.strict else "")
+        elif not whole and options.strict:
+            fit = _insisting(fit, options, levels, catalog)
     return _of_quality(fit, options, quality, catalog)
 
 
-def option_at_fault(options: GenerateOptions, reason: str, catalog: Catalog) -> str:
-    """Return the option for which a `Fit` has this reason; "": no single one."""
-    if option := unhonoured_option(reason):
-        return option
-    if _candidates(options, catalog)[1]:
-        return "model"
-    for name in COMPONENTS:
-        alone = GenerateOptions(model=options.model, **{name: getattr(options, name)})
-        if getattr(options, name) and Composed(alone, catalog).reason:
-            return name
-    return ""
+def insists_on(level: str, overridden: Sequence[str], sizes: Sequence[str] = ()) -> Fault:
+    """Return why a strict request is rejected. `overridden`: what it asks for -> what it would get.
+
+    `sizes`: that there are, such as "512x512".
+    """
+    option = overridden[0].partition(":")[0]
+    advice = ADVICE.get(option, f"ask for {' or '.join(sizes)}" if option == "size" else "ask for what it does")
+    reason = f"{level} does not honour {'; '.join(overridden)}; {advice}, or send strict: false to have that"
+    return Fault(reason, "width" if option == "size" else option)
 
 
 def is_composed(options: GenerateOptions, catalog: Catalog) -> bool:
@@ -148,7 +154,7 @@ def is_composed(options: GenerateOptions, catalog: Catalog) -> bool:
 def _of_quality(fit: Fit, options: GenerateOptions, quality: str, catalog: Catalog) -> Fit:
     """The fit with the level that the word for the quality asks for."""
     wanted = quality_named(quality).level
-    if wanted == ANY or fit.reason:
+    if wanted == ANY or fit.fault is not None:
         return fit
     if options.model in catalog.served:
         return _beside_model(fit, options, quality, catalog)
@@ -167,7 +173,7 @@ def _beside_model(fit: Fit, options: GenerateOptions, quality: str, catalog: Cat
     fit = fit._replace(dropped=quality)
     if not options.strict:
         return fit
-    return fit._replace(reason=unhonoured_reason(options.model, fit.overrides(options.model)))
+    return fit._replace(fault=insists_on(options.model, fit.overrides(options.model)))
 
 
 def _by_cost(name: str, catalog: Catalog) -> tuple[float, str]:
@@ -184,11 +190,16 @@ def _whole(options: GenerateOptions, names: Sequence[str], catalog: Catalog) -> 
     return [name for name in names if not resolve_options(options, catalog.served[name]).overridden]
 
 
-def _overridden(options: GenerateOptions, levels: Sequence[str], catalog: Catalog) -> str:
-    """Why a strict request is rejected: by the level that overrides the least of it."""
-    least = min((resolve_options(options, catalog.level(name)).overridden for name in levels), key=len)
-    level = next(name for name in levels if resolve_options(options, catalog.level(name)).overridden == least)
-    return ("" if options.model else "no level honours all of it: ") + unhonoured_reason(level, least)
+def _insisting(fit: Fit, options: GenerateOptions, levels: Sequence[str], catalog: Catalog) -> Fit:
+    """The fit of a strict request that is rejected, by the level that overrides the least of it."""
+    overridden = {name: resolve_options(options, catalog.level(name)).overridden for name in levels}
+    level = min(levels, key=lambda name: len(overridden[name]))
+    variants = [catalog.level(name) for name in levels]
+    sizes = dict.fromkeys(f"{each.width}x{each.height}" for each in variants if "width" not in each.honours)
+    fault = insists_on(level, overridden[level], list(sizes))
+    if not options.model:
+        fault = fault._replace(reason=f"no level honours all of it: {fault.reason}")
+    return fit._replace(fault=fault)
 
 
 def _candidates(options: GenerateOptions, catalog: Catalog) -> tuple[list[str], str]:

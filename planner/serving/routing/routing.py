@@ -411,8 +411,8 @@ class RoutingLogic:
             costs, requested = facts.plain, facts.choose(classified)
         else:
             fit = self._fits.of(options, request.quality)
-            if fit.reason:
-                return Rejection(Status.REJECTED, UNHONOURED, fit.reason)
+            if fit.fault is not None:
+                return Rejection(Status.REJECTED, UNHONOURED, fit.fault.reason, param=fit.fault.param)
             costs, requested = self._costs(request, facts), self._requested(classified, fit, facts)
         level, due = requested.level, self._deadlines.of(classified)
         wait_ms = loads.wait_ms(self._levels[level].name)

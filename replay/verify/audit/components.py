@@ -70,7 +70,7 @@ class NamedComponents:
     def _fault(self, request: GenerateRequest, result: Result, variant: Variant) -> str:
         able = Composed(request.options, self._catalog)
         if not able.variants:
-            return f"{variant.name} completed what nothing honours: {able.reason}"
+            return f"{variant.name} completed what nothing honours: {able.fault and able.fault.reason}"
         if variant.name not in able.variants:
             variant = self._catalog.served[able.variants[0]]
         return contradiction(request.options, result, variant) or _path_says(result) or _foreign_input(request)

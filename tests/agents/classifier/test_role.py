@@ -8,6 +8,7 @@ import pytest
 
 from agents.classifier.judges import Judgement
 from agents.classifier.role import Classifier
+from planner.serving.ending.outcomes import result_of
 from schemas.ids import request_id_of_record
 from schemas.messages import ClassifiedRequest, GenerateRequest, Outcome, Status
 from schemas.record import Incoming, Outgoing
@@ -91,6 +92,22 @@ def test_a_prompt_that_cannot_be_served_is_rejected_and_kept(classifier: Classif
     assert (outcome.topic, said.status, said.request_id, said.by) == (OUTCOMES, Status.REJECTED, "r-1", "classifier")
     assert (kept.topic, kept.value) == (DLQ, record.value)
     assert not judge.seen
+
+
+@pytest.mark.parametrize(
+    ("asked", "param"),
+    [
+        ({"seed": -1}, "seed"),
+        ({"sede": 7}, "sede"),
+        ({"width": 30}, "width"),
+        ({"\ud800" * 1000: 7}, "?" * 80),
+    ],
+)
+def test_a_rejection_names_the_field_that_is_at_fault_whatever_its_sender_calls_it(
+    classifier: Classifier, asked: dict[str, Any], param: str
+) -> None:
+    outcome, _ = served(classifier, a_record(value=json.dumps({"prompt": "a red heart", **asked}).encode()))
+    assert result_of(read(outcome, Outcome)).param == param
 
 
 def test_a_refused_prompt_of_a_megabyte_leaves_records_that_can_be_written(classifier: Classifier) -> None:

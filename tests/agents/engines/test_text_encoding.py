@@ -142,8 +142,8 @@ def test_an_engine_that_takes_the_measured_time_of_a_whole_call_encodes_nothing_
 def test_what_an_encoder_does_not_read_is_counted_in_its_tokens() -> None:
     long = "a red heart and " * 30
     assert engine("light").cuts(PROMPTS[0], "") == ()
-    assert engine("light").cuts(long + "a blue star", "") == ("prompt: 125 tokens -> 48",)
-    assert engine("light").cuts("a star", long) == ("negative_prompt: 122 tokens -> 48",)
+    assert engine("light").cuts(long + "a blue star", "") == ("prompt: 125 tokens -> 48, the rest is cut",)
+    assert engine("light").cuts("a star", long) == ("negative_prompt: 122 tokens -> 48, the rest is cut",)
 
 
 def test_what_is_not_read_makes_no_image_differ() -> None:
@@ -176,9 +176,9 @@ class Several:
     ("limits", "words", "cut"),
     [
         ((77, 512), 100, ()),  # the second reads it whole
-        ((77, 512), 300, ("prompt: 300 tokens -> 256",)),
+        ((77, 512), 300, ("prompt: 300 tokens -> 256, the rest is cut",)),
         ((77, 10**30), 250, ()),
-        ((77, 77), 78, ("prompt: 78 tokens -> 77",)),
+        ((77, 77), 78, ("prompt: 78 tokens -> 77, the rest is cut",)),
     ],
 )
 def test_a_text_is_cut_where_no_encoder_of_several_reads_it_whole(

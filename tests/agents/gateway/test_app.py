@@ -389,10 +389,21 @@ def test_an_answer_holds_what_the_client_sent_only_as_json() -> None:
     assert "<script>" in json.loads(told.text)["error"]["message"]
 
 
+@pytest.mark.parametrize("path", ["/v1/images/generations", "/v1/predictions"])
+def test_a_parameter_whose_name_is_no_unicode_is_refused(path: str) -> None:
+    content = b'{"\\ud800": 1, "input": {"\\ud800": 1}}'
+    asks = {"content": content, "headers": {"content-type": "application/json"}}
+    answer = spoken(Deployment(), lambda http: http.post(path, **asks))
+    assert (answer.status_code, answer.json()["error"]["code"], answer.json()["error"]["param"]) == (
+        400, "unsupported", "?",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("body", "status", "code", "param", "said"),
     [
-        ({"size": "1024x1024"}, 400, "unhonoured", "size", "width: 1024 -> 32"),
+        ({"size": "1024x1024"}, 400, "unhonoured", "size", "honour size: 1024x1024 -> 32x32; ask for 32x32, or send"),
+        ({"model": "light", "quality": "high"}, 400, "unhonoured", "quality", "leave out quality or model, or send"),
         ({"negative_prompt": "blue"}, 400, "unhonoured", "negative_prompt", "or send strict: false"),
         ({"adapters": ["neon"]}, 400, "unhonoured", "adapters", "has no adapter 'neon'"),
         ({"image": IMAGE, "mask": IMAGE}, 400, "unhonoured", "mask", "begins with no mask"),
@@ -407,10 +418,12 @@ def test_what_no_level_honours_is_refused_by_its_name_before_anything_is_written
     error = answer.json()["error"]
     assert (answer.status_code, error["code"], error["param"]) == (status, code, param)
     assert said in error["message"]
-    named = {"version": body["model"], "input": HEART} if "model" in body else {"input": HEART | body}
-    if param != "size":
-        predicted = posted(deployment, named, "/v1/predictions").json()["error"]
-        assert (predicted["code"], predicted["param"]) == (code, {"model": "version"}.get(param, f"input.{param}"))
+    own = {name: value for name, value in body.items() if name != "model"}
+    own = {"width": 1024, "height": 1024} if param == "size" else own
+    named = {"version": body.get("model", "auto"), "input": HEART | own}
+    predicted = posted(deployment, named, "/v1/predictions").json()["error"]
+    field = {"model": "version", "size": "input.width"}.get(param, f"input.{param}")
+    assert (predicted["code"], predicted["param"]) == (code, field)
     assert deployment.producer.topics == {}
 
 

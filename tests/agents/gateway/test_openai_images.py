@@ -12,7 +12,6 @@ from PIL import Image
 from agents.gateway.formats import Format, encoded
 from agents.gateway.openai_images import PARAMS, ImagesRequest, answer, parse
 from agents.gateway.refusals import INVALID, KINDS, Refusal, refusal_of
-from planner.serving.decisions import unhonoured_reason
 from planner.serving.ending.outcomes import result_of
 from schemas.messages import GenerateOptions, Result, Status
 from streams.codec.prompt_file import check, request_of
@@ -239,7 +238,9 @@ def test_advice_is_such_that_an_http_client_can_follow_it(stated: dict[str, Any]
     assert "iVBORw0K" * 3 not in message
 
 
-def test_what_a_worker_refuses_of_a_strict_request_is_named() -> None:
-    reason = unhonoured_reason("light", ["prompt: 130 tokens -> 77"])
-    outcome = an_outcome(status=Status.REJECTED, code="unhonoured", reason=reason)
-    assert refusal_of(result_of(outcome), PARAMS).param == "prompt"
+@pytest.mark.parametrize(("field", "param"), [("prompt", "prompt"), ("width", "size"), ("", None)])
+def test_a_refusal_names_the_parameter_that_stands_for_the_field_which_a_result_names(
+    field: str, param: str | None
+) -> None:
+    outcome = an_outcome(status=Status.REJECTED, code="unhonoured", reason="light does not honour it", param=field)
+    assert refusal_of(result_of(outcome), PARAMS).param == param

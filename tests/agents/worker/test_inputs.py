@@ -91,7 +91,7 @@ def test_what_is_not_there_foreign_or_no_image_is_rejected_and_nothing_is_genera
     for uri, reason in uris.items():
         said = studio.answer(image=uri)
         assert isinstance(said, Outcome)
-        assert (said.status, said.code) == (Status.REJECTED, "invalid")
+        assert (said.status, said.code, said.param) == (Status.REJECTED, "invalid", "image")
         assert reason in said.reason
     assert not studio.engine.batches
 
@@ -111,7 +111,7 @@ def test_a_model_that_cannot_begin_with_an_image_rejects_it_instead_of_leaving_i
     assert (said.status, said.code) == (Status.REJECTED, "unhonoured")
 
 
-CUT = "prompt: 130 tokens -> 77"
+CUT = "prompt: 130 tokens -> 77, the rest is cut"
 
 
 def test_what_is_changed_of_prompts_and_images_is_said() -> None:
@@ -152,8 +152,8 @@ def test_under_strict_nothing_of_it_is_generated() -> None:
     studio.engine.cuts = lambda _prompt, _negative: (CUT,)  # type: ignore[method-assign]
     said = studio.answer(strict=True)
     assert isinstance(said, Outcome)
-    assert (said.status, said.code) == (Status.REJECTED, "unhonoured")
-    assert said.reason.startswith(f"styles does not honour {CUT}; ask for what it does, or send strict: false")
+    assert (said.status, said.code, said.param) == (Status.REJECTED, "unhonoured", "prompt")
+    assert said.reason.startswith(f"styles does not honour {CUT}; shorten or change it, or send strict: false")
     assert not studio.engine.batches
 
 

@@ -28,17 +28,22 @@ def asked(**options: object) -> GenerateOptions:
 
 
 @pytest.mark.parametrize(
-    ("options", "why"),
+    ("options", "why", "param"),
     [
-        ({"adapters": ("neon",)}, "styles has no adapter 'neon': its adapters are candy, frost"),
-        ({"controls": ("depth",)}, "styles has no control 'depth': its controls are outline"),
-        ({"adapters": ("candy",), "model": "chalk"}, "adapter candy is for poster, not for chalk"),
-        ({"adapters": ("candy", "frost")}, "no base of styles fits all of adapter:candy and adapter:frost"),
-        ({"image": URI, "mask": URI}, "styles begins with no mask"),
+        ({"adapters": ("neon",)}, "styles has no adapter 'neon': its adapters are candy, frost", "adapters"),
+        ({"adapters": ("candy:0.8",)}, "are candy, frost; a weight goes into adapter_weights", "adapters"),
+        ({"controls": ("depth",)}, "styles has no control 'depth': its controls are outline", "controls"),
+        ({"adapters": ("candy",), "model": "chalk"}, "adapter candy is for poster, not for chalk", "adapters"),
+        ({"adapters": ("candy", "frost")}, "no base of styles fits all of adapter:candy and adapter:frost", "adapters"),
+        ({"image": URI, "mask": URI}, "styles begins with no mask", "mask"),
     ],
 )
-def test_what_a_variant_cannot_generate_with_is_said_with_what_there_is(options: dict[str, object], why: str) -> None:
-    assert unhonoured(asked(**options), OFFER) == why
+def test_what_a_variant_cannot_generate_with_is_said_with_what_there_is(
+    options: dict[str, object], why: str, param: str
+) -> None:
+    fault = unhonoured(asked(**options), OFFER)
+    assert fault is not None
+    assert (why in fault.reason, fault.param) == (True, param)
     assert resolve_options(asked(**options), STYLES).components == NOTHING
 
 
