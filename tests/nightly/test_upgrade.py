@@ -26,9 +26,10 @@ from replay.local.processes import RoleProcess
 from replay.verify.audit.figures import verdict
 from replay.verify.audit.reading import audit
 from schemas.ids import new_request_id
-from schemas.messages import GenerateOptions, GenerateRequest, Plan, Status
+from schemas.messages import GenerateOptions, GenerateRequest, Outcome, Plan, Status
 from schemas.record import Delivered
 from streams.clock import now_ms
+from streams.codec.schema_topic import announce
 from streams.operator.client import RequestClient
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline
@@ -250,6 +251,7 @@ class Requests(threading.Thread):
         self._acks: dict[str, Future[Delivered]] = {}
 
     def run(self) -> None:
+        announce(self._deployment.settings, self._deployment.producer, (GenerateRequest, Outcome))  # as commands do
         begun_s, sent = time.monotonic(), 0
         while not self.ending.wait(max(0.0, begun_s + sent / RATE - time.monotonic())):
             name = self.send()
