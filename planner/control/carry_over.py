@@ -15,6 +15,7 @@ from planner.control.allocation import assign, split
 from planner.control.plans import publish
 from planner.control.proposal import PlanProposal
 from planner.control.propose import Rules, with_admission_by
+from planner.control.reservation import with_reserved
 from planner.control.validity import check
 from planner.observation.observation import Observation
 from planner.observation.workers import WorkerView
@@ -81,10 +82,14 @@ def fallback_plan(
     if not lost:
         return None
     reason = f"without {', '.join(lost)}, which left; else plan {before.version} stays: {why}"
-    own = seen if staffing is None else staffing.seen
-    proposal = with_admission_by(carry_over(before, own.workers, catalog, reason), own, catalog, rules)
-    if staffing is not None:
-        proposal = with_staffing(proposal, staffing)
+
+    def plan_for(seen: Observation) -> PlanProposal:
+        return with_admission_by(carry_over(before, seen.workers, catalog, reason), seen, catalog, rules)
+
+    if staffing is None:
+        proposal = with_reserved(plan_for, seen, catalog)
+    else:
+        proposal = with_staffing(plan_for(staffing.seen), staffing)
         proposal = replace(proposal, residency=_of_those_left(before, proposal.allocation))
     plan = publish(proposal, before, before.policy, seen.now_ms, newest)
     check(plan, catalog)

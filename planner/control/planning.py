@@ -27,7 +27,7 @@ from planner.control.replan import (
     signals_of,
     why_now,
 )
-from planner.control.reservation import on_request_of, with_reserved
+from planner.control.reservation import left_waiting, on_request_of, with_reserved
 from planner.control.residency import with_residency
 from planner.control.same_plan import decide_alike, forgetting, memories_of, same_scale
 from planner.control.validity import CheckPlan, check_live
@@ -317,13 +317,16 @@ class PlannerLogic:
     def _must_change(self, proposal: PlanProposal, order: Order, seen: Observation, before: Plan) -> bool:
         """Whether nobody asks what the change costs: it was ordered, it moves nobody, or something forces it.
 
-        Nor where the policy has weighed it, or does not: what its paper has no rule for is not weighed for it.
+        What waits for a variant that only the proposal gives a worker does. Nor is asked where the policy has weighed
+        it, or does not: what its paper has no rule for is not weighed for it.
         """
         is_ordered = order.back_to is not None or order.policy != before.policy
         is_free = proposal.weighs_moves or not must_pay(self._terms(order), self._rules)
         is_free = is_free or not same_scale(proposal.scale, before.scale)
         held = on_request_of(before.allocation, self._catalog) | self._reserved
-        return is_ordered or is_free or proposal.reserved != held or not only_moves(proposal, seen, before)
+        waits, waited = (left_waiting(seen, plan.allocation) for plan in (proposal, before))
+        is_forced = proposal.reserved != held or waits < waited
+        return is_ordered or is_free or is_forced or not only_moves(proposal, seen, before)
 
     def _should_switch(self, proposal: PlanProposal, seen: Observation, before: Plan) -> bool:
         return should_switch(change_of(before, proposal, seen, self._catalog, HOLD_S))

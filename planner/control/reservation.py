@@ -2,12 +2,13 @@
 
 No policy's paper knows such requests, and no other level stands in for what they need.
 
-    work for a worker or more   the workers that it takes, at most its share of all predicted work
-    less                        one worker by turns while something waits, but none where the policy serves it anyway
+    work for a worker or more   the workers that it takes
+    less                        one worker while something waits, but none where the policy serves it anyway
 
-A turn goes to what waits longest. It is kept for TURN_MS (two loads, where they take longer) after the last request,
-unless something else waits. Of a tenant's work no more counts than its share of the fleet. One worker is left to the
-levels while anything else asks for them.
+In all at most their share of all predicted work, rounded up: what has waited longest comes first, and where one worker
+is all that they may have it serves them by turns. A turn is kept for TURN_MS (two loads, where they take longer) after
+the last request, unless something else waits. Of a tenant's work no more counts than its share of the fleet. One worker
+is left to the levels while anything else asks for them.
 """
 
 import math
@@ -26,6 +27,7 @@ from planner.observation.workers import WorkerView
 MAX_UTILIZATION: Final = 0.8  # of the workers of such a variant: its requests come as they come
 TURN_MS: Final = 10_000  # by which another need must have waited longer to take a turn over
 LOADS: Final = 2  # of a worker that leaves and comes back
+TRIALS: Final = 3  # proposals that a policy is asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,49 +44,60 @@ def with_reserved(
 ) -> PlanProposal:  # fmt: skip
     """Return what `plan_for` proposes for the workers that are left, with those that are reserved.
 
-    It is asked twice where something waits for a level that its first proposal gives no worker.
+    A policy that has fewer workers to plan for may serve other levels than before: it is asked again, up to TRIALS
+    times, while its proposal gives a level no worker for which something waits. Of all the proposals the one is taken
+    that serves what has waited longest, then what has waited second longest, and so on.
     """
     if not seen.needs:
         return plan_for(seen)
-    reserved = reserve(seen, catalog, catalog.variants)
-    proposal = plan_for(reserved.without)
-    missing = reserve(seen, catalog, set(proposal.allocation.values()))
-    if missing.allocation != reserved.allocation:
-        reserved, proposal = missing, plan_for(missing.without)
-    if not reserved.reason:
-        return proposal
-    allocation = proposal.allocation | reserved.allocation
-    reason = f"{proposal.reason}; {reserved.reason}"
-    return replace(proposal, allocation=allocation, reason=reason, reserved=reserved.allocation)
+    served, tried = set(catalog.variants), list[PlanProposal]()
+    while len(tried) < TRIALS:
+        reserved = reserve(seen, catalog, served)
+        if any(reserved.allocation == proposal.reserved for proposal in tried):
+            break
+        proposal = plan_for(reserved.without)
+        served = set(proposal.allocation.values())
+        allocation = proposal.allocation | reserved.allocation
+        reason = "; ".join([proposal.reason, *filter(None, [reserved.reason])])
+        tried.append(replace(proposal, allocation=allocation, reason=reason, reserved=reserved.allocation))
+    return min(tried, key=lambda proposal: left_waiting(seen, proposal.allocation))
+
+
+def left_waiting(seen: Observation, allocation: Mapping[str, str]) -> list[bool]:
+    """Return whether an allocation gives no worker to each thing that waits, what has waited longest first."""
+    served = set(allocation.values())
+    waiting = sorted((need for need in seen.needs if need.waiting), key=partial(_turn, seen=seen))
+    return [served.isdisjoint(need.variants) for need in waiting]
 
 
 def reserve(seen: Observation, catalog: Catalog, served: Collection[str]) -> Reserved:
     """Return the workers to reserve. `served`: variants that the policy gives workers anyway.
 
-    Workers that serve what is needed already stay. What waits may lie with no worker, as its last one was killed.
+    Each need has one worker before any has a second, what has waited longest first. Workers that serve what is needed
+    already stay. What waits may lie with no worker, as its last one was killed.
     """
-    needs = {need.variants: need for need in seen.needs if any(name in catalog.served for name in need.variants)}
-    workers = _workers(needs.values(), seen)
-    wanted = {variants: math.ceil(count) for variants, count in workers.items() if count >= 1}
-    turns = [
+    needs = [need for need in seen.needs if not catalog.served.keys().isdisjoint(need.variants)]
+    workers = _workers(needs, seen)
+    due = [
         need
-        for variants, need in needs.items()
-        if variants not in wanted and not set(variants) & set(served) and _is_due(need, seen, catalog)
+        for need in needs
+        if workers[need.variants] >= 1 or (set(need.variants).isdisjoint(served) and _is_due(need, seen, catalog))
     ]
-    most = max(1, math.ceil(math.fsum(workers[need.variants] for need in turns)))
-    wanted |= dict.fromkeys([need.variants for need in sorted(turns, key=partial(_turn, seen=seen))[:most]], 1)
+    due.sort(key=partial(_turn, seen=seen))
     room = _limit(seen, catalog)
-    left, allocation, words = list(seen.workers), dict[str, str](), []
-    for variants, count in wanted.items():
-        name = _variant(variants, seen, catalog)
+    spare, left, allocation, words = max(0, room - len(due)), list(seen.workers), dict[str, str](), []
+    for need in due[:room]:
+        name, wanted = _variant(need.variants, seen, catalog), max(1, math.ceil(workers[need.variants]))
         ranked = sorted(left, key=lambda w, name=name: (w.home != name, w.remaining_ms, w.worker_id))  # type: ignore[misc]
-        chosen = ranked[: min(count, room)]
-        room -= len(chosen)
+        chosen = ranked[: min(wanted, 1 + spare)]
+        spare -= len(chosen) - 1
         allocation |= {worker.worker_id: name for worker in chosen}
         left = [worker for worker in left if worker.worker_id not in allocation]
-        short = f" of {count} wanted" if len(chosen) < count else ""
-        words.append(f"{len(chosen)}{short} on {name} for {needs[variants].rps:.2g}/s that nothing else serves")
-    apart = [need.rps for variants, need in needs.items() if _is_apart(variants, set(allocation.values()), catalog)]
+        short = f" of {wanted} wanted" if len(chosen) < wanted else ""
+        words.append(f"{len(chosen)}{short} on {name} for {need.rps:.2g}/s that need it")
+    if due[room:]:
+        words.append(f"none for a turn of {', '.join(_variant(need.variants, seen, catalog) for need in due[room:])}")
+    apart = [need.rps for need in needs if _is_apart(need.variants, set(allocation.values()), catalog)]
     return Reserved(allocation, "; ".join(words), _without(seen, tuple(left), math.fsum(apart)))
 
 

@@ -1,6 +1,7 @@
 """A plan's decision on other workers than it was made for, and what is obeyed when a policy has made none."""
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from planner.control.carry_over import carry_over, fallback_plan, missing_worker
 from planner.control.plans import publish
 from planner.control.propose import Rules
 from planner.control.validity import check
+from planner.observation.needs import Need
 from planner.observation.observation import Observation
 from schemas.errors import Unknown
 from schemas.messages import Plan, Route
@@ -92,9 +94,9 @@ def test_whoever_is_there_every_worker_has_a_place_and_every_route_is_whole(
         assert all(math.isclose(sum(route.levels.values()), 1) for route in proposal.routes)
 
 
-def after(before: Plan, *workers: str, demand_rps: float = 1.0, sheds: bool = False) -> Plan | None:
+def after(before: Plan, *workers: str, demand_rps: float = 1.0, sheds: bool = False, **more: Any) -> Plan | None:
     fleet = tuple(a_worker(worker, before.allocation[worker]) for worker in workers)
-    seen = Observation(now_ms=NOW_MS, demand_rps=demand_rps, workers=fleet)
+    seen = Observation(now_ms=NOW_MS, demand_rps=demand_rps, workers=fleet, **more)
     return fallback_plan(before, "the solver broke", seen, a_catalog(), Rules(sheds=sheds))
 
 
@@ -107,6 +109,14 @@ def test_where_some_are_gone_the_plan_goes_on_without_them_and_says_why() -> Non
     assert plan is not None
     assert (plan.version, plan.policy, plan.allocation) == (8, a_plan().policy, {"w-1": "light"})
     assert plan.reason == "without w-2, which left; else plan 7 stays: the solver broke"
+
+
+def test_what_waits_for_a_variant_of_which_the_only_worker_is_gone_has_one_though_the_policy_fails() -> None:
+    before = a_plan(allocation={"w-1": "light", "w-2": "light", "w-3": "light"}, cascades=())
+    need = Need(("heavy",), 0.1, {"default": 0.02}, 1, NOW_MS - 500, NOW_MS - 500)
+    plan = after(before, "w-1", "w-2", needs=(need,))
+    assert plan is not None
+    assert sorted(plan.allocation.values()) == ["heavy", "light"]
 
 
 def test_what_the_rest_cannot_generate_is_shed_where_plans_shed() -> None:

@@ -23,6 +23,7 @@ from planner.control.proposal import ALWAYS, NEVER, PlanProposal, Policy, Policy
 from planner.control.propose import Rules
 from planner.control.validity import check
 from planner.observation.forecast import ewma, trend
+from planner.observation.needs import Need
 from planner.observation.observation import Observation, Served
 from planner.observation.workers import ReceivedHeartbeat
 from planner.policies import named
@@ -184,7 +185,7 @@ def test_a_move_that_does_not_pay_is_not_made(monkeypatch: pytest.MonkeyPatch) -
     assert asked == [pytest.approx(0.07)], "20 ms to drain light and 50 to load"
 
 
-@pytest.mark.parametrize("why", ["another policy", "a worker lost", "a worker joined", "nobody moves"])
+@pytest.mark.parametrize("why", ["another policy", "a worker lost", "a worker joined", "nobody moves", "one waits"])
 def test_nobody_asks_what_a_change_costs_that_must_be(monkeypatch: pytest.MonkeyPatch, why: str) -> None:
     seen = serving(w_1="light", w_2="heavy")
     before = in_force(seen)
@@ -196,6 +197,14 @@ def test_nobody_asks_what_a_change_costs_that_must_be(monkeypatch: pytest.Monkey
         seen = serving(w_1="light")
     elif why == "a worker joined":
         seen = serving(w_1="light", w_2="heavy", w_3="")
+    elif why == "one waits":
+        seen = serving(w_1="light", w_2="light")
+        before = published(Order("random-split", {"heavy_share": 0.0}), seen, None)
+        assert set(before.allocation.values()) == {"light"}
+        order = Order("random-split", {"heavy_share": 0.5})
+        assert decided(order, seen, before, Rules(hysteresis=ALWAYS)).plan is None
+        need = Need(("heavy",), 0.1, {"default": 0.02}, 1, NOW_MS - 500, NOW_MS - 500)
+        seen = dataclasses.replace(seen, needs=(need,))
     else:
         order = Order("random-split", {"heavy_share": 0.4})
     assert decided(order, seen, before, Rules(hysteresis=ALWAYS)).plan is not None

@@ -1,16 +1,19 @@
 """What only some variants serve gets its workers first, whatever the policy; the levels keep one."""
 
+import random
 from dataclasses import replace
 
 import pytest
 
 from planner.catalog.model import Catalog
+from planner.control.proposal import PlanProposal
 from planner.control.propose import Rules, propose
-from planner.control.reservation import TURN_MS, reserve
+from planner.control.reservation import TURN_MS, left_waiting, reserve, with_reserved
 from planner.observation.needs import Need
 from planner.observation.observation import Observation
 from planner.policies import named
-from tests.builders import NOW_MS, a_catalog, a_worker, composed_variant
+from schemas.messages import Route
+from tests.builders import NOW_MS, a_catalog, a_variant, a_worker, composed_variant
 
 POLICIES = ("joint", "diffserve", "clipper-light", "hadis", "argus", "proteus")
 STYLES, LIGHT, HEAVY = ("styles",), ("light",), ("heavy",)
@@ -43,7 +46,7 @@ def test_every_policy_leaves_workers_to_what_requests_name(policy: str) -> None:
     placed = list(proposal.allocation.values())
     assert placed.count("styles") == 1
     assert len(placed) == 4
-    assert "1 on styles for 1/s that nothing else serves" in proposal.reason
+    assert "1 on styles for 1/s that need it" in proposal.reason
     assert list(proposal.reserved.values()) == ["styles"]
 
 
@@ -59,6 +62,41 @@ def test_under_every_policy_a_named_level_has_a_worker_and_takes_none_that_the_p
     assert len(proposal.reserved) == (not is_served_anyway)
     if is_served_anyway:
         assert replace(proposal, reason=own.reason) == own  # a reason says whether the solver had time
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_under_every_policy_what_has_waited_longest_has_a_worker_whatever_else_waits(policy: str) -> None:
+    """A policy that plans for fewer workers, as one is reserved, may drop the level that something waits for."""
+    for seed in range(8 if policy == "joint" else 100):
+        draw, catalog = random.Random(seed), a_catalog()
+        needs = [
+            a_need((name,), draw.choice([0.0, 0.1, 2.0, 9.0]), run_s, ago_ms=draw.randint(100, 90_000))
+            for name, run_s in (("light", 0.02), ("heavy", 0.2))
+        ]
+        demand_rps = sum(need.rps for need in needs) + draw.choice([0.0, 1.0, 30.0, 100.0])
+        homes = {f"w{nth}": draw.choice(["light", "heavy"]) for nth in range(4)}
+        observed = seen(draw.randint(2, 4), *needs, demand_rps=demand_rps, **homes)
+        proposal = propose(named(policy), observed, catalog, {}, {}, Rules())
+        assert not left_waiting(observed, proposal.allocation)[0], seed
+
+
+def test_a_level_that_the_policy_drops_for_a_reserved_worker_is_reserved_instead_where_that_serves_all() -> None:
+    levels, routes = {3: ("light", "light", "heavy"), 2: ("light", "middle")}, (Route(levels={"light": 1.0}),)
+
+    def by_number(seen: Observation) -> PlanProposal:
+        names = [worker.worker_id for worker in seen.workers]
+        allocation = dict(zip(names, levels[len(names)], strict=True))
+        return PlanProposal(routes=routes, allocation=allocation, batch={}, reason="by number")
+
+    catalog = a_catalog(
+        variants={name: a_variant(name=name) for name in ("light", "middle", "heavy")}, discriminators={}, cascades=(),
+        class_cuts={},
+    )  # fmt: skip
+    waiting = seen(3, a_need(HEAVY, 0.1, ago_ms=300), a_need(("middle",), 0.1, ago_ms=400), demand_rps=40.0)
+    proposal = with_reserved(by_number, waiting, catalog)
+    assert sorted(proposal.allocation.values()) == ["heavy", "light", "middle"]
+    assert list(proposal.reserved.values()) == ["heavy"]
+    assert proposal.reason == "by number; 1 on heavy for 0.1/s that need it"
 
 
 def test_work_for_more_than_a_worker_has_as_many_and_one_is_left_to_the_levels() -> None:
@@ -91,6 +129,20 @@ def test_names_with_little_work_take_one_worker_in_all_and_what_waits_longest_ha
     assert list(reserved(seen(4, first, second)).values()) == ["styles"]
     assert list(reserved(seen(4, first, second), served=("styles",)).values()) == ["heavy"]
     assert reserved(seen(4, first, second), served=("styles", "heavy")) == {}
+
+
+def test_each_name_has_a_worker_at_once_where_their_share_of_the_work_allows_it() -> None:
+    first, second = a_need(HEAVY, 0.02, ago_ms=300), a_need(STYLES, 0.02, ago_ms=400)
+    assert sorted(reserved(seen(4, first, second, demand_rps=0.04)).values()) == ["heavy", "styles"]
+
+
+def test_work_for_many_workers_leaves_one_to_each_name_that_has_waited_for_longer() -> None:
+    flood, waiting = a_need(HEAVY, rps=100.0, run_s=0.2), a_need(STYLES, 0.02, ago_ms=90_000)
+    observed = seen(4, flood, waiting, demand_rps=101.0)
+    assert sorted(reserved(observed).values()) == ["heavy", "heavy", "styles"]
+    alone = reserve(seen(2, flood, waiting, demand_rps=101.0), a_composing_catalog(), ())
+    assert list(alone.allocation.values()) == ["styles"]
+    assert alone.reason == "1 on styles for 0.02/s that need it; none for a turn of heavy"
 
 
 def test_a_turn_is_kept_until_something_else_has_waited_much_longer() -> None:
