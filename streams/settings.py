@@ -169,7 +169,8 @@ class Planner(Section):
     worker_timeout_ms: int = Field(3000, ge=500)  # a worker unheard of for longer is dead
     leader_timeout_ms: int = Field(3000, ge=1500)  # after which a planner that stands by leads in its place
     parameters: dict[str, float] = {}  # of the policy
-    # Latency that most requests should meet, and those without a deadline try to; 0: the catalog's, if it has one
+    # Latency that most requests should meet, and those without a deadline try to; 0: the catalog's, if it has one, else
+    # the longest wait to which admission admits standard requests
     slo_s: float = Field(0, ge=0)
     # Of the demand until the next plan; policy: as the policy names it
     forecast: Literal["policy", "last", "ewma", "window", "trend"] = "policy"

@@ -13,6 +13,7 @@ from planner.observation.observation import COUNTS_S, SERVED_MS, Observation
 from planner.observation.workers import ReceivedHeartbeat, WorkerView
 from planner.serving.decisions import LACKED_CAPACITY, QUOTA
 from planner.serving.routing.composing import Fits
+from planner.serving.routing.soft_deadline import soft_slo_ms
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.messages import ClassifiedRequest, Plan, Status
@@ -47,7 +48,7 @@ class Sources:
         self.builder = ObservationBuilder(
             catalog,
             Arrivals(),
-            slo_ms=1000 * (planner.slo_s or catalog.slo_s),
+            slo_ms=soft_slo_ms(planner.slo_s, catalog, settings.admission),
             in_flight_ms=1000 * planner.scale.period_s,
         )
         self._followers: dict[str, TopicTailer] = {}

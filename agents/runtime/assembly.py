@@ -241,7 +241,7 @@ def _logics(
 
 
 def _soft_slo_ms(settings: Settings, catalog: Catalog) -> float:
-    return soft_slo_ms(settings.planner.slo_s, catalog, settings.admission.max_backlog_s)
+    return soft_slo_ms(settings.planner.slo_s, catalog, settings.admission)
 
 
 def ledger_of(settings: Settings, producer: RecordProducer) -> "Ledger":

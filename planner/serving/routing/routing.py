@@ -230,7 +230,8 @@ class _Costs:
     def way_ms(self, level: str, wait_ms: float, due: Due, loads: Loads, now_ms: float) -> float:
         """Work that waits on the whole way: before the level, and before the next as often as images are escalated.
 
-        Where that one would end after `due` the draft is the answer, and where no worker serves it nothing is known.
+        Where that one would end after `due` the draft is the answer, so that nothing waits for longer beyond the level
+        itself, and where no worker serves the next nothing is known.
         """
         chance, after = self._facts.onward(level) if self._judged else (0.0, "")
         if chance <= 0:
@@ -238,7 +239,8 @@ class _Costs:
         after_ms = loads.wait_ms(after)
         if math.isinf(after_ms) or not due.allows(now_ms + after_ms, after_ms):
             return wait_ms
-        return wait_ms + chance * after_ms
+        way_ms = wait_ms + chance * after_ms
+        return way_ms if due.at_ms is None else max(wait_ms, min(way_ms, due.at_ms - now_ms))
 
     def has_room(
         self, level: str, wait_ms: float, due: Due, loads: Loads, now_ms: float, limit_ms: float
@@ -246,7 +248,7 @@ class _Costs:
         """Whether `way_ms` is within the limit, which needs no look at the next level where a request is due sooner."""
         if wait_ms > limit_ms:
             return False
-        if due.at_ms is not None and due.at_ms - now_ms <= limit_ms - wait_ms:
+        if due.at_ms is not None and due.at_ms - now_ms <= limit_ms:
             return True
         return self.way_ms(level, wait_ms, due, loads, now_ms) <= limit_ms
 

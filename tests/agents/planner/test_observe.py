@@ -72,6 +72,13 @@ def test_everything_that_is_seen_is_in_one_observation() -> None:
     assert (seen.served.requests, seen.served.in_time) == (100, 1.0)
 
 
+def test_without_an_slo_it_is_planned_for_the_one_that_routers_decide_by() -> None:
+    sources = Sources(load({"admission": {"max_backlog_s": 40}}), a_catalog(), StubFleet())
+    assert observed(sources, StubFleet()).slo_ms == 32_000
+    sources = Sources(load({"admission": {"max_backlog_s": 40}}), a_catalog(slo_s=3.0), StubFleet())
+    assert observed(sources, StubFleet()).slo_ms == 3000
+
+
 def test_a_fleet_that_nobody_hears_of_is_counted_each_time_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     fleet, before = StubFleet(), missed("fleet")
     sources = opened(fleet)

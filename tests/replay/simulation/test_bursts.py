@@ -21,6 +21,7 @@ from tests.paths import ROOT
 
 CHAOS = parse((ROOT / "infra" / "catalogs" / "chaos.toml").read_text(), "chaos")
 SLO_MS = 2000.0
+NO_SLO_MS = 48_000.0  # as of a deployment and a catalog without any: `soft_slo_ms`
 
 
 class Burst(NamedTuple):
@@ -57,9 +58,9 @@ class Served(NamedTuple):
 
 
 @functools.cache
-def served(policy: str, burst: str) -> Served:
+def served(policy: str, burst: str, slo_ms: float = SLO_MS) -> Served:
     setup = Setup(
-        catalog=CHAOS, policy=policy, workers=3, slo_ms=SLO_MS, seed=1, drops=False, sheds=True,
+        catalog=CHAOS, policy=policy, workers=3, slo_ms=slo_ms, seed=1, drops=False, sheds=True,
         timing=Timing(most_backlog_ms=48_000, interactive_backlog_ms=60_000),
     )  # fmt: skip
     run = Simulation(setup, BURSTS[burst].arrivals())
@@ -99,3 +100,12 @@ def test_joint_answers_a_burst_with_cheaper_images_rather_than_late(burst: str, 
     found = served("joint", burst)
     assert np.mean(found.took_ms > SLO_MS) <= late
     assert found.quality >= 0.835, "of .8 for light alone and 1 for heavy"
+
+
+@pytest.mark.parametrize("burst", BURSTS)
+def test_without_any_slo_joint_rejects_no_request_that_a_draft_answers(burst: str) -> None:
+    """Where the planner reckoned with another SLO than the routers, half of them were rejected."""
+    found = served("joint", burst, NO_SLO_MS)
+    assert found.ends[Status.REJECTED, OVERLOADED] == 0
+    assert found.ends[Status.REJECTED, SHED] <= 10
+    assert found.quality >= 0.835

@@ -11,6 +11,7 @@ from planner.serving.routing.placement import CHEAPER, DEARER, Placement
 from planner.serving.routing.routing import NO_LIMITS, BacklogLimits, RoutingLogic
 from planner.serving.routing.soft_deadline import WHENEVER, Deadlines, Due, soft_slo_ms
 from schemas.messages import GenerateOptions, Route, Status
+from streams.settings import load
 from tests.builders import NOW_MS, a_cascade, a_catalog, a_classified, a_plan, a_request
 from tests.planner.serving.workers import FixedLoads
 
@@ -19,6 +20,7 @@ SLO_MS = 2000.0
 BOTH = {"a": "light", "b": "heavy"}
 HOUR_MS = 3_600_000
 FOUR = GenerateOptions(n=4)
+TERMS = load({"admission": {"max_backlog_s": 60, "interactive_headroom": 0.2}}).admission
 
 
 def due(received_ms: int = NOW_MS, **asked: Any) -> Due:
@@ -65,10 +67,10 @@ def test_a_request_for_more_work_than_a_plain_one_has_as_much_more_time() -> Non
     assert due(options=GenerateOptions(steps=1)) == due(), "less work leaves the SLO as it is"
 
 
-def test_the_slo_is_the_one_asked_for_else_the_catalogs_else_the_longest_wait_admitted() -> None:
-    assert soft_slo_ms(3.0, a_catalog(slo_s=5.0), 60.0) == 3000
-    assert soft_slo_ms(0.0, a_catalog(slo_s=5.0), 60.0) == 5000
-    assert soft_slo_ms(0.0, a_catalog(), 60.0) == 60_000
+def test_the_slo_is_the_one_asked_for_else_the_catalogs_else_the_longest_wait_that_is_admitted() -> None:
+    assert soft_slo_ms(3.0, a_catalog(slo_s=5.0), TERMS) == 3000
+    assert soft_slo_ms(0.0, a_catalog(slo_s=5.0), TERMS) == 5000
+    assert soft_slo_ms(0.0, a_catalog(), TERMS) == 48_000
 
 
 def test_a_request_that_would_wait_beyond_the_slo_goes_to_a_cheaper_level_and_never_expires() -> None:
@@ -139,6 +141,7 @@ def test_a_request_is_admitted_by_the_work_that_waits_on_its_whole_way() -> None
     assert isinstance(admitted(4000, 10_002, quality="low"), Placement), "its draft is the answer"
     assert isinstance(admitted(4000, 10_002, deadline_ms=NOW_MS + 9000), Placement), "its draft would have to do"
     assert isinstance(admitted(4000, 10_002, slo_ms=9000), Placement)
+    assert isinstance(admitted(6000, 8900, slo_ms=8990), Placement), "its whole way ends by then"
     assert isinstance(admitted(4000, 10_002, slo_ms=60_000), Rejection), "it would wait for heavy"
     assert isinstance(admitted(4000, math.inf), Placement), "until a worker comes nothing is known"
 
