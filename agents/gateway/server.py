@@ -117,7 +117,8 @@ def gateway_of(settings: Settings, catalog: Catalog, producer: RecordProducer, s
     plans, fleet = FollowedPlans(settings, "gateway", catalog), FollowedFleet(settings)
     for view in (plans, fleet):
         stack.callback(view.close)
-    slo_ms = soft_slo_ms(settings.planner.slo_s, catalog, settings.admission)
+    admitted = settings.admission
+    slo_ms = soft_slo_ms(settings.planner.slo_s, catalog, admitted.max_backlog_s, admitted.interactive_headroom)
     expected = ExpectedTimes(catalog, plans, fleet, lambda: following.is_caught_up.is_set(), now_ms, slo_ms)
     jobs = JobView(is_served, limits.max_jobs, expected)
     window_ms, key = 1000 * limits.history_s, url_key(settings)

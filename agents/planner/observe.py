@@ -44,11 +44,11 @@ class Sources:
 
     def __init__(self, settings: Settings, catalog: Catalog, fleet: Fleet) -> None:
         self._settings, self._catalog, self._fleet = settings, catalog, fleet
-        planner = settings.planner
+        planner, admitted = settings.planner, settings.admission
         self.builder = ObservationBuilder(
             catalog,
             Arrivals(),
-            slo_ms=soft_slo_ms(planner.slo_s, catalog, settings.admission),
+            slo_ms=soft_slo_ms(planner.slo_s, catalog, admitted.max_backlog_s, admitted.interactive_headroom),
             in_flight_ms=1000 * planner.scale.period_s,
         )
         self._followers: dict[str, TopicTailer] = {}

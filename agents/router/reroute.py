@@ -260,8 +260,8 @@ def rerouter_of(
         return unread(settings, *place(variant))
 
     silent_ms = settings.planner.worker_timeout_ms
-    slo_ms = soft_slo_ms(settings.planner.slo_s, catalog, settings.admission)
-    limits = backlog_limits(settings.admission.max_backlog_s, settings.admission.interactive_headroom)
+    terms = settings.admission.max_backlog_s, settings.admission.interactive_headroom
+    slo_ms, limits = soft_slo_ms(settings.planner.slo_s, catalog, *terms), backlog_limits(*terms)
     logic = OrphanRouting(catalog, RoutingLogic(catalog, limits, slo_ms=slo_ms), silent_ms)
     rerouting = Rerouting(logic, ended, Dispatcher(catalog, fleet, ROLE, counts), producer)
     return Rerouter(

@@ -241,7 +241,8 @@ def _logics(
 
 
 def _soft_slo_ms(settings: Settings, catalog: Catalog) -> float:
-    return soft_slo_ms(settings.planner.slo_s, catalog, settings.admission)
+    admitted = settings.admission
+    return soft_slo_ms(settings.planner.slo_s, catalog, admitted.max_backlog_s, admitted.interactive_headroom)
 
 
 def ledger_of(settings: Settings, producer: RecordProducer) -> "Ledger":

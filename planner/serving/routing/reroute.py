@@ -53,14 +53,14 @@ class OrphanRouting:
         self._catalog = catalog
         self._routing = routing
         self._silent_ms = silent_ms
+        self._unserved_ms: int | None = None  # when no worker served anything last, or was looked for first
 
     def orphaned(self, plan: Plan | None, heartbeats: Mapping[str, ReceivedHeartbeat], now_ms: int) -> list[str]:
         """The variants whose jobs go elsewhere now; `heartbeats`: the last one of each worker."""
-        if plan is None:
-            return []
-        return orphaned_variants(
-            self._catalog.variants, plan, live_workers(heartbeats, now_ms, self._silent_ms, plan.allocation)
-        )
+        live = live_workers(heartbeats, now_ms, self._silent_ms, plan.allocation if plan else {})
+        if self._unserved_ms is None or not any(worker.state in SERVING for worker in live):
+            self._unserved_ms = now_ms
+        return [] if plan is None else orphaned_variants(self._catalog.variants, plan, live)
 
     def reroute(
         self,
@@ -80,13 +80,14 @@ class OrphanRouting:
         is decided on anew by the plan in force. It was admitted before, so it is not shed and no backlog is too long.
         It stays in its queue where nobody serves the level that it would go to: it names its model, or no level of the
         plan has a worker that is ready. The latter passes, so that jobs which stay are asked about again; the former is
-        answered otherwise once it has waited for longer than any backlog may last. `waited_ms`: since it was routed.
+        answered otherwise once it has waited for longer than any backlog may last. `waited_ms`: since it was routed;
+        the time in which no worker served anything does not count, as the named level may be served once they return.
         """
         if has_ended:
             return ENDED
         if has_draft:
             return Keep(None, f"nobody serves {variant} any more; the draft was kept")
-        decision = self._routing.reroute(classified, plan, loads, now_ms)
-        if isinstance(decision, Placement) and math.isinf(loads.wait_ms(decision.variant)):
-            return self._routing.instead(classified, plan, loads, waited_ms) or WAITS_FOR_WORKER
-        return decision
+        served_ms = waited_ms if self._unserved_ms is None else min(waited_ms, now_ms - self._unserved_ms)
+        decision = self._routing.reroute(classified, plan, loads, now_ms, served_ms)
+        waits = isinstance(decision, Placement) and math.isinf(loads.wait_ms(decision.variant))
+        return WAITS_FOR_WORKER if waits else decision

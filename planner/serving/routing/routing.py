@@ -319,32 +319,17 @@ class RoutingLogic:
         if self._rights is not None:
             self._rights.ended(request_id)
 
-    def reroute(self, classified: ClassifiedValues, plan: Plan, loads: Loads, now_ms: float) -> Placement | Rejection:
-        """Decide anew on a request that was admitted before: no backlog is too long, nothing is shed or charged."""
-        return self._placed(classified, plan, loads, now_ms, ANY_BACKLOG_MS)
+    def reroute(
+        self, classified: ClassifiedValues, plan: Plan, loads: Loads, now_ms: float, waited_ms: float = 0.0
+    ) -> Placement | Rejection:
+        """Decide anew on a request that was admitted before: no backlog is too long, nothing is shed or charged.
 
-    def instead(
-        self, classified: ClassifiedValues, plan: Plan, loads: Loads, waited_ms: float
-    ) -> Placement | Rejection | None:
-        """What becomes of a request that has waited for a worker of what it needs; None: it waits on.
-
-        Beyond the backlog's limit it goes to the nearest level that a worker serves, which `overridden` says. It is
-        REJECTED where it is strict or names components. Batch requests wait as long as it takes.
+        `waited_ms`: for a worker of what it needs. Beyond the backlog's limit it goes to the nearest level that a
+        worker serves, which `overridden` says, or is REJECTED where it is strict or names components. Batch requests
+        wait as long as it takes.
         """
-        request, limit_ms = classified.request, self._limits.of(classified.request.tier)
-        fit = self._fits.of(request.options, request.quality)
-        needs = fit.needs()
-        if not needs or waited_ms <= limit_ms or request.tier == BATCH_TIER:
-            return None
-        if fit.is_strict or fit.is_composed:
-            reason = f"no worker serves {' or '.join(needs)}; it waited {waited_ms / 1000:.0f} s: send again later"
-            return Rejection(Status.REJECTED, OVERLOADED, reason, math.ceil(limit_ms))
-        own = self._levels[needs[0]]
-        level = next((each for each in (*own.cheaper, *own.dearer) if math.isfinite(loads.wait_ms(each))), "")
-        if not level:
-            return None
-        costs = self._costs(request, self._facts_of(plan))
-        return _placement(costs, level, 0.0, fit, CHEAPER if level in own.cheaper else DEARER)
+        is_over = classified.request.tier != BATCH_TIER and waited_ms > self._limits.of(classified.request.tier)
+        return self._placed(classified, plan, loads, now_ms, ANY_BACKLOG_MS, waited_ms if is_over else 0.0)
 
     def _facts_of(self, plan: Plan) -> _PlanFacts:
         if self._facts is None or self._facts.plan is not plan:
@@ -404,9 +389,12 @@ class RoutingLogic:
         return self._limits.interactive_ms * max(1, loads.serving())
 
     def _placed(
-        self, classified: ClassifiedValues, plan: Plan, loads: Loads, now_ms: float, limit_ms: float
+        self, classified: ClassifiedValues, plan: Plan, loads: Loads, now_ms: float, limit_ms: float, over_ms: float = 0
     ) -> Placement | Rejection:
-        """The requested level, or another one where the backlog or the deadline asks for it."""
+        """The requested level, or another one where the backlog or the deadline asks for it.
+
+        `over_ms`: that it has waited for a worker of what it needs, for longer than it may; 0: it may wait.
+        """
         request, facts = classified.request, self._facts_of(plan)
         options, fit = request.options, None
         if request.quality == ANY_QUALITY and (options is AS_IT_IS or options == AS_IT_IS):
@@ -421,7 +409,7 @@ class RoutingLogic:
         in_time = due.at_ms is None or due.allows(costs.finish_ms(level, wait_ms, loads, now_ms), wait_ms)
         if in_time and costs.has_room(level, wait_ms, due, loads, now_ms, limit_ms):
             return _placement(costs, level, requested.probability, fit)
-        other = self._other_level(level, fit, due, facts, costs, loads, now_ms, limit_ms)
+        other = self._other_level(_Case(level, fit, due, facts, costs, loads, now_ms, limit_ms, over_ms))
         if isinstance(other, Rejection):
             return other
         if other == level:
@@ -464,75 +452,61 @@ class RoutingLogic:
             level = next((each for each in nearest if each in fit.variants), other)
         return Choice(level if not fit.is_composed else variant_of(level), 0.0)
 
-    def _other_level(
-        self,
-        wanted: str,
-        fit: Fit | None,
-        due: Due,
-        facts: _PlanFacts,
-        costs: _Costs,
-        loads: Loads,
-        now_ms: float,
-        limit_ms: float,
-    ) -> str | Rejection:
+    def _other_level(self, case: "_Case") -> str | Rejection:
         """Choose another level for a request whose wanted level has no room or no time.
 
         First among those that honour all it states, then among all, where options may be overridden. A level that it
-        asks for gives way for want of room alone, to the nearest one that has some.
+        asks for gives way for want of room alone, or of a worker for too long, to the nearest one that has some.
         """
+        fit = case.fit
         among = None if fit is None else () if fit.level or fit.is_composed else fit.variants or None
-        found = self._among(wanted, among, due, facts, costs, loads, now_ms, limit_ms)
+        found = self._among(case, among)
+        waits = found == case.wanted and math.isinf(case.loads.wait_ms(self._levels[case.wanted].name))
+        if waits and case.over_ms and fit is not None and fit.needs() and case.loads.serving():
+            waited_s = case.over_ms / 1000
+            reason = f"no worker serves {' or '.join(fit.needs())}; it waited {waited_s:.0f} s: send again later"
+            found = Rejection(Status.REJECTED, OVERLOADED, reason, math.ceil(self._limits.others_ms))
         if not isinstance(found, Rejection) or fit is None or among is None or fit.is_composed or fit.is_strict:
             return found
         if not fit.level:
-            other = self._among(wanted, None, due, facts, costs, loads, now_ms, limit_ms)
+            other = self._among(case, None)
             return found if isinstance(other, Rejection) else other
         if found.code == OVERLOADED:
-            for level in facts.with_workers((*self._levels[wanted].cheaper, *self._levels[wanted].dearer)):
-                wait_ms = loads.wait_ms(level)
-                in_time = due.is_soft or can_meet(due.at_ms, costs.finish_ms(level, wait_ms, loads, now_ms))
-                if wait_ms <= limit_ms and in_time:
+            own, due = self._levels[case.wanted], case.due
+            for level in case.facts.with_workers((*own.cheaper, *own.dearer)):
+                wait_ms = case.loads.wait_ms(level)
+                if wait_ms <= case.limit_ms and (due.is_soft or can_meet(due.at_ms, case.finish_ms(level, wait_ms))):
                     return level
         return found
 
-    def _among(
-        self,
-        wanted: str,
-        among: Container[str] | None,
-        due: Due,
-        facts: _PlanFacts,
-        costs: _Costs,
-        loads: Loads,
-        now_ms: float,
-        limit_ms: float,
-    ) -> str | Rejection:
+    def _among(self, case: "_Case", among: Container[str] | None) -> str | Rejection:
         """Choose among these levels, beside the wanted one; None: among all.
 
         Source of the predictive drop: DiffServe 4.1.
         """
+        wanted, due, loads, now_ms, limit_ms = case.wanted, case.due, case.loads, case.now_ms, case.limit_ms
         own = self._levels[wanted]
         cheaper, dearer = (
-            facts.with_workers([each for each in levels if among is None or each in among])
+            case.facts.with_workers([each for each in levels if among is None or each in among])
             for levels in (own.cheaper, own.dearer)
         )
         wait_ms = {level: loads.wait_ms(self._levels[level].name) for level in (wanted, *cheaper)}
-        way_ms = {level: costs.way_ms(level, waits, due, loads, now_ms) for level, waits in wait_ms.items()}
+        way_ms = {level: case.costs.way_ms(level, waits, due, loads, now_ms) for level, waits in wait_ms.items()}
         admitted = with_room(wanted, cheaper, way_ms, limit_ms)
         if isinstance(admitted, Rejection):
             return admitted
         candidates = (admitted, *cheaper)
         is_served = not all(math.isinf(wait_ms[level]) for level in candidates)
         for level in candidates if is_served else ():
-            if due.allows(costs.finish_ms(level, wait_ms[level], loads, now_ms), wait_ms[level]):
+            if due.allows(case.finish_ms(level, wait_ms[level]), wait_ms[level]):
                 return level
         wait_ms |= {level: loads.wait_ms(self._levels[level].name) for level in dearer}
         for level in dearer:
-            finish_ms = costs.finish_ms(level, wait_ms[level], loads, now_ms)
-            if wait_ms[level] <= limit_ms and due.allows(finish_ms, wait_ms[level]):
+            if wait_ms[level] <= limit_ms and due.allows(case.finish_ms(level, wait_ms[level]), wait_ms[level]):
                 return level
         if is_served:
             for level in candidates:
-                if can_meet(due.at_ms, self._later_ms(level, wait_ms[level], facts, costs, loads, now_ms)):
+                if can_meet(due.at_ms, self._later_ms(case, level, wait_ms[level])):
                     return level
         if due.is_soft:
             served = candidates[::-1] if is_served else dearer
@@ -542,15 +516,31 @@ class RoutingLogic:
         reason = f"no level would have met deadline_ms {due.at_ms}: it was {now_ms} when routed"
         return Rejection(Status.EXPIRED, DEADLINE, reason)
 
-    def _later_ms(
-        self, level: str, wait_ms: float, facts: _PlanFacts, costs: _Costs, loads: Loads, now_ms: float
-    ) -> float:
+    def _later_ms(self, case: "_Case", level: str, wait_ms: float) -> float:
         """When a request ends on a level once the workers that the plan gives it have come; infinite: none comes."""
         variant = self._levels[level].variant
-        serving, planned = loads.serving_of(variant.name), facts.workers[variant.name]
+        serving, planned = case.loads.serving_of(variant.name), case.facts.workers[variant.name]
         if serving >= planned:
             return math.inf
-        return costs.finish_ms(level, shared_wait_ms(wait_ms, serving, planned, variant.load_ms), loads, now_ms)
+        return case.finish_ms(level, shared_wait_ms(wait_ms, serving, planned, variant.load_ms))
+
+
+class _Case(NamedTuple):
+    """A request under the plan in force, whose wanted level has no room or no time."""
+
+    wanted: str
+    fit: Fit | None
+    due: Due
+    facts: _PlanFacts
+    costs: _Costs
+    loads: Loads
+    now_ms: float
+    limit_ms: float  # the longest wait that is admitted
+    over_ms: float  # that it has waited for a worker of what it needs, for longer than it may; 0: it may wait
+
+    def finish_ms(self, level: str, wait_ms: float) -> float:
+        """When the images are judged, if a worker of the level is free after `wait_ms`."""
+        return self.costs.finish_ms(level, wait_ms, self.loads, self.now_ms)
 
 
 def _placement(costs: _Costs, level: str, probability: float, fit: Fit | None, fallback: str = "") -> Placement:

@@ -10,7 +10,7 @@ The router (`routing.py`), the discriminator (`escalation.py`) and the simulator
 its plans as they decide.
 """
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
@@ -37,28 +37,14 @@ class Due(NamedTuple):
 WHENEVER = Due(None)
 
 
-class BacklogTerms(Protocol):
-    """Protocol of the terms of admission; `streams.settings.AdmissionSettings`."""
-
-    @property
-    def max_backlog_s(self) -> float:
-        """The longest wait to which interactive requests are admitted."""
-        ...
-
-    @property
-    def interactive_headroom(self) -> float:
-        """Share of it that no other requests may use."""
-        ...
-
-
-def soft_slo_ms(asked_s: float, catalog: Catalog, terms: BacklogTerms) -> float:
+def soft_slo_ms(asked_s: float, catalog: Catalog, max_backlog_s: float, interactive_headroom: float) -> float:
     """Return the SLO of requests without a deadline, in ms. `asked_s`: 0: none is asked for.
 
     The one asked for, else the catalog's, else the longest wait to which standard requests are admitted: no escalation
     is without a bound, and a draft is kept rather than a request rejected. The planner plans for the same one: with a
     shorter one it reckons that drafts are kept, while routers wait for the next level and reject what has no room.
     """
-    return 1000 * (asked_s or catalog.slo_s or terms.max_backlog_s * (1 - terms.interactive_headroom))
+    return 1000 * (asked_s or catalog.slo_s or max_backlog_s * (1 - interactive_headroom))
 
 
 class Deadlines:

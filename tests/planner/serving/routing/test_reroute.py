@@ -49,14 +49,20 @@ def test_none_is_orphaned_as_long_as_somebody_may_come(why: str, plan: Plan, wor
 
 Answer = Placement | Rejection | Keep | Ignored | RemainsInQueue
 MOST_MS = 60_000.0
-ROUTING = OrphanRouting(a_catalog(), RoutingLogic(a_catalog(), BacklogLimits(MOST_MS, MOST_MS)), 3000)
+NOWHERE = {"light": math.inf, "heavy": math.inf}
 
 
-def rerouted(plan: Plan, waits_ms: dict[str, float] = WAITS_MS, ended: bool = False, **job: Any) -> Answer:
+def a_routing() -> OrphanRouting:
+    return OrphanRouting(a_catalog(), RoutingLogic(a_catalog(), BacklogLimits(MOST_MS, MOST_MS)), 3000)
+
+
+def rerouted(
+    plan: Plan, waits_ms: dict[str, float] = WAITS_MS, ended: bool = False, by: OrphanRouting | None = None, **job: Any
+) -> Answer:
     draft, waited_ms = job.pop("draft", False), job.pop("waited_ms", 0.0)
     classified = a_classified(a_request(**job))
-    loads = FixedLoads(waits_ms)
-    return ROUTING.reroute(
+    loads = FixedLoads(waits_ms, workers=sum(map(math.isfinite, waits_ms.values())))
+    return (by or a_routing()).reroute(
         classified, "heavy", plan, loads, NOW_MS, has_ended=ended, has_draft=draft, waited_ms=waited_ms
     )
 
@@ -66,10 +72,11 @@ def test_orphaned_are_the_variants_of_the_catalog_that_lost_their_worker_by_the_
         "w-1": ReceivedHeartbeat(a_heartbeat(), NOW_MS),
         "w-2": ReceivedHeartbeat(a_heartbeat(worker_id="w-2", variant="heavy"), NOW_MS),
     }
-    assert ROUTING.orphaned(None, beats, NOW_MS) == []
-    assert ROUTING.orphaned(all_light(), beats, NOW_MS) == []
+    routing = a_routing()
+    assert routing.orphaned(None, beats, NOW_MS) == []
+    assert routing.orphaned(all_light(), beats, NOW_MS) == []
     beats["w-1"] = ReceivedHeartbeat(a_heartbeat(), NOW_MS + 3001)
-    assert ROUTING.orphaned(all_light(), beats, NOW_MS + 3001) == ["heavy"]
+    assert routing.orphaned(all_light(), beats, NOW_MS + 3001) == ["heavy"]
 
 
 def test_a_job_goes_where_the_plan_in_force_draws_its_request() -> None:
@@ -110,13 +117,29 @@ def test_one_that_names_the_lost_model_is_answered_by_the_nearest_level_once_it_
     placed = rerouted(all_light(), options=named, waited_ms=MOST_MS + 1)
     assert isinstance(placed, Placement)
     assert (placed.level, placed.overridden, placed.fallback) == ("light", ("model: heavy -> light",), CHEAPER)
-    nowhere = {"light": math.inf, "heavy": math.inf}
-    assert rerouted(all_light(), nowhere, options=named, waited_ms=2 * MOST_MS) is WAITS_FOR_WORKER
+    assert rerouted(all_light(), NOWHERE, options=named, waited_ms=2 * MOST_MS) is WAITS_FOR_WORKER
     assert rerouted(all_light(), options=named, waited_ms=2 * MOST_MS, tier="batch") is WAITS_FOR_WORKER
     turned = rerouted(all_light(), options=GenerateOptions(model="heavy", strict=True), waited_ms=MOST_MS + 1)
     assert isinstance(turned, Rejection)
     assert (turned.status, turned.code, turned.retry_after_ms) == (Status.REJECTED, "overloaded", 60_000)
     assert "no worker serves heavy; it waited 60 s" in turned.reason
+
+
+@pytest.mark.parametrize("before", ["no worker", "no router"])
+def test_the_time_without_any_worker_is_no_wait_for_a_named_level(before: str) -> None:
+    """Nor is the time before the router looked: a machine that was off starts both again."""
+    beats, routing, named = dict[str, ReceivedHeartbeat](), a_routing(), GenerateOptions(model="heavy")
+    back_ms = NOW_MS - round(MOST_MS)
+    if before == "no worker":
+        routing.orphaned(all_light(), {"w-1": ReceivedHeartbeat(a_heartbeat(), back_ms - 9999)}, back_ms - 9999)
+        routing.orphaned(all_light(), beats, back_ms)
+    beats["w-1"] = ReceivedHeartbeat(a_heartbeat(), back_ms)
+    routing.orphaned(all_light(), beats, back_ms)
+    assert rerouted(all_light(), by=routing, options=named, waited_ms=10 * MOST_MS) is WAITS_FOR_WORKER
+    later = a_routing()
+    beats["w-1"] = ReceivedHeartbeat(a_heartbeat(), back_ms - 1)
+    later.orphaned(all_light(), beats, back_ms - 1)
+    assert isinstance(rerouted(all_light(), by=later, options=named, waited_ms=10 * MOST_MS), Placement)
 
 
 def test_a_strict_one_that_names_the_lost_model_and_asks_for_more_does_not_wait() -> None:

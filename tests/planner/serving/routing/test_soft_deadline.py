@@ -11,7 +11,6 @@ from planner.serving.routing.placement import CHEAPER, DEARER, Placement
 from planner.serving.routing.routing import NO_LIMITS, BacklogLimits, RoutingLogic
 from planner.serving.routing.soft_deadline import WHENEVER, Deadlines, Due, soft_slo_ms
 from schemas.messages import GenerateOptions, Route, Status
-from streams.settings import load
 from tests.builders import NOW_MS, a_cascade, a_catalog, a_classified, a_plan, a_request
 from tests.planner.serving.workers import FixedLoads
 
@@ -20,7 +19,6 @@ SLO_MS = 2000.0
 BOTH = {"a": "light", "b": "heavy"}
 HOUR_MS = 3_600_000
 FOUR = GenerateOptions(n=4)
-TERMS = load({"admission": {"max_backlog_s": 60, "interactive_headroom": 0.2}}).admission
 
 
 def due(received_ms: int = NOW_MS, **asked: Any) -> Due:
@@ -68,9 +66,9 @@ def test_a_request_for_more_work_than_a_plain_one_has_as_much_more_time() -> Non
 
 
 def test_the_slo_is_the_one_asked_for_else_the_catalogs_else_the_longest_wait_that_is_admitted() -> None:
-    assert soft_slo_ms(3.0, a_catalog(slo_s=5.0), TERMS) == 3000
-    assert soft_slo_ms(0.0, a_catalog(slo_s=5.0), TERMS) == 5000
-    assert soft_slo_ms(0.0, a_catalog(), TERMS) == 48_000
+    assert soft_slo_ms(3.0, a_catalog(slo_s=5.0), 60.0, 0.2) == 3000
+    assert soft_slo_ms(0.0, a_catalog(slo_s=5.0), 60.0, 0.2) == 5000
+    assert soft_slo_ms(0.0, a_catalog(), 60.0, 0.2) == 48_000
 
 
 def test_a_request_that_would_wait_beyond_the_slo_goes_to_a_cheaper_level_and_never_expires() -> None:
