@@ -13,9 +13,9 @@ from agents.gateway.edits.uploads import Uploads, check_files, uri_before
 from agents.gateway.formats import Format
 from agents.gateway.image_urls import ImageUrls
 from agents.gateway.openai_images import EDIT, PARAMS, ImagesRequest, answer, parse
-from agents.gateway.pipeline import LATE_S, PipelineClient, has_no_result, unless_gone
+from agents.gateway.pipeline import LATE_S, PipelineClient, unless_gone
 from agents.gateway.predictions import OWNER
-from agents.gateway.refusals import Refusal, refusal_of
+from agents.gateway.refusals import Refusal
 from agents.gateway.repetitions.marks import stated
 from agents.gateway.streaming.images import ImageStream, error_event
 from agents.gateway.streaming.wire import EventStream
@@ -102,10 +102,8 @@ class ImagesApi:
         if asked.partial_images is not None:
             return await self._streamed(asked, request_id, http, limit_s)
         result = await self._pipeline.result(request_id, http, limit_s)
-        if result is None:
-            raise has_no_result(request_id, limit_s)
-        if result.status is not Status.COMPLETED:
-            raise refusal_of(result, PARAMS)
+        if result is None or result.status is not Status.COMPLETED:
+            raise self._pipeline.refused(begun, result, limit_s)
         images = await self._shown(result, asked.format, base_url(http) if asked.as_url else "")
         return JSONResponse(answer(asked, result, images, self._clock_ms()))
 

@@ -171,6 +171,10 @@ class JobView:
         with self._lock:
             return self._jobs.get(tenant, NONE).get(request_id)
 
+    def lacking(self, request: GenerateRequest) -> str:
+        """Return what a request needs that no worker serves, in words; "": a worker does, or nothing is known."""
+        return self._expected.lacking(request) if self._expected is not None else ""
+
     def result_of(self, request_id: str) -> Result | None:
         """Return a request's result, whosever it is; None: it has none, or is not remembered."""
         with self._lock:

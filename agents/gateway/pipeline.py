@@ -14,11 +14,13 @@ from starlette.requests import Request
 
 from agents.gateway.formats import Format, encoded
 from agents.gateway.jobs import Job, JobView
-from agents.gateway.refusals import SERVER_TYPE, Kind, Refusal
+from agents.gateway.openai_images import PARAMS
+from agents.gateway.refusals import SERVER_TYPE, Kind, Refusal, refusal_of
 from agents.gateway.repetitions.marks import MARK, Repetition, Repetitions
 from agents.gateway.streaming.wire import KEEPALIVE_S, has_left
 from agents.gateway.webhooks.open_webhooks import record_of
 from planner.serving.backoff import backoff_s
+from planner.serving.decisions import DEADLINE
 from planner.serving.unreadable import is_young
 from schemas.errors import PochadeError
 from schemas.messages import GenerateRequest, Result, Webhook
@@ -34,6 +36,7 @@ T = TypeVar("T")
 
 ACK_S: Final = 30.0  # for the broker to take a record
 LATE_S: Final = 5.0  # after a deadline, for the pipeline to say so
+RETRY_MS: Final = 10_000  # by which a worker may have begun to serve what a request names
 READ_S: Final = 5.0  # that an image which cannot be read is read again, while its client waits
 STORE_KIND: Final = Kind(503, SERVER_TYPE, may_repeat=False)  # the images are there: a repetition makes others
 
@@ -196,7 +199,7 @@ class PipelineClient:
                 if self._jobs.is_stopped:
                     raise _stops(request_id)
                 if clock_s() >= end_s:
-                    raise has_no_result(request_id, timeout_s)
+                    raise has_no_result(request_id, timeout_s, self._jobs.lacking(job.request) if job.request else "")
                 try:
                     async with asyncio.timeout(min(KEEPALIVE_S, end_s - clock_s())):
                         await feed.changed()
@@ -205,6 +208,19 @@ class PipelineClient:
                 else:
                     job = feed.job
                     yield job
+
+    def refused(self, request: GenerateRequest, result: Result | None, waited_s: float) -> Refusal:
+        """Return the refusal of a request without an image, with what no worker serves where its time was over.
+
+        `result`: other than COMPLETED; None: it has none after `waited_s`.
+        """
+        lacks = self._jobs.lacking(request) if result is None or result.code == DEADLINE else ""
+        if result is None:
+            return has_no_result(request.request_id, waited_s, lacks)
+        if not lacks:
+            return refusal_of(result, PARAMS)
+        reason = f"{lacks}, and the request had no result within its time: send it again once one does"
+        return Refusal(DEADLINE, reason, retry_after_ms=RETRY_MS)
 
     async def images(self, result: Result, wanted: Format) -> list[bytes]:
         """Return a result's images in a format. Raises as `image`."""
@@ -263,6 +279,7 @@ def _where(request_id: str) -> str:
     return f"ask for it at /v1/predictions/{request_id}"
 
 
-def has_no_result(request_id: str, waited_s: float) -> Refusal:
-    """Return the refusal of a request that nobody has ended in time, as while no ledger runs."""
-    return Refusal("waiting", f"request {request_id} has no result after {waited_s:g} s: {_where(request_id)}")
+def has_no_result(request_id: str, waited_s: float, lacks: str) -> Refusal:
+    """Return the refusal of a request that has no result in time, as while no ledger runs. `lacks`: "": not known."""
+    why = f", as {lacks}" if lacks else ""
+    return Refusal("waiting", f"request {request_id} has no result after {waited_s:g} s{why}: {_where(request_id)}")

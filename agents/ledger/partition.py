@@ -348,14 +348,17 @@ def _overdue(record: Incoming) -> Outcome | None:
     try:
         classified = decode(record.value, ClassifiedRequest)
     except UnknownSchema:  # a newer release's: its header has the deadline, and its key is the id
-        reason = "nobody had ended it by its deadline; a newer release had classified it"
+        reason = "it had no result by its deadline; a newer release had classified it"
         return expired((record.key or b"").decode(errors="replace"), reason=reason, by=ROLE, now_ms=now_ms())
     except InvalidRecord:
         classified = None
     if classified is None or classified.request.request_id.encode() != record.key:
         log.warning("%s %d@%d is no classified request", record.topic, record.partition, record.offset)
         return None
-    reason = f"nobody had ended it by deadline_ms {classified.request.deadline_ms}"
+    reason = (
+        f"it had no result by deadline_ms {classified.request.deadline_ms}: too much work waited before it, no worker "
+        "serves what it needs, or a role is stopped; `pochade doctor` says what is missing"
+    )
     return expired(classified, reason=reason, by=ROLE, now_ms=now_ms())
 
 

@@ -9,7 +9,7 @@ from planner.observation.workers import SERVING
 from planner.serving.routing.composing import fit_of
 from planner.serving.routing.unserved import Variants, waiting_in_words
 from schemas.errors import InvalidRecord
-from schemas.messages import ClassifiedRequest, EventKind
+from schemas.messages import ClassifiedRequest, EventKind, GenerateRequest
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, EVENTS, FLEET, HOUR_MS, jobs_topic
 from streams import catalogs
@@ -17,6 +17,7 @@ from streams.clock import now_ms
 from streams.codec.avro import decode
 from streams.kafka.consumers import snapshot
 from streams.operator import checks, doctor
+from streams.operator.explain import asked_in_words
 from streams.operator.watch import note_of
 from streams.settings import Settings
 
@@ -29,10 +30,12 @@ class Step(NamedTuple):
     at_ms: int
     variants: Variants = ()  # of which it needs a worker now; (): any, or not known
     worker: str = ""  # that began it; "": it waits
+    request: GenerateRequest | None = None  # None: its record is gone, or of a newer release
 
 
 def waits_for(settings: Settings, request_id: str, since_ms: int) -> str:
-    """Return what a request without a result waits for, in words; "": no role has written a record of it since then.
+    """Return what a request without a result waits for and asks for, in words; "": no role has written a record of it
+    since then.
 
     Raises:
         PochadeError: topics or groups could not be read, or the catalog is none.
@@ -43,6 +46,11 @@ def waits_for(settings: Settings, request_id: str, since_ms: int) -> str:
     step = last_step(way, catalog)
     if step is None:
         return ""
+    asked = f"; it asks for {asked_in_words(step.request)}" if step.request else ""
+    return f"{_waiting(settings, step, catalog)}{asked}"
+
+
+def _waiting(settings: Settings, step: Step, catalog: Catalog) -> str:
     at_ms = now_ms()
     beats = doctor.newest_beats(snapshot.past(settings, [FLEET], since_ms=at_ms - HOUR_MS))
     _, live = checks.check_workers(beats, settings.planner.worker_timeout_ms, at_ms)
@@ -70,7 +78,9 @@ def last_step(way: Sequence[Incoming], catalog: Catalog) -> Step | None:
     step: Step | None = None
     for record in sorted(way, key=lambda each: (each.timestamp_ms, each.topic == EVENTS)):
         try:
-            step = _step_in(record, catalog) or step
+            found = _step_in(record, catalog)
+            if found is not None:
+                step = found._replace(request=found.request or (step.request if step else None))
         except InvalidRecord:
             continue
     return step
@@ -80,7 +90,7 @@ def _step_in(record: Incoming, catalog: Catalog) -> Step | None:
     if record.topic == CLASSIFIED:
         request = decode(record.value, ClassifiedRequest).request
         fit = fit_of(request.options, request.quality, catalog)
-        return Step(record.timestamp_ms, fit.needs())
+        return Step(record.timestamp_ms, fit.needs(), request=request)
     note = note_of(record)
     if note.kind == EventKind.STARTED:
         return Step(record.timestamp_ms, (variant_of(str(note.detail.get("level"))),), str(note.detail.get("worker")))

@@ -6,9 +6,9 @@ import json
 from collections.abc import AsyncGenerator, Callable
 
 from agents.gateway.formats import size_of
-from agents.gateway.openai_images import PARAMS, ImagesRequest, completed_event, partial_event
+from agents.gateway.openai_images import ImagesRequest, completed_event, partial_event
 from agents.gateway.pipeline import PipelineClient
-from agents.gateway.refusals import Refusal, refusal_of
+from agents.gateway.refusals import Refusal
 from agents.gateway.streaming.wire import BEGUN, KEEPALIVE, event
 from schemas.messages import Result, Status
 from streams import metrics
@@ -63,7 +63,7 @@ class ImageStream:
 
     async def _completed(self, asked: ImagesRequest, result: Result) -> AsyncGenerator[bytes, None]:
         if result.status is not Status.COMPLETED:
-            raise refusal_of(result, PARAMS)
+            raise self._pipeline.refused(asked.request, result, 0.0)
         for uri in result.image_uris:
             image = base64.b64encode(await self._pipeline.image(uri, asked.format, result.ended_ms)).decode()
             shown = completed_event(asked, result, image, self._clock_ms())

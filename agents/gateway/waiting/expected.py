@@ -11,7 +11,7 @@ from agents.gateway.streaming.notes import Note
 from agents.runtime.views import FleetView, PlanView
 from planner.catalog.model import Catalog
 from planner.serving.routing.expecting import Expectation, Expecting
-from schemas.messages import EventKind, GenerateRequest
+from schemas.messages import EventKind, GenerateRequest, Plan
 from streams import metrics
 
 REUSED_MS: Final = 50.0  # that an answer holds where no topic has told anything new
@@ -113,9 +113,20 @@ class ExpectedTimes:
         if plan is None or not self._is_caught_up():
             return ""
         with self._lock:
+            return self._expecting.waits_in_vain(request_id, self._serving(plan, now_ms), now_ms)
+
+    def lacking(self, request: GenerateRequest) -> str:
+        """Return what a request needs that no worker serves, in words; "": a worker does, or nothing is known."""
+        if not self._is_caught_up():
+            return ""
+        with self._lock:
+            needs, serving = self._expecting.needs(request), self._serving(self._plans.plan, self._clock_ms())
+        return "" if any(variant in serving for variant in needs) else f"no worker serves {' or '.join(needs)}"
+
+    def _serving(self, plan: Plan | None, now_ms: int) -> list[str]:
+        if plan is not None:
             self._fleet.obey(plan)
-            serving = [name for name in self._catalog.served if self._fleet.serving([name], now_ms)]
-            return self._expecting.waits_in_vain(request_id, serving, now_ms)
+        return [name for name in self._catalog.served if self._fleet.serving([name], now_ms)]
 
     def first(self, request_id: str) -> None:
         """Measure, once the request has ended, how right its client is told now."""

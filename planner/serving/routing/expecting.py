@@ -299,10 +299,14 @@ class Expecting:
         return next(each.in_words(now_ms) for each in unserved(waiting, serving) if each.variants == needs)
 
     def _needs(self, known: "_Open | None") -> tuple[str, ...]:
-        """The variants of which a request that waits needs one; (): any level, or it does not wait."""
+        """The variants of which a request that waits needs one; (): it does not wait."""
         if known is None or known.worker:
             return ()
-        return self._fits.of(known.request.options, known.request.quality).needs()
+        return self.needs(known.request)
+
+    def needs(self, request: GenerateRequest) -> tuple[str, ...]:
+        """Return the variants of which a request needs one; all levels where any will do."""
+        return self._fits.of(request.options, request.quality).needs() or tuple(self._catalog.variants)
 
     def _running(self, queues: _Queues) -> list[tuple[_Open, float]]:
         """Have the workers be busy with what has begun; return each of it with the time at which it is generated."""

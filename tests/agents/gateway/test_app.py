@@ -12,7 +12,7 @@ import httpx
 import pytest
 from PIL import Image
 
-from agents.gateway import pipeline
+from agents.gateway import images_api, pipeline
 from agents.gateway.edits.uploads import uri_before
 from schemas.errors import PochadeError
 from schemas.messages import Event, Outcome, Status
@@ -126,6 +126,41 @@ def test_a_request_that_did_not_complete_is_answered_with_its_code_and_reason() 
         "title": "quota", "detail": said, "status": 429,
     }  # fmt: skip
     assert answer.headers["x-request-id"] == deployment.asked().request_id
+
+
+NO_LEVEL = "no worker serves light or heavy"
+OVERDUE = {"status": Status.EXPIRED, "code": "deadline", "reason": "it had no result by its deadline"}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_request_whose_time_is_over_says_that_no_worker_serves_it_and_when_to_send_it_again(stream: bool) -> None:
+    deployment = Deployment()
+    deployment.ends(**OVERDUE)
+    answer = posted(deployment, {**HEART, "stream": stream})
+    assert (answer.status_code, answer.headers["retry-after"]) == (504, "10")
+    again = "and the request had no result within its time: send it again once one does"
+    assert answer.json()["detail"] == f"{NO_LEVEL}, {again}"
+    deployment.serves("w-1")
+    assert posted(deployment, {**HEART, "stream": stream}).json()["detail"] == OVERDUE["reason"]
+    named = posted(deployment, {**HEART, "model": "heavy", "stream": stream})
+    assert named.json()["detail"] == f"no worker serves heavy, {again}"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_request_without_a_result_says_that_no_worker_serves_it(
+    monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    monkeypatch.setattr(images_api, "LATE_S", 0.0)
+    answer = posted(Deployment(Gateway(wait_s=0.01)), {**HEART, "stream": stream})
+    assert answer.status_code == (200 if stream else 504), "the silence before is an event of its own"
+    assert f"has no result after 0.01 s, as {NO_LEVEL}: ask for it at /v1/predictions/" in answer.text
+
+
+def test_a_prediction_that_any_level_serves_logs_that_no_worker_serves_one() -> None:
+    deployment = Deployment()
+    deployment.serves()
+    told = posted(deployment, {"input": HEART}, "/v1/predictions").json()
+    assert told["logs"].startswith("1 waits for light or heavy, which no worker serves")
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,10 @@ def test_a_request_that_was_classified_twice_expires_once(lane: tuple[Broker, Le
     twice = [a_record(a_classified(a_request(deadline_ms=5)), offset=offset, timestamp_ms=NOW_MS) for offset in (3, 9)]
     assert lane[1].expire(twice) == ["r-1"]
     assert results_of(lane[0]) == [b"r-1"]
+    log = lane[0].logs[f"pochade.{RESULTS}", 0]
+    (reason,) = [decode(each.value, Result).reason for each in log if each.is_committed and each.value]
+    assert reason.startswith("it had no result by deadline_ms 5: ")
+    assert reason.endswith("`pochade doctor` says what is missing")
 
 
 def test_an_outcome_under_a_foreign_key_is_kept_aside_as_it_may_lie_in_a_foreign_partition(

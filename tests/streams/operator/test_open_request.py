@@ -37,7 +37,7 @@ def event(kind: EventKind, **detail: Any) -> Incoming:
 def asked(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Ask what r-1 waits for, with these records on topics; 12 wait in each queue, the oldest for 41 s."""
 
-    def ask(*records: Incoming, beats: tuple[Heartbeat, ...] = ()) -> str:
+    def ask(*records: Incoming, beats: tuple[Heartbeat, ...] = (), whole: bool = False) -> str:
         lie = [*records, *(lying(beat, FLEET, beat.worker_id, age_s=0) for beat in beats)]
 
         def past(_settings: Any, topics: list[str], keep: Any = lambda _record: True, **_: Any) -> list[Incoming]:
@@ -46,7 +46,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(snapshot, "past", past)
         monkeypatch.setattr(open_request, "now_ms", lambda: NOW_MS)
         monkeypatch.setattr(doctor, "attendance", lambda *_, **__: Attendance(0, 12, 41.0))
-        return waits_for(load({"catalog": "chaos"}), "r-1", 1)
+        words = waits_for(load({"catalog": "chaos"}), "r-1", 1)
+        return words if whole else words.partition("; it asks for ")[0]
 
     return ask
 
@@ -74,6 +75,16 @@ def test_a_request_that_any_level_serves_waits_for_a_worker(asked: Any) -> None:
     preview = event(EventKind.PREVIEW, step=3)
     assert asked(classified(), preview, beats=(LIGHT,)) == "it was classified 30 s ago, and no worker has begun it"
     assert asked(classified(), preview) == "it was classified 30 s ago, and no worker is ready to serve"
+
+
+def test_an_open_request_says_what_was_asked_of_it(asked: Any) -> None:
+    request = a_request(request_id="r-1", options=GenerateOptions(model="heavy", steps=9), seed=7, tier="interactive")
+    request = dataclasses.replace(request, deadline_ms=request.created_ms + 5000)
+    lies = lying(a_classified(request), CLASSIFIED)
+    words = "quality auto, tier interactive, seed 7, deadline 5000 ms after it was made, steps 9, model heavy"
+    assert asked(lies, whole=True) == f"12 wait for heavy, which no worker serves; oldest 41 s; it asks for {words}"
+    begun = event(EventKind.STARTED, level="heavy", worker="w-1")
+    assert asked(lies, begun, beats=(LIGHT,), whole=True) == f"w-1 began it on heavy 5 s ago; it asks for {words}"
 
 
 def test_records_of_other_requests_and_unreadable_ones_say_nothing(asked: Any) -> None:

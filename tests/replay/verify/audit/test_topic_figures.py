@@ -169,7 +169,7 @@ def test_outcomes_that_come_too_late_or_again_are_counted_and_break_nothing(topi
 
 def test_an_end_that_the_ledger_made_itself_is_not_late(topics: Topics) -> None:
     topics.ask("c")
-    topics.end(result_of(a_failure("c", "nobody had ended it by its deadline")))
+    topics.end(result_of(a_failure("c", "it had no result by its deadline")))
     topics.say(a_failure("c", "late"))
     assert topics.tally().figures().late_commits == ()
 
@@ -226,7 +226,7 @@ def test_a_request_routed_anew_and_generated_again_is_counted_on_whatever_level(
 def a_late_end(topics: Topics, name: str, asked_days_ago: float) -> None:
     """What a ledger writes that has forgotten how a request ended."""
     expired = dataclasses.replace(
-        result_of(a_failure(name, "nobody had ended it")), created_ms=round(NOW_MS - asked_days_ago * DAY_MS)
+        result_of(a_failure(name, "it had no result")), created_ms=round(NOW_MS - asked_days_ago * DAY_MS)
     )
     topics.write(RESULTS, name, encode(expired), timestamp_ms=NOW_MS)
 
