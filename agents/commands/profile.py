@@ -45,6 +45,13 @@ if TYPE_CHECKING:
     show_default=True,
     help="Number of prompts to generate and to measure quality on.",
 )
+@click.option(
+    "--drafts",
+    type=click.IntRange(1),
+    default=300,
+    show_default=True,
+    help="Number of prompts whose drafts the next level refines from every step.",
+)
 @STREAM
 @click.option(
     "--prompt-file",
@@ -110,7 +117,7 @@ if TYPE_CHECKING:
 )
 @click.pass_context
 def profile(
-    context: click.Context, /, name: str | None, out: pathlib.Path | None, count: int, stream: str,
+    context: click.Context, /, name: str | None, out: pathlib.Path | None, count: int, drafts: int, stream: str,
     prompt_file: pathlib.Path | None, seed: int, levels: str | None, batches: str, scorer: str,
     models: pathlib.Path, no_quality: bool, threads: int, jobs: int | None, budget: int, write: bool,
     is_reuse: bool, requests: int, tolerance: float,
@@ -154,6 +161,7 @@ def profile(
         seed=seed,
         scorer=scorer,
         is_generating=not no_quality,
+        drafts=drafts,
         threads=threads,
         budget_s=budget,
         keeping=keeping,

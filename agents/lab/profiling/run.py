@@ -30,7 +30,7 @@ from agents.world.layout import SIZE
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog, Pair
 
-SWEPT = 300  # prompts that are generated from every step
+SWEPT = 300  # prompts that are generated from every step, unless more are asked for
 NEAREST = "nearest stored prompt"
 
 
@@ -46,6 +46,7 @@ class Wanted:
     seed: int
     scorer: str = ""  # a CLIP for images whose facts cannot be read; "": they are not judged
     is_generating: bool = True  # False: times and memory only
+    drafts: int = SWEPT  # prompts whose drafts are refined from every step, the first of them
     threads: int = 1
     budget_s: float = 60.0  # for the repeats of one batch size
     keeping: Keeping = field(default_factory=Keeping)  # where engines have their volume
@@ -134,13 +135,14 @@ class _Study:
         if judge := self._rankers.discriminators.get(pair.discriminator):
             confidence = self._rankers.confidences(pair.discriminator, list(images), prompts)
             ms = per_prompt_ms(lambda text: judge([images[0]], [text]), prompts) if confidence is not None else 0.0
-        swept = self._swept(f"over {pair.light}", pair.heavy, images, self._rows(pair.heavy), is_fresh=True)
+        rows = self._rows(pair.heavy, self._wanted.drafts)
+        swept = self._swept(f"over {pair.light}", pair.heavy, images, rows, is_fresh=True)
         chosen = choose_k(swept, self._hardness, Resampling(seed=self._wanted.seed)) if swept is not None else None
         return CascadeFound(pair=pair, confidence=confidence, confidence_ms=ms, sweep=swept, chosen_k=chosen or 0)
 
     def _reuse(self, level: str) -> dict[str, Sweep]:
         """Sweeps of the level begun from its image of the nearest prompt that is not swept itself."""
-        rows = self._rows(level)
+        rows = self._rows(level, min(SWEPT, max(1, len(self._wanted.asked.prompts) // 2)))
         others = np.setdiff1d(np.arange(len(self._wanted.asked.prompts)), rows)
         if self._rankers.scorer is None or not len(rows) or not len(others):
             return {}
@@ -150,11 +152,11 @@ class _Study:
         swept = self._swept(NEAREST, level, self._generated[level].images()[stored], rows, is_fresh=False)
         return {} if swept is None else {level: swept}
 
-    def _rows(self, level: str) -> np.ndarray:
-        """int [m]: the prompts to be swept, the first that the level's images are judged on."""
+    def _rows(self, level: str, most: int) -> np.ndarray:
+        """int [m]: the prompts to be swept, the first that the level's images are judged on, at most so many."""
         if level not in self._generated:
             return np.zeros(0, int)
-        return np.flatnonzero(~np.isnan(self._generated[level].quality))[: _swept_count(self._wanted)]
+        return np.flatnonzero(~np.isnan(self._generated[level].quality))[:most]
 
     def _swept(self, name: str, level: str, images: np.ndarray, rows: np.ndarray, *, is_fresh: bool) -> Sweep | None:
         """A sweep begun with images [n, h, w, 3]; None, with a line in `missing`, where it cannot be run or judged."""
@@ -165,7 +167,7 @@ class _Study:
             return None
         blank = self._order(variant, asked.with_fresh_noise() if is_fresh else asked)
         try:
-            found = self._pool.generate({name: blank, **refinement_orders(name, blank, images[rows], steps)})
+            found = self._pool.generate(refinement_orders(name, blank, images[rows], steps))
             if level not in self._shares:
                 self._shares[level] = step_shares(
                     variant, steps, threads=self._wanted.threads, budget_s=self._wanted.budget_s,
@@ -174,12 +176,9 @@ class _Study:
         except CannotRefine as error:
             self._rankers.missing.append(f"{level} {name}: {error}")
             return None
-        return sweep(name, self._shares[level], found, found[name], rows)
-
-
-def _swept_count(wanted: Wanted) -> int:
-    return min(SWEPT, max(1, len(wanted.asked.prompts) // 2))
+        return sweep(name, self._shares[level], found, self._generated[level], rows)
 
 
 def _sweep_ms(variant: Variant, wanted: Wanted) -> float:
-    return sum(work_ms(variant, _swept_count(wanted), k) for k in (0, *steps_to_try(variant.steps)))
+    count = min(wanted.drafts, len(wanted.asked.prompts))
+    return sum(work_ms(variant, count, k) for k in steps_to_try(variant.steps))

@@ -83,7 +83,7 @@ def sweep(
     blank: GeneratedImages,
     rows: np.ndarray,
 ) -> Sweep:
-    """A sweep of `refinement_orders`, against the blank's rows; `rows` int [m] are the prompts' in the evaluation.
+    """A sweep of `refinement_orders` of the prompts `rows`, int [m] of those in the blank, which it is compared with.
 
     `steps` are those begun at, rising, with what each costs (`step_shares`).
     """
@@ -94,8 +94,8 @@ def sweep(
         cost_share=np.array(list(steps.values())),
         quality=np.stack([each.quality for each in started]),
         facts=np.stack([each.facts for each in started]),
-        blank_quality=blank.quality[: len(rows)],
-        blank_facts=blank.facts[: len(rows)],
+        blank_quality=blank.quality[rows],
+        blank_facts=blank.facts[rows],
     )
 
 

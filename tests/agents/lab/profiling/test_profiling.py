@@ -197,14 +197,14 @@ def test_profile_writes_files_that_the_planner_reads_and_goes_on_where_it_was(
     monkeypatch.setattr(profiling_rounds, "_in_new_process", instead_of_a_process)
     monkeypatch.setattr(orders, "open_engine", opening_in(tmp_path / "home"))
     monkeypatch.setattr(profiling, "ENOUGH_S", 0.0)  # cards cost what their catalog says, however often
-    told = run_profile(tmp_path, "--write")
+    told = run_profile(tmp_path, "--write", "--drafts", "5")
     written = (tmp_path / "small.toml").read_text()
     assert parse_catalog(written, "small").level("heavy").latency_ms == {1: 10.0, 2: 10.0}
     assert "# a catalog for tests" in written
     swept = parse((tmp_path / "small.json").read_text(), "small.json").settings
     assert swept is not None
     assert min(found.row.latency_ms for found in swept.rows) >= 5, "by the times that were written, not those before"
-    run_profile(tmp_path)  # of the catalog as it was
+    run_profile(tmp_path, "--drafts", "5")  # of the catalog as it was
     assert timed_levels == ["light", "middle", "heavy"] * ROUNDS, "in turns, and the second run has it already"
     assert "not measured: light, 8 images a call: out of memory" in told
 
@@ -223,7 +223,7 @@ def test_profile_writes_files_that_the_planner_reads_and_goes_on_where_it_was(
     assert table.quality.shape == (12, 3)
     assert not np.isnan(table.quality).any()
     assert table.judged == ("look: light > heavy",)
-    assert table.over_quality.shape == (6, 3)
+    assert table.over_quality.shape == (5, 3), "as many drafts as asked for, at every step"
 
 
 @pytest.mark.usefixtures("no_rules_to_load")

@@ -31,7 +31,7 @@ def in_bands() -> Catalog:
         deferred=((0.0, 0.1, 0.1001, 1.0), (0.0, 0.4, 0.4001, 1.0)),
         kept=((0.9, 0.95, 0.96, 0.96), (0.6, 0.8, 0.8, 0.8)),
         again=((0.99,) * 4, (0.9,) * 4),
-        refined={3: (0.0, 0.05), 6: (0.0, -0.1)},
+        refined={1: (0.0, 0.05), 3: (0.0, -0.1)},
     )
     quality: dict[str, tuple[float | None, ...]] = {"light": (0.9, 0.6), "middle": (0.92, 0.7), "heavy": (0.99, 0.9)}
     return dataclasses.replace(
@@ -52,12 +52,12 @@ def test_every_level_is_offered_for_itself_with_its_quality_by_band() -> None:
 def test_a_cascade_is_offered_at_each_measured_step_and_at_thresholds_that_differ() -> None:
     found = offers_of(in_bands(), SEEN, 0.0)
     judged = {(g.refine_from_step, g.threshold): found.offers[at] for g, at in found.gates.items() if g.next_level >= 0}
-    steps = sorted({0, 3, 6, in_bands().cascades[0].refine_from_step})
+    steps = sorted({0, 1, 3, in_bands().cascades[0].refine_from_step})
     assert sorted(judged) == [(step, 0.5) for step in steps], "0.9 defers as much, 1 keeps nothing"
-    heavy, left = found.levels.index("heavy"), 1 - 6 / in_bands().level("heavy").steps
+    heavy, left = found.levels.index("heavy"), 1 - 3 / in_bands().level("heavy").steps
     assert judged[0, 0.5].pictures[heavy].tolist() == pytest.approx([0.1, 0.4])
-    assert judged[6, 0.5].pictures[heavy].tolist() == pytest.approx([0.1 * left, 0.4 * left])
-    assert judged[3, 0.5].quality.tolist() == pytest.approx([0.9 * 0.95 + 0.1 * 0.99, 0.6 * 0.8 + 0.4 * 0.95])
+    assert judged[3, 0.5].pictures[heavy].tolist() == pytest.approx([0.1 * left, 0.4 * left])
+    assert judged[1, 0.5].quality.tolist() == pytest.approx([0.9 * 0.95 + 0.1 * 0.99, 0.6 * 0.8 + 0.4 * 0.95])
 
 
 def test_a_curve_is_offered_between_thresholds_that_defer_far_apart() -> None:
