@@ -364,6 +364,10 @@ class Expected:
     utilization: float
     heavy_share: float
     quality: float | None = None
+    quality_low: float | None = None  # of the 95 % interval of quality; None: the number of prompts is unknown
+    quality_high: float | None = None
+    quality_prompts: int | None = None  # that quality was measured on; None: unknown
+    evidence: str = ""  # the measurements that the choices rest on, in words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

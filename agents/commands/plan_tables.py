@@ -27,8 +27,7 @@ from streams.control.reuse import is_asked_for
 Row = Sequence[str]
 EXPECTED = {
     "demand_rps": "demand {:.3g} requests/s", "utilization": "utilization {:.0%}",
-    "heavy_share": "share of the best level {:.0%}", "quality": "quality {:.3f}",
-    "fid": "FID {:.4g} (lower is better)",
+    "heavy_share": "share of the best level {:.0%}", "fid": "FID {:.4g} (lower is better)",
 }  # fmt: skip
 WHOLE = ("version", "policy", "variant")  # columns of names: never cut, however narrow the terminal
 
@@ -52,6 +51,7 @@ def print_plan(shown: Plan, pin: Pin | None) -> None:
         *([("reuse", describe_reuse(shown.reuse))] if shown.reuse is not None and is_asked_for(shown) else []),
         *([("components", describe_residency(shown.residency))] if shown.residency else []),
         ("expected", _expected(dataclasses.asdict(shown.expected)) if shown.expected else "not known"),
+        ("evidence", (shown.expected.evidence if shown.expected else "") or "none"),
     ]
     _print(["plan", str(shown.version)], rows)
 
@@ -97,8 +97,9 @@ def print_explained(found: Mapping[str, Any]) -> None:
         ],
     )  # fmt: skip
     columns = {name: dict(_report(found[name])) for name in ("one_less", "now", "one_more") if name in found}
+    click.echo(f"evidence: {columns['now']['evidence']}")
     names = {"one_less": "one worker less", "now": "now", "one_more": "one worker more"}
-    parts = [part for part in next(iter(columns.values())) if part not in ("solved in", "dispatch")]
+    parts = [part for part in next(iter(columns.values())) if part not in ("solved in", "dispatch", "evidence")]
     _print(
         ["", *(names[name] for name in columns)], [(part, *(rows[part] for rows in columns.values())) for part in parts]
     )
@@ -116,6 +117,7 @@ def _report(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("dispatch", found["dispatch"]),
         ("let in", found["admission"]["reason"] if found["admission"] else "everything"),
         ("expected", _expected(found["expected"])),
+        ("evidence", found["expected"].get("evidence") or "none"),
         ("solved in", f"{found['solve_ms']:.1f} ms"),
     ]
 
@@ -134,7 +136,17 @@ def _cascade(table: Mapping[str, Any]) -> Cascade:
 
 def _expected(table: Mapping[str, Any]) -> str:
     known = [words.format(table[name]) for name, words in EXPECTED.items() if table.get(name) is not None]
-    return ", ".join(known) or "not known"
+    return ", ".join([*known, *_quality(table)]) or "not known"
+
+
+def _quality(table: Mapping[str, Any]) -> Sequence[str]:
+    """Return the expected quality with its interval, or that none is known; nothing where FID stands for it."""
+    if table.get("quality") is None or table.get("fid") is not None:
+        return []
+    if table.get("quality_low") is None:
+        return [f"quality {table['quality']:.3f} (number of prompts unknown)"]
+    interval = f"[{table['quality_low']:.3f}, {table['quality_high']:.3f}]"
+    return [f"quality {table['quality']:.3f} {interval} (95 %, {table['quality_prompts']} prompts)"]
 
 
 def _ordered(policy: str, pin: Pin | None) -> str:

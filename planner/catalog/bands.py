@@ -112,7 +112,7 @@ def _cascade_table(catalog: Catalog, pair: Pair, seen: ObservedDeferral | None) 
     deferred = tuple(_deferred(catalog, pair, known, band, thresholds, seen) for band in bands)
     none: Shares = (None,) * len(thresholds)
     kept = tuple(known.kept[c] if known and known.kept else none for c in bands)
-    again = tuple(_refined(known, pair.refine_from_step, c, _max_quality(catalog)) if known else none for c in bands)
+    again = _again(known, pair.refine_from_step) or (none,) * len(bands)
     return CascadeTable(
         pair, bounds, thresholds, deferred, kept, again,
         quality=tuple(_quality(catalog, pair, c, deferred[c], kept[c], again[c]) for c in bands),
@@ -143,11 +143,6 @@ def _thresholds(catalog: Catalog, pair: Pair) -> Row:
     return tuple(sorted({0.0, 1.0} | measured | between))
 
 
-def _max_quality(catalog: Catalog) -> float:
-    """The highest quality there is: a difference measured on other prompts must not lead beyond it."""
-    return 1.0 if catalog.scale == "facts" else math.inf
-
-
 def _observed_deferral(observation: Observation | None, pair: Pair) -> ObservedDeferral | None:
     seen = observation.deferral if observation else ()
     return next((s for s in seen if (s.level, s.discriminator) == (pair.light, pair.discriminator)), None)
@@ -170,14 +165,12 @@ def _curve_at(seen: ObservedDeferral, hardness: float) -> Curve | None:
     return seen.curves[band]
 
 
-def _refined(known: CascadeBands, step: int, band: int, most: float) -> Shares:
-    """Return the quality from noise plus the change of refining from the step, measured at it or the next later one."""
-    whole = known.again[band] if known.again else (None,) * len(known.thresholds)
-    if step == 0:
-        return whole
-    measured = min((k for k in known.refined if k >= step), default=0)
-    change = known.refined[measured][band] if measured else None
-    return tuple(None if q is None or change is None else min(most, q + change) for q in whole)
+def _again(known: CascadeBands | None, step: int) -> tuple[Shares, ...]:
+    """Return the quality of what is begun at a step, measured at it or the next later one; () where it is unknown."""
+    measured = min((k for k in known.again if k >= step), default=None) if known else None
+    if known is None or measured is None or (step == 0 and measured > 0):
+        return ()
+    return known.again[measured]
 
 
 def _quality(catalog: Catalog, pair: Pair, band: int, deferred: Row, kept: Shares, again: Shares) -> Shares:

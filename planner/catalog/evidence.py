@@ -1,9 +1,15 @@
 """Joins a catalog with its profile: quality by hardness band and class, of kept images and of escalated ones.
 
-A mean over few prompts is drawn towards the mean of its band by the weight of `PRIOR` prompts, so that no threshold
-looks good for the sake of two lucky images.
+Planners take the best of hundreds of options, so that what they choose by must not be good by luck (`estimates.py`):
+
+- What a dearer level gains over the cheapest one never falls as hardness rises, which is what hardness means.
+- What light's images lose against heavy's never rises with the discriminator's confidence, and is not below 0.
+- What refining a draft changes is told from all bands together, never rises with the step that it begins from, never
+  falls with the confidence in the draft, and is not above 0.
+- Levels between which no difference is shown are equal, so that the cheaper one is taken.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -12,7 +18,8 @@ import numpy as np
 from planner.catalog.caching import reuse_profile_of
 from planner.catalog.curves import PairRow
 from planner.catalog.entries import fastest_good, shares_below, variant_of
-from planner.catalog.measured import CascadeBands, CascadeKey, Measured, Shares, Start
+from planner.catalog.estimates import difference_of, rising, rising_by
+from planner.catalog.measured import CascadeBands, CascadeKey, Difference, Measured, Shares, Start
 from planner.catalog.model import Catalog
 from planner.catalog.options import fault
 from planner.catalog.profile import CascadeProfile, LevelProfile, Profile
@@ -21,9 +28,10 @@ from planner.catalog.quality import STRATEGIES
 from planner.catalog.reuse import ReuseProfile
 from planner.catalog.validate import require
 
-PRIOR = 10  # prompts
+PRIOR = 10  # prompts: the weight of a band's mean beside what is known of a part of the band
 QUARTILES = 1.349  # standard deviations between the quartiles of a normal distribution
 GRID = tuple(at / 100 for at in range(101))  # thresholds at which a cascade is tabulated
+ABOVE_ALL = 2.0  # a threshold that no confidence reaches
 
 
 def with_profile(catalog: Catalog, profile: Profile, prompts: PromptTable | None = None) -> Catalog:
@@ -37,11 +45,13 @@ def with_profile(catalog: Catalog, profile: Profile, prompts: PromptTable | None
     keyed = {CascadeKey(c.light, c.heavy, c.discriminator): c for c in profile.cascades if c.deferral_by_band}
     measured = Measured(
         bounds=profile.bands,
-        quality=_qualities(profile),
+        quality=_qualities(profile, prompts),
         cascades={key: _bands(profile, cascade, prompts) for key, cascade in keyed.items() if key in offered},
         classes={s: _by_class(catalog, s, prompts) for s in STRATEGIES} if prompts else {},
         run_cv={name: _run_cv(level) for name, level in profile.levels.items() if level.spread_ms},
         predicted={s: _predicted(prompts, s, profile.bands) for s in prompts.strategies} if prompts else {},
+        prompts=_counts(prompts, profile.bands) if prompts else (),
+        gains=_gains(prompts) if prompts else {},
     )
     reuse = {name: starts for name, starts in profile.reuse.items() if name in catalog.variants}
     return replace(
@@ -94,59 +104,144 @@ def _swept(catalog: Catalog, profile: Profile) -> tuple[PairRow, ...]:
     )
 
 
-def _qualities(profile: Profile) -> dict[str, Shares]:
+def _qualities(profile: Profile, prompts: PromptTable | None) -> dict[str, Shares]:
     own = {name: level.quality_by_band for name, level in profile.levels.items()}
     reused = {f"{name}~k{s.k}": s.quality_by_band for name, starts in profile.reuse.items() for s in starts}
-    return {name: shares for name, shares in (own | reused).items() if shares}
+    judged = _levels_by_band(prompts, profile.bands) if prompts else {}
+    return {name: shares for name, shares in (own | reused | judged).items() if shares}
+
+
+def _levels_by_band(prompts: PromptTable, bounds: Sequence[float]) -> dict[str, Shares]:
+    """Quality by band of the levels that were judged on all prompts, from the cheapest on."""
+    bands, names = _masks(prompts.hardness, bounds), _judged_levels(prompts)
+    counts = np.array([band.sum() for band in bands], float)
+    if not names or not counts.all():
+        return {}
+    means = {name: np.array([prompts.of(name)[band].mean() for band in bands]) for name in names}
+    cheapest, found, options = means[names[0]], {names[0]: means[names[0]]}, len(names) - 1
+    for cheaper, name in itertools.pairwise(names):
+        gain = difference_of(prompts.of(name) - prompts.of(cheaper))
+        is_better = gain.mean > 0 and gain.is_shown(options)
+        own = cheapest + rising(means[name] - cheapest, counts)
+        found[name] = own if is_better or gain.mean < 0 else found[cheaper]
+    return {name: tuple(row.tolist()) for name, row in found.items()}
+
+
+def _judged_levels(prompts: PromptTable) -> list[str]:
+    """The levels that were judged on every prompt, the cheapest first."""
+    cost = dict(zip(prompts.levels, prompts.cost_ms.tolist(), strict=True))
+    return sorted((name for name in prompts.levels if not np.isnan(prompts.of(name)).any()), key=lambda n: cost[n])
+
+
+def _gains(prompts: PromptTable) -> dict[tuple[str, str], Difference]:
+    pairs = itertools.combinations(_judged_levels(prompts), 2)
+    return {(low, high): difference_of(prompts.of(high) - prompts.of(low)) for low, high in pairs}
+
+
+def _counts(prompts: PromptTable, bounds: Sequence[float]) -> tuple[int, ...]:
+    return tuple(int(band.sum()) for band in _masks(prompts.hardness, bounds))
+
+
+def _masks(hardness: np.ndarray, bounds: Sequence[float]) -> list[np.ndarray]:
+    """The prompts of each band, bool [n]."""
+    band_of = _band_of(hardness, bounds)
+    return [band_of == band for band in range(len(bounds) - 1)]
 
 
 def _bands(profile: Profile, cascade: CascadeProfile, prompts: PromptTable | None) -> CascadeBands:
     deferred = tuple(shares_below(curve, GRID) for curve in cascade.deferral_by_band)
-    changes = {start.k: _change(start.quality_by_band, profile, cascade) for start in cascade.paint_over}
     judged = f"{cascade.discriminator}: {cascade.light} > {cascade.heavy}"
     if prompts is None or judged not in prompts.judged:
-        return CascadeBands(GRID, deferred, refined=changes)
+        return CascadeBands(GRID, deferred)
     confidence = prompts.confidence[:, prompts.judged.index(judged)]
     light, heavy = prompts.of(cascade.light), prompts.of(cascade.heavy)
     known = ~(np.isnan(confidence) | np.isnan(light) | np.isnan(heavy))
-    bands = [known & (_band_of(prompts.hardness, profile.bands) == c) for c in range(len(profile.bands) - 1)]
+    bands = [known & band for band in _masks(prompts.hardness, profile.bands)]
+    lost = _lost_by_keeping(confidence, heavy - light, known, bands)
+    sides = [_sides(confidence[band], heavy[band], lost[band]) for band in bands]
+    again = tuple(below for _, below in sides)
+    changes = _refining(cascade, prompts) if judged == prompts.judged[0] else _stated(profile, cascade)
     return CascadeBands(
         thresholds=GRID,
         deferred=deferred,
-        kept=tuple(_means(light[band], confidence[band], is_kept=True) for band in bands),
-        again=tuple(_means(heavy[band], confidence[band], is_kept=False) for band in bands),
-        refined=changes | _paired(cascade, prompts, profile.bands),
+        kept=tuple(above for above, _ in sides),
+        again={0: again} | {k: _changed(again, change) for k, change in changes.items()},
+        losses=_losses(confidence[known], (heavy - light)[known]),
+        changes=_changes(cascade, prompts) if judged == prompts.judged[0] else {},
     )
 
 
-def _change(by_band: Shares, profile: Profile, cascade: CascadeProfile) -> Shares:
-    whole = profile.levels[cascade.heavy].quality_by_band
-    if not by_band or not whole:
-        return (None,) * (len(profile.bands) - 1)
-    return tuple(None if a is None or b is None else a - b for a, b in zip(by_band, whole, strict=True))
+def _lost_by_keeping(
+    confidence: np.ndarray, gain: np.ndarray, known: np.ndarray, bands: Sequence[np.ndarray]
+) -> np.ndarray:
+    """What each prompt [n] is expected to lose where light's image is kept; `gain`: of heavy's image over light's.
+
+    One curve of all bands, which never rises with confidence, times what each band gains beside it, which never falls
+    as hardness rises.
+    """
+    lost = np.zeros(len(gain))
+    lost[known] = np.maximum(0.0, -rising_by(confidence[known], -gain[known]))
+    masses = np.array([lost[band].sum() for band in bands])
+    gains = np.array([gain[band].sum() for band in bands])
+    factors = rising(np.divide(gains, masses, out=np.ones(len(bands)), where=masses > 0), np.maximum(masses, 1e-9))
+    for band, factor in zip(bands, factors.tolist(), strict=True):
+        lost[band] *= max(0.0, factor)
+    return np.minimum(1.0, lost)
 
 
-def _paired(cascade: CascadeProfile, prompts: PromptTable, bounds: Sequence[float]) -> dict[int, Shares]:
-    """Return the change in quality of each step, in pairs by prompt, which differ far less than means do."""
-    first = prompts.judged[0] == f"{cascade.discriminator}: {cascade.light} > {cascade.heavy}"
-    if not first or not len(prompts.over_rows):
+def _sides(confidence: np.ndarray, heavy: np.ndarray, lost: np.ndarray) -> tuple[Shares, Shares]:
+    """Quality of light's images at or above each threshold, and of heavy's on the prompts below it.
+
+    Together they come to heavy's quality less what keeping loses. None in a band of no prompt.
+    """
+    if not len(heavy):
+        return (None,) * len(GRID), (None,) * len(GRID)
+    whole, above, below = float(heavy.mean()), list[float | None](), list[float | None]()
+    for threshold in (*GRID[:-1], ABOVE_ALL):  # at 1 nothing is kept
+        kept = confidence >= threshold
+        again, share = _shrunk(heavy[~kept], whole), float(kept.mean())
+        on_kept = (whole - (1 - share) * again) / share if share else whole
+        above.append(on_kept - float(lost[kept].mean() if share else lost.min()))
+        below.append(again)
+    return tuple(above), tuple(below)
+
+
+def _losses(confidence: np.ndarray, gain: np.ndarray) -> tuple[Difference, ...]:
+    return tuple(difference_of(np.where(confidence >= t, gain, 0.0)) for t in (*GRID[:-1], ABOVE_ALL))
+
+
+def _changes(cascade: CascadeProfile, prompts: PromptTable) -> dict[int, Difference]:
+    against = prompts.of(cascade.heavy)[prompts.over_rows]
+    return {int(k): difference_of(prompts.over_quality[:, at] - against) for at, k in enumerate(prompts.over_k)}
+
+
+def _refining(cascade: CascadeProfile, prompts: PromptTable) -> dict[int, Shares]:
+    """Step -> what refining from it changes on the drafts below each threshold, in pairs by prompt."""
+    rows = prompts.over_rows
+    if not len(rows):
         return {}
-    changes = prompts.over_quality - prompts.of(cascade.heavy)[prompts.over_rows][:, None]
-    band_of = _band_of(prompts.hardness[prompts.over_rows], bounds)
-    return {
-        int(k): tuple(_shrunk(changes[band_of == c, at], 0.0) for c in range(len(bounds) - 1))
-        for at, k in enumerate(prompts.over_k)
-    }
+    confidence = prompts.confidence[rows, 0]
+    changes = prompts.over_quality - prompts.of(cascade.heavy)[rows][:, None]
+    fitted = [np.minimum(0.0, rising_by(confidence, changes[:, at])) for at in range(len(prompts.over_k))]
+    below = [confidence < threshold for threshold in (*GRID[:-1], ABOVE_ALL)]
+    table = np.array([[each[mask].mean() if mask.any() else each.min() for mask in below] for each in fitted])
+    fewest = np.full(len(prompts.over_k), float(len(rows)))
+    steady = np.stack([-rising(-column, fewest) for column in table.T], axis=1)  # later steps lose no less
+    return {int(k): tuple(row.tolist()) for k, row in zip(prompts.over_k, steady, strict=True)}
 
 
-def _means(quality: np.ndarray, confidence: np.ndarray, *, is_kept: bool) -> Shares:
-    """Quality of the images at or above each threshold, or below it; None in a band of no prompt."""
-    if not len(quality):
-        return (None,) * len(GRID)
-    whole = float(quality.mean())
-    chosen = [confidence >= t if is_kept else confidence < t for t in GRID[:-1]]
-    last = np.zeros(len(confidence), bool) if is_kept else np.ones(len(confidence), bool)  # 1 keeps nothing
-    return tuple(_shrunk(quality[mask], whole) for mask in [*chosen, last])
+def _stated(profile: Profile, cascade: CascadeProfile) -> dict[int, Shares]:
+    """Step -> the change in quality that the profile states of all drafts, the same at each threshold."""
+    whole = profile.levels[cascade.heavy].quality
+    if whole is None:
+        return {}
+    return {s.k: (min(0.0, s.quality - whole),) * len(GRID) for s in cascade.paint_over if s.quality is not None}
+
+
+def _changed(again: Sequence[Shares], change: Shares) -> tuple[Shares, ...]:
+    return tuple(
+        tuple(None if q is None or c is None else q + c for q, c in zip(row, change, strict=True)) for row in again
+    )
 
 
 def _shrunk(values: np.ndarray, towards: float) -> float:

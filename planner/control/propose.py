@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from planner.catalog.model import Catalog
+from planner.control.evidence import with_evidence
 from planner.control.proposal import ALWAYS, BY_POLICY, PlanProposal, Policy, PolicyTerms, terms_of
 from planner.control.reservation import with_reserved
 from planner.control.residency import with_residency
@@ -61,7 +62,7 @@ def propose(
         proposal = with_reserved(plan_for, seen, catalog)
     else:
         proposal = with_staffing(plan_for(staffing.seen), staffing)
-    return with_residency(proposal, seen, catalog)
+    return with_residency(with_evidence(proposal, catalog), seen, catalog)
 
 
 def with_forecast_of(terms: PolicyTerms, seen: Observation, rules: Rules) -> Observation:

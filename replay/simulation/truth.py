@@ -107,7 +107,8 @@ class Truth(dict[str, float]):
                 for row, mean in zip(rows, means, strict=bool(rows))
             )
 
-        return dataclasses.replace(bands, kept=nearer(key.light, bands.kept), again=nearer(key.heavy, bands.again))
+        again = {step: nearer(key.heavy, rows) for step, rows in bands.again.items()}
+        return dataclasses.replace(bands, kept=nearer(key.light, bands.kept), again=again)
 
     def _with_confidence(self, catalog: Catalog) -> Catalog:
         factor, measured = self[CONFIDENCE], catalog.measured

@@ -247,6 +247,14 @@ ACTED = OperatorAction(
 MARK = PoisonMark(salt="ab" * 16, digest="cd" * 32)
 # which field of a request is at fault; ids 52 and 53
 AT_FAULT = (dataclasses.replace(SAFETY[2], param="width"), dataclasses.replace(SAFETY[3], param="seed"))
+# a plan that says what its expected quality rests on; id 54
+SURE = dataclasses.replace(
+    FLEET[0],
+    expected=Expected(
+        demand_rps=4.0, utilization=0.5, heavy_share=0.3, quality=0.9, quality_low=0.87, quality_high=0.92,
+        quality_prompts=2000, evidence="heavy gains +0.200 [+0.180, +0.220] of quality (2,000 prompts) over light",
+    ),
+)  # fmt: skip
 EXAMPLE_OF = dict(
     enumerate(
         (
@@ -258,6 +266,7 @@ EXAMPLE_OF = dict(
             ACTED,
             MARK,
             *AT_FAULT,
+            SURE,
         ),
         start=1,
     )

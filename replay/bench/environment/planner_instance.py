@@ -75,12 +75,12 @@ def _cascade(light: np.ndarray, heavy: np.ndarray, rng: np.random.Generator) -> 
     deferred = t ** (1.6 - hard + rng.uniform(-0.2, 0.2))
     kept = np.minimum(1, light[:, None] + (1 - light[:, None]) * 0.6 * t)
     again = np.broadcast_to(heavy[:, None] - 0.005, kept.shape)
+    refined = again - 0.004
     return CascadeBands(
         thresholds=THRESHOLDS,
         deferred=tuple(map(tuple, deferred.tolist())),
         kept=tuple(map(tuple, kept.tolist())),
-        again=tuple(map(tuple, again.tolist())),
-        refined={BEGUN_AT: (-0.004,) * len(light)},
+        again={0: tuple(map(tuple, again.tolist())), BEGUN_AT: tuple(map(tuple, refined.tolist()))},
     )
 
 

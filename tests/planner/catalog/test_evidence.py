@@ -10,7 +10,7 @@ from planner.catalog.bands import cascade_table
 from planner.catalog.caching import reuse_profile_of
 from planner.catalog.entries import DeferralPoint, Loading
 from planner.catalog.evidence import PRIOR, check_compiled, with_profile
-from planner.catalog.measured import Start
+from planner.catalog.measured import Measured, Start
 from planner.catalog.model import Catalog
 from planner.catalog.profile import CascadeProfile, LevelProfile, Profile
 from planner.catalog.prompt_table import PromptTable
@@ -71,12 +71,94 @@ def measured(**changes: object) -> Catalog:
 
 def test_what_is_kept_is_better_than_all_and_what_is_generated_again_is_of_the_rejected() -> None:
     table = cascade_table(measured(), a_catalog().pair())
-    at = table.thresholds.index(0.5)
-    mean = (EASY * 1.0 + HARD * 0.2) / (EASY + HARD)
-    assert table.kept[0][0] == pytest.approx(mean)
-    assert table.kept[0][at] == pytest.approx((EASY + PRIOR * mean) / (EASY + PRIOR))
-    assert table.kept[0][at] > table.kept[0][0]
+    at, heavy = table.thresholds.index(0.5), (EASY * 1.0 + HARD * 0.8) / (EASY + HARD)
+    assert table.kept[0][0] == pytest.approx((EASY * 1.0 + HARD * 0.2) / (EASY + HARD))
+    assert table.again[0][at] == pytest.approx((HARD * 0.8 + PRIOR * heavy) / (HARD + PRIOR))
+    kept, again = table.kept[0][at] or 0.0, table.again[0][at] or 0.0
+    assert (EASY * kept + HARD * again) / (EASY + HARD) == pytest.approx(heavy), "easy images are as good as heavy's"
     assert table.again[0][at] < table.again[0][-1]
+
+
+def noisy(seed: int = 1, count: int = 400, **changes: Any) -> PromptTable:
+    """Prompts on three levels: light is right on fewer of the hard ones, heavy is as good as middle but for chance."""
+    dice, hardness = np.random.default_rng(seed), np.linspace(0, 0.999, count)
+    confidence = np.clip(1 - hardness + dice.normal(0, 0.1, count), 0, 1)
+    own = [dice.random(count) < 0.95 - 0.6 * hardness, dice.random(count) < 0.9, dice.random(count) < 0.9]
+    values: dict[str, Any] = {
+        "prompts": ("p",) * count, "seeds": np.arange(count), "hardness": hardness,
+        "levels": ("light", "middle", "heavy"), "cost_ms": np.array([1.0, 5.0, 20.0]),
+        "quality": np.stack(own, axis=1).astype(float), "facts": np.zeros((count, 3)),
+        "judged": ("look: light > heavy",), "confidence": confidence[:, None], "over_rows": np.arange(count),
+        "over_k": np.array([1, 2, 3]), "over_quality": (dice.random((count, 3)) < (0.9, 0.9, 0.8)).astype(float),
+    }  # fmt: skip
+    return PromptTable(**(values | changes))
+
+
+def of_noisy(table: PromptTable) -> Catalog:
+    profile = dataclasses.replace(a_profile(), bands=(0.0, 0.25, 0.5, 0.75, 1.0), reuse={}, cascades=())
+    flat = tuple(DeferralPoint(t, t) for t in (0.0, 0.5, 1.0))
+    cascade = CascadeProfile(
+        light="light", heavy="heavy", discriminator="look", deferral=flat, deferral_by_band=(flat,) * 4
+    )
+    levels = {name: a_level((0.9, 0.9, 0.9, 0.9)) for name in table.levels}
+    return with_profile(a_catalog(), dataclasses.replace(profile, levels=levels, cascades=(cascade,)), table)
+
+
+def the_measured(table: PromptTable) -> Measured:
+    found = of_noisy(table).measured
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_gain_over_the_cheapest_level_never_falls_as_hardness_rises(seed: int) -> None:
+    quality = the_measured(noisy(seed)).quality
+    gains = [(high or 0.0) - (low or 0.0) for low, high in zip(quality["light"], quality["middle"], strict=True)]
+    assert gains == sorted(gains)
+
+
+def test_a_dearer_level_that_is_not_shown_to_be_better_counts_as_the_cheaper_one() -> None:
+    quality = the_measured(noisy()).quality
+    assert quality["heavy"] == quality["middle"] != quality["light"]
+
+
+def test_a_dearer_level_that_is_shown_to_be_better_counts_for_itself() -> None:
+    table = noisy()
+    better = np.where(np.arange(len(table.prompts)) % 30 > 0, 1.0, 0.0)
+    quality = the_measured(dataclasses.replace(table, quality=np.c_[table.quality[:, :2], better])).quality
+    assert np.mean([each or 0.0 for each in quality["heavy"]]) == pytest.approx(better.mean(), abs=0.02)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_keeping_an_image_never_counts_as_better_than_generating_it_again(seed: int) -> None:
+    prompts = noisy(seed)
+    known = the_measured(prompts).cascades[a_catalog().pair().key]
+    for band in range(4):
+        confidence = prompts.confidence[band * 100 : band * 100 + 100, 0]
+        shares = [float((confidence < t).mean()) for t in known.thresholds[:-1]]
+        sides = zip(shares, known.kept[band], known.again[0][band], strict=False)
+        mixed = [(1 - share) * (above or 0.0) + share * (below or 0.0) for share, above, below in sides]
+        assert max(mixed) <= (known.again[0][band][-1] or 0.0) + 1e-9
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_refining_counts_as_no_better_than_noise_and_a_later_step_as_no_better_than_an_earlier_one(seed: int) -> None:
+    again = the_measured(noisy(seed)).cascades[a_catalog().pair().key].again
+    rows = np.array([again[step] for step in (0, 1, 2, 3)], dtype=float)
+    assert (np.diff(rows, axis=0) <= 1e-12).all()
+    assert (rows[3] < rows[0] - 0.03).all(), "the last step loses a tenth"
+
+
+def test_the_number_of_prompts_stands_beside_what_they_show() -> None:
+    found = the_measured(noisy())
+    assert found.prompts == (100, 100, 100, 100)
+    assert {pair: gain.prompts for pair, gain in found.gains.items()} == {
+        ("light", "middle"): 400, ("light", "heavy"): 400, ("middle", "heavy"): 400,
+    }  # fmt: skip
+    cascade = found.cascades[a_catalog().pair().key]
+    assert {change.prompts for change in cascade.changes.values()} == {400}
+    assert cascade.losses[0] == found.gains["light", "heavy"], "at a threshold of 0 everything is kept"
+    assert cascade.losses[-1].mean == 0, "at 1 nothing is"
 
 
 def test_a_band_without_a_prompt_is_unknown_and_planned_with_its_profile_s_means() -> None:
@@ -88,8 +170,7 @@ def test_a_band_without_a_prompt_is_unknown_and_planned_with_its_profile_s_means
 
 def test_refining_is_compared_prompt_by_prompt() -> None:
     blank, over = (cascade_table(measured(), a_catalog().pair()._replace(refine_from_step=k)) for k in (0, 3))
-    lost = HARD * 0.1 / (HARD + PRIOR)
-    assert over.again[0][-1] == pytest.approx((blank.again[0][-1] or 0) - lost)
+    assert over.again[0][-1] == pytest.approx((blank.again[0][-1] or 0) - 0.1)
 
 
 def test_without_prompts_the_profile_s_bands_are_all_there_is() -> None:

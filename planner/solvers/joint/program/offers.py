@@ -76,7 +76,7 @@ def _steps(catalog: Catalog, pair: Pair) -> Iterator[int]:
     """The pair's own step, a blank, and every step that was measured."""
     known = catalog.measured.cascades.get(pair.key) if catalog.measured else None
     light, heavy = catalog.level(pair.light), catalog.level(pair.heavy)
-    for step in sorted({0, pair.refine_from_step, *(known.refined if known else ())}):
+    for step in sorted({0, pair.refine_from_step, *(known.again if known else ())}):
         if not fault(step, light, heavy):
             yield step
 

@@ -62,7 +62,7 @@ def banded() -> SyntheticOutcomes:
         thresholds=(0.0, 0.5, 1.0),
         deferred=((0.0, 0.2, 1.0), (0.0, 0.6, 1.0)),
         kept=((0.8, 0.9, 0.9), (0.5, 0.7, 0.7)),
-        again=((0.9, 0.9, 0.95), (0.8, 0.8, 0.85)),
+        again={0: ((0.9, 0.9, 0.95), (0.8, 0.8, 0.85))},
     )
     catalog = a_catalog()
     measured = Measured(bounds=(0.0, 0.5, 1.0), quality={}, cascades={catalog.cascades[0].key: bands})

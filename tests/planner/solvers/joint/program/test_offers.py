@@ -30,8 +30,11 @@ def in_bands() -> Catalog:
         thresholds=(0.0, 0.5, 0.9, 1.0),
         deferred=((0.0, 0.1, 0.1001, 1.0), (0.0, 0.4, 0.4001, 1.0)),
         kept=((0.9, 0.95, 0.96, 0.96), (0.6, 0.8, 0.8, 0.8)),
-        again=((0.99,) * 4, (0.9,) * 4),
-        refined={1: (0.0, 0.05), 3: (0.0, -0.1)},
+        again={
+            0: ((0.99,) * 4, (0.9,) * 4),
+            1: ((0.99,) * 4, (0.88,) * 4),
+            3: ((0.99,) * 4, (0.8,) * 4),
+        },
     )
     quality: dict[str, tuple[float | None, ...]] = {"light": (0.9, 0.6), "middle": (0.92, 0.7), "heavy": (0.99, 0.9)}
     return dataclasses.replace(
@@ -57,7 +60,7 @@ def test_a_cascade_is_offered_at_each_measured_step_and_at_thresholds_that_diffe
     heavy, left = found.levels.index("heavy"), 1 - 3 / in_bands().level("heavy").steps
     assert judged[0, 0.5].pictures[heavy].tolist() == pytest.approx([0.1, 0.4])
     assert judged[3, 0.5].pictures[heavy].tolist() == pytest.approx([0.1 * left, 0.4 * left])
-    assert judged[1, 0.5].quality.tolist() == pytest.approx([0.9 * 0.95 + 0.1 * 0.99, 0.6 * 0.8 + 0.4 * 0.95])
+    assert judged[1, 0.5].quality.tolist() == pytest.approx([0.9 * 0.95 + 0.1 * 0.99, 0.6 * 0.8 + 0.4 * 0.88])
 
 
 def test_a_curve_is_offered_between_thresholds_that_defer_far_apart() -> None:
