@@ -1,47 +1,17 @@
-"""Each bench runs from beginning to end and prints its figures; what they are is not judged here."""
+"""Benches run from beginning to end and print their figures; what they are is not judged here.
 
-import json
+Those of the ledger, of a killed router and of a storm of retries: `make nightly PART=benches`.
+"""
+
 import pathlib
-import subprocess
-import sys
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from streams.broker import address, probe
-from streams.kafka import clients
-from streams.settings import Settings, load
-from tests.integration.waiting import poll_until
+from tests.integration.benches import reported, there
+
+__all__ = ["there"]
 
 pytestmark = pytest.mark.integration
-QUICK = ["--set", "kafka.session_timeout_ms=2000"]
-POCHADE = "from streams.cli import main; main(prog_name='pochade')"
-
-
-def reported(home: pathlib.Path, options: list[str], *asked: str) -> dict[str, Any]:
-    """The JSON of one bench."""
-    command = [sys.executable, "-c", POCHADE, "--home", str(home), *options, "bench", *asked, "-o", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
-    assert done.returncode == 0, done.stdout + done.stderr
-    report: dict[str, Any] = json.loads(done.stdout)
-    assert report["bench"] == asked[0]
-    assert report["machine"]["cores"] >= 1
-    assert report["versions"]["confluent-kafka"]
-    assert all({"limit", "met"} == set(target) for target in report["targets"].values())
-    return report
-
-
-@pytest.fixture
-def there(broker: address.Address, broker_home: pathlib.Path) -> tuple[pathlib.Path, list[str]]:
-    """The session's broker as a configured cluster, where a bench deletes its topics."""
-    return broker_home, [
-        "--set",
-        f"kafka.bootstrap_servers={broker.bootstrap}",
-        "--set",
-        "kafka.prefix=t-bench",
-        *QUICK,
-    ]
 
 
 def test_overhead_is_reported_with_its_baseline(there: tuple[pathlib.Path, list[str]]) -> None:
@@ -55,36 +25,3 @@ def test_a_worker_is_reported_beside_a_bare_loop(there: tuple[pathlib.Path, list
     light = reported(*there, "worker", "--light", "4", "--heavy", "0", "--repeats", "1")["variants"]["light"]
     assert light["worker_per_s"]["median"] > 0
     assert light["baseline_per_s"]["repeats"] == 2
-
-
-def test_a_ledger_is_reported_and_leaves_no_topics_on_a_configured_cluster(
-    there: tuple[pathlib.Path, list[str]],
-) -> None:
-    report = reported(*there, "ledger", "--count", "200", "--existing", "500", "--repeats", "1")
-    assert (report["lost"], report["duplicates"]) == (0, 0)
-    assert report["outcomes_per_s"]["median"] > 0
-    assert report["recovery"]["first_result_after_s"] > 0
-    home, _ = there
-
-    def is_clean() -> bool:  # a deletion is done before every broker's metadata says so
-        topics = probe.probe(clients.client_config(load({"home": home})), 10).topics
-        return not [name for name in topics if name.startswith("t-bench-")]
-
-    poll_until(is_clean, "the topics gone")
-
-
-def test_a_killed_router_loses_nothing_and_the_benchs_own_broker_ends(new_home: Callable[[], pathlib.Path]) -> None:
-    home = new_home()
-    report = reported(home, QUICK, "router", "--count", "400", "--repeats", "1", "--kill")
-    assert report["lost"] == report["killed"]["lost"] == 0
-    assert report["records_per_s"]["median"] > 0
-    assert address.find(Settings(home=home)) is None
-
-
-def test_a_storm_of_retries_is_generated_once_a_request(there: tuple[pathlib.Path, list[str]]) -> None:
-    asked = ("--seconds", "2", "--rate", "4", "--times", "3", "--workers", "1")
-    report = reported(*there, "crowd", "storm", *asked)
-    assert report["repetitions"] == 3 * report["crowded"]["requests"] > 0
-    judged = ("painted_again", "duplicate_results", "refused", "lost")
-    assert {name: report[name] for name in judged} == dict.fromkeys(judged, 0)
-    assert report["targets"].keys() == {*judged, "p95_added_ms"}

@@ -44,6 +44,24 @@ def home(new_home: Callable[[], pathlib.Path]) -> Iterator[pathlib.Path]:
     assert address.find(settings) is None
 
 
+@pytest.fixture(scope="module")
+def lasting_home(new_home: Callable[[], pathlib.Path]) -> Iterator[pathlib.Path]:
+    """The home of the broker that tests share, ended after them."""
+    made = new_home()
+    yield made
+    settings = load({"home": made})
+    embedded.stop(settings)
+    assert address.find(settings) is None
+
+
+@pytest.fixture
+def running(lasting_home: pathlib.Path) -> Settings:
+    """Settings of a broker that runs; what the test before ended is started again."""
+    settings = load({"home": lasting_home})
+    embedded.ensure(settings)
+    return settings
+
+
 def processes(settings: Settings) -> tuple[Process, Process]:
     """Broker and registry as recorded."""
     record = address.record(settings)
@@ -103,47 +121,46 @@ def test_two_starts_at_once_are_one_broker(home: pathlib.Path) -> None:
     assert len({re.search(r"broker +(\S+)", text)[1] for text in reported}) == 1  # type: ignore[index]
 
 
-def test_a_killed_broker_is_found_dead_and_restarted_on_its_data_and_port(home: pathlib.Path) -> None:
-    settings = load({"home": home})
-    running = embedded.ensure(settings)
-    create_topics(settings)
-    write(settings, b"survivor")
-    killed, registry = processes(settings)
+def test_a_killed_broker_is_found_dead_and_restarted_on_its_data_and_port(running: Settings) -> None:
+    before = address.find(running)
+    create_topics(running)
+    kept = read_all(running)
+    write(running, b"survivor")
+    killed, registry = processes(running)
     os.kill(killed.pid, signal.SIGKILL)
     poll_until(lambda: not killed.is_alive(), "the broker is dead")
-    assert address.find(settings) is None
+    assert address.find(running) is None
     with pytest.raises(PochadeError, match="run `pochade up`"):
-        clients.client_config(settings)
+        clients.client_config(running)
 
-    assert embedded.ensure(settings) == running
+    assert embedded.ensure(running) == before
     assert not registry.is_alive()  # it has a successor on its port
-    assert processes(settings)[0].pid != killed.pid
-    assert read_all(settings) == [b"survivor"]
+    assert processes(running)[0].pid != killed.pid
+    assert read_all(running) == [*kept, b"survivor"]
 
 
 def test_a_registry_of_an_older_release_is_started_anew_on_its_port(
-    home: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    running: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = load({"home": home})
-    running = embedded.ensure(settings)
-    broker, registry = processes(settings)
+    before = address.find(running)
+    broker, registry = processes(running)
     monkeypatch.setattr(embedded.registry_server, "is_up_to_date", lambda _url: False)
-    assert embedded.ensure(settings) == running
-    assert processes(settings)[0] == broker, "the broker is left alone"
-    assert processes(settings)[1] != registry
+    assert embedded.ensure(running) == before
+    assert processes(running)[0] == broker, "the broker is left alone"
+    assert processes(running)[1] != registry
     assert not registry.is_alive()
 
 
-def test_a_broker_whose_ports_were_taken_meanwhile_comes_back_on_others_with_its_data(home: pathlib.Path) -> None:
-    settings = load({"home": home})
-    before = embedded.ensure(settings)
-    create_topics(settings)
-    write(settings, b"survivor")
-    embedded.stop(settings)
+def test_a_broker_whose_ports_were_taken_meanwhile_comes_back_on_others_with_its_data(running: Settings) -> None:
+    before = embedded.ensure(running)
+    create_topics(running)
+    kept = read_all(running)
+    write(running, b"survivor")
+    embedded.stop(running)
     with socket.create_server((HOST, int(before.bootstrap.rpartition(":")[2]))):
-        after = embedded.ensure(settings)
+        after = embedded.ensure(running)
     assert after.bootstrap != before.bootstrap
-    assert read_all(settings) == [b"survivor"]
+    assert read_all(running) == [*kept, b"survivor"]
 
 
 def test_a_port_that_is_taken_just_before_the_start_is_exchanged(
@@ -160,60 +177,56 @@ def test_a_port_that_is_taken_just_before_the_start_is_exchanged(
         assert found.bootstrap != f"{HOST}:{taken.broker}"
 
 
-def test_a_broker_that_cannot_start_says_why(home: pathlib.Path) -> None:
-    settings = load({"home": home})
-    embedded.ensure(settings)
-    embedded.stop(settings)
-    meta = address.kafka_home(settings) / "data" / "meta.properties"
-    meta.write_text(meta.read_text().replace("node.id=1", "node.id=7"))  # the data of another node
-    with pytest.raises(PochadeError, match=r"(?s)broker ended while starting.*node id"):
-        embedded.ensure(settings)
-    left = address.record(settings)
-    assert left is not None
-    assert left.registry is not None
-    assert not left.registry.is_alive()  # no registry without a broker
-
-
-def test_no_second_broker_is_started_on_data_that_are_in_use(home: pathlib.Path) -> None:
-    settings = load({"home": home})
-    embedded.ensure(settings)
-    running = processes(settings)[0]
-    file = broker_record.path(address.kafka_home(settings))
+def test_no_second_broker_is_started_on_data_that_are_in_use(running: Settings) -> None:
+    broker = processes(running)[0]
+    file = broker_record.path(address.kafka_home(running))
     forgotten = file.read_text()
     file.unlink()
     try:
         with pytest.raises(
-            PochadeError, match=rf"in use by another broker \(process {running.pid}\): `kill {running.pid}`"
+            PochadeError, match=rf"in use by another broker \(process {broker.pid}\): `kill {broker.pid}`"
         ):
-            embedded.ensure(settings)
-        assert running.is_alive()
+            embedded.ensure(running)
+        assert broker.is_alive()
     finally:
         file.write_text(forgotten)
 
 
-def test_a_registry_whose_starter_was_killed_before_recording_it_is_replaced(home: pathlib.Path) -> None:
-    settings = load({"home": home})
-    embedded.ensure(settings)
-    folder = address.kafka_home(settings)
-    known, (_, unrecorded) = broker_record.read(folder), processes(settings)
+def test_a_registry_whose_starter_was_killed_before_recording_it_is_replaced(running: Settings) -> None:
+    folder = address.kafka_home(running)
+    known, (_, unrecorded) = broker_record.read(folder), processes(running)
     assert known is not None
     broker_record.write(folder, replace(known, registry=None))
-    embedded.ensure(settings)
-    _, recorded = processes(settings)
+    embedded.ensure(running)
+    _, recorded = processes(running)
     assert not unrecorded.is_alive()
     assert [each.pid for each in embedded.registry_server.running(folder)] == [recorded.pid]
 
 
-def test_a_dead_registry_is_started_again_beside_the_running_broker(home: pathlib.Path) -> None:
-    settings = load({"home": home})
-    embedded.ensure(settings)
-    kept, killed = processes(settings)
+def test_a_dead_registry_is_started_again_beside_the_running_broker(running: Settings) -> None:
+    kept, killed = processes(running)
     os.kill(killed.pid, signal.SIGKILL)
     poll_until(lambda: not killed.is_alive(), "the registry is dead")
-    assert status(home)["registry_url"] is None
-    assert pochade(home, "up").returncode == 0
-    assert processes(settings)[0] == kept
-    assert status(home)["registry_url"] is not None
+    assert status(running.home)["registry_url"] is None
+    assert pochade(running.home, "up").returncode == 0
+    assert processes(running)[0] == kept
+    assert status(running.home)["registry_url"] is not None
+
+
+def test_a_broker_that_cannot_start_says_why(running: Settings) -> None:
+    embedded.stop(running)
+    meta = address.kafka_home(running) / "data" / "meta.properties"
+    own = meta.read_text()
+    meta.write_text(own.replace("node.id=1", "node.id=7"))  # the data of another node
+    try:
+        with pytest.raises(PochadeError, match=r"(?s)broker ended while starting.*node id"):
+            embedded.ensure(running)
+    finally:
+        meta.write_text(own)
+    left = address.record(running)
+    assert left is not None
+    assert left.registry is not None
+    assert not left.registry.is_alive()  # no registry without a broker
 
 
 def test_the_broker_survives_the_death_of_the_command_that_started_it(home: pathlib.Path) -> None:
