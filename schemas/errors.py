@@ -48,9 +48,10 @@ class Unknown(PochadeError):
     def __init__(
         self, kind: str, name: str, known: Iterable[str], synonyms: Mapping[str, Sequence[str]] = MappingProxyType({})
     ) -> None:
-        """`synonyms`: name of another product -> ours for it, of which the first known one is meant."""
+        """`synonyms`: name of another product -> ours for it, of which the known ones are meant, all together."""
         names = sorted(known)
-        same = [each for each in synonyms.get(name, ()) if each in names]
-        near = same or difflib.get_close_matches(name, names, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        near = [each for each in synonyms.get(name, ()) if each in names]
+        near = near or [each for each in names if sorted(each) == sorted(name)][:1]  # two letters are swapped
+        near = near or difflib.get_close_matches(name[:80], names, n=1, cutoff=0.75)  # "user" is not near "reuse"
+        hint = f"; did you mean {' and '.join(map(repr, near))}?" if near else ""
         super().__init__(f"unknown {kind} {name!r}: known are {', '.join(names) or 'none'}{hint}")

@@ -518,7 +518,7 @@ def _refuse_unknown_variables() -> None:
     for variable in sorted(os.environ):
         is_ours = variable.startswith(PREFIX) and variable not in PROCESS_VARIABLES
         if is_ours and variable.split("__")[0] not in known:
-            raise Unknown("environment variable", variable, known)
+            raise Unknown("environment variable", variable.split("__")[0], known)
 
 
 def _readable(error: ValidationError) -> PochadeError:

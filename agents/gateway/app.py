@@ -20,7 +20,6 @@ from agents.gateway.images_api import ImagesApi
 from agents.gateway.openapi import PATH as OPENAPI
 from agents.gateway.openapi import document
 from agents.gateway.pipeline import ClientGone
-from agents.gateway.predictions import OWNER
 from agents.gateway.predictions_api import PredictionsApi
 from agents.gateway.refusals import Refusal
 from agents.gateway.streaming.urls import PATH as STREAMS
@@ -63,10 +62,11 @@ def routes_of(images: ImagesApi, predictions: PredictionsApi) -> list[Route]:
         Route(EDITS, images.edit, methods=["POST"]),
         Route("/v1/models", images.models),
         Route("/v1/models/{name}", images.model),
+        Route("/v1/models/{owner}/{name}", images.model),
         Route(f"{IMAGES}{{token}}", images.file),
         Route("/v1/predictions", predictions.create, methods=["POST"]),
         Route("/v1/predictions", predictions.list),
-        Route(f"/v1/models/{OWNER}/{{name}}/predictions", predictions.create, methods=["POST"]),
+        Route("/v1/models/{owner}/{name}/predictions", predictions.create, methods=["POST"]),
         Route(job, predictions.get),
         Route(f"{STREAMS}{{token}}", predictions.stream),
         Route(SECRET, predictions.webhook_secret),

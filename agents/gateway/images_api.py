@@ -2,7 +2,6 @@
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -12,9 +11,9 @@ from agents.gateway.edits.forms import Form, form_of
 from agents.gateway.edits.uploads import Uploads, check_files, uri_before
 from agents.gateway.formats import Format
 from agents.gateway.image_urls import ImageUrls
-from agents.gateway.openai_images import EDIT, PARAMS, ImagesRequest, answer, parse
+from agents.gateway.openai_images import EDIT, PARAMS, ImagesRequest, answer, parse, passed_deadline
 from agents.gateway.pipeline import LATE_S, PipelineClient, unless_gone
-from agents.gateway.predictions import OWNER
+from agents.gateway.predictions import model_of
 from agents.gateway.refusals import Refusal
 from agents.gateway.repetitions.marks import stated
 from agents.gateway.streaming.images import ImageStream, error_event
@@ -23,8 +22,6 @@ from agents.gateway.transport.bodies import base_url, json_body
 from planner.catalog.model import Catalog
 from schemas.messages import Result, Status
 from streams.settings import Gateway, Requests
-
-UNKNOWN_S: Final = 0  # since when a model is there: catalogs do not tell, OpenAI's clients want a number
 
 
 class ImagesApi:
@@ -94,9 +91,11 @@ class ImagesApi:
         """Answer a request. `body`: what is equal in its repetitions."""
         repetition = stated(http.headers, http.state.tenant, http.url.path, body, self._key)
         previews = asked.partial_images or 0
+        late = passed_deadline(asked.request, self._clock_ms(), PARAMS)
         begun = await self._pipeline.begin(
-            asked.request, http.state.tenant, repetition, asked.end_user, previews=previews, any_form=asked.any_form
-        )
+            asked.request, http.state.tenant, repetition, asked.end_user, previews=previews, any_form=asked.any_form,
+            late=late,
+        )  # fmt: skip
         request_id = http.state.request_id = begun.request_id
         limit_s = self._wait_s + LATE_S
         if asked.partial_images is not None:
@@ -134,16 +133,13 @@ class ImagesApi:
         headers = {"cache-control": "private, max-age=3600", "x-content-type-options": "nosniff"}
         return Response(data, media_type=named.format.media_type, headers=headers)
 
-    async def models(self, _http: Request) -> Response:
-        """GET /v1/models: the variants and bases that a request may name, and auto."""
-        return JSONResponse({"object": "list", "data": [_model(name) for name in self.offered.models]})
+    async def models(self, http: Request) -> Response:
+        """GET /v1/models: auto, the variants and the bases, in the lists that OpenAI's and Replicate's clients read."""
+        known = [self.offered.described(name, base_url(http)) for name in self.offered.models]
+        return JSONResponse({"object": "list", "data": known, "previous": None, "next": None, "results": known})
 
     async def model(self, http: Request) -> Response:
-        """GET /v1/models/NAME."""
-        name = http.path_params["name"]
+        """GET /v1/models/NAME, /v1/models/pochade/NAME."""
+        name = model_of(http.path_params)
         self.offered.check_model(name, "model")
-        return JSONResponse(_model(name))
-
-
-def _model(name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": UNKNOWN_S, "owned_by": OWNER}
+        return JSONResponse(self.offered.described(name, base_url(http)))

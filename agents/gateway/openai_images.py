@@ -120,6 +120,14 @@ def checked_request(
     return request
 
 
+def passed_deadline(request: GenerateRequest, now_ms: int, params: Mapping[str, str]) -> Refusal | None:
+    """Return why a request that nobody has sent before is refused: its deadline is over; None: it is not."""
+    if not has_passed(request.deadline_ms, now_ms):
+        return None
+    fault = f"deadline_ms {request.deadline_ms} has passed: now is {now_ms}; give a later one, or leave it out"
+    return Refusal(INVALID, fault, param=params.get("deadline_ms", "deadline_ms"))
+
+
 def answer(asked: ImagesRequest, result: Result, images: Sequence[str], now_ms: int) -> dict[str, Any]:
     """Return the answer to a request that has COMPLETED. `images`: their base64 texts, or URLs where those were asked.
 

@@ -127,16 +127,17 @@ def _paths() -> Schema:
         },
         "/v1/files/{token}": {"get": _called("Read an image.", {"200": _bytes("image/*")}, [_parameter("token", "")])},
     }
-    of_model = f"/v1/models/{OWNER}/{{name}}/predictions"
+    of_model = "/v1/models/{owner}/{name}"
+    named = [_parameter("owner", f"{OWNER}, of every model."), _parameter("name", "Of the model.")]
     jobs = {
         "/v1/predictions": {
             "post": _called("Begin a job.", begun, [*waits, *once], _of("PredictionBody")),
             "get": _called("List the newest jobs, by pages of 100.", {"200": _any("A page.")}, [_cursor()]),
         },
-        of_model: {
+        of_model: {"get": _called("Show one model.", {"200": _any("The model.")}, named)},
+        f"{of_model}/predictions": {
             "post": _called(
-                "Begin a job on one model.", begun, [_parameter("name", "Of the model."), *waits, *once],
-                _of("PredictionBody"),
+                "Begin a job on one model.", begun, [*named, *waits, *once], _of("PredictionBody"),
             )
         },
         "/v1/predictions/{id}": {"get": _called("Show a job.", found, [identity])},

@@ -91,12 +91,14 @@ class PipelineClient:
         hook: Webhook | None = None,
         previews: int = 0,
         any_form: bool = False,
+        late: Refusal | None = None,
     ) -> GenerateRequest:
         """Write a tenant's request, or join the one that it repeats; return what is on the topic.
 
         `end_user`: for whom the client says that it asks; the record's headers carry a digest of it. `hook`: where its
         tenant wants to be told of it; that lies on its topic before the request does. `previews`: of denoising steps
         that it wants to see. `any_form`: whether its images may be brought into another form though it is strict.
+        `late`: raised where it joins none, as its deadline has passed.
 
         Raises:
             Refusal: the broker did not take it, or has not said so in time.
@@ -108,6 +110,8 @@ class PipelineClient:
         else:
             joined = await self._first_try(repetition) if repetition.tries else None
         if joined is None:
+            if late is not None:
+                raise late
             if hook is not None:
                 hook = replace(hook, request_id=request.request_id)
                 await self._acknowledged(self._write(record_of(hook, now_ms())), request.request_id)

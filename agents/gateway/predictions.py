@@ -71,14 +71,19 @@ def parse(
     fields = {name: value for name, value in given.items() if value is not None}
     if cancel_after_ms is not None:
         fields.setdefault("deadline_ms", now_ms + cancel_after_ms)
-    named = _name(model or stated.get("version", stated.get("model", PLAN_CHOOSES)))
+    named = name_of(model or stated.get("version", stated.get("model", PLAN_CHOOSES)))
     fields = {"strict": True, "tenant": tenant, **fields} | ({} if named == PLAN_CHOOSES else {"model": named})
     return checked_request(fields, limits, now_ms, PARAMS)
 
 
-def _name(model: Any) -> Any:
+def name_of(model: Any) -> Any:
     """Return a model's name of our own: both NAME and pochade/NAME are in use."""
     return model.removeprefix(f"{OWNER}/") if isinstance(model, str) else model
+
+
+def model_of(path: Mapping[str, str]) -> str:
+    """Return the model that a path names, as NAME or as OWNER/NAME; "": none."""
+    return str(name_of("/".join(path[part] for part in ("owner", "name") if part in path)))
 
 
 def wait_s(prefer: str) -> float:

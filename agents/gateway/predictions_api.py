@@ -10,8 +10,9 @@ from starlette.responses import JSONResponse, Response
 from agents.gateway.formats import Format
 from agents.gateway.images_api import ImagesApi
 from agents.gateway.jobs import NEVER_MS, Job
+from agents.gateway.openai_images import passed_deadline
 from agents.gateway.pipeline import PipelineClient
-from agents.gateway.predictions import PARAMS, STARTING, cancel_after_ms, parse, prediction, wait_s
+from agents.gateway.predictions import PARAMS, STARTING, cancel_after_ms, model_of, parse, prediction, wait_s
 from agents.gateway.refusals import Refusal
 from agents.gateway.repetitions.marks import stated
 from agents.gateway.streaming.predictions import LAST, ended_early, line_of, position_of, prediction_events
@@ -61,13 +62,16 @@ class PredictionsApi:
         body = await json_body(http)
         waits_s = wait_s(http.headers.get("prefer", ""))
         after_ms = cancel_after_ms(http.headers.get("cancel-after", ""))
-        named, tenant = http.path_params.get("name", ""), http.state.tenant
-        request = parse(body, self._limits, self._clock_ms(), named, after_ms, tenant)
+        named, tenant, begun_ms = model_of(http.path_params), http.state.tenant, self._clock_ms()
+        if named:
+            self._images.offered.check_model(named, PARAMS["model"])
+        request = parse(body, self._limits, begun_ms, named, after_ms, tenant)
         self._images.offered.check(request, PARAMS)
         repetition = stated(http.headers, tenant, http.url.path, await http.body(), self._key)
         hook = self._webhooks.wanted(body, tenant, base_url(http))
         any_form = (body.get("input") or {}).get("strict") is None
-        request = await self._pipeline.begin(request, tenant, repetition, hook=hook, any_form=any_form)
+        late = passed_deadline(request, begun_ms, PARAMS)
+        request = await self._pipeline.begin(request, tenant, repetition, hook=hook, any_form=any_form, late=late)
         http.state.request_id = request.request_id
         self._expected.first(request.request_id)
         if not waits_s:

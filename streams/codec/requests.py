@@ -5,7 +5,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Final
 
-from schemas.errors import InvalidRequest, Unknown
+from schemas.errors import InvalidRecord, InvalidRequest, Unknown
 from schemas.messages import GenerateOptions, GenerateRequest
 from schemas.record import Incoming
 from streams.codec.avro import decode, is_unicode, json_object
@@ -16,8 +16,8 @@ HINTS = {**typing.get_type_hints(GenerateRequest), **OPTIONS}  # options stand b
 del HINTS["options"]
 LONG = 2**63  # Avro's integers are below
 NO_ID = ("request_id", "")  # as good as none
-SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {  # name in another product -> ours, by door
-    "aspect_ratio": ("size", "width"),
+SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {  # name in another product -> ours, by door; several: all of them
+    "aspect_ratio": ("size", "width", "height"),
     "cfg": ("guidance",),
     "cfg_scale": ("guidance",),
     "deadline": ("deadline_ms",),
@@ -31,6 +31,7 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {  # name in another product ->
     "lora": ("adapters",),
     "lora_scale": ("adapter_weights",),
     "loras": ("adapters",),
+    "negative": ("negative_prompt",),
     "num_images": ("n",),
     "num_inference_steps": ("steps",),
     "num_outputs": ("n",),
@@ -39,8 +40,8 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {  # name in another product ->
     "prompt_strength": ("strength",),
     "sampling_steps": ("steps",),
     "service_tier": ("tier",),
-    "size": ("width",),
-    "sizes": ("size", "width"),
+    "size": ("width", "height"),
+    "sizes": ("size", "width", "height"),
     "text": ("prompt",),
     "width": ("size",),
 }
@@ -62,6 +63,9 @@ def decode_request(record: Incoming) -> GenerateRequest:
         InvalidRecord: not readable at all.
         InvalidRequest: readable JSON with an unknown key or a value of the wrong type.
     """
+    if record.value is None:
+        goes_on = "a request under this key goes on; `pochade cancel ID`, or its cancel address over HTTP, ends one"
+        raise InvalidRecord(f"no value (a tombstone): it ends no request: {goes_on}")
     if record.value and record.value[0] == 0:
         request = decode(record.value, GenerateRequest)
         return request if request.request_id else dataclasses.replace(request, request_id=request_id_of(record))

@@ -264,11 +264,51 @@ def test_models_are_the_variants_and_bases_of_the_catalog() -> None:
     names = [each["id"] for each in got(deployment, "/v1/models").json()["data"]]
     assert names[0] == "auto"
     assert {"light", "heavy"} <= set(names)
-    assert got(deployment, "/v1/models/light").json() == {
-        "id": "light", "object": "model", "created": 0, "owned_by": "pochade",
-    }  # fmt: skip
-    unknown = got(deployment, "/v1/models/huge")
-    assert (unknown.status_code, unknown.json()["error"]["param"]) == (404, "model")
+    of_openai = {"id": "light", "object": "model", "created": 0, "owned_by": "pochade"}
+    of_replicate = {"owner": "pochade", "name": "light", "url": "http://127.0.0.1:8760/v1/models/pochade/light"}
+    shown = got(deployment, "/v1/models/light").json()
+    assert of_openai.items() | of_replicate.items() <= {k: v for k, v in shown.items() if k != "pochade"}.items()
+    assert shown == got(deployment, shown["url"]).json()
+    assert shown in got(deployment, "/v1/models").json()["results"]
+    assert (shown["pochade"]["size"], shown["pochade"]["steps"]) == ("32x32", 2)
+
+
+@pytest.mark.parametrize("path", ["huge", "pochade/huge", "stability-ai/sdxl", "light/light"])
+def test_an_unknown_model_is_refused_with_those_that_there_are_before_anything_else_is_looked_at(path: str) -> None:
+    deployment = Deployment(catalog=a_catalog())
+    shown = got(deployment, f"/v1/models/{path}")
+    answers = [shown]
+    if "/" in path:
+        answers.append(posted(deployment, {"input": {"num_outputs": 1}}, f"/v1/models/{path}/predictions"))
+    for answer in answers:
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "model_not_found")
+        assert answer.json()["error"]["param"] in ("model", "version")
+        assert "known are auto, heavy, light" in answer.json()["detail"]
+    assert deployment.producer.topics == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/v1/images/generations", HEART | {"deadline_ms": NOW_MS - 1}, "deadline_ms"),
+        ("/v1/predictions", {"input": HEART | {"deadline_ms": NOW_MS - 1}}, "input.deadline_ms"),
+    ],
+)
+def test_a_deadline_that_has_passed_is_the_clients_error_unless_it_asks_for_what_it_sent_in_time(
+    path: str, body: dict[str, Any], param: str
+) -> None:
+    deployment = Deployment()
+    late = posted(deployment, body, path)
+    assert (late.status_code, late.json()["error"]["code"], late.json()["error"]["param"]) == (400, "invalid", param)
+    assert f"has passed: now is {NOW_MS}; give a later one" in late.json()["detail"]
+    assert deployment.producer.topics == {}
+    deployment.now_ms -= 1000
+    deployment.ends(png())
+    once = {"idempotency-key": "mine"}
+    assert posted(deployment, body, path, **once).status_code in (200, 201)
+    deployment.now_ms += 1000
+    assert posted(deployment, body, path, **once).status_code in (200, 201)
+    assert len(deployment.written()) == 1
 
 
 def test_a_failure_of_our_own_tells_the_client_an_id_and_nothing_else() -> None:

@@ -221,6 +221,7 @@ def noise() -> bytes:
         ({"num_inference_steps": 4}, "num_inference_steps", "did you mean 'steps'?"),
         ({"num_outputs": 2}, "num_outputs", "did you mean 'n'?"),
         ({"aspect_ratio": "1:1"}, "aspect_ratio", "did you mean 'size'?"),
+        ({"width": 64}, "width", "did you mean 'size'?"),
         ({"deadline_ms": 5000}, "deadline_ms", f"did you mean now + 5000 = {NOW_MS + 5000}?"),
         ({"deadline_ms": NOW_MS // 1000 + 60}, "deadline_ms", "did you mean"),
         ({"image": "data:image/png;base64," + "iVBORw0K" * 400}, "image", "; upload it to /v1/images/edits"),

@@ -160,7 +160,8 @@ def test_an_id_in_a_header_goes_before_the_position_and_behind_that_of_the_value
         ({"prompt": "x", "sede": 1}, "did you mean 'seed'"),
         ({"prompt": "x", "priority": 1}, "did you mean 'tier'"),
         ({"prompt": "x", "num_outputs": 1}, "did you mean 'n'"),
-        ({"prompt": "x", "size": "64x64"}, "did you mean 'width'"),
+        ({"prompt": "x", "size": "64x64"}, "did you mean 'width' and 'height'?"),
+        ({"prompt": "x", "aspect_ratio": "1:1"}, "did you mean 'width' and 'height'?"),
         ({"prompt": "x", "seed": True}, "'seed' must be an integer"),
         ({"prompt": "\ud800"}, "'prompt' must be valid Unicode"),
         ({"prompt": "x", "deadline_ms": "soon"}, "'deadline_ms' must be an integer or null"),
@@ -192,7 +193,7 @@ def test_records_between_roles_are_of_the_request_that_their_key_names() -> None
 
 
 def test_a_record_without_a_value_is_called_a_tombstone() -> None:
-    with pytest.raises(InvalidRecord, match=r"no value \(a tombstone\)"):
+    with pytest.raises(InvalidRecord, match=r"no value \(a tombstone\).* goes on; `pochade cancel ID`.* ends one"):
         decode_request(a_record(None))
     with pytest.raises(InvalidRecord, match=r"no value \(a tombstone\)"):
         decode(None, GenerateRequest)
