@@ -293,7 +293,7 @@ class OwnedPartition:
 class ReuseHealth:
     """A worker's lookups of latents to begin from: of the last few where nothing else is said."""
 
-    breaker: str  # closed | failing | unprofitable
+    breaker: str  # closed | failing
     lookups: int  # looked back on
     unanswered: float  # share of them that failed or were cut by their deadline
     p50_ms: float  # that a lookup costs its job: until its answer or deadline, less the text encoding beside it

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from agents.reuse.prompt_key import PromptKey
 from agents.worker.calls import BackgroundCalls
-from planner.reuse.lookups.breaker import Opened, Probe
+from planner.reuse.lookups.breaker import Probe
 from planner.reuse.lookups.deadline import DEFAULT_RULE, DeadlineRule
 from planner.reuse.lookups.lookup import (
     MAX_CANDIDATES,
@@ -230,10 +230,9 @@ class Lookups:
             log.warning("a lookup took %.0f ms beyond its %.0f ms", over_ms, each.lookup.deadline_ms)
         metrics.LOOKUP_SECONDS.observe(took_ms / 1000)
         with self._lock:
-            has_opened = self._logic.finish(each.sought.job, each.decision, took_ms, self._clock_ms(), own_ms)
-            why = self._logic.opened
+            has_opened = self._logic.finish(each.decision, took_ms, self._clock_ms(), own_ms)
         if has_opened:
-            self._report_opened(why)
+            self._report_opened()
 
     def _fetched(self, row: VectorRow, sought: Sought, space: LatentSpace) -> Latent:
         if not is_named_for(row.latent.uri, sought.tenant):
@@ -273,14 +272,14 @@ class Lookups:
             self._canary, took_ms = "", budget_ms  # written again: it may have been collected
         with self._lock:
             has_changed = self._logic.probed(Probe(took_ms, budget_ms, has_failed), self._clock_ms())
-            why = self._logic.opened
-        if has_changed and why:
-            self._report_opened(why)
+            is_open = self._logic.is_open
+        if has_changed and is_open:
+            self._report_opened()
         elif has_changed:
             log.info("lookups begin again: the stores have answered in time for a while")
 
-    def _report_opened(self, why: Opened) -> None:
-        log.warning("lookups stop (%s): jobs run all their steps until probes are good", why)
+    def _report_opened(self) -> None:
+        log.warning("lookups stop, as too many got no answer: jobs run all their steps until probes are good")
 
     def _within(self, timeout_s: float, call: Callable[[], T]) -> T:
         """Make a call of a probe; one that hangs keeps those behind it from being made, and they fail like it."""

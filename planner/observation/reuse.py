@@ -9,10 +9,10 @@ from planner.catalog.entries import reuse_step, variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.validate import is_amount, is_share
 from planner.observation.workers import ReceivedHeartbeat
+from planner.reuse.lookups.health import FAILING
 from schemas.messages import ReuseHealth
 
-MAX_JOBS: Final = 1000  # of each level, the newest
-FAILING: Final = "failing"  # a breaker that is open as the stores do not answer
+MAX_JOBS: Final = 200  # of each level, the newest: few enough that a change of how prompts repeat is soon seen
 UNANSWERED: Final = frozenset({"timeout", "failed", "breaker", "absent"})  # these say nothing of how prompts repeat
 
 

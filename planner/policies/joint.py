@@ -21,6 +21,7 @@ from planner.control.replan import HOLD_S, LATE
 from planner.observation.observation import Observation
 from planner.observation.run_times import as_served
 from planner.policies import argus, clipper_heavy, clipper_light, diffserve, hadis, pac, proteus
+from planner.reuse.planning import TRIED
 from planner.solvers.joint import pooled, taken
 from planner.solvers.joint.demand import outlook_of
 from planner.solvers.joint.improve import Valued, improved
@@ -29,7 +30,7 @@ from planner.solvers.joint.pooled import Pool
 from planner.solvers.joint.program.build import problem_of
 from planner.solvers.joint.program.problem import Problem, Solution
 from planner.solvers.joint.program.reading import describe_escalation, proposal_of
-from planner.solvers.joint.program.reuse import ReuseChoice, reuse_of
+from planner.solvers.joint.program.reuse import ReuseChoice, reuse_of, routes_with
 from planner.solvers.joint.reserve import Bet, jumps_of, memory_of, rise_in, share_of, updated
 from planner.solvers.joint.solve import solve
 from planner.solvers.joint.value import Model, Outlook, Prices
@@ -115,7 +116,9 @@ def plan(
     notes |= pooled.memory_of(pool, best.value.answers, now_ms)
     notes |= taken.memory_of(memory, best.plan, observation, catalog)
     cascades = tuple(cascade for cascade in best.plan.cascades if cascade.threshold > 0)
-    chosen = with_components(replace(best.plan, cascades=cascades, memory=notes, weighs_moves=True), catalog)
+    routes = routes_with(reuse, best.plan.routes, cascades)
+    best_plan = replace(best.plan, routes=routes, cascades=cascades, memory=notes, weighs_moves=True)
+    chosen = with_components(best_plan, catalog)
     return replace(
         chosen,
         expected=_expected(model, best),
@@ -182,7 +185,7 @@ def _candidates(model: Model, own: PlanProposal, uses_rules: bool) -> Iterator[t
     if force is not None and force.allocation == here and _is_known(force.batch, catalog):
         yield IN_FORCE, replace(
             own, strategy=force.strategy, routes=force.routes, cascades=force.cascades, allocation=force.allocation,
-            batch=force.batch, dispatch=force.dispatch, reuse=force.reuse, reason=force.reason,
+            batch=force.batch, dispatch=force.dispatch, reuse=own.reuse or force.reuse, reason=force.reason,
         )  # fmt: skip
     yield PROGRAM, own
     has_classes = bool(seen.classes.get("models")) and bool(catalog.classes("models"))
@@ -254,4 +257,7 @@ def _describe_reuse(reuse: ReuseChoice, plan: PlanProposal) -> str:
     if begun:
         return f"; images of {', '.join(begun)} begin from similar stored ones where there are any"
     why_not = reuse.why_not or ("it would not save time" if reuse.levels else "")
+    if used & set(reuse.plan.hits if reuse.plan else ()):
+        tried = f"{TRIED:.0%} of the requests are looked up, to see whether prompts repeat again"
+        return f"; few images begin from stored ones: {why_not}, and {tried}"
     return f"; no image begins from a stored one: {why_not}" if why_not else ""

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from planner.catalog.entries import variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.quality import Level, levels_of
 from planner.catalog.reuse import Neighbours, ReuseProfile
@@ -15,10 +16,11 @@ from planner.observation.reuse import ObservedHits
 from planner.reuse.guard import Comparison, Verdict, allowed_share
 from planner.reuse.steps import step_of
 from planner.reuse.terms import NO_GUARD, Difference, GuardShares, Terms, terms_of
-from schemas.messages import ReuseCheck, ReuseFloor, ReuseGuard, ReusePlan
+from schemas.messages import ReuseCheck, ReuseFloor, ReuseGuard, ReusePlan, Route
 
 TEXT_IMAGE: Final = "text-image"  # key by which MoDM looks up: for simulation, no worker knows it
-PRIOR: Final = 50  # jobs that the profile's hit rate weighs against those that were seen
+PRIOR: Final = 100  # jobs that the profile's hit rate stands in for until as many were seen
+TRIED: Final = 0.1  # of a variant's requests, which are looked up where no more are, so that a change is seen
 STEP: Final = 0.02  # to which a hit rate that was seen is rounded: a plan need not change with every breath
 
 
@@ -46,8 +48,8 @@ def reuse_plan(
 ) -> ReusePlan:
     """Return a plan's group with the hits that are expected on each level that it offers.
 
-    `key`: encoder of the prompts; "": the profile's. `seen`: level -> what its jobs saved of late; the profile counts
-    as PRIOR jobs. `levels`: those offered; None: every reuse level of the catalog.
+    `key`: encoder of the prompts; "": the profile's. `seen`: level -> what its newest jobs saved; the profile counts
+    for as many as they fall short of PRIOR. `levels`: those offered; None: every reuse level of the catalog.
     """
     plan = ReusePlan(floors=tuple(floors), guard=guard, check=check, key=key or profile.key)
     terms = terms_of(plan)
@@ -138,5 +140,26 @@ def blended(expected: float, seen: ObservedHits | None) -> float:
     """Return the share of hits to plan with, from the profile's and what was seen."""
     if seen is None or not seen.jobs:
         return expected
-    mean = (PRIOR * expected + seen.jobs * seen.rate) / (PRIOR + seen.jobs)
+    prior = max(0, PRIOR - seen.jobs)
+    mean = (prior * expected + seen.jobs * seen.rate) / (prior + seen.jobs)
     return round(round(mean / STEP) * STEP, 6)
+
+
+def repeats_less(plan: ReusePlan, profile: ReusePlan) -> bool:
+    """Whether fewer hits were seen than the profile expects, so that it is worth seeing whether that has changed."""
+    return any(profile.hits[level] - rate > STEP for level, rate in plan.hits.items())
+
+
+def with_lookups(routes: Sequence[Route], level: str, share: float) -> tuple[Route, ...]:
+    """Return the routes on which so great a share of the requests for a reuse level's variant begins as that level.
+
+    The others of them run in full, and are not looked up. Requests for other variants go where they went.
+    """
+    return tuple(replace(route, levels=_with_lookups(route.levels, level, share)) for route in routes)
+
+
+def _with_lookups(levels: Mapping[str, float], level: str, share: float) -> dict[str, float]:
+    full = variant_of(level)
+    both = levels.get(full, 0.0) + levels.get(level, 0.0)
+    others = {name: chance for name, chance in levels.items() if name not in (full, level)}
+    return others | {name: part * both for name, part in ((full, 1 - share), (level, share)) if part * both > 0}

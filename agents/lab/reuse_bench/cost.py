@@ -1,8 +1,10 @@
 """What reuse costs a worker where nothing repeats: CPU time of an image with the plan's reuse on, and with it off.
 
-Both workers are in this process, share the engine, and generate the same prompts with the same seeds in turns. What is
-counted is the CPU time of all threads of the process while a worker answers: the lookup, the guard, the latent and its
-storing are in it. The index writer and the vector store are other processes', and their CPU time is told apart.
+Each prompt is generated with the same seed by a worker without reuse, and by one with it twice: looked up, and in full,
+as those of a plan that has seen that nothing repeats are (`planner.reuse.planning.TRIED` of them are looked up). All
+are in this process, share the engine, and take turns. What is counted is the CPU time of all threads of the process
+while a worker answers: the lookup, the guard, the latent and its storing are in it. The index writer and the vector
+store are other processes', and their CPU time is told apart.
 """
 
 import time
@@ -16,9 +18,10 @@ from agents.lab.evaluation.statistics.intervals import Estimate, Resampling, res
 from agents.lab.reuse_bench.route import Route
 from agents.lab.reuse_bench.served import with_interval
 from agents.lab.reuse_bench.stand import Place, Request, Stand
+from planner.reuse.planning import TRIED
 from planner.serving.admission.admission import SEED_LIMIT
 
-BLOCK: Final = 40  # images of a worker: of more that save nothing its breaker would stop asking
+BLOCK: Final = 40  # images of a worker
 WARM_UP: Final = 2  # images of each side before the first of a block is counted
 
 
@@ -26,60 +29,68 @@ def cost_without_repeats(
     place: Place, route: Route, prompts: Sequence[str], seed: int, advance: Callable[[int], object],
     store_s: Callable[[], float] = lambda: 0.0,
 ) -> dict[str, Any]:  # fmt: skip
-    """Generate each prompt on both sides, one after the other, each side first in turn. Shares are of the side without.
+    """Generate each prompt on all sides, one after the other, each side first in turn. Shares are of the side without.
 
     `store_s`: CPU seconds of the vector store's process so far. Raises PochadeError: a request failed.
     """
-    measured, outcomes = list[_Pair](), Counter[str]()
+    measured, outcomes = list[_Sides](), Counter[str]()
     began_s = store_s()
     for first in range(0, len(prompts), BLOCK):
         with Stand(place, route, reuses=False) as without, Stand(place, route) as reusing:
             block = prompts[first : first + BLOCK]
             _measure(without, reusing, block[:WARM_UP], -WARM_UP)
             for at, prompt in enumerate(block, first):
-                measured += (pair := _measure(without, reusing, [prompt], at))
-                outcomes[pair[0].outcome] += 1
+                measured += (sides := _measure(without, reusing, [prompt], at))
+                outcomes[sides[0].outcome] += 1
                 advance(1)
     asked = len(prompts) + WARM_UP * -(-len(prompts) // BLOCK)
     store_ms = round(1000 * (store_s() - began_s) / asked, 3)
-    off, on = (np.array([getattr(each, name) for each in measured]) for name in ("off_s", "on_s"))
-    return figures(off, on, seed) | {"outcomes": dict(outcomes.most_common()), "store_ms": store_ms}
+    off, full, on = (np.array([getattr(each, name) for each in measured]) for name in ("off_s", "full_s", "on_s"))
+    return figures(off, full, on, seed) | {"outcomes": dict(outcomes.most_common()), "store_ms": store_ms}
 
 
-class _Pair(NamedTuple):
-    """CPU seconds of one prompt's image on both sides, and what became of its lookup."""
+class _Sides(NamedTuple):
+    """CPU seconds of one prompt's image on all sides, and what became of its lookup."""
 
     off_s: float
+    full_s: float  # with the plan's reuse on, and not looked up
     on_s: float
     outcome: str
 
 
-def _measure(without: Stand, reusing: Stand, prompts: Sequence[str], number: int) -> list[_Pair]:
-    """Each prompt on both sides; which is first depends on its number."""
-    found = list[_Pair]()
+def _measure(without: Stand, reusing: Stand, prompts: Sequence[str], number: int) -> list[_Sides]:
+    """Each prompt on all sides; which is first depends on its number."""
+    sides = (without, False), (reusing, False), (reusing, True)
+    found = list[_Sides]()
     for at, prompt in enumerate(prompts, number):
-        taken, outcome = dict[bool, float](), ""
-        for is_on in (at % 2 == 0, at % 2 == 1):
-            stand = reusing if is_on else without
-            job = stand.taken(Request(f"cost-{at}-{is_on}", prompt, at % SEED_LIMIT))
+        taken, outcome = dict.fromkeys(range(len(sides)), 0.0), ""
+        for turn in range(len(sides)):
+            side = (at + turn) % len(sides)
+            stand, looks_up = sides[side]
+            job = stand.taken(Request(f"cost-{at}-{side}", prompt, at % SEED_LIMIT), looks_up=looks_up)
             began = time.process_time()
             (image,) = stand.answer([job])
-            taken[is_on] = time.process_time() - began
-            if image.reuse is not None:
+            taken[side] = time.process_time() - began
+            if image.reuse is not None and looks_up:
                 outcome = "hit" if image.reuse.step else image.reuse.miss
-        found.append(_Pair(taken[False], taken[True], outcome))
+        found.append(_Sides(taken[0], taken[1], taken[2], outcome))
     return found
 
 
-def figures(off_s: np.ndarray, on_s: np.ndarray, seed: int) -> dict[str, Any]:
-    """Return the share of CPU time that reuse adds, with its interval over the prompts; and ms per image."""
-    share = with_interval(_added(off_s, on_s, Resampling(seed=seed)))
+def figures(off_s: np.ndarray, full_s: np.ndarray, on_s: np.ndarray, seed: int) -> dict[str, Any]:
+    """Return the share of CPU time that reuse adds, with its interval over the prompts; and ms per image.
+
+    `value` is of a plan that has seen that nothing repeats, `before_seen` of one that has all looked up.
+    """
+    tried_s, how = (1 - TRIED) * full_s + TRIED * on_s, Resampling(seed=seed)
     return {
-        **share,
+        **with_interval(_added(off_s, tried_s, how)),
+        "before_seen": with_interval(_added(off_s, on_s, how)),
         "images": len(off_s),
         "off_ms": round(1000 * float(off_s.mean()), 3),
+        "full_ms": round(1000 * float(full_s.mean()), 3),
         "on_ms": round(1000 * float(on_s.mean()), 3),
-        "added_ms_p50": round(1000 * float(np.median(on_s - off_s)), 3),
+        "lookup_ms_p50": round(1000 * float(np.median(on_s - full_s)), 3),
     }
 
 

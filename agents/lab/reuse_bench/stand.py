@@ -96,9 +96,9 @@ class Stand:
         if self._writer is not None:
             self._writer.close()
 
-    def taken(self, request: Request) -> Taken:
-        """A request's job as the worker takes it from its topic."""
-        job = _job(request, self._route)
+    def taken(self, request: Request, *, looks_up: bool = True) -> Taken:
+        """A request's job as the worker takes it from its topic. `looks_up`: on the route's level, else in full."""
+        job = _job(request, self._route, looks_up=looks_up)
         record = Incoming(
             topic=jobs_topic(job.variant, 1).name, partition=0, offset=0, timestamp_ms=now_ms(),
             key=request.id.encode(), value=encode(job),
@@ -154,7 +154,7 @@ def sought(request: Request, route: Route) -> Sought:
     return Sought(job=asked, tenant=job.classified.request.tenant, width=how.width, height=how.height)
 
 
-def _job(request: Request, route: Route) -> GenerateJob:
+def _job(request: Request, route: Route, *, looks_up: bool = True) -> GenerateJob:
     at_ms = now_ms()
     asked = GenerateRequest(
         request_id=request.id, prompt=request.prompt, created_ms=at_ms, seed=request.seed,
@@ -166,5 +166,5 @@ def _job(request: Request, route: Route) -> GenerateJob:
     return GenerateJob(
         job_id=ids.job_id(request.id, 0, route.level), classified=classified, level=route.level,
         variant=route.variant.name, stage=0, attempt=1, probability=1.0, plan_version=1, worker_id=NAME,
-        routed_ms=at_ms, reuse_share=route.share,
+        routed_ms=at_ms, reuse_share=route.share if looks_up else 0.0,
     )  # fmt: skip

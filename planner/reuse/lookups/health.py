@@ -5,11 +5,11 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from planner.reuse.lookups.breaker import Breaker, Call, Opened, unanswered_share
+from planner.reuse.lookups.breaker import Breaker, Call, unanswered_share
 from schemas.messages import ReuseHealth
 
 WINDOW: Final = 100  # calls that are looked back on
-CLOSED: Final = "closed"
+CLOSED, FAILING = "closed", "failing"  # a breaker, as heartbeats call it
 
 
 class CallWindow:
@@ -21,29 +21,29 @@ class CallWindow:
 
     def __init__(self) -> None:
         self._calls: deque[Call] = deque(maxlen=WINDOW)
-        self._opened = Opened.NOT
+        self._was_open = False
         self._probes = 0  # in a row
 
     def add(self, call: Call, after: Breaker, *, is_probe: bool = False) -> None:
         """Add a lookup or a probe. `after`: the breaker that has counted it."""
         self._probes = self._probes + 1 if is_probe else 0
         probes_only = not after.is_open and self._probes >= after.rule.good_probes
-        has_opened = after.is_open and after.opened is not self._opened
-        has_closed = not after.is_open and self._opened is not Opened.NOT
+        has_opened = after.is_open and not self._was_open
+        has_closed = not after.is_open and self._was_open
         self._calls.append(call)
         keep = (
             after.rule.max_failures if has_opened else after.rule.good_probes if has_closed or probes_only else WINDOW
         )
         while len(self._calls) > keep:
             self._calls.popleft()
-        self._opened = after.opened
+        self._was_open = after.is_open
 
     def report(self, hits: int, misses: dict[str, int]) -> ReuseHealth:
         """Return what a heartbeat says; `hits`, `misses`: since start."""
         calls = tuple(self._calls)
         times_ms = sorted(call.costs_ms for call in calls)
         return ReuseHealth(
-            breaker=self._opened or CLOSED,
+            breaker=FAILING if self._was_open else CLOSED,
             lookups=len(calls),
             unanswered=unanswered_share(calls),
             p50_ms=percentile(times_ms, 0.5),

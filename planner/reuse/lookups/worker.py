@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from planner.reuse.lookups import probing
-from planner.reuse.lookups.breaker import Breaker, Call, Opened, Probe
-from planner.reuse.lookups.deadline import DEFAULT_RULE, DeadlineRule, saved_ms
+from planner.reuse.lookups.breaker import Breaker, Call, Probe
+from planner.reuse.lookups.deadline import DEFAULT_RULE, DeadlineRule
 from planner.reuse.lookups.health import CallWindow
 from planner.reuse.lookups.lookup import Lookup, LookupJob, before_lookup
 from planner.reuse.neighbour import Miss
@@ -56,9 +56,9 @@ class LookupLogic:
         self.budget_ms = deadlines.max_ms  # of a probe: the newest deadline of a lookup
 
     @property
-    def opened(self) -> Opened:
-        """Whether, and why, the stores are not asked for jobs."""
-        return self._breaker.opened
+    def is_open(self) -> bool:
+        """Whether the breaker is open, so that the stores are not asked for jobs."""
+        return self._breaker.is_open
 
     def begin(self, terms: Terms, jobs: Sequence[LookupJob], *, is_there: bool) -> list[Lookup | FullRun]:
         """Decide for each job of a batch whether the stores are asked. `is_there`: its engine takes latents."""
@@ -69,7 +69,7 @@ class LookupLogic:
             self.budget_ms = asked.deadline_ms
         return firsts
 
-    def finish(self, job: LookupJob, decision: Decision, took_ms: float, now_ms: float, own_ms: float = 0.0) -> bool:
+    def finish(self, decision: Decision, took_ms: float, now_ms: float, own_ms: float = 0.0) -> bool:
         """Learn what a lookup came to. Return whether the breaker has opened by it; behind an open one nothing counts.
 
         `took_ms`: from the beginning of the batch to the answer, or to the deadline that cut it; `own_ms`: of its job's
@@ -77,10 +77,9 @@ class LookupLogic:
         """
         if self._breaker.is_open:  # by another of the batch
             return False
-        saved = saved_ms(job.run_ms, decision.step / decision.steps) if isinstance(decision, Reuse) else 0.0
         has_failed = isinstance(decision, FullRun) and decision.why in UNANSWERED
         self._own_ms.append(own_ms)
-        call = Call(max(0.0, took_ms - own_ms), saved, has_failed)
+        call = Call(max(0.0, took_ms - own_ms), has_failed)
         self._learn(call, self._breaker.after_call(call, now_ms), now_ms)
         return self._breaker.is_open
 
@@ -96,12 +95,12 @@ class LookupLogic:
         """
         if not probe.took_ms < probe.budget_ms:
             probe = Probe(probe.budget_ms, probe.budget_ms, has_failed=True)
-        before = self._breaker.opened
+        was_open = self._breaker.is_open
         own_ms = statistics.median(self._own_ms) if self._own_ms else 0.0
         call = Call(max(0.0, probe.took_ms - own_ms), has_failed=probe.has_failed)
         counted = replace(probe, took_ms=call.costs_ms)
         self._learn(call, self._breaker.after_probe(counted, now_ms), now_ms, is_probe=True)
-        return self._breaker.opened is not before
+        return self._breaker.is_open != was_open
 
     def report(self, generated: GeneratedJobs) -> ReuseHealth:
         """Return what a heartbeat says."""

@@ -6,15 +6,17 @@ Where nobody measured reuse, or the parameter `reuse` is 0, the strategy is `mod
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+from planner.catalog.entries import variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.quality import levels_of
 from planner.control.allocation import assign
 from planner.control.format import counted
 from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters
 from planner.observation.observation import Observation
-from planner.reuse.planning import any_neighbour, guarded_plan, losses_of, reuse_plan
+from planner.reuse.planning import TRIED, any_neighbour, guarded_plan, losses_of, repeats_less, reuse_plan, with_lookups
 from planner.solvers.levels import strategy_switch
 from planner.solvers.levels.level_mix import (
     Mix,
@@ -81,15 +83,16 @@ def draft(
     task, reuse = task._replace(reuse=group), reuse_offers(catalog, batch, group.hits, losses_of(catalog, group))
     state = strategy_switch.recalled(memory)
     retrieval = strategy_switch.retrieval_of(observation.reuse, _saved_ms(reuse))
+    rule = strategy_switch.Rule(return_after_ms=int(1000 * settings["return_s"]))
     if settings["switch"]:
-        rule = strategy_switch.Rule(return_after_ms=int(1000 * settings["return_s"]))
         retrieval = retrieval._replace(carries=_carries(task, reuse, state, settings["switch_margin"]))
         state = strategy_switch.step(state, retrieval, observation.now_ms, rule)
     if state.stage == strategy_switch.REUSE:
         return _on_reuse(task, reuse, state)
     if state.stage == strategy_switch.MODELS:
         note = f"; without reuse: {strategy_switch.describe(retrieval)}"
-        return _on_models(task, note, strategy_switch.remembered(state))
+        away = _on_models(task, note, strategy_switch.remembered(state))
+        return _tried(away, group, catalog) if strategy_switch.is_answered(retrieval, rule) else away
     if state.stage == strategy_switch.LEAVING:
         why = strategy_switch.describe(retrieval)
         return _leaving(task, reuse, state, settings["switch_margin"], why)
@@ -119,6 +122,18 @@ def _on_models(task: Task, note: str, memory: dict[str, Any] | None = None) -> P
     less = task.hold * (max(qualities) - min(qualities))
     mix = keep_current(mix, Counter(w.home for w in task.seen.workers), offers, task.demand_rps, less)
     return _drafted(task, "models", offers, mix, assign(mix.counts, task.seen.workers), note, memory or {})
+
+
+def _tried(away: PlanProposal, group: ReusePlan, catalog: Catalog) -> PlanProposal:
+    """Let a few requests of a guarded plan be looked up where prompts repeat less than profiled, to see a change."""
+    profile = catalog.reuse_profile
+    expected = None if profile is None or group.guard is None else guarded_plan(catalog, profile, {})
+    if expected is None or not repeats_less(group, expected):
+        return away
+    (level,) = group.hits
+    routes = with_lookups(away.routes, level, TRIED)
+    note = f"; {TRIED:.0%} of the requests for {variant_of(level)} are looked up, to see whether prompts repeat"
+    return replace(away, routes=routes, reason=away.reason + note) if routes != away.routes else away
 
 
 def _on_reuse(task: Task, reuse: Sequence[Offer], state: strategy_switch.State) -> PlanProposal:

@@ -75,6 +75,12 @@ def retrieval_of(seen: ObservedReuse | None, saves_ms: float) -> Retrieval:
     return Retrieval(seen.p50_ms if seen.lookups else None, saves_ms, seen.unanswered, seen.lookups)
 
 
+def is_answered(retrieval: Retrieval, rule: Rule) -> bool:
+    """Whether stores answer."""
+    costs_ms = retrieval.costs_ms
+    return costs_ms is not None and math.isfinite(costs_ms) and retrieval.unanswered <= rule.unanswered
+
+
 def describe(retrieval: Retrieval) -> str:
     """Return in words what speaks for or against looking up past images."""
     if not retrieval.carries:

@@ -480,7 +480,9 @@ def test_the_planner_sees_a_store_die_and_come_back_though_no_job_comes(caplog: 
     is_away[0] = True
     tended(worker, clock, 30)
     assert seen() == ("failing", 1.0)
-    assert caplog.messages[-1] == "lookups stop (failing): jobs run all their steps until probes are good"
+    assert (
+        caplog.messages[-1] == "lookups stop, as too many got no answer: jobs run all their steps until probes are good"
+    )
     is_away[0] = False
     tended(worker, clock, 30)
     assert seen() == ("closed", 0.0), "what failed before it was back no longer counts"

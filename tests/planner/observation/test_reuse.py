@@ -36,7 +36,6 @@ def test_workers_weigh_as_much_as_they_looked_up_and_the_gone_nothing() -> None:
 
 def test_a_breaker_that_is_open_shows_without_a_lookup() -> None:
     assert ReuseLog().observed(heard(a_health(breaker="failing", lookups=0)), LIVE) == ObservedReuse(failing=1.0)
-    assert ReuseLog().observed(heard(a_health(breaker="unprofitable")), LIVE).failing == 0.0
 
 
 def test_a_level_s_rate_is_the_share_of_its_steps_that_were_saved() -> None:

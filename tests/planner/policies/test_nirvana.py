@@ -57,10 +57,11 @@ def test_reuse_saves_work_and_loses_what_its_hits_lose() -> None:
     assert begun.expected.quality == pytest.approx(1 - hits * 0.03)
 
 
-def test_what_was_seen_of_hits_counts_beside_the_profile() -> None:
-    seen = lookups(hits={"heavy~k10": ObservedHits(1000, 0.1)})
+@pytest.mark.parametrize(("jobs", "hits"), [(0, 1.0), (50, 0.56), (100, 0.12), (200, 0.12)])
+def test_the_profile_s_hits_count_until_a_hundred_jobs_were_seen(jobs: int, hits: float) -> None:
+    seen = lookups(hits={"heavy~k10": ObservedHits(jobs, 0.12)})
     draft = plan(an_observation(4, reuse=seen), a_reuse_ladder(), {}, {})
-    assert draft.reuse.hits["heavy~k10"] == pytest.approx((50 + 100) / 1050, abs=0.011)
+    assert draft.reuse.hits["heavy~k10"] == pytest.approx(hits)
 
 
 def test_a_guard_takes_hits_of_other_facts_away() -> None:

@@ -20,9 +20,10 @@ from planner.reuse.planning import (
     level_of,
     reuse_plan,
     step_shares,
+    with_lookups,
 )
 from planner.reuse.terms import terms_of
-from schemas.messages import ReuseFloor, ReuseGuard, ReusePlan
+from schemas.messages import ReuseFloor, ReuseGuard, ReusePlan, Route
 from tests.builders import a_catalog, a_reuse_plan, an_observation, lookups
 from tests.planner.solvers.levels.builders import a_reuse_ladder, a_reuse_profile
 
@@ -79,7 +80,7 @@ def test_argus_begins_from_the_nearest_neighbour_whatever_its_similarity() -> No
     assert plan.guard is None
 
 
-def test_a_plan_names_the_hits_of_every_reuse_level_and_what_was_seen_weighs_as_its_jobs_do() -> None:
+def test_a_plan_names_the_hits_of_every_reuse_level_and_what_was_seen_counts_beside_the_profile() -> None:
     floors = (ReuseFloor(similarity=0.5, share=0.8),)
     seen = {"heavy~k20": ObservedHits(50, 0.0)}
     plan = reuse_plan(a_reuse_ladder(), a_reuse_profile(), floors, seen, guard=ReuseGuard(equal=0.8))
@@ -134,3 +135,16 @@ def test_no_plan_with_measured_floors_sends_requests_to_a_level_that_they_were_n
 def test_where_the_catalog_has_no_such_level_nothing_is_reused() -> None:
     profile = a_reuse_profile(floors=(ReuseFloor(similarity=0.9, share=0.9),), guard=ReuseGuard(equal=0.9))
     assert guarded_plan(a_reuse_ladder(reuse_profile=profile), profile, {}) is None
+
+
+def test_only_requests_for_the_level_s_variant_are_looked_up_and_of_them_the_share_asked_for() -> None:
+    routes = (Route(levels={"light": 0.5, "heavy": 0.5}), Route(levels={"heavy~k20": 0.8, "heavy": 0.2}))
+    tried = with_lookups(routes, "heavy~k20", 0.1)
+    assert [route.levels for route in tried] == [
+        pytest.approx({"light": 0.5, "heavy": 0.45, "heavy~k20": 0.05}),
+        pytest.approx({"heavy": 0.9, "heavy~k20": 0.1}),
+    ]  # fmt: skip
+    assert with_lookups(tried, "heavy~k20", 0.1)[1].levels == pytest.approx(tried[1].levels), "again it changes nothing"
+    assert [route.levels for route in with_lookups(routes, "heavy~k20", 0.0)] == [
+        pytest.approx({"light": 0.5, "heavy": 0.5}), pytest.approx({"heavy": 1.0}),
+    ]  # fmt: skip

@@ -11,6 +11,7 @@ import pytest
 from planner.catalog.reuse import Neighbours, ReuseProfile
 from planner.observation.observation import Observation
 from replay.reports.assembly import entry
+from replay.simulation.draws.neighbours import NeighbourDraws, SampledNeighbour
 from replay.simulation.overrides import requested_overrides
 from replay.simulation.results.figures import figures_of
 from replay.simulation.results.tables import describe_reuse
@@ -292,3 +293,33 @@ def test_two_workers_that_need_reuse_to_keep_up_come_back_to_it_without_falling_
     late, n = late_on_return(run, 20)
     assert n > 200
     assert late < 0.25, late
+
+
+def test_where_nothing_repeats_a_tenth_is_looked_up_and_reuse_comes_back_when_prompts_repeat(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Four prompts in five repeat by the profile, and none of the first 4,000: 67 of 150 s."""
+    asked, drawn = list[int](), NeighbourDraws.at
+
+    def at(self: NeighbourDraws, number: int) -> SampledNeighbour | None:
+        asked.append(number)
+        return None if number < 4000 else drawn(self, number)
+
+    monkeypatch.setattr(NeighbourDraws, "at", at)
+    profile = a_reuse_profile(
+        neighbours=(Neighbours(0.96, 0.8),), floors=(ReuseFloor(similarity=0.9, share=0.8),),
+        guard=ReuseGuard(equal=0.8), losses={"heavy~k10": 0.0, "heavy~k20": 0.001}, retrieval_ms=10.0,
+        retrieval_p95_ms=20.0,
+    )  # fmt: skip
+    catalog = a_reuse_ladder(reuse_profile=profile, indifference=0.005)
+    run = ran(
+        a_setup(catalog=catalog, policy="joint", slo_ms=3000.0, seed=1, drops=False), np.array(constant(60, 9000))
+    )
+    at_once, unrepeated, repeated = (
+        sum(begin <= number < end for number in asked) / (end - begin)
+        for begin, end in ((0, 1000), (1500, 4000), (7000, 9000))
+    )
+    assert at_once > 0.2, "until it was seen"
+    assert 0.02 < unrepeated < 0.1, "some of all, a tenth of those for heavy"
+    assert repeated > 0.5
+    assert reuse_of(run)["misses"]["breaker"] == 0, "no worker stops asking by itself"

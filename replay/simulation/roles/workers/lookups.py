@@ -61,7 +61,6 @@ class Looked(NamedTuple):
     """A job after its lookup: how it begins, and what the lookup took."""
 
     job: Job
-    asked: LookupJob
     decision: Decision
     took_ms: float | None = None  # until the answer, or the deadline; None: the stores were not asked
 
@@ -152,11 +151,11 @@ class Lookups:
 
     def _begin_lookup(self, job: Job, asked: LookupJob, first: Lookup | FullRun, terms: Terms) -> Looked:
         if isinstance(first, FullRun):
-            return Looked(job, asked, first)
+            return Looked(job, first)
         took_ms = self.store.answer_ms()
         if took_ms > first.deadline_ms:
-            return Looked(job, asked, without_answer(0.0, first.deadline_ms, is_cut=True), first.deadline_ms)
-        return Looked(job, asked, self._chosen(job, asked, terms), took_ms)
+            return Looked(job, without_answer(0.0, first.deadline_ms, is_cut=True), first.deadline_ms)
+        return Looked(job, self._chosen(job, asked, terms), took_ms)
 
     def _chosen(self, job: Job, asked: LookupJob, terms: Terms) -> Decision:
         """Decide by the neighbour that was drawn: a row of the job's own tenant, model and size."""
@@ -181,9 +180,9 @@ class Lookups:
 
     def _settle(self, worker: Worker, looked: Sequence[Looked]) -> None:
         own, now_ms = self._of(worker), self._events.now_ms
-        for job, asked, decision, took_ms in looked:
+        for job, decision, took_ms in looked:
             if took_ms is not None:
-                own.finish(asked, decision, took_ms, now_ms)
+                own.finish(decision, took_ms, now_ms)
                 has_failed = isinstance(decision, FullRun) and decision.why in UNANSWERED
                 self.metrics.on_lookup(took_ms, has_failed=has_failed)
             _begin(job, decision, self._catalog.level(job.variant).steps)

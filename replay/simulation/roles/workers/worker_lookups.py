@@ -25,10 +25,10 @@ class WorkerLookups:
         """Decide for each job of a batch whether the stores are asked; a simulated engine takes latents."""
         return self.logic.begin(terms, jobs, is_there=True)
 
-    def finish(self, job: LookupJob, decision: Decision, took_ms: float, now_ms: float) -> None:
+    def finish(self, decision: Decision, took_ms: float, now_ms: float) -> None:
         """Learn what a lookup came to."""
         self._health = None
-        self.logic.finish(job, decision, took_ms, now_ms)
+        self.logic.finish(decision, took_ms, now_ms)
 
     def probed(self, probe: Probe, now_ms: float) -> None:
         """Learn what a probe came to."""

@@ -113,6 +113,14 @@ def test_the_cost_is_of_images_that_repeat_nothing(place: Place) -> None:
     assert found["images"] == 3
     assert found["outcomes"] == {"none": 3}
     assert found["on_ms"] > 0.0
+    assert found["before_seen"]["value"] != found["value"], "of three, one in ten is looked up"
+
+
+def test_a_job_in_full_is_not_looked_up_and_its_latent_is_stored_all_the_same(place: Place) -> None:
+    with Stand(place, ROUTE) as stand:
+        (image,) = stand.answer([stand.taken(Request("r-0", "a red heart", 0), looks_up=False)])
+    assert image.reuse is not None
+    assert (image.reuse.miss, image.latent is None) == ("route", False)
 
 
 def test_lookups_are_timed_among_the_rows_and_half_of_them_are_hits(place: Place) -> None:

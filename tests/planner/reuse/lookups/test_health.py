@@ -25,7 +25,7 @@ def test_a_report_says_how_many_were_answered_and_how_soon() -> None:
 def test_what_was_before_the_breaker_opened_or_closed_says_nothing_any_more() -> None:
     window, breaker = CallWindow(), Breaker()
     for took_ms, has_failed in [(1.0, False)] * 50 + [(100.0, True)] * 5:
-        call = Call(took_ms, saved_ms=10.0, has_failed=has_failed)
+        call = Call(took_ms, has_failed=has_failed)
         breaker = breaker.after_call(call, 0)
         window.add(call, breaker)
     assert (breaker.is_open, window.report(0, {})) == (

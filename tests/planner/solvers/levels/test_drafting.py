@@ -12,7 +12,7 @@ from planner.control.plans import publish
 from planner.control.proposal import PlanProposal
 from planner.control.shedding import sustainable_rps
 from planner.control.validity import check
-from planner.observation.reuse import ObservedReuse
+from planner.observation.reuse import ObservedHits, ObservedReuse
 from planner.policies.argus import plan
 from planner.solvers.levels.level_mix import Mix, mixed_offers, routes_of
 from planner.solvers.levels.strategy_switch import LEAVING, MODELS, RETURNING, REUSE
@@ -251,6 +251,18 @@ def test_a_guarded_fleet_that_cannot_carry_the_demand_goes_over_to_smaller_model
         homes = tuple(first.allocation.values())
     assert first.memory["stage"] == MODELS
     assert first.expected.utilization <= 1
+
+
+def test_a_guarded_fleet_that_is_away_as_prompts_do_not_repeat_has_a_tenth_of_its_requests_looked_up() -> None:
+    def away(hits: float) -> PlanProposal:
+        workers = tuple(a_worker(f"w-{i}", "heavy") for i in range(4))
+        reuse = lookups(5.0, hits={"heavy~k20": ObservedHits(200, hits)})
+        seen = an_observation(demand_rps=10.0, workers=workers, reuse=reuse)
+        return plan(seen, a_reuse_ladder(reuse_profile=GUARDED), {"stage": MODELS, "since_ms": -1}, {"guarded": 1})
+
+    assert rows(away(0.0))[""] == pytest.approx({"heavy": 0.9, "heavy~k20": 0.1})
+    assert "10% of the requests for heavy are looked up" in away(0.0).reason
+    assert rows(away(0.2))[""] == pytest.approx({"heavy": 1.0}), "as often as profiled"
 
 
 def test_a_guarded_fleet_comes_back_once_it_could_carry_a_margin_more_for_a_while() -> None:

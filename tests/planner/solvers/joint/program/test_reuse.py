@@ -11,8 +11,11 @@ from planner.control.evaluate import evaluate
 from planner.control.plans import publish
 from planner.control.proposal import PlanProposal
 from planner.control.validity import check
+from planner.observation.reuse import ObservedHits
 from planner.policies.joint import plan
-from schemas.messages import ReuseFloor, ReuseGuard
+from planner.reuse.planning import TRIED
+from planner.solvers.joint.program.reuse import reuse_of, routes_with
+from schemas.messages import Cascade, ReuseFloor, ReuseGuard, Route
 from tests.builders import NO_ANSWER, NOW_MS, an_observation, lookups
 from tests.planner.solvers.levels.builders import a_reuse_ladder, a_reuse_profile
 
@@ -110,3 +113,47 @@ def test_in_a_calm_no_quality_is_given_up_for_work_that_nobody_needs() -> None:
     calm = {"demand_rps": 1.0}
     plain, offered = (drafted(a_joint_catalog(), seen=calm, **changes) for changes in ({"reuse": 0}, {}))
     assert offered.expected.quality >= plain.expected.quality - 1e-6
+
+
+NONE_REPEATED = ObservedHits(200, 0.0)
+
+
+def shares_of(draft: PlanProposal) -> set[float]:
+    """Of the requests for heavy, those that a route has looked up."""
+    found = [(route.levels.get("heavy~k20", 0.0), route.levels.get("heavy", 0.0)) for route in draft.routes]
+    return {round(begun / (begun + full), 3) for begun, full in found if begun + full > 0}
+
+
+def test_while_hits_save_less_than_lookups_cost_a_tenth_of_the_requests_is_looked_up() -> None:
+    catalog, seen = a_joint_catalog(), {"reuse": lookups(hits={"heavy~k20": NONE_REPEATED})}
+    for demand_rps in (10.0, 60.0):
+        draft = drafted(catalog, seen=seen | {"demand_rps": demand_rps})
+        assert shares_of(draft) == {TRIED}
+        assert "lookups cost more than hits save, and 10% of the requests are looked up" in draft.reason
+    without = drafted(catalog, seen=seen, reuse=0)
+    assert draft.expected.quality == pytest.approx(without.expected.quality, abs=1e-6)
+
+
+def test_a_reuse_level_is_offered_until_lookups_cost_more_than_hits_save() -> None:
+    """A hit saves .8 of 200 ms, and one request in 12.5 is one: 12.8 ms a request."""
+    for cost_ms, is_offered in ((12.0, True), (14.0, False)):
+        seen = an_observation(4, reuse=lookups(cost_ms, hits={"heavy~k20": ObservedHits(200, 0.08)}))
+        choice = reuse_of(seen, a_joint_catalog(), {})
+        assert (bool(choice.levels), choice.is_tried) == (is_offered, True)
+
+
+def test_a_reuse_level_that_is_not_used_is_tried_where_prompts_repeated_less_than_profiled() -> None:
+    calm = {"demand_rps": 1.0}
+    fewer = calm | {"reuse": lookups(hits={"heavy~k20": ObservedHits(200, 0.3)})}
+    assert shares_of(drafted(a_joint_catalog(), seen=calm)) == {0.0}
+    assert shares_of(drafted(a_joint_catalog(), seen=fewer)) == {TRIED}
+
+
+def test_what_has_a_cascade_of_its_own_is_not_tried() -> None:
+    catalog = a_joint_catalog()
+    choice = reuse_of(an_observation(4, reuse=lookups(hits={"heavy~k20": NONE_REPEATED})), catalog, {})
+    assert choice.is_tried
+    routes = (Route(levels={"heavy": 1.0}),)
+    judged = Cascade(level="heavy", next_level="heavy", discriminator="look", threshold=0.5)
+    assert routes_with(choice, routes, ())[0].levels == {"heavy": 0.9, "heavy~k20": 0.1}
+    assert routes_with(choice, routes, (judged,))[0].levels == {"heavy": 1.0}

@@ -197,8 +197,8 @@ STORY: list[Step] = [
     change(70_300, is_up=True),
     *looks(71, 110),  # five good ones
     *jobs(110_600, [HIT], [HIT, HIT]),
-    *jobs(111_100, *[[NONE]] * 80, apart_ms=20),  # lookups cost more than they save: the breaker opens again
-    *looks(113, 180),  # and rests for a minute
+    *jobs(111_100, *[[NONE]] * 80, apart_ms=20),  # lookups cost more than they save, which the plan looks after
+    *looks(113, 180),
     *jobs(180_600, [HIT]),
     *looks(182, 200),
     change(200_300, is_up=False),
@@ -234,12 +234,12 @@ def test_live_and_simulated_workers_decide_alike_and_their_heartbeats_say_the_sa
     assert len(compared) > 0.7 * len(live), "only where a probe is under way is there nothing to compare"
 
 
-def test_the_story_has_hits_all_kinds_of_misses_probes_and_a_breaker_that_opens_for_both_reasons(
+def test_the_story_has_hits_all_kinds_of_misses_probes_and_a_breaker_that_opens(
     simulated: list[Any],
 ) -> None:
     last, breakers = simulated[-1][2], [health.breaker for _, _, health in simulated]
     changes = [now for before, now in pairwise(breakers) if now != before]
-    assert changes == ["failing", "closed", "unprofitable", "closed", "failing", "closed"]
+    assert changes == ["failing", "closed", "failing", "closed"]
     assert set(last.misses) >= {
         "none", "floor", "guard", "route", "steps", "retry", "ineligible", "timeout", "breaker",
     }  # fmt: skip
