@@ -41,6 +41,8 @@ class Start(NamedTuple):
     cost_share: float  # of generating from noise
     quality: float | None = None
     quality_by_band: Shares = ()
+    quality_interval: Interval | None = None  # 95 %, over the choice of prompts
+    judged_by_band: tuple[int, ...] = ()  # prompts behind each; (): unknown
 
 
 class CascadeKey(NamedTuple):

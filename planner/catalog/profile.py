@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from planner.catalog.caching import CachingMeasurement, check_caching
 from planner.catalog.curves import PairRow, check_row
 from planner.catalog.entries import Curve, DeferralPoint
-from planner.catalog.measured import Shares, Start
+from planner.catalog.measured import Interval, Shares, Start
 from planner.catalog.validate import is_amount, is_share, require
 
 FORMAT = 2  # quality is 1 where all stated facts hold, else 0; in format 1 it was the share of those facts
@@ -41,7 +41,9 @@ class LevelProfile:
     memory_bytes: int  # peak of the process above what it had before it loaded
     cuda_bytes: int  # peak of the device; 0 on a CPU
     quality: float | None = None  # mean over the calibration prompts; None: nobody could judge
+    quality_interval: Interval | None = None  # 95 %, over the choice of prompts
     quality_by_band: Shares = ()
+    judged_by_band: tuple[int, ...] = ()  # prompts behind each; (): unknown
     facts: float | None = None  # mean share of the stated facts that hold; None: nobody looked at facts
     compiled: bool = False  # whether its denoiser ran as compiled code
 
@@ -147,6 +149,7 @@ def _check_level(level: LevelProfile, where: str, pieces: int) -> None:
         require(is_amount(getattr(level, key)), f"{where}.{key}", getattr(level, key), ">= 0", REMEASURE)
     require(level.clock in CLOCKS, f"{where}.clock", level.clock, "cpu or wall", REMEASURE)
     _check_bands(level.quality_by_band, f"{where}.quality_by_band", pieces, REMEASURE)
+    _check_bands(level.judged_by_band, f"{where}.judged_by_band", pieces, REMEASURE)
 
 
 def _check_cascade(cascade: CascadeProfile, where: str, pieces: int) -> None:
@@ -166,9 +169,10 @@ def _check_curve(curve: Curve, where: str) -> None:
 def _check_starts(starts: Sequence[Start], where: str, pieces: int) -> None:
     for at, start in enumerate(starts):
         _check_bands(start.quality_by_band, f"{where}[{at}].quality_by_band", pieces, REMEASURE)
+        _check_bands(start.judged_by_band, f"{where}[{at}].judged_by_band", pieces, REMEASURE)
     steps = [start.k for start in starts]
     require(steps == sorted(set(steps)), where, steps, "rising", REMEASURE)
 
 
-def _check_bands(shares: Shares, where: str, pieces: int, advice: str) -> None:
+def _check_bands(shares: Shares | tuple[int, ...], where: str, pieces: int, advice: str) -> None:
     require(len(shares) in (0, pieces), where, shares, f"of {pieces} bands", advice)

@@ -14,7 +14,8 @@ from agents.lab.profiling.classes import class_arrays
 from agents.lab.profiling.rounds import Measured
 from agents.lab.profiling.run import CascadeFound, Found, Wanted
 from planner.catalog.entries import DeferralPoint
-from planner.catalog.measured import Shares, Start
+from planner.catalog.estimates import share_interval
+from planner.catalog.measured import Interval, Shares, Start
 from planner.catalog.profile import FORMAT, CascadeProfile, LevelProfile, Profile
 from planner.catalog.prompt_table import prompt_table
 from streams.parsing.profile import parse
@@ -116,7 +117,9 @@ def _level(measured: Measured, generated: GeneratedImages | None, hardness: np.n
         memory_bytes=measured.memory_bytes,
         cuda_bytes=measured.cuda_bytes,
         quality=round(float(np.nanmean(generated.quality)), 4) if generated is not None and is_judged else None,
+        quality_interval=_interval(generated.quality) if generated is not None and is_judged else None,
         quality_by_band=_by_band(generated.quality, hardness) if generated is not None and is_judged else (),
+        judged_by_band=_judged(generated.quality, hardness) if generated is not None and is_judged else (),
         facts=_mean(generated.facts) if generated is not None else None,
         compiled=measured.is_compiled,
     )
@@ -149,6 +152,8 @@ def _starts(swept: Sweep, hardness: np.ndarray) -> tuple[Start, ...]:
             cost_share=round(float(cost), 4),
             quality=round(float(quality.mean()), 4),
             quality_by_band=_by_band(quality, hardness[swept.rows]),
+            quality_interval=_interval(quality),
+            judged_by_band=_judged(quality, hardness[swept.rows]),
         )
         for k, cost, quality in zip(swept.k, swept.cost_share, swept.quality, strict=True)
     )
@@ -157,6 +162,16 @@ def _starts(swept: Sweep, hardness: np.ndarray) -> tuple[Start, ...]:
 def _by_band(quality: np.ndarray, hardness: np.ndarray) -> Shares:
     parts = [quality[band][~np.isnan(quality[band])] for band in _bands(hardness)]
     return tuple(round(float(part.mean()), 4) if len(part) else None for part in parts)
+
+
+def _judged(quality: np.ndarray, hardness: np.ndarray) -> tuple[int, ...]:
+    return tuple(int((~np.isnan(quality[band])).sum()) for band in _bands(hardness))
+
+
+def _interval(quality: np.ndarray) -> Interval:
+    known = quality[~np.isnan(quality)]
+    low, high = share_interval(float(known.mean()), len(known))
+    return Interval(round(low, 4), round(high, 4))
 
 
 def _bands(hardness: np.ndarray) -> list[np.ndarray]:
