@@ -134,6 +134,7 @@ class ForkServer:
         `is_detached`: it goes on when the server ends, in a session of its own. Raises ForkFailed.
         """
         create_private(log.parent)
+        log.touch(0o644)  # it is read as soon as the process has started
         order = {
             "target": target,
             "arguments": list(arguments),

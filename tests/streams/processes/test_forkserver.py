@@ -59,6 +59,16 @@ def test_a_forked_process_runs_with_its_own_arguments_environment_and_log(
     assert (tmp_path / "3.log").read_text() == f"here 3 me3 {os.getcwd()}\n"
 
 
+def test_the_log_can_be_read_before_the_forked_process_has_opened_it(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with started(tmp_path, monkeypatch, "import os, signal\nos.open = lambda *_: signal.pause()") as server:
+        child = server.spawn(["--version"], tmp_path / "log")
+        assert (tmp_path / "log").read_text() == ""
+        child.kill()
+        assert child.wait(PATIENCE_S) == -signal.SIGKILL
+
+
 def test_a_forked_process_runs_the_commands_of_pochade(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with started(tmp_path, monkeypatch) as server:
         assert server.spawn(["--version"], tmp_path / "log").wait(PATIENCE_S) == 0
