@@ -58,7 +58,9 @@ def with_reserved(
         proposal = plan_for(reserved.without)
         served = set(proposal.allocation.values())
         allocation = proposal.allocation | reserved.allocation
-        reason = "; ".join([proposal.reason, *filter(None, [reserved.reason])])
+        is_left_out = bool(reserved.reason) and not proposal.allocation
+        left = "no worker is left for the levels" if is_left_out else proposal.reason
+        reason = "; ".join(filter(None, [left, reserved.reason]))
         tried.append(replace(proposal, allocation=allocation, reason=reason, reserved=reserved.allocation))
     return min(tried, key=lambda proposal: left_waiting(seen, proposal.allocation))
 

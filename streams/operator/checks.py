@@ -427,9 +427,17 @@ def check_rights_in_force(*, is_in_force: bool | None, beyond: Sequence[str]) ->
     return ok(name, "the cluster checks none, and listens on loopback: each user of this machine may write every topic")
 
 
-def check_leader(beat_ms: int, silent_ms: int, now_ms: int) -> Check:
-    """Check that a planner leads. `beat_ms`: epoch ms of the newest beat of any leader; 0: none, or it resigned."""
+def check_leader(
+    beat_ms: int, silent_ms: int, now_ms: int, readiness: Mapping[str, str] = MappingProxyType({})
+) -> Check:
+    """Check that a planner leads. `beat_ms`: epoch ms of the newest beat of any leader; 0: none, or it resigned.
+
+    `readiness`: role -> why a process of it on this machine is not ready.
+    """
     do = "pochade serve planner; until then the plan in force stays"
+    if not beat_ms and readiness.get("planner"):
+        do = "see the planner's log if it stays so; until then the plan in force stays"
+        return warn("planner", f"none leads; the planner here {readiness['planner']}", do)
     if not beat_ms:
         return warn("planner", "none leads", do)
     silent = now_ms - beat_ms

@@ -216,7 +216,7 @@ def _traffic(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
     yield from _roles(settings, found, fleet)
     yield from checks.check_jobs(found, fleet.live, settings.kafka.prefix)
     if PLAN in found:
-        yield _made("planner", lambda: _leader(settings), "allow READ on the group PREFIX.planner")
+        yield _made("planner", lambda: _leader(settings, fleet.readiness), "allow READ on the group PREFIX.planner")
     if IMAGES in found:
         yield _made("safety", lambda: _safety(settings, fleet.live), f"allow READ on PREFIX.{IMAGES}")
     yield _made("clocks", lambda: _clocks(settings, fleet.beats), "compare the clocks of all machines yourself")
@@ -275,9 +275,9 @@ def _attended(settings: Settings, topic: str, fleet: Fleet, seen: dict[str, Atte
     return checks.check_queue(topic, here, fleet.serving(variant), limit_s, is_scaled_to_zero=to_zero)
 
 
-def _leader(settings: Settings) -> Check:
+def _leader(settings: Settings, here: Mapping[str, str]) -> Check:
     with contextlib.closing(KafkaLease(settings)) as lease:
-        return checks.check_leader(lease.last_beat(), settings.planner.leader_timeout_ms, now_ms())
+        return checks.check_leader(lease.last_beat(), settings.planner.leader_timeout_ms, now_ms(), here)
 
 
 def _deletions(settings: Settings, found: Mapping[str, Found]) -> Check:

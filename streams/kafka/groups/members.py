@@ -10,6 +10,10 @@ from confluent_kafka.admin import AdminClient
 from schemas.errors import PochadeError
 from streams.kafka.clients import ANSWER_LIMIT_S, ClusterSettings, client_config
 
+SETTLES_S = 10.0  # a cluster that has just begun has no coordinator of groups until one was asked for
+SETTLING = {
+    KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR,
+}  # fmt: skip
 SESSIONS = 3  # without a partition, before the cluster is asked: a change of owners takes one or two
 
 
@@ -108,10 +112,14 @@ def has_members(cluster: ClusterSettings, group: str) -> bool:
     Raises:
         PochadeError: the cluster does not answer, or this user may not see the group.
     """
-    try:
-        return bool(members_of(cluster, group))
-    except KafkaException as failure:
-        error = failure.args[0]
-        if error.code() == KafkaError.GROUP_ID_NOT_FOUND:
-            return False
-        raise PochadeError(f"cannot see the members of {group}: {error.str()}") from None
+    end_s = time.monotonic() + SETTLES_S
+    while True:
+        try:
+            return bool(members_of(cluster, group))
+        except KafkaException as failure:
+            error = failure.args[0]
+            if error.code() == KafkaError.GROUP_ID_NOT_FOUND:
+                return False
+            if error.code() not in SETTLING or time.monotonic() >= end_s:
+                raise PochadeError(f"cannot see the members of {group}: {error.name()} {error.str()}") from None
+        time.sleep(0.2)

@@ -50,6 +50,12 @@ def test_every_policy_leaves_workers_to_what_requests_name(policy: str) -> None:
     assert list(proposal.reserved.values()) == ["styles"]
 
 
+def test_a_fleet_that_is_all_reserved_is_not_said_to_have_no_live_worker() -> None:
+    proposal = propose(named("joint"), seen(1, a_need(), demand_rps=1.0), a_composing_catalog(), {}, {}, Rules())
+    assert list(proposal.allocation.values()) == ["styles"]
+    assert proposal.reason.startswith("no worker is left for the levels; 1 on styles")
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("variants", [LIGHT, HEAVY])
 def test_under_every_policy_a_named_level_has_a_worker_and_takes_none_that_the_policy_gives_it_anyway(

@@ -443,6 +443,8 @@ def test_a_check_that_raises_has_failed_with_its_error() -> None:
 
 
 def test_a_planner_that_led_and_fell_silent_is_reported() -> None:
+    starts = check_leader(0, 3000, NOW_MS, {"planner": "is starting"})
+    assert (starts.verdict, starts.found) == (WARN, "none leads; the planner here is starting")
     verdicts = [check_leader(beat_ms, 3000, NOW_MS).verdict for beat_ms in (NOW_MS - 2000, NOW_MS - 9000, 0)]
     assert verdicts == [OK, WARN, WARN]
 

@@ -4,8 +4,9 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
+from schemas.errors import PochadeError
 from streams.kafka.groups import members
 from streams.kafka.groups.members import IdleMember, MembershipLost, is_lost
 from streams.settings import load
@@ -69,3 +70,20 @@ def test_a_cluster_that_does_not_answer_is_no_reason_to_join_anew() -> None:
         patch.setattr(members, "ANSWER_LIMIT_S", 0.1)
         for clock.now_s in (0.0, 20.0, 40.0, 60.0):
             idle.check(ME, 0)
+
+
+def test_a_cluster_that_has_just_begun_is_asked_again_for_the_members_of_a_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = [KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.GROUP_ID_NOT_FOUND]
+
+    def described(*_: object) -> dict[str, int]:
+        raise KafkaException(KafkaError(answers.pop(0), ""))
+
+    monkeypatch.setattr(members, "members_of", described)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    assert members.has_members(SETTINGS, "group") is False
+    answers.append(KafkaError.COORDINATOR_NOT_AVAILABLE)
+    monkeypatch.setattr(members, "SETTLES_S", 0.0)
+    with pytest.raises(PochadeError, match="members of group: COORDINATOR_NOT_AVAILABLE"):
+        members.has_members(SETTINGS, "group")
