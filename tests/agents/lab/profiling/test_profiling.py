@@ -216,7 +216,7 @@ def test_profile_writes_files_that_the_planner_reads_and_goes_on_where_it_was(
     assert sum(measured.levels["heavy"].judged_by_band) == 12, "the number of prompts stands beside the quality"
     assert {sum(start.judged_by_band) for start in cascade.paint_over} == {5}
     low, high = measured.levels["heavy"].quality_interval or (1.0, 0.0)
-    assert low < (measured.levels["heavy"].quality or 0.0) < high
+    assert low <= (measured.levels["heavy"].quality or 0.0) <= high
     assert [start.k for start in cascade.paint_over] == [1, 2, 3]
     assert cascade.deferral[-1].deferred == 1.0
     assert json.loads((tmp_path / "small.json").read_text())["command"].startswith("pochade")
