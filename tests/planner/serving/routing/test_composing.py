@@ -7,6 +7,7 @@ import pytest
 from planner.catalog.components import Selection
 from planner.catalog.model import Catalog
 from planner.serving.decisions import UNHONOURED, Rejection
+from planner.serving.ending.outcomes import result_of, turned_away
 from planner.serving.routing.cascades import may_escalate
 from planner.serving.routing.composing import fit_of
 from planner.serving.routing.placement import Placement
@@ -120,6 +121,8 @@ def test_a_model_goes_before_a_quality_that_asks_for_another_which_it_says_or_re
     if overridden:
         assert isinstance(strict, Rejection)
         assert (strict.code, f"does not honour {overridden[0]}" in strict.reason) == (UNHONOURED, True)
+        ended = turned_away(strict, a_classified(), by="router", policy="test", now_ms=NOW_MS)
+        assert result_of(ended).param == "quality"
     else:
         assert isinstance(strict, Placement)
 
