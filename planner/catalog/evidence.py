@@ -19,7 +19,7 @@ from planner.catalog.caching import reuse_profile_of
 from planner.catalog.curves import PairRow
 from planner.catalog.entries import fastest_good, shares_below, variant_of
 from planner.catalog.estimates import difference_of, rising, rising_by
-from planner.catalog.measured import CascadeBands, CascadeKey, Difference, Measured, Shares, Start
+from planner.catalog.measured import CascadeBands, CascadeKey, Difference, Measured, Row, Shares, Start
 from planner.catalog.model import Catalog
 from planner.catalog.options import fault
 from planner.catalog.profile import CascadeProfile, LevelProfile, Profile
@@ -149,10 +149,10 @@ def _masks(hardness: np.ndarray, bounds: Sequence[float]) -> list[np.ndarray]:
 
 
 def _bands(profile: Profile, cascade: CascadeProfile, prompts: PromptTable | None) -> CascadeBands:
-    deferred = tuple(shares_below(curve, GRID) for curve in cascade.deferral_by_band)
+    curves = tuple(shares_below(curve, GRID) for curve in cascade.deferral_by_band)
     judged = f"{cascade.discriminator}: {cascade.light} > {cascade.heavy}"
     if prompts is None or judged not in prompts.judged:
-        return CascadeBands(GRID, deferred)
+        return CascadeBands(GRID, curves)
     confidence = prompts.confidence[:, prompts.judged.index(judged)]
     light, heavy = prompts.of(cascade.light), prompts.of(cascade.heavy)
     known = ~(np.isnan(confidence) | np.isnan(light) | np.isnan(heavy))
@@ -163,12 +163,17 @@ def _bands(profile: Profile, cascade: CascadeProfile, prompts: PromptTable | Non
     changes = _refining(cascade, prompts) if judged == prompts.judged[0] else _stated(profile, cascade)
     return CascadeBands(
         thresholds=GRID,
-        deferred=deferred,
+        deferred=tuple(_deferred(confidence[band], curve) for band, curve in zip(bands, curves, strict=True)),
         kept=tuple(above for above, _ in sides),
         again={0: again} | {k: _changed(again, change) for k, change in changes.items()},
         losses=_losses(confidence[known], (heavy - light)[known]),
         changes=_changes(cascade, prompts) if judged == prompts.judged[0] else {},
     )
+
+
+def _deferred(confidence: np.ndarray, curve: Row) -> Row:
+    """The share of confidences below each threshold; the profile's curve in a band of no prompt."""
+    return tuple(float((confidence < t).mean()) for t in (*GRID[:-1], ABOVE_ALL)) if len(confidence) else curve
 
 
 def _lost_by_keeping(
