@@ -215,7 +215,7 @@ def test_reuse_is_planned_by_caching_of_the_best_level_at_as_many_steps_as_when_
 
 
 def test_predicted_classes_are_counted_by_band_and_a_band_without_prompts_has_those_of_all() -> None:
-    table, profile = prompts(), dataclasses.replace(a_profile(), bands=(0.0, 0.2, 0.5, 1.0))
+    table, profile = prompts(), dataclasses.replace(a_profile(), bands=(0.0, 0.2, 0.5, 1.0), cascades=())
     labels = np.array([["light"]] * 30 + [["heavy"]] * (EASY + HARD - 30))
     known = with_profile(a_catalog(), profile, dataclasses.replace(table, strategies=("models",), classes=labels))
     assert known.measured is not None
