@@ -46,7 +46,7 @@ def test_the_planner_s_catalog_knows_bands_where_a_profile_ships() -> None:
     assert tiny.measured is not None
     assert tiny.measured.bounds == (0, 0.25, 0.5, 0.75, 1)
     bands = tiny.measured.cascades[tiny.pair().key]
-    assert len(bands.kept) == len(bands.again) == 4
+    assert len(bands.kept) == len(bands.again[0]) == 4
     assert catalogs.measured("profile").measured is None
 
 

@@ -23,7 +23,14 @@ def test_what_a_plan_expects_has_units(capsys: pytest.CaptureFixture[str]) -> No
     expected = Expected(demand_rps=0.04132, utilization=0.05458, heavy_share=1, quality=0.9712)
     print_plan(dataclasses.replace(a_plan(), expected=expected), None)
     said = "demand 0.0413 requests/s, utilization 5%, share of the best level 100%, quality 0.971"
-    assert f"expected\t{said}\n" in capsys.readouterr().out
+    assert f"expected\t{said} (number of prompts unknown)\n" in capsys.readouterr().out
+    sure = dataclasses.replace(
+        expected, quality_low=0.95, quality_high=0.98, quality_prompts=800, evidence="heavy gains +0.200 over light"
+    )
+    print_plan(dataclasses.replace(a_plan(), expected=sure), None)
+    out = capsys.readouterr().out
+    assert "quality 0.971 [0.950, 0.980] (95 %, 800 prompts)\n" in out
+    assert "evidence\theavy gains +0.200 over light\n" in out
 
 
 def test_how_images_may_begin_from_others_is_shown_where_a_route_asks_for_it(

@@ -74,7 +74,7 @@ def test_diffserve_static_with_one_worker_or_none_defers_nothing(parameters: dic
     assert counts(one) == {"light": 1, "heavy": 0}
     assert one.cascades[0].threshold == none.cascades[0].threshold == 0
     assert none.allocation == {}
-    assert "no worker" in none.reason
+    assert "no live worker" in none.reason
 
 
 @given(
