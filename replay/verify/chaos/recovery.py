@@ -17,7 +17,7 @@ DEATHS = ("broker", "broker-lost", "controller")  # of one broker of several
 # kill -9 of whichever worker comes to a point
 AIMED = ("fetch-kill", "load-kill", "fuse-kill", "starting-kill", "draining-kill", "serving-kill")
 ENDS = (*KILLS, *OF_SEVERAL, "restart", "freeze")  # a process ends or stops as the fault begins
-LEAVES = ("join", "second", "skew", "volume-full", "stranger")  # and here as it ends too
+LEAVES = ("join", "second", "skew", "volume-full")  # and here as it ends too
 HARMLESS = (
     "cancel",
     "repeat",
@@ -95,6 +95,8 @@ def of(
         for began_ms, over_ms in _of_several(several)
         for since_ms, until_ms in spans
     )
+    moved = list(_of_strangers(begun, session_ms))
+    running += sum(any(since_ms < over and began <= until_ms for began, over in moved) for since_ms, until_ms in spans)
     outages = [doing for doing in begun if doing.fault.kind in OUTAGES and not doing.met_nothing]
     answered = sorted(Answered(at, until - at) for name, (at, until) in tally.answered_ms.items() if name in ordinary)
     return Recovery(
@@ -169,6 +171,15 @@ def _of_several(begun: Sequence[Doing]) -> Iterator[tuple[float, float]]:
     for doing in begun:
         if doing.fault.kind in OF_SEVERAL and not doing.met_nothing:
             yield doing.began_ms, _over_ms(doing) + SETTLES_MS
+
+
+def _of_strangers(begun: Sequence[Doing], session_ms: int) -> Iterator[tuple[float, float]]:
+    """The times in which a worker may lose partitions to a stranger in its group, or another gets them back."""
+    for doing in begun:
+        if doing.fault.kind == "stranger":
+            for at_ms in (doing.began_ms, doing.ended_ms):
+                if at_ms is not None:
+                    yield at_ms, at_ms + session_ms
 
 
 def _still(begun: Sequence[Doing], times_ms: Sequence[int]) -> Iterator[Wait]:

@@ -145,6 +145,16 @@ def test_what_may_be_generated_twice_is_what_ran_as_processes_ended() -> None:
     assert found.painted_twice_limit == 1.5 * 5 + 2
 
 
+def test_what_ran_while_a_stranger_came_into_a_group_may_be_generated_again() -> None:
+    topics = Topics()
+    for name, at_ms in (("before", 0), ("as it came", 2000), ("long after", 30_000)):
+        topics.begin(name, "worker-1", NOW_MS + at_ms)
+        topics.paint(name, worker_id="worker-1", started_ms=NOW_MS + at_ms, generated_ms=NOW_MS + at_ms + 500)
+    faults = begun(at_1000=("stranger", ""))
+    assert recovery(topics, faults).running_at_kills == 1, "its group moves partitions for up to a session"
+    assert recovery(topics, begun(at_1000=OTHER)).running_at_kills == 0
+
+
 def test_without_faults_nothing_may_be_generated_twice() -> None:
     topics = Topics()
     topics.begin("a", "worker-1", NOW_MS)
