@@ -6,7 +6,7 @@ import pathlib
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, Final
 
 from planner.policies import JUDGES_ALL
 from replay.demo_options import WARM_UPS, DemoOptions, Reuse, due_of, freeze_s_of, parameters_of, reuse_of
@@ -28,6 +28,8 @@ from streams.kafka.consumers.consumer import TopicTailer
 from streams.operator.client import RequestClient
 from streams.settings import Settings
 from streams.store.open import open_store
+
+SURE: Final = 0.9  # confidence from which the demo keeps a first image: a fifth of the tiny family's drafts have it
 
 
 class Demo:
@@ -113,8 +115,9 @@ class Demo:
         sent, _, _ = driver.counts()
         if not self._is_switched and 3 * sent >= driver.total:
             self._is_switched = True
-            order(self.settings, JUDGES_ALL)
-            self._teller.note(f"`pochade plan pin {JUDGES_ALL}`: from now on every first image is judged")
+            order(self.settings, JUDGES_ALL, {"threshold": SURE})
+            pinned = f"pochade plan pin {JUDGES_ALL} --parameter threshold={SURE:g}"
+            self._teller.note(f"`{pinned}`: from now on every first image is judged, and kept where the judge is sure")
 
     def _facts(self, probe: Driver, driver: Driver, ready_s: float, course: Course | None) -> demo_report.RunFacts:
         first_ms = probe.first_completed_ms or driver.first_completed_ms

@@ -34,6 +34,7 @@ def test_a_demo_generates_everything_once_and_leaves_nothing_running(home: pathl
     assert report["accepted"] == report["outcomes"]["COMPLETED"] == len(report["pictures"]) == 12
     assert (report["lost"], report["duplicates"], report["identical_pictures"]) == (0, 0, 0)
     assert report["policies"] == [DEFAULT, JUDGES_ALL], "a policy is pinned while requests are under way"
+    assert "threshold=0.9" in done.stdout + done.stderr, "most first images are below it, and refined"
     page = (home / "demo" / "gallery.html").read_text()
     assert page.count("<article") == 12
     assert page.count("data:image/png;base64,") == 12 + report["escalated"]
