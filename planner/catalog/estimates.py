@@ -14,7 +14,7 @@ from planner.catalog.measured import SIDES, Difference, Interval
 
 
 def difference_of(values: np.ndarray) -> Difference:
-    """The mean of differences [n] by prompt. One prompt less or equal has an unknown, infinite error."""
+    """The mean of differences [n] by prompt; of one prompt or none its error is infinite."""
     n = len(values)
     error = float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.inf
     return Difference(float(values.mean()) if n else 0.0, error, n)

@@ -10,8 +10,9 @@ Planners take the best of hundreds of options, so that what they choose by must 
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -31,7 +32,8 @@ from planner.catalog.validate import require
 PRIOR = 10  # prompts: the weight of a band's mean beside what is known of a part of the band
 QUARTILES = 1.349  # standard deviations between the quartiles of a normal distribution
 GRID = tuple(at / 100 for at in range(101))  # thresholds at which a cascade is tabulated
-ABOVE_ALL = 2.0  # a threshold that no confidence reaches
+CUTS = (*GRID[:-1], 2.0)  # the same for comparing: at 1 nothing is kept, and no confidence reaches the last one
+Value = TypeVar("Value")
 
 
 def with_profile(catalog: Catalog, profile: Profile, prompts: PromptTable | None = None) -> Catalog:
@@ -160,20 +162,21 @@ def _bands(profile: Profile, cascade: CascadeProfile, prompts: PromptTable | Non
     lost = _lost_by_keeping(confidence, heavy - light, known, bands)
     sides = [_sides(confidence[band], heavy[band], lost[band]) for band in bands]
     again = tuple(below for _, below in sides)
-    changes = _refining(cascade, prompts) if judged == prompts.judged[0] else _stated(profile, cascade)
+    paired = _paired(cascade, prompts) if judged == prompts.judged[0] else None
+    changes = _stated(profile, cascade) if paired is None else _refining(prompts, paired)
     return CascadeBands(
         thresholds=GRID,
         deferred=tuple(_deferred(confidence[band], curve) for band, curve in zip(bands, curves, strict=True)),
         kept=tuple(above for above, _ in sides),
         again={0: again} | {k: _changed(again, change) for k, change in changes.items()},
         losses=_losses(confidence[known], (heavy - light)[known]),
-        changes=_changes(cascade, prompts) if judged == prompts.judged[0] else {},
+        changes={} if paired is None else _by_step(prompts, [difference_of(column) for column in paired.T]),
     )
 
 
 def _deferred(confidence: np.ndarray, curve: Row) -> Row:
     """The share of confidences below each threshold; the profile's curve in a band of no prompt."""
-    return tuple(float((confidence < t).mean()) for t in (*GRID[:-1], ABOVE_ALL)) if len(confidence) else curve
+    return tuple(float((confidence < t).mean()) for t in CUTS) if len(confidence) else curve
 
 
 def _lost_by_keeping(
@@ -202,7 +205,7 @@ def _sides(confidence: np.ndarray, heavy: np.ndarray, lost: np.ndarray) -> tuple
     if not len(heavy):
         return (None,) * len(GRID), (None,) * len(GRID)
     whole, above, below = float(heavy.mean()), list[float | None](), list[float | None]()
-    for threshold in (*GRID[:-1], ABOVE_ALL):  # at 1 nothing is kept
+    for threshold in CUTS:
         kept = confidence >= threshold
         again, share = _shrunk(heavy[~kept], whole), float(kept.mean())
         on_kept = (whole - (1 - share) * again) / share if share else whole
@@ -212,27 +215,30 @@ def _sides(confidence: np.ndarray, heavy: np.ndarray, lost: np.ndarray) -> tuple
 
 
 def _losses(confidence: np.ndarray, gain: np.ndarray) -> tuple[Difference, ...]:
-    return tuple(difference_of(np.where(confidence >= t, gain, 0.0)) for t in (*GRID[:-1], ABOVE_ALL))
+    return tuple(difference_of(np.where(confidence >= t, gain, 0.0)) for t in CUTS)
 
 
-def _changes(cascade: CascadeProfile, prompts: PromptTable) -> dict[int, Difference]:
-    against = prompts.of(cascade.heavy)[prompts.over_rows]
-    return {int(k): difference_of(prompts.over_quality[:, at] - against) for at, k in enumerate(prompts.over_k)}
+def _paired(cascade: CascadeProfile, prompts: PromptTable) -> np.ndarray:
+    """[m, p]: what refining the draft of each prompt from each step changes against heavy's image from noise."""
+    return np.asarray(prompts.over_quality - prompts.of(cascade.heavy)[prompts.over_rows][:, None])
 
 
-def _refining(cascade: CascadeProfile, prompts: PromptTable) -> dict[int, Shares]:
-    """Step -> what refining from it changes on the drafts below each threshold, in pairs by prompt."""
+def _by_step(prompts: PromptTable, values: Iterable[Value]) -> dict[int, Value]:
+    return dict(zip(prompts.over_k.tolist(), values, strict=True))
+
+
+def _refining(prompts: PromptTable, changes: np.ndarray) -> dict[int, Shares]:
+    """Step -> what refining from it changes on the drafts below each threshold; `changes`: as `_paired`."""
     rows = prompts.over_rows
     if not len(rows):
         return {}
     confidence = prompts.confidence[rows, 0]
-    changes = prompts.over_quality - prompts.of(cascade.heavy)[rows][:, None]
-    fitted = [np.minimum(0.0, rising_by(confidence, changes[:, at])) for at in range(len(prompts.over_k))]
-    below = [confidence < threshold for threshold in (*GRID[:-1], ABOVE_ALL)]
+    fitted = [np.minimum(0.0, rising_by(confidence, column)) for column in changes.T]
+    below = [confidence < threshold for threshold in CUTS]
     table = np.array([[each[mask].mean() if mask.any() else each.min() for mask in below] for each in fitted])
     fewest = np.full(len(prompts.over_k), float(len(rows)))
     steady = np.stack([-rising(-column, fewest) for column in table.T], axis=1)  # later steps lose no less
-    return {int(k): tuple(row.tolist()) for k, row in zip(prompts.over_k, steady, strict=True)}
+    return _by_step(prompts, [tuple(row.tolist()) for row in steady])
 
 
 def _stated(profile: Profile, cascade: CascadeProfile) -> dict[int, Shares]:

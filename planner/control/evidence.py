@@ -5,7 +5,6 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
 
-from planner.catalog.entries import run_ms
 from planner.catalog.estimates import share_interval
 from planner.catalog.measured import CascadeKey, Difference, Measured
 from planner.catalog.model import Catalog
@@ -40,8 +39,8 @@ def _levels(proposal: PlanProposal, catalog: Catalog, measured: Measured) -> Ite
     """A sentence for each two neighbouring levels by cost of which the plan generates images on the dearer one."""
     used = {level for route in proposal.routes for level, share in route.levels.items() if share > 0}
     used |= {cascade.next_level for cascade in proposal.cascades if cascade.threshold > 0}
-    judged = {level for pair in measured.gains for level in pair}
-    by_cost = sorted(judged & catalog.variants.keys(), key=lambda name: run_ms(catalog.level(name), 1))
+    judged = dict.fromkeys(level for pair in measured.gains for level in pair)  # the cheapest first, as pairs are
+    by_cost = [level for level in judged if level in catalog.variants]
     for cheaper, dearer in itertools.pairwise(by_cost):
         gain = measured.gains[cheaper, dearer]
         if dearer in used and gain.is_shown(len(by_cost) - 1):

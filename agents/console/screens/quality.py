@@ -1,6 +1,5 @@
 """*Quality*: confidences against thresholds, what plans expected beside what came, and what was reused."""
 
-import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -8,6 +7,7 @@ from typing import Any, Final, NamedTuple
 from agents.console.screens.context import Context
 from agents.console.screens.now import heavy_share
 from planner.catalog.entries import deferred_share
+from planner.catalog.estimates import share_interval
 from planner.catalog.model import Catalog
 from planner.reuse.neighbour import Miss
 from schemas.errors import InvalidRecord
@@ -17,7 +17,6 @@ from streams.operator.explain import steps_of
 BANDS: Final = 10  # of confidence
 ENOUGH: Final = 30  # scored images of a level, from which on they may contradict the catalog's curve
 LOOKED_AT: Final = 4000  # newest requests
-Z95: Final = 1.959964
 
 
 class Interval(NamedTuple):
@@ -33,10 +32,7 @@ def wilson(hits: int, of: int) -> Interval | None:
     """Return a share with its interval; None of nothing. Source: Wilson 1927, score interval."""
     if of == 0:
         return None
-    share, square = hits / of, Z95**2 / of
-    middle = (share + square / 2) / (1 + square)
-    half = Z95 * math.sqrt(share * (1 - share) / of + square / (4 * of)) / (1 + square)
-    return Interval(share, max(0.0, middle - half), min(1.0, middle + half), of)
+    return Interval(hits / of, *share_interval(hits / of, of), of)
 
 
 @dataclass(slots=True)

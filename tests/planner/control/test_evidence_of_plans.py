@@ -50,6 +50,20 @@ def test_a_gain_that_is_not_shown_is_said_to_be_none() -> None:
     assert evidence(a_proposal(), UNSURE).evidence.startswith("no gain of heavy over light is shown: +0.010")
 
 
+def test_levels_are_compared_as_they_were_measured_whatever_their_times_are_now() -> None:
+    catalog = a_catalog(
+        measured=Measured(bounds=(0.0, 1.0), quality={}, prompts=(800,), gains={("light", "heavy"): SURE})
+    )
+    light, heavy = catalog.level("light"), catalog.level("heavy")
+    swapped = {
+        "light": dataclasses.replace(light, latency_ms=heavy.latency_ms),
+        "heavy": dataclasses.replace(heavy, latency_ms=light.latency_ms),
+    }
+    found = with_evidence(a_proposal(cascades=(), level="heavy"), dataclasses.replace(catalog, variants=swapped))
+    assert found.expected is not None
+    assert found.expected.evidence.startswith("heavy gains +0.200")
+
+
 def test_a_plan_of_the_cheapest_level_alone_rests_on_no_difference() -> None:
     assert evidence(a_proposal(cascades=())).evidence == ""
 
