@@ -105,7 +105,7 @@ class ResultSource:
 
     def take(self, most: int, timeout_s: float) -> list[Incoming]:
         messages = take(self._consumer, most, timeout_s)
-        self._idle.check(self._consumer, len(self._owned))
+        self._idle.check(self._consumer, len(self._owned), is_served=bool(messages) or self._held_back.holds)
         own = [each for each in messages if each.partition() in self._owned]
         return [incoming(each, self._prefix) for each in self._held_back.readable(own)]
 

@@ -188,8 +188,10 @@ class Session:
         self._membership.has(0)
         wait_s = WAIT_S
         while not stopping.is_set():
-            self._serve(self._held_back.readable(take(self._consumer, BATCH, wait_s)))
-            self._idle.check(self._consumer, len(self._lanes) + len(self._added))
+            polled = take(self._consumer, BATCH, wait_s)
+            self._serve(self._held_back.readable(polled))
+            is_served = bool(polled) or self._held_back.holds
+            self._idle.check(self._consumer, len(self._lanes) + len(self._added), is_served=is_served)
             wait_s = 0.0 if self._expiry.read_on(self._lanes) else WAIT_S
             self._expire()
 

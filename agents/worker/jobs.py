@@ -125,11 +125,12 @@ class JobSource:
         Partitions come and go within the poll, so only then is it known which jobs are to be alone.
 
         Raises:
-            MembershipLost: the cluster does not count on this member any more, and only joining anew helps.
+            MembershipLost: the cluster does not count on this member any more, or gives it no jobs that lie there, and
+                only joining anew helps.
         """
         polled = take(self._consumer, max(1, most - len(self._waiting)), 0 if self._waiting else timeout_s)
-        self._idle.check(self._consumer, len(self._next))
         ready = self._waiting + self._held_back.readable(self._owned_of(polled))
+        self._idle.check(self._consumer, len(self._next), is_served=bool(polled or ready) or self._held_back.holds)
         many = jobs_at_once(most, are_suspects=bool(self._suspects))
         self._waiting = ready[many:]
         return [self._taken(message) for message in ready[:many]]

@@ -146,6 +146,11 @@ class WaitingMessages:
         self._wait = wait
         self._held: list[Message] = []
 
+    @property
+    def holds(self) -> bool:
+        """Whether a partition is paused."""
+        return bool(self._held)
+
     def readable(self, polled: Sequence[Message]) -> list[Message]:
         """Return the records that can be read now, of the polled ones and of those held back."""
         if not self._held and not any(awaited_schema(message.value()) for message in polled):

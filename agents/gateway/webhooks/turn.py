@@ -72,7 +72,7 @@ class Turn:
             while not self._stopping.is_set():
                 poll_records(consumer, 1, POLL_S)
                 consumer.pause(consumer.assignment())
-                idle.check(consumer, int(self.is_ours))
+                idle.check(consumer, int(self.is_ours), is_served=True)  # it reads nothing
         finally:
             self._set(is_ours=False)
             consumer.close()

@@ -1,4 +1,7 @@
-"""Asks the cluster for the members of a group, and whether it still counts on a member that owns no partition."""
+"""Asks the cluster for the members of a group, and whether one of them must join anew.
+
+That is a member that owns no partition though no other has them all, or one that is given no record that lies there.
+"""
 
 import time
 from collections.abc import Callable, Mapping
@@ -9,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from schemas.errors import PochadeError
 from streams.kafka.clients import ANSWER_LIMIT_S, ClusterSettings, client_config
+from streams.kafka.groups.fetch_watch import FetchWatch
 
 SETTLES_S = 10.0  # a cluster that has just begun has no coordinator of groups until one was asked for
 SETTLING = {
@@ -18,7 +22,7 @@ SESSIONS = 3  # without a partition, before the cluster is asked: a change of ow
 
 
 class MembershipLost(PochadeError):
-    """The cluster has given a member's partitions to no member, or to one that does not know of it."""
+    """The cluster has given a member's partitions to no member, or the member is given no records of them."""
 
 
 class Member(NamedTuple):
@@ -64,7 +68,7 @@ def is_lost(member_id: str, partitions: Mapping[str, int]) -> bool:
 
 
 class IdleMember:
-    """Watches one member for the case that librdkafka and the cluster disagree about it.
+    """Watches one member for the case that librdkafka and the cluster disagree about it, or about its partitions.
 
     A broker that died while a worker joined has left it without partitions for five minutes, alive and alone in its
     group (seen once, in a run of `chaos` with 5,000 requests). Not thread-safe: asked by the thread that polls.
@@ -77,13 +81,20 @@ class IdleMember:
         self._wait_s = SESSIONS * cluster.kafka.session_timeout_ms / 1000
         self._idle_since_s: float | None = None
         self._doubts = 0
+        self._fetches = FetchWatch(cluster, clock_s)
 
-    def check(self, consumer: Consumer, owned: int) -> None:
+    def check(self, consumer: Consumer, owned: int, *, is_served: bool) -> None:
         """Check between two polls; the member owns the partitions `owned`.
 
+        `is_served`: the last poll gave a record, or the member reads nothing for now.
+
         Raises:
-            MembershipLost: twice in a row the cluster did not count on it, a few sessions apart.
+            MembershipLost: twice in a row the cluster did not count on it, a few sessions apart, or held a record for
+                it that it was not given.
         """
+        if left := self._fetches.left_behind(consumer, is_served=is_served or not owned):
+            places = ", ".join(f"{topic} [{partition}]" for topic, partition in left)
+            raise MembershipLost(f"group {self._group} gives this member no records, though some lie on {places}")
         now_s = self._clock_s()
         if owned or self._idle_since_s is None:
             self._idle_since_s, self._doubts = (None if owned else now_s), 0

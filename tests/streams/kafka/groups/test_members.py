@@ -45,10 +45,10 @@ def test_a_member_joins_anew_when_the_cluster_has_not_counted_on_it_twice(given:
     idle = IdleMember(SETTINGS, "group", clock)
     given["another"] = 0
     for clock.now_s in (0.0, 17.0, 19.0, 30.0):
-        idle.check(ME, 0)
+        idle.check(ME, 0, is_served=False)
     clock.now_s = 40.0
     with pytest.raises(MembershipLost, match="no partition for this member for 36 s"):
-        idle.check(ME, 0)
+        idle.check(ME, 0, is_served=False)
 
 
 def test_a_spare_member_and_one_that_is_given_partitions_meanwhile_stay(given: dict[str, int]) -> None:
@@ -56,10 +56,10 @@ def test_a_spare_member_and_one_that_is_given_partitions_meanwhile_stay(given: d
     idle = IdleMember(SETTINGS, "group", clock)
     given.update({"me": 0, "another": 4})
     for clock.now_s in range(0, 200, 10):
-        idle.check(ME, 0)
+        idle.check(ME, 0, is_served=False)
     given.clear()
     for clock.now_s in range(200, 400, 10):
-        idle.check(ME, 0 if clock.now_s % 30 else 1)
+        idle.check(ME, 0 if clock.now_s % 30 else 1, is_served=True)
 
 
 def test_a_cluster_that_does_not_answer_is_no_reason_to_join_anew() -> None:
@@ -69,7 +69,7 @@ def test_a_cluster_that_does_not_answer_is_no_reason_to_join_anew() -> None:
     with unanswered.context() as patch:
         patch.setattr(members, "ANSWER_LIMIT_S", 0.1)
         for clock.now_s in (0.0, 20.0, 40.0, 60.0):
-            idle.check(ME, 0)
+            idle.check(ME, 0, is_served=False)
 
 
 def test_a_cluster_that_has_just_begun_is_asked_again_for_the_members_of_a_group(
