@@ -6,8 +6,9 @@ This serves an operator's order to go back to an earlier plan (`carry_over`), an
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 
 from planner.catalog.entries import run_ms, variant_of
 from planner.catalog.model import Catalog
@@ -23,8 +24,12 @@ from planner.scaling.fleet import Staffing, levels_of, with_staffing
 from schemas.messages import Cascade, Plan, ResidencyPlan, Route
 
 
-def carry_over(plan: Plan, workers: Sequence[WorkerView], catalog: Catalog, reason: str) -> PlanProposal:
+def carry_over(
+    plan: Plan, workers: Sequence[WorkerView], catalog: Catalog, reason: str, live: Collection[WorkerView] = ()
+) -> PlanProposal:
     """The plan's decision with its workers in the same proportion, every variant keeping one where that is possible.
+
+    `live`: all that there are, where those beyond `workers` are reserved: no worker takes the places that they had.
 
     What goes to a variant that nobody is left for goes to the next cheaper one that is served, else to the next dearer;
     cascades to and from it end. Without any worker nothing changes but the allocation, which is empty.
@@ -32,7 +37,8 @@ def carry_over(plan: Plan, workers: Sequence[WorkerView], catalog: Catalog, reas
     Raises:
         Unknown: a level that the catalog does not hold (any more).
     """
-    allocation = assign(split(_work(plan), len(workers)), workers)
+    reserved = {worker.worker_id for worker in live} - {worker.worker_id for worker in workers}
+    allocation = assign(split(_work(plan, reserved), len(workers)), workers)
     served = set(allocation.values())
     return PlanProposal(
         strategy=plan.strategy,
@@ -83,11 +89,11 @@ def fallback_plan(
         return None
     reason = f"without {', '.join(lost)}, which left; else plan {before.version} stays: {why}"
 
-    def plan_for(seen: Observation) -> PlanProposal:
-        return with_admission_by(carry_over(before, seen.workers, catalog, reason), seen, catalog, rules)
+    def plan_for(rest: Observation, live: Collection[WorkerView] = ()) -> PlanProposal:
+        return with_admission_by(carry_over(before, rest.workers, catalog, reason, live), rest, catalog, rules)
 
     if staffing is None:
-        proposal = with_reserved(plan_for, seen, catalog)
+        proposal = with_reserved(partial(plan_for, live=seen.workers), seen, catalog)
     else:
         proposal = with_staffing(plan_for(staffing.seen), staffing)
         proposal = replace(proposal, residency=_of_those_left(before, proposal.allocation))
@@ -96,10 +102,11 @@ def fallback_plan(
     return plan
 
 
-def _work(plan: Plan) -> Mapping[str, float]:
-    """Workers per variant; of a plan made without any, one for each that it sends to."""
+def _work(plan: Plan, reserved: Collection[str]) -> Mapping[str, float]:
+    """Workers per variant, without those reserved by now; of a plan made without any, one for each it sends to."""
     levels = levels_of(plan)  # of a fleet that is scaled what requests name is not the plan's to share
-    placed = [variant for variant in plan.allocation.values() if plan.scale is None or variant in levels]
+    kept = [variant for worker, variant in plan.allocation.items() if worker not in reserved]
+    placed = [variant for variant in kept if plan.scale is None or variant in levels]
     if placed:
         return Counter(placed)
     first = [variant_of(level) for route in plan.routes for level, share in route.levels.items() if share > 0]

@@ -286,9 +286,9 @@ class PlannerLogic:
         """Return the proposal that the order gives under the rules; its plan has been checked."""
         if order.back_to is not None:
             reason = f"back to plan {order.back_to.version}: {order.back_to.reason}"
-            proposed = partial(self._carry_over, order.back_to, reason, seen.workers)
+            proposed = partial(self._carry_over, order.back_to, reason)
             if staffing is None:
-                proposal = with_reserved(proposed, seen, self._catalog)
+                proposal = with_reserved(partial(proposed, live=seen.workers), seen, self._catalog)
             else:
                 proposal = with_staffing(proposed(staffing.seen), staffing)
             proposal = with_residency(proposal, seen, self._catalog)
@@ -299,11 +299,10 @@ class PlannerLogic:
         self._check(publish(proposal, before, order.policy, seen.now_ms), self._catalog)
         return proposal
 
-    def _carry_over(self, plan: Plan, reason: str, live: Collection[WorkerView], seen: Observation) -> PlanProposal:
-        """Go on with a plan on the workers seen; the other live ones are reserved, so no worker takes their places."""
-        reserved = {worker.worker_id for worker in live} - {worker.worker_id for worker in seen.workers}
-        kept = {worker: variant for worker, variant in plan.allocation.items() if worker not in reserved}
-        proposal = carry_over(replace(plan, allocation=kept), seen.workers, self._catalog, reason)
+    def _carry_over(
+        self, plan: Plan, reason: str, seen: Observation, live: Collection[WorkerView] = ()
+    ) -> PlanProposal:  # fmt: skip
+        proposal = carry_over(plan, seen.workers, self._catalog, reason, live)
         return with_admission_by(proposal, seen, self._catalog, self._rules)
 
     def _keep_current(

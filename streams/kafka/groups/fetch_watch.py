@@ -14,9 +14,7 @@ from streams.kafka.clients import ANSWER_LIMIT_S, ClusterSettings
 from streams.kafka.consumers.consumer_factory import open_consumer
 from streams.kafka.consumers.polling import poll_records
 
-WAIT_S = (
-    30.0  # without a record, before the cluster is asked, which takes 100 ms a partition; an idle member asks as often
-)
+WAIT_S = 30.0  # without a record, before the cluster is asked: 100 ms a partition, of an idle member as often
 ANSWER_S = 2.0  # for the position of a member, and for the ends of its partitions
 
 Place = tuple[str, int]  # topic, partition

@@ -57,7 +57,7 @@ def consumer(monkeypatch: pytest.MonkeyPatch) -> Consumer:
     consumer = Consumer()
     monkeypatch.setattr(reading, "open_member", lambda *_config: consumer)
     monkeypatch.setattr(reading, "member_config", lambda *_about: {})
-    monkeypatch.setattr(reading, "IdleMember", lambda *_about: SimpleNamespace(check=lambda *_about, is_served: None))
+    monkeypatch.setattr(reading, "IdleMember", lambda *_about: SimpleNamespace(check=lambda *_about, **_how: None))
 
     def take(_consumer: Consumer, _most: int, _timeout_s: float) -> list[Message]:
         polled, consumer.polled = consumer.polled, []

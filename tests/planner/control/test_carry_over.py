@@ -119,6 +119,17 @@ def test_what_waits_for_a_variant_of_which_the_only_worker_is_gone_has_one_thoug
     assert sorted(plan.allocation.values()) == ["heavy", "light"]
 
 
+def test_the_place_of_a_worker_that_stays_reserved_is_given_to_no_other() -> None:
+    before = a_plan(
+        allocation={"w-1": "light", "w-2": "heavy", "w-3": "light", "w-4": "light"},
+        routes=(Route(levels={"light": 1.0}),), cascades=(),
+    )  # fmt: skip
+    need = Need(("heavy",), 0.1, {"default": 0.8}, 1, NOW_MS - 500, NOW_MS - 500)
+    plan = after(before, "w-1", "w-2", "w-3", demand_rps=5.0, needs=(need,))
+    assert plan is not None
+    assert plan.allocation == {"w-1": "light", "w-2": "heavy", "w-3": "light"}
+
+
 def test_what_the_rest_cannot_generate_is_shed_where_plans_shed() -> None:
     patient, shedding = (after(a_plan(), "w-1", demand_rps=10_000.0, sheds=sheds) for sheds in (False, True))
     assert patient is not None
