@@ -124,10 +124,10 @@ def test_refining_shares_the_weights_and_loads_nothing() -> None:
 def test_an_image_that_nobody_wants_any_more_stops_within_one_step() -> None:
     asked: list[object] = []
     assert (
-        engine("heavy", "").generate(tasks_over(0), at(3), lambda: bool(asked.append(None)) or len(asked) >= 2) is None
+        engine("heavy", "").generate(tasks_over(0), at(1), lambda: bool(asked.append(None)) or len(asked) >= 2) is None
     )
     assert len(asked) == 2
-    assert engine("heavy", "").generate(tasks_over(0), at(3), lambda: False) is not None, "the next job is generated"
+    assert engine("heavy", "").generate(tasks_over(0), at(1), lambda: False) is not None, "the next job is generated"
 
 
 def test_a_pipeline_that_diffusers_cannot_begin_with_an_image_says_so() -> None:

@@ -164,12 +164,12 @@ def test_models_with_one_autoencoder_go_on_from_each_others_latents_and_no_other
     assert light is not None
     assert heavy is not None
     assert (light.channels, light.factor) == (heavy.channels, heavy.factor)
-    painted(tasks(over=stored("middle").latents), at(6, "heavy"), engine("heavy"))
+    painted(tasks(over=stored("middle").latents), at(3, "heavy"), engine("heavy"))
     with (
         calls_of(engine("heavy")._pipeline.unet) as calls,
         pytest.raises(UnfitLatent, match="of autoencoder") as refused,
     ):
-        painted(tasks(over=stored("light").latents), at(6, "heavy"), engine("heavy"))
+        painted(tasks(over=stored("light").latents), at(3, "heavy"), engine("heavy"))
     assert refused.value.kind == "autoencoder"
     assert not calls
 

