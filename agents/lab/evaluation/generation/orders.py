@@ -7,6 +7,7 @@ resumed one by one.
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -72,7 +73,10 @@ class Order:
             )
 
     def digest(self) -> str:
-        """A key of what decides the images, the weights' files included: orders of equal images have equal digests."""
+        """A key of what decides the images: orders of equal images have equal digests, in each checkout.
+
+        A local model is known by the contents of its files, not by where they lie or when they were written.
+        """
         apart = ("variant", "drafts", "latents", "keeps_latents")
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in apart}
         drafts = b"" if self.drafts is None else self.drafts.tobytes()
@@ -80,7 +84,7 @@ class Order:
             drafts = f"{self.latents.autoencoder} {self.latents.values.dtype}".encode() + self.latents.values.tobytes()
         if self.keeps_latents:
             drafts += b" with latents"
-        variant = replace(self.variant, quality=None)
+        variant = replace(self.variant, quality=None, model=_contents(self.variant))
         if variant.engine != "profile":  # which goes by the times; elsewhere they are no part of an image
             variant = replace(variant, latency_ms={1: 1.0}, load_ms=0.0)
         described = (
@@ -88,7 +92,6 @@ class Order:
             plain,
             KINDS,
             variant,
-            _weights(self.variant),
             hashlib.sha256(drafts).digest(),
         )
         return hashlib.sha256(repr(described).encode()).hexdigest()[:20]
@@ -216,14 +219,23 @@ def opened(variant: Variant, threads: int, keeping: Keeping | None) -> Engine:
     return _open[key]
 
 
-def _weights(variant: Variant) -> tuple[tuple[str, int, int], ...]:
-    """Name, size and time of a local model's files; nothing for one that is elsewhere."""
+def _contents(variant: Variant) -> str:
+    """Names and sha-256 of a local model's weights and configurations; the model's name if it is elsewhere."""
     try:
         folder = Path(model_source(variant.model)) if variant.model else Path()
     except EngineFailed:
-        return ()
-    files = sorted(folder.rglob("*.safetensors")) if variant.model and folder.is_dir() else []
-    return tuple((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files)
+        return variant.model
+    if not variant.model or not folder.is_dir():
+        return variant.model
+    files = sorted(file for file in folder.rglob("*") if file.suffix in (".safetensors", ".json"))
+    return " ".join(f"{file.relative_to(folder)} {_sha256(file, file.stat().st_mtime_ns)}" for file in files)
+
+
+@lru_cache(maxsize=256)
+def _sha256(file: Path, _changed_ns: int) -> str:
+    """`_changed_ns`: when the file was changed; contents are read once for each time."""
+    with file.open("rb") as opened_file:
+        return hashlib.file_digest(opened_file, "sha256").hexdigest()
 
 
 def _member(file: Path, name: str) -> np.ndarray:

@@ -81,6 +81,17 @@ def test_other_weights_under_the_same_name_give_another_digest(tmp_path: pathlib
     assert asked.digest() != before
 
 
+def test_parts_of_the_same_weights_are_found_again_in_another_checkout(tmp_path: pathlib.Path) -> None:
+    digests = set()
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "unet.safetensors").write_bytes(b"1")
+        digests.add(an_order(variant=a_level(engine="diffusers", model=str(tmp_path / name))).digest())
+    assert len(digests) == 1
+    elsewhere = [an_order(variant=a_level(engine="diffusers", model=name)).digest() for name in ("x/y", "x/z")]
+    assert elsewhere[0] != elsewhere[1]
+
+
 def test_what_a_model_was_measured_to_take_is_no_part_of_its_images() -> None:
     slow, quick = (a_level(engine="diffusers", model="x/y", latency_ms={1: ms}, quality=ms / 9) for ms in (9.0, 1.0))
     assert an_order(variant=slow).digest() == an_order(variant=quick).digest()
