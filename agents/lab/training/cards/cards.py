@@ -15,6 +15,7 @@ from huggingface_hub import ModelCard, ModelCardData
 from agents.lab.family import CATALOG, VARIANTS, folder_of
 from agents.lab.training.cards.tables import figures_of, figures_table, training_table
 from agents.lab.training.cards.texts import DATA, KINDS, ONE_STEP, Kind
+from planner.catalog.entries import Variant
 
 CARD: Final = "README.md"
 _TEMPLATE: Final = Path(__file__).parent / "card.md.jinja"
@@ -95,7 +96,7 @@ def subjects(models: Path, notes: Mapping[str, Any]) -> Iterator[Subject]:
 def card(subject: Subject, sources: Sources) -> ModelCard:
     """A card with its metadata, from the template beside this module."""
     kind = subject.kind
-    shown = next((level for name, level in VARIANTS.items() if _is_of(name, subject)), CATALOG.best())
+    shown = _generating(subject)
     written: ModelCard = ModelCard.from_template(
         ModelCardData(license="apache-2.0", library_name=kind.library, tags=["pochade", "procedural", "tiny"]),
         template_path=str(_TEMPLATE),
@@ -121,6 +122,12 @@ def _measured(subject: Subject, sources: Sources) -> Iterator[str]:
         columns = {name: figures[name] for name in figures if _is_of(name, subject)}
         if rows := figures_table(columns):
             yield f"By `pochade {verb}`, seed {source.get('seed')}, {source.get('prompts')} fresh prompts:\n\n{rows}"
+
+
+def _generating(subject: Subject) -> Variant:
+    """The variant of the subject's folder; of what is no level the one that serves it on request."""
+    others = (*CATALOG.on_request.values(), CATALOG.best())
+    return next((each for each in VARIANTS.values() if folder_of(each).name == subject.folder.name), others[0])
 
 
 def _is_of(measured: str, subject: Subject) -> bool:

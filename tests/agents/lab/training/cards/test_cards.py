@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from huggingface_hub import ModelCard
 
-from agents.lab.family import VARIANTS, folder_of
+from agents.lab.family import CATALOG, VARIANTS, folder_of
 from agents.lab.training.cards.cards import collect_notes, write_cards
 from agents.lab.training.cards.tables import figures_table, flattened
 from agents.world.layout import MAX_OBJECTS, SIZE
@@ -111,6 +111,12 @@ def test_the_quick_decoder_is_told_where_it_is_used_and_nowhere_else(models: Pat
 def test_the_example_paints_as_the_catalog_says(models: Path, folder: str) -> None:
     variant = next(variant for variant in VARIANTS.values() if folder_of(variant).name == folder)
     assert f"num_inference_steps={variant.steps}, guidance_scale={variant.guidance}" in card(models, folder)
+
+
+def test_what_is_no_level_is_shown_in_the_steps_that_it_is_served_in(models: Path) -> None:
+    steps = CATALOG.on_request["styles"].steps
+    assert steps != CATALOG.best().steps
+    assert all(f"num_inference_steps={steps}" in card(models, each) for each in ("chalk", "loras/mint", "controlnet"))
 
 
 def test_only_the_level_of_one_step_tells_that_it_knows_no_other(models: Path) -> None:
