@@ -51,7 +51,7 @@ def catalog(tmp_path: pathlib.Path) -> pathlib.Path:
     file = tmp_path / "small.toml"
     shutil.copyfile(INFRA / "catalogs" / "tiny.toml", file)
     measured = CachingMeasurement(
-        key="scorer", dimension=96, seed=1, requests=1200, steps=8, tolerance=0.005, exact_share=0.1,
+        key="scorer", dimension=96, seed=1, requests=1200, steps=4, tolerance=0.005, exact_share=0.1,
         guard=GuardShares(equal=0.5, style=0.5), neighbours=(Neighbours(0.8, 0.5),),
         routes=(
             RouteSavings(
@@ -81,7 +81,7 @@ def test_a_stream_is_served_looked_up_and_judged(
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("a red heart\na blue star at night\na red heart\n")
     report = reported(str(catalog), "--prompts", str(prompts))
-    assert (report["level"], report["hit_rate"], report["exact_share"]) == ("heavy~k4", 0.33333, 0.33333)
+    assert (report["level"], report["hit_rate"], report["exact_share"]) == ("heavy~k2", 0.33333, 0.33333)
     assert report["saved_exact_share"] == pytest.approx(0.5 / 3, abs=1e-4)
     assert report["saved_steps_share"] == 0.0
     assert sum(report["misses"].values()) == 2
