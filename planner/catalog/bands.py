@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
+
 from planner.catalog.entries import Curve, reuse_step, shares_below, variant_of
 from planner.catalog.measured import CascadeBands, Row, Shares
 from planner.catalog.model import Catalog, Pair
@@ -18,6 +20,7 @@ from planner.observation.deferral import ObservedDeferral
 from planner.observation.observation import BINS, Observation
 
 WHOLE = (0.0, 1.0)  # the bounds of one band of all prompts
+TENTHS = tuple(at / BINS for at in range(BINS + 1))
 MIN_THRESHOLDS = 20  # measured thresholds
 
 
@@ -48,25 +51,37 @@ def bounds_of(catalog: Catalog) -> Row:
     return catalog.measured.bounds if catalog.measured else WHOLE
 
 
-def band_shares(catalog: Catalog, observation: Observation | None = None) -> Row:
-    """p[c]: share of requests a band, sums to 1; a bin of the histogram that spans a bound is divided evenly.
+class Histogram(NamedTuple):
+    """Shares of requests by hardness."""
 
-    Where hardness was not seen it is as in the reference set, of which it is a quantile: a band's share is its width.
+    edges: Row  # rising from 0 to 1
+    shares: Row  # sum to 1
+
+
+def hardness_of(catalog: Catalog, observation: Observation | None = None) -> Histogram:
+    """How hard requests are: as seen, by tenths; where that was not seen as the profile's prompts, by band.
+
+    Without those it is as in the reference set, of which hardness is a quantile: even.
     """
-    return _band_shares(bounds_of(catalog), (observation.hardness if observation else ()) or (1 / BINS,) * BINS)
+    if observation is not None and observation.hardness:
+        return Histogram(TENTHS, observation.hardness)
+    counts = catalog.measured.prompts if catalog.measured else ()
+    if any(counts):
+        return Histogram(bounds_of(catalog), tuple(count / sum(counts) for count in counts))
+    return Histogram(WHOLE, (1.0,))
 
 
-@lru_cache(maxsize=256)
-def _band_shares(bounds: Row, bins: Row) -> Row:
-    edges = [at / len(bins) for at in range(len(bins) + 1)]
-    masses = [
-        sum(
-            share * max(0.0, min(high, right) - max(low, left)) / (right - left)
-            for share, (left, right) in zip(bins, itertools.pairwise(edges), strict=True)
-        )
-        for low, high in itertools.pairwise(bounds)
-    ]
-    return tuple(mass / sum(masses) for mass in masses)
+def band_shares(catalog: Catalog, observation: Observation | None = None) -> Row:
+    """p[c]: share of requests a band, sums to 1."""
+    return shares_within(hardness_of(catalog, observation), bounds_of(catalog), 0.0, 1.0)
+
+
+@lru_cache(maxsize=1024)
+def shares_within(hardness: Histogram, bounds: Row, low: float, high: float) -> Row:
+    """Share of requests between each two bounds with a hardness within an interval; a bin is divided evenly."""
+    cumulated = np.concatenate([[0.0], np.cumsum(hardness.shares)]) / sum(hardness.shares)
+    ends = np.interp(np.clip(np.array(bounds), low, high), hardness.edges, cumulated)
+    return tuple(np.diff(ends).tolist())
 
 
 def level_quality(catalog: Catalog, level: str, band: int) -> float | None:

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.catalog.bands import cascade_table
+from planner.catalog.bands import Histogram, cascade_table, hardness_of
 from planner.catalog.entries import deferred_share, run_ms, variant_of
 from planner.catalog.model import Catalog, Pair
 from planner.control.format import counted, number
 from planner.control.proposal import PlanProposal
-from planner.observation.observation import BINS, Observation, queue_wait_ms
+from planner.observation.observation import Observation, queue_wait_ms
 from schemas.messages import Cascade, Route
 
 TIGHT = 0.9  # of a limit; beyond it the limit is said to bind
@@ -42,16 +42,17 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(proposal: PlanProposal, seen: Observation, catalog: Catalog) -> Evaluation:
-    """Pass shares by tenths of hardness through routes, then cascades at the deferral seen or measured there.
+    """Pass shares by bins of hardness through routes, then cascades at the deferral seen or measured there.
 
     A class's share counts as spread over hardness as all prompts are, for the two are not observed together.
     """
-    masses = _first(proposal, seen)
+    hardness = hardness_of(catalog, seen)
+    masses = _first(proposal, seen, hardness)
     steps: dict[str, int] = {}
     for cascade in _in_order(proposal.cascades):
         if cascade.level in masses:
-            deferred = masses[cascade.level] * _deferral(cascade, seen, catalog)
-            masses[cascade.next_level] = masses.get(cascade.next_level, np.zeros(BINS)) + deferred
+            deferred = masses[cascade.level] * _deferral(cascade, seen, catalog, hardness.edges)
+            masses[cascade.next_level] = masses.get(cascade.next_level, 0.0) + deferred
             steps[cascade.next_level] = cascade.refine_from_step
     shares = {level: float(mass.sum()) for level, mass in masses.items()}
     loads = _loads(shares, steps, proposal, seen, catalog)
@@ -62,21 +63,20 @@ def evaluate(proposal: PlanProposal, seen: Observation, catalog: Catalog) -> Eva
 
 def first_loads(proposal: PlanProposal, seen: Observation, catalog: Catalog) -> tuple[VariantLoad, ...]:
     """Return the loads as `evaluate` does, of first images alone."""
-    shares = {level: float(mass.sum()) for level, mass in _first(proposal, seen).items()}
+    shares = {level: float(mass.sum()) for level, mass in _first(proposal, seen, hardness_of(catalog, seen)).items()}
     return _loads(shares, {}, proposal, seen, catalog)
 
 
-def _first(proposal: PlanProposal, seen: Observation) -> dict[str, np.ndarray]:
-    """level -> share of requests a tenth of hardness that goes there first."""
-    hardness = np.array(seen.hardness or (1 / BINS,) * BINS)
-    edges = np.linspace(0, 1, BINS + 1)
+def _first(proposal: PlanProposal, seen: Observation, hardness: Histogram) -> dict[str, np.ndarray]:
+    """level -> share of requests a bin of hardness that goes there first."""
+    edges, shares = np.array(hardness.edges), np.array(hardness.shares)
     masses: dict[str, np.ndarray] = {}
     weights = _weights(proposal.routes, seen.classes.get(proposal.strategy, {}))
     for route, weight in zip(proposal.routes, weights, strict=True):
         inside = np.minimum(edges[1:], route.hardness_to) - np.maximum(edges[:-1], route.hardness_from)
-        mass = weight * hardness * (1.0 if route.label else np.clip(inside, 0, None) * BINS)
+        mass = weight * shares * (1.0 if route.label else np.clip(inside, 0, None) / np.diff(edges))
         for level, share in route.levels.items():
-            masses[level] = masses.get(level, np.zeros(BINS)) + share * mass
+            masses[level] = masses.get(level, 0.0) + share * mass
     return masses
 
 
@@ -101,16 +101,16 @@ def _in_order(cascades: Iterable[Cascade]) -> list[Cascade]:
     return ordered
 
 
-def _deferral(cascade: Cascade, seen: Observation, catalog: Catalog) -> np.ndarray:
-    """Share generated again, a tenth of hardness each."""
+def _deferral(cascade: Cascade, seen: Observation, catalog: Catalog, edges: Sequence[float]) -> np.ndarray:
+    """Share generated again, of each bin of hardness."""
     pair = Pair(cascade.level, cascade.next_level, cascade.discriminator, cascade.refine_from_step)
     if cascade.level not in catalog.variants:
-        return np.full(BINS, deferred_share(catalog.discriminator(cascade.discriminator), cascade.threshold))
+        return np.full(len(edges) - 1, deferred_share(catalog.discriminator(cascade.discriminator), cascade.threshold))
     table = cascade_table(catalog, pair, seen)
-    centres = (np.arange(BINS) + 0.5) / BINS
+    centres = (np.array(edges[1:]) + np.array(edges[:-1])) / 2
     bands = np.clip(np.searchsorted(table.bounds, centres, side="right") - 1, 0, len(table.deferred) - 1)
     at = [np.interp(cascade.threshold, table.thresholds, row) for row in table.deferred]
-    return np.array(at)[bands]
+    return np.asarray(np.array(at)[bands])
 
 
 def _loads(

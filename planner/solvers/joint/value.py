@@ -10,18 +10,25 @@ price, whoever proposes it. What waits in the end must be worked off later, and 
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.catalog.bands import CascadeTable, band_shares, bounds_of, cascade_table, level_quality
+from planner.catalog.bands import (
+    CascadeTable,
+    band_shares,
+    bounds_of,
+    cascade_table,
+    hardness_of,
+    level_quality,
+    shares_within,
+)  # fmt: skip
 from planner.catalog.entries import reuse_step, run_ms, variant_of
 from planner.catalog.model import Catalog, Pair
 from planner.catalog.quality import Judged
 from planner.control.proposal import PlanProposal
 from planner.control.replan import HOLD_S, LATE
-from planner.observation.observation import BINS, Observation
+from planner.observation.observation import Observation
 from planner.observation.workers import SERVING
 from planner.serving.dispatch.worker import drain_ms
 from planner.solvers.joint.losses import AFTER_S, Queue, limits_of
@@ -383,7 +390,7 @@ class Model:
 
     def _inside(self, low: float, high: float) -> np.ndarray:
         """[C] share of requests of a band within a hardness interval."""
-        return np.array(_inside(self.seen.hardness or (1 / BINS,) * BINS, self._bounds, low, high))
+        return np.array(shares_within(hardness_of(self.catalog, self.seen), self._bounds, low, high))
 
     def _table(self, cascade: Cascade) -> CascadeTable:
         pair = Pair(cascade.level, cascade.next_level, cascade.discriminator, cascade.refine_from_step)
@@ -662,15 +669,6 @@ def _above(limit: float, begin: float, end: float) -> float:
     if limit >= high:
         return 0.0
     return 1.0 if limit <= low else (high - limit) / (high - low)
-
-
-@lru_cache(maxsize=1024)
-def _inside(bins: tuple[float, ...], bounds: tuple[float, ...], low: float, high: float) -> tuple[float, ...]:
-    """Share of requests of each band with a hardness within an interval; a bin is divided evenly."""
-    edges = np.linspace(0, 1, len(bins) + 1)
-    cumulated = np.concatenate([[0.0], np.cumsum(bins)]) / sum(bins)
-    ends = np.interp(np.clip(np.array(bounds), low, high), edges, cumulated)
-    return tuple(np.diff(ends).tolist())
 
 
 def _between(x: float, xs: Sequence[float], ys: Sequence[float]) -> float:

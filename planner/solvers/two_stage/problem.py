@@ -12,7 +12,6 @@ The rows are the settings of router and discriminator that a pair can be run wit
 deferral and quality by hardness band: a hardness threshold at each bound, a confidence threshold at each measured one.
 """
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.catalog.bands import CascadeTable, band_shares, cascade_table, level_quality
+from planner.catalog.bands import (
+    WHOLE,
+    CascadeTable,
+    Histogram,
+    band_shares,
+    cascade_table,
+    hardness_of,
+    level_quality,
+    shares_within,
+)  # fmt: skip
 from planner.catalog.curves import PairRow
 from planner.catalog.entries import highest_threshold
 from planner.catalog.model import Catalog, Pair
@@ -194,12 +202,6 @@ def _support(catalog: Catalog, pair: Pair) -> tuple[float, float]:
     return min(measured, default=1.0), max(measured, default=0.0)
 
 
-def share_above(hardness: float, bins: Sequence[float]) -> float:
-    """The share of requests at or above a hardness, from a histogram over [0, 1]; a bin is divided evenly."""
-    edges = np.linspace(0, 1, len(bins) + 1)
-    return float(np.interp(hardness, edges, np.append(np.cumsum(bins[::-1])[::-1], 0.0)))
-
-
 def _listed(catalog: Catalog, pair: Pair, table: Sequence[PairRow], seen: Observation) -> Iterator[Row]:
     discriminator, shares = catalog.discriminator(pair.discriminator), band_shares(catalog, seen)
     is_seen = any((s.level, s.discriminator) == (pair.light, pair.discriminator) for s in seen.deferral)
@@ -211,19 +213,24 @@ def _listed(catalog: Catalog, pair: Pair, table: Sequence[PairRow], seen: Observ
         quality = math.fsum(known) if len(known) == len(shares) else row.quality
         yield Row(
             score=quality,
-            straight=share_above(hardness, seen.hardness) if seen.hardness else row.router_ratio,
-            deferred=_deferred_below(hardness, threshold, curves, seen) if curves else row.disc_ratio,
+            straight=_share_above(hardness, catalog, seen) if seen.hardness else row.router_ratio,
+            deferred=_deferred_below(hardness, threshold, curves, hardness_of(catalog, seen))
+            if curves
+            else row.disc_ratio,
             threshold=threshold,
             hardness=hardness,
             quality=quality,
         )
 
 
-def _deferred_below(hardness: float, threshold: float, curves: CascadeTable, seen: Observation) -> float:
+def _share_above(hardness: float, catalog: Catalog, seen: Observation) -> float:
+    """The share of requests at or above a hardness."""
+    return math.fsum(shares_within(hardness_of(catalog, seen), WHOLE, hardness, 1.0))
+
+
+def _deferred_below(hardness: float, threshold: float, curves: CascadeTable, seen: Histogram) -> float:
     """Return f(t) of the prompts easier than a hardness, weighted by each band's part: harder ones get no drafts."""
-    bins = seen.hardness or (1.0,)
-    easier = [share_above(min(low, hardness), bins) - share_above(min(high, hardness), bins)
-              for low, high in itertools.pairwise(curves.bounds)]  # fmt: skip
+    easier = shares_within(seen, curves.bounds, 0.0, hardness)
     deferred = [float(np.interp(threshold, curves.thresholds, band)) for band in curves.deferred]
     drafts = math.fsum(easier)
     return math.fsum(x * f for x, f in zip(easier, deferred, strict=True)) / drafts if drafts > 0 else 0.0

@@ -1,8 +1,18 @@
 """Deferral and quality by hardness band, with and without a profile, and as traffic shows it."""
 
+import dataclasses
+
 import pytest
 
-from planner.catalog.bands import band_shares, bounds_of, cascade_table, curve_rows, level_quality
+from planner.catalog.bands import (
+    Histogram,
+    band_shares,
+    bounds_of,
+    cascade_table,
+    curve_rows,
+    level_quality,
+    shares_within,
+)  # fmt: skip
 from planner.catalog.curves import CascadeCurves, SharePoint
 from planner.catalog.entries import DeferralPoint
 from planner.catalog.measured import CascadeBands, Measured, Start
@@ -43,6 +53,21 @@ def test_bands_weigh_what_the_hardness_histogram_says() -> None:
     catalog = a_measured_catalog()
     assert band_shares(catalog, an_observation(hardness=EASY_FIRST)) == pytest.approx((0.4, 0.6))
     assert band_shares(catalog, an_observation()) == pytest.approx((0.5, 0.5))
+
+
+def test_where_hardness_was_not_seen_it_is_as_that_of_the_profile_s_prompts() -> None:
+    measured = a_measured_catalog().measured
+    assert measured is not None
+    catalog = a_measured_catalog(measured=dataclasses.replace(measured, prompts=(30, 10)))
+    assert band_shares(catalog) == pytest.approx((0.75, 0.25))
+    assert band_shares(catalog, an_observation(hardness=EASY_FIRST)) == pytest.approx((0.4, 0.6))
+
+
+def test_shares_of_an_interval_divide_a_bin_evenly() -> None:
+    even, uneven = Histogram((0.0, 0.5, 1.0), (0.5, 0.5)), Histogram((0.0, 0.25, 1.0), (0.2, 0.8))
+    assert shares_within(even, (0.0, 1.0), 0.7, 1.0) == pytest.approx((0.3,))
+    assert shares_within(uneven, (0.0, 0.5, 1.0), 0.125, 0.625) == pytest.approx((0.1 + 0.8 / 3, 0.8 / 6))
+    assert shares_within(uneven, (0.0, 1.0), 1.0, 1.0) == (0,)
 
 
 def test_a_bin_that_spans_a_bound_is_divided_evenly() -> None:

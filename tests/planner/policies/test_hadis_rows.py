@@ -11,7 +11,6 @@ from planner.observation.deferral import ObservedDeferral
 from planner.observation.observation import Observation
 from planner.policies import PlanProposal
 from planner.policies.hadis import DISCRIMINATOR_ONLY, RANDOM, ROUTER_ONLY, pairs, plan
-from planner.solvers.two_stage.problem import share_above
 from tests.builders import a_catalog, a_discriminator, a_variant
 from tests.planner.policies.cascades import ROWS, a_table_catalog, counts, planned, quality, seen
 
@@ -43,13 +42,6 @@ def test_the_deferral_seen_of_late_replaces_the_row_s_where_it_may_learn() -> No
     assert draft.expected.heavy_share == pytest.approx(1.0)
     assert published.expected
     assert published.expected.heavy_share == pytest.approx(0.5)
-
-
-def test_the_share_above_a_hardness_divides_a_bin_evenly() -> None:
-    assert share_above(0.7, (0.1,) * 10) == pytest.approx(0.3)
-    assert share_above(0.75, (0.1,) * 10) == pytest.approx(0.25)
-    assert share_above(0.0, (0.2, 0.8)) == pytest.approx(1.0)
-    assert share_above(1.0, (0.2, 0.8)) == 0
 
 
 def test_a_row_s_own_thresholds_count_before_its_shares() -> None:
