@@ -7,6 +7,7 @@ included (Bonferroni), counts as none, so that the cheaper or simpler option is 
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -26,6 +27,20 @@ def share_interval(mean: float, prompts: int) -> Interval:
     middle = (mean + spread / (2 * n)) / (1 + spread / n)
     half = SIDES / (1 + spread / n) * math.sqrt(max(0.0, mean * (1 - mean)) / n + spread / (4 * n**2))
     return Interval(max(0.0, middle - half), min(1.0, middle + half))
+
+
+def shrunk(found: Sequence[Difference]) -> list[float]:
+    """The means of several groups, each drawn to 0 as far as chance alone explains how they scatter around 0.
+
+    What is not chance is estimated by moments. Source: DerSimonian and Laird 1986, with a known mean.
+    """
+    errors = [each.error for each in found]
+    weights = [1 / error**2 if 0 < error < math.inf else 0.0 for error in errors]
+    known = sum(weight > 0 for weight in weights)
+    scatter = math.fsum(weight * each.mean**2 for weight, each in zip(weights, found, strict=True))
+    true = max(0.0, scatter - known) / math.fsum(weights) if known else 0.0  # variance between groups
+    return [each.mean * true / (true + error**2) if weight else 0.0
+            for each, error, weight in zip(found, errors, weights, strict=True)]  # fmt: skip
 
 
 def rising(values: np.ndarray, weights: np.ndarray) -> np.ndarray:

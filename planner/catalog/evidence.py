@@ -4,8 +4,9 @@ Planners take the best of hundreds of options, so that what they choose by must 
 
 - What a dearer level gains over the cheapest one never falls as hardness rises, which is what hardness means.
 - What light's images lose against heavy's never rises with the discriminator's confidence, and is not below 0.
-- What refining a draft changes is told from all bands together, never rises with the step that it begins from, never
-  falls with the confidence in the draft, and is not above 0.
+- What refining a draft changes is told from all bands together, and from a band alone as far as bands differ beyond
+  chance. It never rises with the step that refining begins from, never falls with the confidence in the draft, and is
+  not above 0.
 - Levels between which no difference is shown are equal, so that the cheaper one is taken.
 """
 
@@ -19,7 +20,7 @@ import numpy as np
 from planner.catalog.caching import reuse_profile_of
 from planner.catalog.curves import PairRow
 from planner.catalog.entries import fastest_good, shares_below, variant_of
-from planner.catalog.estimates import difference_of, rising, rising_by
+from planner.catalog.estimates import difference_of, rising, rising_by, shrunk
 from planner.catalog.measured import CascadeBands, CascadeKey, Difference, Measured, Row, Shares, Start
 from planner.catalog.model import Catalog
 from planner.catalog.options import fault
@@ -163,7 +164,7 @@ def _bands(profile: Profile, cascade: CascadeProfile, prompts: PromptTable | Non
     sides = [_sides(confidence[band], heavy[band], lost[band]) for band in bands]
     again = tuple(below for _, below in sides)
     paired = _paired(cascade, prompts) if judged == prompts.judged[0] else None
-    changes = _stated(profile, cascade) if paired is None else _refining(prompts, paired)
+    changes = _stated(profile, cascade) if paired is None else _refining(prompts, paired, profile.bands)
     return CascadeBands(
         thresholds=GRID,
         deferred=tuple(_deferred(confidence[band], curve) for band, curve in zip(bands, curves, strict=True)),
@@ -227,31 +228,52 @@ def _by_step(prompts: PromptTable, values: Iterable[Value]) -> dict[int, Value]:
     return dict(zip(prompts.over_k.tolist(), values, strict=True))
 
 
-def _refining(prompts: PromptTable, changes: np.ndarray) -> dict[int, Shares]:
-    """Step -> what refining from it changes on the drafts below each threshold; `changes`: as `_paired`."""
+def _refining(prompts: PromptTable, changes: np.ndarray, bounds: Sequence[float]) -> dict[int, tuple[Shares, ...]]:
+    """Step -> by band, what refining from it changes on the drafts below each threshold; `changes`: as `_paired`."""
     rows = prompts.over_rows
     if not len(rows):
         return {}
-    confidence = prompts.confidence[rows, 0]
-    fitted = [np.minimum(0.0, rising_by(confidence, column)) for column in changes.T]
+    confidence, bands = prompts.confidence[rows, 0], _masks(prompts.hardness[rows], bounds)
     below = [confidence < threshold for threshold in CUTS]
-    table = np.array([[each[mask].mean() if mask.any() else each.min() for mask in below] for each in fitted])
+    fitted = np.stack([_by_confidence(confidence, column, bands) for column in changes.T])  # [p, C, m]
+    table = np.array([[_means_below(each, band, below) for each, band in zip(step, bands, strict=True)]
+                      for step in fitted])  # fmt: skip
     fewest = np.full(len(prompts.over_k), float(len(rows)))
-    steady = np.stack([-rising(-column, fewest) for column in table.T], axis=1)  # later steps lose no less
-    return _by_step(prompts, [tuple(row.tolist()) for row in steady])
+    steady = np.apply_along_axis(lambda column: -rising(-column, fewest), 0, table)  # later steps lose no less
+    return _by_step(prompts, [tuple(tuple(row) for row in step) for step in steady.tolist()])
 
 
-def _stated(profile: Profile, cascade: CascadeProfile) -> dict[int, Shares]:
-    """Step -> the change in quality that the profile states of all drafts, the same at each threshold."""
+def _by_confidence(confidence: np.ndarray, changes: np.ndarray, bands: Sequence[np.ndarray]) -> np.ndarray:
+    """[C, m]: the change of each draft as if it lay in each band: one curve of all, moved by what a band has beside it.
+
+    A band's own mean counts as far as bands differ beyond their errors.
+    """
+    curve = rising_by(confidence, changes)
+    moved = shrunk([difference_of((changes - curve)[band]) for band in bands])
+    return np.asarray(np.minimum(0.0, curve + np.array(moved)[:, None]))
+
+
+def _means_below(changes: np.ndarray, band: np.ndarray, below: Sequence[np.ndarray]) -> list[float]:
+    """The mean change of a band's drafts below each threshold; of all drafts there where the band has none."""
+    chosen = [band & mask if (band & mask).any() else mask for mask in below]
+    return [float(changes[mask].mean() if mask.any() else changes.min()) for mask in chosen]
+
+
+def _stated(profile: Profile, cascade: CascadeProfile) -> dict[int, tuple[Shares, ...]]:
+    """Step -> by band, the change in quality that the profile states of all drafts, the same at each threshold."""
     whole = profile.levels[cascade.heavy].quality
     if whole is None:
         return {}
-    return {s.k: (min(0.0, s.quality - whole),) * len(GRID) for s in cascade.paint_over if s.quality is not None}
+    bands = len(profile.bands) - 1
+    return {
+        s.k: ((min(0.0, s.quality - whole),) * len(GRID),) * bands for s in cascade.paint_over if s.quality is not None
+    }
 
 
-def _changed(again: Sequence[Shares], change: Shares) -> tuple[Shares, ...]:
+def _changed(again: Sequence[Shares], changes: Sequence[Shares]) -> tuple[Shares, ...]:
     return tuple(
-        tuple(None if q is None or c is None else q + c for q, c in zip(row, change, strict=True)) for row in again
+        tuple(None if q is None or c is None else q + c for q, c in zip(row, change, strict=True))
+        for row, change in zip(again, changes, strict=True)
     )
 
 

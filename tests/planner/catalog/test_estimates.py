@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from planner.catalog.estimates import difference_of, rising, rising_by, share_interval
+from planner.catalog.estimates import difference_of, rising, rising_by, share_interval, shrunk
 from planner.catalog.measured import Difference
 
 
@@ -45,3 +45,15 @@ def test_a_fit_that_never_falls_is_the_closest_one() -> None:
 def test_equal_scores_have_equal_values_and_the_order_of_the_prompts_stays() -> None:
     fitted = rising_by(np.array([0.9, 0.1, 0.9, 0.5]), np.array([1.0, 0.2, 0.0, 0.3]))
     assert fitted.tolist() == pytest.approx([0.5, 0.2, 0.5, 0.3])
+
+
+def test_groups_that_scatter_no_more_than_chance_lets_them_count_as_none() -> None:
+    assert shrunk([Difference(0.01, 0.01, 100), Difference(-0.01, 0.01, 100)]) == [0, 0]
+
+
+def test_groups_that_differ_count_the_more_the_surer_they_are() -> None:
+    sure, unsure, unknown = shrunk(
+        [Difference(-0.1, 0.01, 900), Difference(-0.1, 0.1, 9), Difference(0.0, math.inf, 1)]
+    )
+    assert -0.1 < sure < unsure < -0.04
+    assert unknown == 0
