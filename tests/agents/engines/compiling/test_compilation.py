@@ -58,6 +58,16 @@ def files(home: pathlib.Path) -> list[pathlib.Path]:
     return [path for path in (home / "components" / FOLDER).iterdir() if path.is_file()]
 
 
+@pytest.fixture
+def plain_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile without vector instructions, for each of which the compiler is tried, and without headers made ready."""
+    from torch._inductor import config
+
+    monkeypatch.setattr(config.cpp, "vec_isa_ok", False)
+    monkeypatch.setattr(config, "cpp_cache_precompile_headers", False)
+
+
+@pytest.mark.usefixtures("plain_code")
 def test_the_second_start_reads_what_the_first_one_compiled_and_gives_the_eager_images(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

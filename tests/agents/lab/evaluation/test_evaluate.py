@@ -2,6 +2,8 @@
 
 import json
 import pathlib
+from dataclasses import replace
+from typing import Any
 
 import jsonschema
 import numpy as np
@@ -14,7 +16,7 @@ from agents.lab.evaluation import storage
 from agents.lab.evaluation.generation import orders, rankers
 from agents.lab.evaluation.generation import scope as prompt_scope
 from agents.lab.evaluation.generation.samples import of_levels, sheet
-from agents.lab.evaluation.generation.scope import fresh, levels, pairs, relocated, scope
+from agents.lab.evaluation.generation.scope import Scope, fresh, levels, pairs, relocated, scope
 from agents.lab.evaluation.summary import schema
 from agents.lab.world.stream import EASY
 from agents.world.captions import parse
@@ -179,7 +181,7 @@ def test_a_sheet_shows_every_image_enlarged() -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_the_shipped_family_is_evaluated(tmp_path: pathlib.Path) -> None:
+def test_the_shipped_family_is_evaluated(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from streams import catalogs
 
     catalog = catalogs.load("tiny")
@@ -188,6 +190,11 @@ def test_the_shipped_family_is_evaluated(tmp_path: pathlib.Path) -> None:
         levels(catalog, [])
     except (EngineFailed, PochadeError) as error:
         pytest.skip(f"the shipped family is not of this world yet: {error}")
+
+    def few(*asked: Any, **more: Any) -> Scope:
+        return replace(scope(*asked, **more), calibration=6, swept=3, stored=3, timing_s=0.0)
+
+    monkeypatch.setattr(prompt_scope, "scope", few)
     run_evaluate(tmp_path, "--catalog", "tiny")
     summary = json.loads((tmp_path / "report" / "evaluate.json").read_text())
     main = catalog.pair()
