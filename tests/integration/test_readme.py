@@ -1,25 +1,20 @@
-"""The commands of the README and of the operator's page, run as they stand: a block that no longer works fails here."""
+"""The commands of the README, run as they stand: a block that no longer works fails here.
 
-import os
+Those of the operator's page are only read here, and run by `make nightly PART=operating`.
+"""
+
 import pathlib
 import re
+import shlex
 import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+import click
 import pytest
 
+from streams import cli
+from tests.integration.pages import MAKE, OPERATING, STARTED, STOPPED, blocks, run_by_hand
 from tests.paths import ROOT
-
-
-def blocks(page: str) -> list[str]:
-    """The bash blocks of a page, in its order."""
-    return re.findall(r"^```bash\n(.*?)^```", (ROOT / page).read_text(), re.M | re.S)
-
-
-MAKE = [block for block in blocks("README.md") if block.startswith("make ")]
-*STARTED, STOPPED = [block for block in blocks("README.md") if not block.startswith("make ")]
-BY_HAND = [*STARTED, *blocks("streams/operator/OPERATING.md"), STOPPED]
 
 
 def test_the_two_commands_are_targets_that_set_up_and_run() -> None:
@@ -31,27 +26,51 @@ def test_the_two_commands_are_targets_that_set_up_and_run() -> None:
             assert "pochade demo" in planned.stdout or "infra/bin/check" in planned.stdout
 
 
+def commands_in(line: str) -> Iterator[list[str]]:
+    """The words of each `pochade` command in a line of shell, those within $(...) too."""
+    while inner := re.search(r"\$\(([^()]*)\)", line):
+        yield from commands_in(inner[1])
+        line = line.replace(inner[0], "found")
+    for command in re.split(r"\|\||&&|[|;]", re.sub(r" &$", "", line)):
+        words = shlex.split(command)
+        if words and words[0] == "pochade":
+            yield words[1:]
+
+
+def parse(words: list[str]) -> str:
+    """Parse a command line as `pochade` does, without running it; return the name of the command that it ends in."""
+    command: click.Command = cli.main
+    context = command.make_context("pochade", list(words))
+    while isinstance(command, click.Group) and (rest := [*context._protected_args, *context.args]):
+        name, found, rest = command.resolve_command(context, rest)
+        assert found is not None
+        command, context = found, found.make_context(name, rest, parent=context)
+    return context.command_path
+
+
+def test_every_command_of_the_operators_page_is_one_with_the_options_and_arguments_that_it_has(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [line for block in blocks(OPERATING) for line in block.splitlines()]
+    monkeypatch.chdir(tmp_path)
+    for made in {word for line in lines for word in re.findall(r"\.pochade/[\w./-]+", line)}:  # by lines before
+        place = pathlib.Path(made)
+        (place.parent if place.suffix else place).mkdir(parents=True, exist_ok=True)
+        if place.suffix:
+            place.touch()
+    parsed = [parse(words) for line in lines for words in commands_in(line)]
+    assert len(parsed) > 30
+    assert {"pochade plan rollback", "pochade components publish", "pochade replay what-if"} <= set(parsed)
+    for words in (["submit", "a red heart", "--waits"], ["plan", "pins"], ["fetch"]):
+        with pytest.raises(click.UsageError):
+            parse(words)
+
+
 @pytest.mark.integration
 @pytest.mark.timeout(600)
 def test_the_deployment_by_hand_works_block_by_block(new_home: Callable[[], pathlib.Path]) -> None:
-    home = new_home()
-    place = home.parent / f"{home.name}-place"
-    place.mkdir()
-    (place / ".pochade").symlink_to(home)
-    (place / ".venv").symlink_to(ROOT / ".venv") if (ROOT / ".venv").exists() else None
-    body = "\n".join(BY_HAND)
-    if not (ROOT / ".venv").exists():
-        body = body.replace("source .venv/bin/activate\n", "")
-    script = f"set -eu\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait; pochade down' EXIT\nset -x\n{body}"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("POCHADE_")}
-    environment["PATH"] = f"{pathlib.Path(sys.executable).parent}:{environment['PATH']}"
-    ran = subprocess.run(
-        ["bash", "-c", script], cwd=place, env=environment, capture_output=True, text=True, timeout=550, check=False
-    )
-    assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-5000:]
-    assert ran.stdout.count("COMPLETED") >= 3
-    assert '"url":"http://localhost:8760/v1/files/' in ran.stdout
-    assert '"model":"pochade/auto"' in ran.stdout
-    assert "clipper-heavy" in ran.stdout
-    assert {"mine-1 COMPLETED", "mine-2 COMPLETED"} <= {" ".join(line.split()[:2]) for line in ran.stdout.splitlines()}
-    assert (place / ".pochade" / "cat.png").read_bytes()[:4] == b"\x89PNG"
+    told, _ = run_by_hand(new_home(), [*STARTED, STOPPED])
+    assert told.count("COMPLETED") >= 3
+    assert '"url":"http://localhost:8760/v1/files/' in told
+    assert '"model":"pochade/auto"' in told
+    assert {"mine-1 COMPLETED", "mine-2 COMPLETED"} <= {" ".join(line.split()[:2]) for line in told.splitlines()}

@@ -1,7 +1,9 @@
-"""`pochade bench` of the ledger, of a killed router and of a storm of retries, in short: nothing is lost or doubled."""
+"""`pochade bench` of overhead, ledger, a killed router and a storm of retries, in short: nothing is lost or doubled."""
 
 import pathlib
 from collections.abc import Callable
+
+import pytest
 
 from streams.broker import address, probe
 from streams.kafka import clients
@@ -10,6 +12,13 @@ from tests.integration.benches import QUICK, reported, there
 from tests.integration.waiting import poll_until
 
 __all__ = ["there"]
+
+
+def test_overhead_is_reported_with_its_baseline(there: tuple[pathlib.Path, list[str]]) -> None:
+    report = reported(*there, "overhead", "--count", "10", "--rate", "10", "--warm-up", "1")
+    assert report["lost"] == 0
+    assert {"p50", "p99"} <= set(report["overhead_ms"]) & set(report["baseline_ms"])
+    assert report["ratio_p50"] == pytest.approx(report["overhead_ms"]["p50"] / report["baseline_ms"]["p50"], rel=0.01)
 
 
 def test_a_ledger_is_reported_and_leaves_no_topics_on_a_configured_cluster(
