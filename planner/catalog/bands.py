@@ -127,7 +127,7 @@ def _cascade_table(catalog: Catalog, pair: Pair, seen: ObservedDeferral | None) 
     deferred = tuple(_deferred(catalog, pair, known, band, thresholds, seen) for band in bands)
     none: Shares = (None,) * len(thresholds)
     kept = tuple(known.kept[c] if known and known.kept else none for c in bands)
-    again = _again(known, pair.refine_from_step) or (none,) * len(bands)
+    again = _refined_quality(known, pair.refine_from_step) or (none,) * len(bands)
     return CascadeTable(
         pair, bounds, thresholds, deferred, kept, again,
         quality=tuple(_quality(catalog, pair, c, deferred[c], kept[c], again[c]) for c in bands),
@@ -180,7 +180,7 @@ def _curve_at(seen: ObservedDeferral, hardness: float) -> Curve | None:
     return seen.curves[band]
 
 
-def _again(known: CascadeBands | None, step: int) -> tuple[Shares, ...]:
+def _refined_quality(known: CascadeBands | None, step: int) -> tuple[Shares, ...]:
     """Return the quality of what is begun at a step, measured at it or the next later one; () where it is unknown."""
     measured = min((k for k in known.again if k >= step), default=None) if known else None
     if known is None or measured is None or (step == 0 and measured > 0):

@@ -28,10 +28,10 @@ def with_evidence(proposal: PlanProposal, catalog: Catalog) -> PlanProposal:
     if measured is None or not prompts:
         return replace(proposal, expected=replace(expected, evidence=UNKNOWN))
     low, high = share_interval(expected.quality, prompts)
-    told = "; ".join([*_levels(proposal, catalog, measured), *_cascades(proposal, measured)])
+    words = "; ".join([*_levels(proposal, catalog, measured), *_cascades(proposal, measured)])
     return replace(
         proposal,
-        expected=replace(expected, quality_low=low, quality_high=high, quality_prompts=prompts, evidence=told),
+        expected=replace(expected, quality_low=low, quality_high=high, quality_prompts=prompts, evidence=words),
     )
 
 
@@ -44,9 +44,9 @@ def _levels(proposal: PlanProposal, catalog: Catalog, measured: Measured) -> Ite
     for cheaper, dearer in itertools.pairwise(by_cost):
         gain = measured.gains[cheaper, dearer]
         if dearer in used and gain.is_shown(len(by_cost) - 1):
-            yield f"{dearer} gains {_told(gain)} over {cheaper}"
+            yield f"{dearer} gains {_in_words(gain)} over {cheaper}"
         elif dearer in used:
-            yield f"no gain of {dearer} over {cheaper} is shown: {_told(gain)}"
+            yield f"no gain of {dearer} over {cheaper} is shown: {_in_words(gain)}"
 
 
 def _cascades(proposal: PlanProposal, measured: Measured) -> Iterator[str]:
@@ -55,16 +55,16 @@ def _cascades(proposal: PlanProposal, measured: Measured) -> Iterator[str]:
         if known is None or not known.losses or cascade.threshold <= 0:
             continue
         loss = known.losses[min(bisect_left(known.thresholds, cascade.threshold), len(known.losses) - 1)]
-        yield f"{_kept(cascade)} loses {_told(loss)} against generating all of them on {cascade.next_level}"
+        yield f"{_keeping(cascade)} loses {_in_words(loss)} against generating all of them on {cascade.next_level}"
         change = known.changes.get(cascade.refine_from_step)
         if change is not None:
-            yield f"refining drafts from step {cascade.refine_from_step} changes {_told(change)} against noise"
+            yield f"refining drafts from step {cascade.refine_from_step} changes {_in_words(change)} against noise"
 
 
-def _kept(cascade: Cascade) -> str:
+def _keeping(cascade: Cascade) -> str:
     return f"keeping images of {cascade.level} from a confidence of {cascade.threshold:.3g} on"
 
 
-def _told(difference: Difference) -> str:
+def _in_words(difference: Difference) -> str:
     low, high = difference.interval
     return f"{difference.mean:+.3f} [{low:+.3f}, {high:+.3f}] of quality ({counted(difference.prompts, 'prompt')})"
