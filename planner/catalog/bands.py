@@ -17,10 +17,9 @@ from planner.catalog.measured import CascadeBands, Row, Shares
 from planner.catalog.model import Catalog, Pair
 from planner.catalog.quality import cascade_quality
 from planner.observation.deferral import ObservedDeferral
-from planner.observation.observation import BINS, Observation
+from planner.observation.observation import Observation
 
 WHOLE = (0.0, 1.0)  # the bounds of one band of all prompts
-TENTHS = tuple(at / BINS for at in range(BINS + 1))
 MIN_THRESHOLDS = 20  # measured thresholds
 
 
@@ -59,12 +58,13 @@ class Histogram(NamedTuple):
 
 
 def hardness_of(catalog: Catalog, observation: Observation | None = None) -> Histogram:
-    """How hard requests are: as seen, by tenths; where that was not seen as the profile's prompts, by band.
+    """How hard requests are: as seen, in even bins; where that was not seen as the profile's prompts, by band.
 
     Without those it is as in the reference set, of which hardness is a quantile: even.
     """
-    if observation is not None and observation.hardness:
-        return Histogram(TENTHS, observation.hardness)
+    seen = observation.hardness if observation else ()
+    if seen:
+        return Histogram(tuple(at / len(seen) for at in range(len(seen) + 1)), seen)
     counts = catalog.measured.prompts if catalog.measured else ()
     if any(counts):
         return Histogram(bounds_of(catalog), tuple(count / sum(counts) for count in counts))

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from planner.analysis.fluid_bound import Fluid, Fronts, fronts_of
-from planner.catalog.bands import band_shares, bounds_of
+from planner.catalog.bands import bounds_of
 from planner.catalog.model import Catalog
 from planner.catalog.quality import fid_of
 from planner.observation.observation import Observation
@@ -54,7 +54,7 @@ def _fluid_in(
 ) -> Callable[[int], Fluid]:
     """Return what gives the bound for the requests of a planning interval, by its number."""
     if hardness is None:  # spread evenly, and so the same in every interval
-        fluid = fronts.mixed(band_shares(catalog))
+        fluid = fronts.mixed(np.diff(bounds_of(catalog)).tolist())
         return lambda _number: fluid
     shares = _shares_by_interval(np.array(bounds_of(catalog)), interval, hardness)
     return lambda number: fronts.mixed(shares[number].tolist())

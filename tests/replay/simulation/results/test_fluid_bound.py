@@ -53,7 +53,7 @@ def test_without_hardness_the_bound_is_that_of_requests_spread_evenly() -> None:
     unknown = fluid_bound(on_three(), AT_MS)
     assert unknown == fluid_bound(on_three(), AT_MS, np.full(N, np.nan))
     assert unknown is not None
-    fluid = fluid_of(tiny(), Observation(now_ms=0, demand_rps=0.0, slo_ms=2000.0))
+    fluid = fluid_of(tiny(), Observation(now_ms=0, demand_rps=0.0, slo_ms=2000.0, hardness=(0.1,) * 10))
     assert fluid is not None
     assert unknown["quality"] == round(fluid.at(40.0, 3).quality, 6)
     assert "hardness" not in unknown["note"]
