@@ -250,13 +250,16 @@ def _by_confidence(confidence: np.ndarray, changes: np.ndarray, bands: Sequence[
     """
     curve = rising_by(confidence, changes)
     moved = shrunk([difference_of((changes - curve)[band]) for band in bands])
-    return np.asarray(np.minimum(0.0, curve + np.array(moved)[:, None]))
+    return np.asarray(curve + np.array(moved)[:, None])
 
 
 def _means_below(changes: np.ndarray, band: np.ndarray, below: Sequence[np.ndarray]) -> list[float]:
-    """The mean change of a band's drafts below each threshold; of all drafts there where the band has none."""
+    """The mean change of a band's drafts below each threshold, at most 0; of all drafts where the band has none there.
+
+    A mean is cut at 0, not each of its parts: these are noisier, so that cutting them would take chance for loss.
+    """
     chosen = [band & mask if (band & mask).any() else mask for mask in below]
-    return [float(changes[mask].mean() if mask.any() else changes.min()) for mask in chosen]
+    return [min(0.0, float(changes[mask].mean() if mask.any() else changes.min())) for mask in chosen]
 
 
 def _stated(profile: Profile, cascade: CascadeProfile) -> dict[int, tuple[Shares, ...]]:
