@@ -25,12 +25,12 @@ def tiny() -> Catalog:
     return measured("tiny")
 
 
-def on_three() -> Setup:
-    return a_setup(catalog=tiny(), policy="joint", workers=3, slo_ms=2000.0, period_ms=5000.0)
+def on_two() -> Setup:
+    return a_setup(catalog=tiny(), policy="joint", workers=2, slo_ms=2000.0, period_ms=5000.0)
 
 
 def quality(hardness: np.ndarray | None, at_ms: np.ndarray = AT_MS) -> float:
-    bound = fluid_bound(on_three(), at_ms, hardness)
+    bound = fluid_bound(on_two(), at_ms, hardness)
     assert bound is not None
     return float(bound["quality"])
 
@@ -43,19 +43,19 @@ def graded(hardness: float) -> Trace:
 
 def test_a_trace_of_easy_requests_has_a_bound_that_a_good_policy_does_not_beat() -> None:
     trace = graded(0.05)
-    runs = simulate(on_three(), trace, 1, lambda _: None)
+    runs = simulate(on_two(), trace, 1, lambda _: None)
     bound = report_of(trace, {"joint": runs})["fluid_bound"]
     assert 0.94 < figures_of(runs[0])["quality"] <= bound["quality"] + 0.002  # qualities are drawn: a standard error
     assert bound["note"].endswith("hardness as the trace has it")
 
 
 def test_without_hardness_the_bound_is_that_of_requests_spread_evenly() -> None:
-    unknown = fluid_bound(on_three(), AT_MS)
-    assert unknown == fluid_bound(on_three(), AT_MS, np.full(N, np.nan))
+    unknown = fluid_bound(on_two(), AT_MS)
+    assert unknown == fluid_bound(on_two(), AT_MS, np.full(N, np.nan))
     assert unknown is not None
     fluid = fluid_of(tiny(), Observation(now_ms=0, demand_rps=0.0, slo_ms=2000.0, hardness=(0.1,) * 10))
     assert fluid is not None
-    assert unknown["quality"] == round(fluid.at(40.0, 3).quality, 6)
+    assert unknown["quality"] == round(fluid.at(40.0, 2).quality, 6)
     assert "hardness" not in unknown["note"]
     assert quality(np.tile([0.1, 0.3, 0.6, 0.9], N // 4)) == pytest.approx(unknown["quality"], abs=1e-6)
 
@@ -81,5 +81,5 @@ def test_an_interval_without_requests_is_left_out() -> None:
 
 
 def test_a_catalog_of_one_band_has_the_same_bound_whatever_the_hardness() -> None:
-    setup = a_setup(catalog=measured("profile"), policy="joint", workers=3, slo_ms=2000.0)
+    setup = a_setup(catalog=measured("profile"), policy="joint", workers=2, slo_ms=2000.0)
     assert fluid_bound(setup, AT_MS, np.full(N, 0.05)) == fluid_bound(setup, AT_MS)
