@@ -65,10 +65,11 @@ def hardness_of(catalog: Catalog, observation: Observation | None = None) -> His
     seen = observation.hardness if observation else ()
     if seen:
         return Histogram(tuple(at / len(seen) for at in range(len(seen) + 1)), seen)
-    counts = catalog.measured.prompts if catalog.measured else ()
-    if any(counts):
-        return Histogram(bounds_of(catalog), tuple(count / sum(counts) for count in counts))
-    return Histogram(WHOLE, (1.0,))
+    bounds, counts = bounds_of(catalog), catalog.measured.prompts if catalog.measured else ()
+    total = sum(counts)
+    if total:
+        return Histogram(bounds, tuple(count / total for count in counts))
+    return Histogram(bounds, tuple(high - low for low, high in itertools.pairwise(bounds)))
 
 
 def band_shares(catalog: Catalog, observation: Observation | None = None) -> Row:

@@ -5,6 +5,7 @@ import math
 
 import pytest
 
+from planner.catalog.measured import CascadeBands, Measured
 from planner.control.evaluate import evaluate
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Queue
@@ -45,6 +46,13 @@ def test_routes_by_hardness_take_the_share_of_prompts_that_are_so_hard() -> None
     assert loads(proposal)["heavy"][0] == pytest.approx(5.0), "hardness not seen: as in the reference set"
     hard = (0.0,) * 9 + (1.0,)
     assert loads(proposal, hardness=hard)["heavy"][0] == pytest.approx(10.0)
+
+
+def test_what_a_cascade_generates_again_is_told_of_all_bands_where_neither_hardness_nor_prompts_are_known() -> None:
+    bands = CascadeBands((0.0, 0.5, 1.0), ((0.0, 0.2, 1.0), (0.0, 0.8, 1.0)))
+    measured = Measured(bounds=(0.0, 0.5, 1.0), quality={}, cascades={a_catalog().pair().key: bands})
+    found = evaluate(a_draft(), an_observation(), a_catalog(measured=measured)).loads
+    assert {load.variant: load.offered_rps for load in found} == {"light": 10.0, "heavy": pytest.approx(5.0)}
 
 
 def test_routes_by_class_take_the_share_of_the_class() -> None:
