@@ -1,6 +1,6 @@
 """Carries the decisions of an earlier plan over to the workers of now.
 
-This serves an operator's order to go back to an earlier plan (`carry_over`), and a policy that has made no plan
+This serves an operator's order to go back to an earlier plan (`carry_on`), and a policy that has made no plan
 (`fallback_plan`).
 """
 
@@ -63,6 +63,19 @@ def _of_those_left(plan: Plan, allocation: Mapping[str, str]) -> ResidencyPlan |
     return replace(plan.residency, workers=left)
 
 
+def carry_on(
+    plan: Plan, reason: str, seen: Observation, catalog: Catalog, rules: Rules, staffing: Staffing | None
+) -> PlanProposal:
+    """Carry the plan over to the workers seen, with those that are reserved, or with the staffing of a scaled fleet."""
+
+    def plan_for(rest: Observation, live: Collection[WorkerView] = ()) -> PlanProposal:
+        return with_admission_by(carry_over(plan, rest.workers, catalog, reason, live), rest, catalog, rules)
+
+    if staffing is None:
+        return with_reserved(partial(plan_for, live=seen.workers), seen, catalog)
+    return with_staffing(plan_for(staffing.seen), staffing)
+
+
 def missing_workers(plan: Plan, workers: Iterable[WorkerView]) -> list[str]:
     """The workers that a plan counts on and that are lost, by id."""
     return sorted(plan.allocation.keys() - {worker.worker_id for worker in workers})
@@ -89,13 +102,8 @@ def fallback_plan(
         return None
     reason = f"without {', '.join(lost)}, which left; else plan {before.version} stays: {why}"
 
-    def plan_for(rest: Observation, live: Collection[WorkerView] = ()) -> PlanProposal:
-        return with_admission_by(carry_over(before, rest.workers, catalog, reason, live), rest, catalog, rules)
-
-    if staffing is None:
-        proposal = with_reserved(partial(plan_for, live=seen.workers), seen, catalog)
-    else:
-        proposal = with_staffing(plan_for(staffing.seen), staffing)
+    proposal = carry_on(before, reason, seen, catalog, rules, staffing)
+    if staffing is not None:
         proposal = replace(proposal, residency=_of_those_left(before, proposal.allocation))
     plan = publish(proposal, before, before.policy, seen.now_ms, newest)
     check(plan, catalog)

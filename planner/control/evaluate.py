@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.catalog.bands import Histogram, cascade_table, hardness_of
+from planner.catalog.bands import Histogram, cascade_table, hardness_of, shares_within
 from planner.catalog.entries import deferred_share, run_ms, variant_of
 from planner.catalog.model import Catalog, Pair
 from planner.control.format import counted, number
@@ -69,12 +69,11 @@ def first_loads(proposal: PlanProposal, seen: Observation, catalog: Catalog) -> 
 
 def _first(proposal: PlanProposal, seen: Observation, hardness: Histogram) -> dict[str, np.ndarray]:
     """level -> share of requests a bin of hardness that goes there first."""
-    edges, shares = np.array(hardness.edges), np.array(hardness.shares)
     masses: dict[str, np.ndarray] = {}
     weights = _weights(proposal.routes, seen.classes.get(proposal.strategy, {}))
     for route, weight in zip(proposal.routes, weights, strict=True):
-        inside = np.minimum(edges[1:], route.hardness_to) - np.maximum(edges[:-1], route.hardness_from)
-        mass = weight * shares * (1.0 if route.label else np.clip(inside, 0, None) / np.diff(edges))
+        low, high = (0.0, 1.0) if route.label else (route.hardness_from, route.hardness_to)
+        mass = weight * np.array(shares_within(hardness, hardness.edges, low, high))
         for level, share in route.levels.items():
             masses[level] = masses.get(level, 0.0) + share * mass
     return masses

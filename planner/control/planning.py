@@ -11,10 +11,10 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from planner.catalog.model import Catalog
-from planner.control.carry_over import carry_over, fallback_plan
+from planner.control.carry_over import carry_on, fallback_plan
 from planner.control.plans import memory_of, publish
 from planner.control.proposal import OURS, PlanProposal, Policy, PolicyTerms, terms_of
-from planner.control.propose import Rules, must_pay, propose, with_admission_by, with_forecast_of
+from planner.control.propose import Rules, must_pay, propose, with_forecast_of
 from planner.control.replan import (
     GROWTH_MS,
     HOLD_S,
@@ -27,13 +27,13 @@ from planner.control.replan import (
     signals_of,
     why_now,
 )
-from planner.control.reservation import left_waiting, on_request_of, with_reserved
+from planner.control.reservation import left_waiting, on_request_of
 from planner.control.residency import with_residency
 from planner.control.same_plan import decide_alike, forgetting, memories_of, same_scale
 from planner.control.validity import CheckPlan, check_live
 from planner.observation.observation import MAX_STEP_BACK_MS, Observation, steady_ms
 from planner.observation.workers import ReceivedHeartbeat, WorkerView, live_workers
-from planner.scaling.fleet import FleetScaling, Staffing, with_staffing
+from planner.scaling.fleet import FleetScaling, Staffing
 from schemas.errors import PochadeError, Unknown
 from schemas.messages import Expected, Pin, Plan, ScalePlan
 
@@ -286,11 +286,7 @@ class PlannerLogic:
         """Return the proposal that the order gives under the rules; its plan has been checked."""
         if order.back_to is not None:
             reason = f"back to plan {order.back_to.version}: {order.back_to.reason}"
-            proposed = partial(self._carry_over, order.back_to, reason)
-            if staffing is None:
-                proposal = with_reserved(partial(proposed, live=seen.workers), seen, self._catalog)
-            else:
-                proposal = with_staffing(proposed(staffing.seen), staffing)
+            proposal = carry_on(order.back_to, reason, seen, self._catalog, self._rules, staffing)
             proposal = with_residency(proposal, seen, self._catalog)
         else:
             memory = memory_of(before, order.policy)
@@ -298,12 +294,6 @@ class PlannerLogic:
             proposal = propose(policy, seen, self._catalog, memory, order.parameters, self._rules, staffing)
         self._check(publish(proposal, before, order.policy, seen.now_ms), self._catalog)
         return proposal
-
-    def _carry_over(
-        self, plan: Plan, reason: str, seen: Observation, live: Collection[WorkerView] = ()
-    ) -> PlanProposal:  # fmt: skip
-        proposal = carry_over(plan, seen.workers, self._catalog, reason, live)
-        return with_admission_by(proposal, seen, self._catalog, self._rules)
 
     def _keep_current(
         self, proposal: PlanProposal, order: Order, seen: Observation, before: Plan

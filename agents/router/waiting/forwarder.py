@@ -73,6 +73,9 @@ class Sending(NamedTuple):
 class Source(Protocol):
     """The part of `WaitingSource` that forwarding uses."""
 
+    @property
+    def paused(self) -> Collection[str]: ...
+
     def variant_of(self, record: Incoming) -> str: ...
 
     def take(self, most: int, timeout_s: float) -> Sequence[Incoming]: ...
@@ -108,7 +111,6 @@ class Forwarder:
         self._open = open_source
         self._queues: PullQueues[QueuedJob] = PullQueues(ended)
         self._sending: list[Sending] = []
-        self._paused: set[str] = set()
 
     def run(self, stopping: threading.Event) -> None:
         """Forward jobs until `stopping` is set; it may be run again.
@@ -118,7 +120,7 @@ class Forwarder:
             KafkaException: what does not pass by itself.
             MembershipLost: only joining the group anew helps.
         """
-        self._queues, self._sending, self._paused = PullQueues(self._ended), [], set()
+        self._queues, self._sending = PullQueues(self._ended), []
         self._source = self._open(self._lose)
         try:
             while not stopping.is_set():
@@ -235,13 +237,12 @@ class Forwarder:
 
     def _limit(self) -> None:
         """Leave jobs on their topic beyond MAX_WAITING, and take them again below half of it."""
-        for variant in self._queues.variants() if not self._paused else {*self._queues.variants(), *self._paused}:
-            count, is_paused = self._queues.count(variant), variant in self._paused
+        paused = self._source.paused
+        for variant in self._queues.variants() if not paused else {*self._queues.variants(), *paused}:
+            count, is_paused = self._queues.count(variant), variant in paused
             if is_paused and count < MAX_WAITING // 2:
-                self._paused.discard(variant)
                 self._source.pause(variant, is_paused=False)
             elif not is_paused and count > MAX_WAITING:
-                self._paused.add(variant)
                 self._source.pause(variant, is_paused=True)
                 metrics.FALLBACKS.labels(ROLE, "waiting-full").inc()
 

@@ -42,7 +42,7 @@ class WaitingSource:
         self._variants = {topic.name: variant for variant, topic in topics.items()}
         self._resumers = {topic.name: Resumer(settings, topic) for topic in topics.values()}
         self._owned: dict[Place, Progress] = {}
-        self._paused: set[str] = set()
+        self.paused: set[str] = set()  # variants of which no more jobs are read
         group = waiting_group(self._prefix)
         own = {"max.poll.interval.ms": POLL_LIMIT_MS, "fetch.queue.backoff.ms": 10, "on_commit": _on_commit}
         self._consumer = open_member(member_config(settings, group), own)
@@ -64,7 +64,7 @@ class WaitingSource:
                 only joining anew helps.
         """
         polled = take(self._consumer, most, timeout_s)
-        is_served = bool(polled or self._paused) or self._held_back.holds
+        is_served = bool(polled or self.paused) or self._held_back.holds
         self._idle.check(self._consumer, len(self._owned), is_served=is_served)
         records = [incoming(message, self._prefix) for message in self._held_back.readable(polled)]
         return [record for record in records if self._takes(record)]
@@ -87,7 +87,7 @@ class WaitingSource:
         """Read no more jobs of a variant, or go on."""
         partitions = [self._position(place) for place in self._owned if self._variants[place[0]] == variant]
         (self._consumer.pause if is_paused else self._consumer.resume)(partitions)
-        (self._paused.add if is_paused else self._paused.discard)(variant)
+        (self.paused.add if is_paused else self.paused.discard)(variant)
 
     def close(self) -> None:
         """Leave the group at once; what is owned is reported as lost before."""

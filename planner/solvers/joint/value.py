@@ -171,7 +171,8 @@ class Model:
         self._slo_s, self._hop_s, self._backlog_s, self._pool = slo_s, hop_s, backlog_s, pool
         self._barred = barred
         self._before = pool.answers.quality(catalog) if pool else None
-        self._bounds, self._bands = bounds_of(catalog), band_shares(catalog, seen)
+        self._hardness, self._bounds = hardness_of(catalog, seen), bounds_of(catalog)
+        self._bands = band_shares(catalog, seen)
         waiting = {queue.variant: queue.waiting for queue in seen.queues} | seen.unserved
         self._waiting = {name: jobs for name, jobs in waiting.items() if name in catalog.variants}
         self._slow_first = sorted(catalog.variants, key=lambda name: (-run_ms(catalog.variants[name], 1), name))
@@ -390,7 +391,7 @@ class Model:
 
     def _inside(self, low: float, high: float) -> np.ndarray:
         """[C] share of requests of a band within a hardness interval."""
-        return np.array(shares_within(hardness_of(self.catalog, self.seen), self._bounds, low, high))
+        return np.array(shares_within(self._hardness, self._bounds, low, high))
 
     def _table(self, cascade: Cascade) -> CascadeTable:
         pair = Pair(cascade.level, cascade.next_level, cascade.discriminator, cascade.refine_from_step)

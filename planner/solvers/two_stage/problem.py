@@ -205,7 +205,7 @@ def _support(catalog: Catalog, pair: Pair) -> tuple[float, float]:
 def _listed(catalog: Catalog, pair: Pair, table: Sequence[PairRow], seen: Observation) -> Iterator[Row]:
     discriminator, shares = catalog.discriminator(pair.discriminator), band_shares(catalog, seen)
     is_seen = any((s.level, s.discriminator) == (pair.light, pair.discriminator) for s in seen.deferral)
-    curves = cascade_table(catalog, pair, seen) if is_seen else None
+    curves, requests = cascade_table(catalog, pair, seen) if is_seen else None, hardness_of(catalog, seen)
     for row in table:
         hardness = 1 - row.router_ratio if row.hardness is None else row.hardness
         threshold = highest_threshold(discriminator, row.disc_ratio) if row.threshold is None else row.threshold
@@ -213,19 +213,12 @@ def _listed(catalog: Catalog, pair: Pair, table: Sequence[PairRow], seen: Observ
         quality = math.fsum(known) if len(known) == len(shares) else row.quality
         yield Row(
             score=quality,
-            straight=_share_above(hardness, catalog, seen) if seen.hardness else row.router_ratio,
-            deferred=_deferred_below(hardness, threshold, curves, hardness_of(catalog, seen))
-            if curves
-            else row.disc_ratio,
+            straight=shares_within(requests, WHOLE, hardness, 1.0)[0] if seen.hardness else row.router_ratio,
+            deferred=_deferred_below(hardness, threshold, curves, requests) if curves else row.disc_ratio,
             threshold=threshold,
             hardness=hardness,
             quality=quality,
         )
-
-
-def _share_above(hardness: float, catalog: Catalog, seen: Observation) -> float:
-    """The share of requests at or above a hardness."""
-    return math.fsum(shares_within(hardness_of(catalog, seen), WHOLE, hardness, 1.0))
 
 
 def _deferred_below(hardness: float, threshold: float, curves: CascadeTable, seen: Histogram) -> float:

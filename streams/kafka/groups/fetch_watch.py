@@ -4,10 +4,11 @@ A broker that came back has left librdkafka so for minutes: with a partition tha
 error (librdkafka issue 4492; seen once here, a worker that took none of 120 jobs for 200 s). Only a new client helps.
 """
 
+import contextlib
 import time
 from collections.abc import Callable
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from schemas.errors import PochadeError
 from streams.kafka.clients import ANSWER_LIMIT_S, ClusterSettings
@@ -70,15 +71,16 @@ class FetchWatch:
         if not places:
             return set()
         found, asked = set[Place](), {(each.topic, each.partition) for each in places}
-        reader = open_consumer(self._cluster, "fetch-watch")
-        try:
+        with contextlib.closing(open_consumer(self._cluster, "fetch-watch")) as reader:
             reader.assign(places)
             until_s = time.monotonic() + ANSWER_LIMIT_S
             while asked and time.monotonic() < until_s:
                 polled = poll_records(reader, len(asked), 0.1)
-                records = {(each.topic() or "", each.partition() or 0) for each in polled.records}
-                found |= records & asked
-                asked -= records | {(each.topic() or "", each.partition() or 0) for each in polled.ends}
-        finally:
-            reader.close()
+                records = {_place(message) for message in polled.records}
+                found |= records
+                asked -= records | {_place(message) for message in polled.ends}
         return found
+
+
+def _place(message: Message) -> Place:
+    return message.topic() or "", message.partition() or 0
