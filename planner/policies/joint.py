@@ -1,9 +1,10 @@
 """`joint`: the best of what every paper's rule, one optimisation of everything, and small changes to either would plan.
 
 Ours. Who goes where first, what is generated again from which step, workers and batches. Candidates are the plan in
-force, the optimum of one program (SOURCES.md 7) and the plans of the papers' rules for this very observation; all are
-valued by one model of queues, quality and moves (`planner.solvers.joint.value`), the best few are improved in it, and
-the best is taken. So by that model `joint` is never worse than a rule that it contains.
+force, the optimum of one program (SOURCES.md 7), its optimum without the step that this refines from, and the plans of
+the papers' rules for this very observation. All are valued by one model of queues, quality and moves
+(`planner.solvers.joint.value`), the best few are improved in it, and the best is taken. So by that model `joint` is
+never worse than a rule that it contains.
 """
 
 from collections import Counter
@@ -107,7 +108,8 @@ def plan(
     pool = pooled.pool_of(memory, catalog, observation.demand_rps, settings["together_s"], now_ms)
     barred = taken.barred_levels(memory, now_ms)
     model = model_of(observation, catalog, settings, outlook._replace(jumps=jumps), problem, pool, barred)
-    candidates, most = list(_candidates(model, own, bool(settings["rules"]))), int(settings["improve"])
+    programs = {PROGRAM: own} | _other_refining(problem, own, settings["time_limit_s"], observation, catalog)
+    candidates, most = list(_candidates(model, programs, bool(settings["rules"]))), int(settings["improve"])
     name, best, steps = _best(model, candidates, most)
     if jumps:
         calm = model_of(observation, catalog, settings, outlook, problem, pool, barred)
@@ -178,8 +180,26 @@ def _best(model: Model, candidates: Candidates, most: int) -> tuple[str, Valued,
     return best
 
 
-def _candidates(model: Model, own: PlanProposal, uses_rules: bool) -> Iterator[tuple[str, PlanProposal]]:
-    seen, catalog = model.seen, model.catalog
+def _other_refining(
+    problem: Problem, own: PlanProposal, limit_s: float, seen: Observation, catalog: Catalog
+) -> dict[str, PlanProposal]:
+    """Return the program's plan without each step that its own plan refines from, by name.
+
+    No small change leads from one step to another: the time that it saves must go to other prompts in the same change.
+    """
+    found = {}
+    for step in sorted({cascade.refine_from_step for cascade in own.cascades}):
+        if len({gate.refine_from_step for gate in problem.gates if gate.next_level >= 0}) > 1:
+            other = problem.without_refining(step)
+            plan = proposal_of(other, solve(other, limit_s), bounds_of(catalog), seen, catalog)
+            found[f"{PROGRAM} without refining from step {step}"] = replace(plan, reuse=own.reuse)
+    return found
+
+
+def _candidates(
+    model: Model, programs: Mapping[str, PlanProposal], uses_rules: bool
+) -> Iterator[tuple[str, PlanProposal]]:
+    seen, catalog, own = model.seen, model.catalog, programs[PROGRAM]
     force = seen.in_force
     here = {worker.worker_id: worker.home for worker in seen.workers}
     if force is not None and force.allocation == here and _is_known(force.batch, catalog):
@@ -187,7 +207,7 @@ def _candidates(model: Model, own: PlanProposal, uses_rules: bool) -> Iterator[t
             own, strategy=force.strategy, routes=force.routes, cascades=force.cascades, allocation=force.allocation,
             batch=force.batch, dispatch=force.dispatch, reuse=own.reuse or force.reuse, reason=force.reason,
         )  # fmt: skip
-    yield PROGRAM, own
+    yield from programs.items()
     has_classes = bool(seen.classes.get("models")) and bool(catalog.classes("models"))
     for name, rule in RULES.items() if uses_rules else ():
         if (name in NEEDS_CASCADE and not catalog.cascades) or (name == "argus" and not has_classes):
@@ -234,7 +254,7 @@ def _describe_plan(best: Valued, name: str, steps: int) -> list[str]:
     counts = Counter(best.plan.allocation.values())
     phrases = [f"workers: {describe_counts(dict(sorted(counts.items())))}"]
     phrases += [describe_escalation(cascade) for cascade in best.plan.cascades if cascade.threshold > 0]
-    by = name if name in (IN_FORCE, PROGRAM) else f"the rule of {name}"
+    by = name if name == IN_FORCE or name.startswith(PROGRAM) else f"the rule of {name}"
     phrases.append(f"found by {by}" + (f" and then improved in {counted(steps, 'step')}" if steps else ""))
     if best.value.late >= MAX_LATE_SHARE / 10:
         phrases.append(f"{best.value.late:.1%} of the requests are expected to end late")

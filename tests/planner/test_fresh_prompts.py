@@ -6,10 +6,10 @@
 import numpy as np
 import pytest
 
-from tests.planner.fresh_prompts import Outcome, drawn, falls, fresh, outcomes, profiled, resampled
+from tests.planner.fresh_prompts import Outcome, at, falls, fresh, outcomes, profiled, resampled
 
 LOADS, PROFILES = (3.0, 25.0, 60.0, 100.0), 20
-FEW = 600  # prompts of a small profile
+FEW = 200  # prompts of a small profile
 
 
 @pytest.fixture(scope="module")
@@ -21,10 +21,7 @@ def of_resampled() -> list[Outcome]:
 def test_plans_from_resampled_profiles_lose_little_against_one_made_from_the_fresh_prompts(
     of_resampled: list[Outcome], rps: float
 ) -> None:
-    lost = np.array([each.lost for each in of_resampled if each.rps == rps])
-    assert lost.mean() <= 0.005
-    assert (lost > 0.005).mean() <= 0.2
-    assert lost.max() <= 0.01
+    assert max(each.lost for each in of_resampled if each.rps == rps) <= 0.005
 
 
 def test_heavy_for_all_is_no_plan_of_a_fleet_that_has_no_time_for_it(of_resampled: list[Outcome]) -> None:
@@ -34,7 +31,9 @@ def test_heavy_for_all_is_no_plan_of_a_fleet_that_has_no_time_for_it(of_resample
 def test_small_profiles_send_few_prompts_to_a_cheaper_level_than_easier_ones_and_promise_no_more_than_they_know() -> (
     None
 ):
-    found = list(outcomes(drawn(fresh(), FEW, PROFILES), fresh(), LOADS))
-    assert sum(falls(each) for each in found) <= 0.1 * len(found)  # without the estimates .15
+    pool = fresh()
+    profiles = [at(pool, np.arange(FEW) + FEW * number) for number in range(PROFILES)]
+    found = list(outcomes(profiles, at(pool, np.arange(FEW * PROFILES, len(pool.hardness))), LOADS))
+    assert np.mean([falls(each) for each in found]) <= 0.08  # without gains that rise with hardness .19
+    assert np.mean([each.lost for each in found]) <= 0.009  # .011
     assert np.mean([each.above > each.half_width for each in found]) <= 0.05
-    assert np.mean([each.lost for each in found]) <= 0.006

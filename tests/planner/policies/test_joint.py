@@ -8,6 +8,7 @@ import pytest
 
 from planner.catalog.components import Component
 from planner.catalog.entries import DeferralPoint, run_ms
+from planner.catalog.evidence import with_profile
 from planner.catalog.measured import Measured, Shares
 from planner.components.component import Tier
 from planner.components.from_catalog import components_of
@@ -24,6 +25,7 @@ from planner.solvers.joint.demand import outlook_of
 from planner.solvers.joint.loading import cold_load_ms
 from planner.solvers.joint.program.build import problem_of
 from schemas.messages import Expected, WorkerComponents
+from streams import catalogs
 from streams.parsing.catalog import parse
 from tests.builders import a_catalog, a_variant
 from tests.paths import ROOT
@@ -176,6 +178,25 @@ def test_a_solver_that_raises_leaves_a_plan(monkeypatch: pytest.MonkeyPatch) -> 
     assert draft.is_feasible
     assert fid_of(draft) < 17.5, "as good as the rules find it"
     assert "the solver found nothing better" in draft.reason
+
+
+def test_what_the_program_makes_without_its_own_refining_step_is_a_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
+    named: dict[str, PlanProposal] = {}
+
+    def spied(model: object, candidates: Sequence[tuple[str, PlanProposal]], most: int) -> Any:
+        named.update(candidates)
+        return choose(model, candidates, most)
+
+    choose = joint._best
+    monkeypatch.setattr(joint, "_best", spied)
+    found = catalogs.find_profile("tiny")
+    assert found is not None
+    catalog = with_profile(catalogs.load("tiny"), found.profile(), found.prompts())
+    joint.plan(seen(60.0, workers=4, slo_s=catalog.slo_s), catalog, {}, {})
+    step = named[joint.PROGRAM].cascades[0].refine_from_step
+    other = named[f"{joint.PROGRAM} without refining from step {step}"]
+    assert other.cascades
+    assert step not in {cascade.refine_from_step for cascade in other.cascades}
 
 
 BURST = (20,) * 30 + (128,) * 20 + (20,) * 10

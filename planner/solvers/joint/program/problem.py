@@ -5,7 +5,7 @@ Indices: c bands (or classes) of requests, o options, g gates, l or v levels: ea
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -118,6 +118,18 @@ class Problem:
         order = np.lexsort((-quality, work))
         best = np.maximum.accumulate(quality[order])
         return float(best[0]), float(best[-1])
+
+    def without_refining(self, step: int) -> "Problem":
+        """Return the problem without the options that refine from this step of a draft."""
+        kept = [g for g, gate in enumerate(self.gates) if gate.next_level < 0 or gate.refine_from_step != step]
+        options = [o for o, option in enumerate(self.options) if option.gate in kept]
+        return replace(
+            self,
+            gates=tuple(self.gates[g] for g in kept),
+            options=tuple(self.options[o]._replace(gate=kept.index(self.options[o].gate)) for o in options),
+            load=self.load[options],
+            quality=self.quality[options],
+        )
 
     def levels_of(self, gate: Gate) -> tuple[int, ...]:
         """The levels that a gate's requests may go through."""
