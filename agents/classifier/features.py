@@ -9,16 +9,14 @@ prepositions; ours are things to generate, "two cats" two), abstractness .01 (th
 
 import re
 from collections.abc import Iterator
-from functools import cache
 from itertools import pairwise
 from typing import Final
 
 from agents.classifier import lexicon
-from agents.classifier.tagger import PromptTagger, Tagged, Token
+from agents.classifier.tagger import PromptTagger, Tagged, Tagger, Token, common_words
 from planner.serving.hardness import PromptFeatures
 
 MAX_CHARACTERS: Final = 400  # what is tagged; text encoders see 77 tokens, about 350 characters
-RARE: Final = 1e-5  # of all words; the limit that HADIS's published values follow
 _WORD: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_]+(?:['\u2019][^\W_]+)*")  # each Han or kana sign counts
 _NOUNS: Final = frozenset({"NN", "NNS", "NNP", "NNPS"})
 _NAMES: Final = frozenset({"NNP", "NNPS"})
@@ -31,14 +29,13 @@ _END: Final = Token("", "", False)
 
 
 class FeatureExtractor:
-    """Counts the features of one prompt at a time; loading takes seconds. Not for use by several threads.
+    """Counts the features of one prompt at a time.
 
     Beyond MAX_CHARACTERS a prompt only grows in length: 8 kB cost about what 400 characters do.
     """
 
-    def __init__(self, tagger: PromptTagger | None = None) -> None:
+    def __init__(self, tagger: Tagger | None = None) -> None:
         self._tagger = tagger or PromptTagger()
-        _common_words()
 
     def extract(self, prompt: str) -> PromptFeatures:
         """The features of any text: empty, foreign, with NULs or broken surrogates."""
@@ -58,13 +55,6 @@ class FeatureExtractor:
         )
 
 
-@cache
-def _common_words() -> frozenset[str]:
-    import wordfreq
-
-    return frozenset(word for word, share in wordfreq.get_frequency_dict("en", "small").items() if share >= RARE)
-
-
 def _is_abstract(word: str) -> bool:
     if word in lexicon.CONCRETE:
         return False
@@ -73,7 +63,7 @@ def _is_abstract(word: str) -> bool:
 
 
 def _is_rare(word: str) -> bool:
-    return word.isalpha() and word not in _common_words()
+    return word.isalpha() and word not in common_words()
 
 
 def _noun_runs(tagged: Tagged) -> Iterator[tuple[int, int]]:

@@ -5,11 +5,11 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
-from agents.classifier.tagger import PromptTagger
 from agents.reuse import inflection, world_facts
 from agents.reuse.lexicon import MATERIALS, PRONOUNS
 from agents.reuse.phrases import PhraseReader
 from agents.reuse.relating import Relater
+from agents.reuse.tagger import PromptTagger
 from agents.reuse.words import NO_VOCABULARY, QUOTED, Kind, Word, core, literal, read_words
 from planner.reuse.facts import PromptFacts
 from planner.reuse.guard import Comparison, Difference, Verdict, compare

@@ -17,7 +17,7 @@ import numpy as np
 from schemas.errors import PochadeError
 
 QUANTILES: Final = 101  # 0 %, 1 % ... 100 % of the reference scores
-RULES: Final = "hadis-rules/2"  # raise when features or normalisation change what a prompt scores
+RULES: Final = "hadis-rules/3"  # raise when features or normalisation change what a prompt scores
 
 
 class InvalidReference(PochadeError):

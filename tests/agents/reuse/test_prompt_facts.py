@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agents.classifier.tagger import PromptTagger, Tagged
 from agents.lab.world import free_form, scenes
 from agents.lab.world.stream import STANDARD
 from agents.reuse.prompt_facts import FactReader
+from agents.reuse.tagger import PromptTagger, Tagged
 from planner.reuse.facts import Relation, Thing
 from planner.reuse.guard import Difference, GuardShares, Verdict, allowed_share
 

@@ -26,8 +26,13 @@ DESCRIPTION: Final = f"{COUNT} prompts of seed {SEED}: captions, one in six amid
 
 def reference_prompts(stream: Stream) -> list[str]:
     """The reference prompts, which only the world's words and the stream decide."""
-    rng = np.random.default_rng(SEED)
-    return [_prompt(rng, number % 6, stream) for number in range(COUNT)]
+    return drawn_prompts(stream, SEED, COUNT)
+
+
+def drawn_prompts(stream: Stream, seed: int, count: int) -> list[str]:
+    """Prompts of the kinds of the reference."""
+    rng = np.random.default_rng(seed)
+    return [_prompt(rng, number % 6, stream) for number in range(count)]
 
 
 def _prompt(rng: np.random.Generator, kind: int, stream: Stream) -> str:

@@ -10,8 +10,9 @@ import torch
 from agents.classifier.judges import read_reference
 from agents.lab.training.classifiers import calibration, predictor, rule_search, rules
 from agents.lab.training.classifiers.calibration import Calibration
+from agents.lab.training.classifiers.quality_head import Logits
 from agents.lab.world import scenes
-from agents.models.predictor import Logits, Predictor
+from agents.models.predictor import Predictor
 from tests.agents.lab.training.predictors import a_text_side, a_tokenizer
 
 RNG = np.random.default_rng(9)
@@ -96,7 +97,7 @@ def test_the_rules_are_searched_written_and_reported(
     monkeypatch.setattr(rule_search, "REFINED", 10)
     rules.train(quick, tmp_path / "models", 5, made_up())
     reference = read_reference(tmp_path / "models" / "rules" / "reference.json")
-    assert reference.version.startswith("hadis-rules/2-")
+    assert reference.version.startswith("hadis-rules/3-")
     told = json.loads((quick / "rules.json").read_text())
     assert told["pair"] == ["light", "heavy"]
     assert told["weights"] == pytest.approx(reference.weights)
