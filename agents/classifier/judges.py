@@ -46,7 +46,7 @@ class RuleClassifier:
 
     @classmethod
     def load(cls, reference: Reference | None = None) -> "RuleClassifier":
-        """Load the rules, with the shipped reference if none is given; this takes seconds, as spaCy loads its model."""
+        """Load the rules, with the shipped reference if none is given."""
         return cls(FeatureExtractor(), reference or shipped_reference())
 
     def classify(self, prompt: str) -> Judgement:
@@ -57,7 +57,7 @@ class RuleClassifier:
 
 
 class QualityPredictor(Protocol):
-    """Protocol of `agents.models.predictor.Predictor`, which this module does not import, as it needs torch."""
+    """Protocol of `agents.models.predictor.Predictor`."""
 
     levels: tuple[str, ...]  # the fastest first
 
@@ -81,10 +81,8 @@ class LearnedClassifier:
     @classmethod
     def load(cls, folder: pathlib.Path, entry: ClassifierEntry) -> "LearnedClassifier":
         """Load a folder of config.json, model.safetensors, tokenizer.json and reference.json."""
-        from agents.models.predictor import Predictor  # torch: only where it is used
-        from agents.models.threads import judge_on_one
+        from agents.models.predictor import Predictor  # its tokenizer: only where it is used
 
-        judge_on_one()
         return cls(Predictor.load(folder), read_reference(folder / REFERENCE), entry)
 
     def classify(self, prompt: str) -> Judgement:

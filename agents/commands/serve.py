@@ -1,5 +1,6 @@
 """`pochade serve ROLE...`: runs one or more roles in one process."""
 
+import os
 from typing import TYPE_CHECKING
 
 import click
@@ -20,6 +21,7 @@ def serve(obj: LazySettings, roles: tuple[str, ...]) -> None:
 
     Roles: classifier, router, worker, discriminator, ledger, planner; indexer where images are reused; gateway for
     clients that speak HTTP; console for operators' browsers."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's: two judge a prompt no sooner, for thrice the CPU
     from agents.runtime.assembly import assemble
     from agents.runtime.process import Drain, run_process
 

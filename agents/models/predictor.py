@@ -1,6 +1,7 @@
 """Predicts the quality of each level's image of a prompt, from the prompt alone.
 
-It imports neither diffusers nor transformers, so a role that only classifies starts fast.
+It computes with numpy what `agents.lab.training.classifiers.quality_head` learns with torch, so that a role that only
+classifies loads neither torch nor transformers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,108 +9,159 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
-import torch
-from torch import nn
+from tokenizers import Tokenizer
 
-from agents.models.caption_reader import SCENE_FEATURES, SLOT_FEATURES, SLOT_NAMES, CaptionReader
-from agents.models.prompt_encoder import PromptEncoder
 from agents.models.saved import Saved
+from agents.models.tokens import open_tokenizer, token_ids
+from schemas.errors import PochadeError
 
-_WIDTH: Final = 64
-_STATES: Final = 128  # width of the text tower's
+WIDTH: Final = 64
+STATES: Final = 128  # width of the text tower's
+HEADS: Final = 4  # of every attention
 _LONGEST: Final = 1000  # characters; the 48 tokens that count are in the first few hundred
+_BATCH: Final = 64  # prompts at once: about 50 MB
+_ERF: Final = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 
-
-class Read(NamedTuple):
-    """The output of the frozen text encoder on n prompts."""
-
-    slots: torch.Tensor  # [n, 19, 46] probabilities of what is asked for in each slot; the first: nothing
-    scene: torch.Tensor  # [n, 27] of the background and of what must not be seen
-    mean: torch.Tensor  # [n, 128] of the token states
-
-
-class Logits(NamedTuple):
-    """The logits of the head; sigmoid turns them into shares and probabilities."""
-
-    quality: torch.Tensor  # [n, k] probability that all facts will hold, or the score of a CLIP
-    facts: torch.Tensor  # [n, k] share of the facts that will hold: taught beside quality, which it helps to learn
-    inside: torch.Tensor  # [n] probability that the prompt states facts of this world
-
-
-class TextSide(nn.Module):
-    """The family's frozen text encoder, and the reader whose queries pool its states by attention, one a slot."""
-
-    def __init__(self, encoder: PromptEncoder, reader: CaptionReader) -> None:
-        super().__init__()
-        self.encoder, self.reader = encoder, reader
-
-    @torch.no_grad()
-    def forward(self, prompts: Sequence[str]) -> Read:
-        """Predictions for one or more prompts of any text: broken surrogates are read as question marks."""
-        states = self.encoder([p[:_LONGEST].encode("utf-8", "replace").decode("utf-8") for p in prompts])
-        slots, scene = self.reader(states).features()
-        return Read(slots, scene, states.mean(1))
-
-
-class QualityHead(nn.Module):
-    """A head of one transformer layer over the things asked for and the scene, then a sum over the things present."""
-
-    def __init__(self, levels: int, dropout: float = 0.2) -> None:
-        super().__init__()
-        self.levels = levels
-        self.thing, self.scene = nn.Linear(SLOT_FEATURES, _WIDTH), nn.Linear(SCENE_FEATURES, _WIDTH)
-        self.place = nn.Parameter(torch.randn(len(SLOT_NAMES), _WIDTH) * 0.3)
-        self.mean = nn.Sequential(nn.LayerNorm(_STATES), nn.Dropout(dropout), nn.Linear(_STATES, _WIDTH))
-        self.mix = nn.Sequential(nn.GELU(), nn.Dropout(dropout), nn.Linear(_WIDTH, _WIDTH), nn.GELU())
-        self.layer = nn.TransformerEncoderLayer(
-            _WIDTH, 4, 2 * _WIDTH, dropout, activation="gelu", batch_first=True, norm_first=True
-        )
-        self.out = nn.Sequential(
-            nn.Linear(2 * _WIDTH, _WIDTH), nn.GELU(), nn.Dropout(dropout), nn.Linear(_WIDTH, 2 * levels)
-        )
-        self.inside = nn.Sequential(nn.LayerNorm(_STATES), nn.Linear(_STATES, 32), nn.GELU(), nn.Linear(32, 1))
-
-    def forward(self, read: Read) -> Logits:
-        there = 1 - read.slots[..., 0]
-        things = self.mix(self.thing(read.slots) + self.place)
-        scene = self.mix(self.scene(read.scene) + self.mean(read.mean))
-        empty = torch.cat([there < 0.5, torch.zeros_like(there[:, :1], dtype=torch.bool)], 1)
-        mixed = self.layer(torch.cat([things, scene[:, None]], 1), src_key_padding_mask=empty)
-        out = self.out(torch.cat([(mixed[:, :-1] * there[..., None]).sum(1), mixed[:, -1]], -1))
-        return Logits(out[:, : self.levels], out[:, self.levels :], self.inside(read.mean).squeeze(-1))
+Array = np.ndarray
 
 
 class Predictions(NamedTuple):
     """Predictions for n prompts on k levels."""
 
-    quality: np.ndarray  # [n, k] expected quality: the probability that all stated facts hold
-    inside: np.ndarray  # [n] probability that the prompt states facts of this world
+    quality: Array  # [n, k] expected quality: the probability that all stated facts hold
+    inside: Array  # [n] probability that the prompt states facts of this world
 
 
 class Predictor:
     """Predicts every level's quality; a prompt that states no facts of this world is taken for an average one."""
 
-    def __init__(self, text: TextSide, head: QualityHead, config: Mapping[str, Any]) -> None:
+    def __init__(self, tokenizer: Tokenizer, weights: Mapping[str, Array], config: Mapping[str, Any]) -> None:
         """Reads of the config: `levels`, the fastest first; `average`, the mean quality of the taught prompts, [k]."""
         self.levels: tuple[str, ...] = tuple(config["levels"])
-        self._text, self._head = text.eval(), head.eval()
-        self._average = torch.tensor(config["average"])
+        self._tokenizer, self._network = tokenizer, _Network(weights)
+        self._average = np.array(config["average"], np.float32)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Read config.json, tokenizer.json and model.safetensors of a folder in infra/models/classifiers."""
+        """Read config.json, tokenizer.json and model.safetensors. Raises PochadeError: one of them lacks something."""
         saved = Saved.load(folder)
-        text = TextSide(PromptEncoder.load(saved), saved.into("reader", CaptionReader()))
-        return cls(text, saved.into("head", QualityHead(len(saved.config["levels"]))), saved.config)
+        try:
+            predictor = cls(open_tokenizer(folder), saved.weights, saved.config)
+            predictor.predict([""])  # a weight that is missing is an error here, not with the first prompt
+        except (KeyError, ValueError) as error:
+            raise PochadeError(f"{folder} holds no weights of a predictor ({error}): train it again") from error
+        return predictor
 
-    @torch.inference_mode()
     def predict(self, prompts: Sequence[str]) -> Predictions:
         """Predict for one prompt or more, of any text."""
-        logits = self._head(self._text(prompts))
-        inside = torch.sigmoid(logits.inside)
-        quality = torch.lerp(self._average, torch.sigmoid(logits.quality.float()), inside[:, None])
-        return Predictions(quality.numpy(), inside.numpy())
+        parts = [self._predict(prompts[at : at + _BATCH]) for at in range(0, len(prompts), _BATCH)]
+        return Predictions(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+    def _predict(self, prompts: Sequence[str]) -> Predictions:
+        ids = token_ids(self._tokenizer, shortened(prompts), self._network.length)
+        quality, inside = (_sigmoid(logits) for logits in self._network(ids))
+        return Predictions(self._average + inside[:, None] * (quality[:, : len(self.levels)] - self._average), inside)
 
     def quality(self, prompts: Sequence[str]) -> list[dict[str, float]]:
         """Predicted quality of each prompt as {level: value}."""
         return [dict(zip(self.levels, row, strict=True)) for row in self.predict(prompts).quality.tolist()]
+
+
+def shortened(prompts: Sequence[str]) -> list[str]:
+    """Return what is read of each prompt: broken surrogates are read as question marks."""
+    return [prompt[:_LONGEST].encode("utf-8", "replace").decode("utf-8") for prompt in prompts]
+
+
+class _Network:
+    """Token ids [n, tokens] -> logits [n, 2k] of quality and facts, and [n] of whether facts are stated."""
+
+    def __init__(self, weights: Mapping[str, Array]) -> None:
+        self._weights = weights
+        self.length = len(weights["tower.place.weight"])
+        self._towers = 1 + max(int(name.split(".")[2]) for name in weights if name.startswith("tower.layers."))
+        self._future = np.triu(np.full((self.length, self.length), -np.inf, np.float32), 1)
+
+    def __call__(self, ids: Array) -> tuple[Array, Array]:
+        states = self._tower(ids)
+        mean = states.mean(1)
+        inside = self._linear("head.inside.3", _gelu(self._linear("head.inside.1", self._norm("head.inside.0", mean))))
+        return self._head(*self._read(states), mean), inside[:, 0]
+
+    def _tower(self, ids: Array) -> Array:
+        """The states of the frozen text encoder [n, tokens, STATES]."""
+        x = self._weights["tower.token.weight"][ids] + self._weights["tower.place.weight"]
+        for layer in (f"tower.layers.{i}" for i in range(self._towers)):
+            y = self._norm(f"{layer}.norm1", x)
+            q, k, v = (self._linear(f"{layer}.{part}", y) for part in "qkv")
+            x = x + self._linear(f"{layer}.out", _attention(q, k, v, self._future))
+            y = self._linear(f"{layer}.up", self._norm(f"{layer}.norm2", x))
+            x = x + self._linear(f"{layer}.down", y * _sigmoid(1.702 * y))
+        return self._norm("tower.norm", x)
+
+    def _read(self, states: Array) -> tuple[Array, Array]:
+        """The probabilities of what is asked for: slots [n, slots, ...], and the scene as a whole [n, ...]."""
+        queries = self._weights["reader.queries"]
+        q, k, v = self._projected("reader.attention", queries[None], states, states)
+        read = self._linear("reader.attention.out_proj", _attention(q, k, v)) + queries
+        read = _gelu(self._linear("reader.mix.1", self._norm("reader.mix.0", read)))
+        slots = [_softmax(self._linear(f"reader.{part}", read[:, :-1])) for part in ("shape", "colour", "size")]
+        scene = [_softmax(self._linear(f"reader.{part}", read[:, -1])) for part in ("background", "absent")]
+        return np.concatenate(slots, -1), np.concatenate(scene, -1)
+
+    def _head(self, slots: Array, scene: Array, mean: Array) -> Array:
+        there = 1 - slots[..., 0]
+        things = self._linear("head.thing", slots) + self._weights["head.place"]
+        whole = self._linear("head.scene", scene) + self._linear("head.mean.2", self._norm("head.mean.0", mean))
+        x = np.concatenate([_gelu(self._linear("head.mix.2", _gelu(part))) for part in (things, whole[:, None])], 1)
+        empty = np.where(np.pad(there, ((0, 0), (0, 1)), constant_values=1) < 0.5, np.float32(-np.inf), np.float32(0))
+        y = self._norm("head.layer.norm1", x)
+        q, k, v = self._projected("head.layer.self_attn", y, y, y)
+        x = x + self._linear("head.layer.self_attn.out_proj", _attention(q, k, v, empty[:, None, None]))
+        y = _gelu(self._linear("head.layer.linear1", self._norm("head.layer.norm2", x)))
+        x = x + self._linear("head.layer.linear2", y)
+        y = np.concatenate([(x[:, :-1] * there[..., None]).sum(1), x[:, -1]], -1)
+        return self._linear("head.out.3", _gelu(self._linear("head.out.0", y)))
+
+    def _linear(self, name: str, x: Array) -> Array:
+        out: Array = x @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]
+        return out
+
+    def _projected(self, name: str, *inputs: Array) -> list[Array]:
+        """Queries, keys and values by one attention's projections."""
+        weights, biases = (np.split(self._weights[f"{name}.in_proj_{part}"], 3) for part in ("weight", "bias"))
+        return [x @ w.T + b for x, w, b in zip(inputs, weights, biases, strict=True)]
+
+    def _norm(self, name: str, x: Array) -> Array:
+        x = x - x.mean(-1, keepdims=True)
+        x = x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5)
+        out: Array = x * self._weights[f"{name}.weight"] + self._weights[f"{name}.bias"]
+        return out
+
+
+def _attention(q: Array, k: Array, v: Array, mask: Array | float = 0.0) -> Array:
+    """Mix v [n, keys, width] for q [n or 1, queries, width]; `mask` is added to logits [n, HEADS, queries, keys]."""
+    q, k, v = (x.reshape(*x.shape[:2], HEADS, -1).swapaxes(1, 2) for x in (q, k, v))
+    mixed: Array = _softmax(q @ k.swapaxes(2, 3) / np.float32(np.sqrt(q.shape[-1])) + mask) @ v
+    return mixed.swapaxes(1, 2).reshape(len(v), q.shape[2], -1)
+
+
+def _softmax(x: Array) -> Array:
+    x = np.exp(x - x.max(-1, keepdims=True))
+    out: Array = x / x.sum(-1, keepdims=True)
+    return out
+
+
+def _sigmoid(x: Array) -> Array:
+    out: Array = 0.5 * np.tanh(0.5 * x) + 0.5
+    return out
+
+
+def _gelu(x: Array) -> Array:
+    """GELU by an approximation of erf. Source: Abramowitz and Stegun 7.1.26, which errs by 1.5e-7 at most."""
+    y = np.abs(x) * np.float32(np.sqrt(0.5))
+    t = 1 / (1 + 0.3275911 * y)
+    series = np.zeros_like(t)
+    for factor in _ERF:
+        series = (series + factor) * t
+    out: Array = 0.5 * x * (1 + np.sign(x) * (1 - series * np.exp(-y * y)))
+    return out

@@ -3,32 +3,29 @@
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import torch
 from tokenizers import Tokenizer
 from torch import nn
 
 from agents.models.saved import Saved
-from agents.models.text_tower import TextTower, token_ids
-
-TOKENIZER: Final = "tokenizer.json"
+from agents.models.text_tower import TextTower
+from agents.models.tokens import TOKENIZER, open_tokenizer, token_ids
 
 
 class PromptEncoder(nn.Module):
-    """Encodes prompts as token states. The tokenizer neither pads nor cuts: `token_ids` does."""
+    """Encodes prompts as token states."""
 
     def __init__(self, tower: TextTower, tokenizer: Tokenizer) -> None:
         super().__init__()
-        tokenizer.no_padding()
-        tokenizer.no_truncation()
         self.tower, self._tokenizer = tower, tokenizer
 
     @classmethod
     def load(cls, saved: Saved) -> Self:
         """Load the part "tower" of a folder that `config` and `copy_tokenizer` were written into."""
         tower = TextTower(saved.config["vocabulary"], saved.config["tokens"])
-        return cls(saved.into("tower", tower), Tokenizer.from_file(str(saved.folder / TOKENIZER)))
+        return cls(saved.into("tower", tower), open_tokenizer(saved.folder))
 
     @property
     def config(self) -> dict[str, Any]:
@@ -39,7 +36,7 @@ class PromptEncoder(nn.Module):
     def forward(self, prompts: Sequence[str]) -> torch.Tensor:
         """Token states [n, tokens, 128] of n >= 1 prompts."""
         ids = token_ids(self._tokenizer, prompts, self.tower.place.num_embeddings)
-        states: torch.Tensor = self.tower(ids.to(self.tower.norm.weight.device))
+        states: torch.Tensor = self.tower(torch.from_numpy(ids).to(self.tower.norm.weight.device))
         return states
 
 

@@ -4,17 +4,19 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-import torch
-from safetensors.torch import load_file, save_file
-from torch import nn
+import numpy as np
+from safetensors.numpy import load_file
 
 from schemas.errors import PochadeError, Unknown
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
-_Module = TypeVar("_Module", bound=nn.Module)
+if TYPE_CHECKING:  # what computes with numpy alone does without torch
+    from torch import nn
+
+_Module = TypeVar("_Module", bound="nn.Module")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class Saved:
 
     folder: Path
     config: Mapping[str, Any]
-    weights: Mapping[str, torch.Tensor]  # "part.name" -> fp32
+    weights: Mapping[str, np.ndarray]  # "part.name" -> fp32
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -31,7 +33,7 @@ class Saved:
         for name in (CONFIG, WEIGHTS):
             if not (folder / name).is_file():
                 raise PochadeError(f"{folder} holds no {name}: train it, or name the folder it was trained into")
-        weights = {name: value.float() for name, value in load_file(folder / WEIGHTS).items()}
+        weights = {name: value.astype(np.float32) for name, value in load_file(folder / WEIGHTS).items()}
         return cls(folder, json.loads((folder / CONFIG).read_text()), weights)
 
     def kind(self, known: Collection[str], what: str) -> str:
@@ -43,14 +45,18 @@ class Saved:
 
     def into(self, part: str, module: _Module) -> _Module:
         """The module with the weights of a part, ready to be used; every weight must be there."""
+        import torch
+
         prefix = f"{part}."
-        mine = {name.removeprefix(prefix): value for name, value in self.weights.items() if name.startswith(prefix)}
-        module.load_state_dict(mine)
+        mine = {name: value for name, value in self.weights.items() if name.startswith(prefix)}
+        module.load_state_dict({name.removeprefix(prefix): torch.from_numpy(value) for name, value in mine.items()})
         return module.eval().requires_grad_(False)
 
 
-def save(folder: Path, config: Mapping[str, object], parts: Mapping[str, nn.Module]) -> None:
+def save(folder: Path, config: Mapping[str, object], parts: "Mapping[str, nn.Module]") -> None:
     """Write the folder, making it; whatever is a number with a fraction is kept in fp16."""
+    from safetensors.torch import save_file
+
     folder.mkdir(parents=True, exist_ok=True)
     weights = {}
     for part, module in parts.items():

@@ -1,9 +1,8 @@
 """The family's text encoder without transformers: a CLIP text model of a few lines, to import and load in a moment."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
-from tokenizers import Tokenizer
 from torch import nn
 from torch.nn import functional
 
@@ -77,13 +76,3 @@ def from_clip(weights: Mapping[str, torch.Tensor]) -> TextTower:
     tower = TextTower(*(renamed[f"{table}.weight"].shape[0] for table in ("token", "place")))
     tower.load_state_dict(renamed)
     return tower
-
-
-def token_ids(tokenizer: Tokenizer, prompts: Sequence[str], length: int) -> torch.Tensor:
-    """int64 [n, length]: start, words, end, then padding with the end token, as CLIP pipelines do."""
-    start, end = (tokenizer.token_to_id(mark) for mark in ("<|startoftext|>", "<|endoftext|>"))
-    rows = []
-    for encoded in tokenizer.encode_batch(list(prompts), add_special_tokens=False):
-        words = encoded.ids[: length - 2]
-        rows.append([start, *words, *[end] * (length - 1 - len(words))])
-    return torch.tensor(rows)

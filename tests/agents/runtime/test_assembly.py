@@ -10,24 +10,10 @@ import pytest
 from agents.classifier import judges
 from agents.discriminator import scorers
 from agents.runtime import assembly
-from agents.runtime.assembly import needs_torch
 from streams import catalogs
 from streams.health import Health
 from streams.kafka.memory import MemoryRecordProducer
 from streams.settings import load
-
-
-@pytest.mark.parametrize(
-    ("roles", "catalog", "needed"),
-    [
-        ({"classifier", "router"}, "tiny", True),  # its classifier is learned
-        ({"classifier", "router"}, "profile", False),  # the rules need none
-        ({"router", "ledger"}, "tiny", False),
-        ({"worker"}, "profile", True),
-    ],
-)
-def test_torch_is_kept_out_only_where_no_role_loads_a_model(roles: set[str], catalog: str, *, needed: bool) -> None:
-    assert needs_torch(frozenset(roles), catalogs.load(catalog)) is needed
 
 
 def test_roles_with_a_thread_of_their_own_load_no_faust_and_no_http_client() -> None:

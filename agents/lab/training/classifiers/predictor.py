@@ -16,10 +16,10 @@ from torch.nn import functional
 from agents.lab.family import CATALOG
 from agents.lab.training.classifiers import calibration, calibration_set, predictor_folder, rules
 from agents.lab.training.classifiers.calibration import Calibration
+from agents.lab.training.classifiers.quality_head import Logits, QualityHead, Read, TextSide
 from agents.lab.training.discriminators.frozen_text import caption_reader, prompt_encoder, tokenizer_file
 from agents.lab.training.loop import Loop, Stateful, descend, device, rate, scaled, set_rate
 from agents.lab.world import free_form
-from agents.models.predictor import Logits, QualityHead, Read, TextSide
 
 STEPS: Final = 600
 BATCH: Final = 128

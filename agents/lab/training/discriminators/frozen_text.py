@@ -7,8 +7,9 @@ from tokenizers import Tokenizer
 from transformers import CLIPTextModel
 
 from agents.models.caption_reader import CaptionReader
-from agents.models.prompt_encoder import TOKENIZER, PromptEncoder
+from agents.models.prompt_encoder import PromptEncoder
 from agents.models.text_tower import from_clip
+from agents.models.tokens import TOKENIZER
 
 
 def tokenizer_file(work: Path) -> Path:

@@ -7,11 +7,12 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
+from agents.lab.training.classifiers.quality_head import QualityHead, TextSide
 from agents.models.caption_reader import CaptionReader
-from agents.models.predictor import QualityHead, TextSide
-from agents.models.prompt_encoder import TOKENIZER, PromptEncoder
+from agents.models.prompt_encoder import PromptEncoder
 from agents.models.saved import save
 from agents.models.text_tower import TextTower
+from agents.models.tokens import TOKENIZER
 from planner.serving.hardness import build_reference
 
 WORDS = """
