@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -22,6 +23,8 @@ from agents.gateway.transport.bodies import base_url, json_body
 from planner.catalog.model import Catalog
 from schemas.messages import Result, Status
 from streams.settings import Gateway, Requests
+
+T = TypeVar("T")
 
 
 class ImagesApi:
@@ -58,7 +61,14 @@ class ImagesApi:
         return await self._answered(asked, await http.body(), http)
 
     async def edit(self, http: Request) -> Response:
-        """POST /v1/images/edits: an image, and a mask, are stored for the tenant before the request that names them.
+        """POST /v1/images/edits: an image, and a mask, are stored for the tenant before the request that names them."""
+        form, asked = await self.uploaded(http, self._edit_of)
+        return await self._answered(asked, form.digest, http)
+
+    async def uploaded(self, http: Request, read: Callable[[Form, Mapping[str, str], Request], T]) -> tuple[Form, T]:
+        """Read a form and store its images; return it, and what `read` makes of it with their URIs.
+
+        `read` is called before they are stored as well, so that nothing is that asks for what is refused.
 
         Raises:
             Refusal: `gateway.max_uploads` forms are being read, or one cannot be honoured.
@@ -70,11 +80,11 @@ class ImagesApi:
         try:
             form = await form_of(http)
             check_files(form)
-            self._edit_of(form, dict.fromkeys(form.files, uri_before(http.state.tenant)), http)
+            read(form, dict.fromkeys(form.files, uri_before(http.state.tenant)), http)
             uris = await self._uploads.store(form, http.state.tenant)
         finally:
             self._reading -= 1
-        return await self._answered(self._edit_of(form, uris, http), form.digest, http)
+        return form, read(form, uris, http)
 
     def _edit_of(self, form: Form, uris: Mapping[str, str], http: Request) -> ImagesRequest:
         """Return what a form asks for. Raises Refusal for what its fields, or the catalog, have against it."""

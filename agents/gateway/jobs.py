@@ -33,7 +33,7 @@ class Job:
     created_ms: int
     request: GenerateRequest | None = None  # None: its prompt was not read, as where its result alone was
     notes: tuple[Note, ...] = ()  # on its way, in the order of their log; best effort
-    result: Result | None = None  # None: it has not ended; without its path
+    result: Result | None = None  # None: it has not ended
 
     @property
     def started_ms(self) -> int | None:
@@ -133,7 +133,7 @@ class JobView:
                 feed.take(feed.job.noted(note))
 
     def _on_result(self, result: Result) -> None:
-        request_id, slim = result.request_id, replace(result, path="[]")
+        request_id = result.request_id
         if self._expected is not None:
             self._expected.on_ended(request_id, is_served=result.status is Status.COMPLETED)
         is_served = result.tenant == UNTOLD or self._is_served(result.tenant)
@@ -145,12 +145,12 @@ class JobView:
                 return
             if known is None and is_served:
                 created_ms = result.created_ms or result.ended_ms
-                self._put(tenant, replace(early, created_ms=created_ms, result=slim))
+                self._put(tenant, replace(early, created_ms=created_ms, result=result))
             elif known is not None and known.result is None:
-                self._put(tenant, replace(known, result=slim))
+                self._put(tenant, replace(known, result=result))
             for feed in self._feeds.get(request_id, ()):
                 if is_served or feed.is_of_any_tenant:
-                    feed.take(replace(feed.job, result=feed.job.result or slim))
+                    feed.take(replace(feed.job, result=feed.job.result or result))
 
     def _known(self, request_id: str) -> Job | None:
         tenant = self._tenants.get(request_id)

@@ -140,7 +140,10 @@ def _paths() -> Schema:
                 "Begin a job on one model.", begun, [*named, *waits, *once], _of("PredictionBody"),
             )
         },
-        "/v1/predictions/{id}": {"get": _called("Show a job.", found, [identity])},
+        "/v1/predictions/{id}": {"get": _called("Show a job.", found, [identity, waits[0]])},
+        "/v1/predictions/{id}/explain": {
+            "get": _called("Say why a job ended so, or what it waits for.", {"200": _any("Why.")}, [identity])
+        },
         "/v1/predictions/{id}/cancel": {"post": _called("End a job.", found, [identity])},
         "/v1/streams/{token}": {
             "get": _called(

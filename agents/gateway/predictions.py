@@ -12,8 +12,9 @@ from agents.gateway.openai_images import PLAN_CHOOSES, checked_request, provenan
 from agents.gateway.refusals import Refusal
 from planner.serving.routing.expecting import Expectation
 from schemas.errors import Unknown
-from schemas.messages import GenerateOptions, GenerateRequest, Status
+from schemas.messages import GenerateOptions, GenerateRequest, Result, Status
 from streams.codec.requests import SYNONYMS
+from streams.operator.explain import asked_in_words, steps_of, why
 from streams.settings import Requests
 
 OWNER: Final = "pochade"  # of every model: OWNER/NAME
@@ -32,10 +33,13 @@ INPUT: Final = tuple(
     if each.name not in ("request_id", "created_ms", "tenant", "options", "model")
 )
 PARAMS: Final = {"model": "version"} | {name: f"input.{name}" for name in INPUT}
+EXPLAINED: Final = (  # of a stage; where images lie and which worker it was is the deployment's own business
+    "stage", "level", "plan_version", "probability", "attempt", "batch", "queue_ms", "generate_ms", "times",
+    "confidence", "threshold", "discriminator", "refine_from_step", "reuse", "components", "overridden",
+)  # fmt: skip
 WEBHOOK_FIELDS: Final = ("webhook", "webhook_events_filter")  # of a body: `webhooks/` reads these
 MAX_WAIT_S: Final = 60
-MIN_CANCEL_S: Final = 5
-DURATION: Final = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,5})m)?(?:(\d{1,7})s?)?")
+DURATION: Final = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,5})m)?(?:(\d{1,7}(?:\.\d{1,3})?)s?)?", re.ASCII)
 
 
 def parse(
@@ -104,17 +108,17 @@ def wait_s(prefer: str) -> float:
 def cancel_after_ms(value: str) -> int | None:
     """Return the time of a header `Cancel-After`, such as 90s, 5m or 1h30m, in ms; None: there is none.
 
-    Raises Refusal for what is no such time, or less than MIN_CANCEL_S.
+    Raises Refusal for what is no such time, or none that is above 0.
     """
     if not value:
         return None
     found = DURATION.fullmatch(value.strip())
-    hours, minutes, seconds = (int(part or 0) for part in found.groups()) if found else (0, 0, 0)
-    total_s = 3600 * hours + 60 * minutes + seconds
-    if total_s < MIN_CANCEL_S:
-        limit = f"Cancel-After must be a time such as 90s, 5m or 1h30m, of {MIN_CANCEL_S} s or more"
+    hours, minutes, seconds = (float(part or 0) for part in found.groups()) if found else (0, 0, 0)
+    total_ms = round(1000 * (3600 * hours + 60 * minutes + seconds))
+    if total_ms <= 0:
+        limit = "Cancel-After must be a time such as 90s, 2.5s, 5m or 1h30m"
         raise Refusal("invalid", f"{limit}: got {value!r:.80}", param="Cancel-After")
-    return 1000 * total_s
+    return total_ms
 
 
 def prediction(
@@ -150,8 +154,32 @@ def prediction(
         "started_at": _moment(job.started_ms),
         "completed_at": _moment(ended_ms),
         "urls": {"get": mine, "cancel": f"{mine}/cancel", "stream": stream},
-        "pochade": provenance(result) if result else {"request_id": job.request_id, **_waiting(expected)},
+        "pochade": _ending(result) if result else {"request_id": job.request_id, **_waiting(expected)},
     }
+
+
+def _ending(result: Result) -> dict[str, Any]:
+    """Return how a request ended in the pipeline's own words, which Replicate's statuses merge, and how it was made."""
+    return provenance(result) | {
+        "status": str(result.status), "code": result.code, "reason": result.reason, "param": result.param,
+        "retry_after_ms": result.retry_after_ms,
+    }  # fmt: skip
+
+
+def explanation(job: Job, waits_in_vain: str) -> dict[str, Any]:
+    """Return why a job ended as it did, in the words of `pochade explain`, and its stages without workers and places.
+
+    `waits_in_vain`: what it waits for that no worker serves; "": it does not, or nothing is known.
+    """
+    if job.result is None:
+        reason = waits_in_vain or ("a worker generates it" if job.started_ms is not None else "it waits for a worker")
+        path: list[dict[str, Any]] = []
+    else:
+        reason = why(job.result)
+        stages = map(dataclasses.asdict, steps_of(job.result))
+        path = [{name: stage[name] for name in EXPLAINED} for stage in stages]
+    asked = asked_in_words(job.request) if job.request else None
+    return {"id": job.request_id, "why": reason, "path": path, "asked": asked}
 
 
 def _metrics(job: Job) -> dict[str, float]:

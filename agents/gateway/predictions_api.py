@@ -1,28 +1,38 @@
 """Replicate's part of the API: jobs that are created, looked at, followed, listed and cancelled."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from agents.gateway.edits.forms import Form
 from agents.gateway.formats import Format
 from agents.gateway.images_api import ImagesApi
 from agents.gateway.jobs import NEVER_MS, Job
 from agents.gateway.openai_images import passed_deadline
 from agents.gateway.pipeline import PipelineClient
-from agents.gateway.predictions import PARAMS, STARTING, cancel_after_ms, model_of, parse, prediction, wait_s
+from agents.gateway.predictions import (
+    PARAMS,
+    STARTING,
+    cancel_after_ms,
+    explanation,
+    model_of,
+    parse,
+    prediction,
+    wait_s,
+)
 from agents.gateway.refusals import Refusal
 from agents.gateway.repetitions.marks import stated
 from agents.gateway.streaming.predictions import LAST, ended_early, line_of, position_of, prediction_events
 from agents.gateway.streaming.urls import StreamUrls
 from agents.gateway.streaming.wire import HEADERS, EventStream
-from agents.gateway.transport.bodies import base_url, json_body
+from agents.gateway.transport.bodies import base_url, is_form, json_body
 from agents.gateway.waiting.expected import ExpectedTimes
 from agents.gateway.webhooks.requests import WebhookRequests
 from agents.gateway.webhooks.signatures import secret_of
-from schemas.messages import Status
+from schemas.messages import GenerateRequest, Status
 from streams.settings import Requests
 
 PAGE: Final = 100  # predictions of one list
@@ -56,21 +66,22 @@ class PredictionsApi:
     async def create(self, http: Request) -> Response:
         """POST /v1/predictions, /v1/models/pochade/NAME/predictions: 201, with the end where the client waits for it.
 
+        A form is read as `/v1/images/edits` reads it: its fields are the input, and its images are stored.
+
         What has not ended by then is told as starting, whatever it does: Replicate's client takes any other status of a
         prediction that it waited for as its end.
         """
-        body = await json_body(http)
-        waits_s = wait_s(http.headers.get("prefer", ""))
-        after_ms = cancel_after_ms(http.headers.get("cancel-after", ""))
-        named, tenant, begun_ms = model_of(http.path_params), http.state.tenant, self._clock_ms()
-        if named:
-            self._images.offered.check_model(named, PARAMS["model"])
-        request = parse(body, self._limits, begun_ms, named, after_ms, tenant)
-        self._images.offered.check(request, PARAMS)
-        repetition = stated(http.headers, tenant, http.url.path, await http.body(), self._key)
+        waits_s, tenant = wait_s(http.headers.get("prefer", "")), http.state.tenant
+        if is_form(http.headers):
+            form, (body, request) = await self._images.uploaded(http, self._filled_in)
+            content = form.digest
+        else:
+            body = await json_body(http)
+            request, content = self._request_of(body, http), await http.body()
+        repetition = stated(http.headers, tenant, http.url.path, content, self._key)
         hook = self._webhooks.wanted(body, tenant, base_url(http))
         any_form = (body.get("input") or {}).get("strict") is None
-        late = passed_deadline(request, begun_ms, PARAMS)
+        late = passed_deadline(request, self._clock_ms(), PARAMS)
         request = await self._pipeline.begin(request, tenant, repetition, hook=hook, any_form=any_form, late=late)
         http.state.request_id = request.request_id
         self._expected.first(request.request_id)
@@ -81,9 +92,33 @@ class PredictionsApi:
         unfinished = {"status": STARTING} if result is None else {}
         return JSONResponse({**self._shown(job, http), **unfinished}, 201)
 
+    def _request_of(self, body: dict[str, Any], http: Request) -> GenerateRequest:
+        after_ms, named = cancel_after_ms(http.headers.get("cancel-after", "")), model_of(http.path_params)
+        if named:
+            self._images.offered.check_model(named, PARAMS["model"])
+        request = parse(body, self._limits, self._clock_ms(), named, after_ms, http.state.tenant)
+        self._images.offered.check(request, PARAMS)
+        return request
+
+    def _filled_in(self, form: Form, uris: Mapping[str, str], http: Request) -> tuple[dict[str, Any], GenerateRequest]:
+        body = {"input": {name: value for name, value in form.fields.items() if name != "model"} | dict(uris)}
+        if "model" in form.fields:
+            body["model"] = form.fields["model"]
+        return body, self._request_of(body, http)
+
     async def get(self, http: Request) -> Response:
-        """GET /v1/predictions/ID."""
-        return JSONResponse(self._shown(self._pipeline.job(http.path_params["id"], http.state.tenant), http))
+        """GET /v1/predictions/ID; with `Prefer: wait` answered when the job has ended, or that time is over."""
+        request_id, tenant = http.path_params["id"], http.state.tenant
+        job, waits_s = self._pipeline.job(request_id, tenant), wait_s(http.headers.get("prefer", ""))
+        if waits_s and job.result is None:
+            await self._pipeline.result(request_id, http, waits_s)
+            job = self._pipeline.job(request_id, tenant)
+        return JSONResponse(self._shown(job, http))
+
+    async def explain(self, http: Request) -> Response:
+        """GET /v1/predictions/ID/explain: why the job ended as it did, or what it waits for."""
+        job = self._pipeline.job(http.path_params["id"], http.state.tenant)
+        return JSONResponse(explanation(job, self._expected.waits_in_vain(job.request_id)))
 
     async def list(self, http: Request) -> Response:
         """GET /v1/predictions: the newest PAGE, and the address of those before them."""

@@ -11,11 +11,13 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from agents.gateway.refusals import INVALID, Refusal
+from agents.gateway.transport.bodies import FORM_TYPE
 from streams.store.input_images import MAX_BYTES
 
-FORM_TYPE: Final = "multipart/form-data"
 MAX_FILES, MAX_FIELDS = 17, 100  # OpenAI's clients may send 16 images and a mask: they are told that one is taken
-WHOLE: Final = frozenset({"n", "output_compression", "partial_images", "seed", "steps", "deadline_ms"})
+WHOLE: Final = frozenset(
+    {"n", "width", "height", "output_compression", "partial_images", "seed", "steps", "deadline_ms"}
+)
 DECIMAL: Final = frozenset({"guidance", "strength", "adapter_weights", "control_weights"})
 YES_OR_NO: Final = frozenset({"stream", "strict"})
 LISTS: Final = frozenset({"adapters", "adapter_weights", "controls", "control_images", "control_weights"})

@@ -3,6 +3,7 @@
 import json
 from typing import Any, Final
 
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
@@ -11,7 +12,18 @@ from schemas.errors import InvalidRequest
 from streams.codec.requests import without_repeated_keys
 
 JSON_TYPE: Final = "application/json"
+FORM_TYPE: Final = "multipart/form-data"
 CLOSES: Final = frozenset({"too-large", "slow-body", "host"})  # what is left of such a request is not read
+
+
+def is_form(headers: Headers) -> bool:
+    """Whether a body may carry files, as its headers say."""
+    return media_type(headers) == FORM_TYPE
+
+
+def media_type(headers: Headers) -> str:
+    """Return the type of a body in lower case, without its parameters; "": none is stated."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 async def json_body(http: Request) -> dict[str, Any]:
@@ -20,7 +32,7 @@ async def json_body(http: Request) -> dict[str, Any]:
     Raises:
         Refusal: another type of content (a page of another site can send those unasked), no JSON, or no object.
     """
-    kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = media_type(http.headers)
     if kind != JSON_TYPE:
         raise Refusal("media-type", f"content-type must be {JSON_TYPE}: got {kind!r:.80}")
     try:

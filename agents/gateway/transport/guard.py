@@ -8,7 +8,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agents.gateway.refusals import Refusal
-from agents.gateway.transport.bodies import refused
+from agents.gateway.transport.bodies import is_form, refused
 from schemas.ids import new_request_id
 from streams import metrics
 from streams.settings import EVERY_PAGE, LOOPBACK, Gateway
@@ -16,7 +16,9 @@ from streams.tracing import conventions as names
 from streams.tracing import spans
 
 OURS: Final = frozenset({*LOOPBACK, "[::1]"})
-EDITS: Final = "/v1/images/edits"  # whose bodies carry images
+EDITS: Final = "/v1/images/edits"
+PREDICTIONS: Final = "/v1/predictions"
+UPLOADS: Final = frozenset({EDITS, PREDICTIONS})  # whose forms carry images
 
 
 class Guard:
@@ -41,11 +43,11 @@ class Guard:
                 MutableHeaders(scope=message)["x-request-id"] = state["request_id"]
             await send(message)
 
-        most, setting = self._limits.max_body_bytes, "max_body_bytes"
-        if scope["path"] == EDITS:
+        most, setting, headers = self._limits.max_body_bytes, "max_body_bytes", Headers(scope=scope)
+        if scope["path"] in UPLOADS and is_form(headers):
             most, setting = self._limits.max_upload_bytes, "max_upload_bytes"
         limit = f"the body must have at most {most} bytes (gateway.{setting})"
-        refusal = self._refusal(Headers(scope=scope), most, limit)
+        refusal = self._refusal(headers, most, limit)
         self._open += 1
         metrics.GATEWAY_OPEN.inc()
         try:

@@ -14,13 +14,14 @@ from tests.builders import NOW_MS, a_request
 
 
 @pytest.mark.parametrize(
-    ("header", "ms"), [("", None), ("90s", 90_000), ("90", 90_000), ("1m", 60_000), ("1h30m", 5_400_000), ("5s", 5_000)]
+    ("header", "ms"),
+    [("", None), ("90s", 90_000), ("90", 90_000), ("1m", 60_000), ("1h30m", 5_400_000), ("2.5s", 2_500)],
 )
 def test_the_time_to_cancel_after(header: str, ms: int | None) -> None:
     assert cancel_after_ms(header) == ms
 
 
-@pytest.mark.parametrize("header", ["4s", "soon", "1d", "-5m", "h", "1m1h", "9" * 50])
+@pytest.mark.parametrize("header", ["0s", "soon", "1d", "-5m", "h", "1m1h", "9" * 50])
 def test_a_time_to_cancel_after_that_is_none(header: str) -> None:
     with pytest.raises(Refusal, match="Cancel-After must be a time such as"):
         cancel_after_ms(header)

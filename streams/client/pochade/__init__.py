@@ -1,0 +1,38 @@
+"""Client of a Pochade deployment: text-to-image serving on Apache Kafka. Nothing is contacted before the first call."""
+
+from pochade.clients import AsyncClient, AsyncHandle, Client, Handle
+from pochade.gateway import Gateway
+from pochade.kafka import Kafka
+from pochade.requests import Options
+from pochade.values import (
+    Cancelled,
+    Completed,
+    End,
+    Event,
+    Expired,
+    Explanation,
+    Failed,
+    Image,
+    NotCompleted,
+    NotFound,
+    PochadeError,
+    Refused,
+    Rejected,
+    StillOpen,
+    Unavailable,
+    Unsupported,
+)  # fmt: skip
+
+__all__ = [
+    "AsyncClient", "AsyncHandle", "Cancelled", "Client", "Completed", "End", "Event", "Expired", "Explanation",
+    "Failed", "Gateway", "Handle", "Image", "Kafka", "NotCompleted", "NotFound", "Options", "PochadeError",
+    "Refused", "Rejected", "StillOpen", "Unavailable", "Unsupported",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> str:
+    if name == "__version__":  # looked up when it is asked for: the look takes longer than all other imports here
+        from importlib.metadata import version
+
+        return version("pochade-client")
+    raise AttributeError(f"module 'pochade' has no attribute {name!r}")

@@ -1,0 +1,157 @@
+"""What the transport over Kafka asks of librdkafka: to write a record, and to follow topics."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pochade.values import PochadeError, Unsupported
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+POLL_S = 0.1
+ASK_S = 10.0  # for partitions and offsets
+AGAIN_S = 0.5  # until a cluster that does not answer is asked again
+CLOSE_S = 10.0
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record of a topic, whose name is without the deployment's prefix."""
+
+    topic: str
+    offset: int
+    key: str
+    value: bytes
+
+
+class Cluster:
+    """Brokers."""
+
+    def __init__(self, config: Mapping[str, Any], prefix: str) -> None:
+        """Contact nothing. `config`: librdkafka's, of producer and consumer."""
+        self._config, self._prefix = dict(config), prefix
+        self._producer: Any = None
+        self._lock, self._closing = threading.Lock(), threading.Event()
+
+    def write(self, topic: str, key: str, value: bytes) -> Future[str]:
+        """Write a record. The future says why it was not written, "" where all replicas have it."""
+        from concurrent.futures import Future
+
+        written: Future[str] = Future()
+        written.set_running_or_notify_cancel()
+        while True:
+            try:
+                self._opened().produce(
+                    f"{self._prefix}.{topic}", value, key,
+                    on_delivery=lambda error, _message: written.set_result(error.str() if error else ""),
+                )  # fmt: skip
+                return written
+            except BufferError:  # too many are on their way: a writer waits rather than lets them grow
+                self._producer.poll(POLL_S)
+
+    def follow(
+        self,
+        topics: Sequence[str],
+        since_s: float,
+        on_record: Callable[[Record | PochadeError], None],
+        on_caught_up: Callable[[], None] = lambda: None,
+    ) -> Callable[[], None]:
+        """Read committed records since a moment (epoch seconds; 0: all) in a thread, until what is returned is called.
+
+        `on_record` also gets the error that ends the reading: this user may not read. `on_caught_up`: all is read that
+        was there at the start.
+        """
+        stopping = threading.Event()
+        thread = threading.Thread(
+            target=self._read, args=(topics, since_s, on_record, on_caught_up, stopping), daemon=True, name="pochade"
+        )
+        thread.start()
+
+        def close() -> None:
+            stopping.set()
+            if thread is not threading.current_thread():
+                thread.join(CLOSE_S)
+
+        return close
+
+    def close(self) -> None:
+        """Write what is queued and close the producer."""
+        if self._producer is not None:
+            self._producer.flush(CLOSE_S)
+        self._closing.set()
+
+    def _opened(self) -> Any:
+        with self._lock:
+            if self._producer is None:
+                own = {"enable.idempotence": True, "partitioner": "murmur2_random", "linger.ms": 5}
+                self._producer = _library().Producer({**own, **self._config})
+                threading.Thread(target=self._serve, daemon=True, name="pochade").start()
+        return self._producer
+
+    def _serve(self) -> None:
+        while not self._closing.is_set():
+            self._producer.poll(POLL_S)
+
+    def _read(
+        self,
+        topics: Sequence[str],
+        since_s: float,
+        on_record: Callable[[Record | PochadeError], None],
+        on_caught_up: Callable[[], None],
+        stopping: threading.Event,
+    ) -> None:
+        library = _library()
+        own = {"group.id": f"{self._prefix}.consumer", "enable.auto.commit": False, "enable.partition.eof": True,
+               "isolation.level": "read_committed", "auto.offset.reset": "earliest"}  # fmt: skip
+        consumer = library.Consumer({**own, **self._config})
+        with contextlib.closing(consumer):
+            behind: set[tuple[str, int]] | None = None
+            while not stopping.is_set():
+                try:
+                    if behind is None:
+                        starts = [start for topic in topics for start in self._starts(consumer, topic, since_s)]
+                        consumer.assign(starts)
+                        behind = {(start.topic, start.partition) for start in starts}
+                    for message in consumer.consume(500, POLL_S):
+                        if message.error() is None:
+                            topic = message.topic().removeprefix(f"{self._prefix}.")
+                            key = (message.key() or b"").decode(errors="replace")
+                            on_record(Record(topic, message.offset(), key, message.value() or b""))
+                        elif message.error().code() == library.KafkaError._PARTITION_EOF and behind:
+                            behind.discard((message.topic(), message.partition()))
+                            if not behind:
+                                on_caught_up()
+                        elif message.error().code() == library.KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                            raise library.KafkaException(message.error())
+                except library.KafkaException as error:
+                    if error.args[0].code() == library.KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                        on_record(PochadeError(f"this user may not read {', '.join(topics)}: {error.args[0].str()}"))
+                        return
+                    stopping.wait(AGAIN_S)
+
+    def _starts(self, consumer: Any, topic: str, since_s: float) -> list[Any]:
+        library, name = _library(), f"{self._prefix}.{topic}"
+        found = consumer.list_topics(name, timeout=ASK_S).topics[name]
+        if found.error is not None:
+            raise library.KafkaException(found.error)
+        if not since_s:
+            return [library.TopicPartition(name, each, library.OFFSET_BEGINNING) for each in found.partitions]
+        ends = {each: consumer.get_watermark_offsets(library.TopicPartition(name, each), timeout=ASK_S)[1]
+                for each in found.partitions}  # fmt: skip
+        asked = [library.TopicPartition(name, each, max(1, round(1000 * since_s))) for each in found.partitions]
+        for start in (starts := consumer.offsets_for_times(asked, timeout=ASK_S)):
+            start.offset = ends[start.partition] if start.offset < 0 else start.offset
+        return list(starts)
+
+
+def _library() -> Any:
+    try:
+        import confluent_kafka
+    except ImportError:
+        raise Unsupported("Kafka needs more packages: pip install 'pochade-client[kafka]'") from None
+    return confluent_kafka

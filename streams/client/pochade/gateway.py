@@ -1,0 +1,274 @@
+"""The transport over HTTP: a deployment's gateway, its predictions and their streams of events.
+
+Every call may be repeated: a GET changes nothing, a cancellation twice is one, and a submission carries its
+`Idempotency-Key`. So what is lost, 408, 429 and 5xx are repeated for `retry_s`, at the times that `Retry-After` asks.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from pochade.exchange import Answer, Clock, Events, Exchange, Lost, NextLine, Pause, Send
+from pochade.requests import Request
+from pochade.values import (
+    End,
+    Event,
+    Explanation,
+    Image,
+    NotFound,
+    PochadeError,
+    Refused,
+    StillOpen,
+    Unavailable,
+    end_in,
+)
+
+REPEATED = frozenset({408, 425, 429, 500, 502, 503, 504})
+EXPIRED = frozenset({404, 410})  # of a stream's address: the prediction has a new one
+MAX_BACKOFF_S = 8.0
+LONGEST_WAIT_S = 30.0  # of one request for an end: proxies cut those that are silent for a minute
+LATE_S = 5.0  # beyond the time that was asked for, until an answer is taken for lost
+POLL_S = 1.0  # between two looks for an end at a gateway that does not wait for it
+SILENCE_S = 45.0  # of a stream, in which a gateway sends a sign of life every 15 s
+LAG_S = 10.0  # until every gateway knows a request that was submitted to one of them
+MAX_OWN = 1000  # latest requests that are known to be submitted here
+
+
+class Gateway:
+    """The gateway of a deployment. It keeps nothing: any process may go on with a request by its id."""
+
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:8760",
+        *,
+        api_key: str = "",
+        retry_s: float = 60.0,
+        timeout_s: float = 30.0,
+        clock_s: Clock = time.monotonic,
+        dice: Callable[[], float] = random.random,
+    ) -> None:
+        """`retry_s`: for how long a call is repeated. `timeout_s`: of one HTTP request."""
+        self._url = url.rstrip("/").removesuffix("/v1")
+        self._key = {"authorization": f"Bearer {api_key}"} if api_key else {}
+        self._retry_s, self._timeout_s = retry_s, timeout_s
+        self._clock_s, self._dice = clock_s, dice
+        self._own: deque[str] = deque(maxlen=MAX_OWN)
+
+    def submit(self, request: Request) -> Exchange[str]:
+        """Begin a prediction."""
+        fields, headers = dict(request.fields), {"idempotency-key": request.key, **self._key}
+        if request.deadline_s is not None:  # no part of the body, so that a later repetition is equal
+            headers["cancel-after"] = f"{request.deadline_s:.3f}".rstrip("0").rstrip(".") + "s"
+        url, content, form = f"{self._url}/v1/predictions", None, None
+        if request.files:
+            form = {name: _form_value(value) for name, value in fields.items()}
+        else:
+            named = {"model": fields.pop("model")} if "model" in fields else {}
+            content = json.dumps({"input": fields, **named}, sort_keys=True).encode()
+            headers["content-type"] = "application/json"
+        shown = yield from self._json(
+            Send("POST", url, headers, content, form, request.files or None, timeout_s=self._timeout_s)
+        )
+        self._own.append(shown["id"])
+        return str(shown["id"])
+
+    def end(self, request_id: str, timeout_s: float) -> Exchange[End]:
+        """Ask for the end by requests that the gateway answers when it is there."""
+        end_s = self._clock_s() + timeout_s
+        while True:
+            begun_s = self._clock_s()
+            left_s = max(0.0, end_s - begun_s)
+            asked_s = int(min(LONGEST_WAIT_S, left_s))
+            try:
+                shown = yield from self._prediction(request_id, asked_s, left_s)
+            except Unavailable:
+                if self._clock_s() >= end_s:
+                    raise StillOpen(request_id, timeout_s) from None
+                raise
+            if (end := _end_of(shown)) is not None:
+                return end
+            now_s = self._clock_s()
+            if now_s >= end_s:
+                raise StillOpen(request_id, timeout_s)
+            if not asked_s or now_s - begun_s < asked_s / 2:
+                yield Pause(min(POLL_S, end_s - now_s))
+
+    def events(self, request_id: str, after: str) -> Events:
+        """Follow the stream of events, and go on behind the last one wherever it breaks."""
+        shown = yield from self._prediction(request_id)
+        if not after and _end_of(shown) is None:
+            yield Event("queued", {name: shown["pochade"].get(name) for name in ("place", "expected_ms")})
+        failures, heard_s, is_done = 0, self._clock_s(), False
+        while True:
+            headers = {"last-event-id": after} if after else {}
+            answer = yield Send("GET", shown["urls"]["stream"], headers, timeout_s=SILENCE_S, is_streamed=True)
+            block: dict[str, str] = {}
+            while isinstance(answer, Answer) and answer.status == 200 and not is_done:
+                line: str | None = yield NextLine()
+                if line is None:
+                    answer = Lost("the stream was cut")
+                elif line.startswith(":"):
+                    failures, heard_s = 0, self._clock_s()
+                elif line:
+                    name, _, value = line.partition(": ")
+                    block[name] = f"{block[name]}\n{value}" if name in block else value
+                else:
+                    if "id" in block:
+                        failures, heard_s, after = 0, self._clock_s(), block["id"]
+                    if block.get("event") == "logs":
+                        yield _event(block["data"], after)
+                    is_done, block = block.get("event") == "done", {}
+            if is_done or (isinstance(answer, Answer) and answer.status == 204):  # 204: all events were read before
+                break
+            failures += 1
+            wait_s = self._wait_s(answer, failures, heard_s + self._retry_s, EXPIRED)
+            if wait_s is None:
+                raise self._failure(answer, f"the events of {request_id}")
+            yield Pause(wait_s)
+            shown = yield from self._prediction(request_id)
+        shown = yield from self._prediction(request_id)
+        yield Event("ended", {}, after, _end_of(shown))
+
+    def cancel(self, request_id: str, reason: str) -> Exchange[None]:
+        """End a prediction; the gateway states the reason itself."""
+        del reason
+        yield from self._json(self._about(request_id, "POST", "/cancel"), self._lagging(request_id))
+
+    def explain(self, request_id: str) -> Exchange[Explanation]:
+        """Ask for the explanation."""
+        found = yield from self._json(self._about(request_id, "GET", "/explain"), self._lagging(request_id))
+        return Explanation(request_id, found["why"], found["path"], found["asked"])
+
+    def read(self, image: Image) -> Exchange[bytes]:
+        """Read an image at its address, which is signed and needs no key, or at a new one where that has expired."""
+        answer = None
+        if image.uri.startswith(("http://", "https://")):
+            answer = yield from self._called(Send("GET", image.uri, timeout_s=self._timeout_s))
+        if answer is None or answer.status in EXPIRED:
+            shown = yield from self._prediction(image.request_id)
+            addresses = shown["output"] or ()
+            if image.index >= len(addresses):
+                raise PochadeError(f"request {image.request_id} has no image {image.index}: it has {len(addresses)}")
+            answer = yield from self._called(Send("GET", addresses[image.index], timeout_s=self._timeout_s))
+        if answer.status != 200:
+            raise self._failure(answer, f"image {image.index} of {image.request_id}")
+        return answer.body
+
+    def close(self) -> None:
+        """Do nothing: the shell has the connections."""
+
+    def _about(self, request_id: str, method: str, more: str = "", prefer: str = "", timeout_s: float = 0.0) -> Send:
+        headers = {**self._key, "prefer": prefer} if prefer else self._key
+        url = f"{self._url}/v1/predictions/{quote(request_id, safe='')}{more}"
+        return Send(method, url, headers, timeout_s=timeout_s or self._timeout_s)
+
+    def _lagging(self, request_id: str) -> Collection[int]:
+        """Return the statuses by which a gateway may say that it has not read of a request of ours yet."""
+        return (404,) if request_id in self._own else ()
+
+    def _prediction(self, request_id: str, wait_s: int = 0, left_s: float | None = None) -> Exchange[dict[str, Any]]:
+        """Return what the gateway knows, by an answer that it may hold back for `wait_s` until the end is there."""
+        limit_s = self._timeout_s if left_s is None else min(self._timeout_s + wait_s, left_s + LATE_S)
+        send = self._about(request_id, "GET", "", f"wait={wait_s}" if wait_s else "", limit_s)
+        shown: dict[str, Any] = yield from self._json(send, self._lagging(request_id), left_s)
+        return shown
+
+    def _json(self, send: Send, lagging: Collection[int] = (), left_s: float | None = None) -> Exchange[Any]:
+        answer = yield from self._called(send, lagging, left_s)
+        if answer.status not in (200, 201):
+            raise self._failure(answer, f"{send.method} {send.url}")
+        try:
+            return json.loads(answer.body)
+        except ValueError:
+            raise PochadeError(f"{send.url} answered no JSON: is it Pochade's gateway? {answer.body[:80]!r}") from None
+
+    def _called(self, send: Send, lagging: Collection[int] = (), left_s: float | None = None) -> Exchange[Answer]:
+        """Send until there is an answer that counts. `lagging`: statuses that may be so for LAG_S."""
+        begun_s, failures = self._clock_s(), 0
+        until_s = begun_s + min(self._retry_s, self._retry_s if left_s is None else left_s)
+        while True:
+            answer: Answer | Lost = yield send
+            failures += 1
+            may_lag = self._clock_s() < begun_s + LAG_S
+            if isinstance(answer, Answer) and answer.status not in (*REPEATED, *(lagging if may_lag else ())):
+                return answer
+            wait_s = self._wait_s(answer, failures, until_s, lagging)
+            if wait_s is None:
+                raise self._failure(answer, f"{send.method} {send.url}")
+            yield Pause(wait_s)
+
+    def _wait_s(self, answer: Answer | Lost, failures: int, until_s: float, also: Collection[int]) -> float | None:
+        """Return after how many seconds a call is repeated; None: it is not, or the time for it would be over."""
+        wait_s = min(MAX_BACKOFF_S, 0.25 * 2.0 ** min(failures, 10)) * (1 - self._dice() / 4)
+        if isinstance(answer, Answer):
+            if answer.status not in REPEATED and answer.status not in also:
+                return None
+            if answer.status == 500 and answer.headers.get("x-should-retry") == "false":
+                return None
+            stated_s = retry_after_s(answer.headers)
+            wait_s = wait_s if stated_s is None else max(0.0, stated_s)
+        return wait_s if self._clock_s() + wait_s <= until_s else None
+
+    def _failure(self, answer: Answer | Lost, what: str) -> PochadeError:
+        if isinstance(answer, Lost):
+            return Unavailable(f"{what} got no answer though it was repeated: {answer.why}")
+        try:
+            error = json.loads(answer.body)["error"]
+            message, code, param = str(error["message"]), str(error.get("code") or ""), error.get("param")
+        except (ValueError, KeyError, TypeError):
+            message, code, param = f"{what}: HTTP {answer.status} {answer.body[:120]!r}", "", None
+        if answer.status in REPEATED:
+            return Unavailable(message, retry_after_s(answer.headers))
+        kind = NotFound if code == "not-found" else Refused
+        return kind(answer.status, message, code, param)
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds after which an answer asks for a repetition; None: it does not."""
+    if "retry-after-ms" in headers:
+        return _number(headers["retry-after-ms"], 1000)
+    stated = headers.get("retry-after", "")
+    found = _number(stated, 1)
+    if found is None and stated:
+        from email.utils import parsedate_to_datetime
+
+        try:
+            return parsedate_to_datetime(stated).timestamp() - time.time()
+        except (ValueError, TypeError):
+            return None
+    return found
+
+
+def _number(text: str, of: int) -> float | None:
+    try:
+        return float(text) / of
+    except ValueError:
+        return None
+
+
+def _form_value(value: Any) -> str | list[str]:
+    """Return a field as a form has it: a list is a field for each of its items."""
+    if isinstance(value, (list, tuple)):
+        return [str(each) for each in value]
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _end_of(shown: Mapping[str, Any]) -> End | None:
+    if shown["status"] in ("starting", "processing"):
+        return None
+    known = shown["pochade"]
+    if "status" not in known:
+        raise PochadeError("this gateway is of a release whose answers do not state how a request ended: upgrade it")
+    return end_in(known["status"], known, shown["id"], shown["output"] or ())
+
+
+def _event(line: str, position: str) -> Event:
+    """Return the event of a line such as `started level=light stage=0`."""
+    kind, *words = line.split(" ")
+    return Event(kind, dict(word.partition("=")[::2] for word in words if "=" in word), position)

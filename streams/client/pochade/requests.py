@@ -1,0 +1,65 @@
+"""A request as a caller states it, with the key by which its repetitions are one."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypedDict
+
+FILES = ("image", "mask")
+
+
+class Options(TypedDict, total=False):
+    """What a request may state beside its prompt; what is left out is the deployment's choice."""
+
+    quality: str  # low | medium | high | auto
+    n: int  # images
+    width: int  # px
+    height: int  # px
+    seed: int
+    steps: int  # denoising steps
+    guidance: float
+    negative_prompt: str
+    model: str  # a variant or a base model
+    adapters: Sequence[str]
+    adapter_weights: Sequence[float]
+    controls: Sequence[str]
+    control_images: Sequence[str]  # URIs in the deployment's store
+    control_weights: Sequence[float]
+    image: bytes | os.PathLike[str] | str  # to begin with: bytes or a file to upload, or a URI in the store
+    mask: bytes | os.PathLike[str] | str
+    strength: float
+    reuse: str  # off | own
+    strict: bool  # reject the request rather than override an option
+    tier: str  # interactive | standard | batch
+    tenant: str  # over Kafka; over HTTP the API key decides
+    deadline_s: float  # from when it is handed over; past it the request ends as Expired
+    idempotency_key: str  # equal calls with an equal key are one request; without it the repetitions of one call are
+
+
+@dataclass(frozen=True)
+class Request:
+    """One call's request: the same value in all its repetitions."""
+
+    fields: Mapping[str, Any]  # as the wire names them
+    key: str
+    deadline_s: float | None = None  # from when it is handed over
+    files: Mapping[str, bytes] = field(default_factory=dict)  # image, mask
+
+
+def request_for(prompt: str, options: Mapping[str, Any]) -> Request:
+    """Return the request of a call, with a new key unless the caller states one. Files are read now."""
+    fields = {name: value for name, value in {"prompt": prompt, **options}.items() if value is not None}
+    key, deadline_s = fields.pop("idempotency_key", None), fields.pop("deadline_s", None)
+    uploads = [name for name in FILES if isinstance(fields.get(name), (bytes, os.PathLike))]
+    files = {name: _bytes_of(fields.pop(name)) for name in uploads}
+    return Request(fields, str(uuid.uuid4()) if key is None else key, deadline_s, files)
+
+
+def _bytes_of(value: bytes | os.PathLike[str]) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    with open(value, "rb") as file:
+        return file.read()
