@@ -7,17 +7,20 @@ from collections.abc import Iterable, Iterator
 
 from tests.paths import ROOT
 
-ROOMS = ("schemas", "planner", "streams", "agents", "replay")
+ROOMS = ("schemas", "planner", "streams", "agents", "replay", "pochade")
+CLIENT = ROOT / "streams" / "client"  # a distribution of its own, whose package is `pochade`
 
 
 def sources(room: str) -> list[pathlib.Path]:
     """The Python files below a folder of the project."""
-    return sorted((ROOT / room).rglob("*.py"))
+    if room == "pochade":
+        return sorted((CLIENT / room).rglob("*.py"))
+    return sorted(path for path in (ROOT / room).rglob("*.py") if CLIENT not in path.parents)
 
 
 def module_of(path: pathlib.Path) -> str:
     """The dotted name of a file; that of the package for its `__init__.py`."""
-    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = path.relative_to(CLIENT if CLIENT in path.parents else ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 

@@ -21,11 +21,12 @@ from tests.paths import ROOT
 MAY_IMPORT = {
     "schemas": {"schemas"},
     "planner": {"planner", "schemas"},
-    "streams": {"streams", "planner", "schemas"},
+    "streams": {"streams", "planner", "schemas", "pochade"},
     "agents": {"agents", "planner", "streams", "schemas"},
     "replay": {"replay", "planner", "streams", "schemas"},
+    "pochade": {"pochade"},
 }
-ROOMS = (*MAY_IMPORT, "infra", "tests")
+ROOMS = ("schemas", "planner", "streams", "agents", "replay", "streams/client", "infra", "tests")
 NEVER_IN_PLANNER = {
     "time", "random", "datetime", "os", "pathlib", "logging", "threading", "asyncio", "socket", "subprocess",
     "confluent_kafka", "faust", "torch", "diffusers", "transformers", "boto3", "pymilvus", "pydantic",
@@ -154,7 +155,8 @@ def test_the_top_level_is_what_the_user_laid_out() -> None:
 
 def test_topic_names_are_typed_once() -> None:
     quoted = re.compile(r"""["'](?:prompts|classified|images|outcomes|results|ended|events|plan|fleet|dlq)\.v1["']""")
-    outside = [p for room in MAY_IMPORT for p in sources(room) if p != ROOT / "schemas" / "topics.py"]
+    ours = [room for room in MAY_IMPORT if room != "pochade"]  # which knows nothing of ours; its tests use the table
+    outside = [p for room in ours for p in sources(room) if p != ROOT / "schemas" / "topics.py"]
     assert not [str(p.relative_to(ROOT)) for p in outside if quoted.search(p.read_text())]
 
 
@@ -190,6 +192,7 @@ def test_the_client_of_milvus_is_loaded_only_where_a_milvus_is_opened() -> None:
 OPENS_CONSUMERS = {
     "streams.kafka.consumers.consumer_factory",
     "streams.security.properties",
+    "pochade.cluster",  # a client, which uses nothing of the product
     "replay.verify.chaos.oracle",  # it uses nothing of the product
     "replay.verify.chaos.faults.foreign",  # a stranger in our groups
 }
@@ -225,6 +228,31 @@ def test_no_index_address_or_machine_path_is_recorded() -> None:
         assert "index-url" not in text
         assert not re.search(r"https?://(?!www\.apache\.org)", text), path
         assert not re.search(r"/(home|root|work)/", text), path
+
+
+def test_the_client_needs_only_the_standard_library_and_what_it_declares() -> None:
+    import sys
+
+    declared = {"pochade", "httpx", "confluent_kafka", "fastavro"}
+    typing_alone = {"typing_extensions"}  # which httpx brings for older Pythons
+    wrong = {
+        name
+        for path in sources("pochade")
+        for _, name in imports_of(path)
+        if name.split(".")[0] not in sys.stdlib_module_names | declared | typing_alone
+    }
+    assert not wrong
+
+
+def test_the_client_imports_nothing_heavy_before_its_first_call() -> None:
+    heavy = {*HEAVY_AT_START, "httpx", "fastavro", "asyncio", "logging", "concurrent", "email", "importlib"}
+    wrong = [
+        f"{path.name}: {name}"
+        for path in sources("pochade")
+        for _, name in imported_names(ast.parse(path.read_text()).body)
+        if name.split(".")[0] in heavy
+    ]
+    assert not wrong
 
 
 def test_schemas_need_only_the_standard_library_and_fastavro() -> None:

@@ -71,6 +71,10 @@ class Client:
         """Return an image's bytes."""
         return self._run(self._transport.read(image))
 
+    def ends(self, since_s: float = 600.0, *, is_following: bool = False) -> Iterator[End]:
+        """Yield how requests ended in the last `since_s` seconds, and as they end if following. Over Kafka alone."""
+        return (event.end for event in self._events(self._transport.ends(since_s, is_following)) if event.end)
+
     def close(self) -> None:
         """End the connections."""
         self._transport.close()
@@ -198,6 +202,11 @@ class AsyncClient:
     async def read(self, image: Image) -> bytes:
         """Return an image's bytes."""
         return await self._run(self._transport.read(image))
+
+    def ends(self, since_s: float = 600.0, *, is_following: bool = False) -> AsyncIterator[End]:
+        """Yield how requests ended in the last `since_s` seconds, and as they end if following. Over Kafka alone."""
+        events = self._events(self._transport.ends(since_s, is_following), [])
+        return (event.end async for event in events if event.end)
 
     async def aclose(self) -> None:
         """End the connections."""

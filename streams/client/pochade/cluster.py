@@ -59,12 +59,12 @@ class Cluster:
         topics: Sequence[str],
         since_s: float,
         on_record: Callable[[Record | PochadeError], None],
-        on_caught_up: Callable[[], None] = lambda: None,
+        on_caught_up: Callable[[], bool] = lambda: True,
     ) -> Callable[[], None]:
         """Read committed records since a moment (epoch seconds; 0: all) in a thread, until what is returned is called.
 
-        `on_record` also gets the error that ends the reading: this user may not read. `on_caught_up`: all is read that
-        was there at the start.
+        `on_record` also gets the error that ends the reading: this user may not read. `on_caught_up` is called when all
+        is read that was there at the start, and says whether to read on.
         """
         stopping = threading.Event()
         thread = threading.Thread(
@@ -102,7 +102,7 @@ class Cluster:
         topics: Sequence[str],
         since_s: float,
         on_record: Callable[[Record | PochadeError], None],
-        on_caught_up: Callable[[], None],
+        on_caught_up: Callable[[], bool],
         stopping: threading.Event,
     ) -> None:
         library = _library()
@@ -111,7 +111,7 @@ class Cluster:
         consumer = library.Consumer({**own, **self._config})
         with contextlib.closing(consumer):
             behind: set[tuple[str, int]] | None = None
-            while not stopping.is_set():
+            while not (stopping.is_set() or self._closing.is_set()):
                 try:
                     if behind is None:
                         starts = [start for topic in topics for start in self._starts(consumer, topic, since_s)]
@@ -124,8 +124,8 @@ class Cluster:
                             on_record(Record(topic, message.offset(), key, message.value() or b""))
                         elif message.error().code() == library.KafkaError._PARTITION_EOF and behind:
                             behind.discard((message.topic(), message.partition()))
-                            if not behind:
-                                on_caught_up()
+                            if not behind and not on_caught_up():
+                                return
                         elif message.error().code() == library.KafkaError.TOPIC_AUTHORIZATION_FAILED:
                             raise library.KafkaException(message.error())
                 except library.KafkaException as error:

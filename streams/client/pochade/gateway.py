@@ -26,6 +26,7 @@ from pochade.values import (
     Refused,
     StillOpen,
     Unavailable,
+    Unsupported,
     end_in,
 )
 
@@ -159,6 +160,11 @@ class Gateway:
         if answer.status != 200:
             raise self._failure(answer, f"image {image.index} of {image.request_id}")
         return answer.body
+
+    def ends(self, since_s: float, is_following: bool) -> Events:
+        """Raise Unsupported."""
+        del since_s, is_following
+        raise Unsupported("how all requests ended is read over Kafka: Client(Kafka(...)).ends()")
 
     def close(self) -> None:
         """Do nothing: the shell has the connections."""

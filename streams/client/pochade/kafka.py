@@ -33,6 +33,7 @@ from pochade.values import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
+    import logging
     from concurrent.futures import Future
 
     from pochade.gateway import Gateway
@@ -71,10 +72,12 @@ class Kafka:
         self._gateway, self._history_s, self._clock_s = gateway, history_s, clock_s
         self._schemas: dict[int, tuple[str, Any]] = dict(schemas or {})
         self._made_s, self._lock = clock_s(), threading.Lock()
+        self._opening = threading.RLock()
         self._own: OrderedDict[str, Record | None] = OrderedDict()  # request submitted here -> its result
         self._rejected: deque[str] = deque(maxlen=1000)  # requests that were rejected for now
         self._inboxes: dict[str, list[_Inbox]] = {}
         self._following: Callable[[], None] | None = None  # closes it
+        self._learning: Future[bool] | None = None  # the topic of schemas is being read
 
     def submit(self, request: Request) -> Exchange[str]:
         """Write the request, under an id that follows from its key and fields."""
@@ -123,10 +126,13 @@ class Kafka:
 
     def cancel(self, request_id: str, reason: str) -> Exchange[None]:
         """Write the outcome CANCELLED. An id that is unknown so far is cancelled in advance."""
-        newest = max((known for known, (subject, _) in self._schemas.items() if subject == OUTCOME), default=None)
-        if newest is None:
+        if (newest := self._newest(OUTCOME)) is None:
             yield from self._learn()
-            newest = max(known for known, (subject, _) in self._schemas.items() if subject == OUTCOME)
+            newest = self._newest(OUTCOME)
+        if newest is None:
+            raise PochadeError(
+                f"the deployment has not announced how to cancel: {OUTCOME} is not on its topic {SCHEMAS}"
+            )
         now_ms = round(1000 * self._clock_s())
         outcome = {"request_id": request_id, "status": "CANCELLED", "reason": reason, "by": "cancel",
                    "ended_ms": now_ms, "code": "cancelled"}  # fmt: skip
@@ -149,7 +155,12 @@ class Kafka:
                 is_caught_up = inbox.is_caught_up  # before looking: what came until then is in the inbox
                 record = yield from inbox.next(0.0 if is_caught_up and not is_following else TICK_S)
                 if record is not None:
-                    yield Event("ended", {}, "", (yield from self._end(record)))
+                    try:
+                        end = yield from self._end(record)
+                    except Exception as error:  # one record that cannot be read must not hide those behind it
+                        _log().warning("results@%d of %s is no result: %r", record.offset, record.key, error)
+                    else:
+                        yield Event("ended", {}, "", end)
                 elif is_caught_up and not is_following:
                     return
         finally:
@@ -171,6 +182,9 @@ class Kafka:
             )
         return self._gateway
 
+    def _newest(self, subject: str) -> int | None:
+        return max((known for known, (named, _) in self._schemas.items() if named == subject), default=None)
+
     def _written(self, topic: str, key: str, value: bytes) -> Exchange[None]:
         fault = yield Await(self._cluster.write(topic, key, value), ACK_S)
         if fault is None:
@@ -185,6 +199,7 @@ class Kafka:
         with self._lock:
             is_own, result = request_id in self._own, self._own.get(request_id)
             self._inboxes.setdefault(request_id, []).append(inbox)
+        with self._opening:
             if self._following is None:
                 since_s = self._made_s - SKEW_S
                 self._following = self._cluster.follow([RESULTS, EVENTS], since_s, self._on_record)
@@ -209,10 +224,11 @@ class Kafka:
                 close()
 
     def _on_record(self, record: Record | PochadeError) -> None:
-        with self._lock:
-            if isinstance(record, PochadeError):
+        if isinstance(record, PochadeError):
+            with self._opening, self._lock:
                 inboxes, self._following = [each for some in self._inboxes.values() for each in some], None
-            else:
+        else:
+            with self._lock:
                 inboxes = list(self._inboxes.get(record.key, ()))
                 if record.topic == RESULTS and record.key in self._own:
                     self._own[record.key] = self._own[record.key] or record
@@ -240,22 +256,37 @@ class Kafka:
         return fields
 
     def _learn(self) -> Exchange[None]:
-        """Read the topic of schemas."""
-        inbox = _Inbox()
-        close = self._cluster.follow([SCHEMAS], 0.0, inbox.put, inbox.set_caught_up)
-        try:
-            until_s = time.monotonic() + SCHEMAS_S
-            while time.monotonic() < until_s:
-                is_caught_up = inbox.is_caught_up
-                record = yield from inbox.next(0.0 if is_caught_up else TICK_S)
-                if record is not None:
-                    entry = json.loads(record.value)
-                    self._schemas.setdefault(int(entry["id"]), (entry["subject"], entry["schema"]))
-                elif is_caught_up:
-                    return
+        """Read the topic of schemas to its end, once for all that wait for it."""
+        from concurrent.futures import Future
+
+        with self._lock:
+            learnt, is_first = self._learning or Future(), self._learning is None
+            self._learning = learnt
+        if is_first:
+            learnt.set_running_or_notify_cancel()  # a task that is cancelled leaves it to the others
+
+            def on_record(record: Record | PochadeError) -> None:
+                if isinstance(record, PochadeError):
+                    self._learning = None
+                    learnt.set_exception(record)
+                else:
+                    self._take_in(record)
+
+            def on_caught_up() -> bool:
+                self._learning = None
+                learnt.set_result(True)
+                return False
+
+            self._cluster.follow([SCHEMAS], 0.0, on_record, on_caught_up)
+        if (yield Await(learnt, SCHEMAS_S)) is None:
             raise Unavailable(f"the topic {SCHEMAS} could not be read within {SCHEMAS_S:g} s")
-        finally:
-            close()
+
+    def _take_in(self, record: Record) -> None:
+        try:
+            entry = json.loads(record.value)
+            self._schemas.setdefault(int(entry["id"]), (entry["subject"], entry["schema"]))
+        except (ValueError, KeyError, TypeError) as error:
+            _log().warning("%s@%d is no schema: %r", SCHEMAS, record.offset, error)
 
 
 class _Inbox:
@@ -267,9 +298,10 @@ class _Inbox:
         self._records: deque[Record | PochadeError] = deque()
         self._awaited: Future[Record | PochadeError] | None = None
 
-    def set_caught_up(self) -> None:
-        """Note that the past is in."""
+    def set_caught_up(self) -> bool:
+        """Note that the past is in; return whether more is wanted."""
         self.is_caught_up = True
+        return True
 
     def put(self, record: Record | PochadeError) -> None:
         """Put in a record, or the error that ends the reading."""
@@ -300,6 +332,12 @@ class _Inbox:
 def _id_of(request: Request, tries: int) -> str:
     content = {**request.fields, "key": request.key, "tries": tries}
     return str(uuid.uuid5(NAMESPACE, json.dumps(content, sort_keys=True)))
+
+
+def _log() -> logging.Logger:
+    import logging
+
+    return logging.getLogger("pochade")
 
 
 def _avro() -> Any:
