@@ -8,11 +8,10 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pochade.exchange import Answer, Await, Events, Exchange, Lost, NextLine, Pause, Send, generation
+from pochade.exchange import Answer, Await, Events, Exchange, Lost, NextLine, Pause, Send
 from pochade.gateway import Gateway
-from pochade.kafka import Kafka
-from pochade.requests import Options, request_for
-from pochade.values import Completed, End, Event, Explanation, Image
+from pochade.requests import Options, Request, request_for
+from pochade.values import Completed, End, Event, Explanation, Image, NotCompleted, Rejected
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -20,11 +19,15 @@ if TYPE_CHECKING:
     import httpx
     from typing_extensions import Unpack
 
+    from pochade.exchange import Clock
+    from pochade.kafka import Kafka
+
 T = TypeVar("T")
 Sent = tuple[Answer | Lost, Any]  # an answer, and the lines of its stream
 WAIT_S = 300.0  # for the end of a request
 CANCEL_S = 5.0  # that an interrupted `generate` waits for its cancellation
 REASON = "cancelled by its client"
+SUBMISSIONS = 3  # of one `generate`, while its request is rejected for now
 
 
 class Client:
@@ -327,3 +330,22 @@ def _last(events: Generator[Event, None, T]) -> T:
             next(events)
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
+
+
+def generation(
+    transport: Gateway | Kafka, request: Request, timeout_s: float, submitted: list[str], clock_s: Clock
+) -> Exchange[Completed]:
+    """Submit a request and wait for its images, again where it is rejected for now and the time allows it.
+
+    `submitted`: gets the id of each submission. Raises NotCompleted or StillOpen.
+    """
+    end_s = clock_s() + timeout_s
+    while True:
+        submitted.append((yield from transport.submit(request)))
+        end = yield from transport.end(submitted[-1], max(0.0, end_s - clock_s()))
+        if isinstance(end, Completed):
+            return end
+        wait_s = end.retry_after_s if isinstance(end, Rejected) else None
+        if wait_s is None or len(submitted) == SUBMISSIONS or clock_s() + wait_s >= end_s:
+            raise NotCompleted(end)
+        yield Pause(wait_s)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pochade.values import PochadeError, Unsupported
 
@@ -19,8 +18,7 @@ AGAIN_S = 0.5  # until a cluster that does not answer is asked again
 CLOSE_S = 10.0
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(NamedTuple):
     """A record of a topic, whose name is without the deployment's prefix."""
 
     topic: str

@@ -11,7 +11,6 @@ import io
 import json
 import threading
 import time
-import uuid
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 PROMPTS, BATCH, OUTCOMES = "prompts.v1", "prompts.batch.v1", "outcomes.v1"
 RESULTS, EVENTS, SCHEMAS = "results.v1", "events.v1", "schemas.v1"
 OUTCOME = "pochade.Outcome"  # subject of the schema of a cancellation
-NAMESPACE = uuid.UUID("3b0a7f44-90ce-4b3e-8f5c-6a1c2d7e9b10")
+NAMESPACE = "3b0a7f44-90ce-4b3e-8f5c-6a1c2d7e9b10"  # of ids
 SKEW_S = 60.0  # that a broker's clock may be behind ours
 ACK_S = 60.0  # for the brokers to take a record, repetitions included
 SCHEMAS_S = 30.0  # to read the topic of schemas
@@ -330,8 +329,10 @@ class _Inbox:
 
 
 def _id_of(request: Request, tries: int) -> str:
+    import uuid
+
     content = {**request.fields, "key": request.key, "tries": tries}
-    return str(uuid.uuid5(NAMESPACE, json.dumps(content, sort_keys=True)))
+    return str(uuid.uuid5(uuid.UUID(NAMESPACE), json.dumps(content, sort_keys=True)))
 
 
 def _log() -> logging.Logger:

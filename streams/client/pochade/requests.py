@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
@@ -55,7 +54,7 @@ def request_for(prompt: str, options: Mapping[str, Any]) -> Request:
     key, deadline_s = fields.pop("idempotency_key", None), fields.pop("deadline_s", None)
     uploads = [name for name in FILES if isinstance(fields.get(name), (bytes, os.PathLike))]
     files = {name: _bytes_of(fields.pop(name)) for name in uploads}
-    return Request(fields, str(uuid.uuid4()) if key is None else key, deadline_s, files)
+    return Request(fields, os.urandom(16).hex() if key is None else key, deadline_s, files)
 
 
 def _bytes_of(value: bytes | os.PathLike[str]) -> bytes:

@@ -19,7 +19,8 @@ from pochade import (
     StillOpen,
     Unavailable,
 )
-from pochade.exchange import Answer, Send, generation
+from pochade.clients import generation
+from pochade.exchange import Answer, Send
 from pochade.gateway import LAG_S, retry_after_s
 from pochade.requests import request_for
 
