@@ -65,7 +65,7 @@ ACCESS: Mapping[str, Rows] = {
         ("planner", "console", OPERATOR),
         ("router", "worker", "discriminator", "planner", "indexer", "gateway", "console", OPERATOR),
     ),
-    SCHEMAS: Rows((*ROLES, OPERATOR), (*ROLES, OPERATOR)),
+    SCHEMAS: Rows((*ROLES, OPERATOR), (*ROLES, CONSUMER, OPERATOR)),
     KEYS: Rows((OPERATOR,), ("gateway", "console", OPERATOR)),  # who may write here makes keys
     WEBHOOKS: Rows(("gateway", OPERATOR), ("gateway", OPERATOR)),
     FLEET: Rows(

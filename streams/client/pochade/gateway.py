@@ -232,7 +232,7 @@ class Gateway:
         if answer.status in REPEATED:
             return Unavailable(message, retry_after_s(answer.headers))
         kind = NotFound if code == "not-found" else Refused
-        return kind(answer.status, message, code, param)
+        return kind(answer.status, message, code, param and _option(param))
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
@@ -256,6 +256,11 @@ def _number(text: str, of: int) -> float | None:
         return float(text) / of
     except ValueError:
         return None
+
+
+def _option(param: str) -> str:
+    """Return the option that a parameter of the gateway stands for."""
+    return "model" if param == "version" else param.removeprefix("input.")
 
 
 def _form_value(value: Any) -> str | list[str]:

@@ -292,7 +292,7 @@ def test_the_gateway_refuses_an_option_by_its_name() -> None:
     async def run(client: AsyncClient) -> None:
         with pytest.raises(Refused, match="negative_prompt") as raised:
             await client.submit("a", negativ_prompt="b")  # type: ignore[call-arg]
-        assert (raised.value.status, raised.value.param) == (400, "input.negativ_prompt")
+        assert (raised.value.status, raised.value.param) == (400, "negativ_prompt")
 
     on_gateway(Deployment(), run)
 

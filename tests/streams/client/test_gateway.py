@@ -96,7 +96,7 @@ def test_what_would_be_refused_again_is_raised_at_once_with_its_parameter(status
     script = Script(refusal(status, "invalid", "n must be at most 8", "input.n"))
     with pytest.raises(Refused, match="n must be at most 8") as raised:
         submitted(script)
-    assert (len(script.sent), raised.value.status, raised.value.param) == (1, status, "input.n")
+    assert (len(script.sent), raised.value.status, raised.value.param) == (1, status, "n")
 
 
 def test_a_failure_of_the_gateway_itself_is_not_repeated_where_it_says_so() -> None:
