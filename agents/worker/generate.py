@@ -39,6 +39,7 @@ from planner.serving.dispatch.worker import WorkerLogic, group_by_call, has_kill
 from planner.serving.ending.outcomes import completed_by_draft, failed, rejected, too_late
 from planner.serving.poison import mark_of
 from planner.serving.routing.composing import insists_on
+from planner.serving.routing.soft_deadline import Due
 from planner.serving.safety import UNSAFE
 from schemas import topics
 from schemas.errors import InvalidRequest, PochadeError
@@ -153,6 +154,7 @@ class Generator:
         max_attempts: int,
         note: Callable[[Outgoing], object] = lambda _note: None,
         judged_ms: Callable[[GenerateJob], float] = lambda _job: 0.0,  # from generated to judged, by the plan in force
+        due: Callable[[GenerateJob], Due] = lambda job: Due(job.classified.request.deadline_ms),
         refuge: Callable[[GenerateJob], GenerateJob | None] = lambda _job: None,  # a late job's next
         waits: Waits = contextlib.nullcontext,  # around waiting for the store
         aside: Waits = contextlib.nullcontext,  # around a call of the store
@@ -170,7 +172,7 @@ class Generator:
         self._ended = ended
         self._max_attempts = max_attempts
         self._judged_ms = judged_ms
-        self._refuge = refuge
+        self._due, self._refuge = due, refuge
         self.logic = logic or WorkerLogic(variant)
         self._reuse = reuse
         self._previews = previews
@@ -307,14 +309,15 @@ class Generator:
 
     def _end_too_late(self, wanted: Wanted) -> list[Outgoing] | None:
         """What ends a job that would be too late, or sends it on to a cheaper level; None: it is in time."""
-        request = wanted.job.classified.request
-        took_ms = resolved_ms(self._variant, wanted.how)
-        if self.logic.is_in_time(request.deadline_ms, took_ms, self._besides_ms(wanted), now_ms()):
+        due, took_ms = self._due(wanted.job), resolved_ms(self._variant, wanted.how)
+        if self.logic.is_in_time(due.at_ms, took_ms, self._besides_ms(wanted), now_ms()):
             return None
-        reason = f"{self._variant.name} would have finished after deadline_ms {request.deadline_ms}"
+        reason = f"{self._variant.name} would have finished after {due.name} {due.at_ms:.0f}"
         other = None if wanted.job.path else self._refuge(wanted.job)
         if other is not None:
             return self._sent_on(wanted, other, reason)
+        if due.is_soft and not wanted.job.path:
+            return None
         outcome = too_late(wanted.job, reason=reason, by=ROLE, now_ms=now_ms())
         late = outcome_record(outcome, wanted.taken.record.headers, now_ms())
         return self._writable(late, wanted.taken, wanted.job)

@@ -28,6 +28,7 @@ from planner.serving.dispatch.worker_loads import wanted_variant
 from planner.serving.routing.cascades import judged_ms
 from planner.serving.routing.placement import placed_job
 from planner.serving.routing.refuge import RefugeLogic
+from planner.serving.routing.soft_deadline import Due
 from schemas.messages import GenerateJob, Plan, WorkerComponents
 from schemas.record import Delivered, Outgoing
 from streams import log_context, metrics
@@ -68,14 +69,15 @@ class Worker:
         opens_lookups: Opens | None = None,
         check: Check = unchecked,
         poison: PoisonView | None = None,
+        slo_ms: float = 0.0,
     ) -> None:
         """`logic_of`: what decides while it serves a variant. `opens_lookups`: None: there is no vector store.
 
-        `check`: what of a tenant's images may be stored.
+        `check`: what of a tenant's images may be stored. `slo_ms`: see `Deadlines`.
         """
         self._settings = settings
         self._catalog = catalog
-        self._refuges = RefugeLogic(catalog)
+        self._refuges = RefugeLogic(catalog, slo_ms)
         self._producer = producer
         self._store = store
         self._plans = plans
@@ -137,6 +139,8 @@ class Worker:
 
     def _wanted(self, plan: Plan | None) -> Variant | None:
         self._me.plan_version = plan.version if plan else 0
+        if plan:
+            self._refuges.obey(plan)
         own = self._settings.worker.variant
         name = wanted_variant(self._me.worker_id, own, plan) if plan else own
         return self._catalog.level(name) if name else None
@@ -155,9 +159,9 @@ class Worker:
         previews = PreviewWriter(self._store, self._producer.send, self._check)
         generator = Generator(
             self._me.worker_id, engine, variant, self._store, self._ended, self._settings.worker.max_attempts,
-            note=self._producer.send, judged_ms=self._judged_ms, refuge=self._refuge, waits=self._waits,
-            aside=self._aside, logic=logic, reuse=self._me.reuse, previews=previews, check=self._check,
-            poison=self._poison,
+            note=self._producer.send, judged_ms=self._judged_ms, due=self._due, refuge=self._refuge,
+            waits=self._waits, aside=self._aside, logic=logic, reuse=self._me.reuse, previews=previews,
+            check=self._check, poison=self._poison,
         )  # fmt: skip
         self._me.store = engine.store
         prefetcher = None
@@ -295,6 +299,9 @@ class Worker:
     def _judged_ms(self, job: GenerateJob) -> float:
         plan = self._plans.plan
         return judged_ms(plan, job.classified, job.level, self._catalog) if plan else 0.0
+
+    def _due(self, job: GenerateJob) -> Due:
+        return self._refuges.due(job.classified, job.level, job.routed_ms)
 
     def _refuge(self, job: GenerateJob) -> GenerateJob | None:
         """The job on a cheaper level, of one that is too late for its own; None: no other is in time."""

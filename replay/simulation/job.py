@@ -35,8 +35,8 @@ class Job:
 
     __slots__ = (
         "arrived_ms", "attempt", "change", "deadline_ms", "deaths", "draft", "draws", "expected_ms", "how",
-        "is_rejected", "is_under_way", "level", "number", "order", "partition", "request_id", "reuse", "row",
-        "share", "step", "variant",
+        "is_rejected", "is_under_way", "level", "number", "order", "partition", "request_id", "reuse", "routed_ms",
+        "row", "share", "step", "variant",
     )  # fmt: skip
 
     # Of a request that asks for nothing but an image, as most do; `wishes.WishJob` has its own.
@@ -60,6 +60,7 @@ class Job:
         self.change: float | None = None  # of its quality, by the stored latent it begins from; None: not measured
         self.is_under_way = False  # it arrived while the fleet changed its strategy
         self.how: ResolvedOptions | None = None  # apart from how many; None: as its variant does, from `step` on
+        self.routed_ms = arrived_ms  # when it was sent to its level
         self.attempt = 1  # as its record says
         self.deaths: int | None = None  # owners that died with the record in hand; None: none did
         self.partition = -1
@@ -87,9 +88,10 @@ class Job:
         """Strategy -> the level believed optimal for the prompt."""
         return self.draws.classes[self.row]
 
-    def placed(self, placement: Placement, share: float) -> None:
+    def placed(self, placement: Placement, share: float, now_ms: float) -> None:
         """Go to the level of a placement, which lets a stored latent save this share of the steps."""
         self.level, self.variant, self.step, self.share = placement.level, placement.variant, 0, share
+        self.routed_ms = now_ms
         self.expected_ms = placement.run_ms if share else None
 
     def begin_at(self, step: int, own_step: int) -> None:
@@ -97,10 +99,11 @@ class Job:
         del step
         self.step, self.expected_ms = own_step, None
 
-    def escalate(self, level: str, variant: str) -> None:
+    def escalate(self, level: str, variant: str, now_ms: float) -> None:
         """Go on to the next level with the image as a draft, which is nearer than any stored latent."""
         self.draft = self.generated
         self.level, self.variant, self.share, self.expected_ms = level, variant, 0.0, None
+        self.routed_ms = now_ms
 
     @property
     def generated(self) -> tuple[str, int]:

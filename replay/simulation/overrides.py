@@ -46,9 +46,9 @@ class OverriddenJob(Job):
         self.images = asked.wish.options.n
         self.judged = self.images * may_escalate(self, catalog)
 
-    def placed(self, placement: Placement, share: float) -> None:
+    def placed(self, placement: Placement, share: float, now_ms: float) -> None:
         """Go to the level of a placement, and have its options there."""
-        super().placed(placement, share)
+        super().placed(placement, share, now_ms)
         how = placement.options._replace(n=1, overridden=(), refine_from_step=0)
         self.how = None if how == resolve_options(AS_IT_IS, self._catalog.level(placement.variant)) else how
 

@@ -139,7 +139,7 @@ class Simulation:
         setup = self._setup
         serving = Serving(
             self._events, self._plan_state, setup.catalog, setup.timing, self._times, self.tally, self._store,
-            self._lookups, setup.seed, run_times,
+            self._lookups, setup.seed, run_times, setup.slo_ms,
         )  # fmt: skip
         serving.true_times = CallTimes(setup.true_catalog)
         serving.on_generated = self._feed.on_generated

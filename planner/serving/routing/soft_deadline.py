@@ -6,8 +6,8 @@ between a draft, a cheaper level and an escalation, and nothing is EXPIRED by it
 on although it is late, so that requests that an outage held up are served as any other once it is over. Batch requests
 wait for hours at their gate, and have none.
 
-The router (`routing.py`), the discriminator (`escalation.py`) and the simulator's ask `Deadlines.of`; `joint` values
-its plans as they decide.
+The router (`routing.py`), the discriminator (`escalation.py`), the worker (`refuge.py`) and the simulator's ask
+`Deadlines.of`; `joint` values its plans as they decide.
 """
 
 from typing import NamedTuple
@@ -25,6 +25,11 @@ class Due(NamedTuple):
 
     at_ms: float | None  # on the clock of `now_ms`; None: any time will do
     is_soft: bool = False  # nothing ends with it
+
+    @property
+    def name(self) -> str:
+        """What it is, in reasons."""
+        return "the SLO's end at" if self.is_soft else "deadline_ms"
 
     def allows(self, finish_ms: float, wait_ms: float) -> bool:
         """Whether work that begins after `wait_ms` and ends at `finish_ms` is worth beginning.

@@ -16,6 +16,7 @@ from agents.worker.images import Check, unchecked
 from agents.worker.jobs import Taken
 from planner.catalog.entries import run_ms
 from planner.serving.ending.outcomes import result_of, step_of
+from planner.serving.routing.soft_deadline import Due
 from schemas.ids import seed_of
 from schemas.messages import CallTimes, Event, GenerateJob, GenerateOptions, ImageGenerated, Outcome, Status
 from schemas.record import Outgoing
@@ -37,7 +38,7 @@ class Studio:
 
     def __init__(
         self, engine: StubEngine | None = None, max_attempts: int = 3, judged_ms: float = 0, check: Check = unchecked,
-        refuge: GenerateJob | None = None,
+        refuge: GenerateJob | None = None, due: Due | None = None,
     ) -> None:  # fmt: skip
         self.notes: list[Outgoing] = []
         self.engine, self.store, self.ended = engine or StubEngine(), MemoryImageStore(), set[str]()
@@ -50,6 +51,7 @@ class Studio:
             max_attempts,
             note=self.notes.append,
             judged_ms=lambda _job: judged_ms,
+            due=lambda job: due or Due(job.classified.request.deadline_ms),
             refuge=lambda _job: refuge,
             check=check,
         )
@@ -202,6 +204,22 @@ def test_a_job_that_cannot_be_in_time_goes_on_to_another_level_that_can() -> Non
     assert studio.engine.batches == []
     (note,) = [read(each, Event) for each in studio.notes]
     assert (note.kind, json.loads(note.detail)["to"]) == ("rerouted", "sketch")
+
+
+def test_a_job_past_its_soft_deadline_goes_on_to_another_level_and_is_generated_where_there_is_none() -> None:
+    other, past = a_job(level="sketch", variant="sketch", job_id="j-2"), Due(now_ms() - 5, is_soft=True)
+    (sent,) = Studio(refuge=other, due=past).generator.answer([taken()])
+    assert read(sent, GenerateJob) == other
+    (made,) = Studio(due=past).generator.answer([taken()])
+    assert made.topic == IMAGES
+
+
+def test_an_escalated_job_past_its_soft_deadline_answers_with_its_draft() -> None:
+    studio = Studio(due=Due(now_ms() - 5, is_soft=True))
+    job = a_job(stage=1, path=(step_of(an_image(), 0.2, 0.5),))
+    (outcome,) = studio.generator.answer([Taken(a_record(job, key=b"r-1"), 1)])
+    assert read(outcome, Outcome).status is Status.COMPLETED
+    assert studio.engine.batches == []
 
 
 def test_a_job_that_would_be_judged_too_late_expires_without_generation() -> None:

@@ -18,14 +18,14 @@ from streams import logs
 from streams.codec.schema_wait import SchemaWait
 from streams.faust import host as faust_host
 from streams.faust.host import AgentHost
-from tests.builders import a_variant
+from tests.builders import a_catalog, a_variant
 
 
 @pytest.fixture
 def worker() -> Iterator[Worker]:
     """One that has not begun to run: what the probes read is set by the tests."""
     settings = types.SimpleNamespace(worker=types.SimpleNamespace(job_timeout_s=60))
-    made = Worker(cast(Any, settings), *cast(Any, [None] * 6), "w-1")
+    made = Worker(cast(Any, settings), a_catalog(), *cast(Any, [None] * 5), "w-1")
     yield made
     made._me.watchdog.end()  # else it ends this process in a minute
 

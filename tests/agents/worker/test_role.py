@@ -83,7 +83,9 @@ class Shop:
 
     def new_worker(self, catalog: Catalog, heartbeat_ms: int) -> Worker:
         settings = load({"worker": {"heartbeat_ms": heartbeat_ms}})
-        return Worker(settings, catalog, self.producer, MemoryImageStore(), self.plans, set(), self.fleet, "w-1")
+        return Worker(
+            settings, catalog, self.producer, MemoryImageStore(), self.plans, set(), self.fleet, "w-1", slo_ms=2000.0
+        )
 
     def _source(self, settings: Any, variant: str) -> Queue:
         self.queues[variant].is_open = True
@@ -174,6 +176,18 @@ def test_a_job_that_is_too_late_for_heavy_goes_into_the_queue_of_light_while_tha
     (sent,) = shop.producer.topics[waiting_topic("light").name]
     job = read(sent, GenerateJob)
     assert (job.level, job.attempt, job.stage, job.probability, job.plan_version) == ("light", 1, 0, 0.0, 1)
+    assert shop.generated() == []
+
+
+def test_a_job_whose_level_has_lost_workers_goes_to_a_cheaper_one_once_the_slo_is_over(shop: Shop) -> None:
+    shop.plan("heavy", **{"w-2": "heavy", "w-3": "light"})
+    shop.open().until(lambda: ("ready", "heavy") in shop.states())
+    shop.plan("heavy", version=2, age_ms=0, **{"w-2": "light", "w-3": "light"})
+    late = a_classified(a_request(request_id="late"), received_ms=now_ms() - 5000)
+    shop.queues["heavy"].jobs += [a_job(late, level="heavy", variant="heavy", routed_ms=now_ms() - 5000)]
+    shop.until(lambda: "commit" in shop.queues["heavy"].log)
+    (sent,) = shop.producer.topics[waiting_topic("light").name]
+    assert read(sent, GenerateJob).level == "light"
     assert shop.generated() == []
 
 

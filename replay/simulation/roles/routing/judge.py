@@ -84,7 +84,7 @@ class Judge(Sender):
 
     def _escalate(self, job: Job, asked: Score, decision: Escalate) -> None:
         self._tally.escalated += 1
-        job.escalate(decision.next_level, decision.how.variant)
+        job.escalate(decision.next_level, decision.how.variant, self._events.now_ms)
         job.become_new_record(attempt=1)
         variant = self._variants[job.variant]
         job.how, job.step = job.as_resolved(variant, decision.how.options, asked.cascade.refine_from_step)

@@ -50,7 +50,7 @@ class Rerouter(Sender):
         )  # fmt: skip
         match decision:
             case Placement():
-                job.placed(decision, self._shares[decision.level])
+                job.placed(decision, self._shares[decision.level], now_ms)
                 job.become_new_record(job.attempts)
                 self._place(job)
             case Rejection():

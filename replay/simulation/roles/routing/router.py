@@ -35,7 +35,7 @@ class Router(Sender):
         decision = self._logic.route(job, self._plan_state.plan, self._loads, self._events.now_ms)
         job.is_under_way = self._plan_state.is_under_way
         if isinstance(decision, Placement):
-            job.placed(decision, self._shares[decision.level])
+            job.placed(decision, self._shares[decision.level], self._events.now_ms)
             return True
         if isinstance(decision, Rejection):
             self._tally.ended(decision.status, job, decision.code)

@@ -44,11 +44,11 @@ class Serving:
     def __init__(
         self, events: EventQueue, plan_state: PlanState, catalog: Catalog, timing: Timing, times: CallTimes,
         tally: RunMetrics, store: ObjectStore, lookups: Lookups, seed: int = 0,
-        run_times: RunTimes | None = None,
+        run_times: RunTimes | None = None, slo_ms: float = 0.0,
     ) -> None:  # fmt: skip
         self._events, self._plan_state, self._catalog, self._timing = events, plan_state, catalog, timing
         self._times, self._tally, self._store, self.lookups = times, tally, store, lookups
-        self._refuge = RefugeLogic(catalog)
+        self._refuge = RefugeLogic(catalog, slo_ms)
         self.components: Components | None = None  # None: what jobs need is always there
         self.true_times = times  # that calls take; `times` are those that workers expect
         self._run_times = run_times or RunTimes(NO_VARIATION, seed)
@@ -62,6 +62,7 @@ class Serving:
         assert worker.member is not None
         assert worker.logic is not None
         assert not worker.call, f"{worker.id} is generating"
+        self._refuge.obey(self._plan_state.plan)
         while worker.member.waiting:
             self._take(worker)
             worker.since_ms, worker.state = self._events.now_ms, working_state(is_leaving)
@@ -143,15 +144,17 @@ class Serving:
         """Whether it can be in time; one that cannot has ended, or goes on to a cheaper level."""
         assert worker.logic is not None
         besides_ms = self._besides_ms(job, worker)
-        if worker.logic.is_in_time(job.deadline_ms, self._times.of_job(job), besides_ms, self._events.now_ms):
+        now_ms, placed, due = self._events.now_ms, None, self._refuge.due(job, job.level, job.routed_ms)
+        if worker.logic.is_in_time(due.at_ms, self._times.of_job(job), besides_ms, now_ms):
             return True
-        now_ms, placed = self._events.now_ms, None
         if job.draft is None:
             placed = self._refuge.placement(job, job.level, self._plan_state.plan, now_ms)
         if placed is None:
+            if due.is_soft and job.draft is None:
+                return True
             end_too_late(job, self._tally, self._plan_state, now_ms)
         else:
-            job.placed(placed, 0.0)
+            job.placed(placed, 0.0, now_ms)
             job.become_new_record(1)
             self.on_refuge(job)
         return False

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from planner.catalog.options import resolve_options
+from planner.serving.dispatch.worker import SETTLE_MS
 from planner.serving.routing.placement import CHEAPER, Placement
 from planner.serving.routing.refuge import RefugeLogic
+from planner.serving.routing.soft_deadline import WHENEVER, Due
 from schemas.messages import Cascade, GenerateOptions
 from tests.builders import NOW_MS, a_catalog, a_classified, a_discriminator, a_plan, a_request, a_variant
 
@@ -79,3 +81,19 @@ def test_a_strict_job_goes_to_the_cheapest_level_that_honours_it() -> None:
     )
     assert placed is not None
     assert (placed.level, placed.overridden) == ("middle", ())
+
+
+def test_a_job_without_a_deadline_is_late_after_the_slo_where_its_level_has_lost_workers_since_it_was_routed() -> None:
+    logic, job = RefugeLogic(CATALOG, slo_ms=2000.0), a_classified(received_ms=NOW_MS)
+    logic.obey(a_plan(version=1, created_ms=NOW_MS, allocation={"a": "heavy", "b": "heavy", "c": "light"}))
+    assert logic.due(job, "heavy", NOW_MS) == WHENEVER, "an outage may have held it up"
+    logic.obey(a_plan(version=2, created_ms=NOW_MS + 500, allocation={"a": "heavy", "b": "light", "c": "light"}))
+    assert logic.due(job, "heavy~k4", NOW_MS) == Due(NOW_MS + 2000, is_soft=True)
+    assert logic.due(job, "heavy", NOW_MS + 500 + SETTLE_MS) == Due(NOW_MS + 2000, is_soft=True), "by the plan before"
+    assert logic.due(job, "heavy", NOW_MS + 501 + SETTLE_MS) == WHENEVER, "its router knew of the plan"
+    assert logic.due(job, "light", NOW_MS) == WHENEVER
+
+
+def test_a_request_s_own_deadline_holds_whatever_the_plans_do() -> None:
+    logic, job = RefugeLogic(CATALOG, slo_ms=2000.0), a_classified(a_request(deadline_ms=NOW_MS + 700))
+    assert logic.due(job, "heavy", NOW_MS) == Due(NOW_MS + 700)
