@@ -12,7 +12,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
-from urllib.parse import quote
 
 from pochade.exchange import Answer, Clock, Events, Exchange, Lost, NextLine, Pause, Send
 from pochade.requests import Request
@@ -170,6 +169,8 @@ class Gateway:
         """Do nothing: the shell has the connections."""
 
     def _about(self, request_id: str, method: str, more: str = "", prefer: str = "", timeout_s: float = 0.0) -> Send:
+        from urllib.parse import quote  # takes longer to load than this module
+
         headers = {**self._key, "prefer": prefer} if prefer else self._key
         url = f"{self._url}/v1/predictions/{quote(request_id, safe='')}{more}"
         return Send(method, url, headers, timeout_s=timeout_s or self._timeout_s)

@@ -85,7 +85,6 @@ class _WithoutImage:
     details: Mapping[str, Any] = field(default_factory=dict, repr=False)  # all that the result says
 
 
-@dataclass(frozen=True)
 class Cancelled(_WithoutImage):
     """A request that was cancelled before it had an image."""
 
@@ -98,12 +97,10 @@ class Rejected(_WithoutImage):
     retry_after_s: float | None = None  # when it may be worth sending it again; None: never
 
 
-@dataclass(frozen=True)
 class Expired(_WithoutImage):
     """A request whose deadline passed, or could not have been met."""
 
 
-@dataclass(frozen=True)
 class Failed(_WithoutImage):
     """A request that could not be read, or whose image could not be generated."""
 

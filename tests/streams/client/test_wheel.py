@@ -1,0 +1,77 @@
+"""The client's wheel in an environment of its own: its content, its size, and what its import takes."""
+
+import shutil
+import subprocess
+import zipfile
+
+import pytest
+
+from tests.imports import CLIENT, sources
+from tests.streams.client import environment
+from tests.streams.client.environment import Environment
+
+MAX_WHEEL_BYTES, MAX_INSTALLED_BYTES = 60_000, 10_000_000
+MAX_IMPORT_MS = 40.0  # of the processor, above a bare Python
+TRIES = 7  # the least of these: whatever else runs here only adds to it
+CPU = """
+import resource
+{}
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(1000 * (used.ru_utime + used.ru_stime))
+"""
+PYTHONS = tuple(f"python3.{minor}" for minor in range(10, 15))
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    return environment.make(tmp_path_factory.mktemp("client"))
+
+
+def test_the_wheel_has_the_package_its_types_and_its_licence_and_nothing_else(installed: Environment) -> None:
+    with zipfile.ZipFile(installed.wheel) as archive:
+        names = archive.namelist()
+        metadata = next(archive.read(name).decode() for name in names if name.endswith("METADATA"))
+    own = {name for name in names if ".dist-info/" not in name}
+    assert own == {str(path.relative_to(CLIENT)) for path in sources("pochade")} | {"pochade/py.typed"}
+    assert any(name.endswith("LICENSE") for name in names)
+    required = [line for line in metadata.splitlines() if line.startswith("Requires-Dist")]
+    assert [line for line in required if "extra ==" not in line] == ["Requires-Dist: httpx<1,>=0.28"]
+    assert "Requires-Python: >=3.10" in metadata
+
+
+def test_the_wheel_and_its_installation_are_small(installed: Environment) -> None:
+    wheel, all_of_it = installed.wheel.stat().st_size, installed.size_bytes()
+    print(f"wheel {wheel / 1e3:.1f} KB, installed with httpx {all_of_it / 1e6:.2f} MB")
+    assert wheel <= MAX_WHEEL_BYTES
+    assert all_of_it <= MAX_INSTALLED_BYTES
+
+
+def test_the_import_takes_little_and_httpx_is_loaded_at_the_first_call(installed: Environment) -> None:
+    installed.said("import pochade")  # leaves bytecode
+    bare, whole = (
+        min(float(installed.said(CPU.format(line))) for _ in range(TRIES)) for line in ("", "import pochade")
+    )
+    print(f"import pochade: {whole - bare:.1f} ms of processor above {bare:.1f} ms of a bare Python")
+    assert whole - bare <= MAX_IMPORT_MS
+    script = "import sys, pochade; c = pochade.Client('http://127.0.0.1:9'); print('httpx' in sys.modules)"
+    assert installed.said(script).strip() == "False"
+
+
+def test_the_version_is_the_clients_and_what_an_extra_lacks_is_named(installed: Environment) -> None:
+    assert installed.said("import pochade; print(pochade.__version__)").strip() == "0.2.0"
+    script = """
+import pochade
+try:
+    pochade.Client(pochade.Kafka({"bootstrap.servers": "127.0.0.1:9"})).submit("a")
+except pochade.Unsupported as error:
+    print(error)
+"""
+    assert "pip install 'pochade-client[kafka]'" in installed.said(script)
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_each_python_that_is_here_can_import_it(python: str) -> None:
+    script = "import pochade; from pochade import Kafka; pochade.Client('http://127.0.0.1:9'); Kafka({})"
+    if not (found := shutil.which(python)) or subprocess.run([found, "-c", ""], capture_output=True).returncode:
+        pytest.skip(f"{python} is not here")
+    subprocess.run([found, "-c", script], check=True, env={"PYTHONPATH": str(CLIENT)})
