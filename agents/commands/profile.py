@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -11,15 +12,13 @@ from agents.commands.options import CATALOG, MODELS_FOLDER
 from agents.commands.profile_cascades import cascades, swept
 from agents.commands.profile_classes import classes
 from agents.commands.profile_components import components
-from agents.commands.profile_reuse import profile_reuse, refuse_others, target_of
-from agents.commands.stream_option import STREAM
 from streams.command_groups import CommandGroup
 from streams.commands.options import FILE_IN, FOLDER
 from streams.shipped import INFRA
 
 if TYPE_CHECKING:
-    from agents.lab.evaluation.generation.sweeps import SeededPrompts
-    from agents.lab.profiling.run import Found, Wanted
+    from agents.profiling.run import Found, Wanted
+    from agents.profiling.seeded_prompts import SeededPrompts
     from planner.catalog.model import Catalog
     from planner.catalog.profile import Profile
     from streams.settings import Settings
@@ -52,11 +51,17 @@ if TYPE_CHECKING:
     show_default=True,
     help="Number of prompts whose drafts the next level refines from every step.",
 )
-@STREAM
+@click.option(
+    "--stream",
+    default="standard",
+    show_default=True,
+    help="Which prompts of the tiny world to draw: standard, of which the shipped figures are told, or easy.",
+)
 @click.option(
     "--prompt-file",
     type=FILE_IN,
-    help="List of prompts, one per line, as a CSV table or as JSON, instead of prompts of the tiny world.",
+    help="List of prompts, one per line, as a CSV table or as JSON, instead of prompts of the tiny world, which "
+    "pochade-lab draws.",
 )
 @click.option(
     "--seed",
@@ -120,7 +125,7 @@ def profile(
     context: click.Context, /, name: str | None, out: pathlib.Path | None, count: int, drafts: int, stream: str,
     prompt_file: pathlib.Path | None, seed: int, levels: str | None, batches: str, scorer: str,
     models: pathlib.Path, no_quality: bool, threads: int, jobs: int | None, budget: int, write: bool,
-    is_reuse: bool, requests: int, tolerance: float,
+    is_reuse: bool, **_of_reuse: object,
 ) -> None:  # fmt: skip
     """Measure every level of a catalog: loading, memory, latency by batch size, quality by prompt, confidences.
 
@@ -136,7 +141,7 @@ def profile(
     if context.invoked_subcommand is not None:
         return
     from agents.components.opening import Keeping
-    from agents.lab.profiling.run import Wanted
+    from agents.profiling.run import Wanted
 
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # what importing it warns of would break up the bars
     settings: Settings = context.obj()
@@ -145,12 +150,7 @@ def profile(
     cache = out / ".cache" if out else pathlib.Path(settings.home) / "profiling"
     keeping = Keeping.in_place(settings)
     if is_reuse:
-        refuse_others(context.params)
-        profile_reuse(
-            catalog, target_of(catalog_name, catalog.name, out), models, cache, levels=_parts(levels or ""),
-            requests=requests, seed=seed, stream=stream, tolerance=tolerance, threads=threads, jobs=jobs,
-            is_drawn=out is not None, keeping=keeping,
-        )  # fmt: skip
+        _study_of_reuse()(context.params, catalog_name, catalog, cache, keeping)
         return
     wanted = Wanted(
         catalog=catalog,
@@ -169,6 +169,17 @@ def profile(
     _measure(wanted, cache, jobs, _profile_file(out, wanted, is_part=bool(levels)), catalog_name if write else "")
 
 
+def _study_of_reuse() -> Callable[..., None]:
+    """What measures approximate caching. Raises PochadeError where it is not installed."""
+    from agents.profiling.world import LACKING, registered
+    from schemas.errors import PochadeError
+
+    study: Callable[..., None] | None = registered("pochade.profile", "reuse")
+    if study is None:
+        raise PochadeError(f"--reuse needs a study of requests that repeat: {LACKING}")
+    return study
+
+
 def _profile_file(out: pathlib.Path | None, wanted: "Wanted", *, is_part: bool) -> pathlib.Path:
     """Return the file of a profile. `is_part`: some levels alone were asked for; a part replaces no whole."""
     name = "-".join([wanted.catalog.name, *wanted.levels]) if is_part else wanted.catalog.name
@@ -177,7 +188,7 @@ def _profile_file(out: pathlib.Path | None, wanted: "Wanted", *, is_part: bool) 
 
 def _open_catalog(name: str, models: pathlib.Path) -> "Catalog":
     """Return a catalog whose tiny models lie under `models`."""
-    from agents.lab.evaluation.generation.scope import relocated
+    from agents.profiling.catalog import relocated
     from streams import catalogs
 
     return relocated(catalogs.load(name), models)
@@ -191,9 +202,9 @@ def _measure(
     `cache`: folder of the finished parts of interrupted runs. `jobs`: processes; None: as many as the machine suits.
     `written_to`: name of the catalog whose file gets the figures, too; "": of none.
     """
-    from agents.lab.profiling.cascade_table import Choice
-    from agents.lab.profiling.machine import usual_jobs
-    from agents.lab.profiling.run import run
+    from agents.profiling.cascade_table import Choice
+    from agents.profiling.machine import usual_jobs
+    from agents.profiling.run import run
 
     found = run(wanted, cache, jobs or usual_jobs())
     measured = _save(wanted, found, profile_file.parent, profile_file.stem)
@@ -236,26 +247,26 @@ def _batches(text: str) -> tuple[int, ...]:
 
 def _asked(file: pathlib.Path | None, seed: int, count: int, stream: str) -> "SeededPrompts":
     """Prompts with seeds: of a stream of the tiny world, or the first lines of a file."""
-    from dataclasses import replace
+    import numpy as np
 
-    from agents.lab.evaluation.generation.scope import fresh
-    from agents.lab.world.stream import STREAMS
+    from agents.profiling import world
+    from agents.profiling.seeded_prompts import SeededPrompts
     from schemas.errors import PochadeError
     from streams.codec.prompt_lists import prompts_in
 
-    asked = fresh(seed, "profile", count, STREAMS[stream])
     if file is None:
-        return asked
+        return world.needed("profiling without --prompt-file draws prompts of").prompts(seed, count, stream)
     with file.open(encoding="utf-8") as lines:
         prompts = tuple(prompts_in(lines, str(file))[:count])
     if len(prompts) < 4:
         raise PochadeError(f"{file} must hold four prompts or more, one a line: got {len(prompts)}")
-    return replace(asked.first(len(prompts)), prompts=prompts, captions=())
+    noise = np.random.default_rng(seed).integers(2**31, size=len(prompts))
+    return SeededPrompts(prompts=prompts, seeds=tuple(int(each) for each in noise))
 
 
 def _save(wanted: "Wanted", found: "Found", folder: pathlib.Path, named: str) -> "Profile":
-    from agents.lab.profiling.file import profile_of, render, save_table
-    from agents.lab.profiling.machine import provenance
+    from agents.profiling.file import profile_of, render, save_table
+    from agents.profiling.machine import provenance
 
     measured = profile_of(wanted, found)
     folder.mkdir(parents=True, exist_ok=True)
@@ -277,7 +288,7 @@ def _has_caching(file: pathlib.Path) -> bool:
 
 
 def _report(measured: "Profile", found: "Found", file: pathlib.Path) -> None:
-    from agents.lab.profiling.catalog import snippet
+    from agents.profiling.catalog import snippet
 
     click.echo(f"\n# measured; {file}\n{snippet(measured)}")
     for name, level in found.measured.items():
@@ -294,7 +305,7 @@ def _has_judged_cascade(measured: "Profile") -> bool:
 
 
 def _write(catalog: str, measured: "Profile") -> None:
-    from agents.lab.profiling.catalog import updated
+    from agents.profiling.catalog import updated
     from streams.catalogs import file_of, text_of
 
     file = file_of(catalog)

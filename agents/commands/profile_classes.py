@@ -21,8 +21,8 @@ def classes(obj: LazySettings, name: str | None) -> None:
     import numpy as np
 
     from agents.classifier.judges import open_judge
-    from agents.lab.profiling.classes import with_classes
-    from agents.lab.profiling.file import write_table
+    from agents.profiling.classes import with_classes
+    from agents.profiling.file import write_table
     from schemas.errors import PochadeError
     from streams import catalogs
 

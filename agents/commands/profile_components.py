@@ -23,8 +23,8 @@ def components(obj: LazySettings, name: str | None, repeats: int, *, write: bool
     The remote is a folder on this machine: a network's time is not in it. With one thread on a CPU, times are CPU time,
     so that other work on the machine does not count; elsewhere they are elapsed time.
     """
-    from agents.lab.profiling.catalog import with_load_times
-    from agents.lab.profiling.components import measure_loads
+    from agents.profiling.catalog import with_load_times
+    from agents.profiling.components import measure_loads
     from schemas.errors import PochadeError
     from streams import catalogs
 

@@ -28,9 +28,9 @@ def serve(obj: LazySettings, roles: tuple[str, ...]) -> None:
     settings = obj()
     facts: Facts | None = None
     if settings.quality.checked_share and "discriminator" in roles:
-        from agents.lab.world.facts import all_hold
+        from agents.profiling import world
 
-        facts = all_hold
+        facts = world.needed("quality.checked_share needs").holds
     with Drain(settings.shutdown_timeout_s) as drain, assemble(settings, frozenset(roles), facts) as process:
 
         def stop() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from agents.lab.evaluation.statistics.coverage import coverage, load
-from agents.lab.evaluation.statistics.intervals import Resampling
+from agents.profiling.statistics.intervals import Resampling
 from tests.agents.lab.evaluation.statistics.pools import POOL
 
 LEAST = 0.93  # of intervals of 95 %

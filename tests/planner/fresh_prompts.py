@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agents.lab.profiling.file import deferral
 from agents.planner.observation_file import idle_workers
+from agents.profiling.file import deferral
 from planner.catalog.evidence import with_profile
 from planner.catalog.model import Catalog
 from planner.catalog.profile import Profile

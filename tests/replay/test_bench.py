@@ -3,9 +3,9 @@ import math
 import pytest
 
 from replay.bench.baselines.skeleton import TOPICS, Copying
+from replay.bench.commands.measuring import lines
 from replay.bench.environment import plan, quick_catalog, traffic
 from replay.bench.environment.figures import met, per_second, percentiles, quantile, spread, spread_with_interval
-from replay.commands.measuring import lines
 from schemas import messages
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS, jobs_topic

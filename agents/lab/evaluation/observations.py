@@ -12,6 +12,7 @@ from agents.lab.evaluation.checks import check_array, check_known, check_share
 from agents.lab.evaluation.statistics.hybrid import Hybrid
 from agents.lab.evaluation.statistics.thresholds import Threshold
 from agents.lab.world.facts import KINDS
+from agents.profiling.statistics.sweeps import Sweep
 from schemas.errors import PochadeError
 
 RESERVED = ORACLE, RANDOM, HYBRID = "oracle", "random", "hybrid"  # rankers that every pair has
@@ -60,32 +61,6 @@ class Pair:
     benefits: Mapping[str, np.ndarray]  # classifier -> [n] predicted benefit of light
     hybrid: Hybrid  # chosen on other prompts
     thresholds: Mapping[str, Threshold] = field(default_factory=dict)  # discriminator -> as found on other prompts
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Sweep:
-    """The heavy model started at step K from an image or a latent, for several K; m of the n prompts."""
-
-    rows: np.ndarray  # [m] int, which prompts
-    k: np.ndarray  # [p] int, rising
-    cost_share: np.ndarray  # [p] of generating from noise with the same model; the draft's own cost is not counted
-    quality: np.ndarray  # [p, m]
-    facts: np.ndarray  # [p, m] share of the facts that hold
-    blank_quality: np.ndarray  # [m] the same model and noise, generated from step 0
-    blank_facts: np.ndarray  # [m]
-
-    def where(self, prompts: np.ndarray) -> "Sweep":
-        """The part of this sweep over the prompts for which bool [n] holds."""
-        keep = prompts[self.rows]
-        return Sweep(
-            rows=self.rows[keep],
-            k=self.k,
-            cost_share=self.cost_share,
-            quality=self.quality[:, keep],
-            facts=self.facts[:, keep],
-            blank_quality=self.blank_quality[keep],
-            blank_facts=self.blank_facts[keep],
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -7,11 +7,11 @@ import numpy as np
 
 from agents.lab.evaluation.observations import HYBRID, ORACLE, RANDOM, Evaluation, Judged, Pair
 from agents.lab.evaluation.statistics import calibration
-from agents.lab.evaluation.statistics.intervals import Resampling, mean, proportion
-from agents.lab.evaluation.statistics.levels import quarters
 from agents.lab.evaluation.statistics.merits import HALF, SHARES, Merits, merits
 from agents.lab.evaluation.statistics.ranking import auc
 from agents.lab.evaluation.statistics.thresholds import Threshold
+from agents.profiling.statistics.intervals import Resampling, mean, proportion
+from agents.profiling.statistics.sweeps import quarters
 
 
 def figures(evaluation: Evaluation, pair: Pair, how: Resampling) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agents.lab.evaluation.statistics.intervals import Estimate
 from agents.lab.evaluation.summary import VERSION
+from agents.profiling.statistics.intervals import Estimate
 from schemas.errors import PochadeError
 
 # prompts; by simulation, equal samples of which .93 are all right are told to differ in 10 % of cases where one has 48

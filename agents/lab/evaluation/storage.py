@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from agents.lab.evaluation.observations import Classifier, Evaluation, Judged, Level, Pair, Sweep
+from agents.lab.evaluation.observations import Classifier, Evaluation, Judged, Level, Pair
 from agents.lab.evaluation.statistics.hybrid import Hybrid
 from agents.lab.evaluation.statistics.thresholds import Threshold
+from agents.profiling.statistics.sweeps import Sweep
 from schemas.errors import PochadeError
 
 VERSION = 2

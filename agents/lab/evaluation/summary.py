@@ -11,9 +11,10 @@ import numpy as np
 
 from agents.lab.evaluation import pairs
 from agents.lab.evaluation.observations import Classifier, Evaluation
-from agents.lab.evaluation.statistics import classes, fid, levels, sweeps
-from agents.lab.evaluation.statistics.intervals import CONFIDENCE, Resampling
+from agents.lab.evaluation.statistics import classes, fid, levels
 from agents.lab.evaluation.verdicts import explained, verdicts
+from agents.profiling.statistics import sweeps
+from agents.profiling.statistics.intervals import CONFIDENCE, Resampling
 
 VERSION = 2
 DECIMALS = 5

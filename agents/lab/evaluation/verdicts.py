@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from agents.lab.evaluation.observations import Evaluation
-from agents.lab.evaluation.statistics.intervals import proportion
 from agents.lab.evaluation.statistics.levels import best_shares, cost_ratio, dominated
+from agents.profiling.statistics.intervals import proportion
 from schemas.errors import Unknown
 
 MAX_REFINEMENT_LOSS = 0.03

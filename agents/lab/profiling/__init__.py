@@ -1,1 +1,1 @@
-"""Measures what a catalog's levels and cascades take and give."""
+"""Phases of a worker's start, compiled code, and approximate caching: what the benches measure."""

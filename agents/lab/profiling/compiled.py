@@ -12,8 +12,8 @@ import numpy as np
 
 from agents.components.opening import Keeping
 from agents.engines import Engine, diffusers_engine
-from agents.lab.evaluation.generation.orders import generate_images
-from agents.lab.profiling.profiling import clock_of, in_turns, times_of, timing, usual_order
+from agents.profiling.generation.orders import generate_images
+from agents.profiling.profiling import clock_of, in_turns, times_of, timing, usual_order
 from planner.catalog.entries import Variant
 from schemas.errors import PochadeError
 from streams import catalogs

@@ -8,8 +8,8 @@ from multiprocessing.synchronize import Event
 from typing import Final
 
 from agents.components.opening import Keeping
-from agents.lab.evaluation.generation.orders import generate_images, opened
-from agents.lab.profiling.profiling import usual_order
+from agents.profiling.generation.orders import generate_images, opened
+from agents.profiling.profiling import usual_order
 from planner.catalog.entries import Variant
 from schemas.errors import PochadeError
 

@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from agents.lab.evaluation.statistics.intervals import Estimate, Resampling, resampled
 from agents.lab.reuse_bench.route import Route
 from agents.lab.reuse_bench.served import with_interval
 from agents.lab.reuse_bench.stand import Place, Request, Stand
+from agents.profiling.statistics.intervals import Estimate, Resampling, resampled
 from planner.reuse.planning import TRIED
 from planner.serving.admission.admission import SEED_LIMIT
 

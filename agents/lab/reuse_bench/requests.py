@@ -5,10 +5,10 @@ from typing import Final
 
 import numpy as np
 
-from agents.lab.evaluation.generation.sweeps import SeededPrompts
 from agents.lab.profiling.reuse.stream import draw_requests
 from agents.lab.world.free_form import asked
 from agents.lab.world.stream import STANDARD
+from agents.profiling.seeded_prompts import SeededPrompts
 from agents.reuse.world_facts import find_caption
 
 STORED, TIMED, COSTS, NOISE, OTHERS = range(5)  # draws of one seed that have nothing in common

@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from agents.lab.evaluation.generation.orders import batch_of
-from agents.lab.evaluation.generation.quality import judge
-from agents.lab.evaluation.generation.sweeps import SeededPrompts
 from agents.lab.profiling.reuse.observed import Marks
 from agents.lab.reuse_bench.route import Route
 from agents.lab.reuse_bench.served import Served, misses_of
 from agents.lab.reuse_bench.stand import Place, Request, Stand, in_batches
+from agents.profiling.generation.orders import batch_of
+from agents.profiling.generation.quality import judge
+from agents.profiling.seeded_prompts import SeededPrompts
 from planner.catalog.entries import Variant
 from schemas.messages import ImageGenerated, StageReuse
 

@@ -6,11 +6,13 @@ A style maps colours and grounds, so that the reader can still name what it sees
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import PurePath
 from typing import Final
 
 import numpy as np
 
 from agents.world.words import BACKGROUND_RGB, COLOUR_RGB
+from planner.catalog.entries import Variant
 
 Tint = Callable[[np.ndarray], np.ndarray]  # float [..., 3] in 0..255 -> the same shape
 
@@ -71,3 +73,9 @@ ADAPTERS: Final[dict[str, Style]] = {
     "mint": Style("mint", _same, _towards((176, 240, 214), 0.62)),
 }
 STYLES: Final = BASES | ADAPTERS
+
+
+def style_of(variant: Variant) -> Style:
+    """The style whose name the model's folder or the variant has, as in models/chalk; else the poster's."""
+    names = (PurePath(variant.model).name, variant.name)
+    return next((STYLES[name] for name in names if name in STYLES), POSTER)

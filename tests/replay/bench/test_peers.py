@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from replay.bench.commands.bench_peers import PHASES
+from replay.bench.commands.bench_peers import SIDES as OFFERED
 from replay.bench.environment.processor_time import processor_s
 from replay.bench.peers import environment
 from replay.bench.peers.environment import REQUIREMENTS, python_of
@@ -23,8 +25,6 @@ from replay.bench.peers.load import PATH, Answered, at_times, body_of, in_turn
 from replay.bench.peers.processes import descendants_of, end, processes_of
 from replay.bench.peers.run import KILL, LEVELS, LOAD, _against_ray, _beside
 from replay.bench.peers.sides import CELERY, POCHADE, RAY, SIDES, Work
-from replay.commands.bench_peers import PHASES
-from replay.commands.bench_peers import SIDES as OFFERED
 from schemas.errors import PochadeError
 
 IMAGE = {"data": [{"b64_json": "iVBORw0KGgo="}]}

@@ -15,10 +15,10 @@ from planner.solvers.joint.program.build import problem_of
 from planner.solvers.levels.level_mix import Offer
 from replay.bench.baselines import planner_baselines as plain
 from replay.bench.baselines.planner_baselines import Found
+from replay.bench.commands.bench import bench
 from replay.bench.environment.planner_cases import SIZES, Case, a_case, cases
 from replay.bench.environment.planner_instance import catalog, observations
 from replay.bench.planner import Effort, one_core, run, table, timed
-from replay.commands.bench import bench
 from schemas.errors import PochadeError, Unknown
 from streams.catalogs import measured
 from streams.settings import Settings

@@ -13,8 +13,8 @@ from agents.lab.profiling.reuse.file import with_caching
 from planner.catalog.caching import Bounded, CachingMeasurement, RouteSavings
 from planner.catalog.reuse import Neighbours
 from planner.reuse.terms import Floor, GuardShares
+from replay.bench.commands.bench import bench
 from replay.bench.reuse import run
-from replay.commands.bench import bench
 from schemas.errors import PochadeError
 from streams.broker.process import Process
 from streams.settings import load

@@ -13,20 +13,20 @@ import numpy as np
 
 from agents.engines import CannotRefine
 from agents.lab.evaluation.generation import scope as prompt_scope
-from agents.lab.evaluation.generation.orders import GeneratedImages, generate_images, opened
-from agents.lab.evaluation.generation.pool import GenerationPool, work_ms
-from agents.lab.evaluation.generation.quality import style_of
-from agents.lab.evaluation.generation.rankers import Rankers, find
 from agents.lab.evaluation.generation.ranking import Ranked, rank
 from agents.lab.evaluation.generation.samples import of_failures, of_levels, of_steps
 from agents.lab.evaluation.generation.scope import Scope, fresh
-from agents.lab.evaluation.generation.sweeps import at, nearest, order, refinement_orders, step_shares, sweep
-from agents.lab.evaluation.observations import Evaluation, Level, Sweep
+from agents.lab.evaluation.observations import Evaluation, Level
 from agents.lab.evaluation.report.report import Grid
-from agents.lab.profiling.profiling import clock_of, in_turns, timing, usual_order
 from agents.lab.world import renderer
 from agents.lab.world.stream import STREAMS
-from agents.lab.world.styles import POSTER
+from agents.lab.world.styles import POSTER, style_of
+from agents.profiling.generation.orders import GeneratedImages, generate_images, opened
+from agents.profiling.generation.pool import GenerationPool, work_ms
+from agents.profiling.generation.rankers import Rankers, find
+from agents.profiling.generation.sweeps import at, nearest, order, refinement_orders, step_shares, sweep
+from agents.profiling.profiling import clock_of, in_turns, timing, usual_order
+from agents.profiling.statistics.sweeps import Sweep
 from agents.world.captions import parse
 from planner.catalog.entries import Variant
 

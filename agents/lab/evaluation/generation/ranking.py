@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.lab.evaluation.generation.orders import GeneratedImages
-from agents.lab.evaluation.generation.rankers import RANDOM_SCORES, RULES, Rankers, per_prompt_ms, random_scores
 from agents.lab.evaluation.observations import Classifier, Judged, Pair
 from agents.lab.evaluation.statistics.classes import best_choice
 from agents.lab.evaluation.statistics.hybrid import choose_hybrid
 from agents.lab.evaluation.statistics.thresholds import Threshold, keep_threshold
+from agents.profiling.generation.orders import GeneratedImages
+from agents.profiling.generation.rankers import RANDOM_SCORES, RULES, Rankers, per_prompt_ms, random_scores
 
 ALPHA = 0.1  # of the images that a threshold keeps, at most so many are wrong
 _CHUNK = 128  # images judged at once

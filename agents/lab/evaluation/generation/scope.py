@@ -1,16 +1,17 @@
 """What an evaluation generates: levels, pairs, and prompts that no model was trained on."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from agents.engines import EngineFailed, model_source
-from agents.lab.evaluation.generation.pool import work_ms
-from agents.lab.evaluation.generation.quality import style_of
-from agents.lab.evaluation.generation.sweeps import SeededPrompts, steps_to_try
 from agents.lab.world import free_form
 from agents.lab.world.stream import STANDARD, Stream
+from agents.lab.world.styles import style_of
+from agents.profiling.generation.pool import work_ms
+from agents.profiling.generation.sweeps import steps_to_try
+from agents.profiling.seeded_prompts import SeededPrompts
 from agents.world.layout import SIZE
 from planner.catalog.entries import Variant, run_ms
 from planner.catalog.model import Catalog
@@ -66,20 +67,6 @@ def scope(
         swept=min(count, 300), stored=min(300, max(16, count // 3)), threads=threads,
         stream=stream,
     )  # fmt: skip
-
-
-def relocated(catalog: Catalog, models: Path) -> Catalog:
-    """The catalog with every model path below models/ moved to another folder."""
-
-    def moved(folder: str) -> str:
-        return str(models.resolve() / folder.removeprefix("models/")) if folder.startswith("models/") else folder
-
-    return replace(
-        catalog,
-        variants={name: replace(v, model=moved(v.model)) for name, v in catalog.variants.items()},
-        discriminators={name: replace(d, folder=moved(d.folder)) for name, d in catalog.discriminators.items()},
-        classifiers={name: replace(c, folder=moved(c.folder)) for name, c in catalog.classifiers.items()},
-    )
 
 
 def stream_of_draws(seed: int, kind: str) -> list[int]:

@@ -9,7 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from agents.lab.evaluation.observations import HYBRID, ORACLE, RANDOM, Evaluation, Pair
-from agents.lab.evaluation.report.canvas import (
+from agents.lab.evaluation.statistics.merits import rankers
+from agents.lab.evaluation.statistics.ranking import roc
+from agents.profiling.canvas import (
     INK,
     PAPER,
     SOFT,
@@ -20,8 +22,6 @@ from agents.lab.evaluation.report.canvas import (
     series,
     with_bars,
 )
-from agents.lab.evaluation.statistics.merits import rankers
-from agents.lab.evaluation.statistics.ranking import roc
 from streams.pages.plots import gaps, point
 
 _QUARTERS = ("easiest", "2nd", "3rd", "hardest")

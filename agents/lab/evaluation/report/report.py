@@ -11,7 +11,7 @@ from PIL import Image
 
 from agents.lab.evaluation.observations import Evaluation
 from agents.lab.evaluation.report import plots
-from agents.lab.evaluation.report.canvas import svg
+from agents.profiling.canvas import svg
 from streams.pages.templates import template
 
 PIXELATED_PX = 64  # an image up to here is enlarged, with hard edges

@@ -17,8 +17,8 @@ import numpy as np
 from agents.lab.evaluation import storage
 from agents.lab.evaluation.observations import Classifier, Evaluation, Judged, Level, Pair
 from agents.lab.evaluation.statistics.hybrid import Hybrid
-from agents.lab.evaluation.statistics.intervals import Estimate, Resampling, mean, proportion
 from agents.lab.evaluation.statistics.merits import Merits, merits
+from agents.profiling.statistics.intervals import Estimate, Resampling, mean, proportion
 
 _RANKERS = ("discriminator", "classifier")
 

@@ -12,7 +12,7 @@ location.
 import numpy as np
 from scipy import stats
 
-from agents.lab.evaluation.statistics.intervals import Resampling
+from agents.profiling.statistics.intervals import Resampling
 from schemas.errors import PochadeError
 
 

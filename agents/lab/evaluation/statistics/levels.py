@@ -8,18 +8,12 @@ import numpy as np
 from agents.lab.evaluation.observations import Evaluation, Level
 from agents.lab.evaluation.statistics import fid
 from agents.lab.evaluation.statistics.classes import best_choice
-from agents.lab.evaluation.statistics.intervals import Resampling, mean, proportion
 from agents.lab.world.facts import KINDS
+from agents.profiling.statistics.intervals import Resampling, mean, proportion
+from agents.profiling.statistics.sweeps import quarters
 
 EASY, HARD = 0, 3
 FID_RESAMPLES = 100  # a distance costs milliseconds, and only its spread is wanted
-
-
-def quarters(hardness: np.ndarray) -> np.ndarray:
-    """int [n]: 0 for the easiest quarter of these prompts to 3 for the hardest; equal hardness goes by position."""
-    rank = np.empty(len(hardness), int)
-    rank[np.argsort(hardness, kind="stable")] = np.arange(len(hardness))
-    return np.asarray(4 * rank // len(hardness))
 
 
 def figures(evaluation: Evaluation, how: Resampling) -> dict[str, dict[str, Any]]:

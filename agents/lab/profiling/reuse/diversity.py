@@ -5,8 +5,8 @@ from typing import Final
 
 import numpy as np
 
-from agents.lab.evaluation.statistics.intervals import Resampling, mean
 from agents.lab.profiling.reuse.floors import bounded
+from agents.profiling.statistics.intervals import Resampling, mean
 from planner.catalog.caching import Diversity
 
 NOISE, NEIGHBOURS, NEIGHBOUR = "noise", "neighbours", "neighbour"

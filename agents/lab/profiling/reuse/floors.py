@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from agents.lab.evaluation.statistics.intervals import Estimate, paired_difference
 from agents.lab.profiling.reuse.observed import EXACT, Marks, Observed
+from agents.profiling.statistics.intervals import Estimate, paired_difference
 from planner.catalog.caching import Bounded, MeasuredFloor
 from planner.reuse.guard import Comparison, Verdict, allowed_share
 from planner.reuse.neighbour import Neighbour, Wanted

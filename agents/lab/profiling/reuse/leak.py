@@ -5,9 +5,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from agents.lab.evaluation.statistics.intervals import proportion
 from agents.lab.profiling.reuse.floors import bounded
 from agents.lab.world.reading import Reading
+from agents.profiling.statistics.intervals import proportion
 from agents.world.scene import Scene
 from planner.catalog.caching import Leak
 

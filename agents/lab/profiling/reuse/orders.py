@@ -6,12 +6,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from agents.lab.evaluation.generation.orders import GeneratedImages, Order, StoredLatents
-from agents.lab.evaluation.generation.pool import work_ms
-from agents.lab.evaluation.generation.sweeps import SeededPrompts, order, steps_to_try
 from agents.lab.profiling.reuse import diversity
 from agents.lab.profiling.reuse.by_image import ByImage
 from agents.lab.profiling.reuse.observed import Marks, Neighbours, Observed
+from agents.profiling.generation.orders import GeneratedImages, Order, StoredLatents
+from agents.profiling.generation.pool import work_ms
+from agents.profiling.generation.sweeps import order, steps_to_try
+from agents.profiling.seeded_prompts import SeededPrompts
 from planner.catalog.entries import Variant
 from planner.reuse.guard import allowed_share
 from planner.reuse.steps import step_of

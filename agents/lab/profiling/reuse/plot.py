@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from agents.lab.evaluation.report.canvas import legend, panels, series, svg, with_bars
+from agents.profiling.canvas import legend, panels, series, svg, with_bars
 from planner.catalog.caching import BegunFrom, Bounded, CachingMeasurement
 
 

@@ -6,10 +6,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from agents.lab.evaluation.generation.orders import GeneratedImages
-from agents.lab.evaluation.generation.pool import GenerationPool, progress_bar
-from agents.lab.evaluation.generation.quality import style_of
-from agents.lab.evaluation.statistics.intervals import Resampling
 from agents.lab.profiling.reuse import tables
 from agents.lab.profiling.reuse.by_image import find_by_image, image_floors, image_neighbours
 from agents.lab.profiling.reuse.diversity import IMAGES, NEIGHBOUR, NEIGHBOURS, diversity
@@ -21,7 +17,11 @@ from agents.lab.profiling.reuse.orders import NEAREST, NOISE, UNRELATED, Images,
 from agents.lab.profiling.reuse.stream import Compare, draw_requests, find_neighbours
 from agents.lab.world.reading import Reading, read
 from agents.lab.world.stream import Stream
+from agents.lab.world.styles import style_of
 from agents.models.scorer import Scorer
+from agents.profiling.generation.orders import GeneratedImages
+from agents.profiling.generation.pool import GenerationPool, progress_bar
+from agents.profiling.statistics.intervals import Resampling
 from agents.world.layout import SIZE
 from agents.world.scene import Scene
 from planner.catalog.caching import CachingMeasurement, Diversity, Leak, best_of

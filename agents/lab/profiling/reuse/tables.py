@@ -6,11 +6,11 @@ from typing import Final
 
 import numpy as np
 
-from agents.lab.evaluation.statistics.intervals import Resampling, mean, proportion
 from agents.lab.profiling.reuse.floors import bounded, change, pairs_of_one_kind, steps_skipped
 from agents.lab.profiling.reuse.observed import Marks, Observed
 from agents.lab.profiling.reuse.replay import Capacity, replay
 from agents.lab.profiling.reuse.stream import Compare
+from agents.profiling.statistics.intervals import Resampling, mean, proportion
 from planner.catalog.caching import (
     AgainstFewerSteps,
     BegunFrom,

@@ -8,8 +8,6 @@ from typing import Final
 import numpy as np
 from rich.progress import track
 
-from agents.lab.evaluation.generation.orders import GeneratedImages, Order, generate_into, joined
-from agents.lab.evaluation.generation.sweeps import nearest
 from agents.lab.family import CATALOG, folder_of
 from agents.lab.training.classifiers import calibration
 from agents.lab.training.classifiers.calibration import Calibration
@@ -17,6 +15,8 @@ from agents.lab.training.loop import scaled
 from agents.lab.world import scenes
 from agents.lab.world.stream import EASY, STANDARD
 from agents.models.scorer import Scorer
+from agents.profiling.generation.orders import GeneratedImages, Order, generate_into, joined
+from agents.profiling.generation.sweeps import nearest
 from planner.catalog.entries import Variant, run_ms
 
 SEED: Final = 50_000_000  # of the prompts and, plus a prompt's number, of its noise

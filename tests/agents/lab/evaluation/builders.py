@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from agents.lab.evaluation.observations import Classifier, Evaluation, Judged, Level, Pair, Sweep
+from agents.lab.evaluation.observations import Classifier, Evaluation, Judged, Level, Pair
 from agents.lab.evaluation.statistics.hybrid import choose_hybrid
 from agents.lab.evaluation.statistics.thresholds import keep_threshold
 from agents.lab.world.facts import KINDS
+from agents.profiling.statistics.sweeps import Sweep
 
 FACTS = 6
 STEPS = np.array([0, 5, 10, 20, 30, 40])

@@ -11,9 +11,9 @@ import pytest
 from agents.classifier.judges import Judgement
 from agents.components.opening import Keeping
 from agents.engines import Engine, open_engine
-from agents.lab.evaluation.generation import orders, quality, rankers
-from agents.lab.evaluation.generation.orders import Order
-from agents.lab.evaluation.generation.quality import Marks
+from agents.profiling.generation import orders, quality, rankers
+from agents.profiling.generation.orders import Order
+from agents.profiling.generation.quality import Marks
 from agents.world.layout import SIZE
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog

@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from agents.commands.evaluate import evaluate
 from agents.engines import EngineFailed, check_models
+from agents.lab.commands.evaluate import evaluate
 from agents.lab.evaluation import storage
-from agents.lab.evaluation.generation import orders, rankers
 from agents.lab.evaluation.generation import scope as prompt_scope
 from agents.lab.evaluation.generation.samples import of_levels, sheet
-from agents.lab.evaluation.generation.scope import Scope, fresh, levels, pairs, relocated, scope
+from agents.lab.evaluation.generation.scope import Scope, fresh, levels, pairs, scope
 from agents.lab.evaluation.summary import schema
 from agents.lab.world.stream import EASY
+from agents.profiling.catalog import relocated
+from agents.profiling.generation import orders, rankers
 from agents.world.captions import parse
 from agents.world.layout import SIZE
 from schemas.errors import PochadeError

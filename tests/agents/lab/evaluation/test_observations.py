@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from agents.lab.evaluation.observations import Classifier, Evaluation, Judged
-from agents.lab.evaluation.statistics.intervals import Resampling
 from agents.lab.evaluation.storage import load, save
 from agents.lab.evaluation.summary import summarise
+from agents.profiling.statistics.intervals import Resampling
 from schemas.errors import PochadeError
 from tests.agents.lab.evaluation.builders import an_evaluation
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from agents.lab.evaluation.reproduction import Compared, compare, doubts, read
-from agents.lab.evaluation.statistics.intervals import proportion
+from agents.profiling.statistics.intervals import proportion
 from schemas.errors import PochadeError
 from streams.shipped import MODELS
 

@@ -10,13 +10,13 @@ import pytest
 
 import agents.worker.reuse
 from agents.engines import Generated
-from agents.lab.evaluation.generation.sweeps import SeededPrompts
 from agents.lab.reuse_bench import filling, requests
 from agents.lab.reuse_bench.cost import cost_without_repeats
 from agents.lab.reuse_bench.retrieval import percentiles, retrieval, timed
 from agents.lab.reuse_bench.route import Route
 from agents.lab.reuse_bench.stand import Place, Request, Stand, sought
 from agents.lab.reuse_bench.stream import serve_stream
+from agents.profiling.seeded_prompts import SeededPrompts
 from agents.reuse.prompt_key import WordsKey
 from agents.worker.lookups import Lookups
 from agents.worker.reuse import opener

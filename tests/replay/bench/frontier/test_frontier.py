@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from planner.catalog.entries import run_ms
 from planner.policies import named
+from replay.bench.commands.bench import bench
 from replay.bench.comparison import AHEAD, EVEN, UNDECIDED
 from replay.bench.frontier import results, tuning
 from replay.bench.frontier.cells import Figures, arguments_of, command_of
@@ -54,7 +55,6 @@ from replay.bench.frontier.tables import (
 )  # fmt: skip
 from replay.bench.papers.runs.arrivals import HELD_OUT, TUNING
 from replay.bench.papers.runs.names import HADIS, JOINT, LIGHT
-from replay.commands.bench import bench
 from replay.simulation.truth import Truth
 from schemas.errors import PochadeError, Unknown
 from streams.catalogs import measured

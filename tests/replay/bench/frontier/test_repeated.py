@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 from click.testing import CliRunner, Result
 
+from replay.bench.commands.bench import bench
 from replay.bench.frontier.cells import Figures
 from replay.bench.frontier.code_state import digest_of
 from replay.bench.frontier.grid import GridCell, Setting
@@ -15,7 +16,6 @@ from replay.bench.frontier.repeated import Repeated, in_words, other_results, re
 from replay.bench.frontier.results import ResultStore, read_results
 from replay.bench.frontier.tables import JUDGES, Row, compare
 from replay.bench.papers.runs.names import HADIS, JOINT
-from replay.commands.bench import bench
 from schemas.errors import PochadeError
 from streams.settings import Settings
 

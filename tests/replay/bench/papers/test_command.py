@@ -6,10 +6,10 @@ import re
 import pytest
 from click.testing import CliRunner
 
+from replay.bench.commands.bench import bench
 from replay.bench.papers import questions
 from replay.bench.papers.answer import Answer
 from replay.bench.papers.answers import Asking, Table
-from replay.commands.bench import bench
 from streams.settings import Settings
 
 NAMES = ("catalogs", "traces", "held_out", "truths", "levels", "seeds", "few")

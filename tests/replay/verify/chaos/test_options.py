@@ -3,7 +3,7 @@ import pathlib
 import pytest
 from click.testing import CliRunner
 
-from replay.commands.chaos import lines
+from replay.verify.chaos.command import lines
 from replay.verify.chaos.kinds import ROLES
 from replay.verify.chaos.options import ChaosOptions, deployment_of, from_remote, processes_of, share_jars
 from replay.verify.chaos.weights.checks import Checked

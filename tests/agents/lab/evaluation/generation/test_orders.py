@@ -6,22 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agents.lab.evaluation.generation import pool
-from agents.lab.evaluation.generation.orders import GeneratedImages, Order, StoredLatents, batch_of, generate_into
-from agents.lab.evaluation.generation.pool import GenerationPool
-from agents.lab.evaluation.generation.quality import judge, style_of
-from agents.lab.evaluation.generation.sweeps import (
-    SeededPrompts,
-    nearest,
-    order,
-    refinement_orders,
-    step_shares,
-    steps_to_try,
-    sweep,
-)
-from agents.lab.profiling import profiling
 from agents.lab.world import renderer, scenes
-from agents.lab.world.styles import BASES, POSTER
+from agents.lab.world.styles import BASES, POSTER, style_of
+from agents.profiling import profiling
+from agents.profiling.generation import pool
+from agents.profiling.generation.orders import GeneratedImages, Order, StoredLatents, batch_of, generate_into
+from agents.profiling.generation.pool import GenerationPool
+from agents.profiling.generation.quality import judge
+from agents.profiling.generation.sweeps import nearest, order, refinement_orders, step_shares, steps_to_try, sweep
+from agents.profiling.seeded_prompts import SeededPrompts
 from agents.world.layout import SIZE
 from schemas.errors import PochadeError
 from schemas.ids import refinement_seed

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from agents.lab.evaluation.report.report import Grid, figure_text, interval_text, points_text, render
-from agents.lab.evaluation.statistics.intervals import Resampling
 from agents.lab.evaluation.summary import summarise
+from agents.profiling.statistics.intervals import Resampling
 from tests.agents.lab.evaluation.builders import an_evaluation, with_the_pair_alone
 
 HOW = Resampling(seed=1, resamples=20)

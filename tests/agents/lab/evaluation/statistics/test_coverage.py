@@ -7,7 +7,7 @@ import pytest
 
 from agents.lab.evaluation.statistics import coverage as coverage_module
 from agents.lab.evaluation.statistics.coverage import Pool, coverage, load, pool_of, save
-from agents.lab.evaluation.statistics.intervals import Estimate, Resampling
+from agents.profiling.statistics.intervals import Estimate, Resampling
 from tests.agents.lab.evaluation.builders import an_evaluation
 from tests.agents.lab.evaluation.statistics.pools import POOL
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import linalg
 
 from agents.lab.evaluation.statistics import fid
-from agents.lab.evaluation.statistics.intervals import Resampling
+from agents.profiling.statistics.intervals import Resampling
 from schemas.errors import PochadeError
 
 

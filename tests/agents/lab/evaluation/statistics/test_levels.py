@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from agents.lab.evaluation.observations import Level
-from agents.lab.evaluation.statistics.levels import cheapest_right, cost_ratio, dominated, quarters
+from agents.lab.evaluation.statistics.levels import cheapest_right, cost_ratio, dominated
+from agents.profiling.statistics.sweeps import quarters
 
 
 def a_level(quality: float, cost_ms: float) -> Level:

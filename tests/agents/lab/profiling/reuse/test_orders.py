@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from agents.lab.evaluation.generation.sweeps import SeededPrompts
 from agents.lab.profiling.reuse import orders
 from agents.lab.profiling.reuse.orders import Images
+from agents.profiling.seeded_prompts import SeededPrompts
 from planner.reuse.terms import Difference, GuardShares
 from tests.agents.lab.profiling.reuse.seen import EQUAL, an_observed, differing
 from tests.builders import a_catalog

@@ -7,12 +7,12 @@ import pytest
 from click.testing import CliRunner
 
 from agents.commands.profile import _has_caching, profile
-from agents.commands.profile_reuse import target_of
 from agents.components.opening import Keeping
-from agents.lab.evaluation.generation import orders, pool
-from agents.lab.evaluation.generation.orders import Order, generate_into
+from agents.lab.commands.profile_reuse import target_of
 from agents.lab.profiling.reuse.file import with_caching
 from agents.lab.profiling.reuse.study import levels_to_measure
+from agents.profiling.generation import orders, pool
+from agents.profiling.generation.orders import Order, generate_into
 from agents.reuse import prompt_facts
 from planner.catalog.evidence import with_profile
 from planner.reuse.guard import Comparison

@@ -1,0 +1,1 @@
+"""Measures what a catalog's levels and cascades take and give."""

@@ -1,0 +1,1 @@
+"""Generates the images that a profile counts, and judges them."""

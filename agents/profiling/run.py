@@ -1,0 +1,177 @@
+"""Profiles a catalog: times and memory of every level, and what each makes of the same prompts if it can be told."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from agents.components.opening import Keeping
+from agents.engines import CannotRefine
+from agents.profiling import world
+from agents.profiling.classes import classes_by_strategy
+from agents.profiling.generation.orders import GeneratedImages, Order
+from agents.profiling.generation.pool import GenerationPool, work_ms
+from agents.profiling.generation.quality import CLIP, FACTS
+from agents.profiling.generation.rankers import Rankers, find, per_prompt_ms
+from agents.profiling.generation.sweeps import nearest, order, refinement_orders, step_shares, steps_to_try, sweep
+from agents.profiling.rounds import Measured, time_levels
+from agents.profiling.seeded_prompts import SeededPrompts
+from agents.profiling.statistics.intervals import Resampling
+from agents.profiling.statistics.sweeps import Sweep, choose_k
+from planner.catalog.entries import Variant
+from planner.catalog.model import Catalog, Pair
+
+SWEPT = 300  # prompts that are generated from every step, unless more are asked for
+NEAREST = "nearest stored prompt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is to be measured, and how much of it."""
+
+    catalog: Catalog
+    levels: tuple[str, ...]
+    asked: SeededPrompts  # calibration prompts
+    batches: tuple[int, ...]
+    models: Path  # where the scorer lies
+    seed: int
+    scorer: str = ""  # a CLIP for images whose facts cannot be read; "": they are not judged
+    is_generating: bool = True  # False: times and memory only
+    drafts: int = SWEPT  # prompts whose drafts are refined from every step, the first of them
+    threads: int = 1
+    budget_s: float = 60.0  # for the repeats of one batch size
+    keeping: Keeping = field(default_factory=Keeping)  # where engines have their volume
+
+    def judge_of(self, variant: Variant) -> str:
+        """What judges the variant's images, as in quality.judge; "": nothing does."""
+        if self.scorer:
+            return CLIP + self.scorer
+        there = world.installed()
+        return FACTS if there and there.reads(variant) else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CascadeFound:
+    """One cascade on the calibration prompts."""
+
+    pair: Pair
+    confidence: np.ndarray | None  # [n] in light's images
+    confidence_ms: float
+    sweep: Sweep | None
+    chosen_k: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Found:
+    """Everything measured."""
+
+    measured: dict[str, Measured]
+    generated: dict[str, GeneratedImages]  # level -> its images of the calibration prompts, where they are judged
+    cascades: tuple[CascadeFound, ...]
+    reuse: dict[str, Sweep]
+    hardness: np.ndarray  # [n]
+    missing: tuple[str, ...]
+    classes: Mapping[str, np.ndarray] = field(default_factory=dict)  # strategy -> predicted class, str [n]
+
+
+def run(wanted: Wanted, folder: Path, jobs: int) -> Found:
+    """Measure what is not measured yet. Raises EngineFailed where a level cannot be loaded."""
+    variants = [wanted.catalog.level(name) for name in wanted.levels]
+    measured = time_levels(
+        variants, wanted.batches, folder, threads=wanted.threads, budget_s=wanted.budget_s, keeping=wanted.keeping
+    )
+    if not wanted.is_generating:
+        return Found(measured=measured, generated={}, cascades=(), reuse={}, hardness=np.zeros(0), missing=())
+    pool = GenerationPool(folder, jobs=jobs, threads=wanted.threads, keeping=wanted.keeping)
+    return _Study(wanted, pool, find(wanted.catalog, wanted.models)).found(measured)
+
+
+class _Study:
+    """The generation and judging of the calibration prompts by levels and cascades."""
+
+    def __init__(self, wanted: Wanted, pool: GenerationPool, rankers: Rankers) -> None:
+        self._wanted, self._pool, self._rankers = wanted, pool, rankers
+        self._pairs = [pair for pair in wanted.catalog.cascades if {pair.light, pair.heavy} <= set(wanted.levels)]
+        self._generated: dict[str, GeneratedImages] = {}
+        self._shares: dict[str, dict[int, float]] = {}  # of those levels that are swept
+        judged = rankers.judged(wanted.asked.prompts)
+        self._hardness, self._classes = np.array([each.hardness for each in judged]), classes_by_strategy(judged)
+
+    def found(self, measured: dict[str, Measured]) -> Found:
+        wanted = self._wanted
+        variants = {name: wanted.catalog.level(name) for name in wanted.levels}
+        judged = [name for name, variant in variants.items() if wanted.judge_of(variant)]
+        looked_at = [p.light for p in self._pairs if wanted.catalog.discriminator(p.discriminator).engine != "profile"]
+        orders = {name: self._order(variants[name], wanted.asked) for name in (*judged, *looked_at)}
+        later_ms = sum(_sweep_ms(variants[pair.heavy], wanted) for pair in self._pairs if pair.heavy in judged)
+        self._generated = self._pool.generate(orders, later_ms)
+        return Found(
+            measured=measured,
+            generated={name: self._generated[name] for name in judged},
+            cascades=tuple(self._cascade(pair) for pair in self._pairs),
+            reuse=self._reuse(self._pairs[0].heavy) if self._pairs else {},
+            hardness=self._hardness,
+            missing=tuple(dict.fromkeys(self._rankers.missing)),
+            classes=self._classes,
+        )
+
+    def _order(self, variant: Variant, asked: SeededPrompts) -> Order:
+        return order(variant, asked, judged_by=self._wanted.judge_of(variant), threads=self._wanted.threads)
+
+    def _cascade(self, pair: Pair) -> CascadeFound:
+        if pair.light not in self._generated:
+            self._rankers.missing.append(f"cascade from {pair.light}: nobody judges its images")
+            return CascadeFound(pair=pair, confidence=None, confidence_ms=0.0, sweep=None, chosen_k=0)
+        images, prompts = self._generated[pair.light].images(), self._wanted.asked.prompts
+        confidence, ms = None, 0.0
+        if judge := self._rankers.discriminators.get(pair.discriminator):
+            confidence = self._rankers.confidences(pair.discriminator, list(images), prompts)
+            ms = per_prompt_ms(lambda text: judge([images[0]], [text]), prompts) if confidence is not None else 0.0
+        rows = self._rows(pair.heavy, self._wanted.drafts)
+        swept = self._swept(f"over {pair.light}", pair.heavy, images, rows, is_fresh=True)
+        chosen = choose_k(swept, self._hardness, Resampling(seed=self._wanted.seed)) if swept is not None else None
+        return CascadeFound(pair=pair, confidence=confidence, confidence_ms=ms, sweep=swept, chosen_k=chosen or 0)
+
+    def _reuse(self, level: str) -> dict[str, Sweep]:
+        """Sweeps of the level begun from its image of the nearest prompt that is not swept itself."""
+        rows = self._rows(level, min(SWEPT, max(1, len(self._wanted.asked.prompts) // 2)))
+        others = np.setdiff1d(np.arange(len(self._wanted.asked.prompts)), rows)
+        if self._rankers.scorer is None or not len(rows) or not len(others):
+            return {}
+        embedded = self._rankers.scorer.embed_prompts(self._wanted.asked.prompts)
+        stored = np.arange(len(embedded))
+        stored[rows] = others[nearest(embedded[rows], embedded[others])]
+        swept = self._swept(NEAREST, level, self._generated[level].images()[stored], rows, is_fresh=False)
+        return {} if swept is None else {level: swept}
+
+    def _rows(self, level: str, most: int) -> np.ndarray:
+        """int [m]: the prompts to be swept, the first that the level's images are judged on, at most so many."""
+        if level not in self._generated:
+            return np.zeros(0, int)
+        return np.flatnonzero(~np.isnan(self._generated[level].quality))[:most]
+
+    def _swept(self, name: str, level: str, images: np.ndarray, rows: np.ndarray, *, is_fresh: bool) -> Sweep | None:
+        """A sweep begun with images [n, h, w, 3]; None, with a line in `missing`, where it cannot be run or judged."""
+        variant, asked = self._wanted.catalog.level(level), self._wanted.asked.at(rows)
+        steps = steps_to_try(variant.steps)
+        if not len(rows) or not steps or images.shape[1:3] != (variant.height, variant.width):
+            self._rankers.missing.append(f"{level} {name}: it has one step, another size, or nobody judges it")
+            return None
+        blank = self._order(variant, asked.with_fresh_noise() if is_fresh else asked)
+        try:
+            found = self._pool.generate(refinement_orders(name, blank, images[rows], steps))
+            if level not in self._shares:
+                self._shares[level] = step_shares(
+                    variant, steps, threads=self._wanted.threads, budget_s=self._wanted.budget_s,
+                    keeping=self._wanted.keeping,
+                )  # fmt: skip
+        except CannotRefine as error:
+            self._rankers.missing.append(f"{level} {name}: {error}")
+            return None
+        return sweep(name, self._shares[level], found, self._generated[level], rows)
+
+
+def _sweep_ms(variant: Variant, wanted: Wanted) -> float:
+    count = min(wanted.drafts, len(wanted.asked.prompts))
+    return sum(work_ms(variant, count, k) for k in steps_to_try(variant.steps))

@@ -1,0 +1,1 @@
+"""Statistics of what was generated; they load no model."""
