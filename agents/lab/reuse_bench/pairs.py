@@ -1,5 +1,6 @@
 """Hand-written pairs of prompts, and the share of them that a guard lets through."""
 
+import hashlib
 import importlib.resources
 from collections import Counter
 from collections.abc import Sequence
@@ -10,6 +11,8 @@ from planner.reuse.lookups.lookup import Compare
 
 ADVERSARIAL: Final = "adversarial"  # one stated fact differs
 PARAPHRASES: Final = "paraphrases"  # every stated fact is equal
+DIFFERENT: Final = "labelled_different"  # by somebody else, and harder: facts differ
+SAME: Final = "labelled_same"  # and facts are equal
 PASSES: Final = (Verdict.EQUAL, Verdict.STYLE)  # what a guard of any plan takes for equal facts
 
 
@@ -19,12 +22,18 @@ class Pair(NamedTuple):
     kind: str
     first: str
     second: str
+    id: str = ""  # of labelled pairs; "w-...": on the tiny world
 
 
 def read_pairs(name: str) -> list[Pair]:
-    """Read the shipped pairs of a name: one a line, kind and both prompts separated by tabs."""
+    """Read the shipped pairs of a name: a line has kind, both prompts and maybe an id between tabs."""
     text = importlib.resources.files("agents.lab.reuse_bench").joinpath(f"pairs/{name}.tsv").read_text(encoding="utf-8")
     return [Pair(*line.split("\t")) for line in text.splitlines()]
+
+
+def is_sealed(pair: Pair) -> bool:
+    """Whether a labelled pair is of the half that nobody looked at while a guard was made: by a hash of its id."""
+    return hashlib.sha256(pair.id.encode()).digest()[0] % 2 == 1
 
 
 def passing(pairs: Sequence[Pair], compare: Compare) -> dict[str, Any]:
