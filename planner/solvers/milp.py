@@ -1,12 +1,11 @@
-"""PuLP's default solver (CBC, a process of its own) behind one call that answers instead of raising."""
+"""Programs in PuLP solved by HiGHS in this process, behind one call that answers instead of raising."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import pulp
 
 LIMIT_S = 2.0  # then the best found so far counts
-CBC = pulp.PULP_CBC_CMD.pulp_cbc_path  # comes with PuLP 3; for PuLP 4 install pulp[cbc]
+GAP = 1e-9  # of the objective, within which an answer counts as an optimum
 
 
 class Solved(NamedTuple):
@@ -16,12 +15,11 @@ class Solved(NamedTuple):
     trouble: str = ""  # why there is none, or why it may not be the best, for operators; "": an optimum
 
 
-def solve(problem: pulp.LpProblem, limit_s: float = LIMIT_S, options: Sequence[str] = ()) -> Solved:
-    """Solve a problem in place. The best that CBC found by `limit_s` is an answer. `options`: CBC's, as "cuts off"."""
+def solve(problem: pulp.LpProblem, limit_s: float = LIMIT_S) -> Solved:
+    """Solve a problem in place. The best that HiGHS found by `limit_s` is an answer."""
     try:
-        # no `threads`: with one, a CBC process in a hundred stands still for ten seconds, past its limit (measured)
-        command = pulp.COIN_CMD(path=CBC, msg=False, timeLimit=limit_s, options=list(options))
-        problem.solve(command)
+        # one thread, as in `joint/search/linear.py`: HiGHS refuses another number in the same process
+        problem.solve(pulp.HiGHS(msg=False, threads=1, timeLimit=limit_s, gapRel=GAP, gapAbs=GAP))
     except Exception as error:  # whatever a solver does, planning goes on: the caller plans without and says so
         return Solved(False, f"the solver failed ({type(error).__name__}: {error})")
     if problem.sol_status == pulp.LpSolutionOptimal:

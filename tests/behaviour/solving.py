@@ -15,12 +15,12 @@ LIMIT_S = 120
 
 @contextlib.contextmanager
 def without_time_limit() -> Iterator[None]:
-    """Replace the time limit of every CBC process that is started in the block."""
-    original = pulp.COIN_CMD
+    """Replace the time limit of every program in PuLP that is solved in the block."""
+    original = pulp.HiGHS
 
     @functools.wraps(original)
     def patient(*arguments: object, **options: object) -> object:
         return original(*arguments, **{**options, "timeLimit": LIMIT_S})
 
-    with mock.patch.object(pulp, "COIN_CMD", patient):
+    with mock.patch.object(pulp, "HiGHS", patient):
         yield

@@ -1,4 +1,4 @@
-"""The planner's models handed to PuLP's default solver as they are written, without a rule that makes them smaller."""
+"""The planner's models handed to HiGHS through PuLP as they are written, without a rule that makes them smaller."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,8 +10,8 @@ from planner.solvers.joint.program.problem import Problem as JointProblem
 from planner.solvers.joint.program.problem import score
 from planner.solvers.levels.level_mix import Offer as Level
 from planner.solvers.milp import solve
-from planner.solvers.two_stage.milp import solve_program
 from planner.solvers.two_stage.solve import Offer
+from replay.bench.baselines.two_stage_program import solve_program
 
 
 class Found(NamedTuple):
@@ -22,7 +22,7 @@ class Found(NamedTuple):
 
 
 def two_stage(offers: Sequence[Offer], limit_s: float) -> Found:
-    """Solve the program of `planner.solvers.two_stage.milp` for each pair, and return the best score of all."""
+    """Solve the program of `two_stage_program` for each pair, and return the best score of all."""
     chosen = [solve_program(offer.problem, limit_s) for offer in offers]
     scores = [found.row.score for found in chosen if found]
     return Found(max(scores, default=None), any(found.is_stopped for found in chosen if found))
@@ -50,5 +50,5 @@ def equation_1(levels: Sequence[Level], workers: int, demand_rps: float, limit_s
 
 def joint(problem: JointProblem, limit_s: float) -> Found:
     """The whole program: every option and every promise of every level."""
-    found = optimum(problem, limit_s, how=())
+    found = optimum(problem, limit_s)
     return Found(score(problem, found).value, not found.is_proven) if found else Found(None, is_stopped=True)

@@ -270,7 +270,7 @@ def planner(
     load: "Callable[[], Settings]", /, policies: tuple[str, ...], solves: int, baselines: int, seconds: float,
     limit_s: float, seed: int, output: str,
 ) -> None:  # fmt: skip
-    """Measure how long each policy takes to plan, against the plain model in PuLP's default solver.
+    """Measure how long each policy takes to plan, against the plain model in PuLP.
 
     Needs no broker. Every policy plans for varied observations on one core; times are in milliseconds. A baseline's
     solution counts also where its solver was stopped at --limit.

@@ -131,7 +131,7 @@ def test_measured_degradation_that_is_not_convex_is_aligned_by_the_exact_program
 
 
 def test_a_solver_that_fails_does_not_stop_the_planner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulp, "COIN_CMD", lambda **_: 1 / 0)
+    monkeypatch.setattr(pulp, "HiGHS", lambda **_: 1 / 0)
     draft = drafted(30)
     assert counts(draft) == {"heavy": 2, "middle": 2}
     assert "the solver failed" in draft.reason

@@ -7,7 +7,6 @@
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -25,8 +24,6 @@ from planner.solvers.joint.program.problem import (
     objective,
     solution_of,
 )
-
-EXACT = ("cuts off", "preprocess off", "allow 1e-9")  # with them CBC proved a wrong optimum one time in forty
 
 
 class Piece(NamedTuple):
@@ -50,10 +47,10 @@ class Program:
     came: list[pulp.LpVariable] = field(default_factory=list)
 
 
-def optimum(problem: Problem, time_limit_s: float, how: Sequence[str] = EXACT) -> Solution | None:
-    """The best plan of all; None where the solver found none. `how`: CBC's options."""
+def optimum(problem: Problem, time_limit_s: float) -> Solution | None:
+    """The best plan of all; None where the solver found none."""
     made = program(problem)
-    solved = milp.solve(made.model, time_limit_s, how)
+    solved = milp.solve(made.model, time_limit_s)
     return _read(problem, made, solved.trouble) if solved.is_found else None
 
 

@@ -123,7 +123,7 @@ def test_a_solver_that_fails_leaves_the_best_of_two_levels_and_says_so(
     n_workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = maximize_quality(THREE, n_workers, 10 * n_workers)
-    monkeypatch.setattr(pulp, "COIN_CMD", lambda **_: 1 / 0)
+    monkeypatch.setattr(pulp, "HiGHS", lambda **_: 1 / 0)
     mix = maximize_quality(THREE, n_workers, 10 * n_workers)
     assert mix.carried == 1
     assert sum(mix.counts.values()) == n_workers

@@ -50,7 +50,7 @@ def test_where_degradation_is_not_convex_the_exact_program_takes_over_and_is_bet
 
 
 def test_a_solver_that_fails_leaves_oda_s_map_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulp, "COIN_CMD", lambda **_: 1 / 0)
+    monkeypatch.setattr(pulp, "HiGHS", lambda **_: 1 / 0)
     pasm = shift_map(LEVELS, WANTED, SHARES, CONCAVE)
     assert pasm.rows == shift_map(LEVELS, WANTED, SHARES, CONVEX).rows
     assert pasm.how == "ODA, as the solver failed (ZeroDivisionError: division by zero)"

@@ -42,7 +42,7 @@ class _Level(NamedTuple):
 
 
 def solve_program(problem: Problem, limit_s: float = LIMIT_S) -> Chosen | None:
-    """The fitting choice of the highest score by CBC, in its own process; None where there is none."""
+    """The fitting choice of the highest score by HiGHS; None where there is none."""
     if not (problem.rows and problem.light.run_ms and problem.heavy.run_ms):
         return None
     program = pulp.LpProblem("cascade", pulp.LpMaximize)

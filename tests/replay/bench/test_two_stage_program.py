@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from planner.solvers.two_stage.milp import solve_program
 from planner.solvers.two_stage.problem import stage
 from planner.solvers.two_stage.solve import solve
+from replay.bench.baselines.two_stage_program import solve_program
 from tests.planner.solvers.two_stage.instances import a_problem, random_problem
 
 
