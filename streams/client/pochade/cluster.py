@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pochade.network import future
 from pochade.values import PochadeError, Unsupported
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ class Record(NamedTuple):
     value: bytes
 
 
+OnItem = Callable[[Record | PochadeError | None], None]
+
+
 class Cluster:
     """Brokers."""
 
@@ -38,10 +42,7 @@ class Cluster:
 
     def write(self, topic: str, key: str, value: bytes) -> Future[str]:
         """Write a record. The future says why it was not written, "" where all replicas have it."""
-        from concurrent.futures import Future
-
-        written: Future[str] = Future()
-        written.set_running_or_notify_cancel()
+        written = future()
         while True:
             try:
                 self._opened().produce(
@@ -52,28 +53,21 @@ class Cluster:
             except BufferError:  # too many are on their way: a writer waits rather than lets them grow
                 self._producer.poll(POLL_S)
 
-    def follow(
-        self,
-        topics: Sequence[str],
-        since_s: float,
-        on_record: Callable[[Record | PochadeError], None],
-        on_caught_up: Callable[[], bool] = lambda: True,
-    ) -> Callable[[], None]:
+    def follow(self, topics: Sequence[str], since_s: float, on_item: OnItem) -> Callable[[], None]:
         """Read committed records since a moment (epoch seconds; 0: all) in a thread, until what is returned is called.
 
-        `on_record` also gets the error that ends the reading: this user may not read. `on_caught_up` is called when all
-        is read that was there at the start, and says whether to read on.
+        `on_item` gets them; None when all is read that was there at the start; and the error that ends the reading.
         """
         stopping = threading.Event()
-        thread = threading.Thread(
-            target=self._read, args=(topics, since_s, on_record, on_caught_up, stopping), daemon=True, name="pochade"
-        )
+        own = {"group.id": f"{self._prefix}.consumer", "enable.auto.commit": False, "enable.partition.eof": True,
+               "isolation.level": "read_committed", "auto.offset.reset": "earliest"}  # fmt: skip
+        consumer = extra("confluent_kafka").Consumer({**own, **self._config})
+        thread = threading.Thread(target=self._read, args=(consumer, topics, since_s, on_item, stopping), daemon=True)
         thread.start()
 
         def close() -> None:
             stopping.set()
-            if thread is not threading.current_thread():
-                thread.join(CLOSE_S)
+            thread.join(CLOSE_S)
 
         return close
 
@@ -87,8 +81,8 @@ class Cluster:
         with self._lock:
             if self._producer is None:
                 own = {"enable.idempotence": True, "partitioner": "murmur2_random", "linger.ms": 5}
-                self._producer = _library().Producer({**own, **self._config})
-                threading.Thread(target=self._serve, daemon=True, name="pochade").start()
+                self._producer = extra("confluent_kafka").Producer({**own, **self._config})
+                threading.Thread(target=self._serve, daemon=True).start()
         return self._producer
 
     def _serve(self) -> None:
@@ -96,17 +90,10 @@ class Cluster:
             self._producer.poll(POLL_S)
 
     def _read(
-        self,
-        topics: Sequence[str],
-        since_s: float,
-        on_record: Callable[[Record | PochadeError], None],
-        on_caught_up: Callable[[], bool],
-        stopping: threading.Event,
+        self, consumer: Any, topics: Sequence[str], since_s: float, on_item: OnItem, stopping: threading.Event
     ) -> None:
-        library = _library()
-        own = {"group.id": f"{self._prefix}.consumer", "enable.auto.commit": False, "enable.partition.eof": True,
-               "isolation.level": "read_committed", "auto.offset.reset": "earliest"}  # fmt: skip
-        consumer = library.Consumer({**own, **self._config})
+        library = extra("confluent_kafka")
+        eof, denied = library.KafkaError._PARTITION_EOF, library.KafkaError.TOPIC_AUTHORIZATION_FAILED
         with contextlib.closing(consumer):
             behind: set[tuple[str, int]] | None = None
             while not (stopping.is_set() or self._closing.is_set()):
@@ -116,24 +103,25 @@ class Cluster:
                         consumer.assign(starts)
                         behind = {(start.topic, start.partition) for start in starts}
                     for message in consumer.consume(500, POLL_S):
-                        if message.error() is None:
+                        code = message.error() and message.error().code()
+                        if code is None:
                             topic = message.topic().removeprefix(f"{self._prefix}.")
                             key = (message.key() or b"").decode(errors="replace")
-                            on_record(Record(topic, message.offset(), key, message.value() or b""))
-                        elif message.error().code() == library.KafkaError._PARTITION_EOF and behind:
+                            on_item(Record(topic, message.offset(), key, message.value() or b""))
+                        elif code == eof and behind:
                             behind.discard((message.topic(), message.partition()))
-                            if not behind and not on_caught_up():
-                                return
-                        elif message.error().code() == library.KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                            if not behind:
+                                on_item(None)
+                        elif code == denied:
                             raise library.KafkaException(message.error())
                 except library.KafkaException as error:
-                    if error.args[0].code() == library.KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                        on_record(PochadeError(f"this user may not read {', '.join(topics)}: {error.args[0].str()}"))
+                    if error.args[0].code() == denied:
+                        on_item(PochadeError(f"this user may not read {', '.join(topics)}: {error.args[0].str()}"))
                         return
                     stopping.wait(AGAIN_S)
 
     def _starts(self, consumer: Any, topic: str, since_s: float) -> list[Any]:
-        library, name = _library(), f"{self._prefix}.{topic}"
+        library, name = extra("confluent_kafka"), f"{self._prefix}.{topic}"
         found = consumer.list_topics(name, timeout=ASK_S).topics[name]
         if found.error is not None:
             raise library.KafkaException(found.error)
@@ -142,14 +130,17 @@ class Cluster:
         ends = {each: consumer.get_watermark_offsets(library.TopicPartition(name, each), timeout=ASK_S)[1]
                 for each in found.partitions}  # fmt: skip
         asked = [library.TopicPartition(name, each, max(1, round(1000 * since_s))) for each in found.partitions]
-        for start in (starts := consumer.offsets_for_times(asked, timeout=ASK_S)):
+        starts: list[Any] = consumer.offsets_for_times(asked, timeout=ASK_S)
+        for start in starts:
             start.offset = ends[start.partition] if start.offset < 0 else start.offset
-        return list(starts)
+        return starts
 
 
-def _library() -> Any:
+def extra(name: str) -> Any:
+    """Return a package of the extra `kafka`. Raises Unsupported, which says how to install it."""
+    from importlib import import_module
+
     try:
-        import confluent_kafka
+        return import_module(name)
     except ImportError:
         raise Unsupported("Kafka needs more packages: pip install 'pochade-client[kafka]'") from None
-    return confluent_kafka

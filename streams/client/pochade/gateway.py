@@ -6,14 +6,16 @@ Every call may be repeated: a GET changes nothing, a cancellation twice is one, 
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import json
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from typing import Any
 
-from pochade.exchange import Answer, Clock, Events, Exchange, Lost, NextLine, Pause, Send
+from pochade.network import Answer, Lost, Network, Send
 from pochade.requests import Request
 from pochade.values import (
     End,
@@ -37,6 +39,7 @@ LATE_S = 5.0  # beyond the time that was asked for, until an answer is taken for
 POLL_S = 1.0  # between two looks for an end at a gateway that does not wait for it
 SILENCE_S = 45.0  # of a stream, in which a gateway sends a sign of life every 15 s
 LAG_S = 10.0  # until every gateway knows a request that was submitted to one of them
+CUT: Answer | Lost = Lost("the stream was cut")
 MAX_OWN = 1000  # latest requests that are known to be submitted here
 
 
@@ -50,7 +53,7 @@ class Gateway:
         api_key: str = "",
         retry_s: float = 60.0,
         timeout_s: float = 30.0,
-        clock_s: Clock = time.monotonic,
+        clock_s: Callable[[], float] = time.monotonic,
         dice: Callable[[], float] = lambda: os.urandom(1)[0] / 256,  # `random` takes longer to load than all of this
     ) -> None:
         """`retry_s`: for how long a call is repeated. `timeout_s`: of one HTTP request."""
@@ -58,9 +61,16 @@ class Gateway:
         self._key = {"authorization": f"Bearer {api_key}"} if api_key else {}
         self._retry_s, self._timeout_s = retry_s, timeout_s
         self._clock_s, self._dice = clock_s, dice
-        self._own: deque[str] = deque(maxlen=MAX_OWN)
+        self.own: deque[str] = deque(maxlen=MAX_OWN)  # requests that the gateway may not have read of yet
+        self._network: Network
 
-    def submit(self, request: Request) -> Exchange[str]:
+    def over(self, network: Network) -> Gateway:
+        """Return this transport over a network."""
+        bound = copy.copy(self)
+        bound._network = network
+        return bound
+
+    async def submit(self, request: Request) -> str:
         """Begin a prediction."""
         fields, headers = dict(request.fields), {"idempotency-key": request.key, **self._key}
         if request.deadline_s is not None:  # no part of the body, so that a later repetition is equal
@@ -72,13 +82,13 @@ class Gateway:
             named = {"model": fields.pop("model")} if "model" in fields else {}
             content = json.dumps({"input": fields, **named}, sort_keys=True).encode()
             headers["content-type"] = "application/json"
-        shown = yield from self._json(
+        shown = await self._json(
             Send("POST", url, headers, content, form, request.files or None, timeout_s=self._timeout_s)
         )
-        self._own.append(shown["id"])
+        self.own.append(shown["id"])
         return str(shown["id"])
 
-    def end(self, request_id: str, timeout_s: float) -> Exchange[End]:
+    async def end(self, request_id: str, timeout_s: float) -> End:
         """Ask for the end by requests that the gateway answers when it is there."""
         end_s = self._clock_s() + timeout_s
         while True:
@@ -86,7 +96,7 @@ class Gateway:
             left_s = max(0.0, end_s - begun_s)
             asked_s = int(min(LONGEST_WAIT_S, left_s))
             try:
-                shown = yield from self._prediction(request_id, asked_s, left_s)
+                shown = await self._asked(request_id, wait_s=asked_s, left_s=left_s)
             except Unavailable:
                 if self._clock_s() >= end_s:
                     raise StillOpen(request_id, timeout_s) from None
@@ -97,70 +107,72 @@ class Gateway:
             if now_s >= end_s:
                 raise StillOpen(request_id, timeout_s)
             if not asked_s or now_s - begun_s < asked_s / 2:
-                yield Pause(min(POLL_S, end_s - now_s))
+                await self._network.pause(min(POLL_S, end_s - now_s))
 
-    def events(self, request_id: str, after: str) -> Events:
+    async def events(self, request_id: str, after: str) -> AsyncGenerator[Event, None]:
         """Follow the stream of events, and go on behind the last one wherever it breaks."""
-        shown = yield from self._prediction(request_id)
+        shown = await self._asked(request_id)
         if not after and _end_of(shown) is None:
             yield Event("queued", {name: shown["pochade"].get(name) for name in ("place", "expected_ms")})
         failures, heard_s, is_done = 0, self._clock_s(), False
         while True:
             headers = {"last-event-id": after} if after else {}
-            answer = yield Send("GET", shown["urls"]["stream"], headers, timeout_s=SILENCE_S, is_streamed=True)
-            block: dict[str, str] = {}
-            while isinstance(answer, Answer) and answer.status == 200 and not is_done:
-                line: str | None = yield NextLine()
-                if line is None:
-                    answer = Lost("the stream was cut")
-                elif line.startswith(":"):
-                    failures, heard_s = 0, self._clock_s()
-                elif line:
-                    name, _, value = line.partition(": ")
-                    block[name] = f"{block[name]}\n{value}" if name in block else value
-                else:
-                    if "id" in block:
-                        failures, heard_s, after = 0, self._clock_s(), block["id"]
-                    if block.get("event") == "logs":
-                        yield _event(block["data"], after)
-                    is_done, block = block.get("event") == "done", {}
-            if is_done or (isinstance(answer, Answer) and answer.status == 204):  # 204: all events were read before
+            send = Send("GET", shown["urls"]["stream"], headers, timeout_s=SILENCE_S)
+            answer, block = CUT, dict[str, str]()
+            async with contextlib.aclosing(self._network.stream(send)) as stream:
+                async for line in stream:
+                    if not isinstance(line, str):
+                        answer = CUT if line[0] == 200 else line
+                    elif line.startswith(":"):
+                        failures, heard_s = 0, self._clock_s()
+                    elif line:
+                        name, _, value = line.partition(": ")
+                        block[name] = f"{block[name]}\n{value}" if name in block else value
+                    else:
+                        if "id" in block:
+                            failures, heard_s, after = 0, self._clock_s(), block["id"]
+                        if block.get("event") == "logs":
+                            yield _event(block["data"], after)
+                        if is_done := block.get("event") == "done":
+                            break
+                        block = {}
+            if is_done or answer[0] == 204:  # all events were read before
                 break
             failures += 1
             wait_s = self._wait_s(answer, failures, heard_s + self._retry_s, EXPIRED)
             if wait_s is None:
                 raise self._failure(answer, f"the events of {request_id}")
-            yield Pause(wait_s)
-            shown = yield from self._prediction(request_id)
-        shown = yield from self._prediction(request_id)
+            await self._network.pause(wait_s)
+            shown = await self._asked(request_id)
+        shown = await self._asked(request_id)
         yield Event("ended", {}, after, _end_of(shown))
 
-    def cancel(self, request_id: str, reason: str) -> Exchange[None]:
+    async def cancel(self, request_id: str, reason: str) -> None:
         """End a prediction; the gateway states the reason itself."""
         del reason
-        yield from self._json(self._about(request_id, "POST", "/cancel"), self._lagging(request_id))
+        await self._asked(request_id, "POST", "/cancel")
 
-    def explain(self, request_id: str) -> Exchange[Explanation]:
+    async def explain(self, request_id: str) -> Explanation:
         """Ask for the explanation."""
-        found = yield from self._json(self._about(request_id, "GET", "/explain"), self._lagging(request_id))
+        found = await self._asked(request_id, "GET", "/explain")
         return Explanation(request_id, found["why"], found["path"], found["asked"])
 
-    def read(self, image: Image) -> Exchange[bytes]:
+    async def read(self, image: Image) -> bytes:
         """Read an image at its address, which is signed and needs no key, or at a new one where that has expired."""
         answer = None
         if image.uri.startswith(("http://", "https://")):
-            answer = yield from self._called(Send("GET", image.uri, timeout_s=self._timeout_s))
+            answer = await self._called(Send("GET", image.uri, timeout_s=self._timeout_s))
         if answer is None or answer.status in EXPIRED:
-            shown = yield from self._prediction(image.request_id)
+            shown = await self._asked(image.request_id)
             addresses = shown["output"] or ()
             if image.index >= len(addresses):
                 raise PochadeError(f"request {image.request_id} has no image {image.index}: it has {len(addresses)}")
-            answer = yield from self._called(Send("GET", addresses[image.index], timeout_s=self._timeout_s))
+            answer = await self._called(Send("GET", addresses[image.index], timeout_s=self._timeout_s))
         if answer.status != 200:
             raise self._failure(answer, f"image {image.index} of {image.request_id}")
         return answer.body
 
-    def ends(self, since_s: float, is_following: bool) -> Events:
+    def ends(self, since_s: float, is_following: bool) -> AsyncGenerator[End, None]:
         """Raise Unsupported."""
         del since_s, is_following
         raise Unsupported("how all requests ended is read over Kafka: Client(Kafka(...)).ends()")
@@ -168,26 +180,20 @@ class Gateway:
     def close(self) -> None:
         """Do nothing: the shell has the connections."""
 
-    def _about(self, request_id: str, method: str, more: str = "", prefer: str = "", timeout_s: float = 0.0) -> Send:
+    async def _asked(
+        self, request_id: str, method: str = "GET", more: str = "", *, wait_s: int = 0, left_s: float | None = None
+    ) -> Any:
+        """Return what the gateway says of a request; it may wait for the end for `wait_s`."""
         from urllib.parse import quote  # takes longer to load than this module
 
-        headers = {**self._key, "prefer": prefer} if prefer else self._key
-        url = f"{self._url}/v1/predictions/{quote(request_id, safe='')}{more}"
-        return Send(method, url, headers, timeout_s=timeout_s or self._timeout_s)
-
-    def _lagging(self, request_id: str) -> Collection[int]:
-        """Return the statuses by which a gateway may say that it has not read of a request of ours yet."""
-        return (404,) if request_id in self._own else ()
-
-    def _prediction(self, request_id: str, wait_s: int = 0, left_s: float | None = None) -> Exchange[dict[str, Any]]:
-        """Return what the gateway knows, by an answer that it may hold back for `wait_s` until the end is there."""
+        headers = {**self._key, "prefer": f"wait={wait_s}"} if wait_s else self._key
         limit_s = self._timeout_s if left_s is None else min(self._timeout_s + wait_s, left_s + LATE_S)
-        send = self._about(request_id, "GET", "", f"wait={wait_s}" if wait_s else "", limit_s)
-        shown: dict[str, Any] = yield from self._json(send, self._lagging(request_id), left_s)
-        return shown
+        url = f"{self._url}/v1/predictions/{quote(request_id, safe='')}{more}"
+        lagging = (404,) if request_id in self.own else ()
+        return await self._json(Send(method, url, headers, timeout_s=limit_s), lagging, left_s)
 
-    def _json(self, send: Send, lagging: Collection[int] = (), left_s: float | None = None) -> Exchange[Any]:
-        answer = yield from self._called(send, lagging, left_s)
+    async def _json(self, send: Send, lagging: Collection[int] = (), left_s: float | None = None) -> Any:
+        answer = await self._called(send, lagging, left_s)
         if answer.status not in (200, 201):
             raise self._failure(answer, f"{send.method} {send.url}")
         try:
@@ -195,12 +201,12 @@ class Gateway:
         except ValueError:
             raise PochadeError(f"{send.url} answered no JSON: is it Pochade's gateway? {answer.body[:80]!r}") from None
 
-    def _called(self, send: Send, lagging: Collection[int] = (), left_s: float | None = None) -> Exchange[Answer]:
+    async def _called(self, send: Send, lagging: Collection[int] = (), left_s: float | None = None) -> Answer:
         """Send until there is an answer that counts. `lagging`: statuses that may be so for LAG_S."""
         begun_s, failures = self._clock_s(), 0
         until_s = begun_s + min(self._retry_s, self._retry_s if left_s is None else left_s)
         while True:
-            answer: Answer | Lost = yield send
+            answer = await self._network.send(send)
             failures += 1
             may_lag = self._clock_s() < begun_s + LAG_S
             if isinstance(answer, Answer) and answer.status not in (*REPEATED, *(lagging if may_lag else ())):
@@ -208,7 +214,7 @@ class Gateway:
             wait_s = self._wait_s(answer, failures, until_s, lagging)
             if wait_s is None:
                 raise self._failure(answer, f"{send.method} {send.url}")
-            yield Pause(wait_s)
+            await self._network.pause(wait_s)
 
     def _wait_s(self, answer: Answer | Lost, failures: int, until_s: float, also: Collection[int]) -> float | None:
         """Return after how many seconds a call is repeated; None: it is not, or the time for it would be over."""
@@ -238,25 +244,14 @@ class Gateway:
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """Return the seconds after which an answer asks for a repetition; None: it does not."""
-    if "retry-after-ms" in headers:
-        return _number(headers["retry-after-ms"], 1000)
-    stated = headers.get("retry-after", "")
-    found = _number(stated, 1)
-    if found is None and stated:
+    for name, of in (("retry-after-ms", 1000), ("retry-after", 1)):
+        with contextlib.suppress(KeyError, ValueError):
+            return float(headers[name]) / of
+    with contextlib.suppress(KeyError, ValueError, TypeError):
         from email.utils import parsedate_to_datetime
 
-        try:
-            return parsedate_to_datetime(stated).timestamp() - time.time()
-        except (ValueError, TypeError):
-            return None
-    return found
-
-
-def _number(text: str, of: int) -> float | None:
-    try:
-        return float(text) / of
-    except ValueError:
-        return None
+        return parsedate_to_datetime(headers["retry-after"]).timestamp() - time.time()
+    return None
 
 
 def _option(param: str) -> str:

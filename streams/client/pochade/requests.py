@@ -52,13 +52,12 @@ def request_for(prompt: str, options: Mapping[str, Any]) -> Request:
     """Return the request of a call, with a new key unless the caller states one. Files are read now."""
     fields = {name: value for name, value in {"prompt": prompt, **options}.items() if value is not None}
     key, deadline_s = fields.pop("idempotency_key", None), fields.pop("deadline_s", None)
-    uploads = [name for name in FILES if isinstance(fields.get(name), (bytes, os.PathLike))]
-    files = {name: _bytes_of(fields.pop(name)) for name in uploads}
+    files = {}
+    for name in FILES:
+        if isinstance(value := fields.get(name), os.PathLike):
+            with open(value, "rb") as file:
+                files[name] = file.read()
+        elif isinstance(value, bytes):
+            files[name] = value
+    fields = {name: value for name, value in fields.items() if name not in files}
     return Request(fields, os.urandom(16).hex() if key is None else key, deadline_s, files)
-
-
-def _bytes_of(value: bytes | os.PathLike[str]) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    with open(value, "rb") as file:
-        return file.read()

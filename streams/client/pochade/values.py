@@ -61,7 +61,7 @@ class Image:
 
     request_id: str
     index: int  # among the request's images
-    uri: str  # an address of the gateway, good for a while; over Kafka where the deployment stores it
+    uri: str = field(compare=False)  # an address of the gateway, good for a while; over Kafka where it is stored
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,9 @@ class Explanation:
     asked: str | None = None  # what it stated besides its prompt, in words; None: not known
 
 
+ENDS: Mapping[str, type[Cancelled | Expired | Failed]] = {"CANCELLED": Cancelled, "EXPIRED": Expired, "FAILED": Failed}
+
+
 def end_in(status: str, result: Mapping[str, Any], request_id: str, images: Sequence[str]) -> End:
     """Return the end that a result states. `images`: their URIs. Raises PochadeError for a status that is unknown."""
     if status == "COMPLETED":
@@ -142,12 +145,8 @@ def end_in(status: str, result: Mapping[str, Any], request_id: str, images: Sequ
     if status == "REJECTED":
         after_ms = result.get("retry_after_ms")
         return Rejected(*fields, result.get("param") or "", None if after_ms is None else after_ms / 1000)
-    if status == "CANCELLED":
-        return Cancelled(*fields)
-    if status == "EXPIRED":
-        return Expired(*fields)
-    if status == "FAILED":
-        return Failed(*fields)
+    if status in ENDS:
+        return ENDS[status](*fields)
     raise PochadeError(
         f"request {request_id} ended as {status!r:.40}, which this release of pochade-client cannot read"
     )

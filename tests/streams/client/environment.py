@@ -22,7 +22,7 @@ class Environment(NamedTuple):
     python: pathlib.Path
     packages: pathlib.Path  # its site-packages
 
-    def said(self, script: str, *arguments: str, cwd: pathlib.Path | None = None) -> str:
+    def said(self, script: str, *arguments: str) -> str:
         """What a script prints there; says why where it fails."""
         unwanted = ("PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE")
         clean = {name: value for name, value in os.environ.items() if name not in unwanted}
@@ -32,7 +32,7 @@ class Environment(NamedTuple):
             text=True,
             check=False,
             env=clean,
-            cwd=cwd,
+            cwd=self.packages,  # elsewhere than the repository, whose folders would be found first
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -44,12 +44,9 @@ class Environment(NamedTuple):
 
 
 def make(folder: pathlib.Path) -> Environment:
-    """Build the wheel from a copy of what git knows, and install it."""
+    """Build the wheel from a copy of its sources, and install it."""
     staged, home = folder / "staged", folder / "venv"
-    named = subprocess.run(["git", "ls-files", "."], cwd=SOURCES, capture_output=True, text=True, check=True).stdout
-    for name in named.splitlines():
-        (staged / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(SOURCES / name, staged / name)
+    shutil.copytree(SOURCES, staged, ignore=shutil.ignore_patterns("*.egg-info", "__pycache__", "build", "dist"))
     shutil.copy2(ROOT / "LICENSE", staged / "LICENSE")
     _run("-m", "build", "--wheel", "--no-isolation", "--outdir", folder / "dist", staged)
     (wheel,) = (folder / "dist").glob("*.whl")

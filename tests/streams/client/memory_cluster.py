@@ -6,9 +6,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from pochade import PochadeError
-from pochade.cluster import Record
-
-OnRecord = Callable[[Record | PochadeError], None]
+from pochade.cluster import OnItem, Record
 
 
 @dataclass
@@ -18,7 +16,7 @@ class MemoryCluster:
     fault: str = ""
     denied: tuple[str, ...] = ()
     records: list[Record] = field(default_factory=list)
-    followers: list[tuple[Sequence[str], OnRecord]] = field(default_factory=list)
+    followers: list[tuple[Sequence[str], OnItem]] = field(default_factory=list)
     opened: list[tuple[Sequence[str], float]] = field(default_factory=list)  # topics, since when
     is_closed: bool = False
     _offsets: "itertools.count[int]" = field(default_factory=itertools.count)
@@ -34,24 +32,20 @@ class MemoryCluster:
         """Have a record written by somebody else."""
         record = Record(topic, next(self._offsets), key, value)
         self.records.append(record)
-        for topics, on_record in list(self.followers):
+        for topics, on_item in list(self.followers):
             if topic in topics:
-                on_record(record)
+                on_item(record)
 
-    def follow(
-        self, topics: Sequence[str], since_s: float, on_record: OnRecord,
-        on_caught_up: Callable[[], bool] = lambda: True,
-    ) -> Callable[[], None]:  # fmt: skip
+    def follow(self, topics: Sequence[str], since_s: float, on_item: OnItem) -> Callable[[], None]:
         self.opened.append((topics, since_s))
         if set(topics) & set(self.denied):
-            on_record(PochadeError(f"this user may not read {', '.join(topics)}"))
+            on_item(PochadeError(f"this user may not read {', '.join(topics)}"))
             return lambda: None
         for record in self.records:
             if record.topic in topics:
-                on_record(record)
-        follower = topics, on_record
-        if not on_caught_up():
-            return lambda: None
+                on_item(record)
+        on_item(None)
+        follower = topics, on_item
         self.followers.append(follower)
         return lambda: self.followers.remove(follower)
 

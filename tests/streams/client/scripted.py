@@ -1,11 +1,11 @@
 """Drives a transport without a socket: answers follow a script, and pauses move the only clock that there is."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
-from pochade import Event, Gateway
-from pochade.exchange import Answer, Lost, NextLine, Pause, Send
+from pochade import Gateway
+from pochade.network import Answer, Lost, Network, Send, iterated, run
 
 Step = Answer | Lost | Callable[[Send], Answer | Lost]
 DEAF = Lost("no answer")
@@ -32,42 +32,34 @@ def shown(request_id: str = "r-1", word: str = "starting", **pochade: Any) -> di
     return {"id": request_id, "status": word, "output": output, "urls": urls, "pochade": {**ended, **pochade}}
 
 
-class Script:
+class Script(Network):
     """A gateway that answers by a script. What was sent is kept; `now_s` is the clock of the transport."""
 
     def __init__(self, *steps: Step, taking_s: float = 0.0, **options: Any) -> None:
         """`taking_s`: that each answer takes. `options`: of the transport."""
-        self.now_s, self.sent, self.paused = 0.0, list[Send](), list[float]()
+        self.now_s, self.paused = 0.0, list[float]()
+        self.sent, self.streamed = list[Send](), list[Send]()
         self._steps, self._taking_s = list(steps), taking_s
-        self.gateway = Gateway("http://gateway", clock_s=lambda: self.now_s, dice=lambda: 0.0, **options)
+        gateway = Gateway("http://gateway", clock_s=lambda: self.now_s, dice=lambda: 0.0, **options)
+        self.gateway = gateway.over(self)
 
-    def run(self, exchange: Any) -> Any:
-        """Carry out an exchange; return its result, or a list of its events if it has some."""
-        events = list(self.events(exchange))
-        return events or self._result
+    def run(self, call: Any) -> Any:
+        """Make a call; return its result, or a list of its events."""
+        return list(iterated(call)) if isinstance(call, AsyncGenerator) else run(call)
 
-    def events(self, exchange: Any) -> Iterator[Event]:
-        """Carry out an exchange of events."""
-        lines: Iterator[str] = iter(())
-        given: Any = None
-        while True:
-            try:
-                effect = exchange.send(given)
-            except StopIteration as stop:
-                self._result = stop.value
-                return
-            given = None
-            if isinstance(effect, Event):
-                yield effect
-            elif isinstance(effect, NextLine):
-                given = next(lines, None)
-            elif isinstance(effect, Pause):
-                self.paused.append(effect.seconds)
-                self.now_s += effect.seconds
-            else:
-                given = self._answered(effect)
-                if effect.is_streamed and isinstance(given, Answer):
-                    lines = iter(given.body.decode().split("\n"))
+    async def send(self, send: Send) -> Answer | Lost:
+        return self._answered(send)
+
+    async def stream(self, send: Send) -> AsyncGenerator[Answer | Lost | str, None]:
+        self.streamed.append(send)
+        given = self._answered(send)
+        yield given
+        for line in given.body.decode().split("\n")[:-1] if isinstance(given, Answer) else ():
+            yield line
+
+    async def pause(self, seconds: float) -> None:
+        self.paused.append(seconds)
+        self.now_s += seconds
 
     def _answered(self, send: Send) -> Answer | Lost:
         self.sent.append(send)

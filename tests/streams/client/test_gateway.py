@@ -19,9 +19,9 @@ from pochade import (
     StillOpen,
     Unavailable,
 )
-from pochade.clients import generation
-from pochade.exchange import Answer, Send
+from pochade.clients import generated as generating
 from pochade.gateway import LAG_S, retry_after_s
+from pochade.network import Answer, Send
 from pochade.requests import request_for
 
 from tests.streams.client.scripted import DEAF, Script, answer, bodies, refusal, shown, stream
@@ -145,7 +145,8 @@ def test_a_completed_request_names_level_images_and_what_was_overridden() -> Non
     end = Script(answer(told)).run(Script(answer(told)).gateway.end("r-1", 5.0))
     assert (end.level, end.escalated, end.confidence) == ("light", True, 0.9)
     assert end.overridden == ("steps: 4 instead of 9",)
-    assert end.images == (Image("r-1", 0, "http://gateway/v1/files/one"),)
+    assert [image.uri for image in end.images] == ["http://gateway/v1/files/one"]
+    assert end.images == (Image("r-1", 0, "a later address of it"),)
 
 
 def test_waiting_asks_in_requests_of_half_a_minute_that_the_gateway_holds_back() -> None:
@@ -236,8 +237,7 @@ def test_a_stream_that_breaks_goes_on_behind_its_last_event() -> None:
     assert [each.kind for each in script.run(script.gateway.events("r-1", ""))] == [
         "queued", "started", "escalated", "ended",
     ]  # fmt: skip
-    streams = [each for each in script.sent if each.is_streamed]
-    assert [each.headers.get("last-event-id") for each in streams] == [None, "0.4", "0.4"]
+    assert [each.headers.get("last-event-id") for each in script.streamed] == [None, "0.4", "0.4"]
 
 
 def test_events_go_on_behind_a_position_of_another_process() -> None:
@@ -256,12 +256,12 @@ def test_an_expired_address_of_a_stream_is_asked_for_anew() -> None:
     moved["urls"] = {"stream": "http://gateway/v1/streams/new"}
     script = Script(answer(shown()), refusal(410, "gone"), answer(moved), stream(DONE), answer(shown(word="succeeded")))
     script.run(script.gateway.events("r-1", ""))
-    assert [each.url for each in script.sent if each.is_streamed][-1].endswith("/new")
+    assert script.streamed[-1].url.endswith("/new")
 
 
 def test_a_stream_that_is_cut_again_and_again_without_news_ends_as_unavailable() -> None:
     def always(send: Send) -> Answer:
-        return stream() if send.is_streamed else answer(shown())
+        return stream() if "/streams/" in send.url else answer(shown())
 
     script = Script(always, retry_s=20.0)
     with pytest.raises(Unavailable, match="the stream was cut"):
@@ -289,7 +289,7 @@ def test_an_explanation_is_a_sentence_with_the_path() -> None:
 
 
 def generated(script: Script, timeout_s: float = 60.0) -> Any:
-    return script.run(generation(script.gateway, request_for("a", {}), timeout_s, [], lambda: script.now_s))
+    return script.run(generating(script.gateway, script, request_for("a", {}), timeout_s, lambda: script.now_s))
 
 
 BUSY = answer(shown("r-1", "failed", status="REJECTED", reason="too much work", code="overloaded", retry_after_ms=2000))

@@ -20,6 +20,7 @@ from pochade import (
     Unavailable,
     Unsupported,
 )
+from pochade.network import Answer
 
 from schemas.messages import EventKind, Outcome, Status
 from schemas.topics import EVENTS, OUTCOMES, PROMPTS, PROMPTS_BATCH, RESULTS, SCHEMAS
@@ -29,6 +30,7 @@ from streams.codec.schema_topic import announcements
 from tests.agents.gateway.deployment import ended, event
 from tests.agents.stubs import a_record
 from tests.streams.client.memory_cluster import MemoryCluster
+from tests.streams.client.scripted import Script, answer, refusal, shown
 
 NOW_S = 1_700_000_000.0
 
@@ -108,10 +110,10 @@ def test_a_request_of_another_process_is_looked_for_in_the_past_and_then_followe
     deployment = Deployment(history_s=3600.0)
     deployment.ends("r-1")
     assert isinstance(deployment.client.handle("r-1").result(5), Completed)
-    assert ([EVENTS, RESULTS], NOW_S - 3600.0) in deployment.cluster.opened
+    assert ([RESULTS], NOW_S - 3600.0) in deployment.cluster.opened
     with pytest.raises(StillOpen, match="r-2 has no result after 0 s"):
         deployment.client.handle("r-2").result(0)
-    assert len(deployment.cluster.followers) == 1  # the one for all requests
+    assert not deployment.cluster.followers
 
 
 def test_a_thousand_waiting_tasks_share_one_follower() -> None:
@@ -253,3 +255,10 @@ def test_closing_writes_what_is_queued_and_ends_the_follower() -> None:
         client.submit("a").result(0)
     assert deployment.cluster.is_closed
     assert not deployment.cluster.followers
+
+
+def test_an_image_is_waited_for_where_the_gateway_has_not_read_of_its_request_yet() -> None:
+    script = Script(refusal(404, "not-found"), answer(shown(word="succeeded")), Answer(200, {}, b"PNG"))
+    kafka = Deployment(script.gateway).kafka.over(script)
+    assert script.run(kafka.read(Image("r-1", 0, "s3://b/1"))) == b"PNG"
+    assert script.paused == [0.5]
