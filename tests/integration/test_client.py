@@ -248,9 +248,12 @@ def test_the_blocks_of_the_readme_run_as_they_stand(
     del opened  # it lets 127.0.0.1 go by no proxy
     folder = tmp_path_factory.mktemp("readme")
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
+    brokers = str({"bootstrap.servers": pipeline.settings.broker_address()})
+    there = f"{brokers}, prefix={pipeline.settings.kafka.prefix!r}"
     for block in blocks:
         script = block.replace("127.0.0.1:8760", f"127.0.0.1:{port}")
+        script = script.replace('{"bootstrap.servers": "127.0.0.1:9092"}', there)
         done = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{done.stderr}\n{pipeline.tails()}"
-    assert (folder / "heart.png").read_bytes()[:4] == PNG
+    assert {(folder / name).read_bytes()[:4] for name in ("heart.png", "cat.png")} == {PNG}
