@@ -59,7 +59,6 @@ PARAMETERS = {
     "profiles": Parameter(1, 0, 1, is_whole=True),  # run times as served; 0: as profiled
     "rules": Parameter(1, 0, 1, is_whole=True),  # whether the papers' plans are candidates
     "improve": Parameter(3, 0, 100, is_whole=True),  # candidates that are improved
-    "time_limit_s": Parameter(1, 0.01, 600),  # of the program of a small problem
 }
 
 RULES: Final[dict[str, Policy]] = {
@@ -100,7 +99,7 @@ def plan(
     share = share_of(reserve.weight(bet))
     jumps = jumps_of(reserve, share, outlook.mean_rps, away_s, settings["hold_s"], now_ms)
     notes = memory_of(reserve) | dict(reuse.memory)
-    found = solve(problem, settings["time_limit_s"])
+    found = solve(problem)
     own = replace(proposal_of(problem, found, bounds_of(catalog), observation, catalog), reuse=reuse.plan)
     if not observation.workers or not problem.options:
         proposal = replace(own, memory=notes, reason=own.reason + _describe_reuse(reuse, own))
@@ -108,7 +107,7 @@ def plan(
     pool = pooled.pool_of(memory, catalog, observation.demand_rps, settings["together_s"], now_ms)
     barred = taken.barred_levels(memory, now_ms)
     model = model_of(observation, catalog, settings, outlook._replace(jumps=jumps), problem, pool, barred)
-    programs = {PROGRAM: own} | _other_refining(problem, own, settings["time_limit_s"], observation, catalog)
+    programs = {PROGRAM: own} | _other_refining(problem, own, observation, catalog)
     candidates, most = list(_candidates(model, programs, bool(settings["rules"]))), int(settings["improve"])
     name, best, steps = _best(model, candidates, most)
     if jumps:
@@ -181,7 +180,7 @@ def _best(model: Model, candidates: Candidates, most: int) -> tuple[str, Valued,
 
 
 def _other_refining(
-    problem: Problem, own: PlanProposal, limit_s: float, seen: Observation, catalog: Catalog
+    problem: Problem, own: PlanProposal, seen: Observation, catalog: Catalog
 ) -> dict[str, PlanProposal]:
     """Return the program's plan without each step that its own plan refines from, by name.
 
@@ -191,7 +190,7 @@ def _other_refining(
     for step in sorted({cascade.refine_from_step for cascade in own.cascades}):
         if len({gate.refine_from_step for gate in problem.gates if gate.next_level >= 0}) > 1:
             other = problem.without_refining(step)
-            plan = proposal_of(other, solve(other, limit_s), bounds_of(catalog), seen, catalog)
+            plan = proposal_of(other, solve(other), bounds_of(catalog), seen, catalog)
             found[f"{PROGRAM} without refining from step {step}"] = replace(plan, reuse=own.reuse)
     return found
 

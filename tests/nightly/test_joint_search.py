@@ -1,4 +1,4 @@
-"""The search of joint held against its program in PuLP on 300 random instances: half a minute of CPU, in CBC mostly."""
+"""The search of joint held against its program in PuLP on 300 random instances: half a minute of CPU."""
 
 import pytest
 

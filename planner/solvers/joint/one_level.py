@@ -8,7 +8,7 @@ from planner.solvers.joint.program.problem import Line, Problem, Running, Soluti
 def on_one_level(problem: Problem) -> Solution:
     """The best of such plans; what it cannot take is shed. Without workers nothing is served."""
     bands = len(problem.shares)
-    nobody = solution_of(problem, np.zeros((bands, len(problem.options))), np.ones(bands), {}, is_proven=True)
+    nobody = solution_of(problem, np.zeros((bands, len(problem.options))), np.ones(bands), {})
     plain = [
         o
         for o, option in enumerate(problem.options)

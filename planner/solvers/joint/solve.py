@@ -1,4 +1,4 @@
-"""From a problem to what to do: solved whole where it is small, searched where it is not, never without an answer."""
+"""From a problem to what to do: searched from a relaxation's guess, never without an answer."""
 
 from dataclasses import replace
 
@@ -6,23 +6,20 @@ import numpy as np
 
 from planner.solvers.joint.one_level import on_one_level
 from planner.solvers.joint.one_way import one_way
-from planner.solvers.joint.program.milp import optimum
 from planner.solvers.joint.program.problem import Problem, Solution, score
 from planner.solvers.joint.search.gates import Found, Search
 from planner.solvers.joint.search.linear import Linear
 from planner.solvers.joint.search.relaxation import Guess, relaxed, starts, straight_only, timings_of
 from planner.solvers.joint.search.workers import planned, search_neighbourhood, whole
 
-SMALL = 60  # yes-or-no unknowns up to which a problem is solved whole
 NOTHING = "the solver found nothing better"
 
 
-def solve(problem: Problem, time_limit_s: float) -> Solution:
+def solve(problem: Problem) -> Solution:
     """The best plan found, at least as good as serving all requests in one way.
 
-    A small problem is solved whole, by programs within the limit each. A large one is searched: always as far, so that
-    the same problem has the same plan. Never raises: where the solver fails or finds nothing in time, the next best
-    answer remains.
+    The search goes always as far, so that the same problem has the same plan. Never raises: where the solver fails or
+    finds nothing, the next best answer remains.
     """
     simple = on_one_level(problem)
     if problem.workers < 1 or not problem.options:
@@ -30,8 +27,6 @@ def solve(problem: Problem, time_limit_s: float) -> Solution:
     counts = np.full(len(problem.levels), max(problem.workers / 4, 1.0))
     timings = timings_of(problem, counts)
     simple = _better(problem, simple, one_way(problem, timings))
-    if len(problem.gates) + sum(len(mode.lines) for modes in problem.modes for mode in modes) <= SMALL:
-        return _better(problem, simple, optimum(problem, time_limit_s))
     return _better(problem, simple, searched(problem, relaxed(problem, timings, counts)))
 
 
@@ -47,8 +42,7 @@ def searched(problem: Problem, guess: Guess) -> Solution | None:
 
 
 def _better(problem: Problem, old: Solution, new: Solution | None) -> Solution:
-    """The better one, with what is known of the search for the new one."""
+    """The better one, which says where there is no new one."""
     if new is None:
-        return replace(old, is_proven=False, trouble=NOTHING)
-    best = new if score(problem, new).value >= score(problem, old).value else old
-    return replace(best, is_proven=new.is_proven, trouble=new.trouble)
+        return replace(old, trouble=NOTHING)
+    return new if score(problem, new).value >= score(problem, old).value else old

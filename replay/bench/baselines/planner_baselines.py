@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 import pulp
 
-from planner.solvers.joint.program.milp import optimum
 from planner.solvers.joint.program.problem import Problem as JointProblem
 from planner.solvers.joint.program.problem import score
 from planner.solvers.levels.level_mix import Offer as Level
 from planner.solvers.milp import solve
 from planner.solvers.two_stage.solve import Offer
+from replay.bench.baselines.joint_program import optimum
 from replay.bench.baselines.two_stage_program import solve_program
 
 
@@ -51,4 +51,4 @@ def equation_1(levels: Sequence[Level], workers: int, demand_rps: float, limit_s
 def joint(problem: JointProblem, limit_s: float) -> Found:
     """The whole program: every option and every promise of every level."""
     found = optimum(problem, limit_s)
-    return Found(score(problem, found).value, not found.is_proven) if found else Found(None, is_stopped=True)
+    return Found(score(problem, found).value, bool(found.trouble)) if found else Found(None, is_stopped=True)

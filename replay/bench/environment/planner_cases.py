@@ -162,7 +162,7 @@ def _joint_score(seen: Observation, draft: PlanProposal, chosen: Catalog) -> flo
     del draft  # holds what is to be done, not what it is worth
     settings = validate_parameters({}, joint.PARAMETERS)
     problem = joint_problem(seen, chosen, settings)
-    return score(problem, solve_joint(problem, settings["time_limit_s"])).value
+    return score(problem, solve_joint(problem)).value
 
 
 def _joint(seen: Observation, chosen: Catalog, limit_s: float) -> Found:

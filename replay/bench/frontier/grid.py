@@ -149,8 +149,7 @@ def scale_of(trace: Trace, catalog: Catalog, workers: int) -> float:
 
 def swept(policy: str, peak: float) -> list[Setting]:
     """Return the settings of a policy that are tried: over-provisioning, and its own parameter; BUDGET of them."""
-    steady = (("time_limit_s", 10.0),) if policy == JOINT else ()  # a busy machine must not change its plans
-    return [Setting(policy, tuple(sorted((*own, *steady)))) for own in _swept(policy, peak)]
+    return [Setting(policy, tuple(sorted(own))) for own in _swept(policy, peak)]
 
 
 def _swept(policy: str, peak: float) -> list[Parameters]:

@@ -241,9 +241,7 @@ def lines_of(rows: Sequence[Row]) -> list[dict[str, Any]]:
 def _side(setting: Setting | None, violations: float) -> str:
     if setting is None:
         return "none"
-    words = ", ".join(
-        f"{name} {value:g}" for name, value in setting.parameters if name not in ("time_limit_s", "peak_rps")
-    )
+    words = ", ".join(f"{name} {value:g}" for name, value in setting.parameters if name != "peak_rps")
     return f"{setting.policy} ({words + '; ' if words else ''}{violations:.2%})"
 
 

@@ -14,7 +14,7 @@ from replay.bench.frontier.cells import Figures
 from replay.bench.frontier.grid import FIRST_TUNING_SEED, TRUTHS, TUNING_REDRAWS, GridCell
 from replay.bench.papers.answers import Asking, Table
 from replay.bench.papers.runs.cells import catalog_of
-from replay.bench.papers.runs.names import JOINT, STEADY
+from replay.bench.papers.runs.names import JOINT
 
 PLACES: Final = (("hadis-l40s", "azure-1to8"), ("diffserve-sdturbo", "twitter-normal"))  # both of TUNING
 TRUTH, SLOW = TRUTHS[:2]
@@ -35,7 +35,7 @@ def constants() -> list[Variant]:
     """Return every constant halved and doubled, within its limits; what is 0 by default cannot be."""
     found = []
     for name, own in PARAMETERS.items():
-        if name in STEADY or own.is_whole or not own.default:
+        if own.is_whole or not own.default:
             continue
         for factor in FACTORS:
             value = min(own.high, max(own.low, factor * own.default))

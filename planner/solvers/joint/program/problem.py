@@ -146,7 +146,6 @@ class Solution:
     lines: tuple[Line | None, ...]  # per variant, what its workers carry; None: nobody serves it
     sojourns_s: tuple[float, ...]  # per variant, its latency target
     gates: tuple[int, ...]  # in force, one a level at most
-    is_proven: bool  # no better plan exists
     trouble: str = ""  # why there may be a better one that the solver should have found, for operators
 
 
@@ -163,8 +162,6 @@ def solution_of(
     given: np.ndarray,
     shed: np.ndarray,
     running: Mapping[int, Running],
-    *,
-    is_proven: bool = False,
     trouble: str = "",
 ) -> Solution:
     """What a solver's shares ([C, O], [C]) and workers come to: without rounding, with the gates that are used."""
@@ -178,7 +175,6 @@ def solution_of(
         lines=tuple(one.line if one else None for one in each),
         sojourns_s=tuple(one.sojourn_s if one else 0.0 for one in each),
         gates=tuple(sorted({problem.options[o].gate for o in np.flatnonzero(given.any(axis=0))})),
-        is_proven=is_proven,
         trouble=trouble,
     )
 

@@ -13,7 +13,6 @@ from planner.catalog.model import Catalog
 from planner.catalog.papers.affinity import FITTED, Affinity, with_affinity
 from planner.catalog.reuse import Neighbours, ReuseProfile
 from planner.control.proposal import BY_POLICY
-from replay.bench.papers.runs.names import JOINT, STEADY
 from replay.bench.papers.runs.scaling import Scaled, Scaling, rules_of, scaled_of
 from replay.bench.papers.runs.tiers import Moved, Tiers, moved_of
 from replay.simulation import session
@@ -148,7 +147,7 @@ def run(cell: Cell, trace: Trace) -> Found:
 
 def setup_of(cell: Cell, trace: Trace | None = None) -> Setup:
     """What is simulated; tiers are as large as the trace's requests need, and without a trace there are none."""
-    parameters = (STEADY if cell.policy == JOINT else {}) | dict(cell.parameters)
+    parameters = dict(cell.parameters)
     catalog, tiers = catalog_of(cell.catalog), cell.tiers
     return Setup(
         catalog=catalog,

@@ -33,5 +33,3 @@ DIFFSERVE, STATIC, HADIS = _named(diffserve), _named(diffserve_static), _named(h
 MLORA, IN_TURN = _named(mlora), _named(lru_round_robin)
 JOINT, RANDOM = _named(joint), _named(random_split)
 OCTOAI, PUSHED = _named(octoai), _named(push_round_robin)
-
-STEADY = {"time_limit_s": 10.0}  # of joint: so that a busy machine does not change its plans

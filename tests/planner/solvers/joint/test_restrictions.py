@@ -12,7 +12,6 @@ from planner.solvers.levels.level_mix import Offer, maximize_quality, mean_quali
 from planner.solvers.levels.pasm import shift_map
 from planner.solvers.two_stage import problem as two_stage
 from planner.solvers.two_stage.solve import solve as solve_two_stage
-from tests.patience import PATIENCE_S
 from tests.planner.solvers.joint.exactness import seeds
 from tests.planner.solvers.joint.problems import a_problem, faults, without_queues
 
@@ -27,7 +26,7 @@ def test_one_class_without_cascades_is_proteus(seed: int) -> None:
     demand_rps, workers = float(rng.uniform(1, 20)), int(rng.integers(1, 7))
     problem = a_problem([[q] for q in quality], run_s, workers=workers, demand_rps=demand_rps)
     mix = maximize_quality(_offers(run_s, quality), workers, demand_rps)
-    worth = score(problem, solve(problem, PATIENCE_S))
+    worth = score(problem, solve(problem))
     if mix.carried < 1 - 1e-6:
         assert worth.shed == pytest.approx(1 - mix.carried, abs=1e-5)
     else:
@@ -53,7 +52,7 @@ def test_classes_without_cascades_are_at_least_as_good_as_argus(seed: int) -> No
     loss = {c: {level: quality[at[c], at[c]] - quality[at[level], at[c]] for level in names} for c in names}
     rows = shift_map(names, {name: classes[at[name]] for name in names}, mix.shares, loss).rows
     argus = sum(classes[at[c]] * p * quality[at[level], at[c]] for c, row in rows.items() for level, p in row.items())
-    found = solve(problem, PATIENCE_S)
+    found = solve(problem)
     assert faults(problem, found) == []
     assert score(problem, found).quality >= _merit(problem, argus) - CLOSE
 
@@ -67,7 +66,7 @@ def test_one_class_and_one_pair_is_diffserve(seed: int) -> None:
         for t, f in zip(thresholds, np.sort(rng.uniform(0, 1, 5)), strict=True)
     )
     given, problem = _both(rng, rows)
-    best, found = solve_two_stage(given), solve(problem, PATIENCE_S)
+    best, found = solve_two_stage(given), solve(problem)
     assert faults(problem, found) == []
     worth = score(problem, found)
     if best is None:
@@ -86,7 +85,7 @@ def test_one_pair_with_its_measured_rows_is_at_least_as_good_as_hadis(seed: int)
         for d in (0.1, 0.4, 0.8)
     )
     given, problem = _both(rng, rows)
-    best, found = solve_two_stage(given), solve(problem, PATIENCE_S)
+    best, found = solve_two_stage(given), solve(problem)
     assert faults(problem, found) == []
     if best is not None:
         assert score(problem, found).shed == pytest.approx(0, abs=1e-6)

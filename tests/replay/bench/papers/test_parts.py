@@ -7,14 +7,13 @@ from replay.bench.frontier.grid import FIRST_TUNING_SEED, GridCell
 from replay.bench.papers.answers import Asking, Scale
 from replay.bench.papers.parts import PLACES, constants, parts, tables
 from replay.bench.papers.runs.arrivals import TUNING, open_trace
-from replay.bench.papers.runs.names import STEADY
 from tests.replay.bench.papers.found import alike, figures, found
 
 
 def test_every_parameter_of_joint_is_a_constant_or_a_part_or_is_left_out_for_a_reason() -> None:
     swept, taken = {each.parameter for each in constants()}, {each.parameter for each in parts()}
     left = PARAMETERS.keys() - swept - taken
-    assert {name for name in left if name not in STEADY and PARAMETERS[name].default} == set()
+    assert {name for name in left if PARAMETERS[name].default} == set()
     for variant in (*constants(), *parts()):
         validate_parameters({variant.parameter: variant.value}, PARAMETERS)
         assert variant.value != PARAMETERS[variant.parameter].default

@@ -29,7 +29,7 @@ def drafted(problem: Problem, found: Solution, bounds: tuple[float, ...] = (0.0,
 
 def test_bands_of_the_same_route_are_one() -> None:
     problem = named(a_problem([[0.9, 0.2, 0.2], [1.0, 1.0, 1.0]], [0.1, 1.0], workers=4, demand_rps=4.4))
-    draft = drafted(problem, solve(problem, 20.0), (0.0, 0.25, 0.5, 1.0))
+    draft = drafted(problem, solve(problem), (0.0, 0.25, 0.5, 1.0))
     assert [(r.hardness_from, r.hardness_to) for r in draft.routes] == [(0.0, 0.25), (0.25, 1.0)]
     assert draft.routes[1].levels == {"heavy": 1.0}
 
@@ -43,7 +43,7 @@ def test_hard_prompts_go_straight_from_their_hardness_on() -> None:
         load=np.array([[[0.7, 0.37]], [[0.0, 9.0]]]),
         quality=np.array([[0.8], [0.1]]),
     )
-    draft = drafted(problem, solve(problem, 20.0))
+    draft = drafted(problem, solve(problem))
     assert [(r.levels, r.hardness_from) for r in draft.routes] == [({"light": 1.0}, 0.0), ({"heavy": 1.0}, 0.7)]
     (cascade,) = draft.cascades
     assert (cascade.level, cascade.next_level, cascade.threshold, cascade.refine_from_step) == (
@@ -56,7 +56,7 @@ def test_hard_prompts_go_straight_from_their_hardness_on() -> None:
 
 def test_spare_workers_stay_or_help_where_most_is_to_be_done() -> None:
     problem = named(a_problem([[0.5], [1.0]], [0.1, 1.0], workers=6, demand_rps=2.0))
-    found = dataclasses.replace(solve(problem, 20.0), counts=(1, 2))
+    found = dataclasses.replace(solve(problem), counts=(1, 2))
     assert sum(with_spares(problem, found)) == 6
     at_home = dataclasses.replace(problem, before=(4, 0))
     assert with_spares(at_home, found)[0] == 4
@@ -64,7 +64,7 @@ def test_spare_workers_stay_or_help_where_most_is_to_be_done() -> None:
 
 def test_what_is_expected_is_told_of_what_is_served() -> None:
     problem = named(a_problem([[0.5]], [1.0], workers=1, demand_rps=2.0))
-    draft = drafted(problem, solve(problem, 20.0))
+    draft = drafted(problem, solve(problem))
     assert draft.expected is not None
     assert draft.expected.quality == pytest.approx(0.5)
     assert draft.expected.utilization == pytest.approx(1.0, abs=1e-3)
@@ -74,7 +74,7 @@ def test_what_is_expected_is_told_of_what_is_served() -> None:
 
 def test_without_workers_there_is_a_route_and_a_word() -> None:
     problem = named(a_problem([[0.5]], [1.0], workers=0, demand_rps=2.0))
-    draft = drafted(problem, solve(problem, 20.0))
+    draft = drafted(problem, solve(problem))
     assert draft.routes[0].levels == {"light": 1.0}  # the cheapest of the catalog
     assert draft.allocation == {}
     assert draft.reason == "no live worker"

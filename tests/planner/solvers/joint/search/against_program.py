@@ -1,13 +1,12 @@
-"""The search held against the program in PuLP, which defines the problem: by how much its plans are worse."""
+"""The search held against the whole program in PuLP: by how much its plans are worse."""
 
 from typing import NamedTuple
-from unittest import mock
 
 import numpy as np
 
-from planner.solvers.joint import solve
-from planner.solvers.joint.program.milp import optimum
 from planner.solvers.joint.program.problem import Problem, score
+from planner.solvers.joint.solve import solve
+from replay.bench.baselines.joint_program import optimum
 from tests.planner.solvers.joint.problems import faults, random_problem
 
 CLOSE = 0.01  # spans of quality that the search may lose
@@ -30,10 +29,9 @@ def instance(seed: int) -> Problem:
 
 
 def held(seed: int) -> Held:
-    """Solve an instance whole, and by search as if it were large."""
+    """Solve an instance whole, and by search."""
     problem = instance(seed)
     whole = optimum(problem, LIMIT_S)
-    with mock.patch.object(solve, "SMALL", 0):
-        found = solve.solve(problem, LIMIT_S)
+    found = solve(problem)
     assert whole is not None, f"the program of instance {seed} found nothing in {LIMIT_S:g} s"
-    return Held(score(problem, whole).value - score(problem, found).value, faults(problem, found), whole.is_proven)
+    return Held(score(problem, whole).value - score(problem, found).value, faults(problem, found), not whole.trouble)

@@ -71,6 +71,6 @@ def test_the_program_s_objective_is_the_score() -> None:
     assert answer is not None
     given = np.zeros((2, len(problem.options)))
     given[:, answer.options] = answer.given
-    plan = dataclasses.replace(solve(problem, 1.0), given=given, shed=answer.shed, counts=(2, 2), gates=(0, 1))
+    plan = dataclasses.replace(solve(problem), given=given, shed=answer.shed, counts=(2, 2), gates=(0, 1))
     assert answer.value == pytest.approx(score(problem, plan).value)
     assert given[:, 1] @ problem.shares * 3.0 == pytest.approx(2.0), "what two workers of the better level carry"

@@ -9,7 +9,7 @@ from planner.solvers.joint.search.gates import Search
 from planner.solvers.joint.search.linear import Linear
 from planner.solvers.joint.search.relaxation import Start, relaxed, timings_of
 from planner.solvers.joint.search.workers import planned, search_neighbourhood, whole
-from planner.solvers.joint.solve import SMALL, searched, solve
+from planner.solvers.joint.solve import searched, solve
 from tests.planner.solvers.joint.problems import a_problem, faults, random_problem, without_queues
 
 
@@ -34,14 +34,13 @@ def test_what_is_searched_can_be_done_and_is_better_than_where_it_began(seed: in
 
 
 def test_the_same_problem_has_the_same_plan() -> None:
-    first, second = solve(large(5), 1.0), solve(large(5), 1.0)
+    first, second = solve(large(5)), solve(large(5))
     assert (first.counts, first.gates) == (second.counts, second.gates)
     assert np.array_equal(first.given, second.given)
 
 
 def test_a_solver_that_fails_on_the_way_leaves_what_was_found_before(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = large(7)
-    assert len(problem.gates) + sum(len(mode.lines) for modes in problem.modes for mode in modes) > SMALL
     run, left = highspy.Highs.run, iter(range(40))
 
     def tired(self: highspy.Highs) -> object:
@@ -52,7 +51,7 @@ def test_a_solver_that_fails_on_the_way_leaves_what_was_found_before(monkeypatch
     counts = np.full(5, 6.0)
     whole_plan = searched(problem, relaxed(problem, timings_of(problem, counts), counts))
     monkeypatch.setattr(highspy.Highs, "run", tired)
-    found = solve(problem, 1.0)
+    found = solve(problem)
     assert whole_plan is not None
     assert faults(problem, found) == []
     assert found.shed.sum() == pytest.approx(0.0, abs=1e-6)

@@ -10,7 +10,7 @@ from replay.bench.frontier.grid import GridCell
 from replay.bench.papers.runs import run_store
 from replay.bench.papers.runs.cell_runner import CellRunner
 from replay.bench.papers.runs.cells import AFFINITY, REUSE, Cell, catalog_of, run, setup_of, with_parameters
-from replay.bench.papers.runs.names import ARGUS, DIFFSERVE, JOINT, LIGHT, STEADY
+from replay.bench.papers.runs.names import ARGUS, DIFFSERVE, JOINT, LIGHT
 from schemas.errors import PochadeError, Unknown
 from tests.builders import an_observation
 
@@ -64,7 +64,7 @@ def test_with_reuse_argus_begins_images_from_stored_ones_whichever_it_finds(name
 
 def test_plans_of_ours_do_not_depend_on_how_busy_the_machine_is() -> None:
     ours = setup_of(Cell(catalog="hadis-l40s", trace="constant-5", policy=JOINT, slo_s=60))
-    assert ours.parameters == STEADY
+    assert ours.parameters == {}
     assert setup_of(CELL).parameters == {}
 
 

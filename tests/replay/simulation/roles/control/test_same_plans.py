@@ -128,11 +128,6 @@ def a_situation(seed: int) -> Situation:
     return Situation(policy, sheds, forecast, hysteresis, moments, arrivals)
 
 
-def parameters_of(policy: str) -> dict[str, float]:
-    """A solver that is never cut, so that its answer does not hang on what else the machine does."""
-    return {"time_limit_s": PATIENT_S} if policy == "joint" else {}
-
-
 class LivePlanner:
     """The live loop on stubs."""
 
@@ -142,7 +137,7 @@ class LivePlanner:
             planner = {
                 "policy": key[0], "sheds": key[1], "forecast": key[2], "hysteresis": key[3],
                 "period_ms": PERIOD_MS, "slo_s": SLO_MS / 1000,
-                "solver_timeout_s": PATIENT_S, "parameters": parameters_of(key[0]),
+                "solver_timeout_s": PATIENT_S,
             }  # fmt: skip
             SETTINGS[key] = load({"planner": planner})
         settings, catalog = SETTINGS[key], a_catalog()
@@ -218,7 +213,6 @@ class SimulatedPlanner:
         setup = Setup(
             catalog=catalog, policy=situation.policy, workers=4, slo_ms=SLO_MS, period_ms=PERIOD_MS, learns=True,
             sheds=situation.sheds, forecast=situation.forecast, hysteresis=situation.hysteresis,
-            parameters=parameters_of(situation.policy),
         )  # fmt: skip
         self.events, times_ms = EventQueue(NOW_MS - 10_000), np.array([a.at_ms for a in arrivals], dtype=np.float64)
         self.tally = RunMetrics(SLO_MS, Timeline(np.zeros(1)))

@@ -48,7 +48,7 @@ class Program:
 
 
 def optimum(problem: Problem, time_limit_s: float) -> Solution | None:
-    """The best plan of all; None where the solver found none."""
+    """The best plan of all, with `trouble` where there may be a better one; None where the solver found none."""
     made = program(problem)
     solved = milp.solve(made.model, time_limit_s)
     return _read(problem, made, solved.trouble) if solved.is_found else None
@@ -65,7 +65,7 @@ def _read(problem: Problem, made: Program, trouble: str) -> Solution:
         if _value(piece.runs) > 0.5
     }
     shed = np.array([_value(unknown) for unknown in made.shed])
-    return solution_of(problem, given, shed, running, is_proven=not trouble, trouble=trouble)
+    return solution_of(problem, given, shed, running, trouble)
 
 
 def _value(unknown: object) -> float:
