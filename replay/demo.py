@@ -85,7 +85,11 @@ class Demo:
             self._show.start(stack)
             self._drive(driver, generated)
             facts = self._facts(probe, driver, ready_s, self._show.finish())
-            on_end(self._finish(driver.accepted(), list(client.results()), facts))
+            again = list[Result]()
+            reading = client.follow(again.append)
+            stack.callback(reading.close)
+            reading.wait_caught_up(60)
+            on_end(self._finish(driver.accepted(), again, facts))
             if self._options.is_kept:
                 keep(hosted.supervise)
             self._teller.phase("stopping")

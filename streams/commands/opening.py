@@ -7,6 +7,9 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the clients take half a second to load, which --help need not wait for
+    import pochade
+
+    from schemas.messages import Result
     from schemas.record import Delivered, Outgoing
     from streams.kafka.producers.writing import RecordProducer
     from streams.operator.client import RequestClient
@@ -70,3 +73,28 @@ def client(settings: "Settings") -> "Iterator[RequestClient]":
 
     with producer(settings, announce_schemas) as opened, RequestClient(settings, opened) as made:
         yield made
+
+
+@contextlib.contextmanager
+def public_client(settings: "Settings") -> "Iterator[pochade.Client]":
+    """Open the client that programs use, over Kafka. Raises Unreachable, as `producer`, and what it raises as ours."""
+    import pochade
+
+    from schemas.errors import PochadeError
+    from streams.broker import probe
+    from streams.kafka.clients import client_config
+
+    probe.reach(settings)
+    try:
+        with pochade.Client(pochade.Kafka(client_config(settings), prefix=settings.kafka.prefix)) as made:
+            yield made
+    except pochade.PochadeError as error:
+        raise PochadeError(str(error)) from None
+
+
+def results_of(client: "pochade.Client", since_ms: int, *, is_following: bool = False) -> "Iterator[Result]":
+    """Yield the results of the last `since_ms`, and those to come if following."""
+    from schemas.messages import Result
+    from streams.codec.avro import from_values
+
+    return (from_values(Result, end.details) for end in client.ends(since_ms / 1000, is_following=is_following))

@@ -391,13 +391,12 @@ def results(load: "Callable[[], Settings]", is_following: bool, since: int, outp
       pochade results --follow --since 1h
       pochade results --since 7d -o jsonl | jq .level
     """
-    from streams.clock import now_ms
     from streams.commands import showing
     from streams.commands.terminal import console as open_console
 
     console = open_console()
-    with opening.client(load()) as client, contextlib.suppress(KeyboardInterrupt):
-        found = client.results(now_ms() - since, is_following=is_following)
+    with opening.public_client(load()) as client, contextlib.suppress(KeyboardInterrupt):
+        found = opening.results_of(client, since, is_following=is_following)
         if output == "jsonl":
             for result in found:
                 click.echo(json_text(showing.as_json(result)))

@@ -1,15 +1,13 @@
 """The client of a deployment: asks for images on `prompts` and reads what became of them on `results`."""
 
-import logging
-import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Protocol
 
-from schemas.errors import InvalidRecord, PochadeError
+from schemas.errors import PochadeError
 from schemas.messages import GenerateRequest, Outcome, Result, Status
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import OUTCOMES, PROMPTS, PROMPTS_BATCH, RESULTS
@@ -20,11 +18,8 @@ from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.producers.writing import RecordProducer
 from streams.settings import Settings
 
-log = logging.getLogger(__name__)
-
 SKEW_MS = 60_000  # how far a broker's clock may be behind ours before `wait` would miss a result
 MAX_RESULTS = 100_000  # results a listening client remembers for `wait`
-NEW_RIGHTS_S = 3.0  # until brokers know a right that was just granted
 READ_TIMEOUT_S = 60.0  # for reading `results` to its end
 
 
@@ -39,10 +34,6 @@ class Following(Protocol):
 
     def wait_caught_up(self, timeout_s: float) -> None:
         """Block until all records of the past are delivered. Raises PochadeError after `timeout_s` seconds."""
-        ...
-
-    def raise_if_denied(self) -> None:
-        """Raise PochadeError if this user may not read the topic."""
         ...
 
 
@@ -162,28 +153,6 @@ class RequestClient:
         """Deliver results in a thread until closed: those since `since_ms` (0: all that are kept) and new ones."""
         return self._open(self._settings, lambda record: on_result(decode_result(record.value)), since_ms)
 
-    def results(self, since_ms: int = 0, *, is_following: bool = False) -> Iterator[Result]:
-        """Yield results since `since_ms` (0: all that are kept), in each partition's order; endless if following.
-
-        A record that is not a Result is passed over with a warning in the log.
-        """
-        inbox: queue.SimpleQueue[Incoming] = queue.SimpleQueue()
-        reading = self._open(self._settings, inbox.put, since_ms)
-        begun_s = time.monotonic()
-        try:
-            while True:
-                is_past_read = reading.is_caught_up.is_set()  # before looking: what came until then is in the inbox
-                yield from _decoded(inbox, wait_s=0.0 if is_past_read and not is_following else 0.2)
-                if is_past_read and not is_following:
-                    return
-                waited_s = 0.0 if is_past_read else time.monotonic() - begun_s
-                if waited_s > NEW_RIGHTS_S:
-                    reading.raise_if_denied()
-                if waited_s > READ_TIMEOUT_S:
-                    reading.wait_caught_up(0)  # says what is wrong, or goes on
-        finally:
-            reading.close()
-
     def close(self) -> None:
         """Stop listening. The producer stays open: it belongs to the caller."""
         if self._listening is not None:
@@ -195,17 +164,3 @@ class RequestClient:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
-
-
-def _decoded(inbox: "queue.SimpleQueue[Incoming]", wait_s: float) -> Iterator[Result]:
-    """Yield the results in the inbox, after waiting up to `wait_s` seconds for the first."""
-    while True:
-        try:
-            record = inbox.get(timeout=wait_s) if wait_s else inbox.get_nowait()
-        except queue.Empty:
-            return
-        wait_s = 0.0
-        try:
-            yield decode_result(record.value)
-        except InvalidRecord as error:
-            log.warning("results %d/%d is not a Result: %s", record.partition, record.offset, error)

@@ -44,6 +44,7 @@ OUTCOME = "pochade.Outcome"  # subject of the schema of a cancellation
 NAMESPACE = "3b0a7f44-90ce-4b3e-8f5c-6a1c2d7e9b10"  # of ids
 SKEW_S = 60.0  # that a broker's clock may be behind ours
 ACK_S = 60.0  # for the brokers to take a record, repetitions included
+READ_S = 60.0  # without a record or the end, until a list of the past is given up
 SCHEMAS_S = 30.0  # to read the topic of schemas
 MAX_OWN = 20_000  # requests submitted here whose ends are kept
 
@@ -226,10 +227,17 @@ class Kafka:
 
         close = self._cluster.follow(topics, since_s, on_item)
         try:
-            while item := await inbox.next(self._network, end_s and max(0.0, end_s - time.monotonic())):
+            while True:
+                left_s = None if end_s is None else max(0.0, end_s - time.monotonic())
+                item = await inbox.next(self._network, left_s if is_following else READ_S)
                 if isinstance(item, Exception):
                     raise item
+                if item is None:
+                    return
                 yield item
+        except TimeoutError:
+            if not is_following:
+                raise Unavailable(f"{', '.join(topics)} cannot be read: nothing came for {READ_S:g} s") from None
         finally:
             close()
 
@@ -297,12 +305,12 @@ class _Inbox:
                 self._filled.set_result(True)
 
     async def next(self, network: Network, timeout_s: float | None) -> Event | Exception | None:
-        """Return the next item; None: there is none in time."""
+        """Return the next item. Raises TimeoutError: there is none in time."""
         with self._lock:
             if not self._items:
                 self._filled = future()
         if not self._items and await network.wait(self._filled, timeout_s) is None:
-            return None
+            raise TimeoutError
         return self._items.popleft()
 
 

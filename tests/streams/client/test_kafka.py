@@ -19,6 +19,7 @@ from pochade import (
     StillOpen,
     Unavailable,
     Unsupported,
+    kafka,
 )
 from pochade.network import Answer
 
@@ -259,6 +260,14 @@ def test_closing_writes_what_is_queued_and_ends_the_follower() -> None:
 
 def test_an_image_is_waited_for_where_the_gateway_has_not_read_of_its_request_yet() -> None:
     script = Script(refusal(404, "not-found"), answer(shown(word="succeeded")), Answer(200, {}, b"PNG"))
-    kafka = Deployment(script.gateway).kafka.over(script)
-    assert script.run(kafka.read(Image("r-1", 0, "s3://b/1"))) == b"PNG"
+    transport = Deployment(script.gateway).kafka.over(script)
+    assert script.run(transport.read(Image("r-1", 0, "s3://b/1"))) == b"PNG"
     assert script.paused == [0.5]
+
+
+def test_a_list_that_cannot_be_read_to_its_end_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment = Deployment()
+    monkeypatch.setattr(kafka, "READ_S", 0.01)
+    monkeypatch.setattr(deployment.cluster, "follow", lambda *_: lambda: None)
+    with pytest.raises(Unavailable, match=r"results\.v1 cannot be read"):
+        list(deployment.client.ends(60))

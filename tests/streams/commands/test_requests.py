@@ -11,6 +11,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner, Result
+from pochade import Client, Kafka
 from rich.console import Console
 
 from planner.serving.admission.inputs import input_name
@@ -18,10 +19,11 @@ from schemas import messages
 from schemas.errors import InvalidRequest, PochadeError
 from schemas.ids import seed_of
 from schemas.messages import GenerateRequest, Status
-from schemas.topics import PROMPTS
+from schemas.topics import PROMPTS, RESULTS, SCHEMAS
 from streams.cli import main
-from streams.codec.avro import decode
+from streams.codec.avro import decode, encode
 from streams.codec.prompt_file import check, request_of
+from streams.codec.schema_topic import announcements
 from streams.commands import opening
 from streams.commands.requests import fields_of
 from streams.commands.showing import explanation
@@ -33,6 +35,7 @@ from streams.settings import Requests, Settings
 from tests.agents.stubs import a_record
 from tests.builders import a_request, an_outcome
 from tests.replay.runs import a_result, a_step
+from tests.streams.client.memory_cluster import MemoryCluster
 from tests.streams.operator.test_client import Topic, record
 
 FOREIGN = f"memory:00/{input_name('others')}-{'0' * 16}.png"
@@ -47,6 +50,12 @@ class Deployment:
         self.status = Status.COMPLETED
         self.overridden: tuple[str, ...] = ()
         monkeypatch.setattr(opening, "client", self._client)
+        self.cluster = MemoryCluster()
+        for each in announcements():
+            self.cluster.arrive(SCHEMAS, "", each.value or b"")
+        for result in past:
+            self.cluster.arrive(RESULTS, result.request_id, encode(result))
+        monkeypatch.setattr(opening, "public_client", self._public_client)
 
     @contextlib.contextmanager
     def _client(self, settings: Settings) -> Iterator[RequestClient]:
@@ -61,6 +70,11 @@ class Deployment:
                 return future
 
             client.submit = answered  # type: ignore[method-assign]
+            yield client
+
+    @contextlib.contextmanager
+    def _public_client(self, _settings: Settings) -> Iterator[Client]:
+        with Client(Kafka({}, cluster=self.cluster)) as client:  # type: ignore[arg-type]
             yield client
 
     def submitted(self) -> GenerateRequest:

@@ -44,9 +44,6 @@ class Topic:
         for on_record in self._on_record:
             on_record(each)
 
-    def raise_if_denied(self) -> None:
-        """Everybody may read."""
-
     def wait_caught_up(self, _timeout_s: float) -> None:
         assert self.is_caught_up.is_set()
 
@@ -107,19 +104,3 @@ def test_a_result_is_found_by_its_id_and_an_unknown_id_is_none() -> None:
     assert client.find("r-9") is None
     assert topic.opened_since[0] == NOW_MS - 60
     assert topic.closed == 2
-
-
-def test_results_end_where_the_topic_ends_unless_they_are_followed() -> None:
-    topic = Topic(record(a_result(request_id="r-1")), record(a_result(request_id="r-2"), 1))
-    assert [result.request_id for result in a_client(topic).results()] == ["r-1", "r-2"]
-    following = a_client(topic).results(is_following=True)
-    assert [next(following).request_id, next(following).request_id] == ["r-1", "r-2"]
-    topic.arrive(record(a_result(request_id="r-3"), 2))
-    assert next(following).request_id == "r-3"
-    following.close()  # type: ignore[attr-defined]
-    assert topic.closed == 2
-
-
-def test_a_record_that_is_no_result_does_not_hide_those_behind_it() -> None:
-    topic = Topic(record(a_result(request_id="r-0"), value=b"junk"), record(a_result(request_id="r-1"), 1))
-    assert [result.request_id for result in a_client(topic).results()] == ["r-1"]
