@@ -37,7 +37,6 @@ HEAVY_AT_START = {
     "torch",
     "diffusers",
     "transformers",
-    "spacy",
     "faust",
     "confluent_kafka",
     "pydantic",

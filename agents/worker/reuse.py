@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from agents.reuse import plain_guard
 from agents.worker.lookups import Begun, Lookups, Meanwhile, Sought
 from planner.catalog.entries import Variant
-from planner.catalog.model import Catalog
 from planner.reuse.guard import Comparison
 from planner.reuse.indexing.writing import is_stored
 from planner.reuse.lookups.lookup import asked_of, before_lookup, outcome_of
@@ -27,7 +27,6 @@ from schemas.errors import PochadeError
 from schemas.messages import GenerateJob, Plan, ReuseHealth
 from streams import metrics
 from streams.settings import Settings
-from streams.shipped import INFRA
 from streams.store.latents import LatentSpace
 from streams.store.port import ImageStore
 
@@ -170,7 +169,7 @@ def _absent(terms: Terms, sought: Sought) -> FullRun:
     return first if isinstance(first, FullRun) else FullRun(Miss.ABSENT)
 
 
-def opener(settings: Settings, catalog: Catalog, store: ImageStore) -> Opens | None:
+def opener(settings: Settings, store: ImageStore) -> Opens | None:
     """Return what opens the stores that the settings name; None where they name no vector store."""
     if not settings.vectors.url:
         return None
@@ -184,19 +183,12 @@ def opener(settings: Settings, catalog: Catalog, store: ImageStore) -> Opens | N
         if vectors is None:
             raise PochadeError("vectors.url names no vector store")
         vectors.ensure(key.dimension, OPEN_S)
-        compare = _unguarded if terms.guard is None else _guard(catalog)
+        compare = _unguarded if terms.guard is None else plain_guard.compare
         key.embed(["what is done for the first time takes longer, and no job should wait for it"])
         vectors.probe(OPEN_S)
         return Lookups(vectors, store, key, compare)
 
     return open_lookups
-
-
-def _guard(catalog: Catalog) -> Callable[[str, str], Comparison]:
-    from agents.reuse.prompt_facts import FactReader  # spaCy: seconds
-
-    models = [variant.model for variant in catalog.variants.values() if variant.model]
-    return FactReader(knows_world=all((INFRA / model).is_dir() for model in models)).compare
 
 
 def _unguarded(one: str, other: str) -> Comparison:

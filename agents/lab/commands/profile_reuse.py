@@ -70,7 +70,7 @@ def profile_reuse(
     from agents.models.scorer import Scorer
     from agents.profiling.generation.pool import GenerationPool
     from agents.profiling.machine import provenance, usual_jobs
-    from agents.reuse.prompt_facts import FactReader
+    from agents.reuse.plain_guard import compare
     from schemas.errors import PochadeError, Unknown
 
     if not (models / "scorer").is_dir():
@@ -84,7 +84,7 @@ def profile_reuse(
         catalog=catalog, levels=levels_to_measure(catalog, asked), requests=given["requests"], seed=given["seed"],
         stream=STREAMS[given["stream"]], tolerance=given["tolerance"], threads=threads,
     )  # fmt: skip
-    judges = Judges(Scorer.load(models / "scorer"), FactReader().compare)
+    judges = Judges(Scorer.load(models / "scorer"), compare)
     pool = GenerationPool(kept, jobs=given["jobs"] or usual_jobs(), threads=threads, keeping=keeping)
     found = measure(wanted, pool, judges, provenance())
     target.file.parent.mkdir(parents=True, exist_ok=True)

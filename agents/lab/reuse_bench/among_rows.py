@@ -52,7 +52,7 @@ def _retrieval(
     place: Place, route: Route, stored: Sequence[str], image: ImageGenerated, effort: Effort, progress: Progress
 ) -> dict[str, Any] | None:
     """Every second lookup is of a prompt that a row has, and fetches its latent; the others are of new prompts."""
-    opens, space = opener(place.settings, place.catalog, place.store), place.engine.latent_space
+    opens, space = opener(place.settings, place.store), place.engine.latent_space
     if opens is None or space is None:
         return None
     new = requests.unrepeated(effort.seed, effort.lookups, requests.TIMED)
@@ -74,7 +74,7 @@ def _other_tenant(
     place: Place, route: Route, stored: Sequence[str], effort: Effort, progress: Progress
 ) -> dict[str, Any] | None:
     """Lookups of a tenant without rows, on an idle machine: what it would see there it sees nowhere better."""
-    opens, space = opener(place.settings, place.catalog, place.store), place.engine.latent_space
+    opens, space = opener(place.settings, place.store), place.engine.latent_space
     if opens is None or space is None:
         return None
     new = requests.unrepeated(effort.seed, min(effort.lookups, len(stored)), requests.OTHERS)

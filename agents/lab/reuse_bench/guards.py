@@ -15,14 +15,23 @@ import numpy as np
 
 from agents.lab.profiling.reuse.stream import draw_requests
 from agents.lab.reuse_bench.near_misses import of_prompts, of_world
-from agents.lab.reuse_bench.pairs import ADVERSARIAL, DIFFERENT, PARAPHRASES, PASSES, SAME, Pair, is_sealed, read_pairs
+from agents.lab.reuse_bench.pairs import (
+    ADVERSARIAL,
+    DIFFERENT,
+    PARAPHRASES,
+    PASSES,
+    REGRESSIONS,
+    SAME,
+    Pair,
+    is_sealed,
+    read_pairs,
+)
 from agents.lab.world.stream import STANDARD
 from agents.profiling.statistics.intervals import Estimate, paired_difference, proportion
 from agents.reuse.plain_guard import compare
-from agents.reuse.prompt_facts import FactReader
 from agents.reuse.prompt_key import open_key
-from planner.reuse.guard import Comparison, Verdict
-from planner.reuse.lookups.lookup import MAX_CANDIDATES, Compare
+from planner.reuse.guard import Compare, Comparison, Verdict
+from planner.reuse.lookups.lookup import MAX_CANDIDATES
 
 SEED: Final = 52
 REQUESTS: Final = 3000  # of the tiny world's stream
@@ -81,7 +90,7 @@ def _percent(found: Estimate) -> str:
 
 def main(prompts_file: str, *more: str) -> None:
     """Measure and print."""
-    guards: dict[str, Compare] = {"plain": compare, "grammar": FactReader().compare, "equal text": equal_text}
+    guards: dict[str, Compare] = {"plain": compare, "equal text": equal_text}
     prompts = Path(prompts_file).read_text(encoding="utf-8").splitlines()
     captions = [line for file in more for line in Path(file).read_text(encoding="utf-8").splitlines()]
     key = open_key("")
@@ -100,6 +109,7 @@ def main(prompts_file: str, *more: str) -> None:
         ("near misses, made of captions", of_prompts(captions, SEED)),
         ("near misses, tiny world", of_world(MADE, SEED)),
         ("near misses, written", read_pairs(ADVERSARIAL)),
+        ("near misses, that mended another guard", read_pairs(REGRESSIONS)),
         ("near misses, labelled", different),
         ("of them sealed", [pair for pair in different if is_sealed(pair)]),
         ("paraphrases, written", read_pairs(PARAPHRASES)),

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from planner.reuse.guard import Verdict
-from planner.reuse.lookups.lookup import Compare
+from planner.reuse.guard import Compare, Verdict
 
 ADVERSARIAL: Final = "adversarial"  # one stated fact differs
 PARAPHRASES: Final = "paraphrases"  # every stated fact is equal
 DIFFERENT: Final = "labelled_different"  # by somebody else, and harder: facts differ
+REGRESSIONS: Final = "regressions"  # facts differ; what guards of other versions once took for equal, or might
 SAME: Final = "labelled_same"  # and facts are equal
 PASSES: Final = (Verdict.EQUAL, Verdict.STYLE)  # what a guard of any plan takes for equal facts
 

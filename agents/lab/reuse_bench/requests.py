@@ -6,10 +6,10 @@ from typing import Final
 import numpy as np
 
 from agents.lab.profiling.reuse.stream import draw_requests
+from agents.lab.reuse_bench.embedded import find_caption
 from agents.lab.world.free_form import asked
 from agents.lab.world.stream import STANDARD
 from agents.profiling.seeded_prompts import SeededPrompts
-from agents.reuse.world_facts import find_caption
 
 STORED, TIMED, COSTS, NOISE, OTHERS = range(5)  # draws of one seed that have nothing in common
 _BENCH: Final = 24  # keeps these draws apart from those of training, evaluation and profiles
@@ -28,7 +28,7 @@ def from_lines(prompts: Sequence[str], seed: int, count: int) -> SeededPrompts:
     return SeededPrompts(
         prompts=chosen,
         seeds=tuple(int(noise.integers(2**31)) for _ in chosen),
-        captions=tuple(each.scene.caption if each else prompt for each, prompt in zip(found, chosen, strict=True)),
+        captions=tuple(each.caption if each else prompt for each, prompt in zip(found, chosen, strict=True)),
     )
 
 

@@ -15,9 +15,9 @@ from agents.lab.reuse_bench.route import NO_FLOORS, NO_LEVELS, Route, costliest_
 from agents.lab.reuse_bench.served import NO_FIGURES, figures
 from agents.lab.reuse_bench.stand import Place
 from agents.lab.reuse_bench.stream import serve_stream
-from agents.reuse.prompt_facts import FactReader
+from agents.reuse import plain_guard
 from planner.catalog.model import Catalog
-from planner.reuse.lookups.lookup import Compare
+from planner.reuse.guard import Compare
 from schemas.errors import PochadeError
 from streams.catalogs import find_profile, measured
 from streams.settings import Settings
@@ -29,7 +29,6 @@ from streams.vectors.port import Selection, VectorsUnavailable, WrongCollection
 LIMITS: Final = {  # figure -> (sign, limit): what is wanted
     "saved_steps_share": (">=", 0.21),  # NIRVANA's GPU time
     "adversarial_pass_share": ("<=", 0.01),
-    "paraphrase_pass_share": (">=", 0.80),
     "cost_without_repeats": ("<=", 0.02),
     "retrieval_ms": ("<=", 3.0),
     "quality_loss_bound": ("<=", 0.005),
@@ -46,7 +45,7 @@ def run(settings: Settings, effort: Effort, progress: Progress, compare: Compare
     _check_seed(settings, catalog, effort)
     guarded, costliest = guarded_route(catalog), costliest_route(catalog)
     report: dict[str, Any] = {"store": settings.vectors.url, "level": None, "floors": [], "note": ""}
-    report |= _of_pairs(compare or FactReader().compare, progress)
+    report |= _of_pairs(compare or plain_guard.compare, progress)
     report |= NO_FIGURES | {"cost_without_repeats": None, "retrieval_ms": None, "other_tenant": None}
     if costliest is None:
         return report | {"note": NO_LEVELS, "targets": targets(report)}
@@ -78,7 +77,6 @@ def targets(report: dict[str, Any]) -> dict[str, dict[str, Any]]:
     values = {
         "saved_steps_share": report.get("saved_steps_share"),
         "adversarial_pass_share": report.get("adversarial_pass_share"),
-        "paraphrase_pass_share": report.get("paraphrase_pass_share"),
         "cost_without_repeats": cost and cost["value"],
         "retrieval_ms": times and times["p50"],
         "quality_loss_bound": delta and delta["ci"] and max(0.0, -delta["ci"][0]),

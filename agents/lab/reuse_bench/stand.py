@@ -79,7 +79,7 @@ class Stand:
             reuse=route.plan if reuses else None,
         )  # fmt: skip
         self.terms = terms_of(route.plan)
-        self._reuse = WorkerReuse(lambda: plan, opener(place.settings, place.catalog, place.store))
+        self._reuse = WorkerReuse(lambda: plan, opener(place.settings, place.store))
         self._reuse.tend()
         self._reuse.start()
         self._generator = Generator(

@@ -15,7 +15,7 @@
     unfit_latent    the latent is there, whole, and of this model and size
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
@@ -23,15 +23,12 @@ from typing import Final, NamedTuple, Protocol
 from planner.catalog.entries import Variant
 from planner.catalog.options import ResolvedOptions, resolved_ms
 from planner.reuse.eligibility import Asked, Consent, lookup_refusal
-from planner.reuse.guard import Comparison, Verdict, allowed_share
+from planner.reuse.guard import Compare, Comparison, Verdict, allowed_share
 from planner.reuse.lookups.deadline import DEFAULT_RULE, DeadlineRule, lookup_deadline_ms
 from planner.reuse.neighbour import Miss, Neighbour, Wanted, fault
 from planner.reuse.steps import Candidate, Decision, FullRun, Reuse, decide, step_of
 from planner.reuse.terms import NO_GUARD, Terms
 from schemas.messages import GenerateOptions, StageReuse
-
-Compare = Callable[[str, str], Comparison]
-"""How the facts of two prompts compare."""
 
 MAX_CANDIDATES: Final = 3  # neighbours that a search returns
 LATE: Final = 0.1  # of the deadline: what fails with less than this left was late

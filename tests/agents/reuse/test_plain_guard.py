@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.lab.reuse_bench.pairs import ADVERSARIAL, DIFFERENT, PASSES, SAME, is_sealed, read_pairs
+from agents.lab.reuse_bench.pairs import ADVERSARIAL, DIFFERENT, PASSES, REGRESSIONS, SAME, is_sealed, read_pairs
 from agents.reuse.plain_guard import compare
 from planner.reuse.guard import Verdict
 from planner.reuse.terms import Difference
@@ -83,7 +83,7 @@ def test_no_text_is_an_error_and_every_text_equals_itself(one: str, other: str) 
     assert compare(one, one).verdict is Verdict.EQUAL
 
 
-@pytest.mark.parametrize("name", [ADVERSARIAL, DIFFERENT])
+@pytest.mark.parametrize("name", [ADVERSARIAL, DIFFERENT, REGRESSIONS])
 def test_no_labelled_pair_that_differs_passes(name: str) -> None:
     assert [pair for pair in read_pairs(name) if compare(pair.first, pair.second).verdict in PASSES] == []
 

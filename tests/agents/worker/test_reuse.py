@@ -46,7 +46,7 @@ from tests.agents.worker.reusing import (
     Troubled,
     a_latent,
 )
-from tests.builders import a_catalog, a_job, a_plan, a_reuse_plan, an_image
+from tests.builders import a_job, a_plan, a_reuse_plan, an_image
 
 PROMPT, ORDERED = "a red heart above a blue star", "a blue star above a red heart"
 
@@ -563,7 +563,7 @@ def test_a_plan_without_reuse_looks_nothing_up_stores_nothing_and_says_nothing(w
 
 
 def test_nothing_is_opened_where_no_vector_store_is_configured() -> None:
-    assert opener(load({}), a_catalog(), MemoryImageStore()) is None
+    assert opener(load({}), MemoryImageStore()) is None
 
 
 def test_what_cannot_be_opened_is_tried_again_and_jobs_run_in_full_meanwhile(worker: Reusing) -> None:

@@ -12,9 +12,8 @@ import numpy as np
 
 from agents.lab.profiling.reuse.floors import MIN_PAIRS, rising
 from agents.lab.profiling.reuse.observed import Marks
-from agents.lab.profiling.reuse.stream import Compare
 from planner.catalog.reuse import Neighbours
-from planner.reuse.guard import Comparison, Verdict
+from planner.reuse.guard import Compare, Comparison, Verdict
 from planner.reuse.terms import Floor, Floors
 
 MIN_QUALITY_SHARE: Final = 0.95  # of the quality from noise, at and above a floor. Source: MoDM

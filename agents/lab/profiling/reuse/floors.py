@@ -138,7 +138,7 @@ def pairs_of_one_kind(seen: Observed) -> dict[Difference, np.ndarray]:
     found: dict[Difference, list[int]] = {}
     for at in seen.nearest_rows:
         compared = seen.neighbours.known(at)
-        if compared.verdict is Verdict.DIFFERS and not compared.doubts and len(compared.differences) == 1:
+        if compared.verdict is Verdict.DIFFERS and len(compared.differences) == 1:
             found.setdefault(next(iter(compared.differences)), []).append(at)
     return {kind: np.array(found[kind]) for kind in sorted(found)}
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from agents.lab.profiling.reuse.floors import skipped
 from agents.lab.profiling.reuse.observed import Observed
-from agents.lab.profiling.reuse.stream import Compare
 from planner.reuse.eviction import Entry, evicted, order_named
+from planner.reuse.guard import Compare
 from planner.reuse.terms import Floors, GuardShares
 
 

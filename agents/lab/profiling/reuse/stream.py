@@ -1,6 +1,6 @@
 """The stream of requests that caching is measured on, and which earlier one each may begin from."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,9 +11,7 @@ from agents.lab.world.sessions import DIFFUSIONDB, requests
 from agents.lab.world.stream import Stream
 from agents.profiling.seeded_prompts import SeededPrompts
 from agents.world.scene import Scene
-from planner.reuse.guard import Comparison
-
-Compare = Callable[[str, str], Comparison]
+from planner.reuse.guard import Compare, Comparison
 
 
 class Requests(NamedTuple):

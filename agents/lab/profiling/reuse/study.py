@@ -14,7 +14,7 @@ from agents.lab.profiling.reuse.floors import TOLERANCE, compose, floors_alone, 
 from agents.lab.profiling.reuse.leak import Inherited, inherited, leaks
 from agents.lab.profiling.reuse.observed import Observed
 from agents.lab.profiling.reuse.orders import NEAREST, NOISE, UNRELATED, Images, Key, varied
-from agents.lab.profiling.reuse.stream import Compare, draw_requests, find_neighbours
+from agents.lab.profiling.reuse.stream import draw_requests, find_neighbours
 from agents.lab.world.reading import Reading, read
 from agents.lab.world.stream import Stream
 from agents.lab.world.styles import style_of
@@ -27,6 +27,7 @@ from agents.world.scene import Scene
 from planner.catalog.caching import CachingMeasurement, Diversity, Leak, best_of
 from planner.catalog.entries import Variant, run_ms
 from planner.catalog.model import Catalog
+from planner.reuse.guard import Compare
 from planner.reuse.terms import GuardShares
 from schemas.errors import PochadeError
 

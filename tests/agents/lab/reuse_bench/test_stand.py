@@ -128,7 +128,7 @@ def test_lookups_are_timed_among_the_rows_and_half_of_them_are_hits(place: Place
     with filled(place, stored):
         jobs = [sought(Request(f"l-{at}", prompt, at), ROUTE) for at, prompt in enumerate(["nothing alike", *stored])]
         with Stand(place, ROUTE) as stand:
-            opens = opener(place.settings, place.catalog, place.store)
+            opens = opener(place.settings, place.store)
             assert opens is not None
             with contextlib.closing(opens(stand.terms)) as lookups:
                 found = retrieval(lookups, jobs, stand.terms, place.engine.latent_space, lambda _count: None)

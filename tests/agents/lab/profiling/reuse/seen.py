@@ -10,7 +10,7 @@ from planner.reuse.guard import Comparison, Verdict
 from planner.reuse.terms import Difference
 
 EQUAL = Comparison(Verdict.EQUAL)
-UNSURE = Comparison(Verdict.UNSURE, doubts=frozenset({"pronoun"}))
+UNSURE = Comparison(Verdict.UNSURE)
 STEPS = 4
 
 

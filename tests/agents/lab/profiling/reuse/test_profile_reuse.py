@@ -13,30 +13,19 @@ from agents.lab.profiling.reuse.file import with_caching
 from agents.lab.profiling.reuse.study import levels_to_measure
 from agents.profiling.generation import orders, pool
 from agents.profiling.generation.orders import Order, generate_into
-from agents.reuse import prompt_facts
 from planner.catalog.evidence import with_profile
-from planner.reuse.guard import Comparison
-from planner.reuse.terms import Difference
 from schemas.errors import PochadeError
 from streams.cli import LazySettings
 from streams.parsing.catalog import parse as parse_catalog
 from streams.parsing.profile import parse
 from streams.shipped import MODELS
 from tests.agents.lab.evaluation.catalogs import CATALOG, a_catalog_file, dearer_is_better, opening_in
-from tests.agents.lab.profiling.reuse.seen import EQUAL, differing
 from tests.planner.catalog.test_caching import a_measurement
 from tests.streams.parsing.test_profile import a_profile_file
 
 __all__ = ["dearer_is_better"]  # a fixture
 
 REQUESTS = 50
-
-
-class StubReader:
-    """Equal words or other ones; loads no tagger."""
-
-    def compare(self, one: str, other: str) -> Comparison:
-        return EQUAL if one == other else differing(Difference.OBJECT)
 
 
 def run_reuse(folder: pathlib.Path, *options: str) -> tuple[int, str]:
@@ -70,7 +59,6 @@ def test_caching_is_measured_into_the_profile_and_goes_on_where_it_was(
 
     monkeypatch.setattr(pool, "generate_into", counting)
     monkeypatch.setattr(orders, "open_engine", opening_in(tmp_path / "home"))
-    monkeypatch.setattr(prompt_facts, "FactReader", StubReader)
     monkeypatch.setattr("agents.lab.profiling.reuse.floors.MIN_PAIRS", 2)
     file = with_levels(tmp_path)
     status, told = run_reuse(tmp_path, "--tolerance", "0.2")
@@ -90,7 +78,7 @@ def test_caching_is_measured_into_the_profile_and_goes_on_where_it_was(
     assert best is not None
     assert best.share == 0.75, "cards are all right, so that the largest share saves most"
     assert best.saved_share == pytest.approx(best.hit_rate * 0.75, abs=1e-4)
-    assert best.saved_exact_share == best.saved_share, "this guard passes equal words only"
+    assert 0 < best.saved_exact_share < best.saved_share, "other style words pass as well"
     assert {row.share for row in found.against_fewer_steps} <= {0.25, 0.5, 0.75}
     assert {(row.begun, row.share) for row in found.diversity} >= {("noise", 0.0), ("neighbours", 0.25)}
     assert "quality changes by" in told
