@@ -25,7 +25,7 @@ REMEMBERED: Final = 4096  # prompts whose words are kept
 _CLAUSES: Final = re.compile(r"[,;|\n()\[\]{}]|[.:!?](?=\s|$)")
 _TOKENS: Final = re.compile(r"-?\d+(?:\.\d+)?|[^\W\d_]+|[^\w\s]")  # a symbol is a word: emoji state facts
 _PUNCTUATION: Final = frozenset(",;:.!?|'\"\u2018\u2019\u201c\u201d()[]{}-\u2013\u2014/\\*\u2026`~")
-_QUOTES: Final = frozenset('"\u201c\u201d')
+_QUOTED: Final = re.compile(r"[\"\u201c\u201d]|(?:^|\s)['\u2018]")
 _PLAIN: Final = {
     "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9",
     "ten": "10", "eleven": "11", "twelve": "12", "an": "a", "one": "a", "&": "and", "grey": "gray",
@@ -82,7 +82,7 @@ def said(prompt: str) -> Said:
     text = unicodedata.normalize("NFKC", prompt).casefold()
     clauses = [_words(clause) for clause in _CLAUSES.split(text)]
     style = frozenset[str]()
-    if not _QUOTES & set(text):  # quoted words are to be written in the image
+    if not _QUOTED.search(text):  # quoted words are to be written in the image
         style = frozenset(" ".join(clause) for clause in clauses if clause and _is_style(clause))
         prefix, clauses[0] = _without_prefix(clauses[0])
         style |= {prefix} - {""}
