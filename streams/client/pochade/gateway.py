@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from typing import Any
 
-from pochade.network import Answer, Lost, Network, Send
+from pochade.network import Answer, Network, Send
 from pochade.requests import Request
 from pochade.values import (
     End,
@@ -31,7 +31,7 @@ from pochade.values import (
     end_in,
 )
 
-REPEATED = frozenset({408, 425, 429, 500, 502, 503, 504})
+REPEATED = frozenset({0, 408, 425, 429, 500, 502, 503, 504})
 EXPIRED = frozenset({404, 410})  # of a stream's address: the prediction has a new one
 MAX_BACKOFF_S = 8.0
 LONGEST_WAIT_S = 30.0  # of one request for an end: proxies cut those that are silent for a minute
@@ -39,7 +39,7 @@ LATE_S = 5.0  # beyond the time that was asked for, until an answer is taken for
 POLL_S = 1.0  # between two looks for an end at a gateway that does not wait for it
 SILENCE_S = 45.0  # of a stream, in which a gateway sends a sign of life every 15 s
 LAG_S = 10.0  # until every gateway knows a request that was submitted to one of them
-CUT: Answer | Lost = Lost("the stream was cut")
+CUT = Answer(0, {}, b"the stream was cut")
 MAX_OWN = 1000  # latest requests that are known to be submitted here
 
 
@@ -122,7 +122,7 @@ class Gateway:
             async with contextlib.aclosing(self._network.stream(send)) as stream:
                 async for line in stream:
                     if not isinstance(line, str):
-                        answer = CUT if line[0] == 200 else line
+                        answer = CUT if line.status == 200 else line
                     elif line.startswith(":"):
                         failures, heard_s = 0, self._clock_s()
                     elif line:
@@ -136,7 +136,7 @@ class Gateway:
                         if is_done := block.get("event") == "done":
                             break
                         block = {}
-            if is_done or answer[0] == 204:  # all events were read before
+            if is_done or answer.status == 204:  # all events were read before
                 break
             failures += 1
             wait_s = self._wait_s(answer, failures, heard_s + self._retry_s, EXPIRED)
@@ -209,28 +209,26 @@ class Gateway:
             answer = await self._network.send(send)
             failures += 1
             may_lag = self._clock_s() < begun_s + LAG_S
-            if isinstance(answer, Answer) and answer.status not in (*REPEATED, *(lagging if may_lag else ())):
+            if answer.status not in (*REPEATED, *(lagging if may_lag else ())):
                 return answer
             wait_s = self._wait_s(answer, failures, until_s, lagging)
             if wait_s is None:
                 raise self._failure(answer, f"{send.method} {send.url}")
             await self._network.pause(wait_s)
 
-    def _wait_s(self, answer: Answer | Lost, failures: int, until_s: float, also: Collection[int]) -> float | None:
+    def _wait_s(self, answer: Answer, failures: int, until_s: float, also: Collection[int]) -> float | None:
         """Return after how many seconds a call is repeated; None: it is not, or the time for it would be over."""
-        wait_s = min(MAX_BACKOFF_S, 0.25 * 2.0 ** min(failures, 10)) * (1 - self._dice() / 4)
-        if isinstance(answer, Answer):
-            if answer.status not in REPEATED and answer.status not in also:
-                return None
-            if answer.status == 500 and answer.headers.get("x-should-retry") == "false":
-                return None
-            stated_s = retry_after_s(answer.headers)
-            wait_s = wait_s if stated_s is None else max(0.0, stated_s)
+        is_final = answer.status == 500 and answer.headers.get("x-should-retry") == "false"
+        if is_final or answer.status not in (*REPEATED, *also):
+            return None
+        backoff_s = min(MAX_BACKOFF_S, 0.25 * 2.0 ** min(failures, 10)) * (1 - self._dice() / 4)
+        stated_s = retry_after_s(answer.headers)
+        wait_s = backoff_s if stated_s is None else max(0.0, stated_s)
         return wait_s if self._clock_s() + wait_s <= until_s else None
 
-    def _failure(self, answer: Answer | Lost, what: str) -> PochadeError:
-        if isinstance(answer, Lost):
-            return Unavailable(f"{what} got no answer though it was repeated: {answer.why}")
+    def _failure(self, answer: Answer, what: str) -> PochadeError:
+        if not answer.status:
+            return Unavailable(f"{what} got no answer though it was repeated: {answer.body.decode()}")
         try:
             error = json.loads(answer.body)["error"]
             message, code, param = str(error["message"]), str(error.get("code") or ""), error.get("param")
@@ -239,7 +237,8 @@ class Gateway:
         if answer.status in REPEATED:
             return Unavailable(message, retry_after_s(answer.headers))
         kind = NotFound if code == "not-found" else Refused
-        return kind(answer.status, message, code, param and _option(param))
+        option = "model" if param == "version" else param and param.removeprefix("input.")
+        return kind(answer.status, message, code, option)
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
@@ -252,11 +251,6 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
         return parsedate_to_datetime(headers["retry-after"]).timestamp() - time.time()
     return None
-
-
-def _option(param: str) -> str:
-    """Return the option that a parameter of the gateway stands for."""
-    return "model" if param == "version" else param.removeprefix("input.")
 
 
 def _form_value(value: Any) -> str | list[str]:

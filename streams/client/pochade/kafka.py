@@ -70,7 +70,7 @@ class Kafka:
         self._gateway, self._history_s, self._clock_s = gateway, history_s, clock_s
         self._schemas: dict[int, tuple[str, Any]] = {}  # id -> subject and Avro schema
         self._since_s, self._lock = clock_s() - SKEW_S, threading.RLock()
-        self._own: dict[str, Future[End | None]] = {}  # of requests submitted here
+        self._own: dict[str, Future[End | None]] = {}  # of requests submitted here, which ended after _since_s
         self._rejected: deque[str] = deque(maxlen=1000)  # requests that were rejected for now
         self._following: Callable[[], None] | None = None  # closes it
         self._network: Network
@@ -91,6 +91,10 @@ class Kafka:
         fields = {**request.fields, "request_id": request_id, "created_ms": now_ms}
         if request.deadline_s is not None:
             fields["deadline_ms"] = now_ms + round(1000 * request.deadline_s)
+        past_s = self._clock_s() - self._history_s
+        if request.is_key_stated and past_s < self._since_s:  # it may have ended, for another process
+            self._since_s = past_s
+            self._unfollow()
         with self._lock:
             self._own.setdefault(request_id, future())
             if len(self._own) > MAX_OWN:
@@ -165,10 +169,13 @@ class Kafka:
 
     def close(self) -> None:
         """Write what is queued, and end the connections."""
+        self._unfollow()
+        self._cluster.close()
+
+    def _unfollow(self) -> None:
         if self._following is not None:
             self._following()
             self._following = None
-        self._cluster.close()
 
     def _by_gateway(self, what: str, request_id: str | None = None) -> Gateway:
         if self._gateway is None:
@@ -188,10 +195,9 @@ class Kafka:
         """Keep the end of a request of ours, in the thread that follows; an error is that of all that wait."""
         if isinstance(item, PochadeError):
             with self._lock:
-                broken = {key: own for key, own in self._own.items() if not own.done()}
-                self._own.update((key, future()) for key in broken)  # for who asks again
                 self._following = None
-            for own in broken.values():
+                broken = [self._own.pop(key) for key, own in list(self._own.items()) if not own.done()]
+            for own in broken:
                 own.set_exception(item)
         elif item and (found := self._own.get(item.key)) and not found.done():
             try:
@@ -291,24 +297,22 @@ class Kafka:
 
 
 class _Inbox:
-    """Events in their order, for one reader; any thread puts them in."""
+    """Events in their order, for one reader; one thread puts them in."""
 
     def __init__(self) -> None:
-        self._lock, self._items = threading.Lock(), deque[Event | Exception | None]()
+        self._items: deque[Event | Exception | None] = deque()
         self._filled: Future[bool] = future()
 
     def put(self, item: Event | Exception | None) -> None:
         """Put in an event, the error that ends the reading, or None for its end."""
-        with self._lock:
-            self._items.append(item)
-            if not self._filled.done():
-                self._filled.set_result(True)
+        self._items.append(item)
+        if not self._filled.done():
+            self._filled.set_result(True)
 
     async def next(self, network: Network, timeout_s: float | None) -> Event | Exception | None:
         """Return the next item. Raises TimeoutError: there is none in time."""
-        with self._lock:
-            if not self._items:
-                self._filled = future()
+        if not self._items:
+            self._filled = future()
         if not self._items and await network.wait(self._filled, timeout_s) is None:
             raise TimeoutError
         return self._items.popleft()

@@ -29,17 +29,11 @@ class Send(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """An answer by HTTP; header names are in lower case."""
+    """An answer by HTTP. Status 0: none came, or it was cut; whether the request was received is not known."""
 
     status: int
-    headers: Mapping[str, str]
-    body: bytes = b""
-
-
-class Lost(NamedTuple):
-    """No answer: refused, cut, or too late. Whether the request was received is not known."""
-
-    why: str
+    headers: Mapping[str, str]  # names in lower case
+    body: bytes = b""  # with status 0 why
 
 
 class Network:
@@ -51,7 +45,7 @@ class Network:
         """`http`: a client of the caller's; else one is made at the first request, as httpx takes long to load."""
         self._http, self._own, self._making = http, None, threading.Lock()
 
-    async def send(self, send: Send) -> Answer | Lost:
+    async def send(self, send: Send) -> Answer:
         """Send a request."""
         try:
             response = await self._got(self._sent(send))
@@ -59,8 +53,8 @@ class Network:
             return _lost(error)
         return Answer(response.status_code, dict(response.headers), response.content)
 
-    async def stream(self, send: Send) -> AsyncGenerator[Answer | Lost | str, None]:
-        """Send a request; yield the answer, and the lines of one with status 200, then Lost if they are cut."""
+    async def stream(self, send: Send) -> AsyncGenerator[Answer | str, None]:
+        """Send a request; yield the answer, and the lines of one with status 200, then status 0 if cut."""
         response: Any = None
         try:
             response = await self._got(self._sent(send, stream=True))
@@ -175,11 +169,11 @@ def iterated(items: AsyncGenerator[T, None]) -> Iterator[T]:
         run(items.aclose())
 
 
-def _lost(error: Exception) -> Lost:
+def _lost(error: Exception) -> Answer:
     """Return what a broken connection is to a transport; anything else is raised."""
     import httpx
 
     broken = (httpx.TimeoutException, httpx.NetworkError, httpx.ProxyError, httpx.RemoteProtocolError)
     if not isinstance(error, broken):
         raise error
-    return Lost(str(error) or type(error).__name__)
+    return Answer(0, {}, (str(error) or type(error).__name__).encode())

@@ -46,6 +46,7 @@ class Request:
     key: str
     deadline_s: float | None = None  # from when it is handed over
     files: Mapping[str, bytes] = field(default_factory=dict)  # image, mask
+    is_key_stated: bool = False  # by the caller, and perhaps by an earlier process
 
 
 def request_for(prompt: str, options: Mapping[str, Any]) -> Request:
@@ -60,4 +61,4 @@ def request_for(prompt: str, options: Mapping[str, Any]) -> Request:
         elif isinstance(value, bytes):
             files[name] = value
     fields = {name: value for name, value in fields.items() if name not in files}
-    return Request(fields, os.urandom(16).hex() if key is None else key, deadline_s, files)
+    return Request(fields, os.urandom(16).hex() if key is None else key, deadline_s, files, key is not None)

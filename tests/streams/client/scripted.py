@@ -5,10 +5,10 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
 from pochade import Gateway
-from pochade.network import Answer, Lost, Network, Send, iterated, run
+from pochade.network import Answer, Network, Send, iterated, run
 
-Step = Answer | Lost | Callable[[Send], Answer | Lost]
-DEAF = Lost("no answer")
+Step = Answer | Callable[[Send], Answer]
+DEAF = Answer(0, {}, b"no answer")
 
 
 def answer(body: Any = None, status: int = 200, **headers: str) -> Answer:
@@ -47,25 +47,25 @@ class Script(Network):
         """Make a call; return its result, or a list of its events."""
         return list(iterated(call)) if isinstance(call, AsyncGenerator) else run(call)
 
-    async def send(self, send: Send) -> Answer | Lost:
+    async def send(self, send: Send) -> Answer:
         return self._answered(send)
 
-    async def stream(self, send: Send) -> AsyncGenerator[Answer | Lost | str, None]:
+    async def stream(self, send: Send) -> AsyncGenerator[Answer | str, None]:
         self.streamed.append(send)
         given = self._answered(send)
         yield given
-        for line in given.body.decode().split("\n")[:-1] if isinstance(given, Answer) else ():
+        for line in given.body.decode().split("\n")[:-1] if given.status == 200 else ():
             yield line
 
     async def pause(self, seconds: float) -> None:
         self.paused.append(seconds)
         self.now_s += seconds
 
-    def _answered(self, send: Send) -> Answer | Lost:
+    def _answered(self, send: Send) -> Answer:
         self.sent.append(send)
         self.now_s += self._taking_s
         step = self._steps.pop(0) if len(self._steps) > 1 else self._steps[0]  # the last one is for ever
-        return step if isinstance(step, (Answer, Lost)) else step(send)
+        return step if isinstance(step, Answer) else step(send)
 
 
 def stream(*events: tuple[str, str, str] | str) -> Answer:

@@ -82,6 +82,19 @@ def test_the_id_follows_from_key_and_fields_and_not_from_the_deadline() -> None:
     assert len({first, *(each.request_id for each in others)}) == 4
 
 
+def test_the_end_of_a_request_whose_key_an_earlier_process_stated_is_looked_for_in_the_past() -> None:
+    deployment = Deployment()
+    deployment.ends(deployment.client.submit("a", idempotency_key="order-17").request_id)
+    later = Client(Kafka({}, cluster=deployment.cluster, clock_s=lambda: NOW_S + 7200))  # type: ignore[arg-type]
+    with pytest.raises(StillOpen):
+        later.submit("b").result(0)
+    assert isinstance(later.submit("a", idempotency_key="order-17").result(5), Completed)
+    day_s = 86_400.0
+    since = [since_s for topics, since_s in deployment.cluster.opened if topics == [RESULTS]]
+    assert since == [NOW_S + 7200 - 60, NOW_S + 7200 - day_s]
+    assert len(deployment.cluster.followers) == 1
+
+
 @pytest.mark.parametrize("format", ["avro", "json"])
 def test_a_result_is_read_in_either_format(format: str) -> None:
     deployment = Deployment()
@@ -189,12 +202,15 @@ def test_a_record_that_the_brokers_do_not_take_is_unavailable() -> None:
         deployment.client.submit("a")
 
 
-def test_who_may_not_read_results_is_refused_at_once() -> None:
+def test_who_may_not_read_results_is_refused_at_once_until_they_may() -> None:
     deployment = Deployment()
     handle = deployment.client.submit("a")
     deployment.cluster.denied = (RESULTS,)
     with pytest.raises(PochadeError, match="may not read"):
         handle.result(30)
+    deployment.cluster.denied = ()
+    deployment.ends(handle.request_id)
+    assert isinstance(handle.result(30), Completed)
 
 
 def test_what_is_rejected_for_now_is_submitted_again_under_another_id() -> None:
