@@ -1,5 +1,6 @@
 """The client's wheel in an environment of its own: its content, its size, and what its import takes."""
 
+import os
 import shutil
 import subprocess
 import zipfile
@@ -76,4 +77,4 @@ def test_each_python_that_is_here_can_import_it(python: str) -> None:
     script = "import pochade; from pochade import Kafka; pochade.Client('http://127.0.0.1:9'); Kafka({})"
     if not (found := shutil.which(python)) or subprocess.run([found, "-c", ""], capture_output=True).returncode:
         pytest.skip(f"{python} is not here")
-    subprocess.run([found, "-c", script], check=True, env={"PYTHONPATH": str(CLIENT)})
+    subprocess.run([found, "-c", script], check=True, env={**os.environ, "PYTHONPATH": str(CLIENT)})
