@@ -27,8 +27,8 @@ nightly: $(STAMP) tools
 lint: $(STAMP)
 	@infra/bin/check lint
 
-# the environment is made again only when the lock, or the metadata of the project or its client, change
-$(STAMP): requirements.lock pyproject.toml streams/client/pyproject.toml infra/bin/set-up
+# the environment is made again only when the lock, or the metadata of one of the four distributions, change
+$(STAMP): requirements.lock pyproject.toml $(addsuffix /pyproject.toml,streams/client infra agents/lab) infra/bin/set-up
 	@infra/bin/set-up
 	@touch $@
 

@@ -14,6 +14,7 @@ import click
 from schemas.errors import PochadeError
 from streams.as_typed import keep_words
 from streams.command_groups import CommandGroup
+from streams.extras import LABORATORY, lacking
 from streams.security.secrets import quoted
 from streams.visible import visible_lines
 
@@ -104,9 +105,14 @@ class Commands(CommandGroup):
         """
         entry = _entry_points().get(cmd_name)
         if entry is None:
+            if cmd_name in LABORATORY:
+                raise PochadeError(f"{cmd_name!r} is a command of the laboratory: pip install pochade-lab")
             return None
         try:
             command = entry.load()
+        except ModuleNotFoundError as error:
+            said = lacking(error.name or "")
+            raise PochadeError(said or f"command {cmd_name!r} cannot be loaded from {entry.value}: {error}") from error
         except (ImportError, AttributeError) as error:
             raise PochadeError(f"command {cmd_name!r} cannot be loaded from {entry.value}: {error}") from error
         assert isinstance(command, click.Command), f"{entry.value} is {type(command)}, not a click command"
@@ -143,8 +149,13 @@ class Commands(CommandGroup):
         try:
             return super().invoke(ctx)
         except PochadeError as error:
-            click.echo(f"error: {visible_lines(str(error))}", err=True)
-            ctx.exit(1)
+            said = str(error)
+        except ModuleNotFoundError as error:
+            said = lacking(error.name or "") or ""
+            if not said:
+                raise
+        click.echo(f"error: {visible_lines(said)}", err=True)
+        raise click.exceptions.Exit(1)
 
 
 def _global_first(words: list[str], parameters: Sequence[click.Parameter]) -> list[str]:

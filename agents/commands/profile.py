@@ -14,6 +14,7 @@ from agents.commands.profile_classes import classes
 from agents.commands.profile_components import components
 from streams.command_groups import CommandGroup
 from streams.commands.options import FILE_IN, FOLDER
+from streams.extras import need
 from streams.shipped import INFRA
 
 if TYPE_CHECKING:
@@ -140,6 +141,7 @@ def profile(
     """
     if context.invoked_subcommand is not None:
         return
+    need("torch", "diffusers", "transformers", "scipy", "tomlkit")
     from agents.components.opening import Keeping
     from agents.profiling.run import Wanted
 

@@ -15,7 +15,7 @@ from planner.catalog.options import ResolvedOptions
 from schemas.errors import PochadeError, Unknown
 from schemas.messages import CallTimes
 from streams.catalogs import check_engine
-from streams.shipped import INFRA, is_missing
+from streams.shipped import INFRA, MODELS, is_missing
 from streams.store.latents import Latent, LatentSpace
 
 
@@ -159,7 +159,8 @@ def model_source(model: str) -> str:
     """Return where a model is: a shipped folder or file under infra/, a local one, or a hub id."""
     shipped = INFRA / model
     if model and is_missing(model):  # a variant of measured times has no model
-        raise EngineFailed(f"model folder {model!r} does not exist (looked in {shipped} and here): check the catalog")
+        todo = "check the catalog" if MODELS.exists() else "check the catalog, or pip install pochade-tiny"
+        raise EngineFailed(f"model folder {model!r} does not exist (looked in {shipped} and here): {todo}")
     return str(shipped) if shipped.exists() else model
 
 

@@ -16,11 +16,12 @@ ROLE_MODULES: Final = (
     "replay.local.forked", "agents.commands.serve", "agents.runtime.assembly", "streams.faust.host",
     "agents.classifier.role", "agents.router.role", "agents.discriminator.role", "agents.discriminator.scorers",
     "agents.worker.role", "agents.worker.reuse", "agents.ledger.role", "agents.planner.loop", "planner.policies",
-    "streams.kafka.transactions.lease", "agents.models.predictor",
+    "streams.kafka.transactions.lease",
 )  # fmt: skip
 """What roles import, beside the library of an engine."""
 
 ENGINE_MODULES: Final = {"diffusers": "agents.engines.diffusers_engine"}  # that take seconds to import
+PREDICTOR: Final = ("agents.models.predictor",)  # of learned classifiers
 JUDGES: Final = ("agents.models.discriminator",)  # that need torch, as that engine does
 PROGRAM: Final = (sys.executable, "-c")
 RUN_PROGRAM: Final = "replay.local.forked:run_program"  # a fork server's target for one
@@ -28,8 +29,10 @@ RUN_PROGRAM: Final = "replay.local.forked:run_program"  # a fork server's target
 
 def modules_of(settings: Settings) -> list[str]:
     """Return what the roles of a deployment import before they can load a model."""
+    catalog = catalogs.load(settings.catalog, settings.published)
     engines = engine_modules(settings)
-    return [*ROLE_MODULES, *engines, *(JUDGES if engines else ())]
+    learned = any(each.engine == "learned" for each in catalog.classifiers.values())
+    return [*ROLE_MODULES, *(PREDICTOR if learned else ()), *engines, *(JUDGES if engines else ())]
 
 
 def engine_modules(settings: Settings) -> list[str]:

@@ -15,7 +15,9 @@ from replay.local.supervisor import USUAL, RestartLimit, Supervisor
 from replay.reports.progress import ProgressReporter
 from schemas.errors import PochadeError
 from schemas.topics import FLEET, PLAN
+from streams import catalogs
 from streams.broker import address, embedded
+from streams.extras import check_roles
 from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics
@@ -55,6 +57,8 @@ class LocalDeployment:
 
     def start(self, stack: ExitStack) -> None:
         """Start everything and wait until requests can be served. Raises PochadeError with what failed to start."""
+        catalog = catalogs.load(self.settings.catalog, self.settings.published)
+        check_roles(self.settings, catalog, ("classifier", "discriminator", "worker"))
         start_broker(self.settings, stack, self._teller)
         self.owns_vectors = start_vectors(self.settings, stack, self._teller)
         stack.callback(self._forks.close)

@@ -4,13 +4,14 @@ import pathlib
 import subprocess
 import sys
 
-from tests.streams.client import environment
+from tests import environments
 
 OTHERS = "openai-agents"
 
 
 def test_the_client_and_openai_agents_import_in_one_environment(tmp_path: pathlib.Path) -> None:
-    made = environment.make(tmp_path)
+    wheel = environments.built(tmp_path, "pochade-client")["pochade-client"]
+    made = environments.make(tmp_path / "venv", [wheel], ["pochade-client"])
     fetch = [sys.executable, "-P", "-m", "pip", "--python", str(made.python), "install", "-q", OTHERS]
     done = subprocess.run(fetch, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -1,15 +1,15 @@
 """The client's wheel in an environment of its own: its content, its size, and what its import takes."""
 
 import os
+import pathlib
 import shutil
 import subprocess
 import zipfile
 
 import pytest
 
+from tests.environments import Environment, built, make
 from tests.imports import CLIENT, sources
-from tests.streams.client import environment
-from tests.streams.client.environment import Environment
 
 MAX_WHEEL_BYTES, MAX_INSTALLED_BYTES = 60_000, 10_000_000
 MAX_IMPORT_MS = 40.0  # of the processor, above a bare Python
@@ -24,12 +24,17 @@ PYTHONS = tuple(f"python3.{minor}" for minor in range(10, 15))
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    return environment.make(tmp_path_factory.mktemp("client"))
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    return built(tmp_path_factory.mktemp("dist"), "pochade-client")["pochade-client"]
 
 
-def test_the_wheel_has_the_package_its_types_and_its_licence_and_nothing_else(installed: Environment) -> None:
-    with zipfile.ZipFile(installed.wheel) as archive:
+@pytest.fixture(scope="module")
+def installed(wheel: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    return make(tmp_path_factory.mktemp("client") / "venv", [wheel], ["pochade-client"])
+
+
+def test_the_wheel_has_the_package_its_types_and_its_licence_and_nothing_else(wheel: pathlib.Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         metadata = next(archive.read(name).decode() for name in names if name.endswith("METADATA"))
     own = {name for name in names if ".dist-info/" not in name}
@@ -40,10 +45,10 @@ def test_the_wheel_has_the_package_its_types_and_its_licence_and_nothing_else(in
     assert "Requires-Python: >=3.10" in metadata
 
 
-def test_the_wheel_and_its_installation_are_small(installed: Environment) -> None:
-    wheel, all_of_it = installed.wheel.stat().st_size, installed.size_bytes()
-    print(f"wheel {wheel / 1e3:.1f} KB, installed with httpx {all_of_it / 1e6:.2f} MB")
-    assert wheel <= MAX_WHEEL_BYTES
+def test_the_wheel_and_its_installation_are_small(wheel: pathlib.Path, installed: Environment) -> None:
+    packed, all_of_it = wheel.stat().st_size, installed.size_bytes()
+    print(f"wheel {packed / 1e3:.1f} KB, installed with httpx {all_of_it / 1e6:.2f} MB")
+    assert packed <= MAX_WHEEL_BYTES
     assert all_of_it <= MAX_INSTALLED_BYTES
 
 

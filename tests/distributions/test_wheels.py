@@ -1,0 +1,149 @@
+"""The wheels of this repository: what is in each, and what can be done where one of them alone is installed."""
+
+import pathlib
+import re
+import zipfile
+from collections import Counter
+
+import pytest
+
+from streams.extras import EXTRA_OF, LABORATORY
+from tests.environments import Environment, built, make, requirements_of
+from tests.imports import project_modules
+from tests.paths import ROOT
+from tests.test_architecture import LABORATORY as LABORATORY_MODULES
+
+MAX_LINES = 93_000  # of Python in the product's wheel
+MAX_BASE_BYTES = 200_000_000  # installed, without the solver that PuLP carries and nobody calls
+CBC = "pulp/solverdir/cbc"
+ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner", "indexer", "gateway", "console")
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pathlib.Path]:
+    return built(tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="module")
+def base(wheels: dict[str, pathlib.Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    home = tmp_path_factory.mktemp("base") / "venv"
+    return make(home, [wheels["pochade"], wheels["pochade-client"]], ["pochade"])
+
+
+@pytest.fixture(scope="module")
+def tiny(wheels: dict[str, pathlib.Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    home = tmp_path_factory.mktemp("tiny") / "venv"
+    return make(home, [wheels[name] for name in ("pochade", "pochade-client", "pochade-tiny")], ["pochade"])
+
+
+def files_of(wheel: pathlib.Path) -> list[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return [name for name in archive.namelist() if ".dist-info/" not in name]
+
+
+def test_each_file_belongs_to_one_distribution(wheels: dict[str, pathlib.Path]) -> None:
+    owners = Counter(name for wheel in wheels.values() for name in files_of(wheel))
+    assert [name for name, count in owners.items() if count > 1] == []
+
+
+def test_the_wheels_have_every_module_and_all_that_is_shipped_beside_them(wheels: dict[str, pathlib.Path]) -> None:
+    """They are made from the sdists, so that these are whole too."""
+    there = {name for wheel in wheels.values() for name in files_of(wheel)}
+    modules = {str(path.relative_to(ROOT)) for path in project_modules().values()}
+    modules = {name.removeprefix("streams/client/") for name in modules}
+    data = {
+        str(path.relative_to(ROOT))
+        for room, kinds in {
+            "agents": "jinja tsv css js svg npz", "schemas": "json", "planner": "json", "replay": "jinja html txt toml",
+            "infra/models": "json safetensors md", "infra/profiles": "json npz", "infra/catalogs": "toml",
+            "infra/observability": "json yaml md", "infra/kafka": "xml toml properties",
+        }.items()
+        for kind in kinds.split()
+        for path in (ROOT / room).rglob(f"*.{kind}")
+        if path.name != "pyproject.toml"
+    }  # fmt: skip
+    assert sorted((modules | data) - there) == []
+
+
+def test_the_product_has_no_laboratory_and_no_model(wheels: dict[str, pathlib.Path]) -> None:
+    product = files_of(wheels["pochade"])
+    laboratory = tuple(f"{name.replace('.', '/')}/" for name in LABORATORY_MODULES)
+    assert [name for name in product if name.startswith((*laboratory, "infra/models", "tests"))] == []
+    assert {name.split("/")[0] for name in files_of(wheels["pochade-tiny"])} == {"infra"}
+    with zipfile.ZipFile(wheels["pochade"]) as archive:
+        lines = sum(len(archive.read(name).splitlines()) for name in product if name.endswith(".py"))
+    print(f"pochade: {lines} lines of Python, {wheels['pochade'].stat().st_size / 1e6:.1f} MB")
+    assert lines <= MAX_LINES
+
+
+def test_each_wheel_states_its_licence_and_version(wheels: dict[str, pathlib.Path]) -> None:
+    for name, wheel in wheels.items():
+        with zipfile.ZipFile(wheel) as archive:
+            inside = archive.namelist()
+            (metadata,) = (archive.read(each).decode() for each in inside if each.endswith("METADATA"))
+        assert any(each.endswith("LICENSE") for each in inside), name
+        assert f"Name: {name}\nVersion: 0.2.0" in metadata
+
+
+def test_the_base_is_small(base: Environment) -> None:
+    size = base.size_bytes(without=[CBC])
+    print(f"site-packages of pochade: {size / 1e6:.1f} MB without {CBC}")
+    assert size <= MAX_BASE_BYTES
+
+
+def test_the_base_loads_every_role_and_every_command(base: Environment) -> None:
+    script = """
+import importlib, importlib.metadata, sys
+for role in sys.argv[1:]:
+    importlib.import_module(role)
+for command in importlib.metadata.entry_points(group="pochade.commands"):
+    command.load()
+print(*sorted(set(sys.modules) & {"torch", "diffusers", "transformers", "scipy", "matplotlib", "spacy", "pymilvus"}))
+"""
+    roles = [f"agents.{role}" for role in ROLES] + ["agents.runtime.assembly"]
+    assert base.said(script, *roles).strip() == ""
+
+
+@pytest.mark.parametrize("command", sorted(LABORATORY))
+def test_a_command_of_the_laboratory_names_it_where_it_is_missing(base: Environment, command: str) -> None:
+    done = base.run(base.pochade, command)
+    assert done.returncode == 1
+    assert done.stderr == f"error: '{command}' is a command of the laboratory: pip install pochade-lab\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "extras"),
+    [
+        (["profile", "--catalog", "tiny"], "reports,worker"),
+        (["demo"], "worker"),
+        (["--set", "catalog=tiny", "serve", "worker"], "worker"),
+        (["--set", "catalog=tiny", "serve", "discriminator"], "worker"),
+        (["--set", "catalog=tiny", "serve", "classifier"], "worker"),
+        (["--set", "store.url=s3://bucket/images", "serve", "ledger"], "s3"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_what_needs_an_extra_says_which_in_one_line(
+    tiny: Environment, tmp_path: pathlib.Path, command: list[str], extras: str
+) -> None:
+    done = tiny.run(tiny.pochade, *command, cwd=tmp_path)
+    assert done.returncode == 1
+    assert re.fullmatch(rf"error: [\w, ]+ not installed: pip install 'pochade\[{extras}\]'\n", done.stderr), done.stderr
+
+
+def test_models_that_are_not_installed_are_named_with_their_distribution(
+    base: Environment, tmp_path: pathlib.Path
+) -> None:
+    script = "from agents.engines import model_source; model_source('models/heavy')"
+    done = base.run(base.python, "-c", script, cwd=tmp_path)
+    assert "pip install pochade-tiny" in done.stderr
+
+
+def test_every_extra_is_declared_with_what_its_imports_bring() -> None:
+    declared = {
+        (match[1].lower().replace("-", "_"), match[2])
+        for text in requirements_of("pochade")
+        if (match := re.match(r"([\w.-]+).*extra == '(\w+)'", text))
+    }
+    renamed = {"grpc": "grpcio"}
+    assert {(renamed.get(module, module), extra) for module, extra in EXTRA_OF.items()} <= declared
