@@ -31,6 +31,7 @@ NEVER_IN_PLANNER = {
     "time", "random", "datetime", "os", "pathlib", "logging", "threading", "asyncio", "socket", "subprocess",
     "confluent_kafka", "faust", "torch", "diffusers", "transformers", "boto3", "pymilvus", "pydantic",
 }  # fmt: skip
+LOCKS = ("requirements.lock", "requirements-serving.lock", "requirements-worker.lock")
 LABORATORY = ("agents.lab", "replay.bench", "replay.verify.chaos")
 ONLY_STANDARD_LIBRARY_AND_FASTAVRO = {"fastavro"}
 HEAVY_AT_START = {
@@ -147,7 +148,7 @@ def test_every_room_has_a_readme(room: str) -> None:
 def test_the_top_level_is_what_the_user_laid_out() -> None:
     allowed = {
         "pyproject.toml", "streams", "agents", "planner", "schemas", "infra", "replay", "tests", "README.md",
-        "LICENSE", "CHANGELOG.md", "Makefile", "requirements.lock",
+        "LICENSE", "CHANGELOG.md", "Makefile", *LOCKS,
     }  # fmt: skip
     made_here = {"build", "dist", "__pycache__"}
     found = {p.name for p in ROOT.iterdir() if not p.name.startswith(".") and not p.name.endswith(".egg-info")}
@@ -223,7 +224,12 @@ def test_commands_import_nothing_heavy_at_the_top() -> None:
 
 
 def test_no_index_address_or_machine_path_is_recorded() -> None:
-    tracked = [ROOT / "requirements.lock", ROOT / "pyproject.toml", ROOT / "Makefile", *ROOT.glob(".ci/*")]
+    tracked = [
+        *(ROOT / name for name in LOCKS),
+        *(ROOT / folder / "pyproject.toml" for folder in ("", "infra", "agents/lab", "streams/client")),
+        ROOT / "Makefile",
+        *ROOT.glob(".ci/*"),
+    ]
     for path in tracked:
         text = path.read_text()
         assert "index-url" not in text

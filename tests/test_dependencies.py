@@ -1,6 +1,7 @@
 """What each distribution of this repository imports of others, held against what its `pyproject.toml` declares."""
 
 import fnmatch
+import functools
 import importlib.metadata
 import re
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from tests.imports import imports_of, module_of, project_modules
 from tests.paths import ROOT
+from tests.test_architecture import LOCKS
 
 FILES = [path for path in sorted(ROOT.glob("**/pyproject.toml")) if not {".venv", "build"} & set(path.parts)]
 PROJECTS: dict[str, dict[str, Any]] = {
@@ -60,6 +62,18 @@ def test_what_is_installed_is_what_is_declared() -> None:
             assert needed.specifier.contains(importlib.metadata.version(needed.name)), f"{name}: {text}"
 
 
+def test_the_locks_agree_and_serving_has_no_package_of_models() -> None:
+    """Whoever installs one lock after another changes no version."""
+    pins = {file: dict(re.findall(r"^([\w.-]+)==(\S+)", (ROOT / file).read_text(), re.M)) for file in LOCKS}
+    whole = pins["requirements.lock"]
+    for file, pinned in pins.items():
+        assert pinned.items() <= whole.items(), file
+    worker = pins["requirements-worker.lock"].keys()
+    assert pins["requirements-serving.lock"].keys() < worker
+    assert {"torch", "diffusers", "transformers"} <= worker - pins["requirements-serving.lock"].keys()
+
+
+@functools.cache
 def modules_of(name: str) -> set[str]:
     """The modules that a distribution's wheel has."""
     setuptools = PROJECTS[name]["tool"]["setuptools"]
@@ -112,8 +126,9 @@ def _expanded(project: dict[str, Any], extras: set[str]) -> Iterator[tuple[str, 
         assert matched, text
         package, its_extras, spec = matched.groups(default="")
         yield canonical(package), spec
-        if package in PROJECTS and package != project["name"]:
-            yield from _expanded(PROJECTS[package]["project"], {e.strip() for e in its_extras.split(",") if e.strip()})
+        asked = {extra.strip() for extra in its_extras.split(",") if extra.strip()}
+        if package in PROJECTS and (package != project["name"] or asked - extras):
+            yield from _expanded(PROJECTS[package]["project"], asked)
 
 
 def canonical(name: str) -> str:

@@ -1,18 +1,23 @@
 """The wheels of this repository: what is in each, and what can be done where one of them alone is installed."""
 
+import json
 import pathlib
 import re
 import zipfile
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
+from planner.policies import DEFAULT, JUDGES_ALL
 from streams.extras import EXTRA_OF, LABORATORY
 from tests.environments import Environment, built, make, requirements_of
 from tests.imports import project_modules
+from tests.left_over import left_over
 from tests.paths import ROOT
 from tests.test_architecture import LABORATORY as LABORATORY_MODULES
 
+pytestmark = pytest.mark.integration
 MAX_LINES = 93_000  # of Python in the product's wheel
 MAX_BASE_BYTES = 200_000_000  # installed, without the solver that PuLP carries and nobody calls
 CBC = "pulp/solverdir/cbc"
@@ -102,6 +107,40 @@ print(*sorted(set(sys.modules) & {"torch", "diffusers", "transformers", "scipy",
 """
     roles = [f"agents.{role}" for role in ROLES] + ["agents.runtime.assembly"]
     assert base.said(script, *roles).strip() == ""
+
+
+@pytest.fixture
+def home(new_home: Callable[[], pathlib.Path]) -> pathlib.Path:
+    return new_home()
+
+
+def test_a_demo_generates_everything_once_and_leaves_nothing_running(home: pathlib.Path, base: Environment) -> None:
+    """Where the product and its client are installed, without torch, models or laboratory."""
+    asked = ["--catalog", "profile", "--count", "12", "--rate", "8"]
+    done = base.run(base.pochade, "--home", home, "demo", *asked)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads((home / "demo" / "report.json").read_text())
+    assert report["accepted"] == report["outcomes"]["COMPLETED"] == len(report["pictures"]) == 12
+    assert (report["lost"], report["duplicates"], report["identical_pictures"]) == (0, 0, 0)
+    assert report["policies"] == [DEFAULT, JUDGES_ALL], "a policy is pinned while requests are under way"
+    assert "threshold=0.9" in done.stdout + done.stderr, "most first images are below it, and refined"
+    page = (home / "demo" / "gallery.html").read_text()
+    assert page.count("<article") == 12
+    assert page.count("data:image/png;base64,") == 12 + report["escalated"]
+    assert left_over(home) == []
+
+
+def test_the_tiny_models_are_served_where_they_and_what_workers_need_are_installed(
+    home: pathlib.Path, wheels: dict[str, pathlib.Path], tmp_path: pathlib.Path
+) -> None:
+    """Without the laboratory, and without what reuse, object stores and reports need."""
+    names = ("pochade", "pochade-client", "pochade-tiny")
+    made = make(tmp_path / "venv", [wheels[name] for name in names], ["pochade[worker]", "pochade-tiny"])
+    done = made.run(made.pochade, "--home", home, "demo", "--count", "6", "--rate", "8")
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads((home / "demo" / "report.json").read_text())
+    assert report["outcomes"] == {"COMPLETED": 6}
+    assert left_over(home) == []
 
 
 @pytest.mark.parametrize("command", sorted(LABORATORY))
