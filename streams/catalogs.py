@@ -9,21 +9,20 @@ import pathlib
 import zipfile
 import zlib
 from collections.abc import Mapping
-from typing import NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, NamedTuple
 
 from planner.catalog.entries import WORKER_ENGINES
-from planner.catalog.evidence import check_compiled, with_profile
 from planner.catalog.model import Catalog
-from planner.catalog.papers.published import with_published
-from planner.catalog.profile import Profile
-from planner.catalog.prompt_table import PromptTable, prompt_table
 from schemas.errors import PochadeError, Unknown
 from streams.parsing import catalog as catalog_text
-from streams.parsing import profile as profile_text
 from streams.settings import Settings
 from streams.shipped import INFRA, is_missing
+
+if TYPE_CHECKING:  # profiles are read where plans are made; what serves does without them, and without numpy
+    import numpy as np
+
+    from planner.catalog.profile import Profile
+    from planner.catalog.prompt_table import PromptTable
 
 GZIP_MAGIC = b"\x1f\x8b"
 
@@ -39,6 +38,8 @@ def load(name: str, published: str = "") -> Catalog:
     catalog = catalog_text.parse(text_of(name), pathlib.Path(name).stem)
     if not published:
         return catalog
+    from planner.catalog.papers.published import with_published
+
     return with_published(catalog, published_texts(pathlib.Path(published), catalog.published, name))
 
 
@@ -50,7 +51,7 @@ def check_engine(engine: str) -> None:
 
 def check_names(settings: Settings) -> list[PochadeError]:
     """What is wrong with the catalog, and with the names of engine, policy and variant: each an error, or none."""
-    from planner.policies import DEFAULT, named
+    from planner.policies import DEFAULT, check_name
 
     wrong: list[PochadeError] = []
 
@@ -60,7 +61,7 @@ def check_names(settings: Settings) -> list[PochadeError]:
             catalog.level(settings.worker.variant)
 
     def check_policy() -> None:
-        named(settings.planner.policy or DEFAULT)
+        check_name(settings.planner.policy or DEFAULT)
 
     for check in (check_catalog, lambda: check_engine(settings.worker.engine), check_policy):
         try:
@@ -77,6 +78,8 @@ def measured(name: str, published: str = "") -> Catalog:
 
     Raises as `load` does, for a profile that is none, and for a compiled variant that no profile has as such.
     """
+    from planner.catalog.evidence import check_compiled, with_profile
+
     catalog, found = load(name, published), find_profile(name)
     if found:
         return with_profile(catalog, found.profile(), found.prompts())
@@ -84,7 +87,7 @@ def measured(name: str, published: str = "") -> Catalog:
     return catalog
 
 
-def recorded_prompts(name: str) -> PromptTable:
+def recorded_prompts(name: str) -> "PromptTable":
     """Return every level's outcome on each prompt of the catalog's profile. Raises PochadeError without a profile."""
     found = find_profile(name)
     prompts = found.prompts() if found else None
@@ -130,14 +133,18 @@ class ProfileFiles(NamedTuple):
 
     file: str  # of the text, for messages
     text: str  # NAME.json
-    arrays: dict[str, np.ndarray]  # NAME-quality.npz; {}: there is none
+    arrays: "dict[str, np.ndarray]"  # NAME-quality.npz; {}: there is none
 
-    def profile(self) -> Profile:
+    def profile(self) -> "Profile":
         """Parse the measurements. Raises Unknown or InvalidCatalog for a text that is no profile."""
+        from streams.parsing import profile as profile_text
+
         return profile_text.parse(self.text, self.file)
 
-    def prompts(self) -> PromptTable | None:
+    def prompts(self) -> "PromptTable | None":
         """Parse every level's outcome on each prompt; None without that file. Raises InvalidCatalog."""
+        from planner.catalog.prompt_table import prompt_table
+
         return prompt_table(self.arrays, self.file) if self.arrays else None
 
 
@@ -160,9 +167,11 @@ def read_profile(file: pathlib.Path) -> ProfileFiles:
         raise PochadeError(f"profile {file} cannot be read: {error}; measure again with `pochade profile`") from None
 
 
-def _quality_of(file: pathlib.Path) -> dict[str, np.ndarray]:
+def _quality_of(file: pathlib.Path) -> "dict[str, np.ndarray]":
     if not file.is_file():
         return {}
+    import numpy as np
+
     with np.load(file, allow_pickle=False) as arrays:
         return dict(arrays)
 

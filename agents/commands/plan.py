@@ -54,7 +54,7 @@ def history(obj: LazySettings, output: str, last: int) -> None:
 def diff(obj: LazySettings, before: int | None, after: int | None, output: str) -> None:
     """Show how plan AFTER (default: the plan in force) differs from plan BEFORE (default: the plan before it)."""
     from agents.commands.plan_tables import print_differences, print_json
-    from agents.planner.report import differences
+    from agents.planner.describing import differences
     from streams.control.history import in_force, one_before, published
     from streams.control.topic import of_version
 

@@ -21,10 +21,11 @@ from streams.commands.options import FILE, FILE_IN, SHOWN
 def shadow(obj: LazySettings, policy: str, parameters: tuple[str, ...], save: Path | None, output: str) -> None:
     """Show what POLICY would decide now, beside the plan in force. The shadow plan is not published."""
     from agents.commands.plan_tables import print_json, print_shadow
+    from agents.planner.describing import differences
     from agents.planner.live import observe_once
     from agents.planner.observation_file import write
     from agents.planner.propose import rules_of
-    from agents.planner.report import Task, differences, report, solve_task
+    from agents.planner.report import Task, report, solve_task
     from planner.control.plans import memory_of, publish
     from planner.policies import named
     from streams import catalogs

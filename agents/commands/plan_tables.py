@@ -8,7 +8,7 @@ from typing import Any
 import click
 from rich.table import Column, Table
 
-from agents.planner.report import (
+from agents.planner.describing import (
     counts_of,
     describe_admission,
     describe_cascade,

@@ -11,13 +11,13 @@ written by an owner that was overtaken costs time, never a wrong answer. They ne
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from agents.ledger.broker_clock import BrokerClock
 from agents.ledger.topics import LedgerTopics
-from planner.serving.ending.ended_ids import DIGEST_BYTES, SEALED, EndedIds, Segment, digest_of, segment_of
+from planner.serving.ending.ended_ids import DIGEST_BYTES, SEALED, EndedIds, digest_of
 from schemas.errors import InvalidRecord
 from schemas.messages import EndedChunk
 from schemas.record import Delivered, Outgoing
@@ -27,6 +27,9 @@ from streams.codec.avro import decode, encode
 from streams.kafka.clients import ClusterSettings, topic_name
 from streams.kafka.consumers.polling import offsets_at
 from streams.kafka.transactions.barrier import Barrier, read_past, read_to_end
+
+if TYPE_CHECKING:  # numpy, which is loaded with the first segment
+    from planner.serving.ending.ended_segments import Segment
 
 log = logging.getLogger(__name__)
 
@@ -138,6 +141,8 @@ class Remembered:
         for message in messages:
             try:
                 chunk = decode(message.value(), EndedChunk)
+                from planner.serving.ending.ended_segments import segment_of
+
                 self._ids.add_segment(segment_of(chunk.digests, chunk.oldest_ms, chunk.newest_ms))
             except (InvalidRecord, ValueError):
                 metrics.UNUSABLE.labels(ENDED).inc()
@@ -170,7 +175,7 @@ class Remembered:
         if self._ids.is_full:
             self._write(self._ids.seal())
 
-    def _write(self, segment: Segment) -> None:
+    def _write(self, segment: "Segment") -> None:
         first, self._first = self._first, self._end
         if self._send is None:
             return

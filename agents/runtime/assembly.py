@@ -3,19 +3,13 @@
 import contextlib
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from agents.router.reroute import rerouter_of
-from agents.router.waiting.counting import CountedWaiting
-from agents.router.waiting.forwarder import forwarder_of
-from agents.runtime.following import FollowedEnds, FollowedFleet, FollowedInFlight, FollowedPlans, FollowedPoison
 from agents.runtime.process import Run, not_alive
-from agents.worker.resuming import settle
 from planner.catalog.model import Catalog
-from planner.serving.routing.soft_deadline import soft_slo_ms
 from schemas.topics import OUTCOMES, SKEW_MS
 from streams import catalogs, logs
 from streams.codec.avro import write_up_to
@@ -32,19 +26,30 @@ from streams.processes.announced import announced
 from streams.security.access_check import check_access
 from streams.security.properties import check_properties
 from streams.settings import Settings
-from streams.store.open import open_store
 from streams.tracing.opening import traced
 
-if TYPE_CHECKING:  # half a second of imports, which roles with a thread of their own do without
+if TYPE_CHECKING:  # each role imports in its function below what it alone needs
     from agents.discriminator.fact_sample import Facts
     from agents.ledger.role import Ledger
+    from agents.router.waiting.counting import CountedWaiting
+    from agents.runtime.following import FollowedEnds, FollowedFleet, FollowedInFlight, FollowedPlans, FollowedPoison
     from streams.faust.host import AgentHost, StreamLogic
 
-STREAM_ROLES = {"classifier", "router", "discriminator"}
 SWEEPER, FORWARDER = "sweeper", "forwarder"  # the threads beside a router
 PLANNED = {"router", "discriminator"}  # stream roles that serve nothing before they hold a plan
 
-View = TypeVar("View", FollowedPlans, FollowedEnds, FollowedFleet, FollowedInFlight, FollowedPoison, CountedWaiting)
+
+class Starts(Protocol):
+    """What follows topics."""
+
+    def start(self) -> object:
+        """Begin, and return when all of now has been read."""
+
+    def close(self) -> object:
+        """End."""
+
+
+View = TypeVar("View", bound=Starts)
 
 
 @dataclass
@@ -107,29 +112,53 @@ class Views:
         return view
 
     @cached_property
-    def plans(self) -> FollowedPlans:
+    def plans(self) -> "FollowedPlans":
+        from agents.runtime.following import FollowedPlans
+
         return self._opened(FollowedPlans(self._settings, self._role, self._catalog))
 
     @cached_property
-    def ended(self) -> FollowedEnds:
+    def ended(self) -> "FollowedEnds":
+        from agents.runtime.following import FollowedEnds
+
         return self._opened(FollowedEnds(self._settings))
 
     @cached_property
-    def in_flight(self) -> FollowedInFlight:
+    def in_flight(self) -> "FollowedInFlight":
+        from agents.runtime.following import FollowedInFlight
+
         return self._opened(FollowedInFlight(self._settings, self.ended))
 
     @cached_property
-    def fleet(self) -> FollowedFleet:
+    def fleet(self) -> "FollowedFleet":
+        from agents.runtime.following import FollowedFleet
+
         return self._opened(FollowedFleet(self._settings))
 
     @cached_property
-    def poison(self) -> FollowedPoison:
+    def poison(self) -> "FollowedPoison":
+        from agents.runtime.following import FollowedPoison
+
         return self._opened(FollowedPoison(self._settings))
 
     @cached_property
-    def waiting(self) -> CountedWaiting:
+    def waiting(self) -> "CountedWaiting":
         """The jobs that wait for idle workers, counted by the plan in force."""
+        from agents.router.waiting.counting import CountedWaiting
+
         return self._opened(CountedWaiting(self._settings, sorted(self._catalog.served), self.plans, self._role))
+
+
+class Opening(NamedTuple):
+    """What a role of the process is opened with."""
+
+    settings: Settings
+    catalog: Catalog
+    views: Views
+    producer: KafkaRecordProducer
+    stack: contextlib.ExitStack
+    process: Process
+    facts: "Facts | None" = None  # what checks a sample of kept images
 
 
 @contextlib.contextmanager
@@ -156,23 +185,18 @@ def assemble(settings: Settings, roles: frozenset[str], facts: "Facts | None" = 
         views = Views(settings, "+".join(sorted(roles)), catalog, producer, stack)
         process = Process(health)
         probes: dict[str, tuple[Probe, Probe]] = {}
+        opening = Opening(settings, catalog, views, producer, stack, process, facts)
         for role in sorted(roles):
             if role == "router":
-                beside = settings, catalog, producer, views.plans, views.ended, views.fleet, views.waiting
-                for name, run in ((SWEEPER, rerouter_of(*beside).run), (FORWARDER, forwarder_of(*beside).run)):
+                for name, run in _beside_router(opening).items():
                     process.threaded[name] = run
                     probes[name] = (lambda: "", partial(not_alive, name))
             if role in STREAM_ROLES:
-                from streams.faust.host import AgentHost
-
-                hosted = classic_settings(settings)
-                for logic in _logics(role, settings, catalog, views, process, facts):
-                    settle(settings, logic.source, f"{settings.kafka.prefix}.{logic.role}")
-                    host = AgentHost(hosted, logic, producer)
+                for host in _hosts(role, opening):
                     process.hosts.append(host)
-                    probes[logic.role] = (partial(_not_ready, role, host, views), host.not_alive)
+                    probes[host.role] = (partial(_not_ready, role, host, views), host.not_alive)
             else:
-                threaded = _threaded(role, settings, catalog, views, producer, stack)
+                threaded = THREADED_ROLES[role](opening)
                 process.threaded[role] = threaded.run
                 probes[role] = (threaded.not_ready, partial(_not_alive, role, threaded))
         for role, (ready, alive) in probes.items():  # all at once: their threads begin when the last is assembled
@@ -188,49 +212,79 @@ def _not_alive(role: str, threaded: Threaded) -> str:
     return not_alive(role) or threaded.not_alive()
 
 
-def _logics(
-    role: str, settings: Settings, catalog: Catalog, views: Views, process: Process, facts: "Facts | None" = None
-) -> "list[StreamLogic]":
-    if role == "classifier":
-        from agents.classifier.batch_gate import BatchClassifier
-        from agents.classifier.judges import open_judge
-        from agents.classifier.role import Classifier
+def _hosts(role: str, opening: Opening) -> "Iterator[AgentHost]":
+    from agents.worker.resuming import settle
+    from streams.faust.host import AgentHost
 
-        judge = open_judge(catalog)  # first: it asks no broker
-        classifier = Classifier(judge, catalog, settings.requests, views.ended, views.in_flight)
-        leaves = partial(process.must_hand_over, BatchClassifier.role)
-        batch = BatchClassifier(classifier, catalog, views.fleet, views.ended, leaves)
-        return [classifier, batch]
+    settings = opening.settings
+    hosted = classic_settings(settings)
+    for logic in STREAM_ROLES[role](opening):
+        settle(settings, logic.source, f"{settings.kafka.prefix}.{logic.role}")
+        yield AgentHost(hosted, logic, opening.producer)
+
+
+def _classifier(opening: Opening) -> "list[StreamLogic]":
+    from agents.classifier.batch_gate import BatchClassifier
+    from agents.classifier.judges import open_judge
+    from agents.classifier.role import Classifier
+
+    catalog, views = opening.catalog, opening.views
+    judge = open_judge(catalog)  # first: it asks no broker
+    classifier = Classifier(judge, catalog, opening.settings.requests, views.ended, views.in_flight)
+    leaves = partial(opening.process.must_hand_over, BatchClassifier.role)
+    return [classifier, BatchClassifier(classifier, catalog, views.fleet, views.ended, leaves)]
+
+
+def _router(opening: Opening) -> "list[StreamLogic]":
     from agents.router.dispatcher import Dispatcher
+    from agents.router.role import Router
+    from agents.router.tenants import Tenants
+    from planner.serving.admission.quotas import Quota
+    from planner.serving.routing.routing import RoutingLogic, backlog_limits
 
-    if role == "router":
-        from agents.router.role import Router
-        from agents.router.tenants import Tenants
-        from planner.serving.admission.quotas import Quota
-        from planner.serving.routing.routing import RoutingLogic, backlog_limits
+    settings, catalog, views = opening.settings, opening.catalog, opening.views
+    tenants = Tenants({name: Quota(**limits.model_dump()) for name, limits in settings.tenants.items()})
+    views.ended.on_end.append(tenants.ended)
+    dispatcher = Dispatcher(catalog, views.fleet, "router", views.waiting)
+    limits = backlog_limits(settings.admission.max_backlog_s, settings.admission.interactive_headroom)
+    start_ms = 1000 * settings.planner.scale.start_s
+    routing = RoutingLogic(catalog, limits, tenants, views.ended, start_ms, _soft_slo_ms(settings, catalog))
+    return [Router(routing, views.plans, dispatcher)]
 
-        tenants = Tenants({name: Quota(**limits.model_dump()) for name, limits in settings.tenants.items()})
-        views.ended.on_end.append(tenants.ended)
-        dispatcher = Dispatcher(catalog, views.fleet, role, views.waiting)
-        limits = backlog_limits(settings.admission.max_backlog_s, settings.admission.interactive_headroom)
-        start_ms = 1000 * settings.planner.scale.start_s
-        routing = RoutingLogic(catalog, limits, tenants, views.ended, start_ms, _soft_slo_ms(settings, catalog))
-        return [Router(routing, views.plans, dispatcher)]
+
+def _beside_router(opening: Opening) -> dict[str, Run]:
+    """The threads beside a router: one moves jobs of workers that left, one forwards jobs to idle workers."""
+    from agents.router.reroute import rerouter_of
+    from agents.router.waiting.forwarder import forwarder_of
+
+    views = opening.views
+    beside = (
+        opening.settings, opening.catalog, opening.producer, views.plans, views.ended, views.fleet, views.waiting
+    )  # fmt: skip
+    return {SWEEPER: rerouter_of(*beside).run, FORWARDER: forwarder_of(*beside).run}
+
+
+def _discriminator(opening: Opening) -> "list[StreamLogic]":
     from agents.discriminator.fact_sample import FactSample
     from agents.discriminator.role import Discriminator
     from agents.discriminator.scorers import open_scorers
+    from agents.router.dispatcher import Dispatcher
     from planner.serving.routing.escalation import EscalationLogic
+    from streams.store.open import open_store
 
+    settings, catalog, views = opening.settings, opening.catalog, opening.views
     store, scorers = open_store(settings), open_scorers(catalog)
-    dispatcher = Dispatcher(catalog, views.fleet, role, views.waiting)
+    dispatcher = Dispatcher(catalog, views.fleet, "discriminator", views.waiting)
     logic = EscalationLogic(catalog, _soft_slo_ms(settings, catalog))
-    share = settings.quality.checked_share
+    facts, share = opening.facts, settings.quality.checked_share
     sample = None if facts is None or not share else FactSample(share, facts, catalog, store)
     attempts = settings.worker.max_attempts
     return [Discriminator(logic, views.plans, views.ended, dispatcher, store, scorers, sample, attempts)]
 
 
 def _soft_slo_ms(settings: Settings, catalog: Catalog) -> float:
+    from planner.serving.routing.soft_deadline import soft_slo_ms
+
     admitted = settings.admission
     return soft_slo_ms(settings.planner.slo_s, catalog, admitted.max_backlog_s, admitted.interactive_headroom)
 
@@ -245,68 +299,84 @@ def ledger_of(settings: Settings, producer: RecordProducer) -> "Ledger":
     return Ledger(settings, rules, partial(member_config, settings), producer)
 
 
-def _threaded(
-    role: str,
-    settings: Settings,
-    catalog: Catalog,
-    views: Views,
-    producer: KafkaRecordProducer,
-    stack: contextlib.ExitStack,
-) -> Threaded:
-    if role == "ledger":
-        views.need_topics()
-        settle(settings, OUTCOMES, f"{settings.kafka.prefix}.{role}")
-        ledger = ledger_of(settings, producer)
-        return Threaded(ledger.run, ledger.not_ready)
-    if role == "planner":
-        return _planner_of(settings, views, stack)
-    if role == "indexer":
-        from agents.indexer.role import indexer_of
+def _ledger(opening: Opening) -> Threaded:
+    from agents.worker.resuming import settle
 
-        indexer = indexer_of(settings, catalog, open_store(settings), views.plans)
-        return Threaded(indexer.run, indexer.not_ready)
-    if role == "gateway":
-        from agents.gateway.server import gateway_of
-
-        views.need_topics()
-        gateway = gateway_of(settings, catalog, producer, stack)
-        return Threaded(gateway.run, gateway.not_ready)
-    if role == "console":
-        from agents.console.server import console_of
-
-        views.need_topics()
-        console = console_of(settings, catalog, producer, stack)
-        return Threaded(console.run, console.not_ready)
-    return _worker_of(settings, catalog, views, producer)
+    opening.views.need_topics()
+    settle(opening.settings, OUTCOMES, f"{opening.settings.kafka.prefix}.ledger")
+    ledger = ledger_of(opening.settings, opening.producer)
+    return Threaded(ledger.run, ledger.not_ready)
 
 
-def _planner_of(settings: Settings, views: Views, stack: contextlib.ExitStack) -> Threaded:
+def _planner(opening: Opening) -> Threaded:
     from agents.planner.loop import PlannerLoop
     from planner.policies import DEFAULT, named
     from streams.kafka.transactions.lease import KafkaLease
 
+    settings, views = opening.settings, opening.views
     named(settings.planner.policy or DEFAULT)
     lease = KafkaLease(settings)
-    stack.callback(lease.close)
+    opening.stack.callback(lease.close)
     known = catalogs.measured(settings.catalog, settings.published)
     planner = PlannerLoop(settings, known, lease, views.plans, views.fleet)
     return Threaded(planner.run, planner.not_ready)
 
 
-def _worker_of(settings: Settings, catalog: Catalog, views: Views, producer: KafkaRecordProducer) -> Threaded:
+def _indexer(opening: Opening) -> Threaded:
+    from agents.indexer.role import indexer_of
+    from streams.store.open import open_store
+
+    indexer = indexer_of(opening.settings, opening.catalog, open_store(opening.settings), opening.views.plans)
+    return Threaded(indexer.run, indexer.not_ready)
+
+
+def _gateway(opening: Opening) -> Threaded:
+    from agents.gateway.server import gateway_of
+
+    opening.views.need_topics()
+    gateway = gateway_of(opening.settings, opening.catalog, opening.producer, opening.stack)
+    return Threaded(gateway.run, gateway.not_ready)
+
+
+def _console(opening: Opening) -> Threaded:
+    from agents.console.server import console_of
+
+    opening.views.need_topics()
+    console = console_of(opening.settings, opening.catalog, opening.producer, opening.stack)
+    return Threaded(console.run, console.not_ready)
+
+
+def _worker(opening: Opening) -> Threaded:
     from agents.engines import check_models
     from agents.worker.reuse import opener
     from agents.worker.role import Worker
     from agents.worker.safety import open_check
+    from streams.store.open import open_store
 
+    settings, catalog, views = opening.settings, opening.catalog, opening.views
     check_models(catalog, settings.worker.engine)
     if settings.worker.variant:
         catalog.level(settings.worker.variant)
     worker_id = settings.worker.id or f"{socket.gethostname()}-{os.getpid()}"
     store = open_store(settings)
     worker = Worker(
-        settings, catalog, producer, store, views.plans, views.ended, views.fleet, worker_id,
+        settings, catalog, opening.producer, store, views.plans, views.ended, views.fleet, worker_id,
         opens_lookups=opener(settings, store), check=open_check(settings), poison=views.poison,
         slo_ms=_soft_slo_ms(settings, catalog),
     )  # fmt: skip
     return Threaded(worker.run, worker.not_ready, worker.not_alive)
+
+
+STREAM_ROLES: "dict[str, Callable[[Opening], list[StreamLogic]]]" = {
+    "classifier": _classifier,
+    "router": _router,
+    "discriminator": _discriminator,
+}
+THREADED_ROLES: dict[str, Callable[[Opening], Threaded]] = {
+    "ledger": _ledger,
+    "planner": _planner,
+    "indexer": _indexer,
+    "gateway": _gateway,
+    "console": _console,
+    "worker": _worker,
+}

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from planner.catalog.components import BASE, Component, Offer
 from planner.catalog.validate import is_amount, is_share, require
 from schemas.errors import Unknown
@@ -220,6 +218,8 @@ def highest_threshold(discriminator: Discriminator, share: float) -> float:
 
 def shares_below(curve: Curve, thresholds: Sequence[float]) -> tuple[float, ...]:
     """f(t) of any curve at many thresholds at once."""
+    import numpy as np  # what serves reads catalogs without it
+
     inner = [point for point in curve if 0 < point.threshold < 1]
     known = [0.0, *(point.threshold for point in inner), 1.0], [0.0, *(point.deferred for point in inner), 1.0]
     return tuple(np.interp(thresholds, *known).tolist())

@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import numpy as np
-
 from planner.catalog.validate import is_amount, is_share, require
 from planner.reuse.terms import Difference
 from schemas.errors import Unknown
@@ -57,6 +55,8 @@ class ReuseProfile:
 
         Between two measured shares it is interpolated linearly; nothing skipped changes nothing.
         """
+        import numpy as np  # what serves reads catalogs without it
+
         known = self.changes.get(verdict)
         if not known:
             return None

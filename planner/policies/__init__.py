@@ -1,50 +1,40 @@
-"""The table of policies by name, one file each; it is the only place that lists them."""
+"""The policies by name, one file each, and which of them what else names by what it does.
+
+`POLICIES`, the table of `table.py`, is loaded when it is first asked for: who shows names needs no solver.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 from planner.control.proposal import InvalidParameter, PlanProposal, Policy
-from planner.policies import (
-    argus,
-    clipper_heavy,
-    clipper_light,
-    diffserve,
-    diffserve_static,
-    hadis,
-    joint,
-    lru_round_robin,
-    mlora,
-    nirvana,
-    octoai,
-    pac,
-    proteus,
-    push_round_robin,
-    random_split,
-    sommelier,
-)
 from schemas.errors import Unknown
 
+if TYPE_CHECKING:
+    from planner.policies.table import POLICIES
+
 __all__ = [
-    "BASELINE", "BEGINS_WITH_REUSE", "DEFAULT", "JUDGES_ALL", "LOOKUP_PER_REQUEST", "PLACES_COMPONENTS",
+    "BASELINE", "BEGINS_WITH_REUSE", "DEFAULT", "JUDGES_ALL", "LOOKUP_PER_REQUEST", "NAMES", "PLACES_COMPONENTS",
     "POLICIES", "SCALES", "SWITCHES_STRATEGY",
-    "InvalidParameter", "PlanProposal", "Policy", "named",
+    "InvalidParameter", "PlanProposal", "Policy", "check_name", "named",
 ]  # fmt: skip
 
-POLICIES: dict[str, Policy] = {
-    "argus": argus.plan,
-    "clipper-heavy": clipper_heavy.plan,
-    "clipper-light": clipper_light.plan,
-    "diffserve": diffserve.plan,
-    "diffserve-static": diffserve_static.plan,
-    "hadis": hadis.plan,
-    "joint": joint.plan,
-    "lru-round-robin": lru_round_robin.plan,
-    "mlora": mlora.plan,
-    "nirvana": nirvana.plan,
-    "octoai": octoai.plan,
-    "pac": pac.plan,
-    "proteus": proteus.plan,
-    "push-round-robin": push_round_robin.plan,
-    "random-split": random_split.plan,
-    "sommelier": sommelier.plan,
-}
+NAMES = (
+    "argus",
+    "clipper-heavy",
+    "clipper-light",
+    "diffserve",
+    "diffserve-static",
+    "hadis",
+    "joint",
+    "lru-round-robin",
+    "mlora",
+    "nirvana",
+    "octoai",
+    "pac",
+    "proteus",
+    "push-round-robin",
+    "random-split",
+    "sommelier",
+)
 
 BASELINE = "random-split"  # in every report: a blind split is hard to beat at equal heavy share (SOURCES.md 3.8)
 DEFAULT = "joint"
@@ -56,8 +46,24 @@ PLACES_COMPONENTS = "mlora"  # says what each worker holds: what `chaos --compon
 LOOKUP_PER_REQUEST = "nirvana"  # every request looks for a stored image, at any load: what `chaos --reuse` runs
 
 
+def check_name(name: str) -> None:
+    """Raise Unknown for a name of no policy, with the known ones and the nearest."""
+    if name not in NAMES:
+        raise Unknown("policy", name, NAMES)
+
+
 def named(name: str) -> Policy:
     """The policy of this name. Raises Unknown with the known ones and the nearest."""
+    from planner.policies.table import POLICIES
+
     if name not in POLICIES:
         raise Unknown("policy", name, POLICIES)
     return POLICIES[name]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "POLICIES":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from planner.policies.table import POLICIES
+
+    return POLICIES

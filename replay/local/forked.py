@@ -15,7 +15,8 @@ from streams.weights.classes import classes_of
 ROLE_MODULES: Final = (
     "replay.local.forked", "agents.commands.serve", "agents.runtime.assembly", "streams.faust.host",
     "agents.classifier.role", "agents.router.role", "agents.discriminator.role", "agents.discriminator.scorers",
-    "agents.worker.role", "agents.worker.reuse", "agents.ledger.role", "agents.planner.loop", "planner.policies",
+    "agents.router.reroute", "agents.router.waiting.forwarder", "agents.runtime.following",
+    "agents.worker.role", "agents.worker.reuse", "agents.ledger.role", "agents.planner.loop", "planner.policies.table",
     "streams.kafka.transactions.lease",
 )  # fmt: skip
 """What roles import, beside the library of an engine."""

@@ -26,9 +26,9 @@ class PolicyOption(NamesOption):
 
     def known(self) -> Iterable[str]:
         """Return the policies."""
-        from planner.policies import POLICIES
+        from planner.policies import NAMES
 
-        return POLICIES
+        return NAMES
 
 
 class CatalogOption(NamesOption):

@@ -5,14 +5,14 @@ from typing import Any
 
 from agents.console.screens.context import Context
 from agents.console.screens.now import binding_of
-from agents.planner.report import (
+from agents.planner.describing import (
     describe_admission,
     describe_cascade,
     describe_reuse,
     describe_routes,
     differences,
 )
-from planner.policies import DEFAULT, POLICIES
+from planner.policies import DEFAULT, NAMES
 from schemas.messages import Plan
 from streams.control.reuse import is_asked_for
 
@@ -29,7 +29,7 @@ def values(context: Context) -> dict[str, Any]:
         "plan": chosen, "pin": plans.pin, "refusal": plans.refusal, "history": history[:60],
         "binding": binding_of(context, chosen) if chosen else [], "described": described(chosen) if chosen else [],
         "newer": newer, "older": older, "changes": differences(older, newer) if older and newer else [],
-        "policies": sorted(POLICIES), "default": DEFAULT, "switched": switched_in(history),
+        "policies": sorted(NAMES), "default": DEFAULT, "switched": switched_in(history),
     }  # fmt: skip
 
 

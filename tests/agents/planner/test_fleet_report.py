@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from agents.commands.fleet import fleet
 from agents.commands.plan_tables import print_plan
 from agents.planner import live
+from agents.planner.describing import differences
 from agents.planner.fleet_report import fleet_report
 from agents.planner.live import Live
-from agents.planner.report import differences
 from planner.observation.components import ComponentLog, ObservedComponents
 from planner.observation.observation import Observation
 from planner.observation.workers import ReceivedHeartbeat

@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from agents.commands.plan_tables import print_plan, print_report
-from agents.planner.report import Task, describe_admission, differences, report, solve_task
+from agents.planner.describing import describe_admission, differences
+from agents.planner.report import Task, report, solve_task
 from planner.control.propose import Rules
 from schemas.messages import Admission, Route
 from tests.builders import a_cascade, a_catalog, a_plan, an_observation

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.serving.ending import ended_ids
-from planner.serving.ending.ended_ids import DIGEST_BYTES, EndedIds, digest_of, segment_of
+from planner.serving.ending.ended_ids import DIGEST_BYTES, EndedIds, digest_of
+from planner.serving.ending.ended_segments import segment_of
 
 NUMBERS = st.integers(0, 60)
 STEPS = st.lists(
