@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from schemas.errors import PochadeError
 from streams.broker import address
+from streams.security.extensions import lacking
 from streams.security.secrets import secret
 from streams.settings import Registry, Settings
 
@@ -142,7 +143,8 @@ class RegistryClient:
         why = str(error) or type(error).__name__
         if "CERTIFICATE_VERIFY_FAILED" in why:
             do = "set registry.ca to the file of the authority that signed its certificate, or have it renewed"
-            return RegistryRefused(f"the certificate of the schema registry {self._url} is not valid: {why}; {do}")
+            why = lacking(why) or f"{why}; {do}"
+            return RegistryRefused(f"the certificate of the schema registry {self._url} is not valid: {why}")
         return RegistryFailed(f"the schema registry {self._url} does not answer: {why}; check registry.url")
 
     def _failure(self, status: int, path: str, body: Any) -> RegistryFailed:

@@ -16,7 +16,8 @@ from schemas.errors import PochadeError
 from schemas.topics import full_name, topics_of
 from streams.broker import probe
 from streams.kafka.clients import ANSWER_LIMIT_S, client_config
-from streams.security.security import PLAINTEXT
+from streams.security.refusals import refused_by_python
+from streams.security.security import FAUST_ROLES, PLAINTEXT
 from streams.settings import Settings
 
 NEW_RIGHTS_S = 3.0  # brokers learn of a new right a moment after it was granted
@@ -44,6 +45,8 @@ def check_access(settings: Settings, roles: Iterable[str], variants: Sequence[st
     if config.get("security.protocol", PLAINTEXT).upper() == PLAINTEXT:
         return
     probe.probe(config, ANSWER_LIMIT_S)
+    if FAUST_ROLES & {*roles} and (fault := refused_by_python(config)):
+        raise probe.NotLetIn(f"Faust cannot connect to the Kafka cluster at {config['bootstrap.servers']}: {fault}")
     prefix = settings.kafka.prefix
     for role in sorted(roles):
         deadline = time.monotonic() + NEW_RIGHTS_S

@@ -8,6 +8,7 @@ import httpx
 from aiokafka.abc import AbstractTokenProvider
 
 from schemas.errors import PochadeError
+from streams.security.extensions import lacking
 from streams.security.security import Oidc
 from streams.security.tls import trusting
 
@@ -49,7 +50,8 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka ha
                 auth = (self._oidc.client_id, self._oidc.client_secret)
                 answer = await client.post(self._oidc.token_url, data=asked, auth=auth)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise self._failed(f"does not answer: {str(error) or type(error).__name__}") from None
+            why = str(error) or type(error).__name__
+            raise self._failed(f"does not answer: {lacking(why) or why}") from None
         if answer.status_code != httpx.codes.OK:
             do = "check sasl.oauthbearer.client.id, client.secret and scope"
             raise self._failed(f"refused with HTTP {answer.status_code}: {do}")

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Iterable, Mapping
 
 from schemas.errors import PochadeError
+from streams.security.extensions import lacking
 from streams.security.security import Tls, Unmapped, security_of
 from streams.security.tls import context_of, own_certificate_fault
 
@@ -48,12 +49,22 @@ def remedy(reason: str, config: Mapping[str, str]) -> str:
     return ""
 
 
+def refused_by_python(config: Mapping[str, str]) -> str:
+    """Return what the brokers' certificates lack for Python, and what to do; "" if nothing is seen to lack.
+
+    librdkafka may accept what Faust's aiokafka, which verifies by Python's library, never connects with.
+    """
+    return lacking(_answer(config))
+
+
 def _their_certificate(config: Mapping[str, str]) -> str:
-    why = _tls_answer(config["bootstrap.servers"].split(",")[0], _tls(config))
+    why = _answer(config)
     if "expired" in why:
         return f"the brokers' {why}: {RENEW_THEIRS}"
     if "mismatch" in why or "not valid for" in why:
         return f"the brokers' certificate: {why}: {THEIR_NAME}"
+    if lack := lacking(why):
+        return f"the brokers' certificate cannot be verified: {lack}"
     return f"the brokers' certificate is of an authority that is not trusted here{why and f' ({why})'}: {AUTHORITY}"
 
 
@@ -67,6 +78,10 @@ def _our_certificate(tls: Tls | None) -> str:
     if fault:
         return f"{named} is of another authority than the brokers' ({fault}): {OF_THEIR_AUTHORITY}"
     return f"the brokers refuse {named}: {OF_THEIR_AUTHORITY}"
+
+
+def _answer(config: Mapping[str, str]) -> str:
+    return _tls_answer(config["bootstrap.servers"].split(",")[0], _tls(config))
 
 
 def _tls(config: Mapping[str, str]) -> Tls | None:

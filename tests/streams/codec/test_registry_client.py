@@ -20,7 +20,7 @@ from streams.broker.process import Process
 from streams.broker.record import Record
 from streams.codec.registry_client import NoSuchSchema, RegistryClient, RegistryFailed, RegistryRefused, open_registry
 from streams.settings import Registry, load
-from tests.certificates import Authority
+from tests.certificates import AUTHORITY_KEY, Authority, verify_strictly
 
 PASSWORD = "hush-hush"
 ENTRY = latest()["pochade.GenerateRequest"]
@@ -149,6 +149,16 @@ def test_an_expired_certificate_is_refused(serve: Serve, authority: Authority, s
     old = serve(authority.sign("old", valid_days=-1).both)
     with pytest.raises(RegistryRefused, match=r"expired.*have it renewed"):
         RegistryClient(settings.model_copy(update={"url": old})).check()
+
+
+def test_a_certificate_without_what_python_3_13_requires_is_refused_with_what_to_do(
+    serve: Serve, settings: Registry, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verify_strictly(monkeypatch)
+    lacking = Authority(tmp_path, lacks=AUTHORITY_KEY)
+    changed = {"url": serve(lacking.sign("registry").both), "ca": str(lacking.certificate)}
+    with pytest.raises(RegistryRefused, match=rf"lacks the {AUTHORITY_KEY}.*sign the server's certificate again"):
+        RegistryClient(settings.model_copy(update=changed)).check()
 
 
 @pytest.mark.parametrize("schema_id", [77, 78, 79, 500])

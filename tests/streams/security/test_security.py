@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs
 
+import httpx
 import pytest
 from faust.auth import OAuthCredentials
 from faust.types.auth import SASLMechanism
@@ -231,6 +232,18 @@ def test_no_token_says_why_and_never_the_secret(issuer: Oidc) -> None:
         with pytest.raises(NoToken, match=reported) as refusal:
             asyncio.run(tokens(TokenProvider(dataclasses.replace(issuer, **changed)), 1))
         assert "wrong-one" not in str(refusal.value)
+
+
+def test_no_token_says_what_the_providers_certificate_lacks_for_python_3_13(
+    issuer: Oidc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(httpx.AsyncClient, "post", refused)
+    with pytest.raises(NoToken, match="does not answer: its authority's certificate lacks the Key Usage"):
+        asyncio.run(tokens(TokenProvider(issuer), 1))
+
+
+async def refused(*_: Any, **__: Any) -> httpx.Response:
+    raise httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] CA cert does not include key usage extension (_ssl.c:1)")
 
 
 def test_the_example_file_is_valid_once_its_secrets_are_there(tmp_path: pathlib.Path) -> None:

@@ -1,0 +1,32 @@
+"""Which extensions a private authority's certificates lack where a TLS library verifies as RFC 5280 has it.
+
+Python does from 3.13 on (VERIFY_X509_STRICT); older ones and librdkafka accept such certificates.
+"""
+
+SIGN_AGAIN = "sign the server's certificate again with authorityKeyIdentifier=keyid"
+MAKE_AGAIN = "make the authority's certificate again, from its key, with "
+
+# how OpenSSL names what it misses -> which certificate lacks what, and what to do
+LACKING = {
+    "Missing Authority Key Identifier": ("the server's certificate lacks the Authority Key Identifier", SIGN_AGAIN),
+    "Missing Subject Key Identifier": (
+        "its authority's certificate lacks the Subject Key Identifier",
+        f"{MAKE_AGAIN}subjectKeyIdentifier=hash",
+    ),
+    "Basic Constraints of CA cert not marked critical": (
+        "the Basic Constraints of its authority's certificate are not critical",
+        f"{MAKE_AGAIN}basicConstraints=critical,CA:TRUE",
+    ),
+    "CA cert does not include key usage extension": (
+        "its authority's certificate lacks the Key Usage",
+        f"{MAKE_AGAIN}keyUsage=critical,keyCertSign,cRLSign",
+    ),
+}
+
+
+def lacking(why: str) -> str:
+    """Return which certificate lacks what, and what to do; "" where `why`, of OpenSSL, has another reason."""
+    for named, (what, do) in LACKING.items():
+        if named in why:
+            return f"{what}, which Python 3.13 and newer require: {do} (streams/security/README.md has the commands)"
+    return ""
