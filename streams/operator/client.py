@@ -43,7 +43,7 @@ OpenTailer = Callable[[Settings, OnRecord, int], Following]
 
 def follow_results(settings: Settings, on_record: OnRecord, since_ms: int) -> Following:
     """Read `results` from `since_ms` on (0: from the beginning), committed transactions only."""
-    return TopicTailer(settings, [RESULTS], on_record, since_ms=since_ms, isolation="read_committed").start()
+    return TopicTailer(settings, [RESULTS], on_record, since_ms=since_ms).start()
 
 
 class StillOpen(PochadeError):

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -12,6 +13,7 @@ from schemas.topics import EVENTS, PLAN, RESULTS
 from streams.clock import now_ms
 from streams.faust.consumer import seek_to_committed
 from streams.kafka.clients import client_config, topic_name
+from streams.kafka.consumers import shared_reader
 from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.producers.writing import send_all
@@ -36,6 +38,16 @@ def following(
         follower.close()
 
 
+def await_reading_on(*followers: TopicTailer) -> None:
+    """Wait until the process's one client reads on for these."""
+
+    def is_served() -> bool:
+        (reader,) = shared_reader._READERS.values()
+        return {each.inbox for each in reader._served} >= {follower._inbox for follower in followers}
+
+    poll_until(lambda: shared_reader._READERS and is_served(), "one client that reads on for all")
+
+
 def write(producer: KafkaRecordProducer, *values: bytes, topic: str = EVENTS) -> None:
     send_all(producer, [Outgoing(topic=topic, key=value, value=value) for value in values], 30)
 
@@ -50,12 +62,11 @@ def test_the_past_is_handed_over_before_it_is_caught_up_and_the_future_after(
     write(producer, *(b"%03d" % n for n in range(100)))
     heard: list[Incoming] = []
     with following(settings, [EVENTS], heard.append) as follower:
-        past = follower._consumer
         assert values(heard) == [b"%03d" % n for n in range(100)]
         assert {record.topic for record in heard} == {EVENTS}
         write(producer, b"later")
         poll_until(lambda: len(heard) == 101, "the record after the past")
-        poll_until(lambda: follower._consumer is not past, "a client that lets the broker wait")
+        await_reading_on(follower)
         write(producer, *(b"%03d" % n for n in range(101, 120)))
         poll_until(lambda: len(heard) == 120, "the records after the change of client")
     for partition in range(4):
@@ -110,9 +121,8 @@ def test_a_topic_whose_tail_is_a_transactions_marker_is_caught_up(
     wanted = end_with_markers(settings, end)
     heard: list[Incoming] = []
     with following(settings, [RESULTS], heard.append) as follower:
-        past = follower._consumer
         assert len(heard) == wanted
-        poll_until(lambda: follower._consumer is not past, "a client that lets the broker wait")
+        await_reading_on(follower)
         write(producer, b"later", topic=RESULTS)
         poll_until(lambda: len(heard) == wanted + 1, "the record behind the markers")
     assert len({(record.partition, record.offset) for record in heard}) == len(heard)
@@ -134,6 +144,41 @@ def test_a_record_that_cannot_be_used_does_not_hide_those_behind_it(
         write(producer, b"bad")
         write(producer, b"c")
         poll_until(lambda: b"c" in heard, "the record behind the second bad one")
+
+
+def test_a_follower_that_hangs_in_a_record_delays_no_other_and_gets_all_in_the_end(
+    settings: Settings, producer: KafkaRecordProducer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_reader, "MAX_WAITING", 50)
+    frozen, ends = threading.Event(), threading.Event()
+    late, heard, planned = list[bytes | None](), list[bytes | None](), list[bytes | None]()
+
+    def hang(record: Incoming) -> None:
+        frozen.set()
+        assert ends.wait(PATIENCE_S)
+        late.append(record.value)
+
+    with contextlib.ExitStack() as stack:
+        stack.callback(ends.set)
+        followers = [
+            stack.enter_context(following(settings, [topic], on_record))
+            for topic, on_record in (
+                (EVENTS, hang), (EVENTS, lambda record: heard.append(record.value)),
+                (PLAN, lambda record: planned.append(record.value)),
+            )
+        ]  # fmt: skip
+        await_reading_on(*followers)
+        assert sum(thread.name == "follow" for thread in threading.enumerate()) == 1
+        expected = [b"%03d" % number for number in range(200)]
+        write(producer, *expected)
+        write(producer, b"plan", topic=PLAN)
+        assert frozen.wait(PATIENCE_S)
+        poll_until(lambda: len(heard) == 200 and planned == [b"plan"], "what the others follow")
+        assert late == []
+        ends.set()
+        poll_until(lambda: len(late) == 200, "what waited")
+    assert sorted(late) == expected  # type: ignore[type-var]
+    assert not shared_reader._READERS
 
 
 def test_a_topic_that_comes_later_is_followed_when_it_is_there(settings: Settings) -> None:

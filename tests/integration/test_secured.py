@@ -3,6 +3,7 @@
 Every command and role reads a TOML file; passwords lie in files that it names, and on no command line.
 """
 
+import contextlib
 import json
 import pathlib
 import subprocess
@@ -22,7 +23,12 @@ from confluent_kafka.admin import (
 from replay.local.processes import role_process
 from schemas.access import OPERATOR, ROLES, WHO
 from schemas.errors import PochadeError
+from schemas.record import Outgoing
+from schemas.topics import ACTIONS, DLQ
 from streams.broker import probe
+from streams.kafka.consumers.consumer import TopicTailer
+from streams.kafka.producers.producer import KafkaRecordProducer
+from streams.kafka.producers.writing import send_all
 from streams.security import acls
 from streams.security.access_check import AccessDenied, check_access
 from streams.security.acls import create_acls, principals
@@ -250,6 +256,33 @@ def test_a_role_that_lacks_a_right_reads_which_and_the_command_that_prints_it(
 
     text = poll_until(only_that, f"only {reported!r} is missing")
     assert f"`pochade topics acls --role ledger --principal ledger=User:{user}`" in text
+
+
+def test_a_topic_that_may_not_be_read_delays_no_other_and_is_read_once_it_may(
+    broker: SecureBroker, deployment: Deployment
+) -> None:
+    broker.set_passwords({"half": "half"})
+    admin = deployment.settings(broker.scram(ADMIN, ADMIN_PASSWORD))
+    settings = deployment.settings(broker.scram("half", "half"))
+    granted = acls.acls(PREFIX, principals(["console=User:half"], PREFIX), ["console"])
+    of_actions = [row for row in granted if ACTIONS in row.name]
+    create_acls(admin, [row for row in granted if row not in of_actions])
+    heard, denied_heard = list[bytes | None](), list[bytes | None]()
+    with contextlib.ExitStack() as stack:
+        producer = KafkaRecordProducer(admin)
+        stack.callback(producer.close)
+        denied = TopicTailer(settings, [ACTIONS], lambda record: denied_heard.append(record.value))
+        allowed = TopicTailer(settings, [DLQ], lambda record: heard.append(record.value))
+        for each in (denied, allowed):
+            stack.callback(each.start().close)
+        allowed.wait_caught_up(PATIENCE_S)
+        with pytest.raises(PochadeError, match="may not read"):
+            denied.wait_caught_up(PATIENCE_S)
+        send_all(producer, [Outgoing(topic=topic, key=b"k", value=b"1") for topic in (ACTIONS, DLQ)], PATIENCE_S)
+        poll_until(lambda: b"1" in heard, "the record of the topic that may be read")
+        assert not denied.is_caught_up.is_set()
+        create_acls(admin, of_actions)
+        poll_until(lambda: b"1" in denied_heard, "the record of the other topic")
 
 
 @pytest.mark.usefixtures("deployment")

@@ -1,12 +1,14 @@
 """Followers: they read whole topics without a group, for as long as a process runs."""
 
+import contextlib
 import logging
+import queue
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from schemas.errors import PochadeError, UnknownSchema
 from schemas.later import LATER
@@ -15,6 +17,7 @@ from schemas.topics import full_name
 from streams import metrics
 from streams.kafka.consumers.consumer_factory import AT_AN_END_MS, FOLLOWING_MS, open_as, reader_config
 from streams.kafka.consumers.polling import incoming, poll_batch
+from streams.kafka.consumers.shared_reader import Place, SharedReader, Subscription
 from streams.kafka.errors import TRANSIENT, partitions_of
 from streams.settings import Settings
 
@@ -22,7 +25,8 @@ log = logging.getLogger(__name__)
 
 POLL_S = 2.0  # between two looks at whether the broker refuses: new rights reach it a moment after they were granted
 CLOSE_S = 30.0  # for the record in hand
-POLLS_AT_END = 3  # once the past is read, before the client for reading on is opened: most commands have closed by then
+POLLS_AT_END = 3  # once the past is read, before the shared client reads on: most commands have closed by then
+SET_ASIDE_S = 0.1  # between two looks whether a schema is known that records wait for
 MAX_SET_ASIDE = 2000  # records of unknown schemas that a follower keeps until it can read them
 
 
@@ -34,8 +38,9 @@ class TopicTailer:
     unless a newer one of that key could be read. `is_caught_up` is set when everything that was there at the start
     has been handed over.
 
-    The past is read by a client whose empty answers come at once, as they tell where the past ends; what comes then by
-    one that lets the broker wait for it. A client's own wait cannot be changed.
+    The past is read by a client of its own, whose empty answers come at once, as they tell where the past ends; what
+    comes then by the process's one client for that (`SharedReader`), which lets the broker wait for it. So neither a
+    long past, nor a topic that cannot be read, nor a record that takes long delays another follower.
     """
 
     def __init__(
@@ -45,7 +50,6 @@ class TopicTailer:
         on_record: Callable[[Incoming], None],
         *,
         since_ms: int | None = 0,  # epoch ms; 0: the beginning; None: only what comes from now on
-        isolation: str = "read_committed",
     ) -> None:
         self._settings = settings
         self._topics = topics
@@ -57,9 +61,8 @@ class TopicTailer:
         self._set_aside: OrderedDict[tuple[str, bytes | None], Incoming] = OrderedDict()  # by topic and key
         self._schemas_known = LATER.count
         self._offset: int | None = None  # where to begin, if that is known
-        reading = {"isolation.level": isolation, "fetch.wait.max.ms": AT_AN_END_MS}
-        self._config = reader_config(settings, "follower", reading)
-        self._consumer = open_as(self._config)
+        self._inbox = queue.SimpleQueue[Message | None]()  # what the process's client has read on
+        self._config = reader_config(settings, "follower")
         self._thread = threading.Thread(target=self._run, name=f"follow-{'-'.join(topics)}", daemon=True)
 
     def start(self, offset: int | None = None) -> "TopicTailer":
@@ -71,12 +74,11 @@ class TopicTailer:
     def close(self) -> None:
         """Stop and release the client; one whose thread hangs in `on_record` is left to the end of the process."""
         self._stopping.set()
+        self._inbox.put(None)
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(CLOSE_S)
-            if self._thread.is_alive():  # closing its client under its feet would end the process
+            if self._thread.is_alive():
                 log.error("a follower of %s did not stop within %g s: it hangs in a record", self._topics, CLOSE_S)
-                return
-        self._consumer.close()
 
     def wait_caught_up(self, timeout_s: float) -> None:
         """Block until the past is read.
@@ -97,41 +99,63 @@ class TopicTailer:
             rights = "`pochade topics acls` prints the rights of each role and client"
             raise PochadeError(f"this user may not read {', '.join(self._topics)}: {self._denied}; {rights}")
 
-    def _meet(self, error: KafkaError) -> None:
-        self._denied = error.str() if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED else ""
-
     def _run(self) -> None:
-        behind = self._assign()
-        ends: dict[tuple[str, int], int] = {}
+        with contextlib.closing(open_as({**self._config, "fetch.wait.max.ms": AT_AN_END_MS})) as consumer:
+            positions = self._read_past(consumer)
+        reading_on = {**self._config, "fetch.wait.max.ms": FOLLOWING_MS, "enable.partition.eof": False}
+        while not self._stopping.is_set():  # once, but for records that come faster than they can be used
+            subscription = Subscription(positions, self._inbox)
+            reader = SharedReader.join(reading_on, subscription)
+            self._read_on()
+            reader.leave(subscription)
+            positions = subscription.positions
+
+    def _read_past(self, consumer: Consumer) -> dict[Place, int]:
+        """Read up to the ends as of now; return where to go on, which is wrong where it is to stop before."""
+        behind = self._assign(consumer)
+        ends: dict[Place, int] = {}
         left = POLLS_AT_END
-        while not self._stopping.is_set():
-            for message in poll_batch(self._consumer, 500, 0.1):
+        while not self._stopping.is_set() and left:
+            for message in poll_batch(consumer, 500, 0.1):
                 error = message.error()
-                if error is None:
-                    self._hand_over(message)
-                elif error.code() == KafkaError._PARTITION_EOF:
+                if error is not None and error.code() == KafkaError._PARTITION_EOF:
                     place = message.topic() or "", message.partition() or 0
                     ends[place] = message.offset() or 0
                     behind.discard(place)
-                elif error.code() not in TRANSIENT:
-                    self._meet(error)
-                    log.error("cannot read %s: %s; trying on", self._topics, error)
-                    self._stopping.wait(1)
+                else:
+                    self._use(message)
             self._retry_set_aside()
             if not behind:
                 self.is_caught_up.set()
                 left -= 1
-                if left == 0:
-                    self._read_on(ends)
+        # the position of a partition without a record, or before a marker, lies below its end
+        places = {(place.topic, place.partition): place.offset for place in consumer.position(consumer.assignment())}
+        return {place: max(offset, ends.get(place, 0)) for place, offset in places.items()}
 
-    def _read_on(self, ends: Mapping[tuple[str, int], int]) -> None:
-        """Go on where the former client stands, or where it has met an end, by one that lets the broker wait."""
-        former, places = self._consumer, self._consumer.position(self._consumer.assignment())
-        for place in places:  # the position of a partition without a record, or before a marker, lies below its end
-            place.offset = max(place.offset, ends[place.topic, place.partition])
-        self._consumer = open_as({**self._config, "fetch.wait.max.ms": FOLLOWING_MS})
-        self._consumer.assign(places)
-        former.close()
+    def _read_on(self) -> None:
+        """Hand over what comes, until this is to stop or is cut off."""
+        while True:
+            try:
+                message = self._inbox.get(timeout=SET_ASIDE_S if self._set_aside else None)
+            except queue.Empty:
+                message = None
+            else:
+                if message is None or self._stopping.is_set():
+                    return
+                self._use(message)
+            self._retry_set_aside()
+
+    def _use(self, message: Message) -> None:
+        error = message.error()
+        if error is None:
+            self._hand_over(message)
+        elif error.code() not in TRANSIENT:
+            self._meet(error)
+            log.error("cannot read %s: %s; trying on", self._topics, error)
+            self._stopping.wait(1)
+
+    def _meet(self, error: KafkaError) -> None:
+        self._denied = error.str() if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED else ""
 
     def _hand_over(self, message: Message) -> None:
         try:
@@ -166,12 +190,12 @@ class TopicTailer:
                 metrics.UNUSABLE.labels("-".join(self._topics)).inc()
                 log.exception("a follower of %s could not use a record", self._topics)
 
-    def _assign(self) -> set[tuple[str, int]]:
+    def _assign(self, consumer: Consumer) -> set[Place]:
         """Begin at the starts; the partitions whose past is still to be read."""
         while not self._stopping.is_set():
             try:
-                starts = [start for topic in self._topics for start in self._starts(topic)]
-                self._consumer.assign(starts)
+                starts = [start for topic in self._topics for start in self._starts(consumer, topic)]
+                consumer.assign(starts)
                 return {(tp.topic, tp.partition) for tp in starts}
             except KafkaException as error:
                 self._meet(error.args[0])
@@ -179,9 +203,9 @@ class TopicTailer:
                 self._stopping.wait(0.5)
         return set()
 
-    def _starts(self, topic: str) -> list[TopicPartition]:
+    def _starts(self, consumer: Consumer, topic: str) -> list[TopicPartition]:
         name = full_name(self._settings.kafka.prefix, topic)
-        partitions = partitions_of(self._consumer, name, 5)
+        partitions = partitions_of(consumer, name, 5)
         if self._offset is not None:
             return [TopicPartition(name, p, self._offset) for p in partitions]
         if not self._since_ms:
@@ -189,8 +213,8 @@ class TopicTailer:
             return [TopicPartition(name, p, start) for p in partitions]
         asked = [TopicPartition(name, p, self._since_ms) for p in partitions]
         # the ends before the question: OFFSET_END would be looked up later, past what is written in between
-        ends = {p: self._consumer.get_watermark_offsets(TopicPartition(name, p), timeout=10)[1] for p in partitions}
-        starts = self._consumer.offsets_for_times(asked, timeout=10)
+        ends = {p: consumer.get_watermark_offsets(TopicPartition(name, p), timeout=10)[1] for p in partitions}
+        starts = consumer.offsets_for_times(asked, timeout=10)
         for tp in starts:
             if tp.error is not None:
                 raise KafkaException(tp.error)

@@ -127,29 +127,31 @@ class FakeTopic:
 
 
 @pytest.fixture
-def follower(monkeypatch: pytest.MonkeyPatch) -> TopicTailer:
-    monkeypatch.setattr(consumer_factory, "Consumer", FakeTopic)
+def follower() -> TopicTailer:
     return TopicTailer(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), [EVENTS], lambda record: None, since_ms=5)
 
 
 def test_a_partition_without_anything_so_young_begins_at_the_end_it_had_before_the_question(
     follower: TopicTailer,
 ) -> None:
-    starts = follower._starts(EVENTS)
+    topic = FakeTopic({})
+    starts = follower._starts(topic, EVENTS)  # type: ignore[arg-type]
     assert [(tp.partition, tp.offset) for tp in starts] == [(0, 17), (1, 41)]
-    assert follower._consumer.asked == ["ends", "ends", "times"]  # type: ignore[attr-defined]
+    assert topic.asked == ["ends", "ends", "times"]
 
 
 def test_a_partition_whose_place_is_not_told_is_asked_for_again_not_skipped(follower: TopicTailer) -> None:
-    follower._consumer.errors[1] = KafkaError(KafkaError.LEADER_NOT_AVAILABLE)  # type: ignore[attr-defined]
+    topic = FakeTopic({})
+    topic.errors[1] = KafkaError(KafkaError.LEADER_NOT_AVAILABLE)
     with pytest.raises(KafkaException):
-        follower._starts(EVENTS)
+        follower._starts(topic, EVENTS)  # type: ignore[arg-type]
 
 
 class FakeLog:
     """A partition with records, an empty one, and one that ends in markers of transactions."""
 
     opened: ClassVar[list["FakeLog"]] = []
+    has_read_on: ClassVar[threading.Event] = threading.Event()
     ENDS: Final = {0: 2, 1: 0, 2: 5}  # partition -> end; 3 and 4 of partition 2 are markers
     RECORDS: Final = [(0, 0), (0, 1), (2, 2)]
 
@@ -168,6 +170,8 @@ class FakeLog:
         if len(self.opened) == 1:
             self.ready = [self._message(*place) for place in self.RECORDS]
             self.ready += [self._message(*place, KafkaError(KafkaError._PARTITION_EOF)) for place in self.ENDS.items()]
+        else:
+            self.has_read_on.set()
 
     def _message(self, partition: int, offset: int, error: KafkaError | None = None) -> Message:
         return Message(
@@ -199,9 +203,10 @@ def test_what_comes_after_the_past_is_read_from_its_end_on_by_a_client_that_lets
     monkeypatch.setattr(FakeLog, "opened", [])
     heard: list[Incoming] = []
     follower = TopicTailer(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), [EVENTS], heard.append).start()
-    assert FakeLog.opened[0].closed.wait(PATIENCE_S)
+    assert FakeLog.has_read_on.wait(PATIENCE_S)
     follower.close()
     past, later = FakeLog.opened
+    assert past.closed.is_set()
     assert [(record.partition, record.offset) for record in heard] == FakeLog.RECORDS
     assert {tp.partition: tp.offset for tp in later.assigned} == FakeLog.ENDS
     assert past.wait_ms == consumer_factory.AT_AN_END_MS < consumer_factory.FOLLOWING_MS == later.wait_ms
@@ -234,6 +239,12 @@ def test_a_follower_that_hangs_in_a_record_does_not_hang_who_closes_it(
     class OneRecord(FakeTopic):
         def assign(self, starts: list[TopicPartition]) -> None: ...
 
+        def assignment(self) -> list[TopicPartition]:
+            return []
+
+        def position(self, places: list[TopicPartition]) -> list[TopicPartition]:
+            return places
+
         def poll(self, timeout: float) -> Message | None:
             return None if hangs.is_set() else a_message()
 
@@ -255,7 +266,5 @@ def test_a_follower_that_hangs_in_a_record_does_not_hang_who_closes_it(
     assert closed == [], "its client is in use"
     assert "did not stop within 0.01 s" in caplog.text
     ends.set()
-    follower.close()
     follower._thread.join(PATIENCE_S)
-    follower.close()
-    assert closed
+    assert closed == ["closed"]

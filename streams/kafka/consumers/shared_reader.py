@@ -1,0 +1,146 @@
+"""The one client of a process that reads on for all its followers, each from where it has read its past to."""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from confluent_kafka import KafkaException, Message, TopicPartition
+
+from streams.kafka.consumers.consumer_factory import open_as
+from streams.kafka.consumers.polling import poll_batch
+from streams.kafka.errors import TRANSIENT
+
+log = logging.getLogger(__name__)
+
+POLL_S: Final = 0.1  # the most that joining and leaving wait
+ERROR_PAUSE_S: Final = 1.0
+CLOSE_S: Final = 30.0  # for the batch in hand
+MAX_WAITING: Final = 5000  # records that wait for one follower
+
+Place = tuple[str, int]  # topic by its full name, partition
+
+_READERS: dict[frozenset[tuple[str, Any]], "SharedReader"] = {}  # by configuration
+_LOCK = threading.Lock()
+
+
+class Subscription:
+    """The partitions that one follower reads on, and what came from them: records in order, and errors.
+
+    One whose follower lets MAX_WAITING messages wait is cut off, so that it delays no other: it gets nothing more, and
+    its follower subscribes anew from `positions` once it has used what waits.
+    """
+
+    def __init__(self, positions: Mapping[Place, int], inbox: "queue.SimpleQueue[Message | None]") -> None:
+        """`positions`: the first offset that is wanted. `inbox`: takes the messages; None where it is cut off."""
+        self.positions = dict(positions)  # the offset of the next record
+        self.topics = {topic for topic, _ in positions}
+        self.inbox = inbox
+        self.is_cut = False
+        self.was_left = threading.Event()
+
+    def give(self, message: Message) -> None:
+        """Let a message wait for the follower."""
+        if not self.is_cut:
+            self.is_cut = self.inbox.qsize() >= MAX_WAITING
+            self.inbox.put(None if self.is_cut else message)
+
+    def give_record(self, place: Place, message: Message, *, is_reset: bool) -> None:
+        """Take in a record that this follower has not had; `is_reset`: the log has begun anew, at a lower offset."""
+        offset = message.offset() or 0
+        if place in self.positions and (is_reset or offset >= self.positions[place]):
+            self.give(message)
+            if not self.is_cut:
+                self.positions[place] = offset + 1
+
+
+class SharedReader:
+    """One client and one thread, while anybody is subscribed. The topics of several followers may be the same."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._key = frozenset(config.items())
+        self._subscriptions: tuple[Subscription, ...] = ()  # changed under the lock, as the next
+        self._left: list[Subscription] = []
+        self._served: tuple[Subscription, ...] = ()
+        self._positions: dict[Place, int] = {}  # the offset of the next record that the client returns
+        self._consumer = open_as(config)
+        self._thread = threading.Thread(target=self._run, name="follow", daemon=True)
+
+    @staticmethod
+    def join(config: Mapping[str, Any], subscription: Subscription) -> "SharedReader":
+        """Return the reader of this configuration, which serves a subscription from now on; the first opens it."""
+        key = frozenset(config.items())
+        with _LOCK:
+            reader = _READERS.get(key)
+            if reader is None:
+                reader = _READERS[key] = SharedReader(config)
+                reader._thread.start()
+            reader._subscriptions = (*reader._subscriptions, subscription)
+        return reader
+
+    def leave(self, subscription: Subscription) -> None:
+        """End a subscription, and return when it is ended; the client closes with the last one."""
+        with _LOCK:
+            if subscription not in self._subscriptions:  # it was cut off
+                return
+            self._drop([subscription])
+        if not subscription.was_left.wait(CLOSE_S):
+            log.error("the reader of a process's followers did not answer within %g s", CLOSE_S)
+
+    def _drop(self, subscriptions: Sequence[Subscription]) -> None:
+        self._subscriptions = tuple(each for each in self._subscriptions if each not in subscriptions)
+        self._left += subscriptions
+
+    def _run(self) -> None:
+        while self._update():
+            try:
+                for message in poll_batch(self._consumer, 500, POLL_S):
+                    self._pass_on(message)
+            except KafkaException:
+                log.exception("cannot read what this process follows; trying on")
+                time.sleep(ERROR_PAUSE_S)
+
+    def _update(self) -> bool:
+        """Begin with who has joined, and end with who has left; return whether anybody is subscribed."""
+        with _LOCK:
+            self._drop([each for each in self._subscriptions if each.is_cut])
+            wanted, left, self._left = self._subscriptions, self._left, []
+            if not wanted:
+                del _READERS[self._key]
+        if not wanted:
+            self._consumer.close()
+        elif wanted != self._served:
+            self._serve(wanted)
+        for each in left:
+            each.was_left.set()
+        return bool(wanted)
+
+    def _serve(self, subscriptions: tuple[Subscription, ...]) -> None:
+        """Read each partition on from the lowest offset that any of these lacks."""
+        begins: dict[Place, int] = {}
+        for each in subscriptions:
+            for place, offset in each.positions.items():
+                begins[place] = min(offset, begins.get(place, offset))
+        try:
+            self._consumer.assign([TopicPartition(*place, offset) for place, offset in begins.items()])
+        except KafkaException:  # at the next poll once more
+            log.exception("cannot begin to read %s; trying on", sorted({topic for topic, _ in begins}))
+            return
+        self._positions, self._served = begins, subscriptions
+
+    def _pass_on(self, message: Message) -> None:
+        error, place = message.error(), (message.topic() or "", message.partition() or 0)
+        if error is None:
+            offset = message.offset() or 0
+            is_reset = offset < self._positions[place]
+            self._positions[place] = offset + 1
+            for each in self._served:
+                each.give_record(place, message, is_reset=is_reset)
+        elif error.code() not in TRANSIENT:
+            concerned = [each for each in self._served if place[0] in each.topics]
+            if not concerned:
+                log.error("cannot read what this process follows: %s; trying on", error)
+            for each in concerned:
+                each.give(message)
