@@ -99,4 +99,6 @@ def console_of(
         view.start()
     for each in (following, *others):
         each.start()
+    for view in (plans, fleet):
+        view.wait_caught_up()
     return server

@@ -146,9 +146,9 @@ def gateway_of(settings: Settings, catalog: Catalog, producer: RecordProducer, s
         predictions.shown, limits.webhooks, key, settings.requests.max_deadline_s, now_ms, random.random,
     )  # fmt: skip
     gateway = Gateway(app_of(images, predictions, limits, callers), jobs, following, limits, delivery)
-    for view in (plans, fleet):
-        view.start()
-    following.start()
     stack.callback((told := TopicTailer(settings, [WEBHOOKS], hooks.on_record)).close)
-    told.start()
+    for follower in (plans, fleet, following, told):
+        follower.start()
+    for view in (plans, fleet):
+        view.wait_caught_up()
     return gateway

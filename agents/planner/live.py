@@ -30,9 +30,11 @@ def observe_once(settings: Settings, catalog: Catalog) -> Live:
     plans, fleet = FollowedPlans(settings, ROLE, catalog), FollowedFleet(settings)
     sources = Sources(settings, catalog, fleet)
     try:
-        plans.start()
-        fleet.start()
+        for view in (plans, fleet):
+            view.start()
         sources.open()
+        for view in (plans, fleet):
+            view.wait_caught_up()
         for record in past(settings, [topics.FLEET], since_ms=now_ms() - DEMAND_MS):
             heartbeat = decode(record.value, Heartbeat)
             sources.builder.queues.update_from_heartbeats(

@@ -39,17 +39,20 @@ SWEEPER, FORWARDER = "sweeper", "forwarder"  # the threads beside a router
 PLANNED = {"router", "discriminator"}  # stream roles that serve nothing before they hold a plan
 
 
-class Starts(Protocol):
-    """What follows topics."""
+class Follows(Protocol):
+    """What follows a topic."""
 
     def start(self) -> object:
-        """Begin, and return when all of now has been read."""
+        """Begin."""
+
+    def wait_caught_up(self) -> object:
+        """Block until all of now has been read."""
 
     def close(self) -> object:
         """End."""
 
 
-View = TypeVar("View", bound=Starts)
+View = TypeVar("View", bound=Follows)
 
 
 @dataclass
@@ -76,7 +79,8 @@ class Threaded(NamedTuple):
 class Views:
     """The views that the roles of one process share: opened once, with their topics, and only when a role asks.
 
-    By then it has loaded its models: that takes seconds and no broker, which may be away meanwhile.
+    By then it has loaded its models: that takes seconds and no broker, which may be away meanwhile. The views read side
+    by side.
     """
 
     def __init__(
@@ -88,6 +92,7 @@ class Views:
         self._stack = stack
         self._producer = producer
         self._has_topics = False
+        self._followed: list[Follows] = []
 
     def need_topics(self) -> None:
         """Create topics, announce the schemas of this release, learn newer ones, and report what was deleted unread.
@@ -109,7 +114,14 @@ class Views:
         self.need_topics()
         self._stack.callback(view.close)  # first: starting may fail
         view.start()
+        self._followed.append(view)
         return view
+
+    def wait_caught_up(self) -> None:
+        """Block until each view that was opened has read its past, the plans first. Raises PochadeError, as each."""
+        plans = self.__dict__.get("plans")
+        for view in sorted(self._followed, key=lambda view: view is not plans):
+            view.wait_caught_up()
 
     @cached_property
     def plans(self) -> "FollowedPlans":
@@ -146,7 +158,9 @@ class Views:
         """The jobs that wait for idle workers, counted by the plan in force."""
         from agents.router.waiting.counting import CountedWaiting
 
-        return self._opened(CountedWaiting(self._settings, sorted(self._catalog.served), self.plans, self._role))
+        counted = CountedWaiting(self._settings, sorted(self._catalog.served), self.plans, self._role)
+        self._stack.callback(counted.close)
+        return counted.start()
 
 
 class Opening(NamedTuple):
@@ -199,6 +213,7 @@ def assemble(settings: Settings, roles: frozenset[str], facts: "Facts | None" = 
                 threaded = THREADED_ROLES[role](opening)
                 process.threaded[role] = threaded.run
                 probes[role] = (threaded.not_ready, partial(_not_alive, role, threaded))
+        views.wait_caught_up()
         for role, (ready, alive) in probes.items():  # all at once: their threads begin when the last is assembled
             health.watch(role, ready=ready, alive=alive)
         yield process

@@ -1,7 +1,5 @@
 """Follows the topics of a process's views, and feeds `views.py` record by record."""
 
-from typing import Self
-
 from agents.runtime.request_views import InFlightView, PoisonView
 from agents.runtime.views import EndedView, FleetView, PlanView
 from planner.catalog.model import Catalog
@@ -26,10 +24,13 @@ class Followed:
     def __init__(self, follower: TopicTailer) -> None:
         self._follower = follower
 
-    def start(self) -> Self:
-        """Follow the topic, and return when the part of the past that the view needs is read."""
-        self._follower.start().wait_caught_up(START_TIMEOUT_S)
-        return self
+    def start(self) -> None:
+        """Begin to follow the topic."""
+        self._follower.start()
+
+    def wait_caught_up(self) -> None:
+        """Block until the part of the past that the view needs is read. Raises PochadeError: not in time, or denied."""
+        self._follower.wait_caught_up(START_TIMEOUT_S)
 
     def close(self) -> None:
         """Stop following the topic."""
@@ -57,14 +58,13 @@ class FollowedPlans(PlanView, Followed):
         with ControlLog(self._settings) as log:
             return plan_of(log, version)
 
-    def start(self) -> Self:
-        """Follow the topic, and return when the plan and order in force are known; older ones stay unread."""
+    def start(self) -> None:
+        """Begin to follow the topic from the plan and the order in force on; older ones stay unread."""
         with ControlLog(self._settings, START_TIMEOUT_S) as log:
             begin = tail(log, self.fits)
         if begin.pin is not None:
             self.on_record(begin.pin)
-        self._follower.start(begin.start).wait_caught_up(START_TIMEOUT_S)
-        return self
+        self._follower.start(begin.start)
 
 
 class FollowedEnds(EndedView, Followed):

@@ -30,9 +30,9 @@ class InFlightView:
     def on_record(self, record: Incoming) -> None:
         """Take in a record of `classified`; the key is enough: nothing is decoded."""
         request_id = request_id_of(record)
-        if request_id in self._ended:
-            return
         with self._lock:
+            if request_id in self._ended:  # asked behind the lock: another thread may end it now
+                return
             self._classified_ms.setdefault(request_id, record.timestamp_ms)
             oldest_ms = next(iter(self._classified_ms.values()))
             if len(self._classified_ms) > MAX_ENDED or oldest_ms <= record.timestamp_ms - OPEN_MS:

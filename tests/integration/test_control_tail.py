@@ -54,7 +54,9 @@ def counted() -> Iterator[list[int]]:
 def started(settings: Settings) -> Iterator[FollowedPlans]:
     view = FollowedPlans(settings, "test", a_catalog())
     try:
-        yield view.start()
+        view.start()
+        view.wait_caught_up()
+        yield view
     finally:
         view.close()
 

@@ -31,6 +31,8 @@ def new_planner(settings: Settings) -> Iterator[Callable[[str], PlannerLoop]]:
                 stack.callback(opened.close)
             for view in views:
                 view.start()
+            for view in views:
+                view.wait_caught_up()
             return PlannerLoop(own, a_catalog(), lease, *views)
 
         yield new

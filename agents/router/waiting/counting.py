@@ -1,5 +1,6 @@
 """Counts the jobs that wait for idle workers, as routers and discriminators reckon with the queues before a level."""
 
+import contextlib
 import logging
 import threading
 from collections.abc import Sequence
@@ -44,10 +45,13 @@ class CountedWaiting(WaitingCounts):
             self._thread.join()
 
     def _run(self) -> None:
-        with asking(self._settings, waiting_group(self._settings.kafka.prefix)) as client:
+        with contextlib.ExitStack() as stack:
+            client: Asked | None = None  # most plans hold no jobs back, and need none
             while not self._closing.wait(COUNT_S):
                 plan = self._plans.plan
                 if (plan is not None and holds(plan)) or self.any():
+                    group = waiting_group(self._settings.kafka.prefix)
+                    client = client or stack.enter_context(asking(self._settings, group))
                     self._count(client)
 
     def _count(self, client: Asked) -> None:

@@ -99,3 +99,31 @@ def test_models_are_loaded_before_the_broker_is_asked_as_it_may_be_away_meanwhil
         )
     assert done[:4] == ["models", "topics", "schemas", "view"]
     assert done.count("topics") == 1
+
+
+def test_all_views_read_side_by_side_and_the_plans_are_waited_for_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    def view(name: str) -> SimpleNamespace:
+        return SimpleNamespace(
+            start=lambda: done.append(f"start {name}"),
+            wait_caught_up=lambda: done.append(f"wait for {name}"),
+            close=lambda: done.append(f"close {name}"),
+        )
+
+    for name in ("FollowedFleet", "FollowedEnds", "FollowedPlans"):
+        monkeypatch.setattr(following, name, lambda *_args, name=name: view(name))
+    monkeypatch.setattr(assembly.Views, "need_topics", lambda _self: None)
+    settings, levels = load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}), catalogs.load("profile")
+    with contextlib.ExitStack() as stack:
+        views = assembly.Views(settings, "router", levels, MemoryRecordProducer(), stack)
+        assert views.fleet
+        assert views.ended
+        assert views.plans
+        views.wait_caught_up()
+        assert done == [
+            "start FollowedFleet", "start FollowedEnds", "start FollowedPlans",
+            "wait for FollowedPlans", "wait for FollowedFleet", "wait for FollowedEnds",
+        ]  # fmt: skip
+        done.clear()
+    assert done == ["close FollowedPlans", "close FollowedEnds", "close FollowedFleet"]
