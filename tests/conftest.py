@@ -1,5 +1,13 @@
-"""What holds for all tests: nothing is timed, on a loaded machine neither, and no process is left behind."""
+"""What holds for all tests: nothing is timed, on a loaded machine neither, and no process is left behind.
 
+Where a package of an extra is not installed, files whose tests are all marked as needing it are not collected.
+`--shard 1/2` leaves every second file to another process.
+"""
+
+import importlib.util
+import pathlib
+import re
+import zlib
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +19,39 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 collect_ignore = ["nightly"]  # only what is named: `make nightly PART=...`
+FOLDER = pathlib.Path(__file__).parent
+LABORATORY = tuple(FOLDER / folder for folder in ("agents/lab", "replay/bench", "replay/verify/chaos", "chaos"))
+NEEDS = {"torch": "torch", "milvus": "pymilvus", "lab": "torch"}  # marker -> a module without which nothing can be done
+MISSING = {marker for marker, module in NEEDS.items() if importlib.util.find_spec(module) is None}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shard", default="1/1", help="Which part of the files to collect, such as 1/2.")
+
+
+def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
+    """Leave out files of another shard, and those that cannot be imported here."""
+    if not collection_path.name.startswith("test_") or not collection_path.is_file():
+        return None
+    number, parts = map(int, config.getoption("--shard").split("/"))
+    if zlib.crc32(str(collection_path.relative_to(FOLDER)).encode()) % parts != number - 1:
+        return True
+    marked = re.search(r"^pytestmark = .*?\n\n", collection_path.read_text(), re.M | re.S)
+    needs = {marker for marker in NEEDS if marked and f"mark.{marker}" in marked[0]}
+    needs |= {"lab"} if is_of_the_laboratory(collection_path) else set()
+    return True if needs & MISSING else None
+
+
+def is_of_the_laboratory(path: pathlib.Path) -> bool:
+    """Whether a file tests pochade-lab."""
+    return any(path.is_relative_to(folder) for folder in LABORATORY)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of the laboratory."""
+    for item in items:
+        if is_of_the_laboratory(item.path):
+            item.add_marker(pytest.mark.lab)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -31,7 +31,7 @@ NEVER_IN_PLANNER = {
     "time", "random", "datetime", "os", "pathlib", "logging", "threading", "asyncio", "socket", "subprocess",
     "confluent_kafka", "faust", "torch", "diffusers", "transformers", "boto3", "pymilvus", "pydantic",
 }  # fmt: skip
-LOCKS = ("requirements.lock", "requirements-serving.lock", "requirements-worker.lock")
+LOCKS = ("requirements.lock", "requirements-serving.lock", "requirements-worker.lock", "requirements-test.lock")
 LABORATORY = ("agents.lab", "replay.bench", "replay.verify.chaos")
 ONLY_STANDARD_LIBRARY_AND_FASTAVRO = {"fastavro"}
 HEAVY_AT_START = {

@@ -28,6 +28,7 @@ FOR_OLDER_PYTHONS = {"typing_extensions"}  # of the client, which httpx brings t
 PRIVATE_PARTS = ("aiokafka", "diffusers", "faust-streaming", "starlette", "torch", "transformers", "uvicorn")
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("name", sorted(PROJECTS))
 def test_a_distribution_declares_what_it_imports(name: str) -> None:
     declared = {package for package, _ in declared_by(name)}
@@ -52,6 +53,7 @@ def test_packages_whose_private_parts_are_used_have_upper_bounds() -> None:
     assert not [f"{package}{spec}" for package, spec in bounds if package in PRIVATE_PARTS and "<" not in spec]
 
 
+@pytest.mark.torch
 def test_what_is_installed_is_what_is_declared() -> None:
     """A bound that the lock breaks is a bound that nobody can install."""
     from packaging.requirements import Requirement

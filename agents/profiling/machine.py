@@ -6,6 +6,7 @@ import shlex
 import sys
 from datetime import UTC, datetime
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def provenance() -> dict[str, Any]:
         "machine": {
             "processor": _processor(), "system": platform.system(), "python": platform.python_version(), "cuda": device
         },
-        "versions": {name: version(name) for name in _VERSIONS},
+        "versions": {name: version(name) for name in _VERSIONS if name == "pochade" or find_spec(name)},
     }  # fmt: skip
 
 

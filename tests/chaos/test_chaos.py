@@ -10,7 +10,7 @@ import pytest
 
 from tests.chaos.running import chaos, reported
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 REQUESTS, FAULTS, SEED = 100, 7, 9
 

@@ -13,7 +13,10 @@ from planner.catalog.options import resolve_options
 from schemas.messages import GenerateOptions
 from streams import catalogs
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device here")
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device here"),
+    pytest.mark.torch,
+]
 
 LEVELS = ("light", "heavy")
 PROMPTS = ("a red heart", "a yellow star above a blue boat at night")

@@ -15,7 +15,7 @@ from streams.operator.doctor import attendance
 from streams.settings import Settings
 from tests.integration.waiting import poll_until
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])

@@ -19,7 +19,7 @@ from tests.builders import a_classified, a_request
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 DAY_MS = 24 * 60 * 60 * 1000
 

@@ -11,7 +11,7 @@ from tests.integration.benches import reported, there
 
 __all__ = ["there"]
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 
 def test_a_worker_is_reported_beside_a_bare_loop(there: tuple[pathlib.Path, list[str]]) -> None:

@@ -29,7 +29,7 @@ from tests.integration.calling import POCHADE, pochade, status
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 

@@ -24,7 +24,7 @@ from tests.integration.clusters import leader_of, on, running_cluster
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 REQUESTS, BEFORE = 300, 100  # BEFORE of them have ended when a broker is killed
 

@@ -20,7 +20,7 @@ from tests.integration.threads import CLIENT, thread_names
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 
 @pytest.fixture

@@ -34,6 +34,8 @@ from tests.integration.pipeline import ROLES, Pipeline
 from tests.paths import ROOT
 from tests.patience import PATIENCE_S
 
+pytestmark = pytest.mark.broker
+
 PNG = b"\x89PNG"
 README = ROOT / "streams" / "client" / "README.md"
 

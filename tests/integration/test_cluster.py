@@ -17,7 +17,7 @@ from streams.settings import Settings, load
 from tests.integration.calling import pochade, status
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 
 def test_a_configured_cluster_is_used_and_nothing_is_started_or_stopped(

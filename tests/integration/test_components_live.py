@@ -39,7 +39,7 @@ from streams.weights.volume import Volume
 from tests.integration.pipeline import Pipeline
 from tests.integration.waiting import ask
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 ROLES = {"front": ["classifier", "router", "discriminator", "ledger", "planner"], "worker-1": ["worker"],
          "worker-2": ["worker"]}  # fmt: skip

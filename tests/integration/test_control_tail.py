@@ -22,7 +22,7 @@ from streams.kafka.producers.writing import send_all
 from streams.settings import Settings
 from tests.builders import a_catalog, a_plan
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 PLANS = 20_000
 

@@ -16,7 +16,7 @@ from streams.kafka.producers.writing import send_all
 from streams.settings import Settings
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 
 def commit(settings: Settings, offset: int) -> None:

@@ -12,7 +12,7 @@ from tests.integration.waiting import poll_until
 from tests.left_over import left_over
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 POCHADE = "from streams.cli import main; main(prog_name='pochade')"
 
 

@@ -17,7 +17,7 @@ from tests.left_over import left_over
 from tests.paths import ROOT
 from tests.test_architecture import LABORATORY as LABORATORY_MODULES
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 MAX_LINES = 93_000  # of Python in the product's wheel
 MAX_BASE_BYTES = 200_000_000  # installed, without the solver that PuLP carries and nobody calls
 CBC = "pulp/solverdir/cbc"

@@ -19,7 +19,7 @@ from streams.settings import Settings
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 UNKNOWN = b"\0" + (5000).to_bytes(4, "big") + b"junk"
 

@@ -16,7 +16,7 @@ from tests.integration.pipeline import Pipeline
 from tests.paths import CATALOGS
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 MEASURED = "latency_ms = { 1 = 200, 2 = 243, 4 = 413, 8 = 763 }"
 JOB_MS = 2000

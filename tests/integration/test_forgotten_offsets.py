@@ -22,7 +22,7 @@ from streams.settings import Settings
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 JOBS = jobs_topic("light", 1)
 

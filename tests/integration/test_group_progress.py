@@ -14,7 +14,7 @@ from streams.settings import Settings
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 
 def test_all_is_unread_by_a_group_that_never_was_and_the_rest_by_one_that_committed(

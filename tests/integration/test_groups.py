@@ -19,7 +19,7 @@ from streams.settings import Settings
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 
 def with_session(settings: Settings, session_ms: int) -> Settings:

@@ -25,7 +25,7 @@ from streams.settings import Settings
 from tests.integration.forked import ROLE_SERVER
 from tests.integration.waiting import ask, poll_until
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 STAGES = ("job_queue", "generation", "store", "ledger_transaction")
 ALERTS_ASK = tuple(alert.query for alert in ALERTS)

@@ -35,7 +35,7 @@ from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 from tests.raw_batches import a_batch, write_batch
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 
 @pytest.fixture(scope="module")

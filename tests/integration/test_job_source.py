@@ -18,7 +18,7 @@ from streams.settings import Settings
 from tests.integration.waiting import poll_until
 from tests.patience import Clock
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 JOBS = jobs_topic("light", 1)
 

@@ -15,7 +15,7 @@ from streams.settings import Settings
 from tests.integration.waiting import poll_until
 from tests.streams.kafka.lease_contract import Committed, LeaseContract, NewLease, Soon, a_plan_record
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 
 class TestKafkaLease(LeaseContract):

@@ -24,7 +24,7 @@ from tests.builders import a_request, an_outcome
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 PARTITION = 1
 

@@ -42,7 +42,7 @@ from tests.builders import a_classified, a_request, an_outcome
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 Record = tuple[str, bytes, Mapping[str, bytes]]  # key, value, headers
 

@@ -18,7 +18,7 @@ from streams.store.open import open_store
 from tests.builders import a_classified, a_request
 from tests.integration.pipeline import ROLES, Pipeline, path_of
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from streams.settings import Settings
 from tests.builders import a_catalog
 from tests.integration.waiting import poll_until
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 
 @pytest.fixture

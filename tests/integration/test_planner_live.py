@@ -21,7 +21,7 @@ from streams.kafka.producers.writing import send_all
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline, running_pipeline
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 SESSION_MS = 3000
 SILENT_MS = 3000

@@ -13,7 +13,7 @@ from streams.settings import Settings
 from tests.integration.waiting import poll_until
 from tests.streams.kafka.producer_contract import ReadBack, RecordProducerContract, Written
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 
 class TestKafkaRecordProducer(RecordProducerContract):

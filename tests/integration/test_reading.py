@@ -23,7 +23,7 @@ from tests.integration.markers import end_with_markers
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 
 @contextlib.contextmanager

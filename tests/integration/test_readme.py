@@ -66,7 +66,7 @@ def test_every_command_of_the_operators_page_is_one_with_the_options_and_argumen
             parse(words)
 
 
-@pytest.mark.integration
+@pytest.mark.broker
 @pytest.mark.timeout(600)
 def test_the_deployment_by_hand_works_block_by_block(new_home: Callable[[], pathlib.Path]) -> None:
     told, _ = run_by_hand(new_home(), [*STARTED, STOPPED])

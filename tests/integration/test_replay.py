@@ -26,7 +26,7 @@ from tests.integration.forked import ROLE_SERVER
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner")
 REQUESTS, RATE_RPS = 50, 10
 PAUSE_AT, PAUSE_S = 20, 5  # nothing arrives for a while: time to interrupt a run, however slow the machine is

@@ -32,7 +32,7 @@ from tests.builders import a_cascade, a_plan, a_reuse_plan
 from tests.integration.pipeline import Pipeline
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 LAYOUT = {
     "rest": ["classifier", "router", "discriminator", "ledger"],

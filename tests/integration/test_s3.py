@@ -13,7 +13,7 @@ from streams.store.port import StoreUnavailable
 from tests.integration.pipeline import Pipeline, all_completed
 from tests.streams.store.s3_server import s3_server, set_up_credentials
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 
 class Bucket:

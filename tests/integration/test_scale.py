@@ -15,7 +15,7 @@ from streams.settings import load
 from tests.integration.scaled_pipeline import SUPERVISOR, Scaled, scaled_pipeline
 from tests.integration.waiting import ask
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 SCALE = (
     "planner.policy=octoai", "planner.period_ms=200", "planner.scale.period_s=0.2", "planner.scale.max_workers=2",

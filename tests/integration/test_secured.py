@@ -41,7 +41,7 @@ from tests.integration.secured_deployment import PREFIX, Deployment
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 VARIANTS = ("heavy", "light")
 COUNT = 4

@@ -10,7 +10,7 @@ from streams.clock import now_ms
 from streams.settings import Settings
 from tests.integration.pipeline import Pipeline, running_pipeline
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 BACKLOG_MS = 3000  # more than the worker works off before it is killed
 

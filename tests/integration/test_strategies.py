@@ -37,7 +37,7 @@ from streams.vectors.open import collection_of
 from tests.integration.pipeline import Pipeline
 from tests.integration.waiting import ask
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 LAYOUT = {
     "rest": ["classifier", "router", "discriminator", "ledger", "planner", "indexer"],

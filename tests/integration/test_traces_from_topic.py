@@ -21,7 +21,7 @@ from streams.settings import Settings
 from tests.integration.markers import end_with_markers
 from tests.integration.waiting import poll_until
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 
 def ask(producer: KafkaRecordProducer, *names: str, topic: str = PROMPTS) -> None:

@@ -33,7 +33,7 @@ from tests.integration.waiting import ask, poll_until
 from tests.next_release import SILENT, written
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 NEW, OLD = ("classifier", "planner", "worker"), ("router", "discriminator", "ledger")
 REQUESTS = 20

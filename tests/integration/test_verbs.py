@@ -38,7 +38,7 @@ from tests.integration.receiver import Receiver, receiving
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 GATEWAYS = ("gateway", "gateway-2")
 KEY_FILE = "verbs.key"  # under the broker's home

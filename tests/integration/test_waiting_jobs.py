@@ -24,7 +24,7 @@ from tests.builders import a_classified, a_heartbeat, a_plan, a_request, owned
 from tests.integration.forked import ROLE_SERVER
 from tests.integration.waiting import poll_until
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 BUSY_MS = 600_000
 VARIANTS = ("light", "heavy")

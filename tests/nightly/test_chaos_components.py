@@ -14,7 +14,7 @@ import pytest
 from replay.verify.chaos.kinds import COMPONENT_KINDS, SCALE_KINDS
 from tests.chaos.running import chaos, reported
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 MINUTES = float(os.environ.get("TEST_CHAOS_MINUTES", "4"))
 OUT = os.environ.get("TEST_CHAOS_OUT", "")

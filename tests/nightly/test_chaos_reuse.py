@@ -15,7 +15,7 @@ import pytest
 from replay.verify.chaos.kinds import REUSE_KINDS
 from tests.chaos.running import chaos, reported
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 MINUTES = float(os.environ.get("TEST_CHAOS_MINUTES", "4"))
 A_MINUTE = 11  # faults

@@ -11,7 +11,7 @@ import pytest
 from tests.left_over import left_over
 from tests.paths import ROOT
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 POCHADE = "from streams.cli import main; main(prog_name='pochade')"
 
 REUSING = """

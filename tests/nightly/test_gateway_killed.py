@@ -22,7 +22,7 @@ from tests.integration.pipeline import ROLES, Pipeline
 from tests.integration.waiting import poll_until
 from tests.nightly.official_clients import Where, said
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 OPEN = 200
 FRONTS = ("front-1", "front-2")

@@ -157,7 +157,7 @@ def row_of(figure: str, pairs: Sequence[Mapping[str, Any]]) -> ComparedDifferenc
     return compared_difference(figure, live, simulated, len(FIGURES))
 
 
-@pytest.mark.integration
+@pytest.mark.broker
 def test_two_policies_in_turn_have_the_order_and_the_differences_that_the_simulator_says(
     broker_home: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

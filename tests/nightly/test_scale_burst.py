@@ -30,7 +30,7 @@ from streams.settings import load
 from tests.integration.scaled_pipeline import Scaled, scaled_pipeline
 from tests.paths import CATALOGS
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 POCHADE: Final = "from streams.cli import main; main(prog_name='pochade')"
 OUT: Final = os.environ.get("TEST_BURST_OUT", "")

@@ -33,7 +33,7 @@ from tests.integration.pipeline import Pipeline
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 MINUTES = float(os.environ.get("TEST_SOAK_MINUTES", "20"))
 MONTH_DAYS = 30

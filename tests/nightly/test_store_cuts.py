@@ -38,7 +38,7 @@ from streams.kafka.consumers.consumer import TopicTailer
 from streams.settings import Settings, Vectors, load
 from streams.vectors import lite, lite_server
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 RATE = 4.0  # requests per second; both workers generate 3.5 in full
 SLO_S = 2.0

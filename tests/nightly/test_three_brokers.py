@@ -31,7 +31,7 @@ from tests.integration.clusters import leader_of, on, running_cluster
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 FREEZES = int(os.environ.get("TEST_FREEZES", "40"))  # 500 is the long run
 NEW, REPEATED = 9, 40  # outcomes that a ledger reads for the first time and again, each time it begins

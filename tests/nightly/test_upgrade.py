@@ -37,7 +37,7 @@ from tests.integration.waiting import ask
 from tests.paths import CATALOGS, ROOT
 from tests.patience import PATIENCE_S
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(1200)]
 
 BEFORE = "fdb8fdba73bb7e4a0cbb7fe1027696d65ab74e01"  # the last commit with the folders of release 0.1
 COMMIT = os.environ.get("UPGRADE_FROM", BEFORE)

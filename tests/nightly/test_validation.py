@@ -123,7 +123,7 @@ def verdict(slowdowns: Mapping[str, float], agreed: Collection[str]) -> str:
     )
 
 
-@pytest.mark.integration
+@pytest.mark.broker
 def test_latencies_of_runs_that_nothing_was_corrected_by_are_within_10_percent(
     new_home: Callable[[], pathlib.Path], tmp_path: pathlib.Path
 ) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from tests.planner.fresh_prompts import Outcome, at, falls, fresh, outcomes, profiled, resampled
 
+pytestmark = pytest.mark.slow
+
 LOADS, PROFILES = (3.0, 25.0, 60.0, 100.0), 20
 FEW = 200  # prompts of a small profile
 

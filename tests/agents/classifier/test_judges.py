@@ -13,6 +13,8 @@ from schemas.errors import PochadeError
 from tests.agents.lab.training.predictors import a_predictor_folder
 from tests.builders import a_catalog
 
+pytestmark = pytest.mark.torch
+
 REFERENCE = build_reference("test/1", "made up", [0.0, 0.1, 0.2, 0.3, 0.4])
 QUALITY = {"light": 0.5, "middle": 0.8, "heavy": 0.85}
 

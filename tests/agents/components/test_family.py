@@ -36,6 +36,8 @@ from tests.agents.components.killed import fetched
 from tests.paths import MODELS, ROOT
 from tests.streams.weights.components import Failing
 
+pytestmark = pytest.mark.torch
+
 SOURCES = {
     "base/poster": "poster",
     "base/chalk": "chalk",

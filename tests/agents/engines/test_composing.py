@@ -22,6 +22,8 @@ from planner.components.component import Tier
 from schemas.messages import GenerateOptions
 from streams import catalogs
 
+pytestmark = pytest.mark.torch
+
 URI = "memory:00/input.0123456789abcdef-0123456789abcdef.png"
 HEART = "a red heart"
 

@@ -21,6 +21,8 @@ from schemas.ids import refinement_seed
 from schemas.messages import GenerateOptions
 from streams import catalogs
 
+pytestmark = pytest.mark.torch
+
 PROMPTS = ("a red heart above a blue star", "a green tree")
 SAME = 2  # of 255: rounding of the last bit differs with the batch
 

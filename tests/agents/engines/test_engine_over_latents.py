@@ -23,6 +23,8 @@ from streams import catalogs
 from streams.store.latents import Latent, LatentSpace, UnfitLatent, from_bytes, to_bytes
 from tests.agents.engines.extra_large import extra_large_pipeline
 
+pytestmark = pytest.mark.torch
+
 PROMPTS = ("a red heart above a blue star", "a green tree")
 SAME = 2  # of 255: rounding of the last bit differs with the batch
 

@@ -20,6 +20,8 @@ from schemas.messages import GenerateOptions
 from streams import catalogs
 from tests.agents.engines.extra_large import extra_large_pipeline
 
+pytestmark = pytest.mark.torch
+
 LAYER = "down_blocks.1.attentions.0.transformer_blocks.0.attn2.to_q"
 URI = "memory:00/input.0123456789abcdef-0123456789abcdef.png"
 

@@ -12,6 +12,8 @@ from agents.engines import EngineFailed
 from agents.engines.low_rank import Applied, FusedWeights, LowRank, combination, read_adapter
 from tests.paths import MODELS
 
+pytestmark = pytest.mark.torch
+
 NAMES = ("candy", "mint", "comic", "dusk", "sepia", "pastel")
 
 

@@ -15,6 +15,8 @@ from planner.catalog.options import resolve_options
 from schemas.messages import GenerateOptions
 from streams import catalogs
 
+pytestmark = pytest.mark.torch
+
 NEAR = 1.0  # of 255, a pixel's mean difference; other noise: 3 and more
 SIZE = {"width": 48, "height": 48}
 

@@ -15,6 +15,8 @@ from planner.catalog.options import resolve_options
 from schemas.messages import GenerateOptions
 from streams import catalogs
 
+pytestmark = pytest.mark.torch
+
 UNET = "models/{}/unet/diffusion_pytorch_model.safetensors"
 
 

@@ -15,6 +15,8 @@ from schemas.messages import GenerateOptions
 from tests.agents.engines.test_engine_over_latents import apart, at, engine, stored, tasks
 from tests.builders import a_variant
 
+pytestmark = pytest.mark.torch
+
 Seen = tuple[int, int, int]
 
 

@@ -16,6 +16,8 @@ from planner.catalog.options import ResolvedOptions, resolve_options
 from schemas.messages import GenerateOptions
 from streams import catalogs
 
+pytestmark = pytest.mark.torch
+
 PROMPTS = ("a red heart above a blue star", "a green tree")
 LEVELS = ("light", "middle", "heavy")
 GUIDED = {"guidance": 2.0, "negative_prompt": "a blue star"}

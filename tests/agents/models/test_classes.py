@@ -7,6 +7,8 @@ import pytest
 from streams.shipped import MODELS
 from streams.weights.classes import classes_of, import_named
 
+pytestmark = pytest.mark.torch
+
 
 @pytest.mark.parametrize("model", ["light", "heavy", "poster"])
 def test_every_class_that_a_shipped_model_names_can_be_imported(model: str) -> None:

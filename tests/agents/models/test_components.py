@@ -18,6 +18,8 @@ from agents.world import captions
 from agents.world.layout import SIZE
 from tests.paths import MODELS
 
+pytestmark = pytest.mark.torch
+
 BASE = "poster"  # the base that adapters and the ControlNet are for
 
 

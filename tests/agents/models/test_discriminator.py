@@ -18,6 +18,8 @@ from schemas.errors import PochadeError, Unknown
 from tests.agents.lab.training.judging import an_examiner, save_discriminator, some_pictures, some_scenes
 from tests.paths import MODELS, ROOT
 
+pytestmark = pytest.mark.torch
+
 SHIPPED = ("look", "real", "real-heavy", "embedding")
 FREE_FORM = [
     "portrait of a dancing eagle woman, intricate, artstation",

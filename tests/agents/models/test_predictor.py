@@ -24,6 +24,8 @@ from schemas.errors import PochadeError
 from tests.agents.lab.training.predictors import a_predictor_folder
 from tests.paths import MODELS, ROOT
 
+pytestmark = pytest.mark.torch
+
 SHIPPED = MODELS / "classifiers" / "models"
 needs_shipped = pytest.mark.skipif(not SHIPPED.exists(), reason=f"no trained predictor in {SHIPPED}")
 PROMPTS = ["a red heart", "two blue stars above a green fish and a moon", "", "a small boat that is not red"]

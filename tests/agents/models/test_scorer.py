@@ -15,6 +15,8 @@ from agents.models.scorer import WIDTH, Scorer
 from tests.agents.lab.training.judging import a_scorer, keep_tokenizer, some_pictures, some_scenes
 from tests.paths import MODELS
 
+pytestmark = pytest.mark.torch
+
 SHIPPED = MODELS / "scorer"
 ODD = ["", "❤️ Übermut, 日本語", "word " * 300, "a red heart"]
 

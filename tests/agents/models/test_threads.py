@@ -10,6 +10,8 @@ from agents.discriminator.scorers import LearnedScorer
 from agents.models.threads import one_thread
 from tests.agents.lab.training.judging import an_examiner, save_discriminator
 
+pytestmark = pytest.mark.torch
+
 
 @pytest.fixture(autouse=True)
 def three_threads() -> Iterator[None]:

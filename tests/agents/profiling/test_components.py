@@ -11,6 +11,8 @@ from agents.profiling.components import measure_loads
 from schemas.errors import PochadeError
 from streams import catalogs
 
+pytestmark = pytest.mark.torch
+
 
 def test_a_component_takes_longer_from_a_farther_tier_and_an_adapter_less_than_its_base() -> None:
     variant = catalogs.load("tiny").level("styles")

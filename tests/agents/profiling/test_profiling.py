@@ -181,6 +181,7 @@ def test_the_snippet_can_be_pasted_into_a_catalog() -> None:
     assert tables["discriminators"]["look"]["latency_ms"] == 2.5
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("no_rules_to_load", "dearer_is_better")
 def test_profile_writes_files_that_the_planner_reads_and_goes_on_where_it_was(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
@@ -230,6 +231,7 @@ def test_profile_writes_files_that_the_planner_reads_and_goes_on_where_it_was(
     assert table.over_quality.shape == (5, 3), "as many drafts as asked for, at every step"
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("no_rules_to_load")
 def test_prompts_outside_the_grammar_get_times_and_confidences_and_no_quality(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
@@ -245,6 +247,7 @@ def test_prompts_outside_the_grammar_get_times_and_confidences_and_no_quality(
     assert measured.cascades[0].deferral
 
 
+@pytest.mark.torch
 @pytest.mark.usefixtures("no_rules_to_load")
 def test_without_quality_nothing_but_times_is_measured(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiling_rounds, "_in_new_process", lambda *asked: a_round())  # noqa: ARG005

@@ -10,6 +10,8 @@ from planner.reuse.terms import LIVE_KEYS
 from schemas.errors import PochadeError, Unknown
 from streams.vectors.keys import ENCODERS, digest_of
 
+pytestmark = pytest.mark.torch
+
 
 @pytest.mark.parametrize("name", sorted(KEYS))
 def test_any_text_has_a_vector_of_unit_length_the_same_each_time(name: str) -> None:

@@ -26,6 +26,8 @@ from tests.agents.stubs import read
 from tests.agents.worker.test_generate import JOBS, Studio, taken
 from tests.builders import a_job
 
+pytestmark = pytest.mark.torch
+
 CHECKER = MODELS / "safety" / "mushroom"
 
 

@@ -100,6 +100,7 @@ def test_without_a_vector_store_every_latent_of_a_completed_image_is_kept(
     assert index.kept(NAMED, settings=load({"home": tmp_path})) == ({"memory:latent"}, "")
 
 
+@pytest.mark.milvus
 def test_a_store_that_does_not_answer_costs_no_latent_and_is_reported(index: AllRead, tmp_path: pathlib.Path) -> None:
     lite = load({"home": tmp_path, "vectors": {"url": "lite"}})
     latents, why = index.kept(NAMED, settings=lite)

@@ -20,6 +20,8 @@ from tests.paths import ROOT
 from tests.streams.vectors.backends import Backend, opened
 from tests.streams.vectors.rows import CALL_S, poll_until
 
+pytestmark = pytest.mark.milvus
+
 
 @pytest.fixture
 def settings(tmp_path: pathlib.Path) -> Settings:

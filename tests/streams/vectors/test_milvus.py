@@ -13,6 +13,8 @@ from tests.streams.vectors.backends import Backend, opened
 from tests.streams.vectors.conftest import is_ensured
 from tests.streams.vectors.rows import CALL_S, DIMENSION, a_row, ids, poll_until, written
 
+pytestmark = pytest.mark.milvus
+
 
 @pytest.mark.parametrize(
     ("changes", "said"),

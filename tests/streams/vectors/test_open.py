@@ -11,6 +11,8 @@ from streams.vectors.open import collection_of, open_all, open_vectors
 from streams.vectors.port import Selection, VectorsUnavailable
 from tests.streams.vectors.rows import CALL_S, DIMENSION, WANTED, a_row, ids
 
+pytestmark = pytest.mark.milvus
+
 
 def test_without_a_setting_there_is_no_store() -> None:
     assert open_vectors(load(), "key") is None

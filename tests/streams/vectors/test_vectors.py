@@ -37,6 +37,8 @@ from tests.streams.vectors.rows import (
     written,
 )
 
+pytestmark = pytest.mark.milvus
+
 HOSTILE = (
     'a tenant" or tenant_key != "',
     'back\\slash\\" or 1 == 1 //',

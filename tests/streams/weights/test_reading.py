@@ -25,6 +25,8 @@ from streams.weights.tensors import NotSafetensors, as_torch, parse
 from streams.weights.volume import Volume
 from tests.streams.weights.components import MIB, Failing, made
 
+pytestmark = pytest.mark.torch
+
 
 def written(folder: pathlib.Path, size: int) -> tuple[pathlib.Path, bytes, str]:
     data = random.Random(size).randbytes(size)

@@ -32,6 +32,8 @@ from streams.settings import WorkerComponentSettings
 from tests.agents.engines.compiling.denoisers import SIZE, Denoiser, Pipeline
 from tests.builders import a_variant
 
+pytestmark = pytest.mark.torch
+
 
 def a_compiled_variant() -> Variant:
     return a_variant(

@@ -14,6 +14,8 @@ from agents.engines.compiling.denoiser import CompiledDenoiser, denoiser_of
 from tests.agents.engines.compiling.denoisers import SIZE, Denoiser, Pipeline
 from tests.builders import a_variant
 
+pytestmark = pytest.mark.torch
+
 
 def warmed(
     monkeypatch: pytest.MonkeyPatch, backend: Any = "eager", **changes: Any

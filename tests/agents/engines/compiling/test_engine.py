@@ -17,6 +17,8 @@ from planner.catalog.entries import Loading
 from planner.catalog.options import AS_IT_IS, resolve_options
 from streams import catalogs
 
+pytestmark = pytest.mark.torch
+
 STEPS = 2
 
 

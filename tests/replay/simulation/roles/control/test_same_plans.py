@@ -303,6 +303,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Observation]:
     return shown
 
 
+@pytest.mark.slow
 def test_of_the_same_situation_the_live_planner_and_the_simulated_one_publish_the_same_plan(
     seen: list[Observation],
 ) -> None:
