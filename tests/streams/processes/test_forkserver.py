@@ -141,8 +141,10 @@ def test_a_server_that_is_not_ready_in_time_says_how_long_was_waited(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forkserver, "START_TIMEOUT_S", 0.01)
+    (tmp_path / "never_ready.py").write_text("import time\ntime.sleep(600)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(ForkFailed, match=r"not ready within 0\.01 s: the machine may be too busy"):
-        ForkServer(["json"], tmp_path / "server.log").start()
+        ForkServer(["never_ready"], tmp_path / "server.log").start()
 
 
 def test_forked_processes_draw_other_random_numbers(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
