@@ -1,1 +1,1 @@
-"""The words, the layout and the grammar of the tiny procedural world, which serving needs; the rest is in the lab."""
+"""The words and the layout of the tiny procedural world, which serving needs; the rest is in the lab."""

@@ -19,10 +19,9 @@ from PIL import Image
 from agents.commands.components import components
 from agents.commands.fleet import fleet
 from agents.commands.plan import plan
-from agents.lab.world import renderer
+from agents.lab.world import captions, renderer
 from agents.lab.world.reading import read
 from agents.lab.world.styles import ADAPTERS, BASES, POSTER, Style
-from agents.world import captions
 from replay.reports.gallery import card_of
 from replay.verify.audit.reading import audit
 from schemas.messages import Status

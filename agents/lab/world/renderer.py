@@ -5,10 +5,10 @@ from typing import Final
 
 import numpy as np
 
+from agents.lab.world.scene import Scene, SceneObject
 from agents.lab.world.sprites import sprite
 from agents.lab.world.styles import POSTER, STYLES, Style
 from agents.world.layout import BAND, CENTRES, JITTER, SIZE, sides
-from agents.world.scene import Scene, SceneObject
 from agents.world.words import COLOUR_RGB
 
 _INK_ON_BLACK: Final = (120, 116, 132)

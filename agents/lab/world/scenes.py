@@ -1,4 +1,4 @@
-"""Scenes of the tiny world, sampled with their captions from a grammar. `agents.world.captions` reads them back.
+"""Scenes of the tiny world, sampled with their captions from a grammar. `agents.lab.world.captions` reads them back.
 
 "two small red hearts above a star that is not blue, without any moons, at night, digital art"
  count size colour shape      shape, banned colour     absent shape    background  style word
@@ -10,11 +10,11 @@ from typing import Final
 
 import numpy as np
 
+from agents.lab.world.captions import WITHOUT, plural
+from agents.lab.world.scene import Scene as Scene
+from agents.lab.world.scene import SceneObject as SceneObject
 from agents.lab.world.stream import EASY, Stream
-from agents.world.captions import WITHOUT, plural
 from agents.world.layout import PATTERN_WEIGHTS, PATTERNS, sides
-from agents.world.scene import Scene as Scene
-from agents.world.scene import SceneObject as SceneObject
 from agents.world.words import (
     BACKGROUNDS,
     COLOURS,

@@ -11,10 +11,10 @@ from typing import Final
 import click
 import numpy as np
 
+from agents.lab.world.captions import parse, plural
 from agents.lab.world.free_form import asked
+from agents.lab.world.scene import Scene
 from agents.lab.world.stream import STANDARD, Stream
-from agents.world.captions import parse, plural
-from agents.world.scene import Scene
 from agents.world.words import BACKGROUNDS, COLOURS, SHAPES, SIZES, STYLES
 
 NEW, REPEATED, RESTYLED, EDITED = "new", "repeated", "restyled", "edited"  # how a prompt follows from an earlier one

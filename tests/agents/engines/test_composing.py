@@ -12,10 +12,9 @@ from PIL import Image
 
 from agents.engines import EngineFailed, GenerationTask
 from agents.engines.diffusers_engine import DiffusersEngine, load
-from agents.lab.world import facts, renderer
+from agents.lab.world import captions, facts, renderer
 from agents.lab.world.reading import read
 from agents.lab.world.styles import ADAPTERS, BASES, POSTER, Style
-from agents.world import captions
 from planner.catalog.entries import Loading, Variant
 from planner.catalog.options import resolve_options
 from planner.components.component import Tier

@@ -11,10 +11,9 @@ from diffusers import ControlNetModel, DiffusionPipeline, StableDiffusionControl
 from PIL import Image
 
 from agents.lab.training.generators.lora import FILE
-from agents.lab.world import facts, renderer, scenes
+from agents.lab.world import captions, facts, renderer, scenes
 from agents.lab.world.reading import read
 from agents.lab.world.styles import ADAPTERS, BASES, POSTER, Style
-from agents.world import captions
 from agents.world.layout import SIZE
 from tests.paths import MODELS
 

@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from agents.world import captions
+from agents.lab.world import captions
 from replay.load.prompts import builtin_prompts, read_prompts
 from streams.codec.prompt_lists import InvalidPrompts
 from tests.replay.traces.files import a_file

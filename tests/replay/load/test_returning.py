@@ -2,7 +2,7 @@
 
 import statistics
 
-from agents.world import captions
+from agents.lab.world import captions
 from replay.load.prompts import builtin_prompts
 from replay.load.returning import EDITED, GAPS, REPEATED, Coming, returning_prompts
 

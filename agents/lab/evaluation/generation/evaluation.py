@@ -19,6 +19,7 @@ from agents.lab.evaluation.generation.scope import Scope, fresh
 from agents.lab.evaluation.observations import Evaluation, Level
 from agents.lab.evaluation.report.report import Grid
 from agents.lab.world import renderer
+from agents.lab.world.captions import parse
 from agents.lab.world.stream import STREAMS
 from agents.lab.world.styles import POSTER, style_of
 from agents.profiling.generation.orders import GeneratedImages, generate_images, opened
@@ -27,7 +28,6 @@ from agents.profiling.generation.rankers import Rankers, find
 from agents.profiling.generation.sweeps import at, nearest, order, refinement_orders, step_shares, sweep
 from agents.profiling.profiling import clock_of, in_turns, timing, usual_order
 from agents.profiling.statistics.sweeps import Sweep
-from agents.world.captions import parse
 from planner.catalog.entries import Variant
 
 FRESH, SAME, NEAREST = "fresh noise", "the draft's own noise", "nearest stored prompt"

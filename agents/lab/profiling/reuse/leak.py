@@ -7,8 +7,8 @@ import numpy as np
 
 from agents.lab.profiling.reuse.floors import bounded
 from agents.lab.world.reading import Reading
+from agents.lab.world.scene import Scene
 from agents.profiling.statistics.intervals import proportion
-from agents.world.scene import Scene
 from planner.catalog.caching import Leak
 
 ANY: Final = "any"

@@ -7,10 +7,10 @@ import numpy as np
 
 from agents.lab.evaluation.generation.scope import stream_of_draws
 from agents.lab.profiling.reuse.observed import Neighbours
+from agents.lab.world.scene import Scene
 from agents.lab.world.sessions import DIFFUSIONDB, requests
 from agents.lab.world.stream import Stream
 from agents.profiling.seeded_prompts import SeededPrompts
-from agents.world.scene import Scene
 from planner.reuse.guard import Compare, Comparison
 
 

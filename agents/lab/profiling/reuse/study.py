@@ -16,6 +16,7 @@ from agents.lab.profiling.reuse.observed import Observed
 from agents.lab.profiling.reuse.orders import NEAREST, NOISE, UNRELATED, Images, Key, varied
 from agents.lab.profiling.reuse.stream import draw_requests, find_neighbours
 from agents.lab.world.reading import Reading, read
+from agents.lab.world.scene import Scene
 from agents.lab.world.stream import Stream
 from agents.lab.world.styles import style_of
 from agents.models.scorer import Scorer
@@ -23,7 +24,6 @@ from agents.profiling.generation.orders import GeneratedImages
 from agents.profiling.generation.pool import GenerationPool, progress_bar
 from agents.profiling.statistics.intervals import Resampling
 from agents.world.layout import SIZE
-from agents.world.scene import Scene
 from planner.catalog.caching import CachingMeasurement, Diversity, Leak, best_of
 from planner.catalog.entries import Variant, run_ms
 from planner.catalog.model import Catalog

@@ -11,8 +11,8 @@ from agents.classifier.judges import REFERENCE
 from agents.lab.training.classifiers import rule_search
 from agents.lab.training.classifiers.calibration import Calibration
 from agents.lab.training.classifiers.hardness_reference import rules_reference
+from agents.lab.world import captions
 from agents.models.predictor import Predictor
-from agents.world import captions
 from planner.catalog.entries import shortfall
 from planner.serving.hardness import RULES, hardness
 

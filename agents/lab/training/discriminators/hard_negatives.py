@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from agents.lab.world import facts, scenes
+from agents.lab.world.captions import parse, plural
 from agents.lab.world.reading import Found, Reading
-from agents.world.captions import parse, plural
 from agents.world.layout import sides
 from agents.world.words import BACKGROUNDS, COLOURS, SHAPES, SIZES
 

@@ -25,7 +25,7 @@ from agents.lab.training.generators.networks.diffusion import (
 from agents.lab.training.loop import device, scaled
 from agents.lab.world import facts, renderer
 from agents.lab.world.reading import read
-from agents.world.scene import Scene
+from agents.lab.world.scene import Scene
 
 STEPS: Final = 1000
 _RATE: Final = 1e-3

@@ -17,10 +17,10 @@ from agents.lab.evaluation.generation import scope as prompt_scope
 from agents.lab.evaluation.generation.samples import of_levels, sheet
 from agents.lab.evaluation.generation.scope import Scope, fresh, levels, pairs, scope
 from agents.lab.evaluation.summary import schema
+from agents.lab.world.captions import parse
 from agents.lab.world.stream import EASY
 from agents.profiling.catalog import relocated
 from agents.profiling.generation import orders, rankers
-from agents.world.captions import parse
 from agents.world.layout import SIZE
 from schemas.errors import PochadeError
 from streams.cli import LazySettings

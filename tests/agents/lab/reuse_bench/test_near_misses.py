@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from agents.lab.reuse_bench.near_misses import CHANGES, of_prompts, of_world
-from agents.world.captions import parse
+from agents.lab.world.captions import parse
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from agents.lab.training.discriminators.confidence import Trained
 from agents.lab.training.discriminators.judged import Judged
-from agents.lab.world import renderer, scenes
+from agents.lab.world import captions, renderer, scenes
+from agents.lab.world.scene import Scene
 from agents.models.caption_reader import CaptionReader
 from agents.models.judges.embedding import Embedding, Head
 from agents.models.judges.prompt_aware import Judge, PromptAware
@@ -19,8 +20,6 @@ from agents.models.prompt_encoder import PromptEncoder, copy_tokenizer
 from agents.models.saved import save
 from agents.models.scorer import ImageTower, PromptTower, Scorer
 from agents.models.text_tower import TextTower
-from agents.world import captions
-from agents.world.scene import Scene
 
 WORDS = ["a", "red", "blue", "heart", "star", "moon", "above", "below", "at", "night", "and"]
 LENGTH = 12  # tokens

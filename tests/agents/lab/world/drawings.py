@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from agents.lab.world import facts, renderer, scenes
+from agents.lab.world import captions, facts, renderer, scenes
 from agents.lab.world.styles import POSTER, Style
-from agents.world import captions
 
 
 def scene_of(caption: str) -> scenes.Scene:

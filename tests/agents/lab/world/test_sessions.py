@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from agents.lab.world.captions import parse
 from agents.lab.world.sessions import DIFFUSIONDB, EDITED, NEW, REPEATED, RESTYLED, Asked, Sessions, main, requests
-from agents.world.captions import parse
 from tests.paths import SHARED
 
 COUNT = 1200

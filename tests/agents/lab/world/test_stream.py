@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.lab.world import free_form, scenes
+from agents.lab.world import captions, free_form, scenes
 from agents.lab.world.stream import ALONE, EASY, STANDARD, STREAMS, Stream, kind_of
-from agents.world import captions
 from agents.world.layout import PATTERNS
 from agents.world.words import SHAPES
 

@@ -13,8 +13,8 @@ from diffusers.training_utils import EMAModel
 from agents.lab.training.generators.networks import architectures, scene_batches
 from agents.lab.training.loop import Loop, descend, device, mixed_precision, rate, set_rate
 from agents.lab.world import free_form, renderer
+from agents.lab.world.scene import Scene
 from agents.lab.world.styles import POSTER, Style
-from agents.world.scene import Scene
 
 Prompted: TypeAlias = tuple[str, Scene]  # what is asked for, and the scene whose image answers it
 Draw: TypeAlias = Callable[[np.random.Generator], Scene]

@@ -5,9 +5,9 @@ import numpy as np
 from agents.lab.profiling.reuse.diversity import different_neighbours, prompts_to_vary, spread
 from agents.lab.profiling.reuse.leak import inherited, leaks
 from agents.lab.world import renderer
+from agents.lab.world.captions import parse
 from agents.lab.world.reading import Reading, read
-from agents.world.captions import parse
-from agents.world.scene import Scene
+from agents.lab.world.scene import Scene
 
 
 def a_scene(caption: str) -> Scene:

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from agents.lab.training.discriminators.hard_negatives import holds, near_miss, reworded, with_colours_decided
-from agents.lab.world import facts, renderer
-from agents.world import captions
+from agents.lab.world import captions, facts, renderer
 from tests.agents.lab.training.judging import some_scenes
 
 SCENES = some_scenes(120, 9)

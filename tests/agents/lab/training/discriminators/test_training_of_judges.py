@@ -8,8 +8,8 @@ import torch
 
 from agents.lab.training.discriminators import prompt_aware, realness, scorer
 from agents.lab.world import renderer
+from agents.lab.world.scene import Scene
 from agents.models.scorer import WIDTH
-from agents.world.scene import Scene
 from tests.agents.lab.training.judging import a_scorer, some_pictures, some_scenes
 
 

@@ -8,8 +8,8 @@ import re
 from functools import cache
 from typing import Final
 
+from agents.lab.world.scene import Scene, SceneObject
 from agents.world.layout import PATTERNS, sides
-from agents.world.scene import Scene, SceneObject
 from agents.world.words import BACKGROUNDS, COLOURS, IRREGULAR_PLURALS, NUMBERS, PREFIXES, SHAPES, SIZES, STYLES
 
 WITHOUT: Final = (" without any ", " and no ", " but no ")  # before a plural: what must not be seen

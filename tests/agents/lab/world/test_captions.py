@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agents.lab.world import scenes
-from agents.world import captions
+from agents.lab.world import captions, scenes
 from tests.agents.lab.world.drawings import scene_of
 
 
