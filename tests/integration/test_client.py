@@ -1,7 +1,6 @@
 """`pochade-client` against a live pipeline: one contract for both transports, and by name what either lacks."""
 
 import asyncio
-import pathlib
 import re
 import socket
 import subprocess
@@ -28,7 +27,6 @@ from pochade import (
 from streams.kafka.clients import client_config
 from streams.kafka.topics import create_topics
 from streams.settings import Settings, load
-from tests.environments import built, make
 from tests.integration.conftest import delete_topics
 from tests.integration.pipeline import ROLES, Pipeline
 from tests.paths import ROOT
@@ -100,27 +98,6 @@ def test_an_image_is_generated_and_read_and_its_end_explained(opened: Opens, nam
         assert completed.level in {stage["level"] for stage in explained.path}
         assert "seed 7" in (explained.asked or "")
         assert explained.why
-
-
-def test_a_client_that_is_installed_alone_submits_follows_cancels_and_fetches(
-    pipeline: Pipeline,  # noqa: ARG001, the gateway's
-    port: int,
-    tmp_path: pathlib.Path,
-) -> None:
-    wheel = built(tmp_path, "pochade-client")["pochade-client"]
-    alone = make(tmp_path / "venv", [wheel], ["pochade-client"])
-    script = """
-import os, sys
-os.environ["NO_PROXY"] = "127.0.0.1"
-from pochade import Client
-with Client(sys.argv[1]) as client:
-    handle = client.submit("a red heart", seed=7)
-    *_, last = handle.events()
-    end = handle.result(60)
-    handle.cancel()
-    print(type(end).__name__, last.end == end == handle.result(60), client.read(end.images[0])[1:4].decode())
-"""
-    assert alone.said(script, f"http://127.0.0.1:{port}") == "Completed True PNG\n"
 
 
 @both

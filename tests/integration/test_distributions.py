@@ -3,6 +3,8 @@
 import json
 import pathlib
 import re
+import socket
+import subprocess
 import zipfile
 from collections import Counter
 from collections.abc import Callable
@@ -11,10 +13,12 @@ import pytest
 
 from planner.policies import DEFAULT, JUDGES_ALL
 from streams.extras import EXTRA_OF, LABORATORY
-from tests.environments import Environment, built, make, requirements_of
+from tests.environments import Environment, built, clean, make, requirements_of
 from tests.imports import project_modules
+from tests.integration.waiting import ask, poll_until
 from tests.left_over import left_over
 from tests.paths import ROOT
+from tests.patience import PATIENCE_S
 from tests.test_architecture import LABORATORY as LABORATORY_MODULES
 
 pytestmark = pytest.mark.broker
@@ -22,6 +26,21 @@ MAX_LINES = 93_000  # of Python in the product's wheel
 MAX_BASE_BYTES = 200_000_000  # installed, without the solver that PuLP carries and nobody calls
 CBC = "pulp/solverdir/cbc"
 ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner", "indexer", "gateway", "console")
+
+ASKING = """
+import os, sys
+os.environ["NO_PROXY"] = "127.0.0.1"
+from pochade import Cancelled, Client
+with Client(sys.argv[1]) as client:
+    handle = client.submit("a red heart", seed=7)
+    *_, last = handle.events()
+    end = handle.result(60)
+    others = [client.submit("a blue boat", n=4) for _ in range(8)]
+    for other in others:
+        other.cancel()
+    cancelled = any(isinstance(other.result(60), Cancelled) for other in others)
+    print(type(end).__name__, last.end == end, client.read(end.images[0])[1:4].decode(), cancelled)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +146,36 @@ def test_a_demo_generates_everything_once_and_leaves_nothing_running(home: pathl
     page = (home / "demo" / "gallery.html").read_text()
     assert page.count("<article") == 12
     assert page.count("data:image/png;base64,") == 12 + report["escalated"]
+    assert left_over(home) == []
+
+
+def test_the_product_alone_serves_every_role_and_a_client_that_is_alone_asks_it(
+    home: pathlib.Path, base: Environment, wheels: dict[str, pathlib.Path], tmp_path: pathlib.Path
+) -> None:
+    """Nine roles in one process, on models that need none; submitted, followed, cancelled and fetched over HTTP."""
+    client = make(tmp_path / "client", [wheels["pochade-client"]], ["pochade-client"])
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    values = {
+        "catalog": "profile", "worker.id": "w-1", "worker.engine": "profile", "vectors.url": "exact",
+        "gateway.port": str(port), "console.port": "0",
+    }  # fmt: skip
+    options = ["--home", str(home), *(part for key, value in values.items() for part in ("--set", f"{key}={value}"))]
+    assert base.run(base.pochade, *options, "up").returncode == 0
+    log = home / "all.log"
+    with log.open("w") as output:
+        serving = subprocess.Popen(
+            [base.pochade, *options, "serve", *ROLES], env=clean(), cwd=home, stdout=output, stderr=output
+        )
+    try:
+        poll_until(lambda: ask(f"http://127.0.0.1:{port}/v1/models")[0] == 200, log.read_text)
+        assert client.said(ASKING, f"http://127.0.0.1:{port}") == "Completed True PNG True\n"
+        assert serving.poll() is None, log.read_text()
+    finally:
+        serving.terminate()
+        serving.wait(PATIENCE_S)
+        assert base.run(base.pochade, *options, "down").returncode == 0
     assert left_over(home) == []
 
 
