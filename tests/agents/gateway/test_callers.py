@@ -215,7 +215,7 @@ def test_neither_a_key_nor_what_stands_in_its_place_is_logged(caplog: pytest.Log
         asked(deployment, None, "/v1/models/%0d%0a12:00:00%20INFO%20forged", None)
         asked(deployment, key, "/v1/x%0d%0aset-cookie:%20forged", None)
         asked(deployment, key)
-    said = [record.getMessage() for record in caplog.records]
+    said = [record.getMessage() for record in caplog.records if record.name.startswith("agents.")]
     assert [line.partition(":")[0] for line in said] == [
         "rejected an API key from 127.0.0.1",
         "rejected an API key from 127.0.0.1",
