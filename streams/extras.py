@@ -19,6 +19,8 @@ EXTRA_OF: Final[Mapping[str, str]] = {
     **dict.fromkeys(("matplotlib", "scipy", "tomlkit"), "reports"),
 }
 """Top-level module -> the extra that brings it, as in pyproject.toml."""
+OF_REPORTS: Final = ("matplotlib", "scipy")
+"""What a page of a report is drawn with."""
 LABORATORY: Final = frozenset({"bench", "chaos", "evaluate", "train"})
 """The commands of pochade-lab."""
 

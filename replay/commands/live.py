@@ -15,6 +15,7 @@ from schemas.errors import PochadeError
 from streams.as_typed import RepeatableCommand
 from streams.commands.known_names import PolicyOption
 from streams.commands.options import FOLDER
+from streams.extras import OF_REPORTS, need
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and Kafka's client
     from replay.load.options import LiveOptions
@@ -96,6 +97,7 @@ def run(context: click.Context, /, given: TraceGiven, name: str | None, **asked:
     from streams import settings
     from streams.catalogs import measured as load_catalog
 
+    need(*OF_REPORTS)  # said before anything is published
     load: Callable[[], Settings] = context.obj
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, leave)

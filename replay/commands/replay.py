@@ -16,6 +16,7 @@ from replay.commands.trace_types import Rate
 from replay.commands.what_if import what_if
 from streams.command_groups import CommandGroup
 from streams.commands.options import FILE, FOLDER, SHOWN, Ago
+from streams.extras import OF_REPORTS, need
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and Kafka's client
     from replay.traces.trace import Trace
@@ -80,6 +81,8 @@ def inspect(load: "Callable[[], Settings]", /, given: TraceGiven, report: pathli
     from replay.traces.inspection import inspected
     from replay.traces.page import show, write_page
 
+    if report is not None:
+        need(*OF_REPORTS)
     trace = given.open(load)
     found = inspected(trace)
     if output == "json":

@@ -19,6 +19,7 @@ from replay.commands.trace_options import (
 from streams.as_typed import RepeatableCommand
 from streams.commands.known_names import CatalogOption, PolicyOption
 from streams.commands.options import FILE, FOLDER, PUBLISHED
+from streams.extras import OF_REPORTS, need
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and the planner
     from replay.simulation.run import Ran
@@ -168,6 +169,8 @@ def simulate(
     from streams.catalogs import measured
 
     _refuse_without_effect(context, asked)
+    if report is not None:
+        need(*OF_REPORTS)  # said before minutes of simulating
     settings = context.obj()
     published = asked["published"] or settings.published
     if asked["run"] is not None:

@@ -3,17 +3,18 @@
 import json
 import pathlib
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
-from replay.reports.page.canvas import line_style, plot, steps, svg
 from replay.traces.inspection import bars, curve, lines
 from replay.traces.trace import Trace
 from schemas.errors import PochadeError
 from streams.pages.templates import template
+
+if TYPE_CHECKING:  # of the extra `reports`, which the terminal does not need
+    from matplotlib.figure import Figure
 
 HEIGHT: Final = 8  # rows of the terminal's plot
 WIDEST: Final = 120
@@ -40,6 +41,8 @@ def show(trace: Trace, found: Mapping[str, Any], console: Console | None = None)
 
 def write_page(trace: Trace, found: Mapping[str, Any], folder: pathlib.Path) -> pathlib.Path:
     """Write `trace.json` and `trace.html` to a folder, which is created. Raises PochadeError where this fails."""
+    from replay.reports.page.canvas import svg
+
     page = folder / "trace.html"
     drawn = svg(_figure(trace), "rate", f"requests a second over time in {trace.name}")
     try:
@@ -54,7 +57,9 @@ def write_page(trace: Trace, found: Mapping[str, Any], folder: pathlib.Path) -> 
     return page
 
 
-def _figure(trace: Trace) -> Figure:
+def _figure(trace: Trace) -> "Figure":
+    from replay.reports.page.canvas import line_style, plot, steps
+
     middle, rates = curve(trace, POINTS)
     unit, length = _unit(float(middle[-1]))
     figure, axes = plot(f"time, {unit}", "requests a second")

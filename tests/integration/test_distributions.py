@@ -204,6 +204,12 @@ def test_a_command_of_the_laboratory_names_it_where_it_is_missing(base: Environm
     [
         (["profile", "--catalog", "tiny"], "reports,worker"),
         (["demo"], "worker"),
+        (
+            ["simulate", "t.csv", "--catalog", "profile", "--policy", "joint", "--slo", "5", "--report", "out"],
+            "reports",
+        ),
+        (["replay", "run", "t.csv"], "reports"),
+        (["replay", "inspect", "t.csv", "--report", "out"], "reports"),
         (["--set", "catalog=tiny", "serve", "worker"], "worker"),
         (["--set", "catalog=tiny", "serve", "discriminator"], "worker"),
         (["--set", "catalog=tiny", "serve", "classifier"], "worker"),
@@ -214,6 +220,7 @@ def test_a_command_of_the_laboratory_names_it_where_it_is_missing(base: Environm
 def test_what_needs_an_extra_says_which_in_one_line(
     tiny: Environment, tmp_path: pathlib.Path, command: list[str], extras: str
 ) -> None:
+    (tmp_path / "t.csv").write_text("arrival_ms\n0\n")
     done = tiny.run(tiny.pochade, *command, cwd=tmp_path)
     assert done.returncode == 1
     assert re.fullmatch(rf"error: [\w, ]+ not installed: pip install 'pochade\[{extras}\]'\n", done.stderr), done.stderr
