@@ -11,7 +11,7 @@ import logging
 from collections.abc import Sequence
 from typing import Protocol
 
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from schemas import topics
 from schemas.errors import PochadeError
@@ -74,11 +74,13 @@ class KafkaLease:
         self._name = f"{settings.kafka.prefix}.planner"
         self._beats_at = topic_name(settings, topics.PLAN)
         self._producer: Producer | None = None
-        # read_committed would wait for a transaction that a dead holder left open. Never subscribed: it keeps beats
-        self._group = open_consumer(settings, "planner", {"isolation.level": "read_uncommitted"})
+        self._membership: object = None  # what the group takes the holder for, which never joins it
+        self._group: Consumer | None = None  # asks for beats; a holder needs none
 
     def take(self) -> Barrier:
         self._producer = open_producer(self._settings, self._name, TRANSACTION_S)
+        self._membership = self._asking().consumer_group_metadata()
+        self._end_asking()
         try:
             self._producer.init_transactions(TAKE_S)
             with self._watchdog:
@@ -110,21 +112,31 @@ class KafkaLease:
             producer.produce(name, record.value, record.key, headers=list(record.headers.items()))
         at = [TopicPartition(self._beats_at, 0, beat)]
         with self._watchdog:
-            producer.send_offsets_to_transaction(at, self._group.consumer_group_metadata(), TRANSACTION_S)
+            producer.send_offsets_to_transaction(at, self._membership, TRANSACTION_S)
         with self._watchdog:
             producer.commit_transaction(TRANSACTION_S)
 
     def last_beat(self) -> int:
         asked = [TopicPartition(self._beats_at, 0)]
         try:
-            (beat,) = committed(self._group, asked, TRANSACTION_S).values()
+            (beat,) = committed(self._asking(), asked, TRANSACTION_S).values()
         except KafkaException as error:
             raise PochadeError(f"cannot read the beats of {self._name}: {error.args[0].str()}") from error
         return beat
 
     def close(self) -> None:
         self._producer = None
-        self._group.close()
+        self._end_asking()
+
+    def _asking(self) -> Consumer:
+        if self._group is None:  # read_committed would wait for a transaction that a dead holder left open
+            self._group = open_consumer(self._settings, "planner", {"isolation.level": "read_uncommitted"})
+        return self._group
+
+    def _end_asking(self) -> None:
+        if self._group is not None:
+            self._group.close()
+            self._group = None
 
 
 def _describe(error: Exception) -> str:

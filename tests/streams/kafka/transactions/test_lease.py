@@ -59,5 +59,5 @@ def test_a_coordinator_that_is_being_loaded_is_asked_again_for_the_newest_beat(m
 
     monkeypatch.setattr(errors, "RETRY_WAIT", wait_none())
     lease = KafkaLease(load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}}))
-    lease._group = Group()
+    lease._group = Group()  # type: ignore[assignment]
     assert lease.last_beat() == 1712
