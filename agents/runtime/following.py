@@ -7,6 +7,7 @@ from planner.serving.poison import REMEMBERED_MS
 from planner.serving.requests import OPEN_MS
 from schemas import topics
 from schemas.messages import Plan
+from schemas.record import Incoming
 from streams.clock import now_ms
 from streams.control.tail import ControlLog, plan_of, tail
 from streams.control.topic import read_plans
@@ -21,8 +22,13 @@ START_TIMEOUT_S = 60
 class Followed:
     """A view that follows its topic from `start` to `close`."""
 
-    def __init__(self, follower: TopicTailer) -> None:
-        self._follower = follower
+    def __init__(self, settings: Settings, topic: str, since_ms: int = 0) -> None:
+        """`since_ms`: the moment (epoch ms) from which on the topic is read; 0: the beginning."""
+        self._follower = TopicTailer(settings, [topic], self.on_record, since_ms=since_ms)
+
+    def on_record(self, record: Incoming) -> None:
+        """Take in a record of the topic."""
+        raise NotImplementedError
 
     def start(self) -> None:
         """Begin to follow the topic."""
@@ -42,7 +48,7 @@ class FollowedPlans(PlanView, Followed):
 
     def __init__(self, settings: Settings, role: str, catalog: Catalog) -> None:
         PlanView.__init__(self, role, catalog)
-        Followed.__init__(self, TopicTailer(settings, [topics.PLAN], self.on_record))
+        Followed.__init__(self, settings, topics.PLAN)
         self._settings = settings
 
     def catch_up(self, barrier: Barrier) -> None:
@@ -72,8 +78,7 @@ class FollowedEnds(EndedView, Followed):
 
     def __init__(self, settings: Settings) -> None:
         EndedView.__init__(self)
-        since_ms = now_ms() - ENDED_WINDOW_MS
-        Followed.__init__(self, TopicTailer(settings, [topics.RESULTS], self.on_record, since_ms=since_ms))
+        Followed.__init__(self, settings, topics.RESULTS, now_ms() - ENDED_WINDOW_MS)
 
 
 class FollowedPoison(PoisonView, Followed):
@@ -81,9 +86,7 @@ class FollowedPoison(PoisonView, Followed):
 
     def __init__(self, settings: Settings) -> None:
         PoisonView.__init__(self)
-        Followed.__init__(
-            self, TopicTailer(settings, [topics.POISON], self.on_record, since_ms=now_ms() - REMEMBERED_MS)
-        )
+        Followed.__init__(self, settings, topics.POISON, now_ms() - REMEMBERED_MS)
 
 
 class FollowedInFlight(InFlightView, Followed):
@@ -91,8 +94,7 @@ class FollowedInFlight(InFlightView, Followed):
 
     def __init__(self, settings: Settings, ended: EndedView) -> None:
         InFlightView.__init__(self, ended)
-        since_ms = now_ms() - OPEN_MS
-        Followed.__init__(self, TopicTailer(settings, [topics.CLASSIFIED], self.on_record, since_ms=since_ms))
+        Followed.__init__(self, settings, topics.CLASSIFIED, now_ms() - OPEN_MS)
 
 
 class FollowedFleet(FleetView, Followed):
@@ -101,5 +103,4 @@ class FollowedFleet(FleetView, Followed):
     def __init__(self, settings: Settings) -> None:
         silent_ms = settings.planner.worker_timeout_ms
         FleetView.__init__(self, silent_ms)
-        since_ms = now_ms() - 10 * silent_ms
-        Followed.__init__(self, TopicTailer(settings, [topics.FLEET], self.on_record, since_ms=since_ms))
+        Followed.__init__(self, settings, topics.FLEET, now_ms() - 10 * silent_ms)

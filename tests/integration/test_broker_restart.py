@@ -1,7 +1,6 @@
 """A broker that stops and comes back: every role goes on, and requests of before and after end once."""
 
 import contextlib
-import os
 import pathlib
 from collections.abc import Callable, Iterator
 
@@ -15,8 +14,8 @@ from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics
 from streams.settings import Settings, load
+from tests.integration.following import await_reading_on
 from tests.integration.pipeline import Pipeline, all_completed, running_pipeline
-from tests.integration.threads import CLIENT, thread_names
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 
@@ -60,13 +59,15 @@ def test_what_a_process_follows_reads_on_by_one_client_after_a_restart_of_the_br
 
     with contextlib.ExitStack() as stack:
         stack.callback(producer.close)
+        followers: list[TopicTailer] = []
         for topic, values in heard.items():
             follower = TopicTailer(settings, [topic], lambda record, values=values: values.append(record.value))  # type: ignore[misc]
             stack.callback(follower.start().close)
             follower.wait_caught_up(PATIENCE_S)
+            followers.append(follower)
         write(b"before")
         poll_until(lambda: all(values == [b"before"] for values in heard.values()), "the records before")
-        poll_until(lambda: thread_names(os.getpid()).count(CLIENT) == 2, "one client reads on, and one writes")
+        await_reading_on(*followers)
         embedded.stop(settings)
         embedded.ensure(settings)
         write(b"after")

@@ -19,6 +19,7 @@ from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics
 from streams.settings import Settings
+from tests.integration.following import await_reading_on
 from tests.integration.markers import end_with_markers
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
@@ -36,16 +37,6 @@ def following(
         yield follower
     finally:
         follower.close()
-
-
-def await_reading_on(*followers: TopicTailer) -> None:
-    """Wait until the process's one client reads on for these."""
-
-    def is_served() -> bool:
-        (reader,) = shared_reader._READERS.values()
-        return {each.inbox for each in reader._served} >= {follower._inbox for follower in followers}
-
-    poll_until(lambda: shared_reader._READERS and is_served(), "one client that reads on for all")
 
 
 def write(producer: KafkaRecordProducer, *values: bytes, topic: str = EVENTS) -> None:

@@ -4,7 +4,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from confluent_kafka import KafkaException, Message, TopicPartition
@@ -15,7 +15,7 @@ from streams.kafka.errors import TRANSIENT
 
 log = logging.getLogger(__name__)
 
-POLL_S: Final = 0.1  # the most that joining and leaving wait
+POLL_S: Final = 0.1  # the most that joining waits, and the last to leave
 ERROR_PAUSE_S: Final = 1.0
 CLOSE_S: Final = 30.0  # for the batch in hand
 MAX_WAITING: Final = 5000  # records that wait for one follower
@@ -39,7 +39,6 @@ class Subscription:
         self.topics = {topic for topic, _ in positions}
         self.inbox = inbox
         self.is_cut = False
-        self.was_left = threading.Event()
 
     def give(self, message: Message) -> None:
         """Let a message wait for the follower."""
@@ -61,8 +60,7 @@ class SharedReader:
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._key = frozenset(config.items())
-        self._subscriptions: tuple[Subscription, ...] = ()  # changed under the lock, as the next
-        self._left: list[Subscription] = []
+        self._subscriptions: tuple[Subscription, ...] = ()  # changed under the lock
         self._served: tuple[Subscription, ...] = ()
         self._positions: dict[Place, int] = {}  # the offset of the next record that the client returns
         self._consumer = open_as(config)
@@ -81,41 +79,35 @@ class SharedReader:
         return reader
 
     def leave(self, subscription: Subscription) -> None:
-        """End a subscription, and return when it is ended; the client closes with the last one."""
+        """End a subscription; with the last one the client is closed before this returns."""
         with _LOCK:
-            if subscription not in self._subscriptions:  # it was cut off
-                return
-            self._drop([subscription])
-        if not subscription.was_left.wait(CLOSE_S):
-            log.error("the reader of a process's followers did not answer within %g s", CLOSE_S)
+            self._drop(subscription)
+        if not self._subscriptions:
+            self._thread.join(CLOSE_S)
 
-    def _drop(self, subscriptions: Sequence[Subscription]) -> None:
-        self._subscriptions = tuple(each for each in self._subscriptions if each not in subscriptions)
-        self._left += subscriptions
+    def _drop(self, gone: Subscription) -> None:
+        self._subscriptions = tuple(each for each in self._subscriptions if each is not gone)
+        if not self._subscriptions and _READERS.get(self._key) is self:
+            del _READERS[self._key]
 
     def _run(self) -> None:
-        while self._update():
+        while wanted := self._wanted():
             try:
+                if wanted != self._served:
+                    self._serve(wanted)
                 for message in poll_batch(self._consumer, 500, POLL_S):
                     self._pass_on(message)
             except KafkaException:
                 log.exception("cannot read what this process follows; trying on")
                 time.sleep(ERROR_PAUSE_S)
+        self._consumer.close()
 
-    def _update(self) -> bool:
-        """Begin with who has joined, and end with who has left; return whether anybody is subscribed."""
+    def _wanted(self) -> tuple[Subscription, ...]:
         with _LOCK:
-            self._drop([each for each in self._subscriptions if each.is_cut])
-            wanted, left, self._left = self._subscriptions, self._left, []
-            if not wanted:
-                del _READERS[self._key]
-        if not wanted:
-            self._consumer.close()
-        elif wanted != self._served:
-            self._serve(wanted)
-        for each in left:
-            each.was_left.set()
-        return bool(wanted)
+            for each in self._subscriptions:
+                if each.is_cut:
+                    self._drop(each)
+            return self._subscriptions
 
     def _serve(self, subscriptions: tuple[Subscription, ...]) -> None:
         """Read each partition on from the lowest offset that any of these lacks."""
@@ -123,11 +115,7 @@ class SharedReader:
         for each in subscriptions:
             for place, offset in each.positions.items():
                 begins[place] = min(offset, begins.get(place, offset))
-        try:
-            self._consumer.assign([TopicPartition(*place, offset) for place, offset in begins.items()])
-        except KafkaException:  # at the next poll once more
-            log.exception("cannot begin to read %s; trying on", sorted({topic for topic, _ in begins}))
-            return
+        self._consumer.assign([TopicPartition(*place, offset) for place, offset in begins.items()])
         self._positions, self._served = begins, subscriptions
 
     def _pass_on(self, message: Message) -> None:

@@ -114,8 +114,8 @@ def test_followers_share_one_client_which_closes_with_the_last(follow: Callable[
     plans.hear(b"1", b"2")
     (client,) = Log.opened
     events.leave()
+    poll_until(lambda: client.assigned[-1] == {(PLAN, 0): 2}, "the topic that nobody follows any more is not read")
     assert not client.is_closed
-    assert client.assigned[-1] == {(PLAN, 0): 2}, "the topic that nobody follows any more is not read"
     plans.leave()
     assert client.is_closed
 
@@ -173,8 +173,11 @@ def test_an_error_of_a_topic_reaches_its_followers_alone(
     poll_until(lambda: "cannot read what this process follows" in caplog.text, "the error of no topic")
 
 
-def test_a_client_that_refuses_to_begin_is_asked_again(follow: Callable[..., Follower]) -> None:
+def test_a_client_that_refuses_to_begin_is_asked_again(
+    follow: Callable[..., Follower], monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = follow({(PLAN, 0): 0})
     first.hear(b"1", b"2")
+    monkeypatch.setattr(shared_reader, "ERROR_PAUSE_S", 0)
     Log.opened[0].is_refusing = True
     follow({(EVENTS, 0): 2}).hear(b"c")
