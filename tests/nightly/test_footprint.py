@@ -59,7 +59,9 @@ def measured(pipeline: Pipeline) -> dict[str, Footprint]:
     return {name: Footprint.of(pid) for name, pid in pipeline.process_ids().items() if pid is not None}
 
 
-@pytest.mark.parametrize(("roles", "most"), [(NINE, (600, 30, 230)), (TWENTY, (1700, 105, 780))], ids=["nine", "twenty"])
+@pytest.mark.parametrize(
+    ("roles", "most"), [(NINE, (600, 30, 230)), (TWENTY, (1700, 105, 780))], ids=["nine", "twenty"]
+)
 def test_what_idle_roles_hold(
     settings: Settings, tmp_path: pathlib.Path, roles: dict[str, list[str]], most: tuple[int, int, int]
 ) -> None:

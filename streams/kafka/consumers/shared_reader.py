@@ -72,26 +72,26 @@ class SharedReader:
         key = frozenset(config.items())
         with _LOCK:
             reader = _READERS.get(key)
+            is_first = reader is None
             if reader is None:
                 reader = _READERS[key] = SharedReader(config)
-                reader._thread.start()
             reader._subscriptions = (*reader._subscriptions, subscription)
+            if is_first:
+                reader._thread.start()
         return reader
 
     def leave(self, subscription: Subscription) -> None:
-        """End a subscription; with the last one the client is closed before this returns."""
+        """End a subscription, once; with the last one the client is closed before this returns."""
         with _LOCK:
-            self._drop(subscription)
-        if not self._subscriptions:
+            self._subscriptions = tuple(each for each in self._subscriptions if each is not subscription)
+            is_last = not self._subscriptions
+            if is_last:
+                del _READERS[self._key]
+        if is_last:
             self._thread.join(CLOSE_S)
 
-    def _drop(self, gone: Subscription) -> None:
-        self._subscriptions = tuple(each for each in self._subscriptions if each is not gone)
-        if not self._subscriptions and _READERS.get(self._key) is self:
-            del _READERS[self._key]
-
     def _run(self) -> None:
-        while wanted := self._wanted():
+        while wanted := self._subscriptions:
             try:
                 if wanted != self._served:
                     self._serve(wanted)
@@ -102,18 +102,11 @@ class SharedReader:
                 time.sleep(ERROR_PAUSE_S)
         self._consumer.close()
 
-    def _wanted(self) -> tuple[Subscription, ...]:
-        with _LOCK:
-            for each in self._subscriptions:
-                if each.is_cut:
-                    self._drop(each)
-            return self._subscriptions
-
     def _serve(self, subscriptions: tuple[Subscription, ...]) -> None:
         """Read each partition on from the lowest offset that any of these lacks."""
         begins: dict[Place, int] = {}
         for each in subscriptions:
-            for place, offset in each.positions.items():
+            for place, offset in each.positions.items() if not each.is_cut else ():
                 begins[place] = min(offset, begins.get(place, offset))
         self._consumer.assign([TopicPartition(*place, offset) for place, offset in begins.items()])
         self._positions, self._served = begins, subscriptions
@@ -122,7 +115,7 @@ class SharedReader:
         error, place = message.error(), (message.topic() or "", message.partition() or 0)
         if error is None:
             offset = message.offset() or 0
-            is_reset = offset < self._positions[place]
+            is_reset = offset < self._positions.get(place, 0)
             self._positions[place] = offset + 1
             for each in self._served:
                 each.give_record(place, message, is_reset=is_reset)
