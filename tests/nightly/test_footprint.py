@@ -13,7 +13,7 @@ from streams.settings import Settings
 from tests.integration.pipeline import ROLES, Pipeline
 from tests.integration.threads import CLIENT, thread_names
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.broker
 
 NINE = {**ROLES, "gateway": ["gateway"], "console": ["console"]}
 TWENTY = {name: roles for name, roles in NINE.items() if roles != ["worker"]} | {
