@@ -20,7 +20,10 @@ settings.load_profile("untimed")
 
 collect_ignore = ["nightly"]  # only what is named: `make nightly PART=...`
 FOLDER = pathlib.Path(__file__).parent
-LABORATORY = tuple(FOLDER / folder for folder in ("agents/lab", "replay/bench", "replay/verify/chaos", "chaos"))
+LABORATORY = tuple(
+    FOLDER / folder
+    for folder in ("agents/lab", "replay/bench", "replay/verify/chaos", "chaos", "integration/test_bench.py")
+)
 NEEDS = {"torch": "torch", "milvus": "pymilvus", "lab": "torch"}  # marker -> a module without which nothing can be done
 MISSING = {marker for marker, module in NEEDS.items() if importlib.util.find_spec(module) is None}
 
