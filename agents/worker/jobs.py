@@ -95,9 +95,10 @@ class JobSource:
         for committed in consumer.committed(partitions, timeout=10):
             if committed.error is not None:  # taking it for "nothing committed" would forget the attempts
                 raise KafkaException(committed.error)
-            self._next[committed.partition] = committed.offset
-            if committed.offset < 0:
+            if committed.offset < 0:  # no place yet: a heartbeat would take -1001 for 1,001 jobs that wait
                 uncommitted.append(committed.partition)
+            else:
+                self._next[committed.partition] = committed.offset
             told = METADATA.fullmatch(committed.metadata or "")
             if committed.offset >= 0 and told:
                 self._suspects[committed.partition] = Suspect(committed.offset, int(told[2]), int(told[1]))

@@ -109,6 +109,23 @@ def test_a_batch_over_partitions_commits_past_the_last_of_each(source: JobSource
     ]  # fmt: skip
 
 
+def test_a_partition_whose_place_is_still_looked_for_holds_no_work(
+    source: JobSource, consumer: FakeConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A heartbeat is sent from another thread meanwhile; routers rejected requests for 80 s of work."""
+    seen: list[tuple[Any, ...]] = []
+
+    def watermarks(*_: object, timeout: float) -> tuple[int, int]:  # noqa: ARG001
+        seen.append(source.owned(20.0))
+        return (0, 0)
+
+    monkeypatch.setattr(consumer, "get_watermark_offsets", watermarks)
+    own(consumer, 0, 1)
+    assert seen
+    assert set(seen) == {()}
+    assert [owned.partition for owned in source.owned(20.0)] == [0, 1]
+
+
 def worked(source: JobSource, most: int = 4) -> list[tuple[int, int, int]]:
     """One window, generated."""
     batch = source.take(most, 0)
