@@ -52,11 +52,9 @@ class Environment(NamedTuple):
     def size_bytes(self, without: Sequence[str] = ()) -> int:
         """All that is installed, without bytecode and without folders below site-packages."""
         files = (each for each in self.packages.rglob("*") if each.is_file() and each.suffix != ".pyc")
-        return sum(
-            each.stat().st_size
-            for each in files
-            if not str(each.relative_to(self.packages)).startswith(tuple(without) or ("\0",))
-        )
+        left_out = tuple(without)
+        kept = (each for each in files if not str(each.relative_to(self.packages)).startswith(left_out))
+        return sum(each.stat().st_size for each in kept)
 
 
 def clean() -> dict[str, str]:

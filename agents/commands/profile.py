@@ -152,7 +152,8 @@ def profile(
     cache = out / ".cache" if out else pathlib.Path(settings.home) / "profiling"
     keeping = Keeping.in_place(settings)
     if is_reuse:
-        _study_of_reuse()(context.params, catalog_name, catalog, cache, keeping)
+        given = context.params | {"levels": _parts(levels or "")}
+        _study_of_reuse()(given, catalog_name, catalog, cache, keeping)
         return
     wanted = Wanted(
         catalog=catalog,

@@ -24,11 +24,8 @@ def serve(obj: LazySettings, roles: tuple[str, ...]) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's: two judge a prompt no sooner, for thrice the CPU
     from agents.runtime.assembly import assemble
     from agents.runtime.process import Drain, run_process
-    from streams import catalogs
-    from streams.extras import check_roles
 
     settings = obj()
-    check_roles(settings, catalogs.load(settings.catalog, settings.published), roles)
     facts: Facts | None = None
     if settings.quality.checked_share and "discriminator" in roles:
         from agents.profiling import world

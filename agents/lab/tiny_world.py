@@ -6,26 +6,22 @@ import numpy as np
 
 from agents.lab.evaluation.generation.scope import fresh
 from agents.lab.world import facts
-from agents.lab.world.stream import STREAMS
+from agents.lab.world.stream import stream_named
 from agents.lab.world.styles import style_of
 from agents.profiling.seeded_prompts import SeededPrompts
 from agents.profiling.world import Marks
 from agents.world.layout import SIZE
 from planner.catalog.entries import Variant
-from schemas.errors import Unknown
 
 
 class TinyWorld:
     """Captions of few things, in images of 48 x 48 px."""
 
-    streams = tuple(STREAMS)
     kinds = facts.KINDS
 
     def prompts(self, seed: int, count: int, stream: str) -> SeededPrompts:
         """Draw prompts for a profile. Raises Unknown for a stream that is none."""
-        if stream not in STREAMS:
-            raise Unknown("stream", stream, list(STREAMS))
-        return fresh(seed, "profile", count, STREAMS[stream])
+        return fresh(seed, "profile", count, stream_named(stream))
 
     def reads(self, variant: Variant) -> bool:
         """Whether its images have the world's size."""

@@ -33,10 +33,6 @@ class World(Protocol):
     """Prompts whose facts can be read from images."""
 
     @property
-    def streams(self) -> Sequence[str]:
-        """Names of the distributions of prompts."""
-
-    @property
     def kinds(self) -> tuple[str, ...]:
         """Kinds of facts."""
 

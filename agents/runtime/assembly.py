@@ -15,6 +15,7 @@ from streams import catalogs, logs
 from streams.codec.avro import write_up_to
 from streams.codec.schema_topic import KnownSchemas, announcements
 from streams.control import deletions
+from streams.extras import check_roles
 from streams.health import Health, Probe, served
 from streams.kafka.groups.groups import classic_settings, member_config
 from streams.kafka.producers.limit_questions import refreshed
@@ -182,8 +183,11 @@ def assemble(settings: Settings, roles: frozenset[str], facts: "Facts | None" = 
     `facts`: what checks a sample of kept images (`quality.checked_share`); the laboratory has one, which no role knows.
 
     Raises:
-        PochadeError: a catalog, model folder, broker or setting that is not right, before anything is consumed.
+        PochadeError: a catalog, model folder, broker or setting that is not right, before anything is consumed; or
+            packages that these roles need are not installed.
     """
+    catalog = catalogs.load(settings.catalog, settings.published)
+    check_roles(settings, catalog, roles)
     logs.set_up(settings.logs, roles)
     check_properties(settings, roles)
     write_up_to(settings.schemas.write_up_to)
@@ -192,7 +196,6 @@ def assemble(settings: Settings, roles: frozenset[str], facts: "Facts | None" = 
         address = stack.enter_context(served(health, settings.http))
         stack.enter_context(announced(settings.home, settings.kafka.prefix, roles, address))
         stack.enter_context(traced(settings))
-        catalog = catalogs.load(settings.catalog, settings.published)
         stack.enter_context(refreshed(settings))
         producer = KafkaRecordProducer(settings, extra=batching())
         stack.callback(producer.close)

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from planner.catalog.model import Catalog
 from streams import catalogs
 from streams.processes.children import Child, spawn
 from streams.processes.forkserver import LastingForkServer
@@ -31,14 +32,14 @@ RUN_PROGRAM: Final = "replay.local.forked:run_program"  # a fork server's target
 def modules_of(settings: Settings) -> list[str]:
     """Return what the roles of a deployment import before they can load a model."""
     catalog = catalogs.load(settings.catalog, settings.published)
-    engines = engine_modules(settings)
+    engines = engine_modules(settings, catalog)
     learned = any(each.engine == "learned" for each in catalog.classifiers.values())
     return [*ROLE_MODULES, *(PREDICTOR if learned else ()), *engines, *(JUDGES if engines else ())]
 
 
-def engine_modules(settings: Settings) -> list[str]:
+def engine_modules(settings: Settings, catalog: Catalog) -> list[str]:
     """Return what a worker of a deployment imports of the libraries of its engines."""
-    modules, catalog = list[str](), catalogs.load(settings.catalog, settings.published)
+    modules = list[str]()
     for variant in catalog.served.values():
         engine = settings.worker.engine or variant.engine
         if engine in ENGINE_MODULES:

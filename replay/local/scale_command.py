@@ -15,7 +15,7 @@ from replay.local.forked import engine_modules
 from replay.local.scaling import MODULES, SupplyState, WorkerSupply
 from replay.reports.progress import open_reporter
 from schemas.topics import FLEET, PLAN
-from streams import metrics
+from streams import catalogs, metrics
 from streams.clock import now_ms
 from streams.control.plan_and_fleet import PlanAndFleet
 from streams.health import Health, served
@@ -48,7 +48,7 @@ class Starter:
 
 def modules_of(settings: Settings) -> list[str]:
     """Return what a worker of this deployment imports before it can load a model."""
-    return [*MODULES, *engine_modules(settings)]
+    return [*MODULES, *engine_modules(settings, catalogs.load(settings.catalog, settings.published))]
 
 
 def show(state: SupplyState) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agents.commands.options import MODELS_FOLDER
-from agents.lab.commands.stream_option import STREAM
+from agents.lab.world.stream import STREAMS
 from streams.cli import LazySettings
 from streams.commands.known_names import CatalogOption
 from streams.commands.options import FILE_IN, FOLDER
@@ -32,7 +32,14 @@ RESAMPLES, QUICK_RESAMPLES = 1000, 100  # behind every interval
     show_default=True,
     help="Number of fresh prompts, drawn from the stream.",
 )
-@STREAM
+@click.option(
+    "--stream",
+    type=click.Choice(list(STREAMS)),
+    default="standard",
+    show_default=True,
+    help="Which prompts to draw: standard, of which the shipped figures are told, or easy, which asks for fewer and "
+    "commoner things and has no words from outside the grammar.",
+)
 @click.option(
     "--report",
     type=FOLDER,

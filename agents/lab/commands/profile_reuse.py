@@ -58,31 +58,28 @@ def profile_reuse(
 ) -> None:
     """Measure, show it, and write it into the profile; with a plot of each level beside it where --out is given.
 
-    `given`: the parameters of `pochade profile`; `name`: the catalog's, as asked for; `kept`: the folder of finished
-    parts; `keeping`: where engines have their volume. Raises PochadeError, click.BadParameter.
+    `given`: the parameters of `pochade profile`, `levels` as a list; `name`: the catalog's, as asked for; `kept`: the
+    folder of finished parts; `keeping`: where engines have their volume. Raises PochadeError, click.BadParameter.
     """
     refuse_others(given)
     out, models, threads = given["out"], given["models"], given["threads"]
     target = target_of(name, catalog.name, out)
     from agents.lab.profiling.reuse.file import with_caching
     from agents.lab.profiling.reuse.study import Judges, Wanted, levels_to_measure, measure
-    from agents.lab.world.stream import STREAMS
+    from agents.lab.world.stream import stream_named
     from agents.models.scorer import Scorer
     from agents.profiling.generation.pool import GenerationPool
     from agents.profiling.machine import provenance, usual_jobs
     from agents.reuse.plain_guard import compare
-    from schemas.errors import PochadeError, Unknown
+    from schemas.errors import PochadeError
 
     if not (models / "scorer").is_dir():
         raise PochadeError(
             f"{models} has no scorer, which embeds prompts: train it, or name another folder by --models"
         )
-    if given["stream"] not in STREAMS:
-        raise Unknown("stream", given["stream"], list(STREAMS))
-    asked = [part.strip() for part in (given["levels"] or "").split(",") if part.strip()]
     wanted = Wanted(
-        catalog=catalog, levels=levels_to_measure(catalog, asked), requests=given["requests"], seed=given["seed"],
-        stream=STREAMS[given["stream"]], tolerance=given["tolerance"], threads=threads,
+        catalog=catalog, levels=levels_to_measure(catalog, given["levels"]), requests=given["requests"],
+        seed=given["seed"], stream=stream_named(given["stream"]), tolerance=given["tolerance"], threads=threads,
     )  # fmt: skip
     judges = Judges(Scorer.load(models / "scorer"), compare)
     pool = GenerationPool(kept, jobs=given["jobs"] or usual_jobs(), threads=threads, keeping=keeping)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from agents.world.layout import CORNERS
+from schemas.errors import Unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,3 +64,10 @@ STANDARD: Final = Stream(
     shapes=(("flower", 1.8), ("tree", 1.5), ("ring", 1.5), ("key", 0.0)), grounds=(("night", 0.5),),
 )  # fmt: skip
 STREAMS: Final[Mapping[str, Stream]] = {"easy": EASY, "standard": STANDARD}
+
+
+def stream_named(name: str) -> Stream:
+    """One of `STREAMS`. Raises Unknown."""
+    if name not in STREAMS:
+        raise Unknown("stream", name, list(STREAMS))
+    return STREAMS[name]
