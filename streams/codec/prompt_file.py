@@ -25,21 +25,22 @@ class InvalidFile(InvalidRequest):
 
 def requests_in(
     lines: Iterable[str], name: str, *, now_ms: int, limits: Requests, defaults: dict[str, Any]
-) -> list[GenerateRequest]:
-    """The requests of a list of prompts (`prompt_lists.py`). `defaults` are fields that an entry does not give.
+) -> list[dict[str, Any]]:
+    """The fields of each request of a list of prompts (`prompt_lists.py`); `defaults` are those that an entry lacks.
 
     Raises:
         InvalidFile: which entries are wrong and why; ids that are given twice too.
     """
     wrong: list[str] = []
-    requests: list[GenerateRequest] = []
+    requests: list[dict[str, Any]] = []
     first: dict[str, str] = {}
     for where, fields, fault in entries(lines, name):
         if fault:
             wrong.append(f"{where}: {fault}")
             continue
         try:
-            request = request_of({**defaults, **fields}, now_ms)
+            fields = {**defaults, **fields}
+            request = request_of(fields, now_ms)
             check(request, limits, now_ms)
             if request.request_id in first:
                 raise InvalidRequest(f"request_id {request.request_id!r} is that of {first[request.request_id]} too")
@@ -47,7 +48,7 @@ def requests_in(
             wrong.append(f"{where}: {error}")
             continue
         first[request.request_id] = where
-        requests.append(request)
+        requests.append(fields)
     if wrong:
         more = f"\n... and {len(wrong) - MAX_LISTED} more" if len(wrong) > MAX_LISTED else ""
         bad = counted(len(wrong), "bad line")

@@ -88,13 +88,22 @@ def public_client(settings: "Settings") -> "Iterator[pochade.Client]":
     try:
         with pochade.Client(pochade.Kafka(client_config(settings), prefix=settings.kafka.prefix)) as made:
             yield made
+    except pochade.StillOpen as error:
+        where = f"look later with `pochade explain {error.request_id}`, and at the roles with `pochade doctor`"
+        raise PochadeError(f"{error}; {where}") from None
     except pochade.PochadeError as error:
         raise PochadeError(str(error)) from None
 
 
 def results_of(client: "pochade.Client", since_ms: int, *, is_following: bool = False) -> "Iterator[Result]":
     """Yield the results of the last `since_ms`, and those to come if following."""
+    return (result_of(end) for end in client.ends(since_ms / 1000, is_following=is_following))
+
+
+def result_of(end: "pochade.End") -> "Result":
+    """Return the whole result of a request that ended."""
     from schemas.messages import Result
     from streams.codec.avro import from_values
 
-    return (from_values(Result, end.details) for end in client.ends(since_ms / 1000, is_following=is_following))
+    result: Result = from_values(Result, end.details)
+    return result

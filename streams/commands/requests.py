@@ -4,23 +4,24 @@ import contextlib
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
 from planner.catalog.option_limits import QUALITIES
 from schemas.errors import InvalidRequest, PochadeError
-from schemas.messages import GenerateRequest, Result, Status
+from schemas.messages import Result, Status
 from streams.commands import opening
 from streams.commands.options import SHOWN, STREAMED, renamed_option, since_option
 from streams.visible import json_text
 
 if TYPE_CHECKING:  # the clients take half a second to load, which --help need not wait for
-    from streams.operator.client import RequestClient
+    from pochade import Handle
+
     from streams.settings import Settings
 
-WINDOW = 1000  # maximum number of submissions in flight
+WRITERS = 64  # threads that send the requests of a file; each waits until the brokers have its request
 F = TypeVar("F", bound=Callable[..., Any])
 
 # the fields of a request, as JSON names them
@@ -265,20 +266,17 @@ def submit_one(
     from streams.codec.prompt_file import check, request_of
 
     now = now_ms()
-    fields = fields if left_ms is None else {**fields, "deadline_ms": now + left_ms}
-    request = request_of({**fields, "prompt": prompt}, now)
+    fields |= {"prompt": prompt} if left_ms is None else {"prompt": prompt, "deadline_ms": now + left_ms}
     try:
-        check(request, settings.requests, now)
+        check(request_of(fields, now), settings.requests, now)
     except InvalidRequest as error:
         raise click.UsageError(f"nothing was sent: {error}") from None
-    with opening.client(settings) as client:
-        if timeout is not None:
-            client.listen()
-        client.submit(request).result(60)
+    with opening.public_client(settings) as client:
+        handle = client.submit(**fields)
         if output == "table":
-            click.echo(request.request_id)
-        result = client.wait(request.request_id, timeout) if timeout is not None else None
-    _print_ending(request.request_id, result, output)
+            click.echo(handle.request_id)
+        result = opening.result_of(handle.result(timeout)) if timeout is not None else None
+    _print_ending(handle.request_id, result, output)
     if result is not None and result.status is not Status.COMPLETED:
         raise SystemExit(1)
 
@@ -298,6 +296,8 @@ def submit_file(
     Raises:
         PochadeError: the file has bad lines, and nothing was sent; or requests had not ended in time.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     from streams.clock import now_ms
     from streams.codec.prompt_file import requests_in
 
@@ -309,61 +309,49 @@ def submit_file(
         raise PochadeError(f"{file.name} is not UTF-8: {error}; convert it") from None
     if not requests:
         raise PochadeError(f"{file.name} holds no request: write one prompt a line")
-    with opening.client(settings) as client:
-        if timeout is not None:
-            client.listen()
-        _send(client, requests)
+    with opening.public_client(settings) as client, ThreadPoolExecutor(WRITERS) as writers:
+        sending = writers.map(lambda request: client.submit(**request), requests)
+        with _progress(sending, len(requests), "sending") as shown:
+            handles = list(shown)
         if output == "table":
-            for request in requests:
-                click.echo(request.request_id)
-        results = [] if timeout is None else _wait(client, requests, timeout)
-    _summarise(requests, results, is_waiting=timeout is not None, output=output)
+            for handle in handles:
+                click.echo(handle.request_id)
+        results = [] if timeout is None else _wait(handles, timeout)
+    _summarise(handles, results, is_waiting=timeout is not None, output=output)
 
 
-def _send(client: "RequestClient", requests: Sequence[GenerateRequest]) -> None:
-    with _progress(requests, "sending") as shown:
-        futures = []
-        for request in shown:
-            futures.append(client.submit(request))
-            if len(futures) >= WINDOW:
-                futures.pop(0).result(60)
-        for future in futures:
-            future.result(60)
+def _wait(handles: "Sequence[Handle]", timeout: float) -> list[Result]:
+    import pochade
 
-
-def _wait(client: "RequestClient", requests: Sequence[GenerateRequest], timeout: float) -> list[Result]:
     end_s = time.monotonic() + timeout
-    results = []
-    with _progress(requests, "generating") as shown:
-        for request in shown:
+    results: list[Result] = []
+    with _progress(handles, len(handles), "generating") as shown:
+        for handle in shown:
             try:
-                results.append(client.wait(request.request_id, max(0.0, end_s - time.monotonic())))
-            except PochadeError as error:
-                left = len(requests) - len(results)
-                raise PochadeError(
-                    f"{left} of {len(requests)} requests have no result after {timeout:g} s, the first of them {error}"
-                ) from None
+                results.append(opening.result_of(handle.result(max(0.0, end_s - time.monotonic()))))
+            except pochade.StillOpen:
+                left = len(handles) - len(results)
+                click.echo(f"{left} of {len(handles)} requests have no result after {timeout:g} s", err=True)
+                raise
     return results
 
 
-def _progress(requests: Sequence[GenerateRequest], label: str) -> Any:
+def _progress(items: Iterable[Any], length: int, label: str) -> Any:
     stderr = click.get_text_stream("stderr")
-    return click.progressbar(requests, label=label, file=stderr, hidden=not stderr.isatty())
+    return click.progressbar(items, length=length, label=label, file=stderr, hidden=not stderr.isatty())
 
 
-def _summarise(
-    requests: Sequence[GenerateRequest], results: Sequence[Result], *, is_waiting: bool, output: str
-) -> None:
+def _summarise(handles: "Sequence[Handle]", results: Sequence[Result], *, is_waiting: bool, output: str) -> None:
     counts = Counter(str(result.status) for result in results)
     if output == "json":
-        ids = [request.request_id for request in requests]
+        ids = [handle.request_id for handle in handles]
         click.echo(json.dumps({"request_ids": ids, "ended": dict(counts) if is_waiting else None}))
     elif is_waiting:
         click.echo(", ".join(f"{number} {status}" for status, number in sorted(counts.items())), err=True)
         for result in results:
             if result.status is not Status.COMPLETED:
                 click.echo(f"{result.request_id}  {result.status}  {result.reason}", err=True)
-    if is_waiting and counts[Status.COMPLETED] < len(requests):
+    if is_waiting and counts[Status.COMPLETED] < len(handles):
         raise SystemExit(1)
 
 

@@ -86,6 +86,8 @@ class Cluster:
         return self._producer
 
     def _serve(self) -> None:
+        with contextlib.suppress(extra("confluent_kafka").KafkaException):
+            self._producer.list_topics(timeout=ASK_S)  # or the first record of an idempotent producer waits for .5 s
         while not self._closing.is_set():
             self._producer.poll(POLL_S)
 

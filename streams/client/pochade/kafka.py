@@ -46,7 +46,7 @@ SKEW_S = 60.0  # that a broker's clock may be behind ours
 ACK_S = 60.0  # for the brokers to take a record, repetitions included
 READ_S = 60.0  # without a record or the end, until a list of the past is given up
 SCHEMAS_S = 30.0  # to read the topic of schemas
-MAX_OWN = 20_000  # requests submitted here whose ends are kept
+MAX_OWN = 100_000  # requests submitted here whose ends are kept
 
 
 class Kafka:
@@ -82,13 +82,13 @@ class Kafka:
         return bound
 
     async def submit(self, request: Request) -> str:
-        """Write the request, under an id that follows from its key and fields."""
+        """Write the request, under the id that it states, or one that follows from its key and fields."""
         if request.files:
             return await self._by_gateway("uploads").submit(request)
         ids = (_id_of(request, tries) for tries in itertools.count())
-        request_id = next(each for each in ids if each not in self._rejected)
+        request_id = request.fields.get("request_id") or next(each for each in ids if each not in self._rejected)
         now_ms = round(1000 * self._clock_s())
-        fields = {**request.fields, "request_id": request_id, "created_ms": now_ms}
+        fields = {"created_ms": now_ms, **request.fields, "request_id": request_id}
         if request.deadline_s is not None:
             fields["deadline_ms"] = now_ms + round(1000 * request.deadline_s)
         past_s = self._clock_s() - self._history_s

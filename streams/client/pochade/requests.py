@@ -35,6 +35,7 @@ class Options(TypedDict, total=False):
     tier: str  # interactive | standard | batch
     tenant: str  # over Kafka; over HTTP the API key decides
     deadline_s: float  # from when it is handed over; past it the request ends as Expired
+    request_id: str  # over Kafka, instead of an idempotency key: an id that no other request has
     idempotency_key: str  # equal calls with an equal key are one request; without it the repetitions of one call are
 
 

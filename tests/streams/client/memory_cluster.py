@@ -16,6 +16,7 @@ class MemoryCluster:
     fault: str = ""
     denied: tuple[str, ...] = ()
     records: list[Record] = field(default_factory=list)
+    on_write: Callable[[Record], None] = lambda _: None  # called with each record that a client wrote
     followers: list[tuple[Sequence[str], OnItem]] = field(default_factory=list)
     opened: list[tuple[Sequence[str], float]] = field(default_factory=list)  # topics, since when
     is_closed: bool = False
@@ -24,17 +25,18 @@ class MemoryCluster:
     def write(self, topic: str, key: str, value: bytes) -> "Future[str]":
         written: Future[str] = Future()
         if not self.fault:
-            self.arrive(topic, key, value)
+            self.on_write(self.arrive(topic, key, value))
         written.set_result(self.fault)
         return written
 
-    def arrive(self, topic: str, key: str, value: bytes) -> None:
+    def arrive(self, topic: str, key: str, value: bytes) -> Record:
         """Have a record written by somebody else."""
         record = Record(topic, next(self._offsets), key, value)
         self.records.append(record)
         for topics, on_item in list(self.followers):
             if topic in topics:
                 on_item(record)
+        return record
 
     def follow(self, topics: Sequence[str], since_s: float, on_item: OnItem) -> Callable[[], None]:
         self.opened.append((topics, since_s))

@@ -1,30 +1,25 @@
 """`pochade submit --file`: every line is checked before one is sent."""
 
-import contextlib
+import itertools
 import json
 import pathlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from schemas.messages import GenerateRequest, Status
-from schemas.topics import PROMPTS
 from streams.cli import main
-from streams.codec.avro import decode
-from streams.codec.prompt_file import InvalidFile, requests_in
-from streams.commands import opening
-from streams.kafka.memory import MemoryRecordProducer
-from streams.operator.client import RequestClient
-from streams.settings import Requests, Settings
+from streams.codec.prompt_file import InvalidFile, request_of, requests_in
+from streams.settings import Requests
 from tests.builders import NOW_MS
-from tests.replay.runs import a_result, a_step
-from tests.streams.operator.test_client import Topic, record
+from tests.streams.commands.test_requests import Deployment
 
 
 def read(*lines: str, **defaults: Any) -> list[GenerateRequest]:
-    return requests_in(lines, "p.jsonl", now_ms=NOW_MS, limits=Requests(max_prompt_bytes=100), defaults=defaults)
+    limits = Requests(max_prompt_bytes=100)
+    fields = requests_in(lines, "p.jsonl", now_ms=NOW_MS, limits=limits, defaults=defaults)
+    return [request_of(each, NOW_MS) for each in fields]
 
 
 def test_plain_lines_and_json_lines_are_requests_and_blank_ones_are_passed_over() -> None:
@@ -74,32 +69,6 @@ def test_of_many_bad_lines_the_first_ten_are_named() -> None:
         read(*["{"] * 12)
 
 
-class Deployment:
-    """Answers every submission at once."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.producer, self.topic, self.statuses = MemoryRecordProducer(), Topic(), [Status.COMPLETED]
-        monkeypatch.setattr(opening, "client", self._client)
-
-    @contextlib.contextmanager
-    def _client(self, settings: Settings) -> Iterator[RequestClient]:
-        with RequestClient(settings, self.producer, open_follower=self.topic.open) as client:
-            submit = client.submit
-
-            def answered(request: GenerateRequest) -> Any:
-                status = self.statuses[len(self.producer.topics.get(PROMPTS, [])) % len(self.statuses)]
-                future = submit(request)
-                path = (a_step(),) if status is Status.COMPLETED else ()
-                self.topic.arrive(record(a_result(*path, request_id=request.request_id, status=status, reason="why")))
-                return future
-
-            client.submit = answered  # type: ignore[method-assign]
-            yield client
-
-    def sent(self) -> list[GenerateRequest]:
-        return [decode(each.value, GenerateRequest) for each in self.producer.topics.get(PROMPTS, [])]
-
-
 @pytest.fixture
 def deployment(monkeypatch: pytest.MonkeyPatch) -> Deployment:
     return Deployment(monkeypatch)
@@ -115,32 +84,45 @@ def test_ids_are_printed_in_order_and_options_fill_what_lines_leave_out(
 ) -> None:
     done = submit(tmp_path / "p", 'one\n{"prompt": "two", "tenant": "ann"}\n', "--tenant", "bob", "--seed", "3")
     assert done.exit_code == 0
-    assert done.stdout.split() == [request.request_id for request in deployment.sent()]
-    assert [(r.prompt, r.tenant, r.seed) for r in deployment.sent()] == [("one", "bob", 3), ("two", "ann", 3)]
+    sent = {request.request_id: request for request in deployment.submitted()}  # many threads write them
+    in_order = [sent[each] for each in done.stdout.split()]
+    assert [(r.prompt, r.tenant, r.seed) for r in in_order] == [("one", "bob", 3), ("two", "ann", 3)]
+
+
+def test_a_stated_id_is_the_id_of_the_request(deployment: Deployment, tmp_path: pathlib.Path) -> None:
+    done = submit(tmp_path / "p", '{"prompt": "two", "request_id": "mine"}', "--wait")
+    assert (done.exit_code, done.stdout.split(), deployment.submitted()[0].request_id) == (0, ["mine"], "mine")
 
 
 def test_a_bad_line_means_that_nothing_is_sent(deployment: Deployment, tmp_path: pathlib.Path) -> None:
     done = submit(tmp_path / "p", "fine\n{\n")
     assert done.exit_code == 1
     assert f"{tmp_path / 'p'}:2: not JSON" in done.stderr
-    assert deployment.sent() == []
+    assert deployment.submitted() == []
 
 
 def test_waiting_summarises_and_fails_unless_all_completed(deployment: Deployment, tmp_path: pathlib.Path) -> None:
     done = submit(tmp_path / "p", "one\ntwo\n", "--wait")
     assert (done.exit_code, "2 COMPLETED" in done.stderr) == (0, True)
-    deployment.statuses = [Status.COMPLETED, Status.FAILED]
+    deployment.statuses = iter((Status.COMPLETED, Status.FAILED))
     done = submit(tmp_path / "p", "one\ntwo\n", "--wait", "-o", "json")
     assert done.exit_code == 1
     assert json.loads(done.stdout)["ended"] == {"COMPLETED": 1, "FAILED": 1}
 
 
+def test_requests_that_stay_open_are_counted(deployment: Deployment, tmp_path: pathlib.Path) -> None:
+    deployment.statuses = itertools.chain([Status.COMPLETED], itertools.repeat(None))
+    lines = [json.dumps({"prompt": "x", "request_id": f"r-{n}"}) for n in range(3)]
+    done = submit(tmp_path / "p", "\n".join(lines), "--wait", "--timeout", "0.1")
+    assert (done.exit_code, "of 3 requests have no result after 0.1 s" in done.stderr) == (1, True)
+
+
 def test_a_prompt_and_a_file_or_neither_is_a_usage_error(deployment: Deployment, tmp_path: pathlib.Path) -> None:
     assert submit(tmp_path / "p", "one", "and a prompt").exit_code == 2
     assert CliRunner().invoke(main, ["submit"]).exit_code == 2
-    assert deployment.sent() == []
+    assert deployment.submitted() == []
 
 
 def test_an_empty_file_is_an_error(deployment: Deployment, tmp_path: pathlib.Path) -> None:
     assert "holds no request" in submit(tmp_path / "p", "\n\n").stderr
-    assert deployment.sent() == []
+    assert deployment.submitted() == []
