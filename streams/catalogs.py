@@ -16,7 +16,7 @@ from planner.catalog.model import Catalog
 from schemas.errors import PochadeError, Unknown
 from streams.parsing import catalog as catalog_text
 from streams.settings import Settings
-from streams.shipped import INFRA, is_missing
+from streams.shipped import INFRA, MODELS, is_missing
 
 if TYPE_CHECKING:  # profiles are read where plans are made; what serves does without them, and without numpy
     import numpy as np
@@ -126,6 +126,13 @@ def missing_models(catalog: Catalog, engine: str) -> list[str]:
     wanted += [(each.id, each.source) for v in variants for each in v.components]
     wanted += [(f"discriminator {d.name}", d.folder) for d in learned]
     return [f"{who}: {folder}" for who, folder in wanted if is_missing(folder)]
+
+
+def without_profile(catalog: Catalog) -> str:
+    """Return what to install for the profile of a catalog of the tiny models; "" where it is installed, or another."""
+    if MODELS.exists() or not missing_models(catalog, ""):
+        return ""
+    return f"the profile of catalog {catalog.name!r}, by which quality depends on prompts: pip install pochade-tiny"
 
 
 class ProfileFiles(NamedTuple):

@@ -88,6 +88,8 @@ def solve(
 
     name = policy or obj().planner.policy or DEFAULT
     held = catalogs.measured(catalog or obj().catalog, published or obj().published)
+    if lacking := catalogs.without_profile(held):
+        click.echo(f"not installed: {lacking}", err=True)
     asked_s = held.slo_s if slo is None and observation is None else slo
     task = Task(
         name, _observation(observation, demand, workers, asked_s), held, {}, numbers(parameters), rules_of(obj())

@@ -17,7 +17,7 @@ from agents.planner.report import solve_task as solved_task
 from planner.catalog.entries import variant_of
 from planner.observation.observation import Observation
 from planner.policies import POLICIES
-from streams import catalogs
+from streams import catalogs, shipped
 from streams.settings import load
 from tests.builders import NOW_MS
 from tests.paths import PUBLISHED
@@ -194,3 +194,17 @@ def test_a_plan_for_more_workers_time_than_there_is_by_less_than_a_hundredth_is_
     busy = [answer["expected"]["utilization"] for answer in answers]
     assert busy[0] < 1 < busy[1] < 1.01 < busy[2]
     assert [answer["feasible"] for answer in answers] == [True, True, False]
+
+
+def test_where_the_tiny_models_are_not_installed_their_profile_is_named_with_its_distribution(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    asked = ("solve", "--demand", "4", "--workers", "3", "--catalog")
+    assert "pip install" not in run(*asked, "tiny").stderr
+    (tmp_path / "catalogs").symlink_to(shipped.INFRA / "catalogs")
+    for module in (shipped, catalogs):
+        monkeypatch.setattr(module, "INFRA", tmp_path)
+    monkeypatch.setattr(catalogs, "MODELS", tmp_path / "models")
+    done = run(*asked, "tiny")
+    assert (done.exit_code, "pip install pochade-tiny" in done.stderr) == (0, True)
+    assert "pip install" not in run(*asked, "profile").stderr
