@@ -52,8 +52,8 @@ ROLES = (
     "agents.console.server",    "agents.runtime.assembly",
 )  # fmt: skip
 LAUNCHERS = (
-    "streams.broker.embedded", "streams.broker.java", "streams.broker.docker", "streams.broker.cluster",
-    "streams.broker.registry_server", "streams.vectors.lite_server",
+    "streams.broker.embedded", "streams.broker.java", "streams.broker.docker", "streams.broker.registry_server",
+    "streams.vectors.lite_server",
 )  # fmt: skip
 
 
@@ -105,8 +105,7 @@ def chain_of(name: str, reached: Mapping[str, str]) -> Iterator[str]:
 
 
 def test_what_launches_a_broker_is_where_the_test_above_looks_for_it() -> None:
-    assert set(LAUNCHERS) <= project_modules().keys()
-    assert set(LAUNCHERS) - {"streams.broker.cluster"} <= behind("streams.commands.broker").keys()
+    assert set(LAUNCHERS) <= behind("streams.commands.broker").keys()
 
 
 def test_planner_has_no_clock_no_dice_no_files_and_no_clients() -> None:

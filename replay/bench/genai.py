@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from planner.analysis.hits_bound import max_hit_rate
 from planner.catalog.model import Catalog
 from replay.bench.comparison import AHEAD, BEHIND, LEVEL, UNDECIDED, PairedDifference, paired
+from replay.bench.hits_bound import max_hit_rate
 from replay.bench.papers.runs.names import IN_TURN, MLORA
 from replay.simulation.component_setup import ComponentSetup, budgets_of, needs_in_order, needs_of, table_of
 from replay.simulation.overrides import requested_overrides
@@ -63,7 +63,7 @@ def measure(
 ) -> dict[str, Any]:
     """Return by speed the means of both policies, and their difference pair by pair; `on_progress`: requests served.
 
-    Beside the hits stands the mean of what no fleet of equal devices can beat (planner/analysis/hits_bound.py).
+    Beside the hits stands the mean of what no fleet of equal devices can beat (replay/bench/hits_bound.py).
     """
     found: dict[str, Any] = {}
     for speed in asked.speeds:

@@ -41,7 +41,6 @@ from schemas.topics import CLASSIFIED, DLQ, IMAGES, OUTCOMES, PLAN_KEY, RESULTS
 from streams.clock import now_ms
 from streams.codec.avro import decode, encode
 from streams.codec.headers import ERROR
-from streams.kafka.memory import LeaseBoard, MemoryLease, MemoryRecordProducer
 from streams.kafka.producers.writing import MAX_BYTES, size_of
 from streams.settings import Requests, load
 from streams.store.port import MemoryImageStore
@@ -63,6 +62,7 @@ from tests.builders import (
     owned,
 )
 from tests.malformed import EXAMPLES, JSON, fuzz, senseless, spoilt
+from tests.memory_kafka import LeaseBoard, MemoryLease, MemoryRecordProducer
 from tests.planner.serving.workers import FixedLoads
 from tests.stateful.broker import Broker, Group, connected
 

@@ -5,7 +5,7 @@ import pathlib
 import uuid
 from collections.abc import Callable, Iterator
 
-from streams.broker.cluster import BrokerCluster
+from replay.verify.chaos.brokers import BrokerCluster
 from streams.settings import Settings, load
 
 

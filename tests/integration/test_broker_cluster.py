@@ -10,9 +10,9 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from agents.runtime.assembly import ledger_of
 from replay.verify.audit.figures import verdict
 from replay.verify.audit.reading import audit
+from replay.verify.chaos.brokers import BrokerCluster
 from schemas.record import Outgoing
 from schemas.topics import OUTCOMES, PROMPTS, RESULTS, TABLE
-from streams.broker.cluster import BrokerCluster
 from streams.codec.avro import encode
 from streams.kafka.clients import client_config, topic_name
 from streams.kafka.consumers import snapshot

@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from infra.bin.observing.alerts import ALERTS
+from infra.bin.observing.dashboards import queries
+from infra.bin.observing.documents import metrics_of
 from replay.local.processes import role_process
 from schemas.messages import GenerateRequest
 from schemas.record import Outgoing
@@ -17,9 +20,6 @@ from streams.codec.avro import encode
 from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics
-from streams.observing.alerts import ALERTS
-from streams.observing.dashboards import queries
-from streams.observing.documents import metrics_of
 from streams.processes.children import end_all
 from streams.settings import Settings
 from tests.integration.forked import ROLE_SERVER

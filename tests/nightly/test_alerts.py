@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from streams.observing.alerts import ALERTS, RUNBOOK, Alert
-from streams.observing.documents import FOLDER
+from infra.bin.observing.alerts import ALERTS, RUNBOOK, Alert
+from infra.bin.observing.documents import FOLDER
 
 HOW = (
     "promtool is not there. Get Debian's without root, outside the repository: apt-get download prometheus && "

@@ -13,9 +13,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from agents.ledger.partition import LedgerPartition
+from replay.verify.chaos.brokers import BrokerCluster
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import FLOW_PARTITIONS, OUTCOMES, RESULTS
-from streams.broker.cluster import BrokerCluster
 from streams.clock import now_ms
 from streams.codec.avro import encode
 from streams.kafka.clients import client_config, topic_name

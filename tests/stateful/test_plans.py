@@ -16,11 +16,11 @@ from schemas.messages import Pin, Plan, Route
 from schemas.record import Outgoing
 from schemas.topics import PIN_KEY, PLAN_KEY
 from streams.codec.avro import decode, encode
-from streams.kafka.memory import LeaseBoard, MemoryLease
 from streams.settings import load
 from tests.agents.stubs import a_record
 from tests.builders import NOW_MS, a_catalog, a_plan, a_variant
 from tests.malformed import EXAMPLES, spoilt
+from tests.memory_kafka import LeaseBoard, MemoryLease
 from tests.stateful.depth import depth
 
 SETTINGS = load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}})

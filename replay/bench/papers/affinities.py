@@ -1,6 +1,6 @@
 """In which part of a sweep of the affinity model the verdicts on ARGUS hold.
 
-The model has two parameters that were fitted to means (planner/catalog/papers/affinity.py): a loss, here times a factor
+The model has two parameters that were fitted to means (replay/bench/papers/affinity.py): a loss, here times a factor
 for both strategies, and a power. What a published mean was fitted to moves with them, and is in the table.
 """
 
@@ -8,8 +8,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from planner.catalog.papers.affinity import SMALLER
 from replay.bench.comparison import AHEAD, in_words
+from replay.bench.papers.affinity import SMALLER
 from replay.bench.papers.answers import Asking, Mean, Table, number, over_seeds
 from replay.bench.papers.claims import PICKSCORE, VIOLATIONS, Claim, Judged, judge
 from replay.bench.papers.experiments.argus import BASE, CATALOG

@@ -18,6 +18,7 @@ from replay.reports.progress import ProgressReporter
 from replay.traces.trace import Overrides
 from replay.verify.audit.reading import Audited, audit
 from replay.verify.chaos import oracle, recovery
+from replay.verify.chaos.brokers import BrokerCluster
 from replay.verify.chaos.doing import Faults
 from replay.verify.chaos.faults import cluster
 from replay.verify.chaos.faults.components import points_of
@@ -62,7 +63,6 @@ from replay.verify.chaos.weights.tiers import TierWatch
 from replay.verify.chaos.world import World
 from schemas.topics import FLEET, IMAGES, RESULTS, full_name
 from streams.broker.address import kafka_home
-from streams.broker.cluster import BrokerCluster
 from streams.catalogs import load as load_catalog
 from streams.catalogs import measured
 from streams.kafka.clients import client_config

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 from replay.load.driver import STUCK_MS
 from replay.local.hosting import LocalDeployment
 from replay.local.processes import RoleProcess, role_process
+from replay.verify.chaos.brokers import BrokerCluster
 from replay.verify.chaos.oracle import Acknowledged
 from replay.verify.chaos.schedule import EXIT, HANG, Fault
 from replay.verify.chaos.weights.remote import WeightsRemote
@@ -18,7 +19,6 @@ from schemas.errors import PochadeError
 from schemas.messages import GenerateRequest, Result
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PLAN, PLAN_KEY, PROMPTS, PROMPTS_BATCH, jobs_topic
-from streams.broker.cluster import BrokerCluster
 from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.operator.client import RequestClient

@@ -19,9 +19,9 @@ from streams.control import history as plan_reading
 from streams.control import topic as control
 from streams.control.history import Published
 from streams.kafka import topics as kafka_topics
-from streams.kafka.memory import MemoryRecordProducer
 from streams.settings import load
 from tests.builders import a_cascade, a_plan, a_reuse_plan
+from tests.memory_kafka import MemoryRecordProducer
 
 PLAN_1, PLAN_4 = a_plan(version=1, policy="hadis"), a_plan(version=4, policy="diffserve", cascades=())
 PIN = Pin(policy="argus", parameters={"hold": 0.2}, by="ann", created_ms=1)

@@ -32,13 +32,13 @@ from schemas.record import Incoming, Outgoing
 from schemas.topics import EVENTS, FLEET, KEYS, OUTCOMES, PROMPTS, RESULTS
 from streams.clock import now_ms
 from streams.codec.avro import decode, encode
-from streams.kafka.memory import MemoryRecordProducer
 from streams.operator.client import RequestClient
 from streams.security.api_keys import KeyRing, new_key
 from streams.security.scopes import SCOPES
 from streams.settings import Gateway, Requests, load
 from streams.store.port import MemoryImageStore
 from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_plan, composed_variant, owned
+from tests.memory_kafka import MemoryRecordProducer
 from tests.replay.runs import a_result, a_step
 
 OFFSETS = itertools.count()

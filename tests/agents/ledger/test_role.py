@@ -14,10 +14,10 @@ from agents.ledger.partition import LedgerPartition
 from agents.ledger.role import SPARE_AFTER_S, Ledger, LedgerRules, Membership, Session, act_on, open_partitions
 from schemas.record import Incoming
 from schemas.topics import DAY_MS, RESULTS
-from streams.kafka.memory import MemoryRecordProducer
 from streams.settings import load
 from tests.agents.stubs import a_record
 from tests.builders import NOW_MS, an_outcome
+from tests.memory_kafka import MemoryRecordProducer
 from tests.patience import PATIENCE_S, Clock
 from tests.stateful.broker import Broker, Group, connected
 

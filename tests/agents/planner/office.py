@@ -5,10 +5,10 @@ from planner.catalog.model import Catalog
 from schemas.messages import Plan
 from schemas.record import Outgoing
 from schemas.topics import MEMORY_KEY, PLAN_KEY
-from streams.kafka.memory import LeaseBoard, MemoryLease
 from streams.settings import Settings, load
 from tests.agents.stubs import StubFleet, StubPlans, read
 from tests.builders import NOW_MS, a_catalog, a_heartbeat
+from tests.memory_kafka import LeaseBoard, MemoryLease
 
 PERIOD_MS = 5000
 

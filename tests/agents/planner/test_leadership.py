@@ -5,8 +5,8 @@ import pytest
 from agents.planner.leadership import BEAT_MS, Leadership
 from schemas.record import Outgoing
 from schemas.topics import PLAN
-from streams.kafka.memory import LeaseBoard, MemoryLease
 from tests.builders import NOW_MS
+from tests.memory_kafka import LeaseBoard, MemoryLease
 
 SILENT_MS = 3000
 

@@ -19,9 +19,9 @@ from schemas.topics import DLQ, EVENTS, OUTCOMES
 from streams import metrics
 from streams.clock import now_ms
 from streams.kafka.consumers.offsets import Unread
-from streams.kafka.memory import MemoryRecordProducer
 from tests.agents.stubs import SILENT_MS, StubFleet, StubPlans, a_record, read
 from tests.builders import a_catalog, a_classified, a_heartbeat, a_job, a_plan, a_request, an_image
+from tests.memory_kafka import MemoryRecordProducer
 
 LIGHT = "jobs.light.v1"
 PLAN = a_plan(version=4, allocation={"w-1": "light"}, cascades=())

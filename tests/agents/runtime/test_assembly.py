@@ -15,8 +15,8 @@ from agents.discriminator import scorers
 from agents.runtime import assembly, following
 from streams import catalogs
 from streams.health import Health
-from streams.kafka.memory import MemoryRecordProducer
 from streams.settings import load
+from tests.memory_kafka import MemoryRecordProducer
 
 # What no role loads at its start, on a catalog whose judges load no model, and with the stores of a plain deployment.
 NOBODY = {

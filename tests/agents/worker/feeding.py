@@ -15,12 +15,12 @@ from streams.clock import now_ms
 from streams.codec.avro import decode, encode
 from streams.codec.headers import ERROR
 from streams.faust.host import AgentHost, StreamLogic
-from streams.kafka.memory import MemoryRecordProducer
 from streams.kafka.producers.writing import MAX_BYTES, size_of
 from streams.settings import load
 from tests.agents.stubs import a_record
 from tests.awaiting import awaited
 from tests.malformed import senseless
+from tests.memory_kafka import MemoryRecordProducer
 from tests.patience import PATIENCE_S
 from tests.streams.kafka.scripted import Event, Stream
 

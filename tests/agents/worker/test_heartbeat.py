@@ -15,9 +15,9 @@ from planner.serving.dispatch.worker import WorkerLogic
 from schemas.messages import Heartbeat, OwnedPartition, ReuseHealth
 from schemas.record import Delivered, Outgoing
 from schemas.topics import FLEET
-from streams.kafka.memory import MemoryRecordProducer
 from tests.agents.stubs import read
 from tests.builders import a_variant, owned
+from tests.memory_kafka import MemoryRecordProducer
 from tests.patience import PATIENCE_S
 
 

@@ -12,13 +12,13 @@ from agents.worker import role as module
 from agents.worker.jobs import Taken
 from schemas.record import Delivered, Outgoing
 from schemas.topics import IMAGES
-from streams.kafka.memory import MemoryRecordProducer
 from streams.kafka.producers.topic_limits import LIMITS
 from streams.kafka.producers.writing import MAX_BYTES, DeliveryFailed, RecordTooLarge
 from streams.processes.watchdog import Watchdog
 from streams.store.port import MemoryImageStore, StoreUnavailable
 from tests.agents.stubs import StubEngine
 from tests.agents.worker.test_role import Queue, Shop, catalog, shop  # noqa: F401  fixtures
+from tests.memory_kafka import MemoryRecordProducer
 from tests.patience import PATIENCE_S
 
 LIMIT_S = 0.1

@@ -36,7 +36,6 @@ from schemas.registry import by_id
 from streams.clock import now_ms
 from streams.codec import schema_topic
 from streams.control import topic as control
-from streams.kafka.memory import MemoryRecordProducer
 from streams.operator import dead_letters as letters
 from streams.operator.client import RequestClient
 from streams.settings import Admission as Limits
@@ -59,6 +58,7 @@ from tests.builders import (
     an_outcome,
     owned,
 )
+from tests.memory_kafka import MemoryRecordProducer
 from tests.stateful.broker import Broker, Group, connected
 
 DAY_MS = 86_400_000

@@ -34,13 +34,13 @@ from streams.codec.schema_wait import GRACE_EVERY_S, GRACE_S, SEARCH_S, UNKNOWN_
 from streams.faust import host as faust_host
 from streams.faust.host import AgentHost
 from streams.kafka.consumers.consumer import TopicTailer
-from streams.kafka.memory import MemoryRecordProducer
 from streams.operator.dead_letters import dead_letter_of, redrive_record
 from streams.settings import Registry as RegistrySettings
 from streams.settings import load
 from tests.agents.stubs import a_record
 from tests.builders import a_catalog, a_classified, a_plan, a_request
 from tests.malformed import EXAMPLES
+from tests.memory_kafka import MemoryRecordProducer
 from tests.next_release import entries, written
 from tests.patience import PATIENCE_S, Clock
 from tests.streams.kafka.scripted import Event, Stream

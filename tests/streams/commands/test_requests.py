@@ -30,12 +30,12 @@ from streams.commands import opening
 from streams.commands.requests import fields_of
 from streams.commands.showing import explanation
 from streams.kafka.consumers import snapshot
-from streams.kafka.memory import MemoryRecordProducer
 from streams.operator import open_request
 from streams.operator.client import RequestClient
 from streams.settings import Requests, Settings
 from tests.agents.stubs import a_record
 from tests.builders import a_request, an_outcome
+from tests.memory_kafka import MemoryRecordProducer
 from tests.replay.runs import a_result, a_step
 from tests.streams.client.memory_cluster import MemoryCluster
 from tests.streams.operator.test_client import Topic, record

@@ -23,7 +23,6 @@ from streams.codec.headers import dead_letter
 from streams.commands import opening
 from streams.kafka import topics as kafka_topics
 from streams.kafka.consumers import snapshot
-from streams.kafka.memory import MemoryRecordProducer
 from streams.operator import cluster
 from streams.operator.client import RequestClient
 from streams.operator.cluster import Found
@@ -31,6 +30,7 @@ from streams.settings import Settings
 from streams.store import open as stores
 from streams.store.port import MemoryImageStore, Stored, Unreadable
 from tests.builders import NOW_MS, a_request
+from tests.memory_kafka import MemoryRecordProducer
 from tests.replay.runs import a_generated_result, a_result, png
 from tests.streams.operator.test_client import Topic, record
 

@@ -13,11 +13,11 @@ from schemas.topics import CLASSIFIED, DLQ, IMAGES, PROMPTS, reader
 from streams.control import deletions
 from streams.control.deletions import Deletion, find, kept, merged, report
 from streams.kafka.consumers import offsets
-from streams.kafka.memory import MemoryRecordProducer
 from streams.metrics import DELETED_UNREAD
 from streams.operator.dead_letters import NotRedrivable, dead_letter_of, redrive_record
 from streams.settings import load
 from tests.agents.stubs import a_record
+from tests.memory_kafka import MemoryRecordProducer
 
 SETTINGS = load({"kafka": {"bootstrap_servers": "127.0.0.1:1"}})
 

@@ -14,10 +14,10 @@ from schemas.topics import DLQ, EVENTS, OUTCOMES, PROMPTS
 from streams.faust import host as faust_host
 from streams.faust.host import AgentHost
 from streams.faust.record_sets import Undecodable, Undecoded
-from streams.kafka.memory import MemoryRecordProducer
 from streams.kafka.producers.topic_limits import TopicLimits
 from streams.kafka.producers.writing import MAX_BYTES, DeliveryFailed, RecordTooLarge, size_of
 from streams.settings import load
+from tests.memory_kafka import MemoryRecordProducer
 from tests.streams.kafka.scripted import Event, Stream
 
 

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from streams.observing.alerts import ALERTS, RUNBOOK
-from streams.observing.dashboards import all_dashboards, grafana, queries
-from streams.observing.documents import FOLDER, documents, metrics_of
+from infra.bin.observing.alerts import ALERTS, RUNBOOK
+from infra.bin.observing.dashboards import all_dashboards, grafana, queries
+from infra.bin.observing.documents import FOLDER, documents, metrics_of
 from streams.observing.metric import ROLES, TABLE, Metric
 from tests.paths import ROOT
 

@@ -8,10 +8,10 @@ from schemas.messages import GenerateRequest, Result
 from schemas.record import Incoming
 from schemas.topics import RESULTS
 from streams.codec.avro import decode, encode
-from streams.kafka.memory import MemoryRecordProducer
 from streams.operator.client import SKEW_MS, OnRecord, RequestClient
 from streams.settings import Settings
 from tests.builders import NOW_MS, a_request
+from tests.memory_kafka import MemoryRecordProducer
 from tests.replay.runs import a_result
 
 

@@ -64,7 +64,7 @@ def on_catalog(*suffixes: str) -> Callable[[Cell], Cell]:
 
 PROMPTS = Suspect(
     "prompts differ in what they lose on a fast level (the fitted affinities), and not by the level alone",
-    "planner/catalog/papers/affinity.py",
+    "replay/bench/papers/affinity.py",
     on_catalog(AFFINITY),
 )
 TIMES = Suspect(
@@ -382,13 +382,13 @@ EXPERIMENTS: Final = (
         paper=PAPER, where="Fig. 9, 5.5", about="own level against a random one, judged on prompts of the tiny family",
         checks=_affinity_of(TINY),
         suspects=(Suspect("the tiny family's levels are nearer to each other than the paper's: its fitted affinities",
-                          "planner/catalog/papers/affinity.py", checks=_affinity_of(CATALOG + AFFINITY)),),
+                          "replay/bench/papers/affinity.py", checks=_affinity_of(CATALOG + AFFINITY)),),
     ),
     Experiment(
         paper=PAPER, where="Fig. 10", about="aligned against random redistribution, on prompts of the tiny family",
         checks=_redistributed(TINY),
         suspects=(Suspect("the tiny family's classes differ from the paper's: its fitted affinities",
-                          "planner/catalog/papers/affinity.py", checks=_redistributed(CATALOG + AFFINITY)),),
+                          "replay/bench/papers/affinity.py", checks=_redistributed(CATALOG + AFFINITY)),),
     ),
     Experiment(paper=PAPER, where="Fig. 14", about="batches, by DiffServe's published run times",
                checks=lambda runs: list(_batching(runs))),

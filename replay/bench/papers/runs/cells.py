@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from planner.catalog.measured import Shares
 from planner.catalog.model import Catalog
-from planner.catalog.papers.affinity import FITTED, Affinity, with_affinity
 from planner.catalog.reuse import Neighbours, ReuseProfile
 from planner.control.proposal import BY_POLICY
+from replay.bench.papers.affinity import FITTED, Affinity, with_affinity
 from replay.bench.papers.runs.scaling import Scaled, Scaling, rules_of, scaled_of
 from replay.bench.papers.runs.tiers import Moved, Tiers, moved_of
 from replay.simulation import session

@@ -3,9 +3,9 @@
 from collections.abc import Generator, Mapping
 from time import monotonic
 
+from replay.verify.chaos.brokers import BrokerCluster
 from replay.verify.chaos.schedule import Card, Fault
 from replay.verify.chaos.world import Do, NotThere, Steps, World
-from streams.broker.cluster import BrokerCluster
 
 AWAY = (0.0, 6000.0)  # ms: shorter and longer than it takes until others lead what it led (2 s)
 FROZEN = (4000.0, 8000.0)  # ms: others lead by then, and it does not know when it goes on

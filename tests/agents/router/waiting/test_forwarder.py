@@ -20,11 +20,11 @@ from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import DLQ, OUTCOMES
 from streams import metrics
 from streams.clock import now_ms
-from streams.kafka.memory import MemoryRecordProducer
 from streams.kafka.producers.writing import DeliveryFailed
 from tests.agents.router.placing import on
 from tests.agents.stubs import StubFleet, StubPlans, a_record, read
 from tests.builders import a_catalog, a_classified, a_heartbeat, a_job, a_plan, a_request, an_image, owned
+from tests.memory_kafka import MemoryRecordProducer
 
 PULL = a_plan(dispatch="pull")
 BUSY_MS = 60_000

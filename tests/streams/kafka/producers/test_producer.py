@@ -9,12 +9,12 @@ from confluent_kafka import KafkaError, KafkaException
 
 from schemas.record import Delivered, Outgoing
 from schemas.topics import EVENTS
-from streams.kafka.memory import MemoryRecordProducer
 from streams.kafka.producers import producer as module
 from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.producers.topic_limits import TopicLimits
 from streams.kafka.producers.writing import MAX_BYTES, DeliveryFailed, RecordTooLarge, send_all, size_of
 from streams.settings import load
+from tests.memory_kafka import MemoryRecordProducer
 from tests.patience import PATIENCE_S
 from tests.streams.kafka.producer_contract import ReadBack, RecordProducerContract, Written, a_note
 

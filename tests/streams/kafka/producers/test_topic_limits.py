@@ -7,9 +7,9 @@ import pytest
 
 from schemas.record import Delivered, Outgoing
 from schemas.topics import CLASSIFIED, DLQ, PROMPTS
-from streams.kafka.memory import MemoryRecordProducer
 from streams.kafka.producers.topic_limits import FRAME_BYTES, MIN_BYTES, TopicLimits, batching, written
 from streams.kafka.producers.writing import MAX_BYTES, RecordTooLarge, size_of
+from tests.memory_kafka import MemoryRecordProducer
 
 
 def record(size: int, topic: str = CLASSIFIED) -> Outgoing:

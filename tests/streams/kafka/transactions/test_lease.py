@@ -8,10 +8,10 @@ from tenacity import wait_none
 
 from schemas.errors import PochadeError
 from streams.kafka import errors
-from streams.kafka.memory import LeaseBoard, MemoryLease
 from streams.kafka.transactions import lease as module
 from streams.kafka.transactions.lease import KafkaLease
 from streams.settings import load
+from tests.memory_kafka import LeaseBoard, MemoryLease
 from tests.streams.kafka.lease_contract import Committed, LeaseContract, NewLease, Soon
 
 

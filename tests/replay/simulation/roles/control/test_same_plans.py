@@ -32,10 +32,10 @@ from replay.simulation.roles.workers.worker import Worker
 from replay.simulation.setup import Setup
 from replay.simulation.times import CallTimes
 from schemas.messages import Plan, Status
-from streams.kafka.memory import LeaseBoard, MemoryLease
 from streams.settings import Settings, load
 from tests.agents.stubs import StubFleet, StubPlans, a_record
 from tests.builders import NOW_MS, a_catalog, a_classified, a_heartbeat, a_job, a_request, an_image, owned
+from tests.memory_kafka import LeaseBoard, MemoryLease
 
 SITUATIONS = 150
 PATIENT_S = 60.0  # a busy machine shall not cut what only one of two planners waits for

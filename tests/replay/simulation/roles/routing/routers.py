@@ -55,7 +55,6 @@ from schemas.messages import (
 )
 from schemas.topics import EVENTS, OUTCOMES
 from streams.codec.avro import decode
-from streams.kafka.memory import MemoryRecordProducer
 from tests.agents.stubs import SILENT_MS, StubFleet, StubPlans, a_record, read
 from tests.awaiting import awaited
 from tests.builders import (
@@ -72,6 +71,7 @@ from tests.builders import (
     an_image,
     owned,
 )
+from tests.memory_kafka import MemoryRecordProducer
 
 PARTITIONS = 8
 Decision = Placement | Rejection | Ignored

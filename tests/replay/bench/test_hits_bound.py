@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from planner.analysis.hits_bound import max_hit_rate
 from planner.components.component import Component, Tier
 from planner.components.eviction import ReuseEstimate, lru
 from planner.components.tiers import Budgets, WorkerTiers
+from replay.bench.hits_bound import max_hit_rate
 
 KNOWN = {
     id_: Component(id=id_, bytes=size, load_ms={Tier.REMOTE: 100.0, Tier.DEVICE: 0.0})

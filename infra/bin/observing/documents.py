@@ -1,14 +1,14 @@
 """Writes `infra/observability/`: the table of metrics for readers, Grafana's dashboards, and Prometheus's alert rules.
 
-`python -m streams.observing.documents` (`infra/bin/observability`) writes the files anew after a metric has changed.
+`python -m infra.bin.observing.documents` (`infra/bin/observability`) writes the files anew after a metric has changed.
 """
 
 import json
 import pathlib
 import re
 
-from streams.observing.alerts import rules
-from streams.observing.dashboards import all_dashboards, grafana
+from infra.bin.observing.alerts import rules
+from infra.bin.observing.dashboards import all_dashboards, grafana
 from streams.observing.metric import TABLE, Metric, Values
 from streams.shipped import INFRA
 
@@ -44,7 +44,7 @@ def _values(values: Values) -> str:
 
 def _yaml() -> str:
     """The rules as YAML. Values are JSON strings, which YAML takes as they are: no library is needed for it."""
-    lines = ["# Made by infra/bin/observability from streams/observing/alerts.py; do not edit.", "groups:"]
+    lines = ["# Made by infra/bin/observability from infra/bin/observing/alerts.py; do not edit.", "groups:"]
     for group in rules()["groups"]:
         lines += [f"  - name: {group['name']}", "    rules:"]
         for rule in group["rules"]:

@@ -6,9 +6,9 @@ from statistics import mean
 import pytest
 
 from planner.catalog.bands import bounds_of, level_quality
-from planner.catalog.papers.affinity import CACHED, SMALLER, Affinity, with_affinity
 from planner.catalog.quality import degradations, levels_of
 from planner.policies import named
+from replay.bench.papers.affinity import CACHED, SMALLER, Affinity, with_affinity
 from streams import catalogs
 from tests.builders import an_observation
 

@@ -1,4 +1,4 @@
-"""Shipped in-memory stand-ins for the Kafka edges, held to the same contract tests as the real ones."""
+"""In-memory stand-ins for the Kafka edges, held to the same contract tests as the real ones."""
 
 import threading
 from collections import Counter
