@@ -21,7 +21,9 @@ Section = Callable[[Tree, Callable[[Sequence[Any]], Iterable[Any]]], Any]
 
 @click.command(epilog="Example: python -m tests.behaviour.record before.json --sections messages,plans")
 @click.argument("out", type=click.Path(dir_okay=False, path_type=pathlib.Path))
-@click.option("--sections", "asked", metavar="A,B,...", default="", help="Sections to record (default: all).")
+@click.option(
+    "--sections", "asked", metavar="A,B,...", default="", help="Sections to record (default: the quick ones)."
+)
 @click.option(
     "--junit", multiple=True, type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
     help="Report that pytest wrote with --junitxml, with the outcomes for the section `tests`; may be repeated.",
@@ -30,9 +32,9 @@ def main(out: pathlib.Path, asked: str, junit: tuple[pathlib.Path, ...]) -> None
     """Write how this tree behaves to OUT. Run it in the root of the tree, and edit nothing meanwhile."""
     logging.disable()  # the sections provoke errors, which the roles log
     with prepared() as tree:
-        from tests.behaviour.sections import sections  # imports the tree's own modules
+        from tests.behaviour.sections import LONG, sections  # imports the tree's own modules
 
-        chosen = _chosen(sections(junit), asked)
+        chosen = _chosen(sections(junit), asked, LONG)
         with Progress(*COLUMNS, console=Console(stderr=True)) as progress:
             found, took_s, failed = _recorded(tree, chosen, progress)
     content = {"commit": _commit(), "took_s": took_s, "sections": found}
@@ -43,11 +45,11 @@ def main(out: pathlib.Path, asked: str, junit: tuple[pathlib.Path, ...]) -> None
         raise SystemExit(f"not recorded: {', '.join(failed)}")
 
 
-def _chosen(known: dict[str, Section], asked: str) -> dict[str, Section]:
+def _chosen(known: dict[str, Section], asked: str, long: Sequence[str]) -> dict[str, Section]:
     names = [name for name in asked.split(",") if name]
     if unknown := sorted({*names} - {*known}):
         raise click.UsageError(f"there is no section {', '.join(unknown)}: there are {', '.join(known)}")
-    return {name: section for name, section in known.items() if not names or name in names}
+    return {name: section for name, section in known.items() if name in names or not (names or name in long)}
 
 
 def _recorded(

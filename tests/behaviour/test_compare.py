@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tests.behaviour.compare import main
-from tests.behaviour.sections import NAMES
+from tests.behaviour.compare import INFORMATIVE_SECTIONS, main
+from tests.behaviour.sections import LONG, NAMES
 
 RECORD: dict[str, Any] = {
     "messages": {"encoded": {"pochade.Event": {"schema id": 7, "full 0": "00" * 300}}, "written": {"a job": []}},
@@ -27,6 +27,10 @@ RECORD: dict[str, Any] = {
         "collected (information)": 3,
     },
     "reports": {"tiny": {"plain": {"sha256": "ab", "policies": {"joint": {"quality": 0.99, "by_level": {"a": 1}}}}}},
+    "traces": {"ramp": {"sha256": "ab", "policies": {"joint": {"late": 3}}}},
+    "million": {"sha256": "ab", "took (information)": {"cpu_s": 95.0}},
+    "serving": {"features off": {"loaded": {"router": {"files": 126}}}},
+    "benches": {"router": {"records_per_s": {"median": 2064.0}}},
 }  # fmt: skip
 CHANGES: dict[str, tuple[Callable[[Any], object], list[str]]] = {
     "messages": (lambda r: r["encoded"]["pochade.Event"].update({"full 0": "00" * 250 + "01" * 50}), ["at 501"]),
@@ -39,6 +43,8 @@ CHANGES: dict[str, tuple[Callable[[Any], object], list[str]]] = {
     "wheel": (lambda r: r["data"].pop("registry.json ab"), ["registry.json ab", "after:  nothing"]),
     "tests": (lambda r: r["ids"]["test_a.py::test_x"].update(collected=1, passed=1), ["test_x / collected"]),
     "reports": (lambda r: r["tiny"]["plain"]["policies"]["joint"].update(quality=0.9), ["tiny / plain", "0.99", "0.9"]),
+    "traces": (lambda r: r["ramp"]["policies"]["joint"].update(late=4), ["joint / late", "after:  4"]),
+    "million": (lambda r: r.update(sha256="ac"), ["million / sha256"]),
 }  # fmt: skip
 
 
@@ -58,8 +64,8 @@ def changed(section: str, change: Callable[[Any], object]) -> dict[str, Any]:
 
 
 def test_every_section_has_an_example_here_and_a_change_or_is_information() -> None:
-    assert {*RECORD} == {*NAMES}
-    assert {*NAMES} - {*CHANGES} == {"size"}
+    assert {*RECORD} == {*NAMES, *LONG}
+    assert {*RECORD} - {*CHANGES} == {*INFORMATIVE_SECTIONS}
 
 
 def test_two_equal_records_do_not_differ(tmp_path: pathlib.Path) -> None:
@@ -79,7 +85,7 @@ def test_a_change_of_a_section_is_described_in_words_unless_it_is_excepted(
     assert compared(tmp_path, after, "--except", section)[0] == 0
 
 
-@pytest.mark.parametrize("section", NAMES)
+@pytest.mark.parametrize("section", NAMES + LONG)
 def test_a_section_that_one_record_lacks_is_a_difference(tmp_path: pathlib.Path, section: str) -> None:
     after = {name: content for name, content in RECORD.items() if name != section}
     status, output = compared(tmp_path, after)
@@ -91,6 +97,9 @@ def test_a_section_that_one_record_lacks_is_a_difference(tmp_path: pathlib.Path,
     [
         ("size", lambda r: r["router"].update(lines=4500)),
         ("imports", lambda r: r["submit"].update({"modules of the project (information)": 9})),
+        ("million", lambda r: r["took (information)"].update(cpu_s=99.0)),
+        ("serving", lambda r: r["features off"]["loaded"]["router"].update(files=60)),
+        ("benches", lambda r: r["router"]["records_per_s"].update(median=1990.0)),
         ("names", lambda r: r["mentions (information)"].update(module=8)),
     ],
 )

@@ -5,7 +5,21 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from tests.behaviour.sections import commands, imports, messages, metrics, names, plans, reports, size, tests, wheel
+from tests.behaviour.sections import (
+    benches,
+    commands,
+    imports,
+    messages,
+    metrics,
+    names,
+    plans,
+    reports,
+    serving,
+    size,
+    tests,
+    traces,
+    wheel,
+)
 from tests.behaviour.tree import Tree
 
 Track = Callable[[Sequence[Any]], Iterable[Any]]
@@ -14,6 +28,7 @@ Section = Callable[[Tree, Track], Any]
 NAMES = (
     "messages", "help", "config", "metrics", "size", "imports", "names", "plans", "wheel", "tests", "reports",
 )  # fmt: skip
+LONG = ("traces", "million", "serving", "benches")  # recorded where they are asked for; the last two need a broker
 
 
 def sections(junit: Sequence[pathlib.Path] = ()) -> dict[str, Section]:
@@ -30,6 +45,10 @@ def sections(junit: Sequence[pathlib.Path] = ()) -> dict[str, Section]:
         "wheel": wheel.record,
         "tests": partial(tests.record, junit=junit),
         "reports": reports.record,
+        "traces": traces.record,
+        "million": traces.record_million,
+        "serving": serving.record,
+        "benches": benches.record,
     }
-    assert tuple(made) == NAMES
+    assert tuple(made) == NAMES + LONG
     return made

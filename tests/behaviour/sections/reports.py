@@ -56,23 +56,30 @@ def record(tree: Tree, track: Callable[[Sequence[Any]], Iterable[Any]]) -> dict[
 
 def _reported(tree: Tree, catalog: str, kind: str) -> dict[str, Any]:
     load = LOADS.get(catalog, OTHER)
-    trace, out = tree.work / "trace.csv", tree.work / "report"
+    trace = tree.work / "trace.csv"
     span_s = _write_trace(trace, load, kind)
     more = _events(tree.work / "failures.csv", span_s) if kind == "eventful" else ()
+    return simulated(tree, trace, catalog, _policies(catalog), WORKERS, load.slo_s, *more)
+
+
+def simulated(
+    tree: Tree, trace: pathlib.Path, catalog: str, policies: Sequence[str], workers: int, slo_s: float, *more: str
+) -> dict[str, Any]:
+    """What is recorded of one report of `pochade simulate`: its hash, the fluid bound, and main figures by policy."""
+    out = tree.work / "report"
     tree.pochade(
-        "simulate", str(trace), "--policy", ",".join(_policies(catalog)), "--catalog", catalog,
-        "--workers", str(WORKERS), "--slo", str(load.slo_s), "--seed", str(SEED), "--report", str(out), *more,
+        "simulate", str(trace), "--policy", ",".join(policies), "--catalog", catalog, "--workers", str(workers),
+        "--slo", str(slo_s), "--seed", str(SEED), "--report", str(out), *more,
     )  # fmt: skip
     report = json.loads((out / "report.json").read_text())
     report.pop("made")  # the command line and versions
-    policies = report["policies"]
     return {
         "sha256": _hash(report),
         "fluid_bound": report["fluid_bound"],
         "policies": {
             name: {figure: row[figure] for figure in FIGURES if figure in row}
             | {f"{part}, sha256": _hash(content) for part, content in row.items() if part not in FIGURES}
-            for name, row in policies.items()
+            for name, row in report["policies"].items()
         },
     }
 

@@ -40,6 +40,7 @@ def record(tree: Tree, track: Callable[[Sequence[Any]], Iterable[Any]]) -> dict[
     (wheel,) = (source / "dist").glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         contents = {name: hashlib.sha256(archive.read(name)).hexdigest() for name in archive.namelist()}
+        lines = sum(len(archive.read(name).splitlines()) for name in contents if name.endswith(".py"))
         about = {name.rpartition("/")[2]: archive.read(name).decode() for name in contents if ".dist-info/" in name}
     own = [name for name in contents if name.split("/")[0] in rooms()]
     data = [name for name in own if not name.endswith(".py")]
@@ -49,6 +50,7 @@ def record(tree: Tree, track: Callable[[Sequence[Any]], Iterable[Any]]) -> dict[
     return {
         "data": dict(Counter(f"{_place(name)} {contents[name]}" for name in data)),
         "modules (information)": len(own) - len(data),
+        "lines of Python (information)": lines,
         "requires": sorted(line for line in about["METADATA"].splitlines() if line.startswith("Requires-Dist")),
         "commands": sorted(
             line.split("=")[0].strip() for line in about["entry_points.txt"].splitlines() if "=" in line
