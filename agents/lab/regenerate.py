@@ -15,7 +15,7 @@ from PIL import Image
 
 from agents.engines import GenerationTask
 from agents.engines.diffusers_engine import DiffusersEngine, load
-from agents.worker.generate import image_seeds
+from agents.worker.work import image_seeds
 from planner.catalog.entries import Variant
 from planner.catalog.options import resolve_options
 from schemas.messages import GenerateRequest

@@ -1,22 +1,18 @@
-"""Images into and out of the object store, as a worker does it: its outages are waited out."""
+"""Images into and out of the object store, one try at a time: `WindowLogic` decides when there is another."""
 
 import contextlib
 import hashlib
 import io
 import logging
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import islice
 from typing import NamedTuple, TypeVar
 
-import tenacity
 from PIL import Image
 
 from agents.worker.calls import BackgroundCalls
 from planner.catalog.options import ResolvedOptions
 from planner.serving.admission.inputs import check_inputs, inputs_of
-from planner.serving.backoff import DRAFT_S, MAX_RETRY_S, RETRY_S, backoff_s
 from schemas.errors import PochadeError
 from schemas.messages import GenerateJob, ImageRef, LatentRef
 from streams import metrics
@@ -26,13 +22,12 @@ from streams.store.port import ImageStore, StoreUnavailable, Unreadable
 
 log = logging.getLogger(__name__)
 
-BACKOFF = tenacity.wait_exponential(RETRY_S, max=MAX_RETRY_S)
 STORES = 8  # images that are stored at a time: a client of S3 has ten connections
 T = TypeVar("T")
 Waits = Callable[[], contextlib.AbstractContextManager[None]]
 
 
-class NoDraft(PochadeError):
+class DraftFault(PochadeError):
     """A draft cannot be refined; `kind` is one of few words for a counter."""
 
     def __init__(self, kind: str, reason: str) -> None:
@@ -74,31 +69,54 @@ def unchecked(images: Sequence[Image.Image], _tenant: str) -> list[SafeImage]:
     return [SafeImage(image) for image in images]
 
 
-class ToStore(NamedTuple):
-    """What is to be stored of a job."""
+class Storing:
+    """What is to be stored of a job, and what of it is."""
 
-    job_id: str
-    images: Sequence[SafeImage]
-    latent: Latent | None = None
-    latent_name: str = ""
+    def __init__(
+        self, job_id: str, images: Sequence[SafeImage], latent: Latent | None = None, latent_name: str = ""
+    ) -> None:
+        self._images, self._data = images, [_png(each.image) for each in images]
+        self._uris: list[str | None] = [None] * len(images)
+        self._job_id, self._latent, self._latent_name = job_id, latent, latent_name
+        self.latent_ref: LatentRef | None = None  # None: the store did not take it, or there was none
+        self.lacking: StoreUnavailable | None = None  # why an image is not stored; None: all are
 
+    def puts(self, store: ImageStore) -> list[Callable[[], None]]:
+        """Return the calls of the store that are to be made, which raise what it raises."""
+        return [partial(self._put, store, at) for at, uri in enumerate(self._uris) if uri is None]
 
-class Stored(NamedTuple):
-    """What was stored of a job."""
+    def _put(self, store: ImageStore, at: int) -> None:
+        self._uris[at] = store.put(self._job_id, self._data[at])
 
-    images: tuple[ImageRef, ...]
-    latent: LatentRef | None  # None: the store did not take it, or there was none
+    def keeps_latent(self) -> bool:
+        """Whether there is a latent to store, of a job whose images are stored."""
+        return self._latent is not None and self.lacking is None
+
+    def keep_latent(self, store: ImageStore) -> None:
+        """Store the latent, unless the store does not take it now: no request waits for it."""
+        assert self._latent is not None
+        data, autoencoder, self._latent = to_bytes(self._latent), self._latent.autoencoder, None
+        try:
+            uri = store.put(self._latent_name, data, EXTENSION)
+        except StoreUnavailable as error:
+            log.warning("a latent is not stored: %s", error)
+            metrics.FALLBACKS.labels("worker", "latent").inc()
+            return
+        sha256 = hashlib.sha256(data).hexdigest()
+        self.latent_ref = LatentRef(uri=uri, sha256=sha256, bytes=len(data), autoencoder=autoencoder)
+
+    def refs(self) -> list[ImageRef]:
+        """Return the references to the images; all of them are stored."""
+        found = zip(self._uris, self._images, self._data, strict=True)
+        return [_ref(uri, safe, data) for uri, safe, data in found if uri is not None]
 
 
 class WorkerImages:
-    """Stores a worker's images, and fetches drafts, and waits out outages of the store. For use by one thread."""
+    """Stores a worker's images, and opens drafts and inputs. For use by one thread."""
 
-    def __init__(
-        self, store: ImageStore, waits: Waits = contextlib.nullcontext, aside: Waits = contextlib.nullcontext
-    ) -> None:
-        """`waits`: around what is waited between two tries, which is no fault of a job; `aside`: around each try."""
+    def __init__(self, store: ImageStore, aside: Waits = contextlib.nullcontext) -> None:
+        """`aside`: around each call of the store."""
         self._store = store
-        self._waits = waits
         self._aside = aside
         self._calls = BackgroundCalls(STORES, "stores")
 
@@ -106,72 +124,60 @@ class WorkerImages:
         """End the threads that store."""
         self._calls.close()
 
-    def _sleep(self, seconds: float) -> None:
-        with self._waits():
-            time.sleep(seconds)
+    def _together(self, calls: Sequence[Callable[[], T]]) -> list[T | StoreUnavailable]:
+        """Return what calls of the store return or raise, STORES at a time; the first is made in this thread."""
+        if not calls:
+            return []
+        found: list[T | StoreUnavailable] = []
+        with self._aside():
+            asked = [self._calls.submit(call).result for call in calls[1:]]
+            for result in (calls[0], *asked):
+                try:
+                    found.append(result())
+                except StoreUnavailable as error:
+                    found.append(error)
+        return found
 
-    def _together(self, calls: Sequence[Callable[[], T]]) -> list[T]:
-        """Return what calls of the store return, STORES at a time; those that it refuses are repeated, however long."""
-        done, failures = dict[int, T](), 0
-        while len(done) < len(calls):
-            if failures:
-                self._sleep(backoff_s(failures))
-            failures += 1
-            with self._aside():
-                own, *others = [at for at in range(len(calls)) if at not in done]
-                asked = [(at, self._calls.submit(calls[at]).result) for at in others]
-                for at, result in [(own, calls[own]), *asked]:  # the first is made in this thread
-                    with contextlib.suppress(StoreUnavailable):
-                        done[at] = result()
-        return [done[at] for at in range(len(calls))]
-
-    def keep(self, wanted: Sequence[ToStore]) -> list[Stored]:
-        """Store the images of jobs as PNG, as they may be, all at the same time.
-
-        An outage of the store is waited out in place, however long. A latent is left out instead.
-        """
-        images = [(each.job_id, safe, _png(safe.image)) for each in wanted for safe in each.images]
-        uris = self._together([partial(self._store.put, name, data) for name, _, data in images])
-        refs = iter([_ref(uri, safe, data) for uri, (_, safe, data) in zip(uris, images, strict=True)])
-        named = [(each.latent_name, each.latent) for each in wanted if each.latent is not None]
-        latents = iter(self._together([partial(self._keep_latent, *each) for each in named]))
-        return [
-            Stored(tuple(islice(refs, len(each.images))), None if each.latent is None else next(latents))
-            for each in wanted
-        ]
-
-    def _keep_latent(self, name: str, latent: Latent) -> LatentRef | None:
-        """Store a latent; None where the store does not take it now: no request waits for it."""
-        data = to_bytes(latent)
-        try:
-            uri = self._store.put(name, data, EXTENSION)
-        except StoreUnavailable as error:
-            log.warning("a latent is not stored: %s", error)
-            metrics.FALLBACKS.labels("worker", "latent").inc()
-            return None
-        sha256 = hashlib.sha256(data).hexdigest()
-        return LatentRef(uri=uri, sha256=sha256, bytes=len(data), autoencoder=latent.autoencoder)
+    def store(self, wanted: Sequence[Storing]) -> None:
+        """Try to store what is not stored yet of the images of jobs, as PNG, and then of their latents."""
+        puts = [(each, put) for each in wanted for put in each.puts(self._store)]
+        for each in wanted:
+            each.lacking = None
+        for (each, _), error in zip(puts, self._together([put for _, put in puts]), strict=True):
+            each.lacking = error or each.lacking
+        self._together([partial(each.keep_latent, self._store) for each in wanted if each.keeps_latent()])
 
     def drafts(self, job: GenerateJob, how: ResolvedOptions) -> tuple[Image.Image, ...]:
         """The RGB images that a job refines, one for each of its own and of their size.
 
         Raises:
-            NoDraft: one is missing, broken or of another size, they are too few, or the store is away for too long.
+            DraftFault: one is missing, broken or of another size, or they are too few.
+            StoreUnavailable, Unreadable: the store is away, or gives other bytes than were stored; it may answer later.
         """
+        if not how.refine_from_step:
+            raise DraftFault("steps", f"step {job.refine_from_step} of {how.steps} leaves none to take")
         last = job.path[-1] if job.path else None
         refs = (last.image, *last.more) if last and last.image else ()
         wanted = job.classified.request.options.n
         if len(refs) != wanted:
-            raise NoDraft("number", f"{len(refs)} drafts for {wanted} images")
-        size, again = (how.width, how.height), (StoreUnavailable, Unreadable)
-        return tuple(_opened(ref.uri, self._fetch(ref.uri, again), size) for ref in refs)
+            raise DraftFault("number", f"{len(refs)} drafts for {wanted} images")
+        size = how.width, how.height
+        return tuple(_opened(ref.uri, self._draft(ref.uri), size) for ref in refs)
 
-    def inputs(self, job: GenerateJob, how: ResolvedOptions) -> "Inputs":
+    def _draft(self, uri: str) -> bytes:
+        try:
+            return self._get(uri)
+        except (StoreUnavailable, Unreadable):
+            raise
+        except PochadeError as error:
+            raise DraftFault("missing", str(error)) from error
+
+    def inputs(self, job: GenerateJob, how: ResolvedOptions) -> Inputs:
         """The images that a request names, in the size that is generated.
 
         Raises:
             InvalidRequest: one is another tenant's, is not in the store, or is no image of an allowed size.
-            NoDraft: the store is away for too long.
+            StoreUnavailable: it may answer later.
         """
         request = job.classified.request
         check_inputs(request)  # who wrote it may not have
@@ -193,29 +199,16 @@ class WorkerImages:
         `put` has seen that it can be read before it returned its URI; waiting would let any producer hold up a worker.
         """
         try:
-            data = self._fetch(uri, StoreUnavailable)
-        except NoDraft as error:
-            if error.kind == "missing":
-                raise InvalidInput(f"{what} is not in the store: {error}; store it again", field=what) from None
+            data = self._get(uri)
+        except StoreUnavailable:
             raise
+        except PochadeError as error:
+            raise InvalidInput(f"{what} is not in the store: {error}; store it again", field=what) from None
         try:
             return open_input(data, f"{what} {uri:.200}", mode=mode, size=size)
         except InvalidInput as error:
             error.field = what
             raise
-
-    def _fetch(self, uri: str, again: type[PochadeError] | tuple[type[PochadeError], ...]) -> bytes:
-        """Return the bytes of a URI. `again`: errors after which it is asked for again, for DRAFT_S."""
-        get = tenacity.retry(
-            retry=tenacity.retry_if_exception_type(again), wait=BACKOFF, stop=tenacity.stop_after_delay(DRAFT_S),
-            reraise=True, sleep=self._sleep,
-        )(self._get)  # fmt: skip
-        try:
-            return get(uri)
-        except StoreUnavailable as error:
-            raise NoDraft("store", f"{error}; waited {DRAFT_S:g} s") from error
-        except PochadeError as error:
-            raise NoDraft("missing", str(error)) from error
 
     def _get(self, uri: str) -> bytes:
         with self._aside():
@@ -234,10 +227,10 @@ def _opened(uri: str, data: bytes, size: tuple[int, int]) -> Image.Image:
         with Image.open(io.BytesIO(data)) as image:
             if image.size != size:
                 told = "{} x {} px, not {} x {}".format(*image.size, *size)
-                raise NoDraft("size", f"{uri} has {told}")
+                raise DraftFault("size", f"{uri} has {told}")
             return image.convert("RGB")
     except (OSError, SyntaxError, ValueError) as error:  # what PIL raises for bytes that are not an image
-        raise NoDraft("broken", f"{uri} does not decode: {error}") from error
+        raise DraftFault("broken", f"{uri} does not decode: {error}") from error
 
 
 def _png(image: Image.Image) -> bytes:

@@ -12,26 +12,25 @@ from agents.components.opening import Keeping
 from agents.engines import Engine, EngineFailed, open_engine
 from agents.runtime.request_views import PoisonView
 from agents.runtime.views import EndedView, FleetView, PlanView
-from agents.worker.generate import Generator
+from agents.worker.driving import WindowDriver
 from agents.worker.heartbeat import Heart, WorkerState
 from agents.worker.images import Check, unchecked
 from agents.worker.jobs import JobSource, Taken
 from agents.worker.previews import PreviewWriter
 from agents.worker.residency import Prefetcher
 from agents.worker.reuse import Opens, WorkerReuse
+from agents.worker.work import WorkerJob, WorkerViews
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
 from planner.observation.workers import live_workers
 from planner.serving.dispatch import worker
 from planner.serving.dispatch.worker import POLL_MS, WorkerLogic, may_leave
 from planner.serving.dispatch.worker_loads import wanted_variant
-from planner.serving.routing.cascades import judged_ms
-from planner.serving.routing.placement import placed_job
+from planner.serving.generating.window import WindowLogic
 from planner.serving.routing.refuge import RefugeLogic
-from planner.serving.routing.soft_deadline import Due
-from schemas.messages import GenerateJob, Plan, WorkerComponents
+from schemas.messages import Plan, WorkerComponents
 from schemas.record import Delivered, Outgoing
-from streams import log_context, metrics
+from streams import metrics
 from streams.clock import now_ms
 from streams.kafka.producers.topic_limits import written
 from streams.kafka.producers.writing import DeliveryFailed, RecordProducer, RecordTooLarge
@@ -83,7 +82,7 @@ class Worker:
         self._plans = plans
         self._ended = ended
         self._fleet = fleet
-        self._poison = poison
+        self._poison = poison or PoisonView()
         self._me = WorkerState(worker_id, watchdog=Watchdog(settings.worker.job_timeout_s))
         self._opens_lookups = opens_lookups
         self._check = check
@@ -157,12 +156,7 @@ class Worker:
         logic = self._logic_of(variant)
         self._me.source, self._me.logic = source, logic
         previews = PreviewWriter(self._store, self._producer.send, self._check)
-        generator = Generator(
-            self._me.worker_id, engine, variant, self._store, self._ended, self._settings.worker.max_attempts,
-            note=self._producer.send, judged_ms=self._judged_ms, due=self._due, refuge=self._refuge,
-            waits=self._waits, aside=self._aside, logic=logic, reuse=self._me.reuse, previews=previews,
-            check=self._check, poison=self._poison,
-        )  # fmt: skip
+        driver = self._driver(variant, engine, logic, previews)
         self._me.store = engine.store
         prefetcher = None
         if engine.store is not None:
@@ -171,19 +165,30 @@ class Worker:
             self._become("ready", variant)
             while not stopping.is_set():
                 with self._turns:
-                    is_over = self._serve_once(variant, source, generator)
+                    is_over = self._serve_once(variant, source, driver)
                 if is_over:
                     break
         finally:
             self._me.source, self._me.logic = None, None
             source.close()
-            generator.close()
+            driver.close()
             previews.close()
             if prefetcher is not None and engine.store is not None:
                 prefetcher.close()
                 self._counted = engine.store.report()
             self._me.store = None
             engine.close()
+
+    def _driver(self, variant: Variant, engine: Engine, worker: WorkerLogic, previews: PreviewWriter) -> WindowDriver:
+        """Return what drives the windows of jobs while the variant is served."""
+        views = WorkerViews(
+            engine, variant, self._catalog, lambda: self._plans.plan, self._ended, self._poison, self._me.reuse
+        )
+        logic = WindowLogic[WorkerJob](variant.name, worker, views, self._refuges, self._settings.worker.max_attempts)
+        return WindowDriver(
+            self._me.worker_id, engine, variant, logic, views, self._store, note=self._producer.send,
+            waits=self._waits, aside=self._aside, previews=previews, check=self._check,
+        )  # fmt: skip
 
     def _is_idle(self) -> bool:
         return self._me.state == "ready" and self._me.watchdog.since is None
@@ -194,24 +199,24 @@ class Worker:
         keeping = Keeping.of(self._settings, self._counted)
         return open_engine(asked.engine or variant.engine, variant, asked.threads, keeping)
 
-    def _serve_once(self, variant: Variant, source: JobSource, generator: Generator) -> bool:
+    def _serve_once(self, variant: Variant, source: JobSource, driver: WindowDriver) -> bool:
         """Do one window of work; return True when the plan wants another variant here and this one may be left."""
-        plan = self._plans.plan
+        plan, logic = self._plans.plan, driver.worker
         wanted = self._wanted(plan)
         is_pooled = wanted is None and plan is not None and plan.scale is not None
         moves = is_pooled or (wanted is not None and wanted.name != variant.name)
         if plan is not None:
-            generator.logic.follow(plan.version, plan.created_ms, is_leaving=moves)
-            if moves and self._may_leave_now(variant, plan, generator.logic):
+            logic.follow(plan.version, plan.created_ms, is_leaving=moves)
+            if moves and self._may_leave_now(variant, plan, logic):
                 return True
         most = plan.batch.get(variant.name, 1) if plan else 1
-        taken = source.take(generator.logic.max_jobs(most), POLL_MS / 1000)
+        taken = source.take(logic.max_jobs(most), POLL_MS / 1000)
         self._trouble = ""  # the group answered
         if not taken:
             self._report(worker.waiting_state(self._me.state, moves))
-            is_last_out = moves and generator.logic.may_leave_empty(now_ms())
+            is_last_out = moves and logic.may_leave_empty(now_ms())
             return is_last_out and source.is_empty()  # the last one leaves an empty topic
-        batches = generator.logic.begin(taken, most).batches
+        driver.begin(taken, most)
         self._me.state = worker.working_state(moves)
         self._me.watchdog.begin()
         self._heart.beat_now()
@@ -219,7 +224,7 @@ class Worker:
         for each in taken:
             self._queue_s.observe(max(0, at_ms - each.record.timestamp_ms) / 1000)
         try:
-            self._generate(taken, batches, source, generator)
+            self._generate(taken, source, driver)
         finally:
             self._me.watchdog.end()
             metrics.BUSY_SECONDS.inc(time.monotonic() - begun_s)
@@ -227,7 +232,7 @@ class Worker:
         self._records.inc(len(taken))
         self._me.state = worker.idle_state(moves)
         self._me.generated += len(taken)
-        generator.logic.end()
+        driver.logic.end()
         self._heart.beat_now()
         return False
 
@@ -237,20 +242,18 @@ class Worker:
             self._me.state = state
             self._heart.beat_now()
 
-    def _generate(
-        self, window: Sequence[Taken], batches: Sequence[Sequence[Taken]], source: JobSource, generator: Generator
-    ) -> None:
-        """Generate each batch in a call, while images of the one before are sent; commit when all is acknowledged."""
+    def _generate(self, window: Sequence[Taken], source: JobSource, driver: WindowDriver) -> None:
+        """Generate a window, while images of one call are sent beside the next; commit when all is acknowledged."""
         hop = spans.begin(ROLE, [taken.record for taken in window])
         with self._aside():
             source.begin(window)
         self._absolve = partial(source.absolve, window)
         on_their_way: list[tuple[Outgoing, Future[Delivered]]] = []
         try:
-            for batch in batches:
-                served = log_context.serving(*(each.record for each in batch), plan_version=self._me.plan_version)
-                with served, spans.within(hop):
-                    on_their_way += [(record, self._producer.send(record)) for record in generator.answer(batch)]
+            with spans.within(hop):
+                driver.run(
+                    lambda record: on_their_way.append((record, self._producer.send(record))), self._me.plan_version
+                )
             for record, future in on_their_way:
                 self._deliver(record, future)
         except Exception:  # a client's trouble: what a job is to blame for, the worker has answered
@@ -295,23 +298,6 @@ class Worker:
             self._absolve = None  # once a window
         with self._me.watchdog.waits(), self._turns.waits():
             yield
-
-    def _judged_ms(self, job: GenerateJob) -> float:
-        plan = self._plans.plan
-        return judged_ms(plan, job.classified, job.level, self._catalog) if plan else 0.0
-
-    def _due(self, job: GenerateJob) -> Due:
-        return self._refuges.due(job.classified, job.level, job.routed_ms)
-
-    def _refuge(self, job: GenerateJob) -> GenerateJob | None:
-        """The job on a cheaper level, of one that is too late for its own; None: no other is in time."""
-        plan, at_ms = self._plans.plan, now_ms()
-        if plan is None:
-            return None
-        placed = self._refuges.placement(job.classified, job.level, plan, at_ms)
-        if placed is None:
-            return None
-        return placed_job(job.classified, placed, 0.0, plan_version=plan.version, now_ms=at_ms)
 
     def _may_leave_now(self, variant: Variant, plan: Plan, logic: WorkerLogic) -> bool:
         at_ms = now_ms()

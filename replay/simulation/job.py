@@ -69,6 +69,16 @@ class Job:
         self.draft: tuple[str, int] | None = None  # level and step of the image that was rejected
 
     @property
+    def job_id(self) -> str:
+        """Its id, as a window's reasons name it."""
+        return self.request_id
+
+    @property
+    def classified(self) -> "Job":
+        """The classified request, as the roles' logic reads it."""
+        return self
+
+    @property
     def request(self) -> "Job":
         """The client's request, as the roles' logic reads it."""
         return self
@@ -137,6 +147,21 @@ class Job:
         """`how` and `step` on a variant that resolved its options so; `step` counts the variant's own steps."""
         del variant
         return None, step if how.refine_from_step else 0
+
+    @property
+    def owners(self) -> int:
+        """Number of workers that had its record in hand, its next one included."""
+        return (self.deaths or 0) + 1
+
+    @property
+    def has_draft(self) -> bool:
+        """Whether an image of its request was made."""
+        return self.draft is not None
+
+    @property
+    def refines(self) -> bool:
+        """Whether it begins with that draft."""
+        return self.step > 0 and self.draft is not None
 
     @property
     def attempts(self) -> int:

@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
@@ -12,15 +12,19 @@ if TYPE_CHECKING:  # the clients take half a second to load, which --help need n
     from schemas.messages import Result
     from schemas.record import Delivered, Outgoing
     from streams.kafka.producers.writing import RecordProducer
+    from streams.operator.client import RequestClient
     from streams.settings import Settings
+
+    OnOpen = Callable[[RecordProducer], None]
 
 
 class LateProducer:
     """A producer that connects at its first record, so that a command that only reads needs no right to write."""
 
-    def __init__(self, settings: "Settings") -> None:
-        """Prepare; nothing is contacted."""
+    def __init__(self, settings: "Settings", on_open: "OnOpen") -> None:
+        """Prepare; nothing is contacted. `on_open` is called with the producer before its first record is sent."""
         self._settings = settings
+        self._on_open = on_open
         self._opened: RecordProducer | None = None
         self._opening = threading.Lock()
 
@@ -31,6 +35,7 @@ class LateProducer:
                 from streams.kafka.producers.producer import KafkaRecordProducer
 
                 self._opened = KafkaRecordProducer(self._settings)
+                self._on_open(self._opened)
         return self._opened.send(record)
 
     def close(self) -> None:
@@ -40,7 +45,7 @@ class LateProducer:
 
 
 @contextlib.contextmanager
-def producer(settings: "Settings") -> "Iterator[RecordProducer]":
+def producer(settings: "Settings", on_open: "OnOpen" = lambda _: None) -> "Iterator[RecordProducer]":
     """Open the producer of a command; queued records are written before it closes.
 
     Raises:
@@ -49,7 +54,7 @@ def producer(settings: "Settings") -> "Iterator[RecordProducer]":
     from streams.broker import probe
 
     probe.reach(settings)
-    opened = LateProducer(settings)
+    opened = LateProducer(settings, on_open)
     try:
         yield opened
     finally:
@@ -57,7 +62,21 @@ def producer(settings: "Settings") -> "Iterator[RecordProducer]":
 
 
 @contextlib.contextmanager
-def client(settings: "Settings") -> "Iterator[pochade.Client]":
+def client(settings: "Settings") -> "Iterator[RequestClient]":
+    """Open a client of the deployment, whose roles may be of an older release. Raises Unreachable, as `producer`."""
+    from schemas.messages import GenerateRequest, Outcome
+    from streams.codec.schema_topic import announce
+    from streams.operator.client import RequestClient
+
+    def announce_schemas(opened: "RecordProducer") -> None:
+        announce(settings, opened, (GenerateRequest, Outcome))
+
+    with producer(settings, announce_schemas) as opened, RequestClient(settings, opened) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def public_client(settings: "Settings") -> "Iterator[pochade.Client]":
     """Open the client that programs use, over Kafka. Raises Unreachable, as `producer`, and what it raises as ours."""
     import pochade
 
@@ -79,11 +98,6 @@ def client(settings: "Settings") -> "Iterator[pochade.Client]":
 def results_of(client: "pochade.Client", since_ms: int, *, is_following: bool = False) -> "Iterator[Result]":
     """Yield the results of the last `since_ms`, and those to come if following."""
     return (result_of(end) for end in client.ends(since_ms / 1000, is_following=is_following))
-
-
-def find(client: "pochade.Client", request_id: str, since_ms: int) -> "Result | None":
-    """Return the result of a request among those of the last `since_ms`; None: it has none yet."""
-    return next((result_of(end) for end in client.ends(since_ms / 1000, request_id=request_id)), None)
 
 
 def result_of(end: "pochade.End") -> "Result":

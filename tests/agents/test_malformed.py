@@ -19,7 +19,6 @@ from agents.router.reroute import Rerouting
 from agents.router.role import Router
 from agents.router.tenants import Tenants
 from agents.runtime.views import FleetView, PlanView
-from agents.worker.generate import Generator
 from agents.worker.jobs import Taken
 from planner.serving.admission.quotas import Quota
 from planner.serving.routing.escalation import EscalationLogic
@@ -47,6 +46,7 @@ from streams.store.port import MemoryImageStore
 from tests.agents.classifier.test_role import Judge
 from tests.agents.discriminator.test_role import FixedScorer, stored_image
 from tests.agents.stubs import StubEngine, StubFleet, StubPlans, a_record
+from tests.agents.worker.driving import a_driver, answers
 from tests.agents.worker.feeding import Fed, as_records, feed, is_accounted_for, is_message, served
 from tests.builders import (
     NOW_MS,
@@ -129,14 +129,14 @@ def a_named_job(name: str) -> GenerateJob:
 @fuzz(40)
 @given(feed(a_named_job, spoilt(EXAMPLES[GenerateJob]), EXAMPLES[GenerateJob]), st.integers(1, 4))
 def test_the_worker(fed: list[Fed], most: int) -> None:
-    generator = Generator("w-9", StubEngine(), a_variant(), MemoryImageStore(), set(), 3)
+    driver = a_driver("w-9", StubEngine(), a_variant(), MemoryImageStore(), set(), 3)
     taken = [Taken(record, 1) for record in as_records(fed)]
     for begin in range(0, len(taken), most):
         batch = taken[begin : begin + most]
-        answers = generator.answer(batch)
-        assert all(size_of(record) <= MAX_BYTES for record in answers)
-        letters = {record.headers[ERROR + "offset"] for record in answers if record.topic == DLQ}
-        images = {record.key for record in answers if record.topic == IMAGES}
+        written = answers(driver, batch)
+        assert all(size_of(record) <= MAX_BYTES for record in written)
+        letters = {record.headers[ERROR + "offset"] for record in written if record.topic == DLQ}
+        images = {record.key for record in written if record.topic == IMAGES}
         for each in batch:
             if fed[each.record.offset].kind == "good":
                 assert each.record.key in images

@@ -1,6 +1,6 @@
 """A worker and an index writer of one variant in this process, on real stores, without a broker.
 
-request -> job's record -> Generator (looks up, generates, stores) -> image's record -> result's record -> IndexWriter
+request -> job's record -> WindowDriver (looks up, generates, stores) -> image's record -> result -> IndexWriter
 
 All of it is what roles run; only the topics between them are left out. Requests are served one after the other, and an
 image enters the index before the next one is looked up.
@@ -17,16 +17,21 @@ from agents.engines import Engine
 from agents.indexer.role import writer_opener
 from agents.indexer.writer import IndexWriter
 from agents.lab.reuse_bench.route import Route
+from agents.runtime.request_views import PoisonView
 from agents.runtime.views import EndedView
-from agents.worker.generate import Generator
+from agents.worker.driving import WindowDriver
 from agents.worker.jobs import Taken
 from agents.worker.lookups import Sought
 from agents.worker.reuse import WorkerReuse, opener
+from agents.worker.work import WorkerJob, WorkerViews
 from planner.catalog.model import Catalog
 from planner.catalog.options import resolve_options
 from planner.reuse.lookups.lookup import job_of
 from planner.reuse.terms import terms_of
+from planner.serving.dispatch.worker import WorkerLogic
 from planner.serving.ending.outcomes import completed, result_of
+from planner.serving.generating.window import WindowLogic
+from planner.serving.routing.refuge import RefugeLogic
 from schemas import ids
 from schemas.errors import PochadeError
 from schemas.messages import (
@@ -38,7 +43,7 @@ from schemas.messages import (
     Outcome,
     Plan,
 )
-from schemas.record import Incoming
+from schemas.record import Incoming, Outgoing
 from schemas.topics import IMAGES, OUTCOMES, RESULTS, jobs_topic
 from streams.clock import now_ms
 from streams.codec.avro import decode, encode, encode_result
@@ -82,9 +87,10 @@ class Stand:
         self._reuse = WorkerReuse(lambda: plan, opener(place.settings, place.store))
         self._reuse.tend()
         self._reuse.start()
-        self._generator = Generator(
-            NAME, place.engine, route.variant, place.store, EndedView(), ATTEMPTS, reuse=self._reuse
-        )
+        variant, catalog = route.variant, place.catalog
+        views = WorkerViews(place.engine, variant, catalog, lambda: plan, EndedView(), PoisonView(), self._reuse)
+        logic = WindowLogic[WorkerJob](variant.name, WorkerLogic(variant), views, RefugeLogic(catalog), ATTEMPTS)
+        self._driver = WindowDriver(NAME, place.engine, variant, logic, views, place.store)
         self._writer: IndexWriter | None = None
         self._results = 0
 
@@ -107,7 +113,9 @@ class Stand:
 
     def answer(self, batch: Sequence[Taken]) -> list[ImageGenerated]:
         """The images that the worker answers a batch with, in its order. Raises PochadeError where one has failed."""
-        written = self._generator.answer(batch)
+        written: list[Outgoing] = []
+        self._driver.begin(batch, len(batch))
+        self._driver.run(written.append)
         failed = [decode(each.value, Outcome).reason for each in written if each.topic == OUTCOMES]
         if failed:
             raise PochadeError(f"{len(failed)} of {len(batch)} requests failed in the worker: {failed[0]}")

@@ -3,9 +3,8 @@
 The router has asked the same before (`routing.py`), by what it knew of the queues then; a plan may have taken workers
 from a queue since, or a call may have taken longer. By a soft deadline a job is late only where a plan has taken
 workers from its level since it was routed: what an outage or a restart held up is generated as planned. Without this
-200 to 300 jobs of a burst, whose level kept one of three workers, waited up to 25 s at an SLO of 2 s. The live worker
-(`agents/worker/generate.py`) and the simulated one (`replay/simulation/roles/workers/serving.py`) ask. A job with a
-draft needs none: its draft is the answer.
+200 to 300 jobs of a burst, whose level kept one of three workers, waited up to 25 s at an SLO of 2 s. A worker's
+`WindowLogic` asks, live and simulated. A job with a draft needs none: its draft is the answer.
 """
 
 import math

@@ -10,7 +10,6 @@ import numpy as np
 
 from agents.engines import Generated, GenerationTask
 from agents.reuse.prompt_key import WordsKey
-from agents.worker.generate import Generator
 from agents.worker.jobs import Taken
 from agents.worker.lookups import Lookups
 from agents.worker.reuse import WorkerReuse
@@ -28,6 +27,7 @@ from streams.vectors.exact import ExactVectorStore
 from streams.vectors.port import Latent as LatentObject
 from streams.vectors.port import Nearest, Probed, Source, VectorRow, VectorStore, row_id
 from tests.agents.stubs import StubEngine, a_record, read
+from tests.agents.worker.driving import a_driver, answers
 from tests.builders import a_classified, a_job, a_plan, a_request, a_reuse_plan, a_variant
 
 HEAVY = a_variant(name="heavy", steps=10, latency_ms={1: 80_000.0}, honours=("steps", "width", "height"))
@@ -86,7 +86,7 @@ class Reusing:
         self.lookups = Lookups(self.vectors, self.store, self.key, compared, deadlines=deadlines, **clock)
         self.reuse = WorkerReuse(lambda: self.plan, self._opened, lambda: self.lookups._clock_ms() / 1000)
         self.reuse.tend()
-        self.generator = Generator("w-1", self.engine, HEAVY, self.store, set(), 3, reuse=self.reuse)  # type: ignore[arg-type]
+        self.driver = a_driver("w-1", self.engine, HEAVY, self.store, set(), 3, reuse=self.reuse)  # type: ignore[arg-type]
 
     def _opened(self, _terms: Terms) -> Lookups:
         return self.lookups
@@ -114,7 +114,7 @@ class Reusing:
         return Taken(a_record(job, key=request_id.encode()), attempt)
 
     def generated(self, *jobs: Taken) -> list[ImageGenerated]:
-        return [read(record, ImageGenerated) for record in self.generator.answer(jobs)]
+        return [read(record, ImageGenerated) for record in answers(self.driver, jobs)]
 
     def one(self, prompt: str, **asked: Any) -> ImageGenerated:
         (image,) = self.generated(self.job(prompt, **asked))

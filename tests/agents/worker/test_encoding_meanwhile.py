@@ -43,7 +43,7 @@ class EncodingEngine(LatentEngine):
 def encoding(*given: Any, **named: Any) -> tuple[Reusing, EncodingEngine]:
     """A worker whose engine encodes, with the latent of one image."""
     worker, engine = Reusing(*given, **named), EncodingEngine()
-    worker.engine = worker.generator._engine = engine
+    worker.engine = worker.driver._engine = worker.driver._views._engine = engine
     worker.keep(PROMPT, latent=a_latent(7.0))
     return worker, engine
 
@@ -123,7 +123,7 @@ def test_a_store_that_hangs_is_cut_at_the_deadline_and_the_prompts_are_encoded_b
     hang = Hanging()
     try:
         worker = Reusing(Troubled(hang), SHORT)
-        worker.engine = worker.generator._engine = engine = EncodingEngine()
+        worker.engine = worker.driver._engine = worker.driver._views._engine = engine = EncodingEngine()
         assert worker.missed(PROMPT) == "timeout"
         assert engine.given == [(PROMPT,)]
     finally:

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from agents.worker import generate
-from agents.worker.generate import Generator
+from agents.worker import driving
 from agents.worker.images import Check, unchecked
 from agents.worker.jobs import Taken
 from planner.catalog.entries import run_ms
+from planner.catalog.options import resolve_options
 from planner.serving.ending.outcomes import result_of, step_of
+from planner.serving.routing.placement import CHEAPER, Placement
 from planner.serving.routing.soft_deadline import Due
 from schemas.ids import seed_of
 from schemas.messages import CallTimes, Event, GenerateJob, GenerateOptions, ImageGenerated, Outcome, Status
@@ -27,10 +28,12 @@ from streams.kafka.producers.topic_limits import TopicLimits
 from streams.operator.dead_letters import ENDED_WORKERS
 from streams.store.port import MemoryImageStore, StoreUnavailable
 from tests.agents.stubs import StubEngine, a_record, read, topics_of
-from tests.builders import a_classified, a_job, a_request, a_variant, an_image
+from tests.agents.worker.driving import StubRefuges, a_driver, answers
+from tests.builders import a_classified, a_job, a_plan, a_request, a_variant, an_image
 from tests.patience import PATIENCE_S
 
 JOBS = jobs_topic("light", 1).name
+SKETCH = Placement("sketch", "sketch", resolve_options(GenerateOptions(), a_variant()), 5.0, 0.0, CHEAPER)
 
 
 class Studio:
@@ -38,11 +41,11 @@ class Studio:
 
     def __init__(
         self, engine: StubEngine | None = None, max_attempts: int = 3, judged_ms: float = 0, check: Check = unchecked,
-        refuge: GenerateJob | None = None, due: Due | None = None,
+        refuge: Placement | None = None, due: Due | None = None,
     ) -> None:  # fmt: skip
         self.notes: list[Outgoing] = []
         self.engine, self.store, self.ended = engine or StubEngine(), MemoryImageStore(), set[str]()
-        self.generator = Generator(
+        self.driver = a_driver(
             "w-9",
             self.engine,
             a_variant(),
@@ -50,9 +53,9 @@ class Studio:
             self.ended,
             max_attempts,
             note=self.notes.append,
-            judged_ms=lambda _job: judged_ms,
-            due=lambda job: due or Due(job.classified.request.deadline_ms),
-            refuge=lambda _job: refuge,
+            judged_ms=judged_ms,
+            refuges=StubRefuges(due, refuge),
+            plan=a_plan(),
             check=check,
         )
 
@@ -64,7 +67,7 @@ def taken(request_id: str = "r-1", attempt: int = 1, **asked: Any) -> Taken:
 
 def test_a_job_becomes_a_stored_image() -> None:
     studio = Studio()
-    (written,) = studio.generator.answer([taken()])
+    (written,) = answers(studio.driver, [taken()])
     said = read(written, ImageGenerated)
     with Image.open(io.BytesIO(studio.store.get(said.image.uri))) as picture:
         assert picture.size == (said.image.width, said.image.height) == (4, 4)
@@ -75,24 +78,24 @@ def test_a_job_becomes_a_stored_image() -> None:
 
 def test_a_batch_is_generated_in_one_call_and_answered_in_order() -> None:
     studio = Studio()
-    written = studio.generator.answer([taken("a"), taken("b"), taken("c")])
+    written = answers(studio.driver, [taken("a"), taken("b"), taken("c")])
     assert studio.engine.batches == [["a", "b", "c"]]
     assert [(record.key, read(record, ImageGenerated).batch) for record in written] == [(b"a", 3), (b"b", 3), (b"c", 3)]
 
 
 def test_a_job_that_a_shared_call_would_make_late_is_generated_before_the_others() -> None:
     studio, judged_ms = Studio(judged_ms=100_000), 100_000
-    studio.generator.logic.slowness = 1000.0  # so that the moments of the test itself count for nothing
+    studio.driver.worker.slowness = 1000.0  # so that the moments of the test itself count for nothing
     between_ms = 1000 * (run_ms(a_variant(), 1) + run_ms(a_variant(), 3)) / 2
     deadline_ms = now_ms() + judged_ms + int(between_ms)
-    studio.generator.answer([taken("a"), taken("urgent", deadline_ms=deadline_ms), taken("c")])
+    answers(studio.driver, [taken("a"), taken("urgent", deadline_ms=deadline_ms), taken("c")])
     assert studio.engine.batches == [["urgent"], ["a", "c"]]
 
 
 def test_what_is_left_of_a_call_is_looked_at_anew_as_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Alone an image takes 20 ms by the profile, two 30 and three 37; the first call takes 9 ms longer than that."""
     clock = [1_000_000.0]
-    monkeypatch.setattr(generate, "now_ms", lambda: int(clock[0]))
+    monkeypatch.setattr(driving, "now_ms", lambda: int(clock[0]))
     engine, plain = StubEngine(), StubEngine.generate
 
     def slow(own: StubEngine, tasks: Any, *args: Any, **more: Any) -> Any:
@@ -101,7 +104,7 @@ def test_what_is_left_of_a_call_is_looked_at_anew_as_it_begins(monkeypatch: pyte
 
     monkeypatch.setattr(StubEngine, "generate", slow)
     due = {"urgent": 1_000_030, "next": 1_000_052, "calm": 1_000_100}
-    Studio(engine).generator.answer([taken(name, deadline_ms=at_ms) for name, at_ms in due.items()])
+    answers(Studio(engine).driver, [taken(name, deadline_ms=at_ms) for name, at_ms in due.items()])
     assert engine.batches == [["urgent"], ["next"], ["calm"]]
 
 
@@ -109,13 +112,13 @@ def test_an_image_tells_where_the_time_of_its_call_went(monkeypatch: pytest.Monk
     times = CallTimes(load_ms=1.0, encode_ms=2.0, denoise_ms=3.0, decode_ms=4.0)
     engine, plain = StubEngine(), StubEngine.generate
     monkeypatch.setattr(StubEngine, "generate", lambda *args, **more: plain(*args, **more)._replace(times=times))
-    assert [read(each, ImageGenerated).times for each in Studio(engine).generator.answer([taken()])] == [times]
+    assert [read(each, ImageGenerated).times for each in answers(Studio(engine).driver, [taken()])] == [times]
 
 
 def test_the_seed_that_a_request_names_is_used() -> None:
     studio = Studio()
     job = a_job(a_classified(a_request(seed=77)))
-    (written,) = studio.generator.answer([Taken(a_record(job), 1)])
+    (written,) = answers(studio.driver, [Taken(a_record(job), 1)])
     with Image.open(io.BytesIO(studio.store.get(read(written, ImageGenerated).image.uri))) as picture:
         assert picture.getpixel((0, 0)) == (77, 0, 0)
 
@@ -123,7 +126,7 @@ def test_the_seed_that_a_request_names_is_used() -> None:
 def test_a_job_that_ended_two_workers_is_not_generated_but_failed_kept_and_marked() -> None:
     studio = Studio()
     poison = taken(attempt=3)
-    outcome, kept, marked = studio.generator.answer([poison])
+    outcome, kept, marked = answers(studio.driver, [poison])
     assert (outcome.topic, read(outcome, Outcome).status) == (OUTCOMES, Status.FAILED)
     assert "ended 2 workers" in read(outcome, Outcome).reason
     assert (kept.topic, kept.value) == (DLQ, poison.record.value)
@@ -134,8 +137,8 @@ def test_a_job_that_ended_two_workers_is_not_generated_but_failed_kept_and_marke
 
 def test_a_request_equal_to_one_that_ended_its_workers_is_rejected_as_poison_and_others_are_generated() -> None:
     studio = Studio()
-    studio.generator.answer([taken("killer", attempt=3, prompt="!exit")])
-    outcome, image = studio.generator.answer([taken("again", prompt="!exit"), taken("other", prompt="a star")])
+    answers(studio.driver, [taken("killer", attempt=3, prompt="!exit")])
+    outcome, image = answers(studio.driver, [taken("again", prompt="!exit"), taken("other", prompt="a star")])
     rejected = read(outcome, Outcome)
     assert (rejected.request_id, rejected.status, rejected.code) == ("again", Status.REJECTED, "poison")
     assert "request killer" in rejected.reason
@@ -143,31 +146,31 @@ def test_a_request_equal_to_one_that_ended_its_workers_is_rejected_as_poison_and
 
 
 def test_a_job_whose_calls_failed_is_not_taken_for_one_that_ended_workers() -> None:
-    (written,) = Studio().generator.answer([Taken(a_record(a_job(attempt=3)), 1)])
+    (written,) = answers(Studio().driver, [Taken(a_record(a_job(attempt=3)), 1)])
     assert written.topic == IMAGES
 
 
 def test_the_last_allowed_attempt_is_still_generated() -> None:
-    (written,) = Studio().generator.answer([taken(attempt=2)])
+    (written,) = answers(Studio().driver, [taken(attempt=2)])
     assert read(written, ImageGenerated).attempt == 2
 
 
 def test_when_a_batch_breaks_each_is_generated_alone_and_only_the_cause_is_retried() -> None:
     studio = Studio(StubEngine(lambda tasks: any(task.request_id == "bad" for task in tasks)))
-    written = studio.generator.answer([taken("a"), taken("bad"), taken("c")])
+    written = answers(studio.driver, [taken("a"), taken("bad"), taken("c")])
     assert topics_of(written) == [IMAGES, JOBS, IMAGES]
     assert studio.engine.batches == [["a", "bad", "c"], ["a"], ["bad"], ["c"]]
 
 
 def test_a_job_that_breaks_the_engine_goes_back_with_one_attempt_more() -> None:
-    (again,) = Studio(StubEngine(lambda tasks: True)).generator.answer([taken()])
+    (again,) = answers(Studio(StubEngine(lambda tasks: True)).driver, [taken()])
     said = read(again, GenerateJob)
     assert (again.topic, again.partition, said.attempt, said.job_id) == (JOBS, None, 2, a_job().job_id)
 
 
 def test_a_job_that_breaks_the_engine_at_its_last_attempt_fails_and_is_kept() -> None:
     last = Taken(a_record(a_job(attempt=3)), 1)
-    outcome, kept = Studio(StubEngine(lambda tasks: True)).generator.answer([last])
+    outcome, kept = answers(Studio(StubEngine(lambda tasks: True)).driver, [last])
     assert (read(outcome, Outcome).status, kept.topic) == (Status.FAILED, DLQ)
     assert "no such colour" in read(outcome, Outcome).reason
 
@@ -175,86 +178,86 @@ def test_a_job_that_breaks_the_engine_at_its_last_attempt_fails_and_is_kept() ->
 def test_a_job_of_an_ended_request_is_dropped_without_generation() -> None:
     studio = Studio()
     studio.ended.add("dead")
-    assert [record.key for record in studio.generator.answer([taken("dead"), taken("alive")])] == [b"alive"]
+    assert [record.key for record in answers(studio.driver, [taken("dead"), taken("alive")])] == [b"alive"]
     assert studio.engine.batches == [["alive"]]
 
 
 def test_a_batch_goes_on_for_its_living_members_and_drops_the_dead_ones_image() -> None:
     studio = Studio()
     studio.engine.before_stop_is_asked = lambda: studio.ended.add("a")
-    (written,) = studio.generator.answer([taken("a"), taken("b")])
+    (written,) = answers(studio.driver, [taken("a"), taken("b")])
     assert (written.topic, written.key) == (IMAGES, b"b")
     studio = Studio()
     studio.engine.before_stop_is_asked = lambda: studio.ended.update({"a", "b"})
-    assert studio.generator.answer([taken("a"), taken("b")]) == []
+    assert answers(studio.driver, [taken("a"), taken("b")]) == []
 
 
 def test_a_job_that_cannot_be_in_time_expires_without_generation() -> None:
     studio = Studio()
-    (outcome,) = studio.generator.answer([taken(deadline_ms=now_ms() + 5)])  # light takes 20 ms
+    (outcome,) = answers(studio.driver, [taken(deadline_ms=now_ms() + 5)])  # light takes 20 ms
     assert (outcome.topic, read(outcome, Outcome).status) == (OUTCOMES, Status.EXPIRED)
     assert studio.engine.batches == []
 
 
 def test_a_job_that_cannot_be_in_time_goes_on_to_another_level_that_can() -> None:
-    other = a_job(a_classified(a_request(deadline_ms=now_ms() + 5)), level="sketch", variant="sketch", job_id="j-2")
-    studio = Studio(refuge=other)
-    (sent,) = studio.generator.answer([taken(deadline_ms=now_ms() + 5)])
-    assert (sent.topic, sent.partition, read(sent, GenerateJob)) == (waiting_topic("sketch").name, 0, other)
+    studio = Studio(refuge=SKETCH)
+    (sent,) = answers(studio.driver, [taken(deadline_ms=now_ms() + 5)])
+    job = read(sent, GenerateJob)
+    assert (sent.topic, sent.partition, job.level, job.variant) == (waiting_topic("sketch").name, 0, "sketch", "sketch")
     assert studio.engine.batches == []
     (note,) = [read(each, Event) for each in studio.notes]
     assert (note.kind, json.loads(note.detail)["to"]) == ("rerouted", "sketch")
 
 
 def test_a_job_past_its_soft_deadline_goes_on_to_another_level_and_is_generated_where_there_is_none() -> None:
-    other, past = a_job(level="sketch", variant="sketch", job_id="j-2"), Due(now_ms() - 5, is_soft=True)
-    (sent,) = Studio(refuge=other, due=past).generator.answer([taken()])
-    assert read(sent, GenerateJob) == other
-    (made,) = Studio(due=past).generator.answer([taken()])
+    past = Due(now_ms() - 5, is_soft=True)
+    (sent,) = answers(Studio(refuge=SKETCH, due=past).driver, [taken()])
+    assert read(sent, GenerateJob).level == "sketch"
+    (made,) = answers(Studio(due=past).driver, [taken()])
     assert made.topic == IMAGES
 
 
 def test_an_escalated_job_past_its_soft_deadline_answers_with_its_draft() -> None:
     studio = Studio(due=Due(now_ms() - 5, is_soft=True))
     job = a_job(stage=1, path=(step_of(an_image(), 0.2, 0.5),))
-    (outcome,) = studio.generator.answer([Taken(a_record(job, key=b"r-1"), 1)])
+    (outcome,) = answers(studio.driver, [Taken(a_record(job, key=b"r-1"), 1)])
     assert read(outcome, Outcome).status is Status.COMPLETED
     assert studio.engine.batches == []
 
 
 def test_a_job_that_would_be_judged_too_late_expires_without_generation() -> None:
     studio = Studio(judged_ms=60_000)  # light takes 20 ms
-    outcome, _ = studio.generator.answer([taken(deadline_ms=now_ms() + 30_000), taken(deadline_ms=now_ms() + 90_000)])
+    outcome, _ = answers(studio.driver, [taken(deadline_ms=now_ms() + 30_000), taken(deadline_ms=now_ms() + 90_000)])
     assert (outcome.topic, read(outcome, Outcome).status) == (OUTCOMES, Status.EXPIRED)
     assert len(studio.engine.batches) == 1
 
 
 def test_an_undecodable_job_fails_is_kept_and_does_not_stop_the_next() -> None:
-    written = Studio().generator.answer([Taken(a_record(value=b"\0nonsense", key=b"bad"), 1), taken("good")])
+    written = answers(Studio().driver, [Taken(a_record(value=b"\0nonsense", key=b"bad"), 1), taken("good")])
     assert topics_of(written) == [OUTCOMES, DLQ, IMAGES]
     assert (read(written[0], Outcome).request_id, written[1].value) == ("bad", b"\0nonsense")
 
 
 def test_a_worker_learns_from_each_call_how_long_it_took_and_what_was_profiled(monkeypatch: pytest.MonkeyPatch) -> None:
     studio, clock = Studio(), iter(range(0, 10_000, 500))
-    monkeypatch.setattr(generate, "now_ms", lambda: next(clock))
+    monkeypatch.setattr(driving, "now_ms", lambda: next(clock))
     calls = list[tuple[float, float]]()
-    monkeypatch.setattr(studio.generator.logic, "on_generated", lambda *call: calls.append(call))
-    studio.generator.answer([taken("a"), taken("b")])
+    monkeypatch.setattr(studio.driver.worker, "on_generated", lambda *call: calls.append(call))
+    answers(studio.driver, [taken("a"), taken("b")])
     assert calls == [(500.0, run_ms(a_variant(), 2))]
 
 
 def test_a_store_that_is_away_for_a_moment_is_waited_for() -> None:
     studio = Studio()
-    put, answers = studio.store.put, [StoreUnavailable("full")]
+    put, refusals = studio.store.put, [StoreUnavailable("full")]
 
     def first_away(name: str, data: bytes) -> str:
-        if answers:
-            raise answers.pop()
+        if refusals:
+            raise refusals.pop()
         return put(name, data)
 
     studio.store.put = first_away  # type: ignore[method-assign, assignment]
-    assert topics_of(studio.generator.answer([taken()])) == [IMAGES]
+    assert topics_of(answers(studio.driver, [taken()])) == [IMAGES]
 
 
 def test_all_images_of_a_call_are_stored_at_the_same_time() -> None:
@@ -266,7 +269,7 @@ def test_all_images_of_a_call_are_stored_at_the_same_time() -> None:
         return put(name, data)
 
     studio.store.put = meeting  # type: ignore[method-assign, assignment]
-    written = studio.generator.answer([taken(name, seed=7, options=GenerateOptions(n=2)) for name in "abc"])
+    written = answers(studio.driver, [taken(name, seed=7, options=GenerateOptions(n=2)) for name in "abc"])
     assert [record.key for record in written] == [b"a", b"b", b"c"]
     for record in written:
         said = read(record, ImageGenerated)
@@ -278,23 +281,23 @@ def test_all_images_of_a_call_are_stored_at_the_same_time() -> None:
 
 def test_what_the_store_refuses_of_a_call_is_repeated_and_what_it_took_is_not() -> None:
     studio, puts = Studio(), list[str]()
-    put, answers = studio.store.put, {"b": [StoreUnavailable("full")] * 2}
+    put, refusals = studio.store.put, {"b": [StoreUnavailable("full")] * 2}
 
     def partly_away(name: str, data: bytes) -> str:
         puts.append(name)
-        if answers.get(name):
-            raise answers[name].pop()
+        if refusals.get(name):
+            raise refusals[name].pop()
         return put(name, data)
 
     studio.store.put = partly_away  # type: ignore[method-assign, assignment]
     jobs = [a_job(a_classified(a_request(request_id=name)), job_id=name) for name in "abc"]
-    studio.generator.answer([Taken(a_record(job, key=job.job_id.encode()), 1) for job in jobs])
+    answers(studio.driver, [Taken(a_record(job, key=job.job_id.encode()), 1) for job in jobs])
     assert sorted(puts) == ["a", "b", "b", "b", "c"]
 
 
 def test_n_images_of_one_request_are_one_call_with_seeds_in_a_row_and_one_record() -> None:
     studio = Studio()
-    (written,) = studio.generator.answer([taken(seed=5, options=GenerateOptions(n=3))])
+    (written,) = answers(studio.driver, [taken(seed=5, options=GenerateOptions(n=3))])
     said = read(written, ImageGenerated)
     assert studio.engine.batches == [["r-1"] * 3]
     colours = []
@@ -307,20 +310,20 @@ def test_n_images_of_one_request_are_one_call_with_seeds_in_a_row_and_one_record
 def test_jobs_that_are_generated_differently_do_not_share_a_call() -> None:
     variant = a_variant(honours=("steps",))
     studio = Studio()
-    studio.generator = Generator("w-9", studio.engine, variant, studio.store, studio.ended, 3)
+    studio.driver = a_driver("w-9", studio.engine, variant, studio.store, studio.ended, 3)
     options = GenerateOptions(steps=9)
-    written = studio.generator.answer([taken("a"), taken("b", options=options), taken("c")])
+    written = answers(studio.driver, [taken("a"), taken("b", options=options), taken("c")])
     assert studio.engine.batches == [["a", "c"], ["b"]]
     assert [how.steps for how in studio.engine.hows] == [variant.steps, 9]
     assert sorted(record.key or b"" for record in written) == [b"a", b"b", b"c"]
 
 
 def test_an_escalated_job_that_is_too_late_answers_with_its_draft() -> None:
-    studio = Studio(refuge=a_job(level="sketch", variant="sketch"))
+    studio = Studio(refuge=SKETCH)
     draft = step_of(an_image(), 0.2, 0.5)
     late = a_classified(a_request(deadline_ms=now_ms() + 1))
     job = a_job(late, stage=1, path=(draft,))
-    (written,) = studio.generator.answer([Taken(a_record(job), 1)])
+    (written,) = answers(studio.driver, [Taken(a_record(job), 1)])
     result = result_of(read(written, Outcome))
     assert (result.status, result.image_uri) == (Status.COMPLETED, draft.image.uri if draft.image else None)
     assert "the draft was kept" in result.reason
@@ -329,8 +332,8 @@ def test_an_escalated_job_that_is_too_late_answers_with_its_draft() -> None:
 
 def test_the_beginning_of_generation_is_reported_to_who_watches() -> None:
     studio, notes = Studio(), []
-    studio.generator = Generator("w-9", studio.engine, a_variant(), studio.store, studio.ended, 3, note=notes.append)
-    studio.generator.answer([taken("a"), taken("b")])
+    studio.driver = a_driver("w-9", studio.engine, a_variant(), studio.store, studio.ended, 3, note=notes.append)
+    answers(studio.driver, [taken("a"), taken("b")])
     assert [(note.topic, note.key, read(note, Event).kind) for note in notes] == [
         (EVENTS, b"a", "started"), (EVENTS, b"b", "started"),
     ]  # fmt: skip
@@ -339,7 +342,7 @@ def test_the_beginning_of_generation_is_reported_to_who_watches() -> None:
 @pytest.mark.parametrize("n", [0, -1, 2**62])
 def test_options_that_no_variant_could_honour_end_the_job_alone(n: int) -> None:
     studio = Studio()
-    written = studio.generator.answer([taken("a"), taken("odd", options=GenerateOptions(n=n)), taken("b")])
+    written = answers(studio.driver, [taken("a"), taken("odd", options=GenerateOptions(n=n)), taken("b")])
     assert topics_of(written) == [OUTCOMES, DLQ, IMAGES, IMAGES]
     assert (written[0].key, read(written[0], Outcome).status) == (b"odd", Status.FAILED)
 
@@ -348,7 +351,7 @@ def test_an_image_whose_record_no_topic_takes_ends_its_request() -> None:
     studio = Studio()
     for size in range(989_000, 990_000, 200):  # up to where the job itself would not fit
         huge = taken("huge", tenant="x" * size)
-        written = studio.generator.answer([huge, taken("b")])
+        written = answers(studio.driver, [huge, taken("b")])
         for record in written:
             TopicLimits().check(record)
         assert {record.key for record in written} >= {b"huge", b"b"}
@@ -357,6 +360,6 @@ def test_an_image_whose_record_no_topic_takes_ends_its_request() -> None:
 
 
 def test_a_large_request_that_comes_too_late_expires_like_any_other() -> None:
-    (written,) = Studio().generator.answer([taken("r-1", tenant="x" * 600_000, deadline_ms=5)])
+    (written,) = answers(Studio().driver, [taken("r-1", tenant="x" * 600_000, deadline_ms=5)])
     TopicLimits().check(written)
     assert read(written, Outcome).status is Status.EXPIRED

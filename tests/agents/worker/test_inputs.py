@@ -9,7 +9,6 @@ import pytest
 from PIL import Image
 
 from agents.engines import CannotRefine, GenerationTask
-from agents.worker.generate import Generator
 from agents.worker.jobs import Taken
 from planner.serving.admission.inputs import input_name
 from planner.serving.ending.outcomes import step_of
@@ -20,6 +19,7 @@ from streams.codec.headers import ANY_FORM
 from streams.store.input_images import ORIENTATION
 from streams.store.port import MemoryImageStore
 from tests.agents.stubs import StubEngine, a_record, read
+from tests.agents.worker.driving import a_driver, answers
 from tests.builders import a_classified, a_job, a_request, an_image, composed_variant
 
 VARIANT = composed_variant(honours=("image", "mask"))
@@ -42,7 +42,7 @@ class Studio:
     def __init__(self) -> None:
         self.engine, self.store = Recording(), MemoryImageStore()
         self.path: tuple[Stage, ...] = ()
-        self.generator = Generator("w-9", self.engine, VARIANT, self.store, set(), 3)
+        self.driver = a_driver("w-9", self.engine, VARIANT, self.store, set(), 3)
 
     def put(
         self, size: tuple[int, int] = (64, 40), tenant: str = "default", data: bytes | None = None, mode: str = "RGB",
@@ -59,7 +59,7 @@ class Studio:
         request = a_request(prompt=prompt, options=GenerateOptions(**options))
         job = dataclasses.replace(a_job(a_classified(request)), level="styles", variant="styles", path=self.path)
         record = dataclasses.replace(a_record(job, key=b"r-1"), headers=headers)
-        (written,) = self.generator.answer([Taken(record, 1)])
+        (written,) = answers(self.driver, [Taken(record, 1)])
         return read(written, Outcome if written.topic == OUTCOMES else ImageGenerated)
 
 
@@ -142,7 +142,7 @@ def test_a_job_that_is_tried_again_says_it_once() -> None:
     studio.engine.cuts = lambda _prompt, _negative: (CUT,)  # type: ignore[method-assign]
     studio.engine.error = ValueError("a device is lost")
     job = dataclasses.replace(a_job(), level="styles", variant="styles")
-    (again,) = studio.generator.answer([Taken(a_record(job, key=b"r-1"), 1)])
+    (again,) = answers(studio.driver, [Taken(a_record(job, key=b"r-1"), 1)])
     assert again.topic.startswith("jobs.")
     assert read(again, GenerateJob).overridden == ()
 

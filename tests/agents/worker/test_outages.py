@@ -1,13 +1,14 @@
 """A store or broker that is away for long: a worker waits, and its jobs are not to blame."""
 
 import threading
+import time
 import types
 from collections.abc import Callable
 from concurrent.futures import Future
 
 import pytest
 
-from agents.worker import images
+from agents.worker import driving
 from agents.worker import role as module
 from agents.worker.jobs import Taken
 from schemas.record import Delivered, Outgoing
@@ -74,8 +75,8 @@ def test_a_store_that_takes_nothing_is_waited_for_outside_of_a_jobs_limit_and_at
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     dogs, waited = Dogs(shop), list[bool]()
-    sleeping = types.SimpleNamespace(sleep=lambda _seconds: waited.append(dogs.let_wait()))
-    monkeypatch.setattr(images, "time", sleeping)
+    sleeping = types.SimpleNamespace(sleep=lambda _seconds: waited.append(dogs.let_wait()), monotonic=time.monotonic)
+    monkeypatch.setattr(driving, "time", sleeping)
     store = ClosedStore(lambda refusals: setattr(store, "is_open", refusals > 12))
     shop.worker._store = store
     shop.queue("heavy", "a")
@@ -103,7 +104,7 @@ def test_a_slow_store_and_a_slow_group_take_none_of_a_jobs_time(
         monkeypatch.setattr(queue, name, noting(name, getattr(queue, name)))
     store = ClosedStore(lambda refusals: setattr(store, "is_open", refusals > 0))
     monkeypatch.setattr(store, "put", noting("put", store.put))
-    monkeypatch.setattr(images, "time", types.SimpleNamespace(sleep=lambda _seconds: None))
+    monkeypatch.setattr(driving, "time", types.SimpleNamespace(sleep=lambda _seconds: None, monotonic=time.monotonic))
     monkeypatch.setattr(StubEngine, "generate", noting("generate", StubEngine.generate))
     shop.worker._store = store
     shop.queue("heavy", "a")

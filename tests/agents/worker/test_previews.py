@@ -10,7 +10,6 @@ import pytest
 from PIL import Image
 from prometheus_client import REGISTRY
 
-from agents.worker.generate import Generator
 from agents.worker.jobs import Taken
 from agents.worker.previews import MAX_PENDING, MAX_SIDE, PreviewWriter, previews_of
 from schemas.messages import Event, GenerateOptions
@@ -19,6 +18,7 @@ from schemas.topics import IMAGES
 from streams.codec.headers import PREVIEWS
 from streams.store.port import MemoryImageStore, StoreUnavailable
 from tests.agents.stubs import StubEngine, a_record, read, topics_of
+from tests.agents.worker.driving import a_driver, answers
 from tests.builders import a_classified, a_job, a_request, a_variant
 
 
@@ -46,8 +46,8 @@ class Studio:
         self.told: queue.Queue[Outgoing] = queue.Queue()
         self.engine, self.store = Showing(), store or MemoryImageStore()
         self.writer = PreviewWriter(self.store, self.told.put)
-        self.generator = Generator(
-            "w-9", self.engine, a_variant(latency_ms={1: 20.0}), self.store, set(), 3, judged_ms=lambda _job: judged_ms,
+        self.driver = a_driver(
+            "w-9", self.engine, a_variant(latency_ms={1: 20.0}), self.store, set(), 3, judged_ms=judged_ms,
             previews=self.writer,
         )  # fmt: skip
 
@@ -64,7 +64,7 @@ def outcomes(name: str) -> float:
 
 def test_a_preview_is_stored_small_and_told_of_with_its_tenant() -> None:
     studio = Studio()
-    assert topics_of(studio.generator.answer([taken()])) == [IMAGES]
+    assert topics_of(answers(studio.driver, [taken()])) == [IMAGES]
     event = read(studio.told.get(timeout=30), Event)
     detail = json.loads(event.detail)
     with Image.open(io.BytesIO(studio.store.get(detail.pop("preview")))) as preview:
@@ -76,17 +76,17 @@ def test_a_preview_is_stored_small_and_told_of_with_its_tenant() -> None:
 
 def test_who_asks_for_previews_gets_those_of_its_own_first_image_and_nobody_else_any() -> None:
     studio = Studio()
-    studio.generator.answer([taken("a", b"", n=2), taken("b", n=2)])
+    answers(studio.driver, [taken("a", b"", n=2), taken("b", n=2)])
     assert studio.engine.wanted == {2: 2}
     assert read(studio.told.get(timeout=30), Event).request_id == "b"
-    studio.generator.answer([taken("c", b"")])
+    answers(studio.driver, [taken("c", b"")])
     assert studio.engine.wanted == {}
     studio.writer.close()
 
 
 def test_an_image_that_is_judged_shows_no_steps_as_it_is_shown_itself() -> None:
     studio = Studio(judged_ms=5)
-    studio.generator.answer([taken()])
+    answers(studio.driver, [taken()])
     assert studio.engine.wanted == {}
     studio.writer.close()
 

@@ -9,10 +9,9 @@ from PIL import Image
 from prometheus_client import REGISTRY
 
 from agents.engines import CannotRefine
-from agents.worker import images
-from agents.worker.generate import Generator
 from agents.worker.jobs import Taken
 from planner.serving.ending.outcomes import step_of
+from planner.serving.generating import window
 from schemas.errors import PochadeError
 from schemas.ids import refinement_seed, seed_of
 from schemas.messages import Event, GenerateOptions, ImageGenerated, ImageRef, Outcome, Status
@@ -20,6 +19,7 @@ from schemas.record import Outgoing
 from streams.clock import now_ms
 from streams.store.port import MemoryImageStore, StoreUnavailable, Unreadable
 from tests.agents.stubs import StubEngine, a_record, read
+from tests.agents.worker.driving import a_driver, answers
 from tests.builders import a_classified, a_job, a_request, a_variant, an_image, an_image_ref
 from tests.patience import PATIENCE_S
 
@@ -31,7 +31,7 @@ class Studio:
 
     def __init__(self, engine: StubEngine | None = None) -> None:
         self.engine, self.store, self.notes = engine or StubEngine(), MemoryImageStore(), list[Outgoing]()
-        self.generator = Generator("w-9", self.engine, HEAVY, self.store, set(), 3, note=self.notes.append)
+        self.driver = a_driver("w-9", self.engine, HEAVY, self.store, set(), 3, note=self.notes.append)
 
     def draft(self, green: int = 100, size: tuple[int, int] = (32, 32)) -> ImageRef:
         out = io.BytesIO()
@@ -46,7 +46,7 @@ class Studio:
         return Taken(a_record(job, key=request_id.encode()), attempt)
 
     def generated(self, *jobs: Taken) -> list[ImageGenerated]:
-        return [read(record, ImageGenerated) for record in self.generator.answer(jobs)]
+        return [read(record, ImageGenerated) for record in answers(self.driver, jobs)]
 
     def pixels(self, image: ImageGenerated) -> list[Any]:
         """(seed, green of the draft + step, 0) of each image."""
@@ -94,7 +94,7 @@ def test_each_image_of_several_is_refined_from_its_own_draft_with_its_own_noise(
 @pytest.fixture(autouse=True)
 def _little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever cannot be read is not waited for, unless a test sets another limit."""
-    monkeypatch.setattr(images, "DRAFT_S", 0.0)
+    monkeypatch.setattr(window, "DRAFT_S", 0.0)
 
 
 @pytest.mark.parametrize("kind", ["missing", "broken", "size", "steps", "retry", "number"])
@@ -141,10 +141,10 @@ def test_a_draft_that_cannot_be_read_for_a_moment_is_waited_for_and_no_longer(
             raise away.pop()
         return get(uri)
 
-    monkeypatch.setattr(images, "DRAFT_S", PATIENCE_S)
+    monkeypatch.setattr(window, "DRAFT_S", PATIENCE_S)
     studio.store.get = first_away  # type: ignore[method-assign]
     assert studio.generated(job)[0].refine_from_step == 3
-    monkeypatch.setattr(images, "DRAFT_S", 0.01)
+    monkeypatch.setattr(window, "DRAFT_S", 0.01)
     away += [error("not for long")] * 99
     before = counted("fallbacks", role="worker", kind=f"paint-over-{kind}")
     assert studio.generated(job)[0].refine_from_step == 0
@@ -154,8 +154,9 @@ def test_a_draft_that_cannot_be_read_for_a_moment_is_waited_for_and_no_longer(
 def test_a_job_that_is_in_time_only_over_its_draft_is_refined_and_without_it_not_begun() -> None:
     studio = Studio()  # heavy takes 80 s from noise, 10 from step 7
     assert studio.generated(studio.job("r-1", step=7, deadline_ms=now_ms() + 60_000))[0].refine_from_step == 7
-    (answer,) = studio.generator.answer(
-        [studio.job("r-2", an_image_ref(uri="memory:ab/gone.png"), step=7, deadline_ms=now_ms() + 60_000)]
+    (answer,) = answers(
+        studio.driver,
+        [studio.job("r-2", an_image_ref(uri="memory:ab/gone.png"), step=7, deadline_ms=now_ms() + 60_000)],
     )
     outcome = read(answer, Outcome)
     assert (outcome.status, len(studio.engine.batches)) == (Status.COMPLETED, 1)
@@ -166,4 +167,4 @@ def test_the_pace_follows_what_the_jobs_of_late_skip() -> None:
     studio = Studio()
     for n in range(100):
         studio.generated(studio.job(f"r-{n}", step=6))
-    assert studio.generator.logic.pace == pytest.approx(0.25, abs=0.01)
+    assert studio.driver.worker.pace == pytest.approx(0.25, abs=0.01)

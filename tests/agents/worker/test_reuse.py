@@ -162,7 +162,7 @@ def test_without_floors_or_shares_nothing_is_looked_up(worker: Reusing) -> None:
 def test_a_lookup_that_costs_what_it_can_save_is_not_made() -> None:
     quick = Troubled(lambda: pytest.fail("asked"))
     worker = Reusing(quick)
-    worker.generator._variant = replace(HEAVY, latency_ms={1: 5.0})
+    worker.driver._variant = worker.driver._views._variant = replace(HEAVY, latency_ms={1: 5.0})
     assert worker.missed(PROMPT) == "unprofitable"
 
 
@@ -253,7 +253,7 @@ def test_an_engine_without_latents_and_a_worker_without_stores_run_in_full(worke
     worker.engine.latent_space = None
     assert worker.missed(PROMPT) == "absent"
     worker.engine.latent_space = LatentEngine.latent_space
-    worker.generator._reuse = WorkerReuse(lambda: worker.plan, None)
+    worker.driver._views.reuse = WorkerReuse(lambda: worker.plan, None)
     image = worker.one(PROMPT)
     assert image.reuse == StageReuse(steps=10, miss="absent")
     assert image.latent is None
@@ -576,7 +576,7 @@ def test_what_cannot_be_opened_is_tried_again_and_jobs_run_in_full_meanwhile(wor
             raise VectorsUnavailable("not yet")
         return worker.lookups
 
-    worker.generator._reuse = reuse = WorkerReuse(lambda: worker.plan, opens)
+    worker.driver._views.reuse = reuse = WorkerReuse(lambda: worker.plan, opens)
     with pytest.raises(VectorsUnavailable):
         reuse.tend()
     assert worker.missed(PROMPT) == "absent"

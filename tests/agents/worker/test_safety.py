@@ -23,6 +23,7 @@ from streams.settings import InvalidSettings, load
 from streams.shipped import MODELS
 from streams.store.port import MemoryImageStore
 from tests.agents.stubs import read
+from tests.agents.worker.driving import answers
 from tests.agents.worker.test_generate import JOBS, Studio, taken
 from tests.builders import a_job
 
@@ -59,7 +60,7 @@ def counted(action: str) -> float:
 
 def test_an_image_that_passes_is_stored_with_its_score() -> None:
     before, works = counted("pass"), studio(Action.BLOCK)
-    (written,) = works.generator.answer([taken(seed=51)])
+    (written,) = answers(works.driver, [taken(seed=51)])
     image = read(written, ImageGenerated).image
     assert (image.unsafe, image.safety) == (pytest.approx(0.2), "")
     assert tuple(stored(works, image.uri)[0, 0]) == (51, 0, 0)
@@ -68,7 +69,7 @@ def test_an_image_that_passes_is_stored_with_its_score() -> None:
 
 def test_a_blocked_image_ends_its_request_rejected_with_the_score_and_nothing_is_stored() -> None:
     works = studio(Action.BLOCK)
-    blocked, passed = works.generator.answer([taken("a", seed=204), taken("b", seed=51)])
+    passed, blocked = answers(works.driver, [taken("a", seed=204), taken("b", seed=51)])
     outcome = read(blocked, Outcome)
     assert (blocked.topic, blocked.key, outcome.status, outcome.code) == (OUTCOMES, b"a", Status.REJECTED, "unsafe")
     assert outcome.reason == "the safety check blocked its image: score 0.80, and 0.5 is the limit"
@@ -78,14 +79,14 @@ def test_a_blocked_image_ends_its_request_rejected_with_the_score_and_nothing_is
 
 def test_of_several_images_one_that_is_blocked_takes_the_others_with_it() -> None:
     works = studio(Action.BLOCK)
-    (written,) = works.generator.answer([taken(seed=127, options=GenerateOptions(n=2))])
+    (written,) = answers(works.driver, [taken(seed=127, options=GenerateOptions(n=2))])
     assert read(written, Outcome).reason.startswith("the safety check blocked 1 of its 2 images")
     assert not works.store._objects
 
 
 def test_a_flagged_image_is_stored_as_it_is_and_told() -> None:
     works = studio(Action.FLAG)
-    (written,) = works.generator.answer([taken(seed=204)])
+    (written,) = answers(works.driver, [taken(seed=204)])
     image = read(written, ImageGenerated).image
     assert (image.unsafe, image.safety) == (pytest.approx(0.8), "flag")
     assert tuple(stored(works, image.uri)[0, 0]) == (204, 0, 0)
@@ -93,7 +94,7 @@ def test_a_flagged_image_is_stored_as_it_is_and_told() -> None:
 
 def test_a_blurred_image_is_told_to_be_so_and_its_latent_is_not_stored() -> None:
     works = studio(Action.BLUR)
-    (written,) = works.generator.answer([taken(seed=127, options=GenerateOptions(n=2))])
+    (written,) = answers(works.driver, [taken(seed=127, options=GenerateOptions(n=2))])
     said = read(written, ImageGenerated)
     assert [each.safety for each in (said.image, *said.more)] == ["", "blur"]
     safe, unsafe = WorkerSafety(ByRed(), SafetyTerms(0.5, Action.BLUR)).check(
@@ -105,7 +106,7 @@ def test_a_blurred_image_is_told_to_be_so_and_its_latent_is_not_stored() -> None
 def test_what_could_not_be_checked_is_tried_again_and_not_stored() -> None:
     works = studio(Action.FLAG, checker := ByRed())
     checker.is_broken = True
-    (written,) = works.generator.answer([taken(seed=0)])
+    (written,) = answers(works.driver, [taken(seed=0)])
     assert (written.topic, read(written, GenerateJob).attempt) == (JOBS, 2)
     assert not works.store._objects
 

@@ -24,7 +24,6 @@ from agents.router.dispatcher import Dispatcher
 from agents.router.role import Router
 from agents.router.tenants import Tenants
 from agents.runtime.records import event_record, fitted_dead_letter, job_record, outcome_record, outgoing, refused
-from agents.worker.generate import Generator
 from agents.worker.heartbeat import Heart, WorkerState
 from agents.worker.jobs import Taken
 from planner.serving.routing.escalation import EscalationLogic
@@ -43,6 +42,7 @@ from streams.settings import Requests, Settings, load
 from streams.store.port import MemoryImageStore
 from tests.agents.planner.office import Office
 from tests.agents.stubs import StubEngine, StubFleet, StubPlans, a_record
+from tests.agents.worker.driving import a_driver, answers
 from tests.builders import (
     NOW_MS,
     a_cascade,
@@ -252,8 +252,8 @@ def _worker() -> Done:
         ("a job that breaks its engine again", StubEngine(lambda _tasks: True), 3),
         ("a job that ended too many workers", StubEngine(), 4),
     ):
-        generator = Generator("w-9", engine, a_variant(), MemoryImageStore(), set(), 3, judged_ms=lambda _job: 0)
-        yield f"worker meets {name}", generator.answer([Taken(_incoming(a_job(attempt=attempt)), attempt)])
+        generator = a_driver("w-9", engine, a_variant(), MemoryImageStore(), set(), 3, judged_ms=0)
+        yield f"worker meets {name}", answers(generator, [Taken(_incoming(a_job(attempt=attempt)), attempt)])
     yield "worker beats first and last", _beats()
 
 

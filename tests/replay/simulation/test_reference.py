@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 from planner.serving.admission.admission import can_meet
+from planner.serving.ending.outcomes import late_status
+from planner.serving.generating.effects import End
 from planner.serving.routing.escalation import EscalationLogic
 from replay.simulation.job import Job
 from replay.simulation.results.figures import Figures, figures_of
 from replay.simulation.results.mixtures import span_quality
-from replay.simulation.roles.workers import serving
 from replay.simulation.roles.workers.serving import Serving
 from replay.simulation.roles.workers.worker import Worker
 from replay.simulation.setup import Timing
@@ -62,15 +63,15 @@ def drop_by_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def take_window(self: Serving, worker: Worker, *, is_leaving: bool) -> None:
         assert worker.member is not None
-        waiting, most = worker.member.waiting, self._plan_state.plan.batch.get(worker.variant, 1)
+        waiting, most = worker.member.waiting, self.plan_state.plan.batch.get(worker.variant, 1)
         call: list[Job] = []
         while waiting and len(call) < most:
             job = waiting.popleft()
-            call_ms = self._times[worker.variant, min(most, len(call) + 1 + len(waiting)), job.step]
-            if can_meet(job.deadline_ms, self._events.now_ms + call_ms):
+            call_ms = self.times[worker.variant, min(most, len(call) + 1 + len(waiting)), job.step]
+            if can_meet(job.deadline_ms, self.events.now_ms + call_ms):
                 call.append(job)
             else:
-                serving.end_too_late(job, self._tally, self._plan_state, self._events.now_ms)
+                self._end(worker, End(job, late_status(has_draft=job.draft is not None), ""))
         waiting.extendleft(reversed(call))
         own(self, worker, is_leaving=is_leaving)
 
@@ -80,7 +81,12 @@ def drop_by_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
 def refuse_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rejected draft is never an answer: what heavy has no time for is dropped, after it has waited there."""
     monkeypatch.setattr(EscalationLogic, "keep_for_time", lambda _logic, _scored: None)
-    monkeypatch.setattr(serving, "end_too_late", lambda job, tally, *_: tally.ended(Status.EXPIRED, job))
+    ends = Serving._end
+
+    def expire(self: Serving, worker: Worker, end: End[Job]) -> None:
+        ends(self, worker, end._replace(status=Status.EXPIRED))
+
+    monkeypatch.setattr(Serving, "_end", expire)
 
 
 def test_clipper_light_and_least_work_at_1_2_come_to_the_reference_s_figures() -> None:

@@ -209,7 +209,7 @@ class Fleet:
         is_resident = variant in worker.resident
         worker.variant, worker.state = variant, "loading"
         self._hold(worker, variant)
-        worker.logic = self._logic_of(self._catalog.level(variant))
+        self._serving.begin_variant(worker, self._logic_of(self._catalog.level(variant)))
         if is_first or not self._timing.loads:
             self._join(worker)
             return
@@ -228,7 +228,7 @@ class Fleet:
 
     def _wait(self, worker: Worker) -> None:
         """The worker has left its variant for the pool."""
-        worker.variant, worker.state, worker.logic = "", "starting", None
+        worker.variant, worker.state, worker.logic, worker.window = "", "starting", None, None
         self._beats.now(worker)
 
     def _leave(self, worker: Worker) -> None:
@@ -243,9 +243,6 @@ class Fleet:
             return
         suspects = worker.suspects()
         self._tally.retried += len(suspects)
-        for job in suspects:
-            if job.draft is not None and job.attempts > 1:
-                job.on_blank(self._catalog.level(job.variant))
         self._regrouping.left(self.group(worker.variant), worker.member, suspects)
         worker.member = None
 

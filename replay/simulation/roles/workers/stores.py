@@ -1,6 +1,5 @@
 """The object store, which may be away, and who waits for it as live roles do, by `planner.serving.backoff`."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -16,16 +15,9 @@ class Waiting:
     """A caller that waits for the store, as its last try has failed."""
 
     then: Callable[[Any], None]
-    otherwise: Callable[[Any], None]
     about: Any
     since_ms: float
-    patience_ms: float
     failures: int = 1
-
-
-def _never(_about: object) -> None:
-    """Never give up: a caller without a limit waits for as long as it takes."""
-    raise AssertionError("gave up waiting for the store")
 
 
 class ObjectStore:
@@ -46,23 +38,18 @@ class ObjectStore:
         self.is_there, self._changed_ms = is_up, now_ms
         self._was_away |= not is_up
 
-    def reach(
-        self,
-        then: Callable[[T], None],
-        about: T,
-        otherwise: Callable[[T], None] = _never,
-        *,
-        patience_ms: float = math.inf,
-    ) -> None:
-        """Carry out `then(about)` when it answers: now, or at one of the tries after it came back.
-
-        `otherwise(about)` at the first try that fails after `patience_ms`.
-        """
+    def reach(self, then: Callable[[T], None], about: T) -> None:
+        """Carry out `then(about)` when it answers: now, or at one of the tries after it came back."""
         if self.is_there:
             then(about)
             return
         self._waits += 1
-        self._wait(Waiting(then, otherwise, about, self._events.now_ms, patience_ms))
+        self._wait(Waiting(then, about, self._events.now_ms))
+
+    def waited(self, ms: float, *, is_first: bool) -> None:
+        """Count a worker's wait between two tries. `is_first`: it has just found that the store is away."""
+        self._waits += is_first
+        self._waited_ms += ms
 
     def _wait(self, waiting: Waiting) -> None:
         self._events.at(self._events.now_ms + 1000 * backoff_s(waiting.failures), self._ask, waiting)
@@ -72,9 +59,6 @@ class ObjectStore:
         if self.is_there:
             self._waited_ms += waited_ms
             waiting.then(waiting.about)
-        elif waited_ms >= waiting.patience_ms:
-            self._waited_ms += waited_ms
-            waiting.otherwise(waiting.about)
         else:
             waiting.failures += 1
             self._wait(waiting)

@@ -1,6 +1,6 @@
 """The state of one simulated worker process."""
 
-from collections import deque
+from collections.abc import Sequence
 
 from planner.serving.dispatch.worker import (
     WorkerLogic,
@@ -9,6 +9,7 @@ from planner.serving.dispatch.worker import (
     remaining_ms,
     reported_state,
 )
+from planner.serving.generating.window import WindowLogic
 from replay.simulation.job import Job
 from replay.simulation.roles.workers.component_state import ComponentState
 from replay.simulation.roles.workers.group import Member
@@ -20,10 +21,11 @@ class Worker:
     """The state of a worker, as in `agents/worker/role.py`. A process that comes back is a new one with an equal id."""
 
     __slots__ = (
-        "batches", "beat_is_due", "beaten_ms", "busy_ms", "call", "call_ms", "calls", "components", "done",
-        "heard_components", "heard_partitions", "heard_remaining_ms", "heard_reuse", "heard_slowness", "heard_state",
-        "heard_variant", "id", "is_absolved", "is_probing", "is_up", "load_ms", "loads_beside", "logic", "lookups",
-        "member", "resident", "since_ms", "speed", "started_ms", "state", "stopped_ms", "variant", "window",
+        "beat_is_due", "beaten_ms", "busy_ms", "call", "call_ms", "components", "heard_components",
+        "heard_partitions", "heard_remaining_ms", "heard_reuse", "heard_slowness", "heard_state", "heard_variant",
+        "id", "is_absolved", "is_probing", "is_up", "load_ms", "loads_beside", "logic", "lookups", "member",
+        "open_id", "resident", "sent", "since_ms", "speed", "started_ms", "state", "stopped_ms", "taken",
+        "variant", "window",
     )  # fmt: skip
 
     def __init__(self, worker_id: str, now_ms: float) -> None:
@@ -34,16 +36,16 @@ class Worker:
         self.resident: list[str] = []  # variants whose models it holds, the one served last at the end
         self.loads_beside = ""  # a variant whose model it loads while it serves
         self.member: Member | None = None  # of the variant's group; None: none yet
-        self.window: list[Job] = []  # taken at once
+        self.taken: list[Job] = []  # at once: its window
         self.is_absolved = False  # the window waited for the store: should the worker die, that counts against no job
-        self.batches: deque[list[Job]] = deque()  # of the window, to be begun
-        self.calls: deque[list[Job]] = deque()  # of the batch in progress: jobs that share a call
-        self.call: list[Job] = []  # being generated
+        self.call: list[Job] = []  # what it works at: being fetched for, looked up, or generated
+        self.sent: Sequence[Job] = ()  # the last call whose images are on their way
+        self.open_id = -1  # of the effect that it waits for
         self.call_ms = 0.0  # that it takes
-        self.done: list[Job] = []  # the last call whose images are on their way
         self.load_ms = 0.0  # that its jobs wait for components, of the call's time
         self.since_ms = 0.0
-        self.logic: WorkerLogic | None = None  # of its variant
+        self.window: WindowLogic[Job] | None = None  # of its variant
+        self.logic: WorkerLogic | None = None  # the window's: what the worker reckons with
         self.lookups: WorkerLookups | None = None  # of stored latents; None: no plan has asked it for any
         self.components: ComponentState | None = None  # None: none are simulated
         self.is_probing = False  # a test of the vector store in the background is under way
@@ -57,16 +59,12 @@ class Worker:
         self.started_ms, self.stopped_ms = now_ms, -1.0
         self.busy_ms = 0.0
 
-    def in_hand(self) -> list[Job]:
-        """Jobs taken and not finished; live, what is done once more after its image was sent has no effect."""
-        waiting = [job for batch in (*self.calls, *self.batches) for job in batch]
-        return [*(self.call if self.call is not self.done else ()), *waiting]
-
     def suspects(self) -> list[Job]:
         """Jobs in hand of a worker that has died, with the deaths that count; none where it waited for the store."""
-        in_hand = self.in_hand()
+        taken = self.window.in_hand() if self.window is not None else []
+        in_hand = [job for job in taken if job not in self.sent]
         if not self.is_absolved:
-            attempts = counted_attempts([(job.deaths or 0) + 1 for job in self.window])
+            attempts = counted_attempts([(job.deaths or 0) + 1 for job in self.taken])
             for job in in_hand:
                 job.deaths = attempts_before(attempts or job.deaths or 0)
         return in_hand

@@ -3,13 +3,17 @@
 import random
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 
 from agents.worker.jobs import JobSource
 from planner.serving.dispatch.worker import WorkerLogic
+from planner.serving.generating.window import WindowLogic
+from planner.serving.routing.refuge import RefugeLogic
 from replay.simulation.event_queue import EventQueue
+from replay.simulation.job import Job
 from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.results.timeline import Timeline
 from replay.simulation.roles.control.plan_state import PlanState
@@ -70,21 +74,31 @@ def simulated(fates: list[str]) -> Windows:
     for fate in fates:
         if worker is None:
             worker = Worker("w-0", 0.0)
-            worker.variant, worker.member, worker.logic = "light", Member("w-0"), WorkerLogic(slow)
+            worker.variant, worker.member = "light", Member("w-0")
+            serving.begin_variant(worker, WorkerLogic(slow))
             group.join(worker.member)
             group.settle(group.members)
         assert worker.member is not None
         if not worker.member.waiting:
             break
-        serving._take(worker)
-        windows.append([(job.number, job.attempts) for job in worker.window])
+        assert worker.window is not None
+        serving.take(worker)
+        windows.append([(job.number, job.attempts) for job in worker.taken])
         worker.is_absolved = fate == DIES_WAITING
-        if fate == DONE:
-            worker.batches.clear()
-        else:
+        if fate != DONE:
+            worker.window._calls.append(worker.taken)
             group.leave(worker.member, worker.suspects())
             worker = None
     return windows
+
+
+def dead_with(*jobs: Job) -> Worker:
+    """A worker that dies in the call of these jobs."""
+    worker, work, catalog = Worker("w-0", 0.0), mock.Mock(), a_catalog()
+    worker.taken = list(jobs)
+    worker.window = WindowLogic("light", WorkerLogic(a_variant()), work, RefugeLogic(catalog))
+    worker.window._calls.append(worker.taken)
+    return worker
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -110,11 +124,9 @@ def test_jobs_that_were_in_hand_together_are_served_after_one_death() -> None:
 
 
 def test_a_death_in_company_counts_once_and_each_death_alone_once_more() -> None:
-    job, worker = a_job(1), Worker("w-0", 0.0)
-    worker.window = worker.call = [job, a_job(2)]
-    assert [each.attempts for each in worker.suspects()] == [2, 2]
-    worker.window = worker.call = [job]
-    assert [each.attempts for each in worker.suspects()] == [3]
+    job = a_job(1)
+    assert [each.attempts for each in dead_with(job, a_job(2)).suspects()] == [2, 2]
+    assert [each.attempts for each in dead_with(job).suspects()] == [3]
 
 
 def test_a_job_whose_worker_dies_as_it_waits_for_the_store_is_not_to_blame() -> None:

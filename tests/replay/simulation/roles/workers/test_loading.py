@@ -11,7 +11,7 @@ from agents.components.opening import Keeping
 from agents.components.profiled import ProfiledDevice, ProfiledSource, open_profiled
 from agents.components.store import ComponentStore
 from agents.engines import Generated, GenerationTask
-from agents.worker.generate import Generator
+from agents.worker.driving import WindowDriver
 from agents.worker.jobs import Taken
 from planner.catalog.options import ResolvedOptions
 from planner.components.component import Component, Tier
@@ -27,6 +27,7 @@ from streams.clock import now_ms
 from streams.settings import WorkerComponentSettings
 from streams.store.port import MemoryImageStore
 from tests.agents.stubs import StubEngine, a_record, read
+from tests.agents.worker.driving import a_driver, answers
 from tests.builders import a_classified, a_job, a_plan, a_request
 from tests.replay.simulation.test_components import LOAD_MS, ROOMY, RUN_MS, catalog_of, ran, requests, setup_of
 
@@ -53,9 +54,9 @@ class LoadingEngine(StubEngine):
         return None if generated is None else generated._replace(times=CallTimes(load_ms=load_ms))
 
 
-def a_generator() -> Generator:
+def a_generator() -> WindowDriver:
     engine = LoadingEngine()
-    return Generator("w-0", engine, catalog_of().level("light"), MemoryImageStore(), set(), 3)
+    return a_driver("w-0", engine, catalog_of().level("light"), MemoryImageStore(), set(), 3)
 
 
 def taken(asked: str, **request: Any) -> Taken:
@@ -89,9 +90,9 @@ def test_both_say_the_same_of_a_call_that_loads_and_of_jobs_that_wait_behind_it(
     said.clear()
     generator = a_generator()
     for asked in STORY:
-        generator.logic.begin([taken(asked)], 1)
-        generator.answer([taken(asked)])
-        generator.logic.end()
+        generator.worker.begin([taken(asked)], 1)
+        answers(generator, [taken(asked)])
+        generator.worker.end()
     assert _rounded(said) == _rounded(simulated)
     first_waits_ms = RUN_MS + LOAD_MS["remote"] / PACE_OVER
     assert _rounded(said[:3]) == [("in hand", RUN_MS + 4000), ("waits", first_waits_ms), ("in hand", RUN_MS + 400)]
@@ -104,7 +105,7 @@ def _rounded(said: Said) -> Said:
 @pytest.mark.parametrize(("slack_ms", "begins"), [(RUN_MS + 4000 + 500, True), (RUN_MS + 4000 - 500, False)])
 def test_a_live_worker_begins_no_job_whose_components_load_beyond_its_deadline(slack_ms: float, begins: bool) -> None:
     generator = a_generator()
-    (answer,) = generator.answer([taken("a", deadline_ms=now_ms() + round(slack_ms))])
+    (answer,) = answers(generator, [taken("a", deadline_ms=now_ms() + round(slack_ms))])
     if begins:
         assert answer.topic == IMAGES
     else:

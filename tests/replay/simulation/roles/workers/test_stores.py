@@ -3,7 +3,6 @@
 import importlib.resources
 import json
 import pathlib
-from functools import partial
 from typing import Any
 
 import jsonschema
@@ -96,19 +95,19 @@ def test_thousands_behind_one_are_judged_when_it_is() -> None:
     assert run.stores["waits"] == 1
 
 
-def test_who_waits_gives_up_after_his_patience() -> None:
+def test_the_store_counts_who_waits_for_it_and_for_how_long() -> None:
     events = EventQueue()
     store, heard = ObjectStore(events), list[str]()
     store.change(is_up=False)
     store.reach(heard.append, "first")
-    never = partial(heard.append, "never")
-    store.reach(lambda _: never(), "gave up", heard.append, patience_ms=5000)
+    store.waited(100.0, is_first=True)
+    store.waited(200.0, is_first=False)
     events.at(9000, store.change, True)
     events.advance(30_000)
-    assert heard == ["gave up", "first"]
+    assert heard == ["first"]
     told = store.as_table(30_000)
     assert told["waits"] == 2
-    assert told["waited_s"] == 6.3 + 11.3
+    assert told["waited_s"] == 11.6
 
 
 def test_a_worker_that_waits_for_long_takes_no_more_jobs_until_it_goes_on() -> None:

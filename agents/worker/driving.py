@@ -1,0 +1,398 @@
+"""Drives `WindowLogic` for a live worker: reads records, carries out effects on the engine and stores, writes answers.
+
+Nothing is decided here. Effects are carried out one after the other, in the generating thread.
+"""
+
+import contextlib
+import dataclasses
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from agents.engines import CannotRefine, EncodedPrompts, Engine, Generated, Previews
+from agents.runtime.records import event_record, job_record, outcome_record, outgoing, refused, waiting_record
+from agents.worker.images import Blocked, Check, DraftFault, Storing, Waits, WorkerImages, unchecked
+from agents.worker.jobs import Taken
+from agents.worker.lookups import Sought
+from agents.worker.previews import PreviewWriter, previews_of
+from agents.worker.work import ROLE, GenerationTimes, WorkerJob, WorkerViews, read_job
+from planner.catalog.entries import Variant
+from planner.reuse.lookups.lookup import described, job_of
+from planner.reuse.neighbour import latent_name
+from planner.serving.dispatch.worker import WorkerLogic, group_by_call
+from planner.serving.ending.outcomes import completed_by_draft, expired, failed, rejected
+from planner.serving.generating.effects import (
+    Answer,
+    Away,
+    Call,
+    Called,
+    CallFailed,
+    Commit,
+    Done,
+    Drop,
+    Effect,
+    End,
+    Fetch,
+    Fetched,
+    Keep,
+    Kept,
+    LookUp,
+    NoDraft,
+    Refused,
+    Retry,
+    SendOn,
+    Stopped,
+    Unchecked,
+    Unfit,
+    Wait,
+)
+from planner.serving.generating.window import WindowLogic
+from planner.serving.poison import mark_of
+from planner.serving.routing.placement import placed_job
+from schemas import topics
+from schemas.errors import InvalidRequest, PochadeError
+from schemas.messages import EventKind, GenerateJob, ImageGenerated, Outcome, Status
+from schemas.record import Outgoing
+from schemas.wire_names import field_name
+from streams import log_context, metrics
+from streams.clock import now_ms
+from streams.codec.avro import encode
+from streams.codec.headers import PREVIEWS
+from streams.codec.request_ids import request_id_of
+from streams.kafka.producers.topic_limits import LIMITS
+from streams.kafka.producers.writing import RecordTooLarge
+from streams.store.latents import UnfitLatent
+from streams.store.port import ImageStore, StoreUnavailable, Unreadable
+from streams.tracing import conventions as names
+from streams.tracing import spans
+
+log = logging.getLogger(__name__)
+
+Writes = Callable[[Outgoing], object]
+
+
+class WindowDriver:
+    """Drives the windows of one worker on one variant; every record gets an answer. For use by one thread."""
+
+    def __init__(
+        self, worker_id: str, engine: Engine, variant: Variant, logic: WindowLogic[WorkerJob], views: WorkerViews,
+        store: ImageStore, *, note: Writes = lambda _record: None, waits: Waits = contextlib.nullcontext,
+        aside: Waits = contextlib.nullcontext, previews: PreviewWriter | None = None, check: Check = unchecked,
+    ) -> None:  # fmt: skip
+        """`note`: sends a record that nothing waits for. `waits`: around waiting for the store; `aside`: around a call
+        of it. `check`: what of a tenant's images may be stored.
+        """
+        self._worker_id, self._engine, self._variant = worker_id, engine, variant
+        self.logic, self._views = logic, views
+        self._images, self._waits = WorkerImages(store, aside), waits
+        self._note, self._previews, self._check = note, previews, check
+        self._encoded: list[EncodedPrompts] = []  # of a batch, while it was looked up
+        self._write: Writes = note
+        self._effects: deque[Effect[WorkerJob]] = deque()
+        self._unread: list[tuple[Taken, PochadeError]] = []
+
+    @property
+    def worker(self) -> WorkerLogic:
+        """What the worker reckons with."""
+        return self.logic.worker
+
+    def close(self) -> None:
+        """End the threads that store."""
+        self._images.close()
+
+    def begin(self, window: Sequence[Taken], batch: int) -> None:
+        """Begin a window of records, of which up to `batch` share a call."""
+        jobs, self._unread, self._encoded = list[WorkerJob](), [], []
+        for taken in window:
+            try:
+                jobs.append(read_job(taken, self._variant))
+            except PochadeError as error:
+                self._unread.append((taken, error))
+        self._effects.extend(self.logic.begin(jobs, batch, now_ms()))
+
+    def run(self, write: Writes, plan_version: int = 0) -> None:
+        """Carry out what the window asks for. All of `write` is to be acknowledged before the window is committed."""
+        self._write = write
+        for taken, error in self._unread:
+            self._failed(taken, None, error)
+        with contextlib.nullcontext() if self._views.reuse is None else self._views.reuse.batch():
+            while self._effects:
+                effect = self._effects.popleft()
+                records = [each.taken.record for each in _jobs_of(effect)]
+                with log_context.serving(*records, plan_version=plan_version):
+                    answer = self._carry_out(effect)
+                if answer is not None:
+                    self._effects.extend(self.logic.on(answer, now_ms()))
+
+    def _carry_out(self, effect: Effect[WorkerJob]) -> Answer[WorkerJob] | None:
+        match effect:
+            case Fetch(id_, jobs):
+                return Fetched(id_, [trouble for each in jobs for trouble in self._fetched(each)])
+            case LookUp(id_, jobs):
+                self._look_up(jobs)
+                return Done(id_)
+            case Call():
+                return self._call(effect)
+            case Keep(id_, jobs):
+                return Kept(id_, list(self._keep(jobs)))
+            case Wait(id_, _, ms):
+                with self._waits():
+                    time.sleep(ms / 1000)
+                return Done(id_)
+            case SendOn(job, placement, reason):
+                plan = self._views.plan()
+                other = placed_job(
+                    job.classified, placement, 0.0, plan_version=plan.version if plan else 0, now_ms=now_ms()
+                )
+                self._sent_on(job, other, reason)
+            case End():
+                self._end(effect)
+            case Retry(job, attempt):
+                metrics.FALLBACKS.labels(ROLE, "retry").inc()
+                again = dataclasses.replace(job.job, attempt=attempt)
+                self._answer(job_record(again, None, job.taken.record.headers, ROLE, now_ms()), job)
+            case Drop():
+                metrics.DEAD_WORK.labels(ROLE).inc()
+            case Commit():
+                pass
+        return None
+
+    # What jobs begin with.
+
+    def _fetched(self, job: WorkerJob) -> Iterator[NoDraft[WorkerJob] | Refused[WorkerJob] | Away[WorkerJob]]:
+        try:
+            if job.inputs is None:
+                job.inputs = self._images.inputs(job.job, job.how)
+        except InvalidRequest as error:
+            yield Refused(job, str(error), error.field)
+            return
+        except StoreUnavailable as error:
+            yield Away(job, error)
+            return
+        try:
+            if job.refines and not job.drafts:
+                job.drafts = self._images.drafts(job.job, job.how)
+        except DraftFault as error:
+            yield NoDraft(job, error.kind, str(error))
+        except StoreUnavailable as error:
+            yield Away(job, error, is_draft=True)
+        except Unreadable as error:
+            yield Away(job, error, is_draft=True, kind="missing")
+
+    def _look_up(self, jobs: Sequence[WorkerJob]) -> None:
+        """Look up all jobs of a batch together, and encode their prompts meanwhile."""
+        self._encoded = []
+        reuse = self._views.reuse
+        terms = reuse.terms() if reuse is not None else None
+        if terms is None or reuse is None:
+            return
+        sought = [self._sought(each) for each in jobs]
+        begun = reuse.find(sought, terms, self._engine.latent_space, meanwhile=lambda: self._encode(jobs))
+        for each, how in zip(jobs, begun, strict=True):
+            each.begin(how.decision, how.latent)
+
+    def _encode(self, jobs: Sequence[WorkerJob]) -> None:
+        """Encode the prompts of the calls that a batch is made in, unless its jobs begin at different steps."""
+        for group in group_by_call(jobs, self._views.key):
+            tasks = [task for each in group for task in each.tasks()]
+            try:
+                encoded = self._engine.encode(tasks, group[0].how)
+            except Exception as error:  # whatever a model and its libraries raise: the call will, and answers for it
+                log.debug("prompts are encoded within their call: %r", error)
+                continue
+            if encoded is not None:
+                self._encoded.append(encoded)
+
+    def _sought(self, each: WorkerJob) -> Sought:
+        request, job, how = each.request, each.job, each.how
+        asked = job_of(request, self._variant, how, job.reuse_share, has_draft=bool(each.drafts), attempt=each.attempts)
+        return Sought(job=asked, tenant=request.tenant, width=how.width, height=how.height)
+
+    # A call.
+
+    def _call(self, call: Call[WorkerJob]) -> Called | Stopped | Unfit | CallFailed:
+        started, jobs = now_ms(), call.jobs
+        for each in jobs:  # best effort: nobody waits for it
+            self._note(self._started(each, started))
+        try:
+            generated = self._generate(call)
+        except (CannotRefine, UnfitLatent) as error:
+            return Unfit(call.id, error)
+        except Exception as error:  # whatever a model and its libraries raise
+            log.exception("generation failed")
+            return CallFailed(call.id, error)
+        if generated is None:
+            return Stopped(call.id)
+        times = GenerationTimes(started, now_ms(), len(jobs), generated.times)
+        rest = iter(zip(generated.images, generated.latents, strict=True))
+        for each in jobs:
+            each.made, each.times, each.made_s = list(islice(rest, each.how.n)), times, time.monotonic()
+            if self._views.reuse is not None and each.decision is not None:
+                self._views.reuse.count(each.decision)
+        self._count(jobs, times)
+        load_ms = times.parts.load_ms if times.parts is not None else 0.0
+        return Called(call.id, times.generated_ms - started - load_ms, load_ms)
+
+    def _generate(self, call: Call[WorkerJob]) -> Generated | None:
+        """Return the images of a call; None where the engine has stopped."""
+        tasks, how = [task for each in call.jobs for task in each.tasks()], call.jobs[0].how
+        encoded = next((encoded for encoded in self._encoded if encoded.are_of(tasks, how)), None)
+        more: dict[str, Any] = {"wants_latents": True} if any(map(self._views.stores_latent, call.jobs)) else {}
+        if encoded is not None:
+            more["encoded"] = encoded
+        if previews := self._previews_of(call.jobs):
+            more["previews"] = previews
+        return self._engine.generate(tasks, how, call.should_stop, **more)
+
+    def _previews_of(self, jobs: Sequence[WorkerJob]) -> Previews | None:
+        """Return the previews of a call: each job that asks for them gets those of its first image.
+
+        A job whose image is judged gets none: its draft shows more than the steps do, and comes at their end.
+        """
+        if self._previews is None:
+            return None
+        asked: dict[int, tuple[GenerateJob, int]] = {}
+        first = 0
+        for each in jobs:
+            headers = each.taken.record.headers
+            if PREVIEWS in headers and (number := previews_of(headers)) and not self._views.judged_ms(each):
+                asked[first] = each.job, number
+            first += each.how.n
+        show = self._previews.show
+        wishes = {task: number for task, (_, number) in asked.items()}
+        return Previews(wishes, lambda task, *seen: show(asked[task][0], *seen)) if asked else None
+
+    def _count(self, jobs: Sequence[WorkerJob], times: GenerationTimes) -> None:
+        """Count a call: how long its jobs waited, how many they were, and how long it took, by part."""
+        variant = self._variant.name
+        metrics.GENERATED.labels(jobs[0].begins_with).inc(len(jobs))
+        for each in jobs:
+            waited_ms = max(0, times.started_ms - each.job.routed_ms)
+            metrics.JOB_QUEUE_SECONDS.labels(variant).observe(waited_ms / 1000)
+        metrics.BATCH_JOBS.labels(variant).observe(len(jobs))
+        metrics.GENERATION_SECONDS.labels(variant).observe(max(0, times.generated_ms - times.started_ms) / 1000)
+        if spans.recorder is not None:
+            facts: dict[str, object] = {names.GENERATION: names.GENERATE, names.PROVIDER: "pochade"}
+            facts |= {names.MODEL: variant, names.OUTPUT: "image", names.BATCH_JOBS: len(jobs)}
+            records = [each.taken.record for each in jobs]
+            spans.note(ROLE, records, f"{names.GENERATE} {variant}", times.started_ms, times.generated_ms, facts)
+        if (parts := times.parts) is not None:
+            taken_ms = {"load": parts.load_ms, "encode": parts.encode_ms, "denoise": parts.denoise_ms}
+            for part, ms in {**taken_ms, "decode": parts.decode_ms}.items():
+                metrics.GENERATION_PART_SECONDS.labels(part).observe(ms / 1000)
+
+    def _started(self, each: WorkerJob, at_ms: int) -> Outgoing:
+        job, how = each.job, each.how
+        over = how.refine_from_step if each.latent is None else 0
+        begun = {} if each.latent is None else {"reuse_step": how.refine_from_step}
+        return event_record(
+            job.classified.request.request_id, EventKind.STARTED, ROLE, at_ms, level=job.level, worker=self._worker_id,
+            stage=job.stage, steps=how.steps, **{field_name("refine_from_step"): over}, **begun,
+        )  # fmt: skip
+
+    # The images.
+
+    def _keep(self, jobs: Sequence[WorkerJob]) -> Iterator[Refused[WorkerJob] | Unchecked[WorkerJob] | Away[WorkerJob]]:
+        """Check the images of jobs, store those that may be shown, and send on those that are stored."""
+        stored = list[WorkerJob]()
+        for each in jobs:
+            try:
+                if each.storing is None:
+                    each.storing = self._checked(each)
+                stored.append(each)
+            except Blocked as error:
+                yield Refused(each, str(error))
+            except Exception as error:  # whatever a model raises: what could not be checked is not shown
+                log.exception("safety check failed")
+                yield Unchecked(each, error)
+        self._images.store([each.storing for each in stored if each.storing is not None])
+        for each in stored:
+            assert each.storing is not None
+            if each.storing.lacking is None:
+                self._send(each, each.storing)
+            else:
+                yield Away(each, each.storing.lacking)
+
+    def _checked(self, job: WorkerJob) -> Storing:
+        """Return what may be stored of a job's images. Raises Blocked, and whatever a checker raises."""
+        tenant = job.request.tenant
+        safe = self._check([picture for picture, _ in job.made], tenant)
+        latent = job.made[0][1] if self._views.stores_latent(job) and safe[0].is_as_generated else None
+        return Storing(job.job_id, safe, latent, latent_name(tenant, job.job_id))
+
+    def _send(self, each: WorkerJob, storing: Storing) -> None:
+        metrics.STORE_SECONDS.observe(time.monotonic() - each.made_s)
+        job, decision, times = each.job, each.decision, each.times
+        first, *more = storing.refs()
+        overridden = tuple(dict.fromkeys((*job.overridden, *each.changed)))  # it may be generated again
+        image = ImageGenerated(
+            job=dataclasses.replace(job, overridden=overridden), image=first,
+            worker_id=self._worker_id, batch=times.batch, attempt=each.attempts,
+            started_ms=times.started_ms, generated_ms=times.generated_ms, stored_ms=now_ms(), more=tuple(more),
+            refine_from_step=each.how.refine_from_step if each.latent is None else 0,
+            reuse=None if decision is None else described(decision, each.how.steps), latent=storing.latent_ref,
+            components=each.how.components.ids, times=times.parts,
+        )  # fmt: skip
+        record = outgoing(
+            topics.IMAGES, image, request_id=each.request.request_id, cause=each.taken.record.headers, role=ROLE,
+            now_ms=now_ms(), facts={"worker": self._worker_id, "sha256": first.sha256},
+        )  # fmt: skip
+        each.made = ()
+        self._answer(record, each)
+
+    # Ends without an image.
+
+    def _end(self, end: End[WorkerJob]) -> None:
+        if end.error is not None:
+            self._failed(end.job.taken, end.job.job, end.error, end.reason)
+        else:
+            record = outcome_record(_outcome(end), end.job.taken.record.headers, now_ms())
+            self._answer(record, end.job)
+        if end.is_poison:
+            request, at_ms = end.job.request, now_ms()
+            mark = mark_of(request)
+            self._views.poison.add(request.request_id, mark, at_ms)
+            self._write(Outgoing(topic=topics.POISON, key=request.request_id.encode(), value=encode(mark)))
+
+    def _sent_on(self, each: WorkerJob, other: GenerateJob, reason: str) -> None:
+        """Write the job into another level's queue, from which its router forwards it, and the note that says so."""
+        metrics.FALLBACKS.labels(ROLE, "too-late").inc()
+        detail = {"from": each.job.level, "to": other.level, "reason": reason}
+        self._note(event_record(each.request.request_id, EventKind.REROUTED, ROLE, now_ms(), **detail))
+        self._answer(waiting_record(other, each.taken.record.headers, ROLE, now_ms()), each)
+
+    def _answer(self, record: Outgoing, each: WorkerJob) -> None:
+        """Write a record, or what ends the request where no topic takes it: a worker would try that for ever."""
+        try:
+            LIMITS.check(record)
+        except RecordTooLarge as error:
+            self._failed(each.taken, each.job, error)
+        else:
+            self._write(record)
+
+    def _failed(self, taken: Taken, job: GenerateJob | None, error: Exception, reason: str = "") -> None:
+        reason = reason or f"{type(error).__name__}: {error}"
+        outcome = failed(job or request_id_of(taken.record), reason=reason, by=ROLE, now_ms=now_ms())
+        for record in refused(taken.record, outcome, error, now_ms()):
+            self._write(record)
+
+
+def _outcome(end: End[WorkerJob]) -> Outcome:
+    if end.status is Status.COMPLETED:
+        return completed_by_draft(end.job.job, reason=end.reason, by=ROLE, now_ms=now_ms())
+    if end.status is Status.EXPIRED:
+        return expired(end.job.job, reason=end.reason, by=ROLE, now_ms=now_ms())
+    return rejected(end.job.job, reason=end.reason, by=ROLE, now_ms=now_ms(), code=end.code, param=end.param)
+
+
+def _jobs_of(effect: Effect[WorkerJob]) -> Sequence[WorkerJob]:
+    match effect:
+        case Fetch() | LookUp() | Call() | Keep() | Wait():
+            return effect.jobs
+        case SendOn() | End() | Retry() | Drop():
+            return (effect.job,)
+        case _:
+            return ()

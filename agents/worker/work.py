@@ -1,0 +1,256 @@
+"""A worker's jobs, and what the decisions on them read: the plan, the views, the engine."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from PIL.Image import Image
+
+from agents.engines import Engine, GenerationTask
+from agents.runtime.request_views import PoisonView
+from agents.runtime.views import EndedView
+from agents.worker.images import Inputs, Storing
+from agents.worker.jobs import Taken
+from agents.worker.reuse import WorkerReuse
+from planner.catalog.components import NOTHING
+from planner.catalog.entries import Variant
+from planner.catalog.model import Catalog
+from planner.catalog.option_limits import MAX_IMAGES, check_options
+from planner.catalog.options import ResolvedOptions, read_as_letters, resolve_options, resolved_ms
+from planner.components.demand.combinations import combination
+from planner.components.from_catalog import requested
+from planner.reuse.neighbour import Miss
+from planner.reuse.steps import Decision, FullRun, Reuse
+from planner.serving.admission.admission import SEED_LIMIT
+from planner.serving.admission.inputs import inputs_of
+from planner.serving.decisions import Rejection
+from planner.serving.generating.refusal import refusal_of
+from planner.serving.routing.cascades import judged_ms
+from schemas.ids import refinement_seed, seed_of
+from schemas.messages import CallTimes, ClassifiedRequest, GenerateJob, GenerateRequest, Plan
+from streams import metrics
+from streams.clock import now_ms
+from streams.codec.avro import decode
+from streams.codec.headers import ANY_FORM
+from streams.store.latents import Latent
+
+log = logging.getLogger(__name__)
+
+ROLE = "worker"
+
+
+def image_seeds(request: GenerateRequest) -> list[int]:
+    """Return the noise seeds of a request's images: consecutive ones, from its own or one of its id."""
+    first = seed_of(request.request_id) if request.seed is None else request.seed
+    return [(first + number) % SEED_LIMIT for number in range(request.options.n)]
+
+
+@dataclass(slots=True)
+class GenerationTimes:
+    """The times of a call, in epoch ms, and the number of its jobs."""
+
+    started_ms: int
+    generated_ms: int
+    batch: int
+    parts: CallTimes | None = None  # what it did in that time
+
+
+@dataclass(slots=True, eq=False)
+class WorkerJob:
+    """A job in a worker's hands; what is opened, decided and generated for it is put into it."""
+
+    taken: Taken
+    job: GenerateJob
+    how: ResolvedOptions
+    is_blank: bool = False  # it begins from noise, whatever it was to begin with
+    drafts: tuple[Image, ...] = ()  # one an image where how.refine_from_step > 0 over drafts, else none
+    decision: Decision | None = None  # to begin from a stored latent, or why not; None: the plan asks for no reuse
+    latent: Latent | None = None  # where how.refine_from_step > 0 of a stored latent
+    inputs: Inputs | None = None  # the images that the request names; None: not opened yet
+    changed: tuple[str, ...] = ()  # of its prompts and images, as `overridden` has it
+    made: Sequence[tuple[Image, Latent | None]] = ()  # by its call
+    times: GenerationTimes = field(default_factory=lambda: GenerationTimes(0, 0, 1))
+    made_s: float = 0.0  # monotonic seconds, when its call had ended
+    storing: Storing | None = None  # what of it is stored; None: not checked yet
+
+    @property
+    def request(self) -> GenerateRequest:
+        """The client's request."""
+        return self.job.classified.request
+
+    @property
+    def job_id(self) -> str:
+        """The job's id."""
+        return self.job.job_id
+
+    @property
+    def classified(self) -> ClassifiedRequest:
+        """The classified request."""
+        return self.job.classified
+
+    @property
+    def level(self) -> str:
+        """The level that it was sent to."""
+        return self.job.level
+
+    @property
+    def routed_ms(self) -> float:
+        """When it was sent there."""
+        return self.job.routed_ms
+
+    @property
+    def owners(self) -> int:
+        """Number of workers that had its record in hand, this one included."""
+        return self.taken.attempt
+
+    @property
+    def attempts(self) -> int:
+        """Number of attempts at it, this one included."""
+        return max(self.taken.attempt, self.job.attempt)
+
+    @property
+    def has_draft(self) -> bool:
+        """Whether an image of its request was made."""
+        return bool(self.job.path)
+
+    @property
+    def refines(self) -> bool:
+        """Whether it is to begin with that draft."""
+        return self.job.refine_from_step > 0 and not self.is_blank
+
+    @property
+    def begins_with(self) -> str:
+        """What it begins with: noise, draft or latent."""
+        return "latent" if self.latent is not None else "draft" if self.how.refine_from_step else "noise"
+
+    def begin(self, decision: Decision, latent: Latent | None) -> None:
+        """Begin as a lookup has found: from a stored latent, at a step of its own, or as it is."""
+        self.decision, self.latent = decision, latent
+        if isinstance(decision, Reuse):
+            self.how = self.how._replace(refine_from_step=decision.step)
+
+    def begin_on_blank(self) -> None:
+        """Begin from noise in place of a draft or a latent."""
+        self.is_blank, self.drafts, self.latent = True, (), None
+        self.how = self.how._replace(refine_from_step=0)
+        if isinstance(self.decision, Reuse):
+            self.decision = FullRun(Miss.ENGINE)
+
+    def tasks(self) -> list[GenerationTask]:
+        """Return one task per image: consecutive seeds for n > 1; other noise than the draft's for refining."""
+        request, inputs = self.request, self.inputs or Inputs()
+        seeds = image_seeds(request)
+        over: list[Image | Latent | None] = list(self.drafts) or [self.latent] * len(seeds)
+        return [
+            GenerationTask(
+                request_id=request.request_id,
+                prompt=request.prompt,
+                seed=seed if begin is None else refinement_seed(seed, self.job.stage),
+                over=begin,
+                controls=inputs.controls,
+                image=inputs.image,
+                mask=inputs.mask,
+            )
+            for seed, begin in zip(seeds, over, strict=True)
+        ]
+
+
+def read_job(taken: Taken, variant: Variant) -> WorkerJob:
+    """Return the job of a record. Raises PochadeError: nobody can read it, or it is not allowed."""
+    job = decode(taken.record.value, GenerateJob)
+    check_options(job.classified.request, MAX_IMAGES)  # who wrote it may not have
+    how = resolve_options(job.classified.request.options, variant, job.refine_from_step)
+    return WorkerJob(taken, job, how)
+
+
+class WorkerViews:
+    """What `WindowLogic` asks of a live worker's jobs while it serves one variant."""
+
+    def __init__(
+        self, engine: Engine, variant: Variant, catalog: Catalog, plan: Callable[[], Plan | None], ended: EndedView,
+        poison: PoisonView, reuse: WorkerReuse | None = None,
+    ) -> None:  # fmt: skip
+        """`plan`: the one in force. `reuse`: None: nothing begins from stored latents."""
+        self._engine, self._variant, self._catalog = engine, variant, catalog
+        self._plan, self._ended, self.poison, self.reuse = plan, ended, poison, reuse
+
+    def plan(self) -> Plan | None:
+        """Return the plan in force; None: none has come."""
+        return self._plan()
+
+    def has_ended(self, job: WorkerJob) -> bool:
+        """Whether the request has its result."""
+        return job.taken.has_ended or job.request.request_id in self._ended
+
+    def refusal(self, job: WorkerJob) -> Rejection | None:
+        """Return why the request is refused; None: it is not."""
+        return refusal_of(job.request.options, self._variant.offer, self.poison.equal_to(job.request, now_ms()))
+
+    def has_objects(self, job: WorkerJob) -> bool:
+        """Whether the job begins with images of the store."""
+        return job.refines or any(inputs_of(job.request.options))
+
+    def changes(self, job: WorkerJob) -> Sequence[str]:
+        """Return what is changed of the prompts and images, as far as a strict request does not allow it."""
+        cuts = self._cuts(job)
+        job.changed = cuts if job.inputs is None else (*cuts, *job.inputs.changed)
+        return cuts if ANY_FORM in job.taken.record.headers else job.changed
+
+    def _cuts(self, job: WorkerJob) -> tuple[str, ...]:
+        """Return what is not read of a job's prompts, or not as it is meant."""
+        prompt = job.request.prompt
+        letters = read_as_letters(prompt)
+        try:
+            return (*letters, *self._engine.cuts(prompt, job.how.negative_prompt))
+        except Exception as error:  # whatever a tokenizer raises: the call will, and answers for it
+            metrics.FALLBACKS.labels(ROLE, "not-counted").inc()
+            log.warning("%s: its tokens are not counted: %r", job.request.request_id, error)
+            return letters
+
+    def looks_up(self) -> bool:
+        """Whether stored latents are looked up; those of several bases are not told apart."""
+        return not self._variant.bases and self.reuse is not None and self.reuse.terms() is not None
+
+    def key(self, job: WorkerJob) -> tuple[str, ResolvedOptions]:
+        """Return what is equal in a call: size, steps, guidance and first step, and the kind of beginning."""
+        return job.begins_with, job.how._replace(n=1, overridden=())
+
+    def run_ms(self, job: WorkerJob) -> float:
+        """Return the profiled time of a job in a call of its own."""
+        return resolved_ms(self._variant, job.how)
+
+    def call_ms(self, jobs: Sequence[WorkerJob]) -> float:
+        """Return the profiled time of a call."""
+        return resolved_ms(self._variant, jobs[0].how._replace(n=sum(each.how.n for each in jobs)))
+
+    def judged_ms(self, job: WorkerJob) -> float:
+        """Return how long judging takes, from generated to judged; 0 where its image is not judged."""
+        plan = self._plan()
+        return judged_ms(plan, job.classified, job.level, self._catalog) if plan else 0.0
+
+    def lacking_ms(self, job: WorkerJob) -> float:
+        """Return the time to load what the device lacks of the job's components."""
+        store, chosen = self._engine.store, job.how.components
+        if store is None or not chosen.base:
+            return 0.0
+        request = requested(chosen)
+        return store.lacking_ms(request.ids, combination(request.base, request.adapters) or "")
+
+    def begins_with_own_image(self, job: WorkerJob) -> bool:
+        """Whether the request names the image that it begins with."""
+        return job.how.components.strength is not None
+
+    def on_blank(self, job: WorkerJob, kind: str, why: str) -> None:
+        """Let a job begin from noise; a draft that is left out counts as a fallback."""
+        if job.latent is not None:
+            log.warning("%s begins from noise, not from a latent: %s", job.request.request_id, why)
+        else:
+            metrics.FALLBACKS.labels(ROLE, f"paint-over-{kind}").inc()
+            log.warning("%s is generated from noise, not over its draft: %s", job.request.request_id, why)
+        job.begin_on_blank()
+
+    def stores_latent(self, job: WorkerJob) -> bool:
+        """Whether the job's latent is stored, if the engine gives one: of one base without components."""
+        if self.reuse is None or self._variant.bases or job.how.components != NOTHING:
+            return False
+        return self.reuse.stores(job.job, self._variant, job.decision)

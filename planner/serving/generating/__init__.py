@@ -1,0 +1,1 @@
+"""What becomes of the jobs that a worker has taken."""

@@ -1,0 +1,419 @@
+"""What becomes of the jobs that a worker took at once: the order of all checks, calls, retries and waits.
+
+`WindowLogic` is the worker's machine: events in (jobs, answers), effects out (`effects.py`). Three drivers run it: the
+worker on Kafka (`agents/worker/driving.py`), simulated time (`replay/simulation/roles/workers/serving.py`) and tests.
+It knows no client, no clock and no thread; one thread owns it.
+
+    begin   a window of jobs -> the first effects
+    on      the answer to one that is open -> the next ones, until `Commit`
+    end     what the window wrote is acknowledged and committed
+"""
+
+import math
+from collections import deque
+from collections.abc import Generator, Hashable, Iterable, Sequence
+from itertools import chain, count
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from planner.serving.backoff import DRAFT_S, backoff_s
+from planner.serving.decisions import INVALID, UNHONOURED, Rejection
+from planner.serving.dispatch.worker import WorkerLogic, group_by_call, has_killed_enough
+from planner.serving.ending.outcomes import late_status
+from planner.serving.generating.effects import (
+    Answer,
+    Away,
+    Call,
+    Called,
+    CallFailed,
+    Commit,
+    Drop,
+    Effect,
+    End,
+    Fetch,
+    Fetched,
+    Keep,
+    Kept,
+    LookUp,
+    NoDraft,
+    Open,
+    Refused,
+    Retry,
+    SendOn,
+    Stopped,
+    Unchecked,
+    Unfit,
+    Wait,
+)
+from planner.serving.requests import ClassifiedValues
+from planner.serving.routing.composing import insists_on
+from planner.serving.routing.placement import Placement
+from planner.serving.routing.soft_deadline import Due
+from planner.serving.safety import UNSAFE
+from schemas.errors import PochadeError
+from schemas.messages import Plan, Status
+
+MAX_ATTEMPTS: Final = 3
+KEEPS_DRAFT: Final = "; the draft was kept"
+COMMIT: Final = Commit()
+
+
+class EndedWorkers(PochadeError):
+    """A job whose workers died as often as is allowed."""
+
+
+class WindowJob(Protocol):
+    """A job as a window reads it. Its owner changes it in place: the images it begins with, the options it has."""
+
+    @property
+    def job_id(self) -> str:
+        """Its id, which reasons name."""
+        ...
+
+    @property
+    def classified(self) -> ClassifiedValues:
+        """Its classified request."""
+        ...
+
+    @property
+    def level(self) -> str:
+        """The level that it was sent to."""
+        ...
+
+    @property
+    def routed_ms(self) -> float:
+        """When it was sent there."""
+        ...
+
+    @property
+    def owners(self) -> int:
+        """Number of workers that had its record in hand, this one included."""
+        ...
+
+    @property
+    def attempts(self) -> int:
+        """Number of attempts at it, this one included: after deaths and after errors."""
+        ...
+
+    @property
+    def has_draft(self) -> bool:
+        """Whether an image of its request was made, which is its answer if this one cannot come."""
+        ...
+
+    @property
+    def refines(self) -> bool:
+        """Whether it is to begin with that draft."""
+        ...
+
+
+J = TypeVar("J", bound=WindowJob)
+Task = Generator[Open[J], Any, None]  # sends an effect that is open, is sent its answer
+J_contra = TypeVar("J_contra", bound=WindowJob, contravariant=True)
+
+
+class Work(Protocol[J_contra]):
+    """What a window asks its driver of jobs, the plan and the views in force. Nothing waits."""
+
+    def plan(self) -> Plan | None:
+        """Return the plan in force; None: none has come."""
+        ...
+
+    def has_ended(self, job: J_contra) -> bool:
+        """Whether the request has its result, so that nothing of it is wanted any more."""
+        ...
+
+    def refusal(self, job: J_contra) -> Rejection | None:
+        """Return why the request is refused here: it equals one that ended its workers, or names what is not there."""
+        ...
+
+    def has_objects(self, job: J_contra) -> bool:
+        """Whether the job begins with objects that are to be fetched: images that its request names, or its draft."""
+        ...
+
+    def changes(self, job: J_contra) -> Sequence[str]:
+        """Return what of the prompts and images is changed, as far as a strict request does not allow it."""
+        ...
+
+    def looks_up(self) -> bool:
+        """Whether stored latents are looked up, as the plan in force has it."""
+        ...
+
+    def key(self, job: J_contra) -> Hashable:
+        """Return what is equal for jobs that can share a call."""
+        ...
+
+    def run_ms(self, job: J_contra) -> float:
+        """Return the profiled time of a job in a call of its own."""
+        ...
+
+    def call_ms(self, jobs: Sequence[J_contra]) -> float:
+        """Return the profiled time of a call."""
+        ...
+
+    def judged_ms(self, job: J_contra) -> float:
+        """Return how long judging its image takes, as far as it is judged."""
+        ...
+
+    def lacking_ms(self, job: J_contra) -> float:
+        """Return the time to load what the device lacks of the job's components."""
+        ...
+
+    def begins_with_own_image(self, job: J_contra) -> bool:
+        """Whether the request names the image that it begins with, which is never left out."""
+        ...
+
+    def on_blank(self, job: J_contra, kind: str, why: str) -> None:
+        """Let a job begin from noise in place of a draft or a latent. `kind`: why, in one of few words."""
+        ...
+
+
+class Refuges(Protocol):
+    """By when jobs are due, and where late ones go; `planner.serving.routing.refuge.RefugeLogic`."""
+
+    def due(self, classified: ClassifiedValues, level: str, routed_ms: float) -> Due:
+        """Return the time by which a job of `level` must be answered there."""
+        ...
+
+    def placement(self, classified: ClassifiedValues, level: str, plan: Plan, now_ms: float) -> Placement | None:
+        """Return the placement of a job of `level` on another one; None: no other is in time, or may stand in."""
+        ...
+
+
+class WindowLogic(Generic[J]):
+    """Decides on a worker's windows of jobs while it serves one variant. Times are ms of the clock of `now_ms`."""
+
+    def __init__(
+        self, variant: str, worker: WorkerLogic, work: Work[J], refuges: Refuges, max_attempts: int = MAX_ATTEMPTS,
+        calls_at_once: int = 1,
+    ) -> None:  # fmt: skip
+        """`max_attempts`: at a job that the engine fails on. `calls_at_once`: of the engine that may be open."""
+        self.worker = worker
+        self._variant, self._work, self._refuges = variant, work, refuges
+        self._max_attempts, self._calls_at_once = max_attempts, calls_at_once
+        self._now_ms = 0.0
+        self._ids = count()
+        self._tasks: dict[int, tuple[Task[J], Open[J]]] = {}  # by the id of the effect that each waits for
+        self._batches: deque[list[J]] = deque()  # to be prepared
+        self._prepared: list[J] = []  # the batch that is being prepared
+        self._calls: deque[list[J]] = deque()  # to be made
+        self._out: list[Effect[J]] = []
+
+    def begin(self, jobs: list[J], batch: int, now_ms: float) -> list[Effect[J]]:
+        """Begin a window of jobs, of which up to `batch` share a call."""
+        self._now_ms, self._out = now_ms, []
+        if jobs:
+            self._batches.extend(self.worker.begin(jobs, batch).batches)
+        self._go_on()
+        return self._out
+
+    def on(self, answer: Answer[J], now_ms: float) -> list[Effect[J]]:
+        """Go on after an answer. One to an effect that is not open changes nothing."""
+        self._now_ms, self._out = now_ms, []
+        entry = self._tasks.pop(answer.id, None)
+        if entry is not None:
+            self._run(entry[0], answer)
+            self._go_on()
+        return self._out
+
+    def end(self) -> None:
+        """End the window."""
+        self.worker.end()
+
+    def in_hand(self) -> list[J]:
+        """Return the jobs of the window that are not answered; those of a `Keep` may be on their way."""
+        being_made = [effect.jobs for _, effect in self._tasks.values() if isinstance(effect, Call | Keep | Wait)]
+        jobs = chain(self._prepared, *being_made, *self._calls, *self._batches)
+        return list({id(job): job for job in jobs}.values())
+
+    def _go_on(self) -> None:
+        """Begin what may begin: a call, else a batch, else the window is done."""
+        while len(self._tasks) < self._calls_at_once:
+            if self._calls:
+                call = self._calls.popleft()
+                if len(call) > 1:
+                    call, *others = self._in_time(call)
+                    self._calls.extendleft(others)
+                self._run(self._call(call))
+            elif self._batches and not self._prepared:
+                self._run(self._prepare(self._batches.popleft()))
+            else:
+                break
+        if not self._tasks:
+            self._out.append(COMMIT)
+
+    def _run(self, task: Task[J], answer: Answer[J] | None = None) -> None:
+        try:
+            effect = task.send(answer)
+        except StopIteration:
+            return
+        self._tasks[effect.id] = task, effect
+        self._out.append(effect)
+
+    # What comes before the calls of a batch.
+
+    def _prepare(self, batch: list[J]) -> Task[J]:
+        """Settle the jobs of a batch: which are generated, in which calls."""
+        self._prepared = [job for job in batch if self._is_wanted(job)]
+        if any(map(self._work.has_objects, self._prepared)):
+            yield from self._fetch()
+        self._prepared = [job for job in self._prepared if self._is_honoured(job)]
+        if self._prepared and self._work.looks_up():
+            yield LookUp(next(self._ids), self._prepared)
+        wanted = [job for job in self._prepared if self._is_in_time(job)]
+        self._prepared = []
+        self._calls.extend(group_by_call(wanted, self._work.key) if len(wanted) > 1 else [wanted] if wanted else ())
+
+    def _is_wanted(self, job: J) -> bool:
+        """Whether a job is generated, by what is known before anything is fetched; one that is not has ended."""
+        if self._work.has_ended(job):
+            self._out.append(Drop(job))
+        elif has_killed_enough(job.owners):
+            said = f"job {job.job_id} ended {job.owners - 1} workers; requests equal to it are refused for an hour"
+            self._fail(job, EndedWorkers(said), is_poison=True)
+        elif (refused := self._work.refusal(job)) is not None:
+            self._reject(job, refused.reason, refused.code, refused.param)
+        else:
+            if job.attempts > 1 and job.refines:
+                self._work.on_blank(job, "retry", "an earlier attempt did not end well")
+            return True
+        return False
+
+    def _fetch(self) -> Task[J]:
+        """Open what the jobs of the batch begin with; a store that is away is waited for, for DRAFT_S."""
+        began_ms, failures = self._now_ms, 0
+        jobs = [job for job in self._prepared if self._work.has_objects(job)]
+        while jobs:
+            answer: Fetched[J] = yield Fetch(next(self._ids), jobs)
+            away = []
+            for trouble in answer.troubles:
+                match trouble:
+                    case NoDraft(job, kind, why):
+                        self._work.on_blank(job, kind, why)
+                    case Refused(job, reason, param):
+                        self._prepared.remove(job)
+                        self._reject(job, reason, INVALID, param)
+                    case Away():
+                        away.append(trouble)
+            if away and self._now_ms - began_ms >= 1000 * DRAFT_S:
+                self._give_up(away)
+                return
+            jobs = [each.job for each in away]
+            if jobs:
+                failures += 1
+                yield Wait(next(self._ids), jobs, 1000 * backoff_s(failures))
+
+    def _give_up(self, away: Iterable[Away[J]]) -> None:
+        """Let jobs begin without what the store does not give: without a draft from noise, else in another attempt."""
+        for job, error, is_draft, kind in away:
+            if is_draft:
+                self._work.on_blank(job, kind, f"{error}; waited {DRAFT_S:g} s")
+            else:
+                self._prepared.remove(job)
+                self._retry_or_fail(job, error)
+
+    def _is_honoured(self, job: J) -> bool:
+        """Whether a job's prompts and images are as asked, or need not be; one that is not has ended."""
+        changed = self._work.changes(job)
+        if not changed or not job.classified.request.options.strict:
+            return True
+        reason, param = insists_on(job.level, changed)
+        if job.has_draft:
+            self._out.append(End(job, Status.COMPLETED, reason + KEEPS_DRAFT))
+        else:
+            self._reject(job, reason, UNHONOURED, param)
+        return False
+
+    def _is_in_time(self, job: J) -> bool:
+        """Whether a job is generated; one that is not has ended, or goes on to a cheaper level."""
+        due, now_ms = self._refuges.due(job.classified, job.level, job.routed_ms), self._now_ms
+        if self.worker.is_in_time(due.at_ms, self._work.run_ms(job), self._besides_ms(job), now_ms):
+            return True
+        reason = f"{self._variant} would have finished after {due.name} {due.at_ms:.0f}"
+        plan = None if job.has_draft else self._work.plan()
+        if plan is not None and (placed := self._refuges.placement(job.classified, job.level, plan, now_ms)):
+            self._out.append(SendOn(job, placed, reason))
+            return False
+        if due.is_soft and not job.has_draft:
+            return True
+        status = late_status(has_draft=job.has_draft)
+        self._out.append(End(job, status, reason + KEEPS_DRAFT if job.has_draft else reason))
+        return False
+
+    def _besides_ms(self, job: J) -> float:
+        """Return what a job takes beside its call until it is an answer: loading what the device lacks, and judging."""
+        return self._work.judged_ms(job) + self._work.lacking_ms(job)
+
+    def _in_time(self, jobs: list[J]) -> list[list[J]]:
+        """Return the call, or the two that more of its jobs are in time with."""
+        return self.worker.calls_in_time(jobs, [self._due_ms(job) for job in jobs], self._work.call_ms, self._now_ms)
+
+    def _due_ms(self, job: J) -> float:
+        """When the call of a job must have ended for its image to be an answer in time."""
+        deadline_ms = job.classified.request.deadline_ms
+        return math.inf if deadline_ms is None else deadline_ms - self._besides_ms(job)
+
+    # A call, and what comes after it.
+
+    def _call(self, jobs: list[J]) -> Task[J]:
+        """Generate jobs in one call, and keep what came of it."""
+        worker, work = self.worker, self._work
+        worker.on_loading(work.lacking_ms(jobs[0]))
+        answer = yield Call(next(self._ids), jobs, work.has_ended)
+        if not isinstance(answer, Called):
+            self._on_no_images(jobs, answer)
+            return
+        worker.on_loaded(answer.load_ms, len(jobs))
+        worker.on_generated(answer.run_ms, work.call_ms(jobs))
+        left, failures = [job for job in jobs if not work.has_ended(job)], 0
+        if len(left) < len(jobs):
+            self._out.extend(Drop(job) for job in jobs if job not in left)
+        while left:
+            kept: Kept[J] = yield Keep(next(self._ids), left)
+            left = self._not_kept(kept.troubles) if kept.troubles else []
+            if left:
+                failures += 1
+                yield Wait(next(self._ids), left, 1000 * backoff_s(failures))
+
+    def _on_no_images(self, jobs: list[J], answer: Stopped | Unfit | CallFailed) -> None:
+        """End or repeat the jobs of a call that gave no images."""
+        match answer:
+            case Stopped():
+                self._out.extend(map(Drop, jobs))
+            case Unfit(_, error) if self._work.begins_with_own_image(jobs[0]):
+                for job in jobs:
+                    self._reject(job, str(error), UNHONOURED)
+            case Unfit(_, error):
+                for job in jobs:
+                    self._work.on_blank(job, "engine", str(error))
+                self._calls.appendleft(jobs)
+            case CallFailed() if len(jobs) > 1:  # one of them may be the cause: each alone
+                self._calls.extendleft([job] for job in reversed(jobs))
+            case CallFailed(_, error):
+                self._retry_or_fail(jobs[0], error)
+
+    def _not_kept(self, troubles: Iterable[Refused[J] | Unchecked[J] | Away[J]]) -> list[J]:
+        """Return the jobs whose images are to be stored once more; the others have ended."""
+        away = []
+        for trouble in troubles:
+            match trouble:
+                case Away(job):
+                    away.append(job)
+                case Refused(job, reason):
+                    self._reject(job, reason, UNSAFE)
+                case Unchecked(job, error):
+                    self._retry_or_fail(job, error)
+        return away
+
+    # How a job ends without an image.
+
+    def _retry_or_fail(self, job: J, error: Exception) -> None:
+        if job.attempts >= self._max_attempts:
+            self._fail(job, error)
+        else:
+            self._out.append(Retry(job, job.attempts + 1, error))
+
+    def _fail(self, job: J, error: Exception, *, is_poison: bool = False) -> None:
+        reason = f"{type(error).__name__}: {error}"
+        self._out.append(End(job, Status.FAILED, reason, error=error, is_poison=is_poison))
+
+    def _reject(self, job: J, reason: str, code: str, param: str = "") -> None:
+        self._out.append(End(job, Status.REJECTED, reason, code, param))
