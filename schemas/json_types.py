@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, cast
 
 from schemas.avro import Message, to_wire
+from schemas.option_fields import KEY, Option
 from schemas.wire_names import field_name
 
 PRIMITIVES: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
@@ -42,7 +43,22 @@ def schema_of(hint: Any) -> dict[str, Any]:
     raise TypeError(f"no JSON Schema for {hint!r}: messages use str, int, float, bool, tuples, dicts and each other")
 
 
+def _of_option(schema: dict[str, Any], about: Option) -> dict[str, Any]:
+    limits: dict[str, Any] = {"enum": ["", *about.words]} if about.words else {}
+    if about.low is not None:
+        limits["exclusiveMinimum" if about.is_above_low else "minimum"] = about.low
+    if about.high is not None:
+        limits["maximum"] = about.high
+    if about.multiple_of > 1:
+        limits["multipleOf"] = about.multiple_of
+    if "items" in schema:
+        schema, limits = {**schema, "items": schema["items"] | limits}, {}
+    return schema | limits | {"description": about.help}
+
+
 def _described(schema: dict[str, Any], field: "dataclasses.Field[Any]") -> dict[str, Any]:
+    if KEY in field.metadata:
+        schema = _of_option(schema, field.metadata[KEY])
     if field.default is dataclasses.MISSING:
         return schema
     default: Any = field.default

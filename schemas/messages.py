@@ -6,6 +6,9 @@ A field added later needs a default, so that old bytes can still be read (`schem
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
+
+from schemas.option_fields import option
 
 
 class Status(StrEnum):
@@ -18,27 +21,45 @@ class Status(StrEnum):
     FAILED = "FAILED"  # it could not be read, or not be generated
 
 
+TIERS: Final = ("interactive", "standard", "batch")  # from the one served first
+PIXELS: Final = {"low": 8, "high": 4096, "multiple_of": 8, "unit": "px", "honoured": True}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerateOptions:
-    """How an image should be generated. None or empty: by the variant's default."""
+    """How an image should be generated. None or empty: by the variant's default.
 
-    n: int = 1  # images; one job, judged by its worst
-    width: int | None = None  # px
-    height: int | None = None  # px
-    steps: int | None = None  # denoising steps
-    guidance: float | None = None
-    negative_prompt: str = ""
-    model: str = ""  # only this variant, or this base model, will do
-    adapters: tuple[str, ...] = ()  # LoRA names; REJECTED where no variant honours them, as controls and images are
-    controls: tuple[str, ...] = ()  # ControlNet names
-    strict: bool = False  # REJECTED where a variant would override one of these
-    reuse: str = ""  # off | own | "": begin from images of its own tenant, but not where a seed is stated
-    adapter_weights: tuple[float, ...] = ()  # of `adapters`, in their order; none: 1 each
-    control_images: tuple[str, ...] = ()  # URI in the store of the image that each of `controls` follows
-    control_weights: tuple[float, ...] = ()  # of `controls`, in their order; none: 1 each
-    image: str = ""  # URI in the store of the image to begin with; "": noise
-    strength: float | None = None  # (0, 1], share of the steps that change `image`; None: 0.8
-    mask: str = ""  # URI in the store: where it is white, `image` is generated anew; "": everywhere
+    Each field declares its help and limits (`option_fields.py`), from which all doors are made.
+    """
+
+    # fmt: off
+    n: int = option(1, "Number of images to generate for the prompt, as one request.", low=1, high=1024)
+    width: int | None = option(None, "Width of the image in pixels.", **PIXELS)
+    height: int | None = option(None, "Height of the image in pixels.", **PIXELS)
+    steps: int | None = option(
+        None, "Number of denoising steps (default: the variant's).", low=1, high=200, honoured=True)
+    guidance: float | None = option(
+        None, "Scale of classifier-free guidance (default: the variant's).", low=0, high=50, honoured=True)
+    negative_prompt: str = option("", "What should not be in the image.", honoured=True)
+    model: str = option("", "Name of the variant, or of the base model, that generates the image.")
+    adapters: tuple[str, ...] = option((), "Names of LoRA adapters to apply, at most six.")
+    controls: tuple[str, ...] = option((), "Names of ControlNets to apply, at most four.")
+    strict: bool = option(
+        False, "Reject the request (REJECTED) instead of overriding an option that the variant cannot honour.")
+    reuse: str = option("", "Whether the image may begin from a similar one of the same tenant, and be stored for "
+        "that: own also with a seed, off never (default: without a seed only).", words=("off", "own"))
+    adapter_weights: tuple[float, ...] = option(
+        (), "Weight of each of the adapters, in their order (default: 1 each).", low=-4, high=4)
+    control_images: tuple[str, ...] = option((), "URI of the image that each of the controls follows, in their order.")
+    control_weights: tuple[float, ...] = option(
+        (), "Weight of each of the controls, in their order (default: 1 each).", low=0, high=4)
+    image: str = option("", "URI of the image to begin with instead of noise, as `pochade put` prints it.",
+        placeholder="URI", honoured=True)
+    strength: float | None = option(None, "Share of the denoising steps that change the image to begin with: near 0 "
+        "keeps it, 1 replaces it (default: 0.8).", low=0, high=1, is_above_low=True, needs="image")
+    mask: str = option("", "URI of the mask of the image to begin with, as `pochade put` prints it: only where it is "
+        "white the image is generated anew.", placeholder="URI", honoured=True, needs="image")
+    # fmt: on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +73,7 @@ class GenerateRequest:
     seed: int | None = None  # None: derived from request_id
     tenant: str = "default"
     quality: str = "auto"  # low | medium | high | auto: as `planner.catalog.option_limits.QUALITIES` defines them
-    tier: str = "standard"  # interactive | standard | batch
+    tier: str = "standard"  # of TIERS
     options: GenerateOptions = GenerateOptions()
 
 

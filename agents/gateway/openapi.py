@@ -12,7 +12,6 @@ from agents.gateway.openai_images import BASE64, END_USER, MAX_PARTIAL, NAMED, O
 from agents.gateway.predictions import ENDED, INPUT, OWNER, PROCESSING, STARTING
 from agents.gateway.refusals import KINDS
 from agents.gateway.webhooks.notices import EVENTS
-from planner.catalog.option_limits import MAX_IMAGES
 from planner.catalog.option_limits import QUALITIES as WORDS
 from schemas.json_types import properties_of
 from schemas.messages import GenerateOptions, GenerateRequest
@@ -72,7 +71,7 @@ def images_body() -> Schema:
         {
             "prompt": TEXT,
             "model": {**TEXT, "default": PLAN_CHOOSES, "description": "auto, a variant, or a base (/v1/models)"},
-            "n": {"type": "integer", "minimum": 1, "maximum": MAX_IMAGES, "default": 1},
+            "n": FIELDS["n"],
             "quality": {"enum": sorted({PLAN_CHOOSES, *NAMED, *QUALITIES}), "description": _qualities()},
             "size": {**TEXT, "description": "WIDTHxHEIGHT in px, or auto"},
             "output_format": {"enum": list(NAMES), "default": PNG},

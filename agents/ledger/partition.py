@@ -17,11 +17,10 @@ from agents.ledger.broker_clock import BrokerClock
 from agents.ledger.remembered import ROLE, Remembered, Send
 from agents.ledger.topics import WRITTEN, LedgerTopics
 from agents.runtime.records import fitted_dead_letter, outcome_record, outgoing
-from planner.catalog.option_limits import TIERS
 from planner.serving.ending.outcomes import expired, failed, first_of, result_of
 from schemas import topics
 from schemas.errors import InvalidRecord, PochadeError, UnknownSchema
-from schemas.messages import ClassifiedRequest, Outcome, Result, Status
+from schemas.messages import TIERS, ClassifiedRequest, Outcome, Result, Status
 from schemas.record import Headers, Incoming, Outgoing
 from schemas.topics import full_name
 from streams import log_context, metrics

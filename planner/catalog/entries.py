@@ -14,12 +14,13 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from planner.catalog.components import BASE, Component, Offer
+from planner.catalog.option_limits import OPTIONS
 from planner.catalog.validate import is_amount, is_share, require
 from schemas.errors import Unknown
 
 ENGINES = ("diffusers", "profile")
 WORKER_ENGINES = (*ENGINES, "chaos")  # that a worker may generate with instead of the catalog's
-HONOURABLE = ("width", "height", "steps", "guidance", "negative_prompt", "image", "mask")
+HONOURABLE = tuple(name for name, each in OPTIONS.items() if each.about.honoured)  # options that a level may follow
 DEVICE = re.compile(r"|cpu|mps|cuda(:\d+)?")
 DTYPES = ("", "float32", "float16", "bfloat16")
 SPACINGS = ("", "leading", "linspace", "trailing")

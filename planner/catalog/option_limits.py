@@ -3,11 +3,13 @@
 Commands load this module in a moment: it imports neither catalogs nor numpy.
 """
 
+import operator
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from schemas.errors import InvalidRequest
-from schemas.messages import GenerateOptions
+from schemas.messages import TIERS, GenerateOptions
+from schemas.option_fields import Declared, options_of
 
 
 class Quality(NamedTuple):
@@ -37,15 +39,15 @@ def quality_named(word: str) -> Quality:
     return QUALITIES.get(word, QUALITIES["auto"])
 
 
-CONSENTS = ("", "off", "own")  # to reuse: unsaid, none, from images of its own tenant
-TIERS = ("interactive", "standard", "batch")
 BATCH_TIER = "batch"
-MAX_STEPS = 200
-MAX_PIXELS = 4096  # a side
-MAX_IMAGES = 1024  # of one request, whatever a deployment allows
+AS_IT_IS: Final = GenerateOptions()
+OPTIONS: Final = options_of(GenerateOptions)
+LIMITED: Final = tuple(each for each in OPTIONS.items() if each[1].about.words or each[1].numbers)
+values_of_limited = operator.attrgetter(*(name for name, _ in LIMITED))
+NEEDING: Final = tuple((name, each.default, each.about.needs) for name, each in OPTIONS.items() if each.about.needs)
+MAX_IMAGES: Final = int(OPTIONS["n"].about.high or 0)  # of one request, whatever a deployment allows
 MAX_ADAPTERS = 6  # of one request; the largest number in a month of a public service's requests
 MAX_CONTROLS = 4  # of one request
-MAX_WEIGHT = 4.0  # of an adapter, in either direction
 
 
 class OptionValues(Protocol):
@@ -77,26 +79,39 @@ def check_options(request: OptionValues, max_images: int) -> None:
     options, who = request.options, f"(request {request.request_id})"
     _one_of("quality", request.quality, tuple(QUALITIES), who)
     _one_of("tier", request.tier, TIERS, who)
-    _one_of("reuse", options.reuse, CONSENTS, who)
-    _in_range("n", options.n, 1, max_images, who)
-    _in_range("steps", options.steps, 1, MAX_STEPS, who)
-    _in_range("guidance", options.guidance, 0, 50, who)
-    for name, side in (("width", options.width), ("height", options.height)):
-        _in_range(name, side, 8, MAX_PIXELS, who)
-        if side is not None and side % 8:
-            raise InvalidRequest(f"{name} must be a multiple of 8 px: got {side} {who}", field=name)
+    if options == AS_IT_IS:
+        return
+    if not 1 <= options.n <= max_images:  # which may be less than whatever the field allows
+        raise InvalidRequest(f"n must be from 1 to {max_images}: got {options.n} {who}", field="n")
+    for (name, declared), value in zip(LIMITED, values_of_limited(options), strict=True):
+        if value != declared.default:
+            _check_value(name, value, declared, who)
     if options.adapters or options.adapter_weights:
-        _check_adapters(options, who)
+        _check_names("adapters", options.adapters, MAX_ADAPTERS, who)
+        _as_many("adapter_weights", options.adapter_weights, "adapters", options.adapters, who)
     if options.controls or options.control_images or options.control_weights:
         _check_controls(options, who)
-    _check_beginning(options, who)
+    for name, default, needed in NEEDING:
+        value = getattr(options, name)
+        if value != default and getattr(options, needed) == OPTIONS[needed].default:
+            fault = f"{name} must come with {needed}: got {value!s:.40} without one {who}"
+            raise InvalidRequest(fault, field=name)
 
 
-def _check_adapters(options: GenerateOptions, who: str) -> None:
-    _check_names("adapters", options.adapters, MAX_ADAPTERS, who)
-    _as_many("adapter_weights", options.adapter_weights, "adapters", options.adapters, who)
-    for weight in options.adapter_weights:
-        _in_range("adapter_weights", weight, -MAX_WEIGHT, MAX_WEIGHT, who)
+def _check_value(name: str, value: Any, declared: Declared, who: str) -> None:
+    """Hold a value that is stated against the limits of its declaration, and each item of a list."""
+    about = declared.about
+    if about.words:
+        _one_of(name, value, ("", *about.words), who)
+    if declared.numbers is None:
+        return
+    for number in value if declared.is_list else (value,):
+        if not about.has(number):
+            raise InvalidRequest(f"{name} must be {about.span}: got {number} {who}", field=name)
+        if about.multiple_of > 1 and number % about.multiple_of:
+            unit = f" {about.unit}" if about.unit else ""
+            fault = f"{name} must be a multiple of {about.multiple_of}{unit}: got {number} {who}"
+            raise InvalidRequest(fault, field=name)
 
 
 def _check_controls(options: GenerateOptions, who: str) -> None:
@@ -106,21 +121,6 @@ def _check_controls(options: GenerateOptions, who: str) -> None:
         fault = f"control_images must name one image for each of controls: {got} {who}"
         raise InvalidRequest(fault, field="control_images", command="`pochade put FILE` prints the URI of one")
     _as_many("control_weights", options.control_weights, "controls", options.controls, who)
-    for weight in options.control_weights:
-        _in_range("control_weights", weight, 0, MAX_WEIGHT, who)
-
-
-def _check_beginning(options: GenerateOptions, who: str) -> None:
-    """An image to begin with: strength and mask say something about it alone."""
-    if options.strength is not None:
-        if not 0 < options.strength <= 1:  # which NaN is not either
-            fault = f"strength must be above 0 and at most 1: got {options.strength} {who}"
-            raise InvalidRequest(fault, field="strength")
-        if not options.image:
-            fault = f"strength must come with image: got {options.strength} without one {who}"
-            raise InvalidRequest(fault, field="strength")
-    if options.mask and not options.image:
-        raise InvalidRequest(f"mask must come with image: got {options.mask:.40} without one {who}", field="mask")
 
 
 def _check_names(name: str, values: Sequence[str], most: int, who: str) -> None:
@@ -140,8 +140,3 @@ def _as_many(name: str, values: Sequence[float], of: str, named: Sequence[str], 
 def _one_of(name: str, value: str, known: tuple[str, ...], who: str) -> None:
     if value not in known:
         raise InvalidRequest(f"{name} must be one of {', '.join(known)}: got {value!r:.80} {who}", field=name)
-
-
-def _in_range(name: str, value: float | None, low: float, high: float, who: str) -> None:
-    if value is not None and not low <= value <= high:
-        raise InvalidRequest(f"{name} must be from {low:g} to {high:g}: got {value} {who}", field=name)

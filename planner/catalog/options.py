@@ -10,15 +10,19 @@ draft is encoded and noised to step K of that level's N, which goes on from ther
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from planner.catalog.components import NOTHING, Selection, select, unhonoured
-from planner.catalog.entries import Variant, run_ms
+from planner.catalog.entries import HONOURABLE, Variant, run_ms
+from planner.catalog.option_limits import AS_IT_IS as AS_IT_IS
+from planner.catalog.option_limits import OPTIONS
 from schemas.messages import GenerateOptions
 
-AS_IT_IS = GenerateOptions()
 ADAPTER_SYNTAX = re.compile(r"<(?:lora|lyco):([^<>]{1,100})>")
+OF_VARIANTS = ("width", "height", "steps", "guidance")  # each variant has its own
 COMPONENTS = ("adapters", "controls", "image", "mask")  # honoured all together, or not at all
+PLAIN = tuple(name for name in HONOURABLE if name not in (*OF_VARIANTS, *COMPONENTS))  # nothing is done unless stated
+UNASKED = {name: OPTIONS[name].default for name in PLAIN} | dict.fromkeys(COMPONENTS, "none")
 
 
 class ResolvedOptions(NamedTuple):
@@ -29,10 +33,15 @@ class ResolvedOptions(NamedTuple):
     height: int
     steps: int
     guidance: float
-    negative_prompt: str
     overridden: tuple[str, ...]  # "steps: 50 -> 8", one an option that is not honoured; "size: 64x64 -> 32x32"
     refine_from_step: int = 0  # of `steps`: skipped, as a draft is refined; 0: begun from noise
     components: Selection = NOTHING  # base, adapters, controls, and the image to begin with
+    asked: GenerateOptions = AS_IT_IS  # of PLAIN those that are stated and honoured; all else at its default
+
+    @property
+    def negative_prompt(self) -> str:
+        """What should not be in the image."""
+        return self.asked.negative_prompt
 
 
 def resolve_options(options: GenerateOptions, variant: Variant, refine_from_step: int = 0) -> ResolvedOptions:
@@ -44,7 +53,7 @@ def resolve_options(options: GenerateOptions, variant: Variant, refine_from_step
         own = variant.width, variant.height, variant.steps, variant.guidance
         step = refine_from_step if refine_from_step < variant.steps else 0
         chosen = select(options, variant.offer) if variant.bases else NOTHING
-        return ResolvedOptions(1, *own, negative_prompt="", overridden=(), refine_from_step=step, components=chosen)
+        return ResolvedOptions(1, *own, overridden=(), refine_from_step=step, components=chosen)
     asked, does = _requested(options, variant), _own_of(variant)
     wants = {name: value for name, value in asked.items() if value not in (None, "") and value != does[name]}
     chosen = NOTHING
@@ -52,16 +61,17 @@ def resolve_options(options: GenerateOptions, variant: Variant, refine_from_step
         chosen = select(options, variant.offer)
         wants = {name: value for name, value in wants.items() if name not in COMPONENTS}
     done = does | {name: value for name, value in wants.items() if name in variant.honours}
+    plain: dict[str, Any] = {name: done[name] for name in PLAIN if name in wants and name in variant.honours}
     return ResolvedOptions(
         n=options.n,
         width=int(done["width"]),
         height=int(done["height"]),
         steps=int(done["steps"]),
         guidance=float(done["guidance"]),
-        negative_prompt=str(done["negative_prompt"]),
         overridden=_overridden(does | wants, done, [name for name in wants if name not in variant.honours]),
         refine_from_step=refine_from_step if refine_from_step < int(done["steps"]) else 0,
         components=chosen,
+        asked=GenerateOptions(**plain) if plain else AS_IT_IS,
     )
 
 
@@ -92,7 +102,7 @@ def _requested(options: GenerateOptions, variant: Variant) -> dict[str, str | in
         "height": options.height,
         "steps": options.steps,
         "guidance": options.guidance,
-        "negative_prompt": options.negative_prompt or None,
+        **{name: getattr(options, name) for name in PLAIN},
         "model": options.model if options.model not in variant.bases else None,
         "adapters": ", ".join(options.adapters) or None,
         "controls": ", ".join(options.controls) or None,
@@ -104,7 +114,7 @@ def _requested(options: GenerateOptions, variant: Variant) -> dict[str, str | in
 def _own_of(variant: Variant) -> dict[str, str | int | float]:
     """Return what a variant does where a request asks for nothing, by option."""
     figures = {"width": variant.width, "height": variant.height, "steps": variant.steps, "guidance": variant.guidance}
-    return figures | {"negative_prompt": "", "model": variant.name} | dict.fromkeys(COMPONENTS, "none")
+    return figures | UNASKED | {"model": variant.name}
 
 
 def job_ms(variant: Variant, options: GenerateOptions, refine_from_step: int = 0) -> float:

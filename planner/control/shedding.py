@@ -11,12 +11,11 @@ from dataclasses import replace
 
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
-from planner.catalog.option_limits import TIERS
 from planner.control.evaluate import VariantLoad, evaluate, first_loads
 from planner.control.format import rate
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation
-from schemas.messages import Admission
+from schemas.messages import TIERS, Admission
 
 ORDINARY = "standard"  # the tier of a request that names none
 PARTS = 100  # an admitted share is a whole number of these, rounded up: a plan need not change with every breath

@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from planner.catalog.entries import reuse_step, variant_of
 from planner.catalog.model import Catalog
-from planner.catalog.option_limits import TIERS
 from planner.catalog.options import fault
 from planner.components.demand.combinations import parts_of
 from planner.components.holdings import LOCAL
 from planner.reuse import terms
 from planner.serving.dispatch.dispatch import KINDS
 from schemas.errors import InvalidPlan, Unknown
-from schemas.messages import Cascade, Plan, ReusePlan, Route, ScalePlan
+from schemas.messages import TIERS, Cascade, Plan, ReusePlan, Route, ScalePlan
 
 CheckPlan = Callable[[Plan, Catalog], None]
 """`check` or `check_live`."""

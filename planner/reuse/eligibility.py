@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from planner.catalog.options import AS_IT_IS
+from planner.catalog.option_limits import OPTIONS
+from planner.catalog.options import AS_IT_IS, PLAIN
 from schemas.messages import GenerateOptions
 
 
@@ -31,6 +32,7 @@ class Refusal(StrEnum):
     STRICT = "strict"  # what is asked for is done to the letter, all steps included
     STEPS = "steps"  # fewer or more than the variant's own: the stored image would be of another quality
     GUIDANCE = "guidance"  # another than the variant's own
+    OPTION = "option"  # any other that changes the image, of `planner.catalog.options.PLAIN`
     SIZE = "size"  # another than the variant's own: a lookup finds images of that size alone
 
 
@@ -102,4 +104,6 @@ def _unlike_its_prompt(options: GenerateOptions) -> Refusal | None:
         return Refusal.IMAGE
     if options.controls:
         return Refusal.CONTROLS
-    return Refusal.ADAPTERS if options.adapters else None
+    if options.adapters:
+        return Refusal.ADAPTERS
+    return Refusal.OPTION if any(getattr(options, name) != OPTIONS[name].default for name in PLAIN) else None

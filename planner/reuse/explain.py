@@ -43,6 +43,7 @@ REFUSALS: Final[Mapping[Refusal, str]] = {
     Refusal.STRICT: "it is strict",
     Refusal.STEPS: "it states other steps than the variant's own",
     Refusal.GUIDANCE: "it states another guidance than the variant's own",
+    Refusal.OPTION: "it states an option that changes the image",
     Refusal.SIZE: "it states another size than the variant's own",
 }
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
-from planner.catalog.option_limits import TIERS
 from planner.catalog.options import AS_IT_IS, ResolvedOptions, begins_at, resolve_options
 from planner.control.shedding import ORDINARY
 from planner.serving.admission.quotas import Quota
@@ -19,6 +18,7 @@ from replay.simulation.job import Draws, Job
 from replay.simulation.results.run_metrics import NO_PARTS, RunMetrics
 from replay.simulation.results.timeline import Timeline
 from replay.traces.trace import Overrides, Trace
+from schemas.messages import TIERS
 
 INTERACTIVE, BATCH = "interactive", "batch"
 ANY_QUALITY = Overrides().quality

@@ -4,14 +4,15 @@ import contextlib
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
 import click
 
-from planner.catalog.option_limits import QUALITIES
+from planner.catalog.option_limits import OPTIONS, QUALITIES
 from schemas.errors import InvalidRequest, PochadeError
 from schemas.messages import Result, Status
+from schemas.option_fields import Declared
 from streams.commands import opening
 from streams.commands.options import SHOWN, STREAMED, renamed_option, since_option
 from streams.visible import json_text
@@ -24,8 +25,7 @@ if TYPE_CHECKING:  # the clients take half a second to load, which --help need n
 WRITERS = 64  # threads that send the requests of a file; each waits until the brokers have its request
 F = TypeVar("F", bound=Callable[..., Any])
 
-# the fields of a request, as JSON names them
-OPTIONS = (
+OF_REQUESTS: Final = (  # the fields of a request beside its options, as JSON names them
     click.option(
         "--seed",
         type=click.IntRange(0, 2**63 - 1),
@@ -45,74 +45,51 @@ OPTIONS = (
         type=click.Choice(["interactive", "standard", "batch"]),
         help="Priority: interactive goes before standard, the default; batch is served only when there is room.",
     ),
-    renamed_option(
-        "--pictures",
-        "-n",
-        "--images",
-        "n",
-        type=click.IntRange(1),
-        help="Number of images to generate for the prompt, as one request.",
-    ),
-    click.option("--steps", type=click.IntRange(1), help="Number of denoising steps (default: the variant's)."),
-    click.option(
-        "--guidance", type=click.FloatRange(0), help="Scale of classifier-free guidance (default: the variant's)."
-    ),
-    click.option(
-        "--size",
-        metavar="WIDTHxHEIGHT",
+)
+COMPOUND: Final = {  # fields with a form of their own on the command line; (): another option says theirs
+    "n": (renamed_option("--pictures", "-n", "--images", "n", type=click.IntRange(1), help=OPTIONS["n"].about.help),),
+    "width": (click.option(
+        "--size", metavar="WIDTHxHEIGHT",
         help="Width and height of the image in pixels, each a multiple of 8, such as 768x512.",
-    ),
-    click.option("--negative-prompt", help="What should not be in the image."),
-    click.option(
-        "--model",
-        help="Name of the variant, or of the base model, that generates the image.",
-    ),
-    click.option(
-        "--adapter",
-        "adapters",
-        multiple=True,
-        metavar="NAME[:WEIGHT]",
+    ),),
+    "adapters": (click.option(
+        "--adapter", "adapters", multiple=True, metavar="NAME[:WEIGHT]",
         help="LoRA adapter to apply, with its weight (default 1); may be repeated, up to six times.",
-    ),
-    click.option(
-        "--control",
-        "controls",
-        multiple=True,
-        metavar="NAME[:WEIGHT]=URI",
+    ),),
+    "controls": (click.option(
+        "--control", "controls", multiple=True, metavar="NAME[:WEIGHT]=URI",
         help="ControlNet to apply, with its weight (default 1) and the URI of the image that it follows, as "
         "`pochade put` prints it; may be repeated.",
-    ),
-    click.option(
-        "--image", metavar="URI", help="URI of the image to begin with instead of noise, as `pochade put` prints it."
-    ),
-    click.option(
-        "--strength",
-        type=click.FloatRange(0, 1, min_open=True),
-        help="Share of the denoising steps that change --image: near 0 keeps it, 1 replaces it (default: 0.8).",
-    ),
-    click.option(
-        "--mask",
-        metavar="URI",
-        help="URI of the mask of --image, as `pochade put` prints it: only where it is white the image is generated "
-        "anew.",
-    ),
-    click.option(
-        "--reuse",
-        type=click.Choice(["off", "own"]),
-        help="Whether the image may begin from a similar one of the same tenant, and be stored for that: own also with "
-        "--seed, off never (default: without --seed only).",
-    ),
-    click.option(
-        "--strict",
-        is_flag=True,
-        help="Reject the request (REJECTED) instead of overriding an option that the variant cannot honour.",
-    ),
-)
+    ),),
+    **dict.fromkeys(("height", "adapter_weights", "control_images", "control_weights"), ()),
+}  # fmt: skip
+LAST: Final = ("reuse", "strict")  # what is said of the request as a whole
+
+
+def _option_of(name: str, declared: Declared) -> Callable[[F], F]:
+    """Return the option of a field, as its declaration has it."""
+    about, flag = declared.about, f"--{name.replace('_', '-')}"
+    if declared.type is bool:
+        return click.option(flag, is_flag=True, help=about.help)
+    kind: click.ParamType = click.STRING
+    if about.words:
+        kind = click.Choice(about.words)
+    elif declared.numbers is int:
+        kind = click.IntRange(about.low, about.high)
+    elif declared.numbers is float:
+        kind = click.FloatRange(about.low, about.high, min_open=about.is_above_low)
+    return click.option(flag, type=kind, multiple=declared.is_list, metavar=about.placeholder or None, help=about.help)
+
+
+def _options() -> Iterator[Callable[[Any], Any]]:
+    yield from OF_REQUESTS
+    for name in sorted(OPTIONS, key=lambda each: LAST.index(each) if each in LAST else -1):
+        yield from COMPOUND.get(name) or (() if name in COMPOUND else (_option_of(name, OPTIONS[name]),))
 
 
 def generation_options(command: F) -> F:
     """Add to a command the options that say how its images should be generated; it gets them as keywords."""
-    for option in reversed(OPTIONS):
+    for option in reversed([*_options()]):
         command = option(command)
     return command
 
@@ -123,7 +100,7 @@ def fields_of(given: dict[str, Any]) -> dict[str, Any]:
     Raises:
         click.BadParameter: the size is not WIDTHxHEIGHT.
     """
-    fields = {name: value for name, value in given.items() if value not in (None, (), False, "") and name != "size"}
+    fields = {name: value for name, value in given.items() if name != "size" and _is_given(value)}
     fields |= _adapters_of(fields.pop("adapters", ())) | _controls_of(fields.pop("controls", ()))
     if given.get("size"):
         width, x, height = str(given["size"]).partition("x")
@@ -131,6 +108,11 @@ def fields_of(given: dict[str, Any]) -> dict[str, Any]:
             raise click.BadParameter(f"--size {given['size']!r} is not WIDTHxHEIGHT, such as 768x512")
         fields |= {"width": int(width), "height": int(height)}
     return fields
+
+
+def _is_given(value: Any) -> bool:
+    """Whether an option was given; 0 is a value."""
+    return value is not None and value is not False and value not in ((), "")
 
 
 def _adapters_of(given: Sequence[str]) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from urllib.parse import quote, urlencode
 from agents.console.screens.context import Context
 from agents.console.screens.timeline import bars_of
 from agents.console.view.requests import NEWEST, TrackedRequest
+from planner.catalog.option_limits import OPTIONS
+from planner.catalog.options import PLAIN
 from planner.serving.decisions import scores_in_words
 from schemas.errors import InvalidRecord
 from schemas.messages import Result, Status
@@ -105,6 +107,7 @@ def _options(tracked: TrackedRequest) -> dict[str, Any]:
         "seed": tracked.request.seed, "begins with an image": "yes" if options.image else "",
         "must be honoured": "all of it" if options.strict else "",
     }  # fmt: skip
+    named |= {name.replace("_", " "): getattr(options, name) for name in PLAIN if not OPTIONS[name].is_text}
     return {name: value for name, value in named.items() if value not in (None, "")}
 
 

@@ -12,15 +12,18 @@ from starlette.requests import Request
 
 from agents.gateway.refusals import INVALID, Refusal
 from agents.gateway.transport.bodies import FORM_TYPE
+from schemas.messages import GenerateOptions
+from schemas.option_fields import options_of
 from streams.store.input_images import MAX_BYTES
 
 MAX_FILES, MAX_FIELDS = 17, 100  # OpenAI's clients may send 16 images and a mask: they are told that one is taken
-WHOLE: Final = frozenset(
-    {"n", "width", "height", "output_compression", "partial_images", "seed", "steps", "deadline_ms"}
-)
-DECIMAL: Final = frozenset({"guidance", "strength", "adapter_weights", "control_weights"})
-YES_OR_NO: Final = frozenset({"stream", "strict"})
-LISTS: Final = frozenset({"adapters", "adapter_weights", "controls", "control_images", "control_weights"})
+OPTIONS: Final = options_of(GenerateOptions)
+WHOLE: Final = {name for name, each in OPTIONS.items() if each.numbers is int} | {
+    "output_compression", "partial_images", "seed", "deadline_ms",
+}  # fmt: skip
+DECIMAL: Final = {name for name, each in OPTIONS.items() if each.numbers is float}
+YES_OR_NO: Final = {name for name, each in OPTIONS.items() if each.type is bool} | {"stream"}
+LISTS: Final = {name for name, each in OPTIONS.items() if each.is_list}
 NUMBER: Final = re.compile(r"-?[0-9]{1,18}(\.[0-9]{0,18})?")
 
 

@@ -3,11 +3,13 @@
 import math
 import unicodedata
 
+from planner.catalog.option_limits import OPTIONS
 from planner.serving.admission.inputs import check_inputs
 from schemas.errors import InvalidRequest
 from schemas.ids import draw
 from schemas.messages import Admission, GenerateRequest
 
+TEXTS = tuple(name for name, each in OPTIONS.items() if each.is_text)
 SEED_LIMIT = 2**63
 MAX_ID = 200  # characters, of a tenant's name too
 SALT = "admission"  # never the plan's version: under an equal share a request has an equal answer, whoever asks
@@ -87,20 +89,13 @@ def _check_prompt(prompt: str, max_bytes: int, who: str) -> None:
 
 def _check_texts(request: GenerateRequest, max_bytes: int, who: str) -> None:
     """Limit the texts of a request: every record of it carries them, some twice, and each must fit its topic."""
-    options = request.options
-    texts = {
-        "tenant": (request.tenant,), "negative_prompt": (options.negative_prompt,), "model": (options.model,),
-        "adapters": options.adapters, "controls": options.controls, "control_images": options.control_images,
-        "image": (options.image,), "mask": (options.mask,),
-    }  # fmt: skip
+    stated = ((name, getattr(request.options, name)) for name in TEXTS)
+    texts = {"tenant": (request.tenant,)} | {name: (text,) if isinstance(text, str) else text for name, text in stated}
     sizes = {name: sum(len(text.encode(errors="replace")) for text in values) for name, values in texts.items()}
     size = sum(sizes.values())
     if size > max_bytes:
         longest = max(sizes, key=sizes.__getitem__)
-        limit = (
-            "tenant, negative_prompt, model, adapters, controls and the URIs of images must have at most "
-            f"{max_bytes} bytes of UTF-8"
-        )
+        limit = f"{', '.join(texts)} must have at most {max_bytes} bytes of UTF-8"
         raise InvalidRequest(f"{limit} together: got {size}; shorten {longest} {who}", field=longest)
 
 

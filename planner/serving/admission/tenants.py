@@ -11,11 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from planner.catalog.option_limits import TIERS
 from planner.serving.admission.quotas import OTHERS, Bucket, Quota, named, others_weight, take_tokens
 from planner.serving.decisions import OVERLOADED, QUOTA, Rejection
 from planner.serving.requests import OPEN_MS, Work
-from schemas.messages import Admission, Status
+from schemas.messages import TIERS, Admission, Status
 
 UNLIMITED = Quota()
 Party = str | None  # a tenant's name, or None: the place that the rest share

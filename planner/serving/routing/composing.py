@@ -9,13 +9,13 @@ The plan of the moment decides where a request goes, never whether it is valid.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from planner.catalog.components import Fault, needs_components, unhonoured
 from planner.catalog.entries import run_ms, variant_of
 from planner.catalog.model import Catalog
-from planner.catalog.option_limits import ANY, CHEAPEST, quality_named
-from planner.catalog.options import AS_IT_IS, resolve_options
+from planner.catalog.option_limits import ANY, CHEAPEST, OPTIONS, quality_named
+from planner.catalog.options import AS_IT_IS, PLAIN, resolve_options
 from planner.serving.routing.placement import Choice, sample
 from schemas.errors import Unknown
 from schemas.messages import GenerateOptions
@@ -80,12 +80,14 @@ class Fit(NamedTuple):
 
 
 ADVICE: Final[Mapping[str, str]] = {  # to a strict request: what it may do about an option that is not honoured
+    **dict.fromkeys(PLAIN, "leave it out"),
     "prompt": "shorten or change it",
     "negative_prompt": "shorten it or leave it out",
     "quality": "leave out quality or model",
     **dict.fromkeys(("image", "mask", "control_images"), "send it in that form"),
 }
 ANYWHERE = Fit()
+PLAIN_TEXTS = tuple(name for name in PLAIN if OPTIONS[name].is_text)  # whose words decide nothing here
 MAX_COMBINATIONS = 10_000  # of options that are remembered: tenants choose them
 
 
@@ -100,10 +102,10 @@ class Fits:
         """Return where a request with these options and this quality may go."""
         if quality == "auto" and (options is AS_IT_IS or options == AS_IT_IS):
             return ANYWHERE
+        texts: dict[str, Any] = {name: "..." for name in PLAIN_TEXTS if getattr(options, name)}
         kind = replace(
             options, adapter_weights=(), control_images=(), control_weights=(), image="-" * bool(options.image),
-            mask="-" * bool(options.mask), strength=None, negative_prompt="..." if options.negative_prompt else "",
-            n=1, reuse="",
+            mask="-" * bool(options.mask), strength=None, n=1, reuse="", **texts,
         )  # fmt: skip
         found = self._known.get((kind, quality))
         if found is None:

@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol
 
 from planner.catalog.entries import deferred_share, expected_steps, reuse_step, variant_of
 from planner.catalog.model import Catalog
-from planner.catalog.option_limits import BATCH_TIER, MAX_IMAGES, QUALITIES, TIERS, check_options
+from planner.catalog.option_limits import BATCH_TIER, MAX_IMAGES, QUALITIES, check_options
 from planner.catalog.options import AS_IT_IS, ResolvedOptions, resolve_options, resolved_ms
 from planner.serving.admission.admission import can_meet, is_admitted, predicted_finish_ms
 from planner.serving.decisions import (
@@ -52,7 +52,7 @@ from planner.serving.routing.placement import (
     sample,
 )
 from planner.serving.routing.soft_deadline import Deadlines, Due
-from schemas.messages import Admission, GenerateOptions, Plan, Status
+from schemas.messages import TIERS, Admission, GenerateOptions, Plan, Status
 
 ANY_BACKLOG_MS = sys.float_info.max  # infinite is the wait for a level that nobody serves
 INTERACTIVE, ANY_QUALITY = "interactive", "auto"

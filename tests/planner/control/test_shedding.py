@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.catalog.option_limits import TIERS
 from planner.control.plans import publish, same_decision
 from planner.control.shedding import shares_by_tier, sustainable_rps, with_admission
 from planner.control.validity import check
@@ -17,7 +16,7 @@ from planner.serving.decisions import SHED, Ignored, Rejection
 from planner.serving.routing.placement import Placement
 from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
 from schemas.errors import InvalidPlan
-from schemas.messages import Admission, Route, Status
+from schemas.messages import TIERS, Admission, Route, Status
 from tests.builders import (
     NOW_MS,
     a_cascade,

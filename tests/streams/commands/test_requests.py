@@ -236,6 +236,7 @@ def test_components_become_names_weights_and_images_in_one_order() -> None:
     assert (options.controls, options.control_images, options.control_weights) == (("outline",), (outline,), ())
     assert (options.image, options.strength, options.mask) == (star, 0.5, star)
     assert fields_of({"adapters": ("candy",)}) == {"adapters": ["candy"]}
+    assert fields_of({"seed": 0, "guidance": 0.0, "steps": None, "strict": False}) == {"seed": 0, "guidance": 0.0}
     assert fields_of({"controls": (f"outline:0.5={outline}",)})["control_weights"] == [0.5]
 
 
@@ -268,7 +269,7 @@ def test_a_size_that_is_none_is_a_usage_error(size: str) -> None:
     [
         ((" ",), "prompt must not be empty"),
         (("a red heart", "--size", "100x104"), "width must be a multiple of 8 px: got 100"),
-        (("a red heart", "--steps", "1000"), "steps must be from 1 to"),
+        (("a red heart", "--steps", "1000"), "1000 is not in the range 1<=x<=200"),
         (("a red heart", "-n", "99"), "n must be from 1 to 8: got 99"),
         (("a red heart", "--adapter", "candy:9"), "adapter_weights must be from -4 to 4: got 9"),
         (("a red heart", "--strength", "0.5"), "strength must come with image"),

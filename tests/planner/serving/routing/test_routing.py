@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from planner.catalog.option_limits import TIERS
 from planner.catalog.options import resolve_options
 from planner.serving.decisions import Ignored, Rejection
 from planner.serving.routing.cascades import cascade_of
 from planner.serving.routing.placement import CHEAPER, DEARER, Placement
 from planner.serving.routing.routing import NO_LIMITS, BacklogLimits, RoutingLogic, backlog_limits, with_room
 from schemas.errors import InvalidRequest, Unknown
-from schemas.messages import GenerateOptions, Route, ScalePlan, Status
+from schemas.messages import TIERS, GenerateOptions, Route, ScalePlan, Status
 from tests.builders import (
     NOW_MS,
     a_catalog,

@@ -16,7 +16,6 @@ from agents.router.tenants import Tenants
 from agents.worker.jobs import Taken
 from planner.catalog.entries import HONOURABLE
 from planner.catalog.model import Catalog
-from planner.catalog.option_limits import TIERS
 from planner.catalog.options import AS_IT_IS, resolve_options
 from planner.observation.workers import ReceivedHeartbeat
 from planner.serving.admission.quotas import Quota
@@ -43,6 +42,7 @@ from replay.simulation.setup import Timing
 from replay.simulation.times import CallTimes
 from replay.traces.trace import Overrides
 from schemas.messages import (
+    TIERS,
     Admission,
     ClassifiedRequest,
     GenerateJob,

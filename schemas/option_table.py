@@ -1,0 +1,44 @@
+"""The table of what a request may ask of its images: `python -m schemas.option_table` writes `OPTIONS.md`."""
+
+import pathlib
+from typing import Any, Final
+
+from schemas.messages import GenerateOptions
+from schemas.option_fields import Declared, options_of
+
+DOCUMENT: Final = pathlib.Path(__file__).with_name("OPTIONS.md")
+HEAD: Final = """# The options of a request
+
+Written by `python -m schemas.option_table` from the fields of `GenerateOptions`. An option that needs `honours`
+is followed by levels whose catalog entry lists it there; others override it, or reject the request where it is strict.
+
+| option | values | default | needs `honours` | what it says |
+|---|---|---|---|---|
+"""
+KINDS: Final[dict[Any, str]] = {int: "integer", float: "number"}
+
+
+def document() -> str:
+    """Return the document."""
+    return HEAD + "".join(map(_row, options_of(GenerateOptions).items()))
+
+
+def _row(named: tuple[str, Declared]) -> str:
+    name, declared = named
+    default = "" if declared.default in (None, "", ()) else f"`{declared.default}`"
+    needs = f" Only with `{declared.about.needs}`." if declared.about.needs else ""
+    return (
+        f"| `{name}` | {_values(declared)} | {default} | {'yes' if declared.about.honoured else ''} "
+        f"| {declared.about.help}{needs} |\n"
+    )
+
+
+def _values(declared: Declared) -> str:
+    about, kind = declared.about, KINDS.get(declared.numbers, "text") if declared.type is not bool else "true or false"
+    kind = " or ".join(f"`{word}`" for word in about.words) or kind
+    limits = [f"{about.span} {about.unit}".strip(), f"a multiple of {about.multiple_of}" * (about.multiple_of > 1)]
+    return ("list: " if declared.is_list else "") + ", ".join([kind, *filter(None, limits)])
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(document())

@@ -1,0 +1,126 @@
+"""An option is declared once: a copy of the tree to which `README.md`'s example is added has it at every door."""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from pochade.requests import Options
+
+from schemas.messages import GenerateOptions
+from schemas.option_fields import options_of
+from schemas.option_table import DOCUMENT, document
+from tests.paths import ROOT
+
+STEP = re.compile(r"^\d\. .*?`([\w/]+\.py)`.*?```\w+\n\s*(.*?)\s*```", re.S | re.M)
+CLIENT = {"seed", "quality", "tier", "tenant", "deadline_s", "request_id", "idempotency_key"}  # no options of images
+PLACES = {  # file -> the line behind which the example's line goes
+    "schemas/messages.py": 'anew.", placeholder="URI", honoured=True, needs="image")\n',
+    "agents/engines/diffusers_engine.py": "                guidance_scale=how.guidance,\n",
+    "streams/client/pochade/requests.py": "    guidance: float\n",
+}
+DOORS = """
+import asyncio, dataclasses, json
+from click.testing import CliRunner
+from agents.gateway.edits.forms import _read
+from agents.gateway.openapi import edit_body, images_body, prediction_body
+from planner.catalog.option_limits import check_options
+from planner.catalog.options import resolve_options
+from planner.reuse.eligibility import Asked, Refusal, storage_refusal
+from planner.serving.routing.composing import fit_of
+from schemas.asyncapi import document
+from schemas.errors import InvalidRequest
+from schemas.option_table import document as table
+from schemas.topics import PROMPTS, TABLE
+from streams.cli import main
+from streams.codec.avro import decode, encode
+from streams.codec.prompt_file import request_of
+from streams.commands.requests import fields_of
+from streams.metrics import OPTIONS
+from schemas.messages import GenerateOptions, GenerateRequest
+from tests.builders import a_catalog, a_variant
+
+request = request_of({"prompt": "a red heart", "clip_skip": 2}, 5)
+assert request.options.clip_skip == 2
+assert decode(encode(request), GenerateRequest) == request
+try:
+    check_options(dataclasses.replace(request, options=GenerateOptions(clip_skip=13)), 8)
+except InvalidRequest as error:
+    assert str(error).startswith("clip_skip must be from 1 to 12: got 13"), error
+else:
+    raise AssertionError("13 was taken")
+
+shown = CliRunner().invoke(main, ["submit", "--help"]).output
+assert "--clip-skip INTEGER RANGE" in shown and "[1<=x<=12]" in shown, shown
+assert fields_of({"clip_skip": 2}) == {"clip_skip": 2}
+
+stated = {"anyOf": [{"type": "integer"}, {"type": "null"}], "minimum": 1, "maximum": 12, "default": None}
+for body in (images_body(), edit_body(), prediction_body()["properties"]["input"]):
+    assert stated.items() <= body["properties"]["clip_skip"].items()
+assert "clip_skip" in json.dumps(document(TABLE, "p", "1", ["k:1"], is_tls=False))
+assert asyncio.run(_read([("clip_skip", "2")])).fields == {"clip_skip": 2}
+
+able, unable = a_variant(name="heavy", honours=("clip_skip",)), a_variant(name="light", honours=())
+assert resolve_options(request.options, able).asked.clip_skip == 2
+assert resolve_options(request.options, able).overridden == ()
+assert resolve_options(request.options, unable).asked.clip_skip is None
+assert resolve_options(request.options, unable).overridden == ("clip_skip: 2 -> none",)
+strict = dataclasses.replace(request.options, strict=True)
+assert "clip_skip: 2 -> none; leave it out" in fit_of(strict, "auto", a_catalog()).fault.reason
+assert storage_refusal(Asked(options=request.options)) is Refusal.OPTION
+assert "clip_skip" in OPTIONS and "`clip_skip`" in table()
+"""
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The rooms with the example's lines added, and the registry that its command writes."""
+    tree = tmp_path_factory.mktemp("tree")
+    for room in ("schemas", "planner", "streams", "agents", "tests"):
+        ignored = shutil.ignore_patterns("__pycache__", "nightly", "golden.py")
+        shutil.copytree(ROOT / room, tree / room, ignore=ignored, symlinks=True)
+    (tree / "infra").symlink_to(ROOT / "infra")
+    for file, line in example().items():
+        text = (tree / file).read_text()
+        indent = 16 if "engines" in file else 4
+        assert text.count(PLACES[file]) == 1, file
+        (tree / file).write_text(text.replace(PLACES[file], f"{PLACES[file]}{indent * ' '}{line}\n"))
+    run(tree, "-m", "schemas.registry")
+    return tree
+
+
+def example() -> dict[str, str]:
+    """File -> the line that the README adds to it."""
+    section = (ROOT / "schemas" / "README.md").read_text().split("## To add an option")[1].split("\n## ")[0]
+    steps = re.split(r"(?=^\d\. )", section, flags=re.M)
+    return {found[1]: found[2] for step in steps if (found := STEP.match(step))}
+
+
+def run(tree: pathlib.Path, *arguments: str) -> None:
+    environment = {"PYTHONPATH": f"{tree}:{tree / 'streams' / 'client'}", "PATH": "/usr/bin:/bin"}
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_example_names_at_most_four_files() -> None:
+    assert example().keys() == PLACES.keys()
+    assert len({*example(), "schemas/registry.json"}) <= 4
+
+
+def test_an_option_that_is_declared_is_at_every_door(copy: pathlib.Path) -> None:
+    run(copy, "-c", DOORS)
+    for file in PLACES:
+        compile((copy / file).read_text(), file, "exec")
+
+
+def test_each_field_of_the_options_is_declared_and_typed_for_clients() -> None:
+    declared = options_of(GenerateOptions)
+    assert [*declared] == [*GenerateOptions.__dataclass_fields__]
+    assert Options.__annotations__.keys() == declared.keys() | CLIENT
+
+
+def test_the_table_of_the_options_is_what_they_declare() -> None:
+    assert DOCUMENT.read_text() == document(), "python -m schemas.option_table writes it"
