@@ -42,35 +42,53 @@ from streams.metrics import OPTIONS
 from schemas.messages import GenerateOptions, GenerateRequest
 from tests.builders import a_catalog, a_variant
 
-request = request_of({"prompt": "a red heart", "clip_skip": 2}, 5)
-assert request.options.clip_skip == 2
+request = request_of({"prompt": "a red heart", "guidance_rescale": 0.5}, 5)
+assert request.options.guidance_rescale == 0.5
 assert decode(encode(request), GenerateRequest) == request
 try:
-    check_options(dataclasses.replace(request, options=GenerateOptions(clip_skip=13)), 8)
+    check_options(dataclasses.replace(request, options=GenerateOptions(guidance_rescale=13)), 8)
 except InvalidRequest as error:
-    assert str(error).startswith("clip_skip must be from 1 to 12: got 13"), error
+    assert str(error).startswith("guidance_rescale must be from 0 to 1: got 13"), error
 else:
     raise AssertionError("13 was taken")
 
 shown = CliRunner().invoke(main, ["submit", "--help"]).output
-assert "--clip-skip INTEGER RANGE" in shown and "[1<=x<=12]" in shown, shown
-assert fields_of({"clip_skip": 2}) == {"clip_skip": 2}
+assert "--guidance-rescale FLOAT RANGE" in shown and "[0<=x<=1]" in shown, shown
+assert fields_of({"guidance_rescale": 0.5}) == {"guidance_rescale": 0.5}
 
-stated = {"anyOf": [{"type": "integer"}, {"type": "null"}], "minimum": 1, "maximum": 12, "default": None}
+stated = {"anyOf": [{"type": "number"}, {"type": "null"}], "minimum": 0, "maximum": 1, "default": None}
 for body in (images_body(), edit_body(), prediction_body()["properties"]["input"]):
-    assert stated.items() <= body["properties"]["clip_skip"].items()
-assert "clip_skip" in json.dumps(document(TABLE, "p", "1", ["k:1"], is_tls=False))
-assert asyncio.run(_read([("clip_skip", "2")])).fields == {"clip_skip": 2}
+    assert stated.items() <= body["properties"]["guidance_rescale"].items()
+assert "guidance_rescale" in json.dumps(document(TABLE, "p", "1", ["k:1"], is_tls=False))
+assert asyncio.run(_read([("guidance_rescale", "0.5")])).fields == {"guidance_rescale": 0.5}
 
-able, unable = a_variant(name="heavy", honours=("clip_skip",)), a_variant(name="light", honours=())
-assert resolve_options(request.options, able).asked.clip_skip == 2
+able, unable = a_variant(name="heavy", honours=("guidance_rescale",)), a_variant(name="light", honours=())
+assert resolve_options(request.options, able).asked.guidance_rescale == 0.5
 assert resolve_options(request.options, able).overridden == ()
-assert resolve_options(request.options, unable).asked.clip_skip is None
-assert resolve_options(request.options, unable).overridden == ("clip_skip: 2 -> none",)
+assert resolve_options(request.options, unable).asked.guidance_rescale is None
+assert resolve_options(request.options, unable).overridden == ("guidance_rescale: 0.5 -> none",)
 strict = dataclasses.replace(request.options, strict=True)
-assert "clip_skip: 2 -> none; leave it out" in fit_of(strict, "auto", a_catalog()).fault.reason
+assert "guidance_rescale: 0.5 -> none; leave it out" in fit_of(strict, "auto", a_catalog()).fault.reason
 assert storage_refusal(Asked(options=request.options)) is Refusal.OPTION
-assert "clip_skip" in OPTIONS and "`clip_skip`" in table()
+assert "guidance_rescale" in OPTIONS and "`guidance_rescale`" in table()
+"""
+
+
+ENGINE = """
+import dataclasses
+from agents.engines import GenerationTask, open_engine
+from planner.catalog.options import resolve_options
+from schemas.messages import GenerateOptions
+from streams import catalogs
+
+heavy = catalogs.load("tiny", "").level("heavy")
+heavy = dataclasses.replace(heavy, honours=(*heavy.honours, "guidance_rescale"))
+engine, task = open_engine("diffusers", heavy, 1), GenerationTask(request_id="r", prompt="a red heart", seed=3)
+plain, other = (
+    engine.generate([task], resolve_options(options, heavy), lambda: False).images[0].tobytes()
+    for options in (GenerateOptions(), GenerateOptions(guidance_rescale=0.7))
+)
+assert plain != other
 """
 
 
@@ -112,8 +130,11 @@ def test_the_example_names_at_most_four_files() -> None:
 
 def test_an_option_that_is_declared_is_at_every_door(copy: pathlib.Path) -> None:
     run(copy, "-c", DOORS)
-    for file in PLACES:
-        compile((copy / file).read_text(), file, "exec")
+
+
+@pytest.mark.torch
+def test_an_option_that_is_declared_reaches_the_engine(copy: pathlib.Path) -> None:
+    run(copy, "-c", ENGINE)
 
 
 def test_each_field_of_the_options_is_declared_and_typed_for_clients() -> None:
