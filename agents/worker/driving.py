@@ -115,19 +115,31 @@ class WindowDriver:
 
     def run(self, write: Writes, plan_version: int = 0) -> None:
         """Carry out what the window asks for. All of `write` is to be acknowledged before the window is committed."""
+        self.start(write)
+        with contextlib.nullcontext() if self._views.reuse is None else self._views.reuse.batch():
+            while (effect := self.take()) is not None:
+                records = [each.taken.record for each in _jobs_of(effect)]
+                with log_context.serving(*records, plan_version=plan_version):
+                    answer = self.carry_out(effect)
+                self.give(answer)
+
+    def start(self, write: Writes) -> None:
+        """Answer the records that nobody can read; what the window asks for is to be taken from now on."""
         self._write = write
         for taken, error in self._unread:
             self._failed(taken, None, error)
-        with contextlib.nullcontext() if self._views.reuse is None else self._views.reuse.batch():
-            while self._effects:
-                effect = self._effects.popleft()
-                records = [each.taken.record for each in _jobs_of(effect)]
-                with log_context.serving(*records, plan_version=plan_version):
-                    answer = self._carry_out(effect)
-                if answer is not None:
-                    self._effects.extend(self.logic.on(answer, now_ms()))
 
-    def _carry_out(self, effect: Effect[WorkerJob]) -> Answer[WorkerJob] | None:
+    def take(self) -> Effect[WorkerJob] | None:
+        """Return what the window asks for next; None: nothing before an answer, or it is done."""
+        return self._effects.popleft() if self._effects else None
+
+    def give(self, answer: Answer[WorkerJob] | None) -> None:
+        """Let the window go on after an answer; None: to an effect that has none."""
+        if answer is not None:
+            self._effects.extend(self.logic.on(answer, now_ms()))
+
+    def carry_out(self, effect: Effect[WorkerJob]) -> Answer[WorkerJob] | None:
+        """Carry out an effect, however long it takes; return the answer to it, if it has one."""
         match effect:
             case Fetch(id_, jobs):
                 return Fetched(id_, [trouble for each in jobs for trouble in self._fetched(each)])
@@ -135,7 +147,7 @@ class WindowDriver:
                 self._look_up(jobs)
                 return Done(id_)
             case Call():
-                return self._call(effect)
+                return self.generate(effect, self.begin_call(effect))
             case Keep(id_, jobs):
                 return Kept(id_, list(self._keep(jobs)))
             case Wait(id_, _, ms):
@@ -213,10 +225,16 @@ class WindowDriver:
 
     # A call.
 
-    def _call(self, call: Call[WorkerJob]) -> Called | Stopped | Unfit | CallFailed:
-        started, jobs = now_ms(), call.jobs
-        for each in jobs:  # best effort: nobody waits for it
+    def begin_call(self, call: Call[WorkerJob]) -> int:
+        """Note that a call begins; return when, in epoch ms."""
+        started = now_ms()
+        for each in call.jobs:  # best effort: nobody waits for it
             self._note(self._started(each, started))
+        return started
+
+    def generate(self, call: Call[WorkerJob], started: int) -> Called | Stopped | Unfit | CallFailed:
+        """Have the engine generate the jobs of a call that began at `started`; any thread may."""
+        jobs = call.jobs
         try:
             generated = self._generate(call)
         except (CannotRefine, UnfitLatent) as error:

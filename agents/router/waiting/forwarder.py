@@ -120,13 +120,17 @@ class Forwarder:
             KafkaException: what does not pass by itself.
             MembershipLost: only joining the group anew helps.
         """
-        self._queues, self._sending = PullQueues(self._ended), []
-        self._source = self._open(self._lose)
+        self.open()
         try:
             while not stopping.is_set():
                 self.step()
         finally:
             self._source.close()
+
+    def open(self) -> None:
+        """Begin to read waiting jobs; `step` forwards them."""
+        self._queues, self._sending = PullQueues(self._ended), []
+        self._source = self._open(self._lose)
 
     def step(self) -> None:
         """Take what has come, forward what can go, and commit what has gone. Blocks for IDLE_S at most."""
