@@ -77,11 +77,10 @@ def explain(obj: LazySettings, request_id: str, since: int, output: str) -> None
       pochade reuse explain mine-1 --since 7d -o json | jq .stages
     """
     from agents.indexer import operating
-    from streams.clock import now_ms
     from streams.commands import opening
 
     with opening.client(obj()) as client:
-        result = client.find(request_id, max(1, now_ms() - since))
+        result = opening.find(client, request_id, since)
     if result is None:
         raise PochadeError(
             f"no result of request {request_id!r} within the last {duration(since)}: it may still be in work, be "

@@ -87,7 +87,7 @@ def console_of(
     for each in (following, *others):
         stack.callback(each.close)
     commands = Commands(settings, limits.command_timeout_s)
-    client = stack.enter_context(RequestClient(settings, producer))
+    client = RequestClient(settings, producer)
     actions = Actions(producer.send, now_ms, process_user(), sessions.on_action)
     orders = Orders(settings, seen, client, producer.send, actions, commands, key)
     pages = Pages(is_clear=limits.prompts == "clear", clock_ms=now_ms)

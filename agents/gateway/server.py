@@ -132,7 +132,7 @@ def gateway_of(settings: Settings, catalog: Catalog, producer: RecordProducer, s
     following = TopicTailer(settings, TOPICS, log_end.on_record, since_ms=now_ms() - round(window_ms))
     stack.callback(following.close)
     urls = ImageUrls(store, root_of(settings), key, limits.url_lifetime_s)
-    client = stack.enter_context(RequestClient(settings, producer))
+    client = RequestClient(settings, producer)
     pipeline = PipelineClient(client, jobs, store, following.is_caught_up, repetitions, log_end, producer.send)
     images = ImagesApi(pipeline, urls, Uploads(store), catalog, settings.requests, limits, key, now_ms)
     streams = StreamUrls(key, limits.url_lifetime_s)

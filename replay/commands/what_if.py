@@ -50,7 +50,7 @@ def what_if(
 
     from replay.what_if import answer, collect, read_plan
     from streams.catalogs import measured as load_catalog
-    from streams.commands.opening import public_client, results_of
+    from streams.commands import opening
     from streams.control.topic import plan_of_version
 
     settings = load()
@@ -58,8 +58,8 @@ def what_if(
     if not target_s:
         raise click.UsageError("give --slo SECONDS: neither the setting planner.slo_s nor the catalog says one")
     plan = plan_of_version(settings, int(named)) if named.isdigit() else read_plan(Path(named))
-    with public_client(settings) as client:
-        collected = collect(results_of(client, since))
+    with opening.client(settings) as client:
+        collected = collect(opening.results_of(client, since))
     found = answer(collected, plan, 1000 * target_s, seed)
     if output == "json":
         click.echo(json.dumps(found, indent=2))

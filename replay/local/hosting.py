@@ -129,7 +129,7 @@ def open_client(settings: Settings, stack: ExitStack) -> RequestClient:
     """A client of the deployment, closed with `stack`."""
     producer = KafkaRecordProducer(settings)
     stack.callback(producer.close)
-    return stack.enter_context(RequestClient(settings, producer))
+    return RequestClient(settings, producer)
 
 
 def follow(client: RequestClient, driver: Driver, stack: ExitStack, since_ms: int = 0) -> None:

@@ -53,18 +53,16 @@ def cancel(
       pochade cancel mine-1 --wait
       pochade cancel mine-1 --wait --reason "the user closed the page" -o json
     """
-    from streams.clock import now_ms
-
     was_ended = False
     with opening.client(load()) as client:
         result: Result | None = None
         if is_waiting:
-            client.listen()  # before looking back, so that no result between the two is missed
-            result = client.find(request_id, max(1, now_ms() - since))
+            result = opening.find(client, request_id, since)
             was_ended = result is not None
         if result is None:
-            client.cancel(request_id, reason).result(60)
-            result = client.wait(request_id, timeout) if is_waiting else None
+            handle = client.handle(request_id)
+            handle.cancel(reason)
+            result = opening.result_of(handle.result(timeout)) if is_waiting else None
     if output == "json":
         shown = {"request_id": request_id, "status": result and str(result.status), "reason": result and result.reason}
         click.echo(json_text({**shown, "had_ended": was_ended}))

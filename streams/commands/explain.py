@@ -41,22 +41,21 @@ def explain(load: "Callable[[], Settings]", request_id: str, since: int, timeout
       pochade explain mine-1 --timeout 30
       pochade explain demo-0-0007 -o json | jq .why
     """
+    import pochade
+
     from schemas.avro import to_wire
     from streams.clock import now_ms
     from streams.commands import showing
     from streams.commands.terminal import console as open_console
-    from streams.operator.client import StillOpen
     from streams.operator.explain import why
 
     settings, since_ms = load(), max(1, now_ms() - since)
     with opening.client(settings) as client:
-        if timeout:
-            client.listen()  # before looking back, so that no result between the two is missed
-        result = client.find(request_id, since_ms)
+        result = opening.find(client, request_id, since)
         if result is None and timeout:
             try:
-                result = client.wait(request_id, timeout)
-            except StillOpen as error:
+                result = opening.result_of(client.handle(request_id).result(timeout))
+            except pochade.StillOpen as error:
                 raise PochadeError(f"{error}: {_why_open(settings, request_id, since_ms)}") from None
     if result is None:
         raise PochadeError(

@@ -48,12 +48,11 @@ def fetch(load: "Callable[[], Settings]", request_id: str, target: str, number: 
       pochade fetch demo-0-0007 -o - | display
       pochade fetch mine-2 --number 2 -o second.png
     """
-    from streams.clock import now_ms
     from streams.store.open import open_store
 
     settings = load()
     with opening.client(settings) as client:
-        result = client.find(request_id, max(1, now_ms() - since))
+        result = opening.find(client, request_id, since)
     if result is None:
         raise PochadeError(
             f"no result of request {request_id!r} within the last {duration(since)}: it may still be in work "

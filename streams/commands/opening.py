@@ -12,7 +12,6 @@ if TYPE_CHECKING:  # the clients take half a second to load, which --help need n
     from schemas.messages import Result
     from schemas.record import Delivered, Outgoing
     from streams.kafka.producers.writing import RecordProducer
-    from streams.operator.client import RequestClient
     from streams.settings import Settings
 
     OnOpen = Callable[[RecordProducer], None]
@@ -62,21 +61,7 @@ def producer(settings: "Settings", on_open: "OnOpen" = lambda _: None) -> "Itera
 
 
 @contextlib.contextmanager
-def client(settings: "Settings") -> "Iterator[RequestClient]":
-    """Open a client of the deployment, whose roles may be of an older release. Raises Unreachable, as `producer`."""
-    from schemas.messages import GenerateRequest, Outcome
-    from streams.codec.schema_topic import announce
-    from streams.operator.client import RequestClient
-
-    def announce_schemas(opened: "RecordProducer") -> None:
-        announce(settings, opened, (GenerateRequest, Outcome))
-
-    with producer(settings, announce_schemas) as opened, RequestClient(settings, opened) as made:
-        yield made
-
-
-@contextlib.contextmanager
-def public_client(settings: "Settings") -> "Iterator[pochade.Client]":
+def client(settings: "Settings") -> "Iterator[pochade.Client]":
     """Open the client that programs use, over Kafka. Raises Unreachable, as `producer`, and what it raises as ours."""
     import pochade
 
@@ -98,6 +83,11 @@ def public_client(settings: "Settings") -> "Iterator[pochade.Client]":
 def results_of(client: "pochade.Client", since_ms: int, *, is_following: bool = False) -> "Iterator[Result]":
     """Yield the results of the last `since_ms`, and those to come if following."""
     return (result_of(end) for end in client.ends(since_ms / 1000, is_following=is_following))
+
+
+def find(client: "pochade.Client", request_id: str, since_ms: int) -> "Result | None":
+    """Return the result of a request among those of the last `since_ms`; None: it has none yet."""
+    return next((result_of(end) for end in client.ends(since_ms / 1000, request_id=request_id)), None)
 
 
 def result_of(end: "pochade.End") -> "Result":

@@ -253,7 +253,7 @@ def submit_one(
         check(request_of(fields, now), settings.requests, now)
     except InvalidRequest as error:
         raise click.UsageError(f"nothing was sent: {error}") from None
-    with opening.public_client(settings) as client:
+    with opening.client(settings) as client:
         handle = client.submit(**fields)
         if output == "table":
             click.echo(handle.request_id)
@@ -291,7 +291,7 @@ def submit_file(
         raise PochadeError(f"{file.name} is not UTF-8: {error}; convert it") from None
     if not requests:
         raise PochadeError(f"{file.name} holds no request: write one prompt a line")
-    with opening.public_client(settings) as client, ThreadPoolExecutor(WRITERS) as writers:
+    with opening.client(settings) as client, ThreadPoolExecutor(WRITERS) as writers:
         sending = writers.map(lambda request: client.submit(**request), requests)
         with _progress(sending, len(requests), "sending") as shown:
             handles = list(shown)
@@ -365,7 +365,7 @@ def results(load: "Callable[[], Settings]", is_following: bool, since: int, outp
     from streams.commands.terminal import console as open_console
 
     console = open_console()
-    with opening.public_client(load()) as client, contextlib.suppress(KeyboardInterrupt):
+    with opening.client(load()) as client, contextlib.suppress(KeyboardInterrupt):
         found = opening.results_of(client, since, is_following=is_following)
         if output == "jsonl":
             for result in found:

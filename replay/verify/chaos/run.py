@@ -178,7 +178,7 @@ class ChaosRun:
         self._hosted.start(stack)
         producer = KafkaRecordProducer(self.settings)
         stack.callback(producer.close)
-        client = stack.enter_context(RequestClient(self.settings, producer))
+        client = RequestClient(self.settings, producer)
         told = Acknowledged(self.settings.home / "acknowledged.jsonl")
         stack.callback(told.close)
         world = World(self._hosted, client, producer, self._cluster, self._remote, told)

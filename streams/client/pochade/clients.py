@@ -112,9 +112,14 @@ class AsyncClient:
         """Return an image's bytes."""
         return await self._to.read(image)
 
-    def ends(self, since_s: float = 600.0, *, is_following: bool = False) -> AsyncGenerator[End, None]:
-        """Yield how requests ended in the last `since_s` seconds, and as they end if following. Over Kafka alone."""
-        return self._to.ends(since_s, is_following)
+    def ends(
+        self, since_s: float = 600.0, *, is_following: bool = False, request_id: str = ""
+    ) -> AsyncGenerator[End, None]:
+        """Yield how requests, or that of an id, ended in the last `since_s` seconds, and as they end if following.
+
+        Over Kafka alone.
+        """
+        return self._to.ends(since_s, is_following, request_id)
 
     async def aclose(self) -> None:
         """End the connections."""

@@ -172,9 +172,9 @@ class Gateway:
             raise self._failure(answer, f"image {image.index} of {image.request_id}")
         return answer.body
 
-    def ends(self, since_s: float, is_following: bool) -> AsyncGenerator[End, None]:
+    def ends(self, since_s: float, is_following: bool, request_id: str) -> AsyncGenerator[End, None]:
         """Raise Unsupported."""
-        del since_s, is_following
+        del since_s, is_following, request_id
         raise Unsupported("how all requests ended is read over Kafka: Client(Kafka(...)).ends()")
 
     def close(self) -> None:

@@ -159,9 +159,9 @@ class Kafka:
         """Ask the gateway for the image."""
         return await self._by_gateway("images", image.request_id).read(Image(image.request_id, image.index, ""))
 
-    async def ends(self, since_s: float, is_following: bool) -> AsyncGenerator[End, None]:
-        """Yield each result of the last `since_s` seconds, and those to come if following."""
-        ends = self._read([RESULTS], "", self._clock_s() - since_s, is_following=is_following)
+    async def ends(self, since_s: float, is_following: bool, request_id: str) -> AsyncGenerator[End, None]:
+        """Yield each result, or those of an id, of the last `since_s` seconds, and those to come if following."""
+        ends = self._read([RESULTS], request_id, self._clock_s() - since_s, is_following=is_following)
         async with contextlib.aclosing(ends) as events:
             async for event in events:
                 if event.end is not None:

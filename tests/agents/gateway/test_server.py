@@ -18,7 +18,6 @@ from tests.agents.gateway.deployment import Deployment, ended, event, tell
 from tests.certificates import Authority
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
-from tests.streams.operator.test_client import Topic
 
 HEAD = b"POST /v1/images/generations HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 
@@ -45,11 +44,24 @@ class Serving:
         assert not self.thread.is_alive()
 
 
+class Followed:
+    """`results`, of which all of the past has been read."""
+
+    def __init__(self) -> None:
+        self.is_caught_up = threading.Event()
+        self.is_caught_up.set()
+
+    def wait_caught_up(self, _timeout_s: float) -> None:
+        assert self.is_caught_up.is_set()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
 @contextlib.contextmanager
 def serving(limits: Limits) -> Iterator[Serving]:
-    deployment, topic = Deployment(limits), Topic()
-    topic.is_caught_up.set()
-    running = Serving(deployment, Gateway(deployment.app, deployment.jobs, topic, limits))
+    deployment = Deployment(limits)
+    running = Serving(deployment, Gateway(deployment.app, deployment.jobs, Followed(), limits))
     try:
         yield running
     finally:
@@ -198,7 +210,7 @@ def test_who_waits_as_it_stops_is_told_where_the_request_goes_on() -> None:
 
 def test_a_taken_port_is_refused() -> None:
     with serving(Limits(port=0)) as running, pytest.raises(InvalidSettings, match=r"choose another gateway\.port"):
-        Gateway(running.deployment.app, running.deployment.jobs, Topic(), Limits(port=running.port))
+        Gateway(running.deployment.app, running.deployment.jobs, Followed(), Limits(port=running.port))
 
 
 @pytest.mark.parametrize(
@@ -236,4 +248,4 @@ def test_it_speaks_tls_with_the_certificate_of_its_settings_and_says_what_is_wro
     assert answer.status_code == 200, answer.text
     wrong = limits.model_copy(update={"tls_key": str(Authority(tmp_path, "other").sign("gateway").key)})
     with pytest.raises(InvalidSettings, match=r"cannot serve TLS with gateway\.tls_certificate"):
-        Gateway(running.deployment.app, running.deployment.jobs, Topic(), wrong)
+        Gateway(running.deployment.app, running.deployment.jobs, Followed(), wrong)

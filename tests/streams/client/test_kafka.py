@@ -287,3 +287,18 @@ def test_a_list_that_cannot_be_read_to_its_end_says_so(monkeypatch: pytest.Monke
     monkeypatch.setattr(deployment.cluster, "follow", lambda *_: lambda: None)
     with pytest.raises(Unavailable, match=r"results\.v1 cannot be read"):
         list(deployment.client.ends(60))
+
+
+def test_the_end_of_one_request_is_found_among_all_and_an_id_without_an_end_has_none() -> None:
+    deployment = Deployment()
+    for name in ("r-1", "r-2", "r-3"):
+        deployment.ends(name)
+    assert [end.request_id for end in deployment.client.ends(3600, request_id="r-2")] == ["r-2"]
+    assert list(deployment.client.ends(3600, request_id="r-9")) == []
+
+
+def test_a_stated_id_is_that_of_the_request_and_is_no_field_twice() -> None:
+    deployment = Deployment()
+    assert deployment.client.submit("a", request_id="mine").request_id == "mine"
+    (request,) = deployment.requests()
+    assert request.request_id == "mine"

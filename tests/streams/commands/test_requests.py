@@ -31,14 +31,11 @@ from streams.commands.requests import fields_of
 from streams.commands.showing import explanation
 from streams.kafka.consumers import snapshot
 from streams.operator import open_request
-from streams.operator.client import RequestClient
 from streams.settings import Requests, Settings
 from tests.agents.stubs import a_record
 from tests.builders import a_request, an_outcome
-from tests.memory_kafka import MemoryRecordProducer
 from tests.replay.runs import a_result, a_step
 from tests.streams.client.memory_cluster import MemoryCluster
-from tests.streams.operator.test_client import Topic, record
 
 FOREIGN = f"memory:00/{input_name('others')}-{'0' * 16}.png"
 
@@ -47,17 +44,14 @@ class Deployment:
     """Answers every submission at once with a result of the given status."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *past: messages.Result) -> None:
-        self.topic = Topic(*(record(result, n) for n, result in enumerate(past)))
-        self.producer = MemoryRecordProducer()
         self.statuses: Iterator[Status | None] = itertools.repeat(Status.COMPLETED)  # None: it stays open
         self.overridden: tuple[str, ...] = ()
-        monkeypatch.setattr(opening, "client", self._client)
         self.cluster = MemoryCluster(on_write=self._answer)
         for each in announcements():
             self.cluster.arrive(SCHEMAS, "", each.value or b"")
         for result in past:
             self.cluster.arrive(RESULTS, result.request_id, encode(result))
-        monkeypatch.setattr(opening, "public_client", self._public_client)
+        monkeypatch.setattr(opening, "client", self._client)
 
     def _answer(self, asked: Record) -> None:
         status = next(self.statuses)
@@ -68,12 +62,7 @@ class Deployment:
         self.cluster.arrive(RESULTS, asked.key, encode(dataclasses.replace(result, overridden=self.overridden)))
 
     @contextlib.contextmanager
-    def _client(self, settings: Settings) -> Iterator[RequestClient]:
-        with RequestClient(settings, self.producer, open_follower=self.topic.open) as client:
-            yield client
-
-    @contextlib.contextmanager
-    def _public_client(self, _settings: Settings) -> Iterator[Client]:
+    def _client(self, _settings: Settings) -> Iterator[Client]:
         with Client(Kafka({}, cluster=self.cluster)) as client:  # type: ignore[arg-type]
             yield client
 
@@ -208,7 +197,7 @@ def test_a_duration_that_is_none_says_how_one_looks(deployment: Deployment) -> N
     done = pochade("results", "--since", "yesterday")
     assert done.exit_code == 2
     assert "such as 10m" in done.output
-    assert not deployment.topic.opened_since
+    assert not deployment.cluster.opened
 
 
 def test_what_was_not_given_is_left_to_the_request() -> None:

@@ -9,22 +9,24 @@ from typing import NoReturn
 
 import pytest
 from click.testing import CliRunner, Result
+from pochade import Client, Kafka
+from pochade.cluster import Record
 
 from schemas.errors import InvalidRequest
 from schemas.messages import GenerateRequest, OperatorAction, Outcome, Status
 from schemas.record import Incoming, Outgoing
 from schemas.registry import by_id
-from schemas.topics import ACTIONS, DLQ, IMAGES, OUTCOMES, PROMPTS, RESULTS
+from schemas.topics import ACTIONS, DLQ, IMAGES, OUTCOMES, PROMPTS, RESULTS, SCHEMAS
 from streams.cli import main
 from streams.clock import now_ms
 from streams.codec import schema_topic
 from streams.codec.avro import decode, encode
 from streams.codec.headers import dead_letter
+from streams.codec.schema_topic import announcements
 from streams.commands import opening
 from streams.kafka import topics as kafka_topics
 from streams.kafka.consumers import snapshot
 from streams.operator import cluster
-from streams.operator.client import RequestClient
 from streams.operator.cluster import Found
 from streams.settings import Settings
 from streams.store import open as stores
@@ -32,7 +34,8 @@ from streams.store.port import MemoryImageStore, Stored, Unreadable
 from tests.builders import NOW_MS, a_request
 from tests.memory_kafka import MemoryRecordProducer
 from tests.replay.runs import a_generated_result, a_result, png
-from tests.streams.operator.test_client import Topic, record
+from tests.streams.client.memory_cluster import MemoryCluster
+from tests.streams.operator.test_client import record
 
 DAY_MS = 86_400_000
 
@@ -46,7 +49,9 @@ class Deployment:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.records: list[Incoming] = []
         self.producer = MemoryRecordProducer()
-        self.topic = Topic()
+        self.cluster = MemoryCluster(on_write=self._end)
+        for each in announcements():
+            self.cluster.arrive(SCHEMAS, "", each.value or b"")
         self.store = MemoryImageStore()
         monkeypatch.setattr(snapshot, "past", self._past)
         monkeypatch.setattr(snapshot, "live", self._live)
@@ -70,7 +75,7 @@ class Deployment:
             )
         )  # fmt: skip
         if topic == RESULTS:
-            self.topic.past = [*self.topic.past, self.records[-1]]
+            self.cluster.arrive(RESULTS, key, value or b"")
 
     def bury(self, value: bytes | None, request_id: str, topic: str = PROMPTS, error: Exception | None = None) -> None:
         read = Incoming(topic=topic, partition=1, offset=2, timestamp_ms=NOW_MS, key=request_id.encode(), value=value)
@@ -105,17 +110,14 @@ class Deployment:
         yield self.producer
 
     @contextlib.contextmanager
-    def _client(self, settings: Settings) -> Iterator[RequestClient]:
-        with RequestClient(settings, self.producer, open_follower=self.topic.open) as client:
-            cancel = client.cancel
-
-            def ended(request_id: str, reason: str):  # type: ignore[no-untyped-def]
-                future = cancel(request_id, reason)
-                self.topic.arrive(record(a_result(request_id=request_id, status=Status.CANCELLED, reason=reason)))
-                return future
-
-            client.cancel = ended  # type: ignore[method-assign]
+    def _client(self, _settings: Settings) -> Iterator[Client]:
+        with Client(Kafka({}, cluster=self.cluster)) as client:  # type: ignore[arg-type]
             yield client
+
+    def _end(self, written: Record) -> None:
+        outcome = decode(written.value, Outcome)
+        result = a_result(request_id=written.key, status=outcome.status, reason=outcome.reason)
+        self.cluster.arrive(RESULTS, written.key, encode(result))
 
     def sent(self, topic: str) -> list[Outgoing]:
         return self.producer.topics.get(topic, [])
@@ -147,27 +149,26 @@ def test_watch_that_runs_out_of_time_says_what_it_waited_for() -> None:
 
 def test_cancel_writes_an_outcome_under_the_id(deployment: Deployment) -> None:
     done = pochade("cancel", "r-1", "--reason", "closed")
-    (written,) = deployment.sent(OUTCOMES)
-    outcome = decode(written.value, Outcome)
-    assert (done.exit_code, written.key) == (0, b"r-1")
+    (written,) = deployment.cluster.values(OUTCOMES)
+    outcome = decode(written, Outcome)
+    assert done.exit_code == 0
     assert (outcome.request_id, outcome.status, outcome.by, outcome.reason) == (
         "r-1", Status.CANCELLED, "cancel", "closed",
     )  # fmt: skip
-    assert {"traceparent", "ce_type", "ce_subject", "pochade_status"} <= set(written.headers)
 
 
 def test_cancel_and_wait_tells_the_end(deployment: Deployment) -> None:
     done = pochade("cancel", "r-1", "--wait", "-o", "json")
     assert done.exit_code == 0
     assert json.loads(done.stdout)["status"] == "CANCELLED"
-    assert len(deployment.sent(OUTCOMES)) == 1
+    assert len(deployment.cluster.values(OUTCOMES)) == 1
 
 
 def test_a_request_that_had_ended_keeps_its_end(deployment: Deployment) -> None:
     deployment.add(RESULTS, record(a_result(request_id="r-1")).value, "r-1")
     done = pochade("cancel", "r-1", "--wait")
     assert (done.exit_code, "had ended as COMPLETED, and keeps that end" in done.stdout) == (1, True)
-    assert deployment.sent(OUTCOMES) == []
+    assert deployment.cluster.values(OUTCOMES) == []
 
 
 def test_dead_letters_are_listed_by_class(deployment: Deployment) -> None:
