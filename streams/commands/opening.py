@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
@@ -14,16 +14,13 @@ if TYPE_CHECKING:  # the clients take half a second to load, which --help need n
     from streams.kafka.producers.writing import RecordProducer
     from streams.settings import Settings
 
-    OnOpen = Callable[[RecordProducer], None]
-
 
 class LateProducer:
     """A producer that connects at its first record, so that a command that only reads needs no right to write."""
 
-    def __init__(self, settings: "Settings", on_open: "OnOpen") -> None:
-        """Prepare; nothing is contacted. `on_open` is called with the producer before its first record is sent."""
+    def __init__(self, settings: "Settings") -> None:
+        """Prepare; nothing is contacted."""
         self._settings = settings
-        self._on_open = on_open
         self._opened: RecordProducer | None = None
         self._opening = threading.Lock()
 
@@ -34,7 +31,6 @@ class LateProducer:
                 from streams.kafka.producers.producer import KafkaRecordProducer
 
                 self._opened = KafkaRecordProducer(self._settings)
-                self._on_open(self._opened)
         return self._opened.send(record)
 
     def close(self) -> None:
@@ -44,7 +40,7 @@ class LateProducer:
 
 
 @contextlib.contextmanager
-def producer(settings: "Settings", on_open: "OnOpen" = lambda _: None) -> "Iterator[RecordProducer]":
+def producer(settings: "Settings") -> "Iterator[RecordProducer]":
     """Open the producer of a command; queued records are written before it closes.
 
     Raises:
@@ -53,7 +49,7 @@ def producer(settings: "Settings", on_open: "OnOpen" = lambda _: None) -> "Itera
     from streams.broker import probe
 
     probe.reach(settings)
-    opened = LateProducer(settings, on_open)
+    opened = LateProducer(settings)
     try:
         yield opened
     finally:
