@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.catalog.entries import WORKER_ENGINES
+from planner.catalog.engines import ENGINES
 from planner.catalog.model import Catalog
 from schemas.errors import PochadeError, Unknown
 from streams.parsing import catalog as catalog_text
@@ -45,13 +45,13 @@ def load(name: str, published: str = "") -> Catalog:
 
 def check_engine(engine: str) -> None:
     """Raise Unknown for a setting `worker.engine` that names no engine; "" leaves it to the catalog."""
-    if engine and engine not in WORKER_ENGINES:
-        raise Unknown("engine", engine, WORKER_ENGINES)
+    if engine:
+        ENGINES.check(engine)
 
 
 def check_names(settings: Settings) -> list[PochadeError]:
     """What is wrong with the catalog, and with the names of engine, policy and variant: each an error, or none."""
-    from planner.policies import DEFAULT, check_name
+    from planner.policies import DEFAULT, POLICIES
 
     wrong: list[PochadeError] = []
 
@@ -61,7 +61,7 @@ def check_names(settings: Settings) -> list[PochadeError]:
             catalog.level(settings.worker.variant)
 
     def check_policy() -> None:
-        check_name(settings.planner.policy or DEFAULT)
+        POLICIES.check(settings.planner.policy or DEFAULT)
 
     for check in (check_catalog, lambda: check_engine(settings.worker.engine), check_policy):
         try:

@@ -27,7 +27,7 @@ from agents.console.view.view import View
 from agents.console.writing import DryRun, Orders
 from agents.gateway.callers.bearer import WORDS
 from agents.gateway.callers.failures import Failures
-from planner.policies import DEFAULT, NAMES
+from planner.policies import DEFAULT, POLICIES
 from schemas.errors import PochadeError
 from streams.security.api_keys import Refused
 from streams.settings import Settings
@@ -146,7 +146,7 @@ class Console:
                 "kinds": ("first", "refined", "again", "reused"), "is_first": "before" not in http.query_params,
             }  # fmt: skip
         if name == "plan":
-            return {"policies": sorted(NAMES), "plan": self._view.plans.plan, "pin": self._view.plans.pin,
+            return {"policies": POLICIES.names(), "plan": self._view.plans.plan, "pin": self._view.plans.pin,
                     "history": self._view.plans.history()[:60], "query": http.query_params}  # fmt: skip
         if name == "quality":
             return {"estimate": self._estimate, "plans": self._view.plans.history()[:40], "since": SINCE}
@@ -323,7 +323,7 @@ class Console:
     def _what_if(self, http: Request, fields: Mapping[str, str], kind: str, found: Any) -> Response:
         workers = len(self._view.fleet.heartbeats) or 4
         return self.page(
-            http, "what-if", "What if", policies=sorted(NAMES), since=SINCE, fields=fields, kind=kind, found=found,
+            http, "what-if", "What if", policies=POLICIES.names(), since=SINCE, fields=fields, kind=kind, found=found,
             workers=workers, plans=self._view.plans.history()[:40], default=DEFAULT,
         )  # fmt: skip
 
@@ -341,7 +341,7 @@ class Console:
             self._estimate = {"found": found, "at_ms": self._clock_ms(), "since": since}
             return self._what_if(http, fields, kind, found)
         policy, workers = fields.get("policy", ""), plans.number_of(fields.get("workers", ""))
-        if policy not in NAMES or not 1 <= workers <= 512:
+        if policy not in POLICIES.names() or not 1 <= workers <= 512:
             raise HTTPException(400, "name a policy of the list, and 1 to 512 workers")
         went = what_if.as_it_went(self._context({}), what_if.SINCE[since])
         reported = await self._commands.report(

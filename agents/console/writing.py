@@ -14,7 +14,7 @@ from agents.console.view.requests import Place
 from agents.console.view.view import View
 from agents.gateway.signing import Seal
 from agents.planner.describing import differences
-from planner.policies import DEFAULT, check_name
+from planner.policies import DEFAULT, POLICIES
 from planner.serving.admission.admission import check_request
 from schemas.errors import PochadeError
 from schemas.ids import new_request_id
@@ -128,7 +128,7 @@ class Orders:
 
     async def try_pin(self, session: Session, policy: str, parameters: Mapping[str, float]) -> DryRun:
         """Say what a policy would plan now; unknown ones are refused. Raises PochadeError."""
-        check_name(policy)
+        POLICIES.check(policy)
         found = await self.shadow(policy, parameters)
         detail = {"policy": policy, "parameters": dict(parameters)}
         said = f"{policy} is obeyed until it is unpinned. {found['shadow']['reason']}"

@@ -1,18 +1,18 @@
-"""Ways to generate behind one port; `open_engine` knows them by name and imports only the one it opens."""
+"""Ways to generate behind one port; `open_engine` imports only the one that it opens. README.md: how to write one."""
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from PIL.Image import Image
 
 from agents.components.opening import Keeping
 from agents.components.store import ComponentStore
+from planner.catalog.engines import ENGINES
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
 from planner.catalog.options import ResolvedOptions
-from schemas.errors import PochadeError, Unknown
+from schemas.errors import PochadeError
 from schemas.messages import CallTimes
 from streams.catalogs import check_engine
 from streams.shipped import INFRA, MODELS, is_missing
@@ -44,7 +44,7 @@ class Generated(NamedTuple):
     """What came of a call, in the order of its tasks."""
 
     images: list[Image]  # RGB
-    latents: list[Latent | None]  # None: not asked for, not given by the engine, or not finite
+    latents: Sequence[Latent | None]  # None: not asked for, not given by the engine, or not finite
     times: CallTimes | None = None  # None: the engine does not tell them
 
 
@@ -79,67 +79,150 @@ def preview_steps(wanted: int, steps: int) -> frozenset[int]:
 ShouldStop = Callable[[], bool]  # asked between denoising steps; True: nobody wants any of the batch
 
 
+@runtime_checkable
 class Engine(Protocol):
-    """Generates with one loaded variant."""
-
-    @property
-    def latent_space(self) -> LatentSpace | None:
-        """The latents that it gives, and can begin with; None where it does neither."""
-        ...
-
-    @property
-    def store(self) -> ComponentStore | None:
-        """Where its components lie; None for a variant without any."""
-        ...
-
-    @property
-    def is_compiled(self) -> bool:
-        """Whether its denoiser runs code that was compiled."""
-        ...
+    """Generates with one loaded variant. What else an engine can do, it says by the protocols below."""
 
     def close(self) -> None:
         """Let go of what it holds; nothing is generated after."""
         ...
 
-    def encode(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> EncodedPrompts | None:
-        """Encode the prompts of a call before it is made; None where the engine cannot, and nothing is lost."""
-        ...
-
-    def cuts(self, prompt: str, negative_prompt: str) -> tuple[str, ...]:
-        """Return what the model's text encoders do not read of these texts.
-
-        "prompt: 130 tokens -> 77, the rest is cut". () where they read all, and where the engine cannot know, as one
-        without encoders or with a model elsewhere.
-        """
-        ...
-
     def generate(
-        self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop, *,
-        wants_latents: bool = False, encoded: EncodedPrompts | None = None, previews: Previews | None = None,
-    ) -> Generated | None:  # fmt: skip
+        self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop
+    ) -> Generated | None:
         """Generate one image per task; None when stopped. Equal tasks and `how` give equal images.
 
-        `previews`: who is shown what the images look like on their way, where the engine can; None: nobody.
-
-        `encoded`: what `encode` returned; prompts of another call are encoded anew. The images are the same with
-        and without it.
-
         With `how.refine_from_step` K > 0 each task has a draft, or each has a latent, which is noised to step K, and
-        goes on from there. The images are the same whether or not their latents are wanted.
+        goes on from there.
 
         Raises:
             CannotRefine: K > 0, and what is loaded cannot begin with an image, or with a latent.
             EngineFailed: a component of `how` is missing, damaged, or does not fit its base.
             UnfitLatent: K > 0, and a latent is of another autoencoder or another size; nothing is generated.
+            Exception: the call has failed; its jobs are tried again, each alone.
         """
         ...
 
 
-ENGINES = {
-    "profile": "agents.engines.profile",
-    "chaos": "agents.engines.chaos",
-    "diffusers": "agents.engines.diffusers_engine",
-}
+@runtime_checkable
+class GivesLatents(Protocol):
+    """Its `generate` takes `wants_latents`, and gives latents if that is True. The images are the same either way."""
+
+    @property
+    def latent_space(self) -> LatentSpace | None:
+        """The latents that it gives, and can begin with; None where what is loaded does neither."""
+        ...
+
+
+@runtime_checkable
+class HasComponents(Protocol):
+    """Generates with the bases, adapters and controls of `how.components`."""
+
+    @property
+    def store(self) -> ComponentStore | None:
+        """Where they lie; None for a variant without any."""
+        ...
+
+
+@runtime_checkable
+class EncodesAhead(Protocol):
+    """Its `generate` takes `encoded`, what `encode` returned, or None.
+
+    Prompts of another call are encoded anew. The images are the same with and without it.
+    """
+
+    def encode(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> EncodedPrompts | None:
+        """Encode the prompts of a call before it is made; None where this pipeline cannot, and nothing is lost."""
+        ...
+
+
+@runtime_checkable
+class CountsTokens(Protocol):
+    """Knows what its model reads of a text."""
+
+    def cuts(self, prompt: str, negative_prompt: str) -> tuple[str, ...]:
+        """Return what the model's text encoders do not read: "prompt: 130 tokens -> 77, the rest is cut"; (): nothing.
+
+        The worker writes it into `overridden`, and rejects strict requests for it.
+        """
+        ...
+
+
+@runtime_checkable
+class ShowsPreviews(Protocol):
+    """Its `generate` takes `previews`, and shows the wanted ones on the way; None: none is wanted."""
+
+    @property
+    def shows_previews(self) -> bool:
+        """Whether what is loaded can."""
+        ...
+
+
+@runtime_checkable
+class CompilesCode(Protocol):
+    """May run its denoiser as code that was compiled when it was loaded."""
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether it does."""
+        ...
+
+
+@runtime_checkable
+class ReportsMemory(Protocol):
+    """Knows the memory of its device. `pochade profile` asks for it."""
+
+    def peak_device_bytes(self) -> int:
+        """Return the peak that it has held since it was loaded; 0: it is not on a device of its own."""
+        ...
+
+
+class OpenedEngine:
+    """An engine with what it can do, asked once. What it cannot has the value of nothing: None, (), False, 0."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.latent_space = engine.latent_space if isinstance(engine, GivesLatents) else None
+        self.store = engine.store if isinstance(engine, HasComponents) else None
+        self.is_compiled = isinstance(engine, CompilesCode) and engine.is_compiled
+        self._encodes = engine if isinstance(engine, EncodesAhead) else None
+        self._counts = engine if isinstance(engine, CountsTokens) else None
+        self._shows = isinstance(engine, ShowsPreviews) and engine.shows_previews
+        self._reports = engine if isinstance(engine, ReportsMemory) else None
+        self.close = engine.close
+
+    def encode(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> EncodedPrompts | None:
+        """As of `EncodesAhead`."""
+        return self._encodes.encode(tasks, how) if self._encodes else None
+
+    def cuts(self, prompt: str, negative_prompt: str) -> tuple[str, ...]:
+        """As of `CountsTokens`."""
+        return self._counts.cuts(prompt, negative_prompt) if self._counts else ()
+
+    def peak_device_bytes(self) -> int:
+        """As of `ReportsMemory`."""
+        return self._reports.peak_device_bytes() if self._reports else 0
+
+    def generate(
+        self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop, *,
+        wants_latents: bool = False, encoded: EncodedPrompts | None = None, previews: Previews | None = None,
+    ) -> Generated | None:  # fmt: skip
+        """As of `Engine`; what is asked for and the engine cannot do is left out.
+
+        Raises EngineFailed, too, where there are not as many images, and latents or None, as tasks.
+        """
+        more: dict[str, Any] = {}
+        if wants_latents and self.latent_space is not None:
+            more["wants_latents"] = True
+        if encoded is not None and self._encodes:
+            more["encoded"] = encoded
+        if previews is not None and self._shows:
+            more["previews"] = previews
+        generated = self._engine.generate(tasks, how, should_stop, **more)
+        if generated is not None and not len(generated.images) == len(generated.latents) == len(tasks):
+            counted = f"{len(generated.images)} images and {len(generated.latents)} latents"
+            raise EngineFailed(f"the engine gave {counted} for {len(tasks)} tasks: correct the engine")
+        return generated
 
 
 def check_models(catalog: Catalog, engine: str) -> None:
@@ -164,15 +247,22 @@ def model_source(model: str) -> str:
     return str(shipped) if shipped.exists() else model
 
 
-def open_engine(name: str, variant: Variant, threads: int, keeping: Keeping | None = None) -> Engine:
+def open_engine(name: str, variant: Variant, threads: int, keeping: Keeping | None = None) -> OpenedEngine:
     """Load a variant into an engine; `keeping`: where its components lie, None: where the catalog says.
 
     Raises:
         Unknown: there is no engine of that name.
-        EngineFailed: the model cannot be loaded.
+        EngineFailed: the engine or its model cannot be loaded, or it lacks a method of `Engine`.
     """
-    if name not in ENGINES:
-        raise Unknown("engine", name, ENGINES)
-    module = importlib.import_module(ENGINES[name])
-    engine: Engine = module.load(variant, threads, keeping)
-    return engine
+    if name in ENGINES:
+        return OpenedEngine(ENGINES[name](variant, threads, keeping))
+    ENGINES.check(name)
+    try:
+        engine = ENGINES.load(name)(variant, threads, keeping)
+    except EngineFailed:
+        raise
+    except Exception as error:  # whatever an engine of others and its libraries raise
+        raise EngineFailed(f"variant {variant.name!r}: engine {name!r} cannot load it: {error!r}") from error
+    if not isinstance(engine, Engine):
+        raise EngineFailed(f"engine {name!r} gave {type(engine)}, which lacks `generate` or `close`: correct it")
+    return OpenedEngine(engine)

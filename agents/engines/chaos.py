@@ -5,28 +5,19 @@ import threading
 from collections.abc import Sequence
 
 from agents.components.opening import Keeping
-from agents.engines import EncodedPrompts, Generated, GenerationTask, Previews, ShouldStop, profile
+from agents.engines import Generated, GenerationTask, Previews, ShouldStop, profile
 from planner.catalog.entries import Variant
 from planner.catalog.options import ResolvedOptions
 
 EXIT, HANG, RAISE = "!exit", "!hang", "!raise"  # a prompt that begins so ends the process, never ends, or raises
 
 
-class ChaosEngine:
+class ChaosEngine(profile.ProfileEngine):
     """Generates as the engine `profile` does, unless a prompt begins with EXIT, HANG or RAISE."""
-
-    def __init__(self, engine: profile.ProfileEngine) -> None:
-        self._engine = engine
-        self.latent_space, self.store, self.close = engine.latent_space, engine.store, engine.close
-        self.is_compiled, self.cuts = engine.is_compiled, engine.cuts
-
-    def encode(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> EncodedPrompts | None:
-        """Return None, as the engine `profile` does."""
-        return self._engine.encode(tasks, how)
 
     def generate(
         self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop, *,
-        wants_latents: bool = False, encoded: EncodedPrompts | None = None, previews: Previews | None = None,
+        wants_latents: bool = False, previews: Previews | None = None,
     ) -> Generated | None:  # fmt: skip
         if any(task.prompt.startswith(EXIT) for task in tasks):
             os._exit(66)
@@ -34,11 +25,9 @@ class ChaosEngine:
             threading.Event().wait()
         if any(task.prompt.startswith(RAISE) for task in tasks):
             raise RuntimeError("the prompt asked for it")
-        return self._engine.generate(
-            tasks, how, should_stop, wants_latents=wants_latents, encoded=encoded, previews=previews
-        )
+        return super().generate(tasks, how, should_stop, wants_latents=wants_latents, previews=previews)
 
 
-def load(variant: Variant, threads: int, keeping: Keeping | None = None) -> ChaosEngine:
+def load(variant: Variant, threads: int, keeping: Keeping | None = None) -> profile.ProfileEngine:
     """Load a variant, as the engine `profile` does."""
-    return ChaosEngine(profile.load(variant, threads, keeping))
+    return profile.load(variant, threads, keeping, ChaosEngine)

@@ -22,7 +22,7 @@ from agents.engines.image_to_image import auto_image_to_image, image_to_image, s
 from agents.engines.latent_spaces import latent_space_of
 from agents.engines.masking import Masked
 from agents.engines.noise import starting_noise
-from agents.engines.pipelines import load_pipeline
+from agents.engines.pipelines import load_pipeline, placement
 from agents.engines.previewing import StepPreviews
 from agents.engines.stopwatch import Stopwatch
 from agents.engines.text_encoding import TextLimits, encode_ahead, prompts_of
@@ -40,6 +40,8 @@ WARM_UP_STEPS = 2  # the second one's latent comes of the scheduler, not of nois
 
 class DiffusersEngine:
     """An engine of one variant with its steps, guidance and size: of one loaded pipeline, or of components."""
+
+    shows_previews = True
 
     def __init__(self, pipeline: Any, variant: Variant, keeping: Keeping | None = None) -> None:
         """`pipeline`: None for a variant with components, whose default base is loaded here. Raises EngineFailed."""
@@ -83,6 +85,11 @@ class DiffusersEngine:
     def store(self) -> ComponentStore | None:
         """Where its components lie; None for a variant without any."""
         return self.components.store if self.components else None
+
+    def peak_device_bytes(self) -> int:
+        """Return the peak that torch has allocated on CUDA; 0 on a CPU."""
+        device, _ = placement(self._variant.loading, has_cuda=torch.cuda.is_available())
+        return int(torch.cuda.max_memory_allocated()) if device.startswith("cuda") else 0
 
     def close(self) -> None:
         """Free host memory."""

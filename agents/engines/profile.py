@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw
 from agents.components.opening import Keeping
 from agents.components.profiled import open_profiled
 from agents.components.weight_files import ComponentFailed
-from agents.engines import EncodedPrompts, EngineFailed, Generated, GenerationTask, Previews, ShouldStop, preview_steps
+from agents.engines import EngineFailed, Generated, GenerationTask, Previews, ShouldStop, preview_steps
 from planner.catalog.components import NOTHING
 from planner.catalog.entries import Variant
 from planner.catalog.options import ResolvedOptions, resolved_ms
@@ -30,7 +30,7 @@ class ProfileEngine:
     """Sleeps for the variant's measured time of the batch."""
 
     latent_space = LATENTS
-    is_compiled = False
+    shows_previews = True
 
     def __init__(self, variant: Variant, keeping: Keeping | None = None) -> None:
         self._variant = variant
@@ -43,18 +43,9 @@ class ProfileEngine:
         if self.store is not None:
             self.store.close()
 
-    def encode(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> EncodedPrompts | None:  # noqa: ARG002
-        """Return None: the time of text encoding is a part of the variant's measured time, and nobody knows which."""
-        return None
-
-    def cuts(self, prompt: str, negative_prompt: str) -> tuple[str, ...]:  # noqa: ARG002
-        """Return (): there is no text encoder."""
-        return ()
-
     def generate(
         self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop, *,
-        wants_latents: bool = False, encoded: EncodedPrompts | None = None,  # noqa: ARG002  there are none
-        previews: Previews | None = None,
+        wants_latents: bool = False, previews: Previews | None = None,
     ) -> Generated | None:  # fmt: skip
         for task in tasks:
             if how.refine_from_step and isinstance(task.over, Latent):
@@ -88,10 +79,15 @@ class ProfileEngine:
                 previews.show(task, step, steps, _card(tasks[task], self._variant, how))
 
 
-def load(variant: Variant, threads: int, keeping: Keeping | None = None) -> ProfileEngine:  # noqa: ARG001  as every engine's
+def load(
+    variant: Variant,
+    threads: int,  # noqa: ARG001  as every engine's
+    keeping: Keeping | None = None,
+    kind: type[ProfileEngine] = ProfileEngine,
+) -> ProfileEngine:
     """Loading takes what the profile says: of the variant, or of its default base where that is known."""
     began = time.monotonic()
-    engine = ProfileEngine(variant, keeping)
+    engine = kind(variant, keeping)
     time.sleep(max(0.0, variant.load_ms / 1000 - (time.monotonic() - began)))
     return engine
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from agents.components.opening import Keeping
-from agents.engines import Engine, open_engine
+from agents.engines import OpenedEngine, open_engine
 from agents.in_process.bus import Bus
 from agents.in_process.jobs import JobQueue
 from agents.runtime.records import outgoing
@@ -122,7 +122,7 @@ class LocalWorker:
             previews.close()
             engine.close()
 
-    async def _open(self, variant: Variant) -> Engine:
+    async def _open(self, variant: Variant) -> OpenedEngine:
         settings = self._around.settings
         name = settings.worker.engine or variant.engine
         if not self._around.takes_virtual_time:

@@ -9,7 +9,6 @@ calls each, and a figure is the median over all turns: a slow minute falls upon 
 """
 
 import gc
-import importlib
 import math
 import statistics
 import time
@@ -23,8 +22,9 @@ import psutil
 from rich.progress import track
 
 from agents.components.opening import Keeping
-from agents.engines import ENGINES, open_engine
+from agents.engines import open_engine
 from agents.profiling.generation.orders import Order, generate_images
+from planner.catalog.engines import ENGINES
 from planner.catalog.entries import Variant
 from schemas.errors import PochadeError
 
@@ -77,7 +77,7 @@ def measure(
         PochadeError: not even one image could be generated.
     """
     begun = time.perf_counter()
-    importlib.import_module(ENGINES[variant.engine])
+    ENGINES.load(variant.engine)
     before = _resident_bytes()
     engine = open_engine(variant.engine, variant, threads, keeping)
     cold_load_ms = (time.perf_counter() - begun) * 1e3
@@ -99,7 +99,7 @@ def measure(
         cold_load_ms=cold_load_ms,
         load_ms=load_ms,
         memory_bytes=max(0, _peak_bytes() - before),
-        cuda_bytes=_cuda_bytes(variant),
+        cuda_bytes=engine.peak_device_bytes(),
         calls=calls,
         failed=failed,
         is_compiled=engine.is_compiled,
@@ -171,14 +171,6 @@ def _is_on_cuda(variant: Variant) -> bool:
     from agents.engines.pipelines import placement
 
     return placement(variant.loading, has_cuda=torch.cuda.is_available())[0].startswith("cuda")
-
-
-def _cuda_bytes(variant: Variant) -> int:
-    if variant.engine != "diffusers" or not _is_on_cuda(variant):
-        return 0
-    import torch
-
-    return int(torch.cuda.max_memory_allocated())
 
 
 def _resident_bytes() -> int:

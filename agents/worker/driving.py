@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from agents.engines import CannotRefine, EncodedPrompts, Engine, Generated, Previews
+from agents.engines import CannotRefine, EncodedPrompts, Generated, OpenedEngine, Previews
 from agents.runtime.records import event_record, job_record, outcome_record, outgoing, refused, waiting_record
 from agents.worker.images import Blocked, Check, DraftFault, Storing, Waits, WorkerImages, unchecked
 from agents.worker.jobs import Taken
@@ -78,7 +78,7 @@ class WindowDriver:
     """Drives the windows of one worker on one variant; every record gets an answer. For use by one thread."""
 
     def __init__(
-        self, worker_id: str, engine: Engine, variant: Variant, logic: WindowLogic[WorkerJob], views: WorkerViews,
+        self, worker_id: str, engine: OpenedEngine, variant: Variant, logic: WindowLogic[WorkerJob], views: WorkerViews,
         store: ImageStore, *, note: Writes = lambda _record: None, waits: Waits = contextlib.nullcontext,
         aside: Waits = contextlib.nullcontext, previews: PreviewWriter | None = None, check: Check = unchecked,
     ) -> None:  # fmt: skip

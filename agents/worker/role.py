@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from functools import partial
 
 from agents.components.opening import Keeping
-from agents.engines import Engine, EngineFailed, open_engine
+from agents.engines import EngineFailed, OpenedEngine, open_engine
 from agents.runtime.request_views import PoisonView
 from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.driving import WindowDriver
@@ -179,7 +179,9 @@ class Worker:
             self._me.store = None
             engine.close()
 
-    def _driver(self, variant: Variant, engine: Engine, worker: WorkerLogic, previews: PreviewWriter) -> WindowDriver:
+    def _driver(
+        self, variant: Variant, engine: OpenedEngine, worker: WorkerLogic, previews: PreviewWriter
+    ) -> WindowDriver:
         """Return what drives the windows of jobs while the variant is served."""
         views = WorkerViews(
             engine, variant, self._catalog, lambda: self._plans.plan, self._ended, self._poison, self._me.reuse
@@ -193,7 +195,7 @@ class Worker:
     def _is_idle(self) -> bool:
         return self._me.state == "ready" and self._me.watchdog.since is None
 
-    def _open(self, variant: Variant) -> Engine:
+    def _open(self, variant: Variant) -> OpenedEngine:
         """The engine of a variant; the counters of its components go on from those of the variant before."""
         asked = self._settings.worker
         keeping = Keeping.of(self._settings, self._counted)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from PIL.Image import Image
 
-from agents.engines import Engine, GenerationTask
+from agents.engines import GenerationTask, OpenedEngine
 from agents.runtime.request_views import PoisonView
 from agents.runtime.views import EndedView
 from agents.worker.images import Inputs, Storing
@@ -167,8 +167,8 @@ class WorkerViews:
     """What `WindowLogic` asks of a live worker's jobs while it serves one variant."""
 
     def __init__(
-        self, engine: Engine, variant: Variant, catalog: Catalog, plan: Callable[[], Plan | None], ended: EndedView,
-        poison: PoisonView, reuse: WorkerReuse | None = None,
+        self, engine: OpenedEngine, variant: Variant, catalog: Catalog, plan: Callable[[], Plan | None],
+        ended: EndedView, poison: PoisonView, reuse: WorkerReuse | None = None,
     ) -> None:  # fmt: skip
         """`plan`: the one in force. `reuse`: None: nothing begins from stored latents."""
         self._engine, self._variant, self._catalog = engine, variant, catalog

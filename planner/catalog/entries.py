@@ -18,8 +18,6 @@ from planner.catalog.option_limits import OPTIONS
 from planner.catalog.validate import is_amount, is_share, require
 from schemas.errors import Unknown
 
-ENGINES = ("diffusers", "profile")
-WORKER_ENGINES = (*ENGINES, "chaos")  # that a worker may generate with instead of the catalog's
 HONOURABLE = tuple(name for name, each in OPTIONS.items() if each.about.honoured)  # options that a level may follow
 DEVICE = re.compile(r"|cpu|mps|cuda(:\d+)?")
 DTYPES = ("", "float32", "float16", "bfloat16")
@@ -66,8 +64,8 @@ class Variant:
     """Model, scheduler, steps, guidance and size, with its measured profile. Refuses impossible values."""
 
     name: str
-    engine: str  # "diffusers" | "profile"
-    model: str  # folder relative to infra/, or a Hugging Face id, OWNER/NAME@REVISION; "": profile
+    engine: str  # by its name in `planner.catalog.engines`
+    model: str  # a folder relative to infra/, or a Hugging Face id, OWNER/NAME@REVISION; "": as its engine allows
     scheduler: str  # diffusers class name; "": the folder's own
     steps: int  # denoising steps, >= 1
     guidance: float  # classifier-free guidance scale; <= 1: none
@@ -86,9 +84,8 @@ class Variant:
 
     def __post_init__(self) -> None:
         where = f"variant {self.name!r}:"
-        if self.engine not in ENGINES:
-            raise Unknown("engine", self.engine, ENGINES)
-        require(bool(self.model) or self.engine == "profile", f"{where} model", self.model, "named", "give a folder")
+        is_named = bool(self.model) or self.engine != "diffusers"
+        require(is_named, f"{where} model", self.model, "named", "give a folder")
         for what in ("steps", "width", "height"):
             require(getattr(self, what) >= 1, f"{where} {what}", getattr(self, what), ">= 1", "correct it")
         for what in ("guidance", "load_ms"):
@@ -97,7 +94,7 @@ class Variant:
             if option not in HONOURABLE:
                 raise Unknown("option to honour", option, HONOURABLE)
         compiles = not self.loading.compile or self.engine == "diffusers"
-        require(compiles, f"{where} loading.compile", True, "false for engine profile", "remove it")
+        require(compiles, f"{where} loading.compile", True, f"false for engine {self.engine}", "remove it")
         judged = self.quality is None or math.isfinite(self.quality)
         require(judged, f"{where} quality", self.quality, "finite", "correct or omit it")
         self._check_latencies(f"{where} latency_ms")

@@ -1,39 +1,40 @@
 """The policies by name, one file each, and which of them what else names by what it does.
 
-`POLICIES`, the table of `table.py`, is loaded when it is first asked for: who shows names needs no solver.
+A policy's module is imported when it is asked for: what shows names needs no solver.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Final
 
 from planner.control.proposal import InvalidParameter, PlanProposal, Policy
-from schemas.errors import Unknown
-
-if TYPE_CHECKING:
-    from planner.policies.table import POLICIES
+from schemas.extensions import Table
 
 __all__ = [
-    "BASELINE", "BEGINS_WITH_REUSE", "DEFAULT", "JUDGES_ALL", "LOOKUP_PER_REQUEST", "NAMES", "PLACES_COMPONENTS",
+    "BASELINE", "BEGINS_WITH_REUSE", "DEFAULT", "JUDGES_ALL", "LOOKUP_PER_REQUEST", "PLACES_COMPONENTS",
     "POLICIES", "SCALES", "SWITCHES_STRATEGY",
-    "InvalidParameter", "PlanProposal", "Policy", "check_name", "named",
+    "InvalidParameter", "PlanProposal", "Policy", "named",
 ]  # fmt: skip
 
-NAMES = (
-    "argus",
-    "clipper-heavy",
-    "clipper-light",
-    "diffserve",
-    "diffserve-static",
-    "hadis",
-    "joint",
-    "lru-round-robin",
-    "mlora",
-    "nirvana",
-    "octoai",
-    "pac",
-    "proteus",
-    "push-round-robin",
-    "random-split",
-    "sommelier",
+POLICIES: Final = Table[Policy](
+    "policy",
+    "pochade.policies",
+    {
+        "argus": "planner.policies.argus:plan",
+        "clipper-heavy": "planner.policies.clipper_heavy:plan",
+        "clipper-light": "planner.policies.clipper_light:plan",
+        "diffserve": "planner.policies.diffserve:plan",
+        "diffserve-static": "planner.policies.diffserve_static:plan",
+        "hadis": "planner.policies.hadis:plan",
+        "joint": "planner.policies.joint:plan",
+        "lru-round-robin": "planner.policies.lru_round_robin:plan",
+        "mlora": "planner.policies.mlora:plan",
+        "nirvana": "planner.policies.nirvana:plan",
+        "octoai": "planner.policies.octoai:plan",
+        "pac": "planner.policies.pac:plan",
+        "proteus": "planner.policies.proteus:plan",
+        "push-round-robin": "planner.policies.push_round_robin:plan",
+        "random-split": "planner.policies.random_split:plan",
+        "sommelier": "planner.policies.sommelier:plan",
+    },
 )
 
 BASELINE = "random-split"  # in every report: a blind split is hard to beat at equal heavy share (SOURCES.md 3.8)
@@ -46,24 +47,6 @@ PLACES_COMPONENTS = "mlora"  # says what each worker holds: what `chaos --compon
 LOOKUP_PER_REQUEST = "nirvana"  # every request looks for a stored image, at any load: what `chaos --reuse` runs
 
 
-def check_name(name: str) -> None:
-    """Raise Unknown for a name of no policy, with the known ones and the nearest."""
-    if name not in NAMES:
-        raise Unknown("policy", name, NAMES)
-
-
 def named(name: str) -> Policy:
-    """The policy of this name. Raises Unknown with the known ones and the nearest."""
-    from planner.policies.table import POLICIES
-
-    if name not in POLICIES:
-        raise Unknown("policy", name, POLICIES)
-    return POLICIES[name]
-
-
-def __getattr__(name: str) -> Any:
-    if name != "POLICIES":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from planner.policies.table import POLICIES
-
-    return POLICIES
+    """The policy of this name, one that ships or of an installed package. Raises what `Table.load` does."""
+    return POLICIES.load(name)

@@ -17,7 +17,7 @@ ROLE_MODULES: Final = (
     "replay.local.forked", "agents.commands.serve", "agents.runtime.assembly", "streams.faust.host",
     "agents.classifier.role", "agents.router.role", "agents.discriminator.role", "agents.discriminator.scorers",
     "agents.router.reroute", "agents.router.waiting.forwarder", "agents.runtime.following",
-    "agents.worker.role", "agents.worker.reuse", "agents.ledger.role", "agents.planner.loop", "planner.policies.table",
+    "agents.worker.role", "agents.worker.reuse", "agents.ledger.role", "agents.planner.loop", "planner.policies.joint",
     "streams.kafka.transactions.lease",
 )  # fmt: skip
 """What roles import, beside the library of an engine."""

@@ -26,9 +26,9 @@ class PolicyOption(NamesOption):
 
     def known(self) -> Iterable[str]:
         """Return the policies."""
-        from planner.policies import NAMES
+        from planner.policies import POLICIES
 
-        return NAMES
+        return POLICIES.names()
 
 
 class CatalogOption(NamesOption):

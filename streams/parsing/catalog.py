@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from planner.catalog.components import ADAPTER, BASE, CONTROL, Component
 from planner.catalog.curves import CascadeCurves, PairRow, SharePoint
+from planner.catalog.engines import CHAOS, ENGINES
 from planner.catalog.entries import Classifier, Discriminator, Variant
 from planner.catalog.measured import Start
 from planner.catalog.model import Catalog, Cut, Pair
@@ -81,6 +82,9 @@ def parse(text: str, name: str) -> Catalog:
         raise InvalidCatalog(f"{where} is not TOML: {error}") from None
     file = read(CatalogFile, _in_full(root, where), Source(where))
     variants = {each: _with_components(variant, file) for each, variant in file.variants.items()}
+    for variant in variants.values():
+        ENGINES.check(variant.engine)
+        require(variant.engine != CHAOS, f"{where}: engine", CHAOS, "one that serves", "set worker.engine, for tests")
     return Catalog(
         name=name,
         variants={each: variant for each, variant in variants.items() if not variant.on_request},

@@ -7,7 +7,7 @@ from typing import Any
 
 from PIL import Image
 
-from agents.engines import EncodedPrompts, Generated, GenerationTask
+from agents.engines import Generated, GenerationTask
 from planner.catalog.options import ResolvedOptions
 from planner.observation.workers import ReceivedHeartbeat
 from planner.serving.dispatch.dispatch import Retry
@@ -105,10 +105,6 @@ class StubEngine:
     Red is the seed; green, where there is a draft, that of the draft plus the step.
     """
 
-    latent_space = None
-    store = None
-    is_compiled = False
-
     def close(self) -> None: ...
 
     def __init__(self, breaks: Callable[[Sequence[GenerationTask]], bool] = lambda tasks: False) -> None:
@@ -117,16 +113,12 @@ class StubEngine:
         self.hows: list[ResolvedOptions] = []
         self.before_stop_is_asked: Callable[[], None] = lambda: None
 
-    def encode(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> EncodedPrompts | None:  # noqa: ARG002
-        return None
-
     def cuts(self, prompt: str, negative_prompt: str) -> tuple[str, ...]:  # noqa: ARG002
         return ()
 
     def generate(
-        self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: Callable[[], bool], *,
-        wants_latents: bool = False, encoded: EncodedPrompts | None = None,  # noqa: ARG002  it has none
-    ) -> Generated | None:  # fmt: skip
+        self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: Callable[[], bool]
+    ) -> Generated | None:
         self.hows.append(how)
         self.batches.append([task.request_id for task in tasks])
         if self._breaks(tasks):

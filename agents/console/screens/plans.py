@@ -12,7 +12,7 @@ from agents.planner.describing import (
     describe_routes,
     differences,
 )
-from planner.policies import DEFAULT, NAMES
+from planner.policies import DEFAULT, POLICIES
 from schemas.messages import Plan
 from streams.control.reuse import is_asked_for
 
@@ -29,7 +29,7 @@ def values(context: Context) -> dict[str, Any]:
         "plan": chosen, "pin": plans.pin, "refusal": plans.refusal, "history": history[:60],
         "binding": binding_of(context, chosen) if chosen else [], "described": described(chosen) if chosen else [],
         "newer": newer, "older": older, "changes": differences(older, newer) if older and newer else [],
-        "policies": sorted(NAMES), "default": DEFAULT, "switched": switched_in(history),
+        "policies": POLICIES.names(), "default": DEFAULT, "switched": switched_in(history),
     }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from agents.components.opening import Keeping
-from agents.engines import Engine, diffusers_engine
+from agents.engines import OpenedEngine, open_engine
 from agents.profiling.generation.orders import generate_images
 from agents.profiling.profiling import clock_of, in_turns, times_of, timing, usual_order
 from planner.catalog.entries import Variant
@@ -31,15 +31,15 @@ def child(arguments: Sequence[str]) -> None:
     plain = catalogs.load(catalog).level(name)
     plain = dataclasses.replace(plain, loading=dataclasses.replace(plain.loading, compile=False))
     asked = dataclasses.replace(plain, loading=dataclasses.replace(plain.loading, compile=True))
-    eager = diffusers_engine.load(plain, 1)
-    compiled = diffusers_engine.load(asked, 1, Keeping(home=pathlib.Path(home)))
+    eager = open_engine(plain.engine, plain, 1)
+    compiled = open_engine(asked.engine, asked, 1, Keeping(home=pathlib.Path(home)))
     if not compiled.is_compiled:
         raise PochadeError(f"variant {name!r} cannot be compiled here: its log says why")
     found = {batch: _compared(plain, eager, compiled, int(batch)) for batch in batches.split(",")}
     print(json.dumps(found), flush=True)
 
 
-def _compared(variant: Variant, eager: Engine, compiled: Engine, batch: int) -> dict[str, float]:
+def _compared(variant: Variant, eager: OpenedEngine, compiled: OpenedEngine, batch: int) -> dict[str, float]:
     order, clock = usual_order(variant, batch), clock_of(variant, 1)
     calls = {"eager": partial(generate_images, eager, order), "compiled": partial(generate_images, compiled, order)}
     turns = in_turns(calls, BUDGET_S, f"{variant.name}, {batch} at once")

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from PIL import Image
 
-from agents.engines import Engine
+from agents.engines import OpenedEngine
 from agents.indexer.role import writer_opener
 from agents.indexer.writer import IndexWriter
 from agents.lab.reuse_bench.route import Route
@@ -70,7 +70,7 @@ class Place(NamedTuple):
     settings: Settings
     catalog: Catalog
     store: ImageStore
-    engine: Engine
+    engine: OpenedEngine
 
 
 class Stand:

@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image
 
 from agents.components.opening import Keeping
-from agents.engines import Engine, EngineFailed, Generated, GenerationTask, model_source, open_engine
+from agents.engines import EngineFailed, Generated, GenerationTask, OpenedEngine, model_source, open_engine
 from agents.profiling.generation.quality import judge, kinds
 from planner.catalog.entries import Variant
 from planner.catalog.options import resolve_options
@@ -164,12 +164,12 @@ def generate_into(order: Order, file: Path, keeping: Keeping | None = None) -> N
     partial.replace(file)
 
 
-def generate_images(engine: Engine, order: Order) -> list[np.ndarray]:
+def generate_images(engine: OpenedEngine, order: Order) -> list[np.ndarray]:
     """One call of an engine: uint8 [h, w, 3] each."""
     return _image_arrays(generate_call(engine, order))
 
 
-def generate_call(engine: Engine, order: Order) -> Generated:
+def generate_call(engine: OpenedEngine, order: Order) -> Generated:
     """One call of an engine, with latents if the order keeps them."""
     tasks = [
         GenerationTask(request_id=f"seed-{seed}", prompt=prompt, seed=seed, over=start)
@@ -201,10 +201,10 @@ def _latent_arrays(order: Order, latents: Sequence[Latent | None]) -> dict[str, 
     return {"latents": np.stack([latent.values for latent in given]), "autoencoder": np.array(given[0].autoencoder)}
 
 
-_open: dict[str, Engine] = {}  # of this process: the last one
+_open: dict[str, OpenedEngine] = {}  # of this process: the last one
 
 
-def opened(variant: Variant, threads: int, keeping: Keeping | None) -> Engine:
+def opened(variant: Variant, threads: int, keeping: Keeping | None) -> OpenedEngine:
     """The variant's engine, warmed up; kept until another is opened. Raises EngineFailed.
 
     `keeping`: where its volume is, which has its compiled code; None: as without settings.

@@ -1,14 +1,27 @@
 """Engines: opened by name, honest about what is missing; the profile engine keeps the profile's time."""
 
+import contextlib
 import dataclasses
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from PIL import Image
 
-from agents.engines import ENGINES, EngineFailed, GenerationTask, check_models, model_source, open_engine
-from planner.catalog.entries import WORKER_ENGINES
-from planner.catalog.options import resolve_options
+from agents.engines import (
+    EngineFailed,
+    Generated,
+    GenerationTask,
+    OpenedEngine,
+    Previews,
+    ShouldStop,
+    check_models,
+    model_source,
+    open_engine,
+)
+from planner.catalog.engines import ENGINES
+from planner.catalog.options import ResolvedOptions, resolve_options
 from schemas.errors import Unknown
 from schemas.messages import GenerateOptions
 from streams.store.latents import UnfitLatent
@@ -116,10 +129,49 @@ def test_missing_models_are_reported_before_any_job_is_taken() -> None:
     check_models(catalog, "profile")  # which needs none
 
 
-def test_the_settings_know_every_engine_by_name() -> None:
-    assert set(WORKER_ENGINES) == ENGINES.keys()
-
-
 def test_a_worker_with_an_unknown_engine_does_not_begin() -> None:
     with pytest.raises(Unknown, match="unknown engine 'foo'"):
         check_models(a_catalog(), "foo")
+
+
+class Least:
+    """An engine of a user's own that has what is required, and no more."""
+
+    def __init__(self, images: int = 1) -> None:
+        self._images = images
+
+    def close(self) -> None: ...
+
+    def generate(self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop) -> Generated:  # noqa: ARG002
+        return Generated([Image.new("RGB", (how.width, how.height))] * self._images, [None] * self._images)
+
+
+def test_an_engine_with_the_two_methods_alone_generates_whatever_is_asked_beside() -> None:
+    engine = OpenedEngine(Least())
+    assert (engine.latent_space, engine.store, engine.is_compiled) == (None, None, False)
+    assert (engine.encode([a_task()], HOW), engine.cuts("a", ""), engine.peak_device_bytes()) == (None, (), 0)
+    generated = engine.generate([a_task()], HOW, lambda: False, wants_latents=True, previews=Previews({0: 1}, print))
+    assert generated is not None
+    assert generated.latents == [None]
+
+
+def test_an_engine_that_gives_fewer_images_than_tasks_has_failed() -> None:
+    with pytest.raises(EngineFailed, match="1 images and 1 latents for 2 tasks"):
+        OpenedEngine(Least()).generate([a_task("r-1"), a_task("r-2")], HOW, lambda: False)
+
+
+@pytest.mark.parametrize(
+    ("load", "said"),
+    [
+        (lambda *_given: Least(), ""),
+        (lambda *_given: 1 / 0, "engine 'theirs' cannot load it: ZeroDivisionError"),
+        (lambda *_given: object(), "lacks `generate` or `close`"),
+    ],
+)
+def test_what_a_package_s_engine_does_wrong_makes_a_worker_fail_and_not_end(
+    monkeypatch: pytest.MonkeyPatch, load: Any, said: str
+) -> None:
+    monkeypatch.setattr(ENGINES, "check", lambda _name: None)
+    monkeypatch.setattr(ENGINES, "load", lambda _name: load)
+    with pytest.raises(EngineFailed, match=said) if said else contextlib.nullcontext():
+        open_engine("theirs", a_variant(), 1)

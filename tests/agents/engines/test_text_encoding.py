@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agents.engines import EncodedPrompts, Generated, GenerationTask, chaos, profile
+from agents.engines import EncodedPrompts, Generated, GenerationTask, open_engine
 from agents.engines.diffusers_engine import DiffusersEngine, load
 from agents.engines.pipelines import load_pipeline
 from agents.engines.text_encoding import TextLimits
@@ -134,7 +134,7 @@ def test_a_pipeline_that_is_not_known_to_take_them_encodes_within_its_calls() ->
 def test_an_engine_that_takes_the_measured_time_of_a_whole_call_encodes_nothing_before_it() -> None:
     quick = dataclasses.replace(level("light"), latency_ms={1: 1.0, 2: 1.0}, load_ms=0.0)
     foreign = EncodedPrompts(prompts=PROMPTS, negative_prompt="", guidance=1.0, embeddings={})
-    for by in (profile.load(quick, 1), chaos.load(quick, 1)):
+    for by in (open_engine("profile", quick, 1), open_engine("chaos", quick, 1)):
         assert by.encode(tasks(), at("light")) is None
         made = by.generate(tasks(), at("light"), lambda: False, encoded=foreign)
         assert made is not None

@@ -23,7 +23,7 @@ NOBODY = {
     "accelerate", "agents.lab", "boto3", "botocore", "diffusers", "grpc", "httpx", "matplotlib", "pandas", "peft",
     "pymilvus", "replay", "scipy", "spacy", "streams.vectors.milvus", "tomlkit", "torch", "transformers",
 }  # fmt: skip
-SOLVERS = {"highspy", "planner.policies.table", "planner.solvers", "pulp"}
+SOLVERS = {"highspy", "planner.policies.joint", "planner.solvers", "pulp"}
 FAUST = {"aiohttp", "aiokafka", "faust"}  # Faust needs aiohttp
 ROUTING = {"agents.router"}
 LOADS_NOT = {

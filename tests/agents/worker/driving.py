@@ -3,7 +3,7 @@
 from collections.abc import Container, Sequence
 from typing import Any
 
-from agents.engines import Engine
+from agents.engines import Engine, OpenedEngine
 from agents.runtime.request_views import PoisonView
 from agents.worker.driving import WindowDriver
 from agents.worker.jobs import Taken
@@ -50,10 +50,11 @@ def a_driver(
     reuse: WorkerReuse | None = None, **more: Any,
 ) -> WindowDriver:  # fmt: skip
     """A driver on these stubs; judging takes no time unless it is said."""
-    views = JudgedViews(engine, variant, a_catalog(), lambda: plan, ended, PoisonView(), reuse)  # type: ignore[arg-type]
+    opened = OpenedEngine(engine)
+    views = JudgedViews(opened, variant, a_catalog(), lambda: plan, ended, PoisonView(), reuse)  # type: ignore[arg-type]
     views.fixed_ms = judged_ms
     logic = WindowLogic(variant.name, WorkerLogic(variant), views, refuges or RefugeLogic(a_catalog()), max_attempts)
-    return WindowDriver(worker_id, engine, variant, logic, views, store, **more)
+    return WindowDriver(worker_id, opened, variant, logic, views, store, **more)
 
 
 def answers(driver: WindowDriver, batch: Sequence[Taken]) -> list[Outgoing]:

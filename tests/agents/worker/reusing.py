@@ -76,9 +76,9 @@ class Reusing:
 
     def __init__(
         self, vectors: VectorStore | None = None, deadlines: DeadlineRule = LONG, plan: Plan | None = None,
-        clock_ms: Callable[[], float] | None = None,
+        clock_ms: Callable[[], float] | None = None, engine: LatentEngine | None = None,
     ) -> None:  # fmt: skip
-        self.engine, self.store, self.key = LatentEngine(), MemoryImageStore(), WordsKey()
+        self.engine, self.store, self.key = engine or LatentEngine(), MemoryImageStore(), WordsKey()
         self.plan: Plan | None = plan or a_plan(reuse=a_reuse_plan())
         self.vectors = vectors or CheckedVectorStore(ExactVectorStore())
         self.vectors.ensure(self.key.dimension, CALL_S)

@@ -42,8 +42,8 @@ class EncodingEngine(LatentEngine):
 
 def encoding(*given: Any, **named: Any) -> tuple[Reusing, EncodingEngine]:
     """A worker whose engine encodes, with the latent of one image."""
-    worker, engine = Reusing(*given, **named), EncodingEngine()
-    worker.engine = worker.driver._engine = worker.driver._views._engine = engine
+    engine = EncodingEngine()
+    worker = Reusing(*given, engine=engine, **named)
     worker.keep(PROMPT, latent=a_latent(7.0))
     return worker, engine
 
@@ -122,8 +122,8 @@ def test_a_lookup_that_fails_costs_no_image_nor_its_encoded_prompts(monkeypatch:
 def test_a_store_that_hangs_is_cut_at_the_deadline_and_the_prompts_are_encoded_by_then() -> None:
     hang = Hanging()
     try:
-        worker = Reusing(Troubled(hang), SHORT)
-        worker.engine = worker.driver._engine = worker.driver._views._engine = engine = EncodingEngine()
+        engine = EncodingEngine()
+        worker = Reusing(Troubled(hang), SHORT, engine=engine)
         assert worker.missed(PROMPT) == "timeout"
         assert engine.given == [(PROMPT,)]
     finally:

@@ -32,6 +32,8 @@ def test_as_many_are_wanted_as_the_headers_say(text: bytes, number: int) -> None
 class Showing(StubEngine):
     """Shows one preview of each task of which some are wanted."""
 
+    shows_previews = True
+
     def generate(self, *args: Any, previews: Any = None, **more: Any) -> Any:
         self.wanted = dict(previews.wanted) if previews else {}
         for task in self.wanted:

@@ -250,9 +250,9 @@ def test_an_engine_that_cannot_begin_with_it_begins_from_noise(worker: Reusing, 
 
 
 def test_an_engine_without_latents_and_a_worker_without_stores_run_in_full(worker: Reusing) -> None:
-    worker.engine.latent_space = None
+    worker.driver._engine.latent_space = None
     assert worker.missed(PROMPT) == "absent"
-    worker.engine.latent_space = LatentEngine.latent_space
+    worker.driver._engine.latent_space = LatentEngine.latent_space
     worker.driver._views.reuse = WorkerReuse(lambda: worker.plan, None)
     image = worker.one(PROMPT)
     assert image.reuse == StageReuse(steps=10, miss="absent")

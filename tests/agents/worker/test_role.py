@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agents.engines import EngineFailed
+from agents.engines import EngineFailed, OpenedEngine
 from agents.worker import role as module
 from agents.worker.jobs import Taken
 from agents.worker.role import Worker
@@ -91,10 +91,10 @@ class Shop:
         self.queues[variant].is_open = True
         return self.queues[variant]
 
-    def _engine(self, name: str, variant: Any, threads: int, keeping: Any) -> StubEngine:
+    def _engine(self, name: str, variant: Any, threads: int, keeping: Any) -> OpenedEngine:
         self.opened.append(variant.name)
         self.load(variant.name)
-        return StubEngine()
+        return OpenedEngine(StubEngine())
 
     def open(self) -> "Shop":
         self._thread = threading.Thread(target=self.worker.run, args=(self.stopping,))

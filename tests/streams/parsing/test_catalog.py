@@ -84,6 +84,8 @@ def test_a_cascade_may_skip_steps_of_the_heavy_level_between_levels_of_one_size(
 def test_an_unknown_engine_names_the_known_ones() -> None:
     with pytest.raises(Unknown, match=r"unknown engine 'difusers'.*did you mean 'diffusers'"):
         changed('engine = "profile"', 'engine = "difusers"')
+    with pytest.raises(InvalidCatalog, match=r"engine must be one that serves: got 'chaos'"):
+        changed('engine = "profile"', 'engine = "chaos"')
 
 
 def test_a_catalog_without_variants_or_cascades_says_what_to_add() -> None:

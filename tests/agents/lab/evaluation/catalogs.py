@@ -10,7 +10,7 @@ import pytest
 
 from agents.classifier.judges import Judgement
 from agents.components.opening import Keeping
-from agents.engines import Engine, open_engine
+from agents.engines import OpenedEngine, open_engine
 from agents.profiling.generation import orders, quality, rankers
 from agents.profiling.generation.orders import Order
 from agents.profiling.generation.quality import Marks
@@ -117,10 +117,10 @@ def dearer_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(orders, "judge", judge)
 
 
-def opening_in(home: pathlib.Path) -> Callable[..., Engine]:
+def opening_in(home: pathlib.Path) -> Callable[..., OpenedEngine]:
     """Opens engines, whose volume and compiled code have to be in a deployment's home."""
 
-    def opened(name: str, variant: Variant, threads: int, keeping: Keeping | None) -> Engine:
+    def opened(name: str, variant: Variant, threads: int, keeping: Keeping | None) -> OpenedEngine:
         assert keeping is not None
         assert keeping.home == home, "as the settings say"
         return open_engine(name, variant, threads, keeping)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agents.components.opening import Keeping
+from agents.engines import OpenedEngine
 from agents.lab.family import VARIANTS
 from agents.lab.profiling.reuse.file import without_caching
 from agents.lab.reuse_bench import run
@@ -34,9 +35,9 @@ def test_without_floors_the_other_figures_are_given_and_the_reason_is_told(
         routes.append(route.level)
         return COST
 
-    def opened(_name: str, _variant: object, _threads: int, keeping: Keeping) -> LatentEngine:
+    def opened(_name: str, _variant: object, _threads: int, keeping: Keeping) -> OpenedEngine:
         assert keeping.home == tmp_path
-        return LatentEngine()
+        return OpenedEngine(LatentEngine())
 
     monkeypatch.setattr(run, "open_engine", opened)
     monkeypatch.setattr(run, "among_rows", among_rows)

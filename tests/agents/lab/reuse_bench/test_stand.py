@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import agents.worker.reuse
-from agents.engines import Generated
+from agents.engines import Generated, OpenedEngine
 from agents.lab.reuse_bench import filling, requests
 from agents.lab.reuse_bench.cost import cost_without_repeats
 from agents.lab.reuse_bench.retrieval import percentiles, retrieval, timed
@@ -45,7 +45,7 @@ def place(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.setattr(agents.worker.reuse, "Lookups", partial(Lookups, deadlines=LONG))  # on a busy machine, too
     settings = load({"home": str(tmp_path), "vectors": {"url": "exact"}})
     catalog = a_catalog(variants={"heavy": HEAVY}, cascades=(), class_cuts={})
-    return Place(settings, catalog, open_store(settings), SizedEngine())
+    return Place(settings, catalog, open_store(settings), OpenedEngine(SizedEngine()))
 
 
 @contextlib.contextmanager
@@ -86,7 +86,7 @@ def test_a_stream_has_its_hits_generated_again_in_all_steps_and_in_fewer(place: 
     assert len(found.begun.quality) == len(found.noise.quality) == 1
     assert found.fewer is not None
     assert sum(done) == 5
-    engine = place.engine
+    engine = place.engine._engine
     assert isinstance(engine, LatentEngine)
     assert [step for step, _ in engine.begun] == [0, 0, 5, 0, 0]
 
@@ -101,7 +101,7 @@ def test_what_was_reused_does_not_enter_the_index(place: Place) -> None:
 
 
 def test_a_request_that_fails_in_the_worker_ends_the_bench(place: Place) -> None:
-    engine = place.engine
+    engine = place.engine._engine
     assert isinstance(engine, LatentEngine)
     engine._breaks = lambda _tasks: True
     with Stand(place, ROUTE) as stand, pytest.raises(PochadeError, match="no such colour"):

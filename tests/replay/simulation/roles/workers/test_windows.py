@@ -16,7 +16,7 @@ from unittest import mock
 import pytest
 from PIL import Image
 
-from agents.engines import Generated, GenerationTask
+from agents.engines import Generated, GenerationTask, OpenedEngine
 from agents.runtime.request_views import PoisonView
 from agents.worker import driving, work
 from agents.worker.jobs import Taken
@@ -206,7 +206,7 @@ def live(story: Story, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]
     for module in (driving, work):
         monkeypatch.setattr(module, "now_ms", lambda: clock.now_ms)
     monkeypatch.setattr(driving, "time", clock)
-    store, engine, told = Store(story, clock), Engine(clock, story.slowness), list[tuple[Any, ...]]()
+    store, engine, told = Store(story, clock), OpenedEngine(Engine(clock, story.slowness)), list[tuple[Any, ...]]()
     views = WorkerViews(engine, LIGHT, CATALOG, lambda: story.plans[-1], Ended(story, clock), PoisonView())  # type: ignore[arg-type]
     logic = Telling("light", WorkerLogic(LIGHT), views, refuges_of(story))
     logic.told = told

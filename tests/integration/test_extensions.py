@@ -1,0 +1,91 @@
+"""An engine and a policy of a package of one's own: the READMEs' blocks, built, installed and served with."""
+
+import json
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from tests.environments import Environment, built, clean, make
+from tests.integration.waiting import ask, poll_until
+from tests.left_over import left_over
+from tests.paths import CATALOGS, ROOT
+from tests.patience import PATIENCE_S
+
+pytestmark = pytest.mark.broker
+PAGES = ("agents/engines/README.md", "planner/policies/README.md")
+BLOCK = re.compile(r"^```\w+\n# ([\w.]+)\n(.*?)^```", re.M | re.S)
+ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner", "gateway")
+SEED = 200
+
+ASKING = """
+import io, os, sys
+os.environ["NO_PROXY"] = "127.0.0.1"
+from PIL import Image
+from pochade import Client
+with Client(sys.argv[1]) as client:
+    end = client.submit("a red heart", seed=int(sys.argv[2])).result(60)
+    print(type(end).__name__, Image.open(io.BytesIO(client.read(end.images[0]))).getpixel((0, 0)))
+"""
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """Pochade with the package of the pages, in an environment of their own."""
+    folder = tmp_path_factory.mktemp("sketches")
+    for page in PAGES:
+        for name, text in BLOCK.findall((ROOT / page).read_text()):
+            (folder / name).write_text(text)
+    command = [sys.executable, "-P", "-m", "build", "--no-isolation", "--wheel", "--outdir", folder / "dist", folder]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    wheels = built(tmp_path_factory.mktemp("dist"), "pochade", "pochade-client")
+    home = tmp_path_factory.mktemp("extended") / "venv"
+    return make(home, [*wheels.values(), *(folder / "dist").glob("*.whl")], ["pochade"])
+
+
+def test_a_package_s_policy_plans_and_is_named_beside_those_that_ship(extended: Environment) -> None:
+    solve = ("plan", "solve", "--catalog", "profile", "--demand", "1", "--workers", "2", "--policy")
+    done = extended.run(extended.pochade, *solve, "always-best")
+    assert done.returncode == 0, done.stderr
+    assert "every request goes to heavy" in done.stdout
+    assert "Known: always-best, argus," in " ".join(extended.run(extended.pochade, *solve[:2], "--help").stdout.split())
+    done = extended.run(extended.pochade, *solve, "always-bets")
+    assert (done.returncode, "did you mean 'always-best'?" in done.stderr) == (1, True), done.stderr
+
+
+def test_a_package_s_engine_and_policy_serve(
+    extended: Environment, new_home: Callable[[], pathlib.Path], tmp_path: pathlib.Path
+) -> None:
+    home = new_home()
+    catalog = tmp_path / "sketches.toml"
+    levels, judges = (CATALOGS / "profile.toml").read_text().split("[discriminators", 1)
+    catalog.write_text(levels.replace('engine = "profile"', 'engine = "sketch"') + "[discriminators" + judges)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    values = {
+        "catalog": str(catalog), "planner.policy": "always-best", "worker.id": "w-1", "gateway.port": str(port),
+    }  # fmt: skip
+    options = ["--home", str(home), *(part for key, value in values.items() for part in ("--set", f"{key}={value}"))]
+    assert extended.run(extended.pochade, *options, "up").returncode == 0
+    log = home / "all.log"
+    with log.open("w") as output:
+        serving = subprocess.Popen(
+            [extended.pochade, *options, "serve", *ROLES], env=clean(), cwd=home, stdout=output, stderr=output
+        )
+    try:
+        poll_until(lambda: ask(f"http://127.0.0.1:{port}/v1/models")[0] == 200, log.read_text)
+        assert extended.said(ASKING, f"http://127.0.0.1:{port}", str(SEED)) == f"Completed {(SEED,) * 3}\n"
+        shown = extended.run(extended.pochade, *options, "plan", "show", "-o", "json")
+        assert json.loads(shown.stdout)["policy"] == "always-best", shown.stdout + shown.stderr
+        assert serving.poll() is None, log.read_text()
+    finally:
+        serving.terminate()
+        serving.wait(PATIENCE_S)
+        assert extended.run(extended.pochade, *options, "down").returncode == 0
+    assert left_over(home) == []
