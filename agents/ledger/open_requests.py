@@ -18,8 +18,9 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from agents.ledger.partition import LedgerPartition
-from agents.ledger.remembered import ROLE, Checkpoint
+from agents.ledger.remembered import Checkpoint
 from planner.serving.ending.ended_ids import DIGEST_BYTES, digest_of
+from planner.serving.ending.ledger import ROLE
 from planner.serving.ending.outcomes import is_overdue
 from schemas import topics
 from schemas.record import Incoming
@@ -159,8 +160,8 @@ class Expiry:
         starts = []
         for partition, lane in lanes.items():
             requests = self._open[partition] = OpenRequests(self._most_ahead_ms)
-            lane.ended.checkpoint = requests.checkpoint
-            if (resume := lane.ended.resume) is not None:
+            lane.remembered.checkpoint = requests.checkpoint
+            if (resume := lane.remembered.resume) is not None:
                 requests.resume(resume, lane.ended.known)
                 starts.append(TopicPartition(self._topic, partition, resume.offset))
             else:

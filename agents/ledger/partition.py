@@ -1,4 +1,6 @@
-"""One partition of the ledger: its transactional producer, the requests that have ended in it, and making of results.
+"""One partition of the ledger: its transactional producer, and the results that it writes.
+
+`LedgerLogic` (`planner/serving/ending/ledger.py`) decides which outcome ends a request.
 
 A partition that an operator added to `outcomes` knows nothing of what has ended; `AddedPartition` moves its outcomes
 to where that is known.
@@ -7,19 +9,20 @@ to where that is known.
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from agents.ledger.broker_clock import BrokerClock
-from agents.ledger.remembered import ROLE, Remembered, Send
+from agents.ledger.remembered import Remembered, Send
 from agents.ledger.topics import WRITTEN, LedgerTopics
 from agents.runtime.records import fitted_dead_letter, outcome_record, outgoing
-from planner.serving.ending.outcomes import expired, failed, first_of, result_of
+from planner.serving.ending.ledger import MOVED, ROLE, Aside, Effect, End, LedgerLogic, Move, Repeated
+from planner.serving.ending.outcomes import result_of
 from schemas import topics
-from schemas.errors import InvalidRecord, PochadeError, UnknownSchema
+from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import TIERS, ClassifiedRequest, Outcome, Result, Status
 from schemas.record import Headers, Incoming, Outgoing
 from schemas.topics import full_name
@@ -36,12 +39,12 @@ from streams.processes.watchdog import Bite
 log = logging.getLogger(__name__)
 
 TRANSACTION_S = 30  # as long as a broker may be away until what is under way begins again
-MOVED = "pochade_moved_from"  # on an outcome that was written to the partition of its key: it is moved once
 MIN_BYTES = 1000  # of a record; no topic takes less
 DELIVERY_S = 130.0  # the client gives up after 120 s
 
 OVERLAP = 1000  # outcomes before the group's commit that are looked at again: the largest transaction has as many
-Make = Callable[[Sequence[Incoming]], tuple[list[Outgoing], list[str]]]  # what to write, and who ends by it
+Decide = Callable[[Sequence[Incoming]], list[Effect]]
+M = TypeVar("M", Outcome, ClassifiedRequest)
 
 
 class MarkerLost(PochadeError):
@@ -78,13 +81,15 @@ class LedgerPartition:
         self._last: tuple[int, Sequence[str]] | None = None  # the last transaction: its first result, and who ended
         self._format = result_format
         self._watchdog = watchdog("a transaction of the ledger", TRANSACTION_S, bite)
-        self.ended = Remembered(cluster, partition, self._topics, self._clock, send)
+        self.remembered = Remembered(cluster, partition, self._topics, self._clock, send)
+        self.ended = self.remembered.ids
+        self._logic = LedgerLogic(self.ended, self._elsewhere)
         with ThreadPoolExecutor(1) as fencing:  # at the same time: either is mostly waiting
             barrier = fencing.submit(self._fence)
             reader = open_reader(cluster, f"{ROLE}.recovery")
             try:
-                self.ended.read_chunks(reader)
-                self.ended.begin(reader, barrier.result())
+                self.remembered.read_chunks(reader)
+                self.remembered.begin(reader, barrier.result())
             finally:
                 reader.close()
 
@@ -98,9 +103,9 @@ class LedgerPartition:
         barrier = self._fence()
         reader = open_reader(self._cluster, f"{ROLE}.recovery")
         try:
-            if self._last is not None and not self.ended.are_committed(reader, *self._last, barrier):
+            if self._last is not None and not self.remembered.are_committed(reader, *self._last, barrier):
                 raise MarkerLost(f"results of partition {self.partition} were reported as committed and are aborted")
-            self.ended.read_on(reader, barrier)
+            self.remembered.read_on(reader, barrier)
         finally:
             reader.close()
 
@@ -121,7 +126,7 @@ class LedgerPartition:
 
         What is read again, because of a death in between, is known to have ended.
         """
-        ended = self._end(records, self._results)
+        ended = self._end(records, lambda some: self._logic.on_outcomes(_outcomes(some)))
         source = full_name(self._cluster.kafka.prefix, topics.OUTCOMES)
         group.commit(offsets=[TopicPartition(source, self.partition, records[-1].offset + 1)], asynchronous=True)
         return ended
@@ -134,31 +139,20 @@ class LedgerPartition:
         barrier's, hides it for ever. Only the last transaction before a producer can be hit: the marker of the next one
         holds for it, too.
         """
-        lost = [record for record in records if self._is_lost(record)]
-        ended = self._end(lost, self._results) if lost else []
+        ended = self._end(records, lambda some: self._logic.on_read_again(_outcomes(some)))
         if ended:
             metrics.FALLBACKS.labels(ROLE, "lost-marker").inc(len(ended))
             log.warning("the broker lost a committed transaction; %d requests get their result again", len(ended))
         return ended
 
-    def _is_lost(self, record: Incoming) -> bool:
-        try:
-            outcome = _outcome_in(record, self.ended.since_ms())
-        except (InvalidRecord, UnknownSchema):  # it was answered with a dead letter, or waits
-            return False
-        count, key = self._topics.partitions, record.key or b""
-        if count and partition_of(key, count) != self.partition:
-            return (
-                MOVED not in record.headers
-            )  # nobody here knows whether it has arrived; there a second one is dropped
-        return not self.ended.among([outcome.request_id])
-
-    def _end(self, records: Sequence[Incoming], make: Make) -> list[str]:
+    def _end(self, records: Sequence[Incoming], decide: Decide) -> list[str]:
         """End requests in one transaction; one of whose records a topic refuses for its size ends in its own."""
         self._made = []
-        written, ids = make(records)
+        effects = decide(records)
+        written = [record for effect in effects for record in self._records_of(effect)]
         if not written:
             return []
+        ids = [effect.outcome.request_id for effect in effects if isinstance(effect, End)]
         try:
             begun_s = time.monotonic()
             self._write(written, ids)
@@ -172,9 +166,9 @@ class LedgerPartition:
         self.reopen()  # after an abort the broker refuses the same producer: its sequence numbers have a gap (seen)
         if len(records) == 1:
             self._learn(written)
-            return self._end(records, make)
+            return self._end(records, decide)
         half = len(records) // 2
-        return self._end(records[:half], make) + self._end(records[half:], make)
+        return self._end(records[:half], decide) + self._end(records[half:], decide)
 
     def _learn(self, written: Sequence[Outgoing]) -> None:
         """The largest of these was refused: its topic takes less."""
@@ -187,26 +181,7 @@ class LedgerPartition:
 
     def expire(self, overdue: Sequence[Incoming]) -> list[str]:
         """End what nobody ended by its deadline; whom. Outcomes that still come are too late."""
-        return self._end(overdue, self._expiries)
-
-    def _expiries(self, overdue: Sequence[Incoming]) -> tuple[list[Outgoing], list[str]]:
-        since_ms, ends = self.ended.since_ms(), dict[str, tuple[Outcome, Incoming]]()
-        for record in overdue:
-            # an older one may have ended long ago: this is unknown
-            if record.timestamp_ms >= since_ms and (outcome := _overdue(record)) is not None:
-                ends.setdefault(outcome.request_id, (outcome, record))  # a request may have been classified twice
-        for name in self.ended.among(ends):
-            del ends[name]
-        written, ids = list[Outgoing](), list[str]()
-        for outcome, record in ends.values():
-            try:
-                if self._moves(outcome_record(outcome, record.headers, now_ms()), written):
-                    continue
-                written += self._ending(outcome, record)
-                ids.append(outcome.request_id)
-            except InvalidRecord as error:
-                written += self._dead_letter(record, error)
-        return written, ids
+        return self._end(overdue, lambda some: self._logic.on_overdue(_read(some, ClassifiedRequest), now_ms()))
 
     def _write(self, written: Sequence[Outgoing], ids: Sequence[str]) -> None:
         """Write all or nothing, and remember the ends. Raises KafkaException: it may be either; `reopen` finds out."""
@@ -231,63 +206,50 @@ class LedgerPartition:
         at_ms = message.timestamp()[1]
         self._clock.observe(at_ms)
         end = (message.offset() or 0) + 1
-        self.ended.add(ids, at_ms, end)
+        self.remembered.add(ids, at_ms, end)
         self._last = end - results, ids
 
-    def _results(self, records: Sequence[Incoming]) -> tuple[list[Outgoing], list[str]]:
-        written: list[Outgoing] = []
-        outcomes: list[tuple[Outcome, Incoming]] = []
-        since_ms = self.ended.since_ms()
-        for record in records:
-            try:
-                outcome = _outcome_in(record, since_ms)
-                as_it_is = Outgoing(topic=topics.OUTCOMES, key=record.key, value=record.value, headers=record.headers)
-                if not self._moves(as_it_is, written):
-                    outcomes.append((outcome, record))
-            except InvalidRecord as error:
-                written += self._dead_letter(record, error)
-        causes = {id(outcome): record for outcome, record in outcomes}
-        ended = self.ended.among(outcome.request_id for outcome, _ in outcomes)
-        first = first_of([outcome for outcome, _ in outcomes], ended)
-        metrics.LEDGER_DUPLICATES.inc(len(outcomes) - len(first))
-        for outcome in first:
-            written += self._ending(outcome, causes[id(outcome)])
-        return written, [outcome.request_id for outcome in first]
+    def _elsewhere(self, key: bytes) -> int | None:
+        """Return the partition that knows of a key's request; None: this one."""
+        count = self._topics.partitions
+        home = partition_of(key, count) if count else self.partition
+        return None if home == self.partition else home
 
-    def _moves(self, outcome: Outgoing, written: list[Outgoing]) -> bool:
-        """Whether an outcome belongs to another partition, and is written there: what has ended is known there only.
+    def _records_of(self, effect: Effect) -> list[Outgoing]:
+        """Return what is to be written for an effect."""
+        match effect:
+            case End():
+                return self._ending(effect)
+            case Aside(record, error):
+                return self._dead_letter(record, error)
+            case Move():
+                return [self._moved(effect)]
+            case Repeated():
+                metrics.LEDGER_DUPLICATES.inc()
+                return []
 
-        Raises:
-            InvalidRecord: it was moved here, so that two ledgers differ on how many partitions there are.
-        """
-        count, key = self._topics.partitions, outcome.key or b""
-        if not count or (home := partition_of(key, count)) == self.partition:
-            return False
-        if MOVED in outcome.headers:
-            raise InvalidRecord(f"the outcome of {key!r:.80} belongs to partition {home}, and was moved here before")
-        metrics.FALLBACKS.labels(ROLE, "foreign-partition").inc()
-        log.warning(
-            "the outcome of %.80r lay in partition %d and is moved to its own, %d: which client writes without "
-            "partitioner=murmur2_random?", key, self.partition, home,
-        )  # fmt: skip
-        headers = {**outcome.headers, MOVED: b"%d" % self.partition}
-        written.append(dataclasses.replace(outcome, headers=headers, partition=home))
-        return True
-
-    def _ending(self, outcome: Outcome, record: Incoming) -> list[Outgoing]:
-        """Return the result of an outcome; where none can be made, a FAILED one and the outcome for the dlq."""
+    def _ending(self, end: End) -> list[Outgoing]:
+        """Return the result of an outcome, or what is written where none can be made."""
+        record = end.record
         try:
-            return [self._result(outcome, record.headers)]
+            return [self._result(end.outcome, {} if end.is_bare else record.headers)]
         except Exception as error:  # numbers out of range, a batch of none, too large: the next must still be served
             with log_context.serving(record):
                 log.exception("outcome %d@%d makes no result", record.partition, record.offset)
-            reason = f"the outcome makes no result: {type(error).__name__}: {str(error)[:500]}"
-            bare = failed(outcome.request_id, reason=reason, by=ROLE, now_ms=now_ms())
-            letters = self._dead_letter(record, error)
-            try:
-                return [self._result(bare, {}), *letters]
-            except RecordTooLarge:  # an id of hundreds of kilobytes, which no role of ours lets through
-                return letters
+            instead = self._logic.on_unmade(end, error, now_ms())
+            return [each for effect in instead for each in self._records_of(effect)]
+
+    def _moved(self, move: Move) -> Outgoing:
+        record, key = move.record, move.outcome.request_id.encode()
+        metrics.FALLBACKS.labels(ROLE, "foreign-partition").inc()
+        log.warning(
+            "the outcome of %.80r lay in partition %d and is moved to its own, %d: which client writes without "
+            "partitioner=murmur2_random?", key, self.partition, move.partition,
+        )  # fmt: skip
+        as_it_is = Outgoing(topic=topics.OUTCOMES, key=key, value=record.value, headers=record.headers)
+        outcome = outcome_record(move.outcome, record.headers, now_ms()) if move.is_own else as_it_is
+        headers = {**outcome.headers, MOVED: b"%d" % self.partition}
+        return dataclasses.replace(outcome, headers=headers, partition=move.partition)
 
     def _result(self, outcome: Outcome, cause: Headers) -> Outgoing:
         result = result_of(outcome)
@@ -330,35 +292,17 @@ def count_end(outcome: Outcome, result: Result) -> None:
         metrics.SLACK_SECONDS.labels(tier).observe((request.deadline_ms - outcome.ended_ms) / 1000)
 
 
-def _outcome_in(record: Incoming, since_ms: int) -> Outcome:
-    """Raises InvalidRecord also where another result may be: under a foreign key in another partition; of an older one
-    in what is forgotten."""
-    outcome = decode(record.value, Outcome)
-    if outcome.request_id.encode() != record.key:
-        raise InvalidRecord(f"the outcome of {outcome.request_id!r:.80} has the key {record.key!r:.80}, not its id")
-    if record.timestamp_ms < since_ms:
-        days = (since_ms - record.timestamp_ms) / topics.DAY_MS
-        raise InvalidRecord(f"the outcome is {days:.1f} days older than what the ledger remembers: it may have ended")
-    return outcome
+def _outcomes(records: Iterable[Incoming]) -> Iterator[tuple[Incoming, Outcome | InvalidRecord]]:
+    return _read(records, Outcome)
 
 
-def _overdue(record: Incoming) -> Outcome | None:
-    """The end of a classified request whose deadline has passed; None for bytes that are none of ours."""
-    try:
-        classified = decode(record.value, ClassifiedRequest)
-    except UnknownSchema:  # a newer release's: its header has the deadline, and its key is the id
-        reason = "it had no result by its deadline; a newer release had classified it"
-        return expired((record.key or b"").decode(errors="replace"), reason=reason, by=ROLE, now_ms=now_ms())
-    except InvalidRecord:
-        classified = None
-    if classified is None or classified.request.request_id.encode() != record.key:
-        log.warning("%s %d@%d is no classified request", record.topic, record.partition, record.offset)
-        return None
-    reason = (
-        f"it had no result by deadline_ms {classified.request.deadline_ms}: too much work waited before it, no worker "
-        "serves what it needs, or a role is stopped; `pochade doctor` says what is missing"
-    )
-    return expired(classified, reason=reason, by=ROLE, now_ms=now_ms())
+def _read(records: Iterable[Incoming], kind: type[M]) -> Iterator[tuple[Incoming, M | InvalidRecord]]:
+    """Yield records with what they say, or why they cannot be read."""
+    for record in records:
+        try:
+            yield record, decode(record.value, kind)
+        except InvalidRecord as error:
+            yield record, error
 
 
 class AddedPartition:

@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from agents.ledger.broker_clock import BrokerClock
 from agents.ledger.topics import LedgerTopics
 from planner.serving.ending.ended_ids import DIGEST_BYTES, SEALED, EndedIds, digest_of
+from planner.serving.ending.ledger import ROLE
 from schemas.errors import InvalidRecord
 from schemas.messages import EndedChunk
 from schemas.record import Delivered, Outgoing
@@ -33,7 +34,6 @@ if TYPE_CHECKING:  # numpy, which is loaded with the first segment
 
 log = logging.getLogger(__name__)
 
-ROLE = "ledger"
 ANSWER_S = 10.0
 CHUNK_REST = 64_000  # bytes of a chunk for open requests (28,000), and for what a batch adds beyond a full one (24,000)
 LATER = 8  # chunks that wait to be written again; older ones are given up: a next start reads their results
@@ -65,31 +65,13 @@ class Remembered:
         self._topics = topics
         self._clock = clock
         self._send = send if topics.has_ended else None
-        self._ids = EndedIds(_chunk_ids(topics.limits.of(ENDED)))
+        self.ids = EndedIds(_chunk_ids(topics.limits.of(ENDED)))
         self._covered: list[tuple[int, int]] = []  # by chunks: offsets of `results`, [first, end)
         self._first = self._end = 0  # of what has been taken in since the last chunk
         self._newest_ms = 0
         self._unwritten: list[tuple[Outgoing, Future[Delivered]]] = []
         self.resume: Checkpoint | None = None  # where a follower of `classified` may begin
         self.checkpoint: Callable[[], Checkpoint | None] = lambda: None  # of that follower, later
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    # ------------------------------------------------------------------ asking
-
-    def among(self, ids: Iterable[str]) -> set[str]:
-        """Return the ids among these whose requests have ended."""
-        digests = {digest_of(each.encode(errors="replace")): each for each in ids}
-        return {digests[digest] for digest in self.known(list(digests))}
-
-    def known(self, digests: Sequence[bytes]) -> set[bytes]:
-        """Return the digests among these whose requests have ended."""
-        return self._ids.known(digests)
-
-    def since_ms(self) -> int:
-        """Return the time before which requests may have ended and be forgotten (epoch ms)."""
-        return self._newest_ms - self._topics.window_ms + SKEW_MS
 
     # ------------------------------------------------------------------ recovering
 
@@ -119,7 +101,7 @@ class Remembered:
         self._newest_ms = barrier.at_ms
         place = TopicPartition(topic_name(self._cluster, RESULTS), self._partition, self._end)
         read_past(reader, place, barrier, self._take_results)
-        self._ids.forget(self._window_begins())
+        self.ids.forget(self._window_begins())
 
     def are_committed(self, reader: Consumer, first: int, ids: Sequence[str], barrier: Barrier) -> bool:
         """Whether readers find a result for each of these ids between the offset `first` and the barrier."""
@@ -143,7 +125,7 @@ class Remembered:
                 chunk = decode(message.value(), EndedChunk)
                 from planner.serving.ending.ended_segments import segment_of
 
-                self._ids.add_segment(segment_of(chunk.digests, chunk.oldest_ms, chunk.newest_ms))
+                self.ids.add_segment(segment_of(chunk.digests, chunk.oldest_ms, chunk.newest_ms))
             except (InvalidRecord, ValueError):
                 metrics.UNUSABLE.labels(ENDED).inc()
                 log.exception("chunk %s/%d@%s cannot be used", ENDED, self._partition, message.offset())
@@ -165,15 +147,15 @@ class Remembered:
         self._newest_ms = at_ms
         self._seal_full()  # what was added before: only now its transaction is sure to have its marker
         self._add([digest_of(each.encode()) for each in ids], at_ms, end)
-        self._ids.forget(self._window_begins())
+        self.ids.forget(self._window_begins())
 
     def _add(self, digests: Sequence[bytes], at_ms: int, end: int) -> None:
-        self._ids.add(digests, at_ms)
+        self.ids.add(digests, at_ms)
         self._end = max(self._end, end)
 
     def _seal_full(self) -> None:
-        if self._ids.is_full:
-            self._write(self._ids.seal())
+        if self.ids.is_full:
+            self._write(self.ids.seal())
 
     def _write(self, segment: "Segment") -> None:
         first, self._first = self._first, self._end

@@ -21,7 +21,7 @@ from agents.ledger import topics as ledger_topics
 from agents.ledger.broker_clock import BrokerClock
 from agents.ledger.open_requests import Expiry
 from agents.ledger.partition import OVERLAP, AddedPartition, LedgerPartition
-from agents.ledger.remembered import ROLE
+from planner.serving.ending.ledger import ROLE
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.messages import Status

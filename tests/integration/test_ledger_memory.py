@@ -173,7 +173,7 @@ def test_chunks_of_a_topic_that_was_made_anew_hide_none_of_its_results(made: Set
     producer.client.flush(PATIENCE_S)
     lane = LedgerPartition(made, PARTITION, LedgerTopics(ids={RESULTS: "after"}))
     assert lane.ended.among(["r-0", "r-3"]) == {"r-0", "r-3"}
-    assert lane.ended._first == 0, "a chunk of the former topic was believed"
+    assert lane.remembered._first == 0, "a chunk of the former topic was believed"
     producer.close()
 
 

@@ -11,10 +11,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from agents.ledger.broker_clock import BrokerClock, ClockOff
 from agents.ledger.open_requests import OpenRequests
-from agents.ledger.partition import MOVED, OVERLAP, LedgerPartition, MarkerLost
+from agents.ledger.partition import OVERLAP, LedgerPartition, MarkerLost
 from agents.ledger.remembered import CHUNK_REST
 from agents.ledger.topics import LedgerTopics
 from planner.serving.ending.ended_ids import DIGEST_BYTES, digest_of
+from planner.serving.ending.ledger import MOVED
 from schemas import topics
 from schemas.errors import InvalidRecord
 from schemas.messages import ClassifiedRequest, Outcome, Result, Status
@@ -78,11 +79,11 @@ class LedgerMachine(RuleBasedStateMachine):
     def follow(self, partition: int, lane: LedgerPartition) -> None:
         """As `Expiry.follow`."""
         self.open[partition] = requests = OpenRequests(AHEAD_MS)
-        lane.ended.checkpoint = requests.checkpoint
+        lane.remembered.checkpoint = requests.checkpoint
         self.followed[partition] = max(0, self.broker.at((CLASSIFIED, partition), lane.ended.since_ms()))
-        if lane.ended.resume is not None:
-            requests.resume(lane.ended.resume, lane.ended.known)
-            self.followed[partition] = lane.ended.resume.offset
+        if lane.remembered.resume is not None:
+            requests.resume(lane.remembered.resume, lane.ended.known)
+            self.followed[partition] = lane.remembered.resume.offset
 
     # ------------------------------------------------------------------ what others do
 

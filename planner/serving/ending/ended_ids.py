@@ -12,6 +12,8 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from schemas.topics import SKEW_MS
+
 if TYPE_CHECKING:  # numpy, which a ledger of fewer than 65,536 ended ids a partition does without
     from planner.serving.ending.ended_segments import Segment
 
@@ -35,6 +37,7 @@ class EndedIds:
         self._sealed = sealed
         self._newest: dict[bytes, int] = {}  # digest -> when it ended, in the order in which they came
         self._segments: list[Segment] = []  # the oldest first
+        self._since_ms = 0
 
     def __len__(self) -> int:
         return len(self._newest) + sum(map(len, self._segments))
@@ -64,6 +67,15 @@ class EndedIds:
         self.add_segment(segment)
         return segment
 
+    def among(self, ids: Iterable[str]) -> set[str]:
+        """Return the ids among these whose requests have ended."""
+        digests = {digest_of(each.encode(errors="replace")): each for each in ids}
+        return {digests[digest] for digest in self.known(list(digests))}
+
+    def since_ms(self) -> int:
+        """Return the time before which requests may have ended and be forgotten (epoch ms); 0: none is forgotten."""
+        return self._since_ms
+
     def known(self, digests: Sequence[bytes]) -> set[bytes]:
         """Return the digests among these whose requests have ended."""
         known = {digest for digest in digests if digest in self._newest}
@@ -75,6 +87,7 @@ class EndedIds:
 
     def forget(self, before_ms: int) -> None:
         """Drop requests that ended before this time; a segment is dropped only as a whole."""
+        self._since_ms = before_ms + SKEW_MS
         while self._newest and next(iter(self._newest.values())) < before_ms:
             del self._newest[next(iter(self._newest))]
         if any(segment.newest_ms < before_ms for segment in self._segments):

@@ -1,9 +1,9 @@
-"""Makes the end of a request: outcomes, the one that counts, and the public result."""
+"""Makes the end of a request: outcomes, and the public result."""
 
 import dataclasses
 import json
 import math
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from planner.serving.decisions import Rejection
@@ -143,18 +143,6 @@ def _ended(status: Status, subject: Subject, reason: str, by: str, policy: str, 
         policy=policy,
         code=code,
     )
-
-
-def first_of(outcomes: Iterable[Outcome], ended: Container[str]) -> list[Outcome]:
-    """The ledger's rule: of each request that has no result yet, the first outcome, in order.
-
-    `ended` holds the ids of the requests that have a result.
-    """
-    first: dict[str, Outcome] = {}
-    for outcome in outcomes:
-        if outcome.request_id not in ended:
-            first.setdefault(outcome.request_id, outcome)
-    return list(first.values())
 
 
 def result_of(outcome: Outcome) -> Result:

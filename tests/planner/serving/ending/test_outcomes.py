@@ -4,10 +4,8 @@ import json
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from planner.serving.ending.outcomes import completed, expired, failed, first_of, rejected, result_of, step_of
+from planner.serving.ending.outcomes import completed, expired, failed, rejected, result_of, step_of
 from schemas.avro import to_wire
 from schemas.messages import CallTimes, LatentRef, Outcome, Stage, StageReuse, Status
 from tests.builders import NOW_MS, a_classified, a_job, a_request, an_image, an_image_ref, an_outcome
@@ -89,31 +87,6 @@ def test_a_request_can_end_at_any_stage_of_being_known(build, subject) -> None:
     assert (result.request_id, result.status, result.path) == ("r-1", outcome.status, "[]")
     known = not isinstance(subject, str)
     assert (outcome.request is not None) == known
-
-
-OUTCOMES = st.lists(
-    st.builds(
-        lambda i, ms: an_outcome(request_id=f"r-{i}", ended_ms=NOW_MS + ms), st.integers(0, 5), st.integers(0, 99)
-    )
-)
-
-
-@given(OUTCOMES, st.sets(st.sampled_from([f"r-{i}" for i in range(6)])))
-def test_the_first_outcome_of_each_open_request_counts_in_order(outcomes: list[Outcome], ended: set[str]) -> None:
-    first = first_of(outcomes, ended)
-    ids = [outcome.request_id for outcome in first]
-    assert len(ids) == len(set(ids))
-    assert set(ids) == {outcome.request_id for outcome in outcomes} - ended
-    assert all(next(o for o in outcomes if o.request_id == one.request_id) is one for one in first)
-    assert first_of(first, ended) == first
-    assert first_of(outcomes, ended | set(ids)) == []
-
-
-@given(OUTCOMES, st.integers(0, 10))
-def test_the_ledger_says_the_same_however_its_input_is_cut_into_batches(outcomes: list[Outcome], cut: int) -> None:
-    head = first_of(outcomes[:cut], set())
-    tail = first_of(outcomes[cut:], {outcome.request_id for outcome in head})
-    assert head + tail == first_of(outcomes, set())
 
 
 @pytest.mark.parametrize(

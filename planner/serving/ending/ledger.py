@@ -1,0 +1,149 @@
+"""What becomes of outcomes, and of requests that are overdue: the order of all checks between them and a result.
+
+`LedgerLogic` is the ledger's machine: records with what they say in, effects out, in the order in which they are to be
+written. The ledger on Kafka drives it (`agents/ledger/partition.py`); without a broker, `EndedIds` is all that it needs
+to remember. It knows no client, no clock and no format.
+
+    on_outcomes     a run of records of `outcomes`: the first outcome of a request that has no result ends it
+    on_read_again   the same of records that were answered before: what lacks its answer
+    on_overdue      classified requests that nobody ended in time: EXPIRED
+    on_unmade       an `End` of which no result can be made: FAILED instead, and its record is kept aside
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from planner.serving.ending.ended_ids import EndedIds
+from planner.serving.ending.outcomes import expired, failed
+from schemas.errors import InvalidRecord, UnknownSchema
+from schemas.messages import ClassifiedRequest, Outcome
+from schemas.record import Incoming
+from schemas.topics import DAY_MS
+
+ROLE: Final = "ledger"
+MOVED: Final = "pochade_moved_from"  # header of an outcome that was written to the partition of its key: once
+
+
+class End(NamedTuple):
+    """The request ends so: its result is to be made and written."""
+
+    outcome: Outcome
+    record: Incoming  # that says so, or the overdue request
+    is_bare: bool = False  # it stands in for a result that cannot be made
+
+
+class Aside(NamedTuple):
+    """A record that ends nothing, or not as it says, is to be kept for an operator."""
+
+    record: Incoming
+    error: Exception
+
+
+class Move(NamedTuple):
+    """An outcome is to be written to another partition: only there it is known whether its request has ended."""
+
+    outcome: Outcome
+    record: Incoming
+    partition: int
+    is_own: bool = False  # the ledger's own outcome; else it is the record's, and is written as it is
+
+
+class Repeated(NamedTuple):
+    """An outcome is dropped: its request has a result, or another outcome came before it."""
+
+    outcome: Outcome
+    record: Incoming
+
+
+Effect = End | Aside | Move | Repeated
+
+
+class LedgerLogic:
+    """Decides which outcome ends a request, once. Remembers nothing: its driver adds to `ended` what it has written."""
+
+    def __init__(self, ended: EndedIds, elsewhere: Callable[[bytes], int | None] = lambda _key: None) -> None:
+        """`elsewhere`: the partition whose ledger knows a key's request; None: it is this one."""
+        self._ended, self._elsewhere = ended, elsewhere
+
+    def on_outcomes(self, read: Iterable[tuple[Incoming, Outcome | InvalidRecord]]) -> list[Effect]:
+        """Decide on records in their order. An error stands for an outcome that cannot be read."""
+        since_ms = self._ended.since_ms()
+        effects = [self._meant(record, outcome, since_ms) for record, outcome in read]
+        others = [effect for effect in effects if not isinstance(effect, End)]
+        return [*others, *self._first(effect for effect in effects if isinstance(effect, End))]
+
+    def on_read_again(self, read: Iterable[tuple[Incoming, Outcome | InvalidRecord]]) -> list[Effect]:
+        """Decide on records that were answered before: of those that ended their request or moved nothing is lost.
+
+        It is unknown whether what was moved has arrived; where it has, a second one is dropped.
+        """
+        return [effect for effect in self.on_outcomes(read) if isinstance(effect, End | Move)]
+
+    def on_overdue(
+        self, read: Iterable[tuple[Incoming, ClassifiedRequest | InvalidRecord]], now_ms: int
+    ) -> list[Effect]:
+        """End requests that are past deadline and grace. An error stands for bytes that cannot be read.
+
+        What is no classified request ends nothing: the router has answered it. Nor does one so old that its request may
+        have ended long ago. One that was classified twice ends once.
+        """
+        since_ms = self._ended.since_ms()
+        young = [(_expired(record, said, now_ms), record) for record, said in read if record.timestamp_ms >= since_ms]
+        decided = self._first(End(outcome, record) for outcome, record in young if outcome is not None)
+        first = [end for end in decided if isinstance(end, End)]
+        return [self._placed(end.outcome, end.record, is_own=True) for end in first]
+
+    def on_unmade(self, end: End, error: Exception, now_ms: int) -> list[Effect]:
+        """End a request of whose outcome no result can be made; nothing is left to do if that fails, too."""
+        if end.is_bare:
+            return []
+        reason = f"the outcome makes no result: {type(error).__name__}: {str(error)[:500]}"
+        bare = failed(end.outcome.request_id, reason=reason, by=ROLE, now_ms=now_ms)
+        return [End(bare, end.record, is_bare=True), Aside(end.record, error)]
+
+    def _meant(self, record: Incoming, outcome: Outcome | InvalidRecord, since_ms: int) -> Effect:
+        """Return what a record asks for, as if no request had ended."""
+        if isinstance(outcome, InvalidRecord):
+            return Aside(record, outcome)
+        if outcome.request_id.encode() != record.key:  # another partition may know of its result
+            fault = f"the outcome of {outcome.request_id!r:.80} has the key {record.key!r:.80}, not its id"
+            return Aside(record, InvalidRecord(fault))
+        if record.timestamp_ms < since_ms:
+            days = (since_ms - record.timestamp_ms) / DAY_MS
+            fault = f"the outcome is {days:.1f} days older than what the ledger remembers: it may have ended"
+            return Aside(record, InvalidRecord(fault))
+        return self._placed(outcome, record)
+
+    def _placed(self, outcome: Outcome, record: Incoming, *, is_own: bool = False) -> Effect:
+        """Return the end of a request, or the move to where it is known whether it has one."""
+        key = outcome.request_id.encode()
+        home = self._elsewhere(key)
+        if home is None:
+            return End(outcome, record)
+        if MOVED in record.headers:  # two ledgers differ on how many partitions there are
+            fault = f"the outcome of {key!r:.80} belongs to partition {home}, and was moved here before"
+            return Aside(record, InvalidRecord(fault))
+        return Move(outcome, record, home, is_own)
+
+    def _first(self, ends: Iterable[End]) -> list[End | Repeated]:
+        """Return which of these count: the first of each request without a result."""
+        named = [(end.outcome.request_id, end) for end in ends]
+        ended, decided = self._ended.among(name for name, _ in named), list[End | Repeated]()
+        for name, end in named:
+            decided.append(Repeated(end.outcome, end.record) if name in ended else end)
+            ended.add(name)
+        return decided
+
+
+def _expired(record: Incoming, said: ClassifiedRequest | InvalidRecord, now_ms: int) -> Outcome | None:
+    """Return the end of a request whose deadline has passed; None: the record is none of ours."""
+    if isinstance(said, UnknownSchema):  # a newer release's: its header has the deadline, and its key is the id
+        reason = "it had no result by its deadline; a newer release had classified it"
+        return expired((record.key or b"").decode(errors="replace"), reason=reason, by=ROLE, now_ms=now_ms)
+    if isinstance(said, InvalidRecord) or said.request.request_id.encode() != record.key:
+        return None
+    reason = (
+        f"it had no result by deadline_ms {said.request.deadline_ms}: too much work waited before it, no worker "
+        "serves what it needs, or a role is stopped; `pochade doctor` says what is missing"
+    )
+    return expired(said, reason=reason, by=ROLE, now_ms=now_ms)
