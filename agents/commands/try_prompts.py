@@ -55,9 +55,10 @@ def try_prompts(
     """
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # what importing it warns of would break up the line
     from agents.in_process.deployment import run
+    from planner.serving.admission.admission import check
     from streams import catalogs
     from streams.clock import now_ms
-    from streams.codec.prompt_file import check, request_of
+    from streams.codec.prompt_file import request_of
     from streams.commands.terminal import console
     from streams.extras import check_roles
     from streams.store.open import open_store

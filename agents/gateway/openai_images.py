@@ -12,12 +12,12 @@ from typing import Any, Final, NamedTuple
 from agents.gateway.callers.bearer import TENANT
 from agents.gateway.formats import BEST, COMPRESSED, NAMES, PNG, Format
 from agents.gateway.refusals import INVALID, Refusal, refusal_of_error
-from planner.serving.admission.admission import meant_deadline
-from planner.serving.ending.outcomes import has_passed
+from planner.serving.admission.admission import check, meant_deadline
+from planner.serving.deadlines import has_passed
 from schemas.errors import InvalidRequest, Unknown
 from schemas.ids import new_request_id
 from schemas.messages import GenerateOptions, GenerateRequest, Result
-from streams.codec.prompt_file import check, request_of
+from streams.codec.prompt_file import request_of
 from streams.codec.requests import SYNONYMS
 from streams.settings import Requests
 

@@ -7,8 +7,9 @@ from agents.in_process.bus import Bus
 from agents.runtime.records import outcome_record, outgoing
 from agents.runtime.views import EndedView, PlanView
 from planner.catalog.model import Catalog
+from planner.serving.deadlines import is_overdue
 from planner.serving.dispatch.worker import POLL_MS
-from planner.serving.ending.outcomes import expired, is_overdue, result_of
+from planner.serving.ending.outcomes import expired, result_of
 from schemas import topics
 from schemas.messages import ClassifiedRequest, Outcome, Plan
 from schemas.record import Incoming, Outgoing

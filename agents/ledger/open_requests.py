@@ -19,9 +19,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from agents.ledger.partition import LedgerPartition
 from agents.ledger.remembered import Checkpoint
+from planner.serving.deadlines import is_overdue
 from planner.serving.ending.ended_ids import DIGEST_BYTES, digest_of
 from planner.serving.ending.ledger import ROLE
-from planner.serving.ending.outcomes import is_overdue
 from schemas import topics
 from schemas.record import Incoming
 from schemas.topics import full_name

@@ -11,10 +11,10 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 
 from planner.catalog.model import Catalog
+from planner.catalog.option_limits import MAX_ID
 from planner.control.same_plan import remembering
 from planner.control.validity import check_live, is_newer
 from planner.observation.workers import ReceivedHeartbeat
-from planner.serving.admission.admission import MAX_ID
 from planner.serving.dispatch.dispatch import Retry
 from planner.serving.dispatch.lacking import Need
 from planner.serving.dispatch.worker_loads import Load, LoadView, Sent, WorkerPool

@@ -39,6 +39,7 @@ def quality_named(word: str) -> Quality:
     return QUALITIES.get(word, QUALITIES["auto"])
 
 
+MAX_ID = 200  # characters, of a tenant's name too
 BATCH_TIER = "batch"
 AS_IT_IS: Final = GenerateOptions()
 OPTIONS: Final = options_of(GenerateOptions)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from planner.control.planning import TICK_MS
+from planner.serving.admission.admission import Way, way_of
 from planner.serving.admission.batch_gate import BatchGate
 from planner.serving.admission.tenants import Rights
 from planner.serving.routing.escalation import EscalationLogic
@@ -19,7 +20,7 @@ from replay.simulation.draws.run_times import RunTimes
 from replay.simulation.draws.synthetic import SyntheticOutcomes
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Draws, Job
-from replay.simulation.overrides import BATCH, RequestedOverrides, metrics_for
+from replay.simulation.overrides import RequestedOverrides, metrics_for
 from replay.simulation.results.component_metrics import Figure as ComponentFigure
 from replay.simulation.results.reuse_metrics import Figure
 from replay.simulation.results.run_metrics import RunMetrics
@@ -241,7 +242,7 @@ class Simulation:
 
     def _by_tier(self, job: Job) -> None:
         """Pass a request to the batch gate, or at once to the router."""
-        if job.tier == BATCH:
+        if way_of(job.tier, job.deadline_ms, self._events.now_ms, has_waited=False) is Way.BATCH:
             self._batch.take(job)
         else:
             self._classified(job)

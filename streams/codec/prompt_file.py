@@ -4,8 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from planner.catalog.option_limits import check_options
-from planner.serving.admission.admission import check_request
+from planner.serving.admission.admission import check
 from schemas.errors import InvalidRecord, InvalidRequest
 from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest
@@ -67,9 +66,3 @@ def request_of(fields: dict[str, Any], now_ms: int) -> GenerateRequest:
     fields = {"request_id": new_request_id(), "created_ms": now_ms, **fields}
     value = json.dumps(fields).encode()  # the rules of `prompts` are applied where they are
     return decode_request(Incoming(topic=PROMPTS, partition=0, offset=0, timestamp_ms=now_ms, key=None, value=value))
-
-
-def check(request: GenerateRequest, limits: Requests, now_ms: int) -> None:
-    """Raise InvalidRequest for a request that the classifier would reject, by its rules and these limits."""
-    check_request(request, limits.max_prompt_bytes, now_ms, limits.max_deadline_s)
-    check_options(request, limits.max_images)

@@ -244,8 +244,9 @@ def submit_one(
         PochadeError: it had not ended in time.
         SystemExit: it was waited for, and did not end as COMPLETED.
     """
+    from planner.serving.admission.admission import check
     from streams.clock import now_ms
-    from streams.codec.prompt_file import check, request_of
+    from streams.codec.prompt_file import request_of
 
     now = now_ms()
     fields |= {"prompt": prompt} if left_ms is None else {"prompt": prompt, "deadline_ms": now + left_ms}

@@ -14,10 +14,9 @@ from agents.router.role import Router
 from agents.router.tenants import Tenants
 from planner.catalog.options import job_ms
 from planner.control.shedding import shares_by_tier
-from planner.serving.admission.admission import is_admitted
 from planner.serving.admission.quotas import Quota, take_tokens
 from planner.serving.requests import OPEN_MS
-from planner.serving.routing.routing import RoutingLogic, backlog_limits
+from planner.serving.routing.routing import RoutingLogic, backlog_limits, is_admitted
 from schemas.messages import TIERS, Admission, GenerateJob, GenerateOptions, Outcome, Route, Status
 from schemas.record import Incoming
 from schemas.topics import OUTCOMES

@@ -1,28 +1,134 @@
-"""Whether a request can be served at all, and whether a deadline can be met."""
+"""Whether a request is served at all: the order of all checks before its prompt is judged, and the checks themselves.
 
+`ClassifierLogic` is the classifier's machine: a request, or why there is none, and the time in; what to do out. The
+role reads, judges and writes (`agents/classifier/role.py`). Simulated requests need no checks: they ask `way_of` alone.
+Clients and gateways ask `check` before they send a request.
+"""
+
+import dataclasses
 import math
 import unicodedata
+from collections.abc import Container
+from enum import Enum
+from typing import Final, NamedTuple, Protocol
 
-from planner.catalog.option_limits import OPTIONS
+from planner.catalog.option_limits import BATCH_TIER, MAX_ID, OPTIONS, check_options
 from planner.serving.admission.inputs import check_inputs
+from planner.serving.deadlines import has_passed
+from planner.serving.decisions import ENDED, IN_FLIGHT, Ignored
+from planner.serving.ending.outcomes import expired, rejected
 from schemas.errors import InvalidRequest
-from schemas.ids import draw
-from schemas.messages import Admission, GenerateRequest
+from schemas.messages import GenerateRequest, Outcome
 
+ROLE: Final = "classifier"
 TEXTS = tuple(name for name, each in OPTIONS.items() if each.is_text)
 SEED_LIMIT = 2**63
-MAX_ID = 200  # characters, of a tenant's name too
-SALT = "admission"  # never the plan's version: under an equal share a request has an equal answer, whoever asks
 YEAR_MS = 365 * 24 * 60 * 60 * 1000
 UNSEEN = frozenset({"Cc", "Cf", "Mn", "Me"})  # Unicode's categories: controls, formats, marks upon a letter
 BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # letters and symbols that are drawn as nothing
 AHEAD_MS = 24 * 60 * 60 * 1000  # a creation time further ahead is in another unit, not a clock's error
 
 
+class Limits(Protocol):
+    """Limits of what a request may ask for; the settings' section `requests`."""
+
+    @property
+    def max_prompt_bytes(self) -> int:
+        """Bytes of UTF-8 of a prompt."""
+        ...
+
+    @property
+    def max_images(self) -> int:
+        """Images of one request."""
+        ...
+
+    @property
+    def max_deadline_s(self) -> float:
+        """Time of a deadline from now on, in s."""
+        ...
+
+
+class Way(Enum):
+    """Where a request goes that may be served."""
+
+    JUDGE = "its prompt is judged"
+    BATCH = "it waits on the topic of its tier"
+    EXPIRE = "its deadline has passed"
+
+
+class Refusal(NamedTuple):
+    """The request ends so, and its record is kept for an operator."""
+
+    outcome: Outcome
+    error: InvalidRequest
+
+
+def way_of(tier: str, deadline_ms: float | None, now_ms: float, *, has_waited: bool) -> Way:
+    """Return where a request goes. `has_waited`: it has passed the batch gate."""
+    if has_passed(deadline_ms, now_ms):
+        return Way.EXPIRE
+    return Way.BATCH if tier == BATCH_TIER and not has_waited else Way.JUDGE
+
+
+class ClassifierLogic:
+    """Decides on records of `prompts` and of `prompts.batch`."""
+
+    def __init__(
+        self, limits: Limits, ended: Container[str] = frozenset(), in_flight: Container[str] = frozenset()
+    ) -> None:
+        """`ended`: the requests that have a result: a flood may have been cancelled while it waited.
+
+        `in_flight`: the requests that have been classified. Another record with such an id, whatever it holds and
+        whoever wrote it, must neither end its request nor give it another deadline.
+        """
+        self._limits, self._ended, self._in_flight = limits, ended, in_flight
+
+    def on_request(
+        self, request: GenerateRequest, now_ms: int, *, has_waited: bool
+    ) -> Ignored | Refusal | Outcome | Way:
+        """Decide on a request that can be read. `has_waited`: it has passed the batch gate."""
+        if (repetition := self._repetition(request.request_id)) is not None:
+            return repetition
+        try:
+            check(request, self._limits, now_ms)
+        except InvalidRequest as error:  # what is refused for its length must not travel on whole
+            short = dataclasses.replace(request, prompt=request.prompt[: self._limits.max_prompt_bytes])
+            return _refusal(short, error, now_ms)
+        way = way_of(request.tier, request.deadline_ms, now_ms, has_waited=has_waited)
+        return _too_late(request, now_ms) if way is Way.EXPIRE else way
+
+    def on_fault(self, request_id: str, error: InvalidRequest, now_ms: int) -> Ignored | Refusal:
+        """Decide on a record that can be read and is no request."""
+        return self._repetition(request_id) or _refusal(request_id, error, now_ms)
+
+    def _repetition(self, request_id: str) -> Ignored | None:
+        """Return why a record is dropped whose id belongs to another one; before its checks, as it may end nothing."""
+        if request_id in self._ended:
+            return ENDED
+        return IN_FLIGHT if request_id in self._in_flight else None
+
+
+def _refusal(subject: str | GenerateRequest, error: InvalidRequest, now_ms: int) -> Refusal:
+    return Refusal(rejected(subject, reason=str(error), by=ROLE, now_ms=now_ms, param=error.field), error)
+
+
+def _too_late(request: GenerateRequest, now_ms: int) -> Outcome:
+    deadline_ms = request.deadline_ms or 0
+    meant = meant_deadline(deadline_ms, now_ms)
+    reason = f"deadline_ms {deadline_ms} had passed when the prompt was read at {now_ms}"
+    return expired(request, reason=f"{reason}; {meant}" if meant else reason, by=ROLE, now_ms=now_ms)
+
+
+def check(request: GenerateRequest, limits: Limits, now_ms: int) -> None:
+    """Raise InvalidRequest for a request that the classifier would reject by its rules and these limits."""
+    check_request(request, limits.max_prompt_bytes, now_ms, limits.max_deadline_s)
+    check_options(request, limits.max_images)
+
+
 def check_request(
     request: GenerateRequest, max_prompt_bytes: int, now_ms: int, max_deadline_s: float = math.inf
 ) -> None:
-    """Raise InvalidRequest unless the request's values can be served. A deadline in the past is no such fault."""
+    """Raise InvalidRequest unless all but the request's options can be served. A deadline in the past is no fault."""
     who = f"(request {request.request_id[:80]})"
     if not 0 < len(request.request_id) <= MAX_ID:
         got = f"got {len(request.request_id)}"
@@ -97,19 +203,3 @@ def _check_texts(request: GenerateRequest, max_bytes: int, who: str) -> None:
         longest = max(sizes, key=sizes.__getitem__)
         limit = f"{', '.join(texts)} must have at most {max_bytes} bytes of UTF-8"
         raise InvalidRequest(f"{limit} together: got {size}; shorten {longest} {who}", field=longest)
-
-
-def is_admitted(admission: Admission | None, request_id: str, tier: str) -> bool:
-    """Whether a plan lets a request in: by the request's own dice: a higher share lets more in, never others."""
-    share = admission.shares.get(tier, 1.0) if admission else 1.0
-    return share >= 1 or draw(request_id, SALT) < share
-
-
-def predicted_finish_ms(now_ms: float, wait_ms: float, run_ms: float) -> float:
-    """Return when a job that is sent now has its images (epoch ms); infinity if `wait_ms` is (no worker serves it)."""
-    return now_ms + wait_ms + run_ms
-
-
-def can_meet(deadline_ms: float | None, finish_ms: float) -> bool:
-    """Whether the finish is in time; without a deadline any finish is."""
-    return deadline_ms is None or finish_ms <= deadline_ms

@@ -22,7 +22,7 @@ from collections.abc import Callable, Container, Iterator
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from planner.catalog.option_limits import BATCH_TIER
-from planner.serving.admission.admission import can_meet
+from planner.serving.deadlines import can_meet
 from planner.serving.decisions import DEADLINE, ENDED, Ignored, Rejection
 from planner.serving.dispatch.dispatch import Retry, holds
 from schemas.messages import Plan, Status

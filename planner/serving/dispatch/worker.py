@@ -12,7 +12,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from planner.catalog.entries import Variant, run_ms
 from planner.observation.run_times import MIN_CALLS
 from planner.observation.workers import SERVING, WorkerView
-from planner.serving.admission.admission import can_meet, predicted_finish_ms
+from planner.serving.deadlines import can_meet, predicted_finish_ms
 from planner.serving.dispatch.worker_loads import wanted_variant
 from schemas.messages import Plan
 

@@ -117,16 +117,6 @@ def failed(subject: Subject, *, reason: str, by: str, now_ms: int, policy: str =
     return _ended(Status.FAILED, subject, reason, by, policy, now_ms, code)
 
 
-def has_passed(deadline_ms: float | None, now_ms: float) -> bool:
-    """Whether a deadline is over; work on its request is not begun any more."""
-    return deadline_ms is not None and deadline_ms <= now_ms
-
-
-def is_overdue(deadline_ms: float | None, now_ms: float, grace_ms: float) -> bool:
-    """Whether the ledger itself ends a request that nobody ended by its deadline plus a grace."""
-    return deadline_ms is not None and now_ms > deadline_ms + grace_ms
-
-
 def _ended(status: Status, subject: Subject, reason: str, by: str, policy: str, now_ms: int, code: str = "") -> Outcome:
     job = subject if isinstance(subject, GenerateJob) else None
     classified = job.classified if job else subject if isinstance(subject, ClassifiedRequest) else None

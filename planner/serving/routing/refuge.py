@@ -13,7 +13,7 @@ from collections import Counter
 from planner.catalog.entries import variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.options import resolve_options, resolved_ms
-from planner.serving.admission.admission import can_meet, predicted_finish_ms
+from planner.serving.deadlines import can_meet, predicted_finish_ms
 from planner.serving.dispatch.worker import SETTLE_MS
 from planner.serving.requests import ClassifiedValues
 from planner.serving.routing.cascades import judged_ms, may_escalate

@@ -25,7 +25,7 @@ from planner.catalog.entries import deferred_share, expected_steps, reuse_step, 
 from planner.catalog.model import Catalog
 from planner.catalog.option_limits import BATCH_TIER, MAX_IMAGES, QUALITIES, check_options
 from planner.catalog.options import AS_IT_IS, ResolvedOptions, resolve_options, resolved_ms
-from planner.serving.admission.admission import can_meet, is_admitted, predicted_finish_ms
+from planner.serving.deadlines import can_meet, predicted_finish_ms
 from planner.serving.decisions import (
     DEADLINE,
     ENDED,
@@ -52,8 +52,10 @@ from planner.serving.routing.placement import (
     sample,
 )
 from planner.serving.routing.soft_deadline import Deadlines, Due
+from schemas.ids import draw
 from schemas.messages import TIERS, Admission, GenerateOptions, Plan, Status
 
+SALT = "admission"  # never the plan's version: under an equal share a request has an equal answer, whoever asks
 ANY_BACKLOG_MS = sys.float_info.max  # infinite is the wait for a level that nobody serves
 INTERACTIVE, ANY_QUALITY = "interactive", "auto"
 NOBODY: Container[str] = frozenset()
@@ -95,6 +97,12 @@ class BacklogLimits(NamedTuple):
 
 
 NO_LIMITS = BacklogLimits(ANY_BACKLOG_MS, ANY_BACKLOG_MS)
+
+
+def is_admitted(admission: Admission | None, request_id: str, tier: str) -> bool:
+    """Whether a plan lets a request in: by the request's own dice: a higher share lets more in, never others."""
+    share = admission.shares.get(tier, 1.0) if admission else 1.0
+    return share >= 1 or draw(request_id, SALT) < share
 
 
 def backlog_limits(max_backlog_s: float, interactive_headroom: float) -> BacklogLimits:

@@ -16,7 +16,7 @@ from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
 from planner.catalog.option_limits import BATCH_TIER
 from planner.catalog.options import AS_IT_IS, resolve_options, resolved_ms
-from planner.serving.admission.admission import can_meet
+from planner.serving.deadlines import can_meet
 from planner.serving.requests import ClassifiedValues, RequestValues
 
 

@@ -11,6 +11,7 @@ from agents.ledger.partition import LedgerPartition
 from agents.ledger.topics import LedgerTopics
 from schemas.messages import Result, Status
 from schemas.topics import DLQ, OUTCOMES, RESULTS, SKEW_MS, WINDOW_MS
+from streams import metrics
 from streams.codec.avro import decode
 from streams.kafka.producers.partitioner import partition_of
 from streams.settings import load
@@ -37,9 +38,12 @@ def letters_of(broker: Broker) -> list[bytes | None]:
 
 
 def test_a_request_that_was_classified_twice_expires_once(lane: tuple[Broker, LedgerPartition]) -> None:
+    said = metrics.OUTCOMES.labels("ledger", Status.EXPIRED)
+    before = said._value.get()
     twice = [a_record(a_classified(a_request(deadline_ms=5)), offset=offset, timestamp_ms=NOW_MS) for offset in (3, 9)]
     assert lane[1].expire(twice) == ["r-1"]
     assert results_of(lane[0]) == [b"r-1"]
+    assert said._value.get() == before, "the session counts it, once it is committed"
     log = lane[0].logs[f"pochade.{RESULTS}", 0]
     (reason,) = [decode(each.value, Result).reason for each in log if each.is_committed and each.value]
     assert reason.startswith("it had no result by deadline_ms 5: ")

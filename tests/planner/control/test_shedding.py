@@ -11,10 +11,9 @@ from planner.control.plans import publish, same_decision
 from planner.control.shedding import shares_by_tier, sustainable_rps, with_admission
 from planner.control.validity import check
 from planner.policies import POLICIES, PlanProposal, named
-from planner.serving.admission.admission import is_admitted
 from planner.serving.decisions import SHED, Ignored, Rejection
 from planner.serving.routing.placement import Placement
-from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
+from planner.serving.routing.routing import NO_LIMITS, RoutingLogic, is_admitted
 from schemas.errors import InvalidPlan
 from schemas.messages import TIERS, Admission, Route, Status
 from tests.builders import (

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planner.serving.admission.admission import can_meet
+from planner.serving.deadlines import can_meet
 from planner.serving.ending.outcomes import late_status
 from planner.serving.generating.effects import End
 from planner.serving.routing.escalation import EscalationLogic

@@ -16,6 +16,7 @@ from pochade import Client, Kafka
 from pochade.cluster import Record
 from rich.console import Console
 
+from planner.serving.admission.admission import check
 from planner.serving.admission.inputs import input_name
 from schemas import messages
 from schemas.errors import InvalidRequest, PochadeError
@@ -24,7 +25,7 @@ from schemas.messages import GenerateRequest, Status
 from schemas.topics import PROMPTS, RESULTS, SCHEMAS
 from streams.cli import main
 from streams.codec.avro import encode
-from streams.codec.prompt_file import check, request_of
+from streams.codec.prompt_file import request_of
 from streams.codec.schema_topic import announcements
 from streams.commands import opening
 from streams.commands.requests import fields_of

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable
 
 from planner.catalog.model import Catalog
+from planner.serving.admission.admission import Way, way_of
 from planner.serving.admission.batch_gate import POLL_MS, BatchGate, Occupation
-from planner.serving.ending.outcomes import has_passed
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.results.run_metrics import RunMetrics
@@ -55,7 +55,7 @@ class BatchClassifier:
     def _serve(self) -> None:
         while self._waiting and self._gate.may_pass(self._workers(), self._events.now_ms):
             job = self._waiting.popleft()
-            if has_passed(job.deadline_ms, self._events.now_ms):
+            if way_of(job.tier, job.deadline_ms, self._events.now_ms, has_waited=True) is Way.EXPIRE:
                 self._tally.ended(Status.EXPIRED, job)
             else:
                 self._gate.on_passed(job.number, self._events.now_ms)

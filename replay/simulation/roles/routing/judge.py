@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable
 
 from planner.catalog.model import Catalog
-from planner.serving.ending.outcomes import is_overdue
+from planner.serving.deadlines import is_overdue
 from planner.serving.routing.escalation import Escalate, EscalationLogic, Keep, Score
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job

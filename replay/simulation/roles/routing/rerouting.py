@@ -1,7 +1,7 @@
 """Orphaned jobs, those of a variant without workers, go to workers that serve. `OrphanRouting` decides on them."""
 
+from planner.serving.deadlines import is_overdue
 from planner.serving.decisions import Rejection
-from planner.serving.ending.outcomes import is_overdue
 from planner.serving.routing.escalation import Keep
 from planner.serving.routing.placement import Placement
 from planner.serving.routing.reroute import POLL_MS, OrphanRouting

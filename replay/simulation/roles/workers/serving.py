@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from planner.catalog.model import Catalog
 from planner.catalog.options import ResolvedOptions
+from planner.serving.deadlines import is_overdue
 from planner.serving.dispatch.worker import WorkerLogic, idle_state, jobs_at_once, waiting_state, working_state
-from planner.serving.ending.outcomes import is_overdue
 from planner.serving.generating.effects import (
     Answer,
     Away,

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.serving.admission.admission import can_meet, check_request, meant_deadline, predicted_finish_ms
+from planner.serving.admission.admission import check_request, meant_deadline
+from planner.serving.deadlines import can_meet, predicted_finish_ms
 from schemas.errors import InvalidRequest
 from schemas.messages import GenerateOptions
 from tests.builders import NOW_MS, a_request

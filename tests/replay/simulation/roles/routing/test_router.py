@@ -8,8 +8,8 @@ from unittest import mock
 import pytest
 
 from planner.serving.admission.quotas import Quota
+from planner.serving.deadlines import is_overdue
 from planner.serving.decisions import QUOTA, UNHONOURED, Rejection
-from planner.serving.ending.outcomes import is_overdue
 from planner.serving.requests import ClassifiedValues
 from planner.serving.routing.composing import ANYWHERE, Fit
 from planner.serving.routing.placement import Placement

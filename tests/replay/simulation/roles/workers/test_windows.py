@@ -23,8 +23,9 @@ from agents.worker.jobs import Taken
 from agents.worker.work import WorkerViews
 from planner.catalog.entries import run_ms
 from planner.catalog.options import ResolvedOptions
+from planner.serving.deadlines import is_overdue
 from planner.serving.dispatch.worker import WorkerLogic
-from planner.serving.ending.outcomes import is_overdue, step_of
+from planner.serving.ending.outcomes import step_of
 from planner.serving.generating.effects import Effect, End, Fetch, SendOn, Wait
 from planner.serving.generating.window import WindowLogic
 from planner.serving.routing.refuge import RefugeLogic
