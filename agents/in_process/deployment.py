@@ -127,7 +127,7 @@ class InProcess:
         self._ended, self._poison, self._counts = EndedView(), PoisonView(), WaitingCounts()
         self._plans = plans = LocalPlans(catalog)
         self._fleet = fleet = FleetView(settings.planner.worker_timeout_ms)
-        ledger = LocalLedger(bus, self._ended, 1000 * settings.ledger.deadline_grace_s)
+        ledger = LocalLedger(bus, 1000 * settings.ledger.deadline_grace_s)
         for topic, reader in (
             (topics.PLAN, plans.on_record), (topics.FLEET, fleet.on_record), (topics.RESULTS, self._ended.on_record),
             (topics.POISON, self._poison.on_record), (topics.RESULTS, self._on_result),

@@ -1,20 +1,22 @@
 """What stands in for the clients of Kafka: plans, the planner's lease, waiting jobs, and the ledger, in memory."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from agents.in_process.bus import Bus
-from agents.runtime.records import outcome_record, outgoing
-from agents.runtime.views import EndedView, PlanView
+from agents.runtime.records import fitted_dead_letter, outgoing
+from agents.runtime.views import PlanView
 from planner.catalog.model import Catalog
 from planner.serving.deadlines import is_overdue
 from planner.serving.dispatch.worker import POLL_MS
-from planner.serving.ending.outcomes import expired, result_of
+from planner.serving.ending.ended_ids import EndedIds, digest_of
+from planner.serving.ending.ledger import ROLE, Aside, Effect, End, LedgerLogic
+from planner.serving.ending.outcomes import result_of
 from schemas import topics
 from schemas.messages import ClassifiedRequest, Outcome, Plan
 from schemas.record import Incoming, Outgoing
 from streams.clock import now_ms
-from streams.codec.avro import decode
+from streams.codec.avro import decode, read_each
 from streams.kafka.transactions.barrier import Barrier
 
 
@@ -100,40 +102,43 @@ class LocalWaiting:
 
 
 class LocalLedger:
-    """Ends each request once, in memory."""
+    """Drives the ledger's machine in memory: each request ends once."""
 
-    def __init__(self, bus: Bus, ended: EndedView, grace_ms: float) -> None:
-        self._bus, self._ended, self._grace_ms = bus, ended, grace_ms
+    def __init__(self, bus: Bus, grace_ms: float) -> None:
+        self._bus, self._grace_ms, self._ended = bus, grace_ms, EndedIds()
+        self._logic = LedgerLogic(self._ended)
 
     def on_outcome(self, record: Incoming) -> None:
         """Write the result of a request that has none."""
-        outcome = decode(record.value, Outcome)
-        if outcome.request_id not in self._ended:
-            result = result_of(outcome)
-            self._bus.write(
-                outgoing(
-                    topics.RESULTS, result, request_id=result.request_id, cause=record.headers, role="ledger",
-                    now_ms=now_ms(), facts={"status": result.status},
-                )
-            )  # fmt: skip
+        self._write(self._logic.on_outcomes(read_each([record], Outcome)))
 
     def on_classified(self, record: Incoming) -> None:
         """End a request by its deadline, should nobody have ended it."""
-        classified = decode(record.value, ClassifiedRequest)
-        deadline_ms = classified.request.deadline_ms
+        deadline_ms = decode(record.value, ClassifiedRequest).request.deadline_ms
         if deadline_ms is not None:
             after_ms = max(0.0, deadline_ms + self._grace_ms - now_ms()) + 1
-            asyncio.get_running_loop().call_later(after_ms / 1000, self._expire, classified, record)
+            asyncio.get_running_loop().call_later(after_ms / 1000, self._expire, record, deadline_ms)
 
-    def _expire(self, classified: ClassifiedRequest, record: Incoming) -> None:
-        if is_overdue(classified.request.deadline_ms, now_ms(), self._grace_ms):
-            reason = f"it had no result by deadline_ms {classified.request.deadline_ms}"
-            outcome = expired(classified, reason=reason, by="ledger", now_ms=now_ms())
-            self.on_outcome(_arrived(outcome_record(outcome, record.headers, now_ms())))
+    def _expire(self, record: Incoming, deadline_ms: int) -> None:
+        if is_overdue(deadline_ms, now_ms(), self._grace_ms):
+            self._write(self._logic.on_overdue(read_each([record], ClassifiedRequest), now_ms()))
+
+    def _write(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case End(outcome, record):
+                    try:
+                        self._bus.write(_result(outcome, record))
+                        self._ended.add([digest_of(outcome.request_id.encode())], now_ms())
+                    except Exception as error:  # numbers out of range: the next must still be served
+                        self._write(self._logic.on_unmade(effect, error, now_ms()))
+                case Aside(record, error):
+                    request_id = (record.key or b"").decode(errors="replace")
+                    self._bus.write(fitted_dead_letter(record, error=error, role=ROLE, request_id=request_id))
 
 
-def _arrived(record: Outgoing) -> Incoming:
-    return Incoming(
-        topic=record.topic, partition=0, offset=0, timestamp_ms=now_ms(), key=record.key, value=record.value,
-        headers=record.headers,
+def _result(outcome: Outcome, record: Incoming) -> Outgoing:
+    return outgoing(
+        topics.RESULTS, result_of(outcome), request_id=outcome.request_id, cause=record.headers, role=ROLE,
+        now_ms=now_ms(), facts={"status": outcome.status},
     )  # fmt: skip

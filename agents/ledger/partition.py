@@ -9,9 +9,9 @@ to where that is known.
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -22,13 +22,13 @@ from agents.runtime.records import fitted_dead_letter, outcome_record, outgoing
 from planner.serving.ending.ledger import MOVED, ROLE, Aside, Effect, End, LedgerLogic, Move, Repeated
 from planner.serving.ending.outcomes import result_of
 from schemas import topics
-from schemas.errors import InvalidRecord, PochadeError
+from schemas.errors import PochadeError
 from schemas.messages import TIERS, ClassifiedRequest, Outcome, Result, Status
 from schemas.record import Headers, Incoming, Outgoing
 from schemas.topics import full_name
 from streams import log_context, metrics
 from streams.clock import now_ms
-from streams.codec.avro import decode, encode_result
+from streams.codec.avro import encode_result, read_each
 from streams.kafka.clients import ClusterSettings, topic_name
 from streams.kafka.producers.partitioner import partition_of
 from streams.kafka.producers.writing import RecordProducer, RecordTooLarge, send_all, size_of
@@ -44,7 +44,6 @@ DELIVERY_S = 130.0  # the client gives up after 120 s
 
 OVERLAP = 1000  # outcomes before the group's commit that are looked at again: the largest transaction has as many
 Decide = Callable[[Sequence[Incoming]], list[Effect]]
-M = TypeVar("M", Outcome, ClassifiedRequest)
 
 
 class MarkerLost(PochadeError):
@@ -126,7 +125,7 @@ class LedgerPartition:
 
         What is read again, because of a death in between, is known to have ended.
         """
-        ended = self._end(records, lambda some: self._logic.on_outcomes(_outcomes(some)))
+        ended = self._end(records, lambda some: self._logic.on_outcomes(read_each(some, Outcome)))
         source = full_name(self._cluster.kafka.prefix, topics.OUTCOMES)
         group.commit(offsets=[TopicPartition(source, self.partition, records[-1].offset + 1)], asynchronous=True)
         return ended
@@ -139,7 +138,7 @@ class LedgerPartition:
         barrier's, hides it for ever. Only the last transaction before a producer can be hit: the marker of the next one
         holds for it, too.
         """
-        ended = self._end(records, lambda some: self._logic.on_read_again(_outcomes(some)))
+        ended = self._end(records, lambda some: self._logic.on_read_again(read_each(some, Outcome)))
         if ended:
             metrics.FALLBACKS.labels(ROLE, "lost-marker").inc(len(ended))
             log.warning("the broker lost a committed transaction; %d requests get their result again", len(ended))
@@ -181,7 +180,7 @@ class LedgerPartition:
 
     def expire(self, overdue: Sequence[Incoming]) -> list[str]:
         """End what nobody ended by its deadline; whom. Outcomes that still come are too late."""
-        return self._end(overdue, lambda some: self._logic.on_overdue(_read(some, ClassifiedRequest), now_ms()))
+        return self._end(overdue, lambda some: self._logic.on_overdue(read_each(some, ClassifiedRequest), now_ms()))
 
     def _write(self, written: Sequence[Outgoing], ids: Sequence[str]) -> None:
         """Write all or nothing, and remember the ends. Raises KafkaException: it may be either; `reopen` finds out."""
@@ -290,19 +289,6 @@ def count_end(outcome: Outcome, result: Result) -> None:
         metrics.OVERRIDDEN.labels(option if option in metrics.OPTIONS else "other").inc()
     if request is not None and request.deadline_ms is not None:
         metrics.SLACK_SECONDS.labels(tier).observe((request.deadline_ms - outcome.ended_ms) / 1000)
-
-
-def _outcomes(records: Iterable[Incoming]) -> Iterator[tuple[Incoming, Outcome | InvalidRecord]]:
-    return _read(records, Outcome)
-
-
-def _read(records: Iterable[Incoming], kind: type[M]) -> Iterator[tuple[Incoming, M | InvalidRecord]]:
-    """Yield records with what they say, or why they cannot be read."""
-    for record in records:
-        try:
-            yield record, decode(record.value, kind)
-        except InvalidRecord as error:
-            yield record, error
 
 
 class AddedPartition:

@@ -8,7 +8,7 @@ import functools
 import io
 import json
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import fastavro
@@ -18,6 +18,7 @@ from schemas.avro import Message, subject_of, to_avro, to_wire
 from schemas.errors import InvalidRecord, Unknown, UnknownSchema
 from schemas.later import LATER, may_come
 from schemas.messages import Result, Stage
+from schemas.record import Incoming
 from schemas.registry import by_id, latest, newest_up_to
 from schemas.wire_names import field_name, in_python_names
 
@@ -82,6 +83,15 @@ def decode(data: bytes | None, kind: type[M]) -> M:
     if stream.tell() != len(data):
         raise InvalidRecord(f"{len(data) - stream.tell()} bytes left over after a record of schema {schema_id}")
     return message
+
+
+def read_each(records: Iterable[Incoming], kind: type[M]) -> Iterator[tuple[Incoming, M | InvalidRecord]]:
+    """Yield records with what they say, or why they cannot be read."""
+    for record in records:
+        try:
+            yield record, decode(record.value, kind)
+        except InvalidRecord as error:
+            yield record, error
 
 
 @functools.lru_cache(maxsize=256)

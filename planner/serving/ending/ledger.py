@@ -1,8 +1,8 @@
 """What becomes of outcomes, and of requests that are overdue: the order of all checks between them and a result.
 
 `LedgerLogic` is the ledger's machine: records with what they say in, effects out, in the order in which they are to be
-written. The ledger on Kafka drives it (`agents/ledger/partition.py`); without a broker, `EndedIds` is all that it needs
-to remember. It knows no client, no clock and no format.
+written. The ledger on Kafka drives it (`agents/ledger/partition.py`), and the one of a single process, which remembers
+`EndedIds` alone (`agents/in_process/stand_ins.py`). It knows no client, no clock and no format.
 
     on_outcomes     a run of records of `outcomes`: the first outcome of a request that has no result ends it
     on_read_again   the same of records that were answered before: what lacks its answer

@@ -11,7 +11,8 @@ from agents.in_process import virtual_time
 from agents.in_process.bus import Faults
 from agents.in_process.deployment import InProcess
 from schemas.messages import GenerateRequest, Result, Status
-from schemas.topics import IMAGES, OUTCOMES, RESULTS
+from schemas.record import Incoming, Outgoing
+from schemas.topics import DLQ, IMAGES, OUTCOMES, RESULTS
 from streams.clock import now_ms
 from tests.builders import a_plan
 
@@ -139,3 +140,15 @@ def test_what_waits_for_ever_in_virtual_time_is_an_error() -> None:
 
     with pytest.raises(virtual_time.Stalled):
         virtual_time.run(wait())
+
+
+def test_what_is_no_outcome_is_kept_aside_and_ends_nothing(in_process: Tells) -> None:
+    letters = list[Incoming]()
+
+    async def story(deployment: InProcess) -> Result:
+        deployment.bus.follow(DLQ, letters.append)
+        deployment.bus.write(Outgoing(topic=OUTCOMES, key=b"a", value=b"no outcome"))
+        return await deployment.generate(a_request("a"))
+
+    assert in_process(story).status is Status.COMPLETED
+    assert [letter.value for letter in letters] == [b"no outcome"]
