@@ -36,6 +36,7 @@ from agents.runtime.views import EndedView, FleetView, WaitingCounts
 from agents.worker.safety import open_check
 from planner.catalog.model import Catalog
 from planner.control.planning import TICK_MS
+from planner.observation.workers import ReceivedHeartbeat
 from planner.serving.admission.quotas import Quota
 from planner.serving.dispatch.worker import POLL_MS
 from planner.serving.ending.outcomes import cancelled
@@ -105,6 +106,11 @@ class InProcess:
         """Submit a request, and return its result."""
         await self.submit(request)
         return await self.result(request.request_id)
+
+    @property
+    def heartbeats(self) -> Mapping[str, ReceivedHeartbeat]:
+        """Return worker -> its last heartbeat."""
+        return self._fleet.heartbeats
 
     def cancel(self, request_id: str) -> None:
         """End a request that has no result, as CANCELLED."""
