@@ -159,6 +159,16 @@ class ShowsPreviews(Protocol):
 
 
 @runtime_checkable
+class AllowsCalls(Protocol):
+    """Its methods may be called by several threads at once, such as one that asks a server which batches by itself."""
+
+    @property
+    def calls_at_once(self) -> int:
+        """Number of calls of `generate` that it allows at once; >= 1."""
+        ...
+
+
+@runtime_checkable
 class CompilesCode(Protocol):
     """May run its denoiser as code that was compiled when it was loaded."""
 
@@ -178,12 +188,13 @@ class ReportsMemory(Protocol):
 
 
 class OpenedEngine:
-    """An engine with what it can do, asked once. What it cannot has the value of nothing: None, (), False, 0."""
+    """An engine with what it can do, asked once. What it cannot is None, (), False or 0; one call at a time."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.latent_space = engine.latent_space if isinstance(engine, GivesLatents) else None
         self.store = engine.store if isinstance(engine, HasComponents) else None
+        self.calls_at_once = engine.calls_at_once if isinstance(engine, AllowsCalls) else 1
         self.is_compiled = isinstance(engine, CompilesCode) and engine.is_compiled
         self._encodes = engine if isinstance(engine, EncodesAhead) else None
         self._counts = engine if isinstance(engine, CountsTokens) else None

@@ -1,12 +1,18 @@
-"""Calls in threads that nobody waits for beyond a deadline: of stores that may hang for ever."""
+"""Calls in threads: of stores that may hang for ever, and of an engine that allows several at once."""
 
+import contextlib
+import contextvars
+import heapq
 import queue
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from itertools import count
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+A = TypeVar("A")
 
 
 class BackgroundCalls:
@@ -45,3 +51,72 @@ class BackgroundCalls:
                 future.set_result(call())
             except BaseException as error:  # whatever a store and its libraries raise: the caller's to judge
                 future.set_exception(error)
+
+
+class OpenCalls(Generic[A]):
+    """Calls and waits that run side by side, for one thread: it begins them, and takes their answers as they end."""
+
+    def __init__(self, threads: int, name: str) -> None:
+        self._threads = BackgroundCalls(threads, name)
+        self._ended: queue.SimpleQueue[Callable[[], A]] = queue.SimpleQueue()
+        self._in_flight = 0
+        self._waits: list[tuple[float, int, A]] = []  # (monotonic s of its end, number, answer): a heap
+        self._numbers = count()
+        self.are_abandoned = False  # nothing wants their answers any more; any thread may ask
+
+    def begin(self, call: Callable[[], T], finish: Callable[[T], A]) -> None:
+        """Make a call in a thread; `finish` makes its answer of what it returned, in the thread that takes it."""
+        self._in_flight += 1
+        context = contextvars.copy_context()
+        self._threads.submit(lambda: self._ended.put(context.run(_outcome, call, finish)))
+
+    def wait(self, seconds: float, answer: A) -> None:
+        """Give this answer after a while."""
+        heapq.heappush(self._waits, (time.monotonic() + seconds, next(self._numbers), answer))
+
+    def take(self, waits: Callable[[], contextlib.AbstractContextManager[None]]) -> A | None:
+        """Return the next answer, once there is one; None: nothing is open.
+
+        `waits` is around a wait beside which no call runs. Raises what a call raised.
+        """
+        if self._in_flight:
+            try:
+                ended = self._ended.get(timeout=self._left_s() if self._waits else None)
+            except queue.Empty:
+                return heapq.heappop(self._waits)[2]
+            self._in_flight -= 1
+            return ended()
+        if not self._waits:
+            return None
+        with waits():
+            time.sleep(self._left_s())
+        return heapq.heappop(self._waits)[2]
+
+    def _left_s(self) -> float:
+        return max(0.0, self._waits[0][0] - time.monotonic())
+
+    def abandon(self) -> None:
+        """Drop all that is open, once the calls that run have ended."""
+        self.are_abandoned = True
+        while self._in_flight:
+            self._ended.get()
+            self._in_flight -= 1
+        self._waits.clear()
+        self.are_abandoned = False
+
+    def close(self) -> None:
+        """End the threads."""
+        self._threads.close()
+
+
+def _outcome(call: Callable[[], T], finish: Callable[[T], A]) -> Callable[[], A]:
+    try:
+        made = call()
+    except BaseException as error:  # the taker's to know
+        raised = error
+
+        def fail() -> A:
+            raise raised
+
+        return fail
+    return lambda: finish(made)

@@ -1,6 +1,7 @@
 """Drives `WindowLogic` for a live worker: reads records, carries out effects on the engine and stores, writes answers.
 
-Nothing is decided here. Effects are carried out one after the other, in the generating thread.
+Nothing is decided here. Effects are carried out one after the other, in the generating thread, which alone asks the
+machine. An engine that allows several calls at once is called in threads of its own; their answers come as they end.
 """
 
 import contextlib
@@ -9,11 +10,13 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from agents.engines import CannotRefine, EncodedPrompts, Generated, OpenedEngine, Previews
 from agents.runtime.records import event_record, job_record, outcome_record, outgoing, refused, waiting_record
+from agents.worker.calls import OpenCalls
 from agents.worker.images import Blocked, Check, DraftFault, Storing, Waits, WorkerImages, unchecked
 from agents.worker.jobs import Taken
 from agents.worker.lookups import Sought
@@ -74,6 +77,14 @@ log = logging.getLogger(__name__)
 Writes = Callable[[Outgoing], object]
 
 
+class Made(NamedTuple):
+    """What came of a call of the engine, and when."""
+
+    found: Generated | Exception | None  # None: it was stopped
+    at_ms: int  # epoch
+    at_s: float  # monotonic
+
+
 class WindowDriver:
     """Drives the windows of one worker on one variant; every record gets an answer. For use by one thread."""
 
@@ -93,6 +104,8 @@ class WindowDriver:
         self._write: Writes = note
         self._effects: deque[Effect[WorkerJob]] = deque()
         self._unread: list[tuple[Taken, PochadeError]] = []
+        several = engine.calls_at_once > 1
+        self._open = OpenCalls[Answer[WorkerJob]](engine.calls_at_once, "engine") if several else None
 
     @property
     def worker(self) -> WorkerLogic:
@@ -100,8 +113,10 @@ class WindowDriver:
         return self.logic.worker
 
     def close(self) -> None:
-        """End the threads that store."""
+        """End the threads that store, and those of calls."""
         self._images.close()
+        if self._open is not None:
+            self._open.close()
 
     def begin(self, window: Sequence[Taken], batch: int) -> None:
         """Begin a window of records, of which up to `batch` share a call."""
@@ -117,11 +132,46 @@ class WindowDriver:
         """Carry out what the window asks for. All of `write` is to be acknowledged before the window is committed."""
         self.start(write)
         with contextlib.nullcontext() if self._views.reuse is None else self._views.reuse.batch():
-            while (effect := self.take()) is not None:
-                records = [each.taken.record for each in _jobs_of(effect)]
-                with log_context.serving(*records, plan_version=plan_version):
-                    answer = self.carry_out(effect)
+            if self._open is None:
+                self._carry_out_all(plan_version, self.carry_out)
+            else:
+                self._run_side_by_side(plan_version, self._open)
+
+    def _carry_out_all(
+        self, plan_version: int, carry_out: Callable[[Effect[WorkerJob]], Answer[WorkerJob] | None]
+    ) -> None:
+        while (effect := self.take()) is not None:
+            records = [each.taken.record for each in _jobs_of(effect)]
+            with log_context.serving(*records, plan_version=plan_version):
+                answer = carry_out(effect)
+            self.give(answer)
+
+    def _run_side_by_side(self, plan_version: int, calls: OpenCalls[Answer[WorkerJob]]) -> None:
+        """Make calls in threads, and go on with each as it ends; everything else is done here, one after the other.
+
+        Where that fails, the calls are stopped and have ended before the error leaves.
+        """
+        try:
+            self._carry_out_all(plan_version, self._begin)
+            while (answer := calls.take(self._waits)) is not None:
                 self.give(answer)
+                self._carry_out_all(plan_version, self._begin)
+        finally:
+            calls.abandon()
+
+    def _begin(self, effect: Effect[WorkerJob]) -> Answer[WorkerJob] | None:
+        """Begin a call or a wait, and carry out any other effect."""
+        assert self._open is not None
+        calls = self._open
+        match effect:
+            case Call(_, _, has_ended):
+                stopped = effect._replace(has_ended=lambda job: calls.are_abandoned or has_ended(job))
+                calls.begin(partial(self._made, stopped), partial(self._called, effect, self.begin_call(effect)))
+            case Wait(id_, _, ms):
+                calls.wait(ms / 1000, Done(id_))
+            case _:
+                return self.carry_out(effect)
+        return None
 
     def start(self, write: Writes) -> None:
         """Answer the records that nobody can read; what the window asks for is to be taken from now on."""
@@ -234,20 +284,35 @@ class WindowDriver:
 
     def generate(self, call: Call[WorkerJob], started: int) -> Called | Stopped | Unfit | CallFailed:
         """Have the engine generate the jobs of a call that began at `started`; any thread may."""
-        jobs = call.jobs
+        return self._called(call, started, self._made(call))
+
+    def _made(self, call: Call[WorkerJob]) -> Made:
+        """Call the engine; several threads may."""
+        found: Generated | Exception | None
         try:
-            generated = self._generate(call)
+            found = self._generate(call)
         except (CannotRefine, UnfitLatent) as error:
-            return Unfit(call.id, error)
+            found = error
         except Exception as error:  # whatever a model and its libraries raise
             log.exception("generation failed")
-            return CallFailed(call.id, error)
-        if generated is None:
-            return Stopped(call.id)
-        times = GenerationTimes(started, now_ms(), len(jobs), generated.times)
+            found = error
+        return Made(found, now_ms(), time.monotonic())
+
+    def _called(self, call: Call[WorkerJob], started: int, made: Made) -> Called | Stopped | Unfit | CallFailed:
+        """Give the jobs of a call what was made for them, and count it; return the answer."""
+        jobs = call.jobs
+        match made.found:
+            case None:
+                return Stopped(call.id)
+            case CannotRefine() | UnfitLatent() as error:
+                return Unfit(call.id, error)
+            case Exception() as error:
+                return CallFailed(call.id, error)
+            case generated:
+                times = GenerationTimes(started, made.at_ms, len(jobs), generated.times)
         rest = iter(zip(generated.images, generated.latents, strict=True))
         for each in jobs:
-            each.made, each.times, each.made_s = list(islice(rest, each.how.n)), times, time.monotonic()
+            each.made, each.times, each.made_s = list(islice(rest, each.how.n)), times, made.at_s
             if self._views.reuse is not None and each.decision is not None:
                 self._views.reuse.count(each.decision)
         self._count(jobs, times)

@@ -64,13 +64,12 @@ class Worker:
         ended: EndedView,
         fleet: FleetView,
         worker_id: str,
-        logic_of: Callable[[Variant], WorkerLogic] = WorkerLogic,
         opens_lookups: Opens | None = None,
         check: Check = unchecked,
         poison: PoisonView | None = None,
         slo_ms: float = 0.0,
     ) -> None:
-        """`logic_of`: what decides while it serves a variant. `opens_lookups`: None: there is no vector store.
+        """`opens_lookups`: None: there is no vector store.
 
         `check`: what of a tenant's images may be stored. `slo_ms`: see `Deadlines`.
         """
@@ -88,7 +87,6 @@ class Worker:
         self._check = check
         self._turns = Watchdog(settings.worker.job_timeout_s + TURN_S, what="a turn of the generating thread")
         self._calls = Watchdog(CALL_S, what="a call of a store, or a commit")
-        self._logic_of = logic_of
         self._load_retry_s = LOAD_RETRY_S
         self._records = metrics.RECORDS.labels(ROLE)
         self._queue_s, self._hop_s = metrics.QUEUE_SECONDS.labels(ROLE), metrics.HOP_SECONDS.labels(ROLE)
@@ -153,7 +151,7 @@ class Worker:
             return
         self._load_retry_s = LOAD_RETRY_S
         source = JobSource(self._settings, variant.name)
-        logic = self._logic_of(variant)
+        logic = WorkerLogic(variant, engine.calls_at_once)
         self._me.source, self._me.logic = source, logic
         previews = PreviewWriter(self._store, self._producer.send, self._check)
         driver = self._driver(variant, engine, logic, previews)
@@ -186,7 +184,9 @@ class Worker:
         views = WorkerViews(
             engine, variant, self._catalog, lambda: self._plans.plan, self._ended, self._poison, self._me.reuse
         )
-        logic = WindowLogic[WorkerJob](variant.name, worker, views, self._refuges, self._settings.worker.max_attempts)
+        logic = WindowLogic[WorkerJob](
+            variant.name, worker, views, self._refuges, self._settings.worker.max_attempts, engine.calls_at_once
+        )
         return WindowDriver(
             self._me.worker_id, engine, variant, logic, views, self._store, note=self._producer.send,
             waits=self._waits, aside=self._aside, previews=previews, check=self._check,

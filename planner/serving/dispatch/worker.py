@@ -44,7 +44,9 @@ class Window(NamedTuple, Generic[T]):
 class WorkerLogic:
     """The decisions of a worker while it serves one variant. Times are of the clock of whoever asks."""
 
-    def __init__(self, variant: Variant) -> None:
+    def __init__(self, variant: Variant, calls_at_once: int = 1) -> None:
+        """`calls_at_once`: of the engine, that run side by side."""
+        self._calls_at_once = calls_at_once
         self.own_ms = run_ms(variant, 1)
         self.pace = 1.0  # predicted time of its recent jobs over the variant's own: options and drafts change it
         self.reported_pace = 1.0  # `pace` at the end of the last window, which heartbeats go by
@@ -84,7 +86,7 @@ class WorkerLogic:
         """Number of jobs to take at once, where the plan lets `batch` share a call."""
         found = self._max_jobs.get(batch)
         if found is None:
-            found = self._max_jobs[batch] = window(self._variant, batch)
+            found = self._max_jobs[batch] = self._calls_at_once * window(self._variant, batch)
         return found
 
     def begin(self, jobs: list[T], batch: int) -> Window[T]:
@@ -93,7 +95,8 @@ class WorkerLogic:
             batches, own_ms = [jobs], self.own_ms
         else:
             batches = [jobs[first : first + batch] for first in range(0, len(jobs), batch)]
-            own_ms = sum([self._of_call(len(each)) for each in batches])
+            calls_ms = [self._of_call(len(each)) for each in batches]
+            own_ms = max(max(calls_ms), sum(calls_ms) / self._calls_at_once)
         self.in_hand_ms = self.slowness * self.pace * own_ms
         return Window(batches, self.in_hand_ms)
 
@@ -149,7 +152,8 @@ class WorkerLogic:
 
         What they need is known once they are taken: each counts with what recent jobs waited for components.
         """
-        return jobs * (self.own_ms * self.reported_pace * self.slowness + self.reported_loading_ms)
+        one_ms = self.own_ms * self.reported_pace * self.slowness + self.reported_loading_ms
+        return jobs * one_ms / self._calls_at_once
 
     def _of_call(self, images: int) -> float:
         if images not in self._call_ms:

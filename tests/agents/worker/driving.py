@@ -53,7 +53,9 @@ def a_driver(
     opened = OpenedEngine(engine)
     views = JudgedViews(opened, variant, a_catalog(), lambda: plan, ended, PoisonView(), reuse)  # type: ignore[arg-type]
     views.fixed_ms = judged_ms
-    logic = WindowLogic(variant.name, WorkerLogic(variant), views, refuges or RefugeLogic(a_catalog()), max_attempts)
+    calls = opened.calls_at_once
+    refuges = refuges or RefugeLogic(a_catalog())
+    logic = WindowLogic(variant.name, WorkerLogic(variant, calls), views, refuges, max_attempts, calls)
     return WindowDriver(worker_id, opened, variant, logic, views, store, **more)
 
 
