@@ -28,6 +28,7 @@ from replay.simulation.results.timeline import Timeline
 from replay.simulation.roles.control.observation_feed import ObservationFeed
 from replay.simulation.roles.control.plan_state import PlanState
 from replay.simulation.roles.control.planning import PlannerLoop
+from replay.simulation.roles.ledger import Ledger
 from replay.simulation.roles.routing.batch_gate import BatchClassifier
 from replay.simulation.roles.routing.forwarder import Forwarder
 from replay.simulation.roles.routing.judge import Judge
@@ -115,6 +116,7 @@ class Simulation:
         self._events, self._plan_state = EventQueue(-timing.warm_up_ms), PlanState(catalog)
         self._times, self.tally = CallTimes(catalog), metrics_for(wishes, setup.slo_ms, arrivals_ms, end_ms)
         self._beats = Heartbeats(self._events, timing, self._times)
+        self._ledger = Ledger(self._events, self._plan_state, self.tally, timing.grace_ms)
         self._store, self._waiting = ObjectStore(self._events), WaitingTopics()
         self._lookups = Lookups(self._events, self._plan_state, catalog, setup.seed, repeats)
         is_batch = wishes.is_batch() if wishes else None
@@ -127,7 +129,8 @@ class Simulation:
         self._enter = self._delayed("arrive", timing.hops.arrive).before(self._feed.before(self._new_router().take))
         judge = self._new_judge(escalation or EscalationLogic(catalog, setup.slo_ms))
         self._serving.on_images = self._delayed("judge", timing.hops.judge).before(judge.on_images)
-        self._batch = BatchClassifier(self._events, self._beats, timing, self._times, catalog, self.tally, BatchGate())
+        gate = BatchGate()
+        self._batch = BatchClassifier(self._events, self._beats, timing, self._times, catalog, self._ledger, gate)
         self._batch.on_passed = self._classified
         self._planner = PlannerLoop(self._events, self._plan_state, setup, self._fleet, self._beats, self._feed)
         self._supply: Supply | None = None
@@ -139,7 +142,7 @@ class Simulation:
         """What workers do with their jobs, in their true times."""
         setup = self._setup
         serving = Serving(
-            self._events, self._plan_state, setup.catalog, setup.timing, self._times, self.tally, self._store,
+            self._events, self._plan_state, setup.catalog, setup.timing, self._times, self._ledger, self._store,
             self._lookups, setup.seed, run_times, setup.slo_ms,
         )  # fmt: skip
         serving.true_times = CallTimes(setup.true_catalog)
@@ -171,7 +174,7 @@ class Simulation:
         if rights is not None:
             self.tally.on_end.append(lambda job: logic.abandon(job.request_id))
         loads = FleetLoads(self._events, self._plan_state, self._beats, timing, self._times, self._waiting)
-        shared = (self._events, self._plan_state, self._fleet, self._beats, timing, self._times, self.tally)
+        shared = (self._events, self._plan_state, self._fleet, self._beats, timing, self._times, self._ledger)
         self._serving.on_refuge = Forwarder(*shared, self._waiting, loads).enqueue
         Rerouter(*shared, OrphanRouting(catalog, logic, int(timing.silent_ms)), self._waiting, loads)
         return Router(*shared, logic, self._waiting, loads)
@@ -181,7 +184,7 @@ class Simulation:
         setup = self._setup
         judge = Judge(
             self._events, self._plan_state, self._fleet, self._beats, setup.timing, self._times, setup.catalog,
-            self.tally, self._store, logic, self._waiting,
+            self._ledger, self._store, logic, self._waiting,
         )  # fmt: skip
         judge.on_scored = self._feed.on_scored
         return judge

@@ -11,7 +11,7 @@ from planner.serving.admission.admission import Way, way_of
 from planner.serving.admission.batch_gate import POLL_MS, BatchGate, Occupation
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
-from replay.simulation.results.run_metrics import RunMetrics
+from replay.simulation.roles.ledger import Ledger
 from replay.simulation.roles.routing.load_view import SimulatedLoadView
 from replay.simulation.roles.workers.heartbeats import Heartbeats, Subscription
 from replay.simulation.setup import Timing
@@ -31,7 +31,7 @@ class BatchClassifier:
         timing: Timing,
         times: CallTimes,
         catalog: Catalog,
-        tally: RunMetrics,
+        ledger: Ledger,
         gate: BatchGate,
     ) -> None:
         self._events = events
@@ -39,12 +39,12 @@ class BatchClassifier:
         self._silent_ms = timing.silent_ms
         self._times = times
         self._variants = tuple(catalog.variants)
-        self._tally = tally
+        self._ledger = ledger
         self._gate = gate
         self._view = SimulatedLoadView()  # of heartbeats alone
         self._subscription: Subscription | None = None
         self._waiting: deque[Job] = deque()
-        tally.on_end.append(self._on_end)
+        ledger.tally.on_end.append(self._on_end)
 
     def take(self, job: Job) -> None:
         """Let it pass, or queue it behind those before it."""
@@ -56,7 +56,7 @@ class BatchClassifier:
         while self._waiting and self._gate.may_pass(self._workers(), self._events.now_ms):
             job = self._waiting.popleft()
             if way_of(job.tier, job.deadline_ms, self._events.now_ms, has_waited=True) is Way.EXPIRE:
-                self._tally.ended(Status.EXPIRED, job)
+                self._ledger.end(Status.EXPIRED, job)
             else:
                 self._gate.on_passed(job.number, self._events.now_ms)
                 self.on_passed(job)

@@ -7,12 +7,12 @@ from typing import NamedTuple
 from planner.serving.decisions import Rejection
 from planner.serving.dispatch.dispatch import RETRY_MS, Retry
 from planner.serving.dispatch.waiting import Forward, Waiting
+from planner.serving.ending.outcomes import late_status
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
-from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.roles.control.plan_state import PlanState
+from replay.simulation.roles.ledger import Ledger
 from replay.simulation.roles.routing.sender import FleetLoads, Sender, WaitingTopics
-from replay.simulation.roles.too_late import end_too_late
 from replay.simulation.roles.workers.fleet import Fleet
 from replay.simulation.roles.workers.heartbeats import Heartbeats
 from replay.simulation.setup import Timing
@@ -33,10 +33,10 @@ class Forwarder(Sender):
 
     def __init__(
         self, events: EventQueue, plan_state: PlanState, fleet: Fleet, beats: Heartbeats, timing: Timing,
-        times: CallTimes, tally: RunMetrics, waiting: WaitingTopics, loads: FleetLoads,
+        times: CallTimes, ledger: Ledger, waiting: WaitingTopics, loads: FleetLoads,
     ) -> None:  # fmt: skip
         super().__init__(events, plan_state, fleet, beats, timing, times, waiting, loads)
-        self._tally, self._queues, self._due_ms = tally, waiting.queues, math.inf
+        self._ledger, self._queues, self._due_ms = ledger, waiting.queues, math.inf
         waiting.on_job = self._on_job
 
     def _on_job(self, variant: str) -> None:
@@ -55,7 +55,7 @@ class Forwarder(Sender):
                     case Forward():
                         self._send(waiting.job, None if decision.worker is None else decision.worker.place)
                     case Rejection():
-                        end_too_late(waiting.job, self._tally, self._plan_state, now_ms)
+                        self._ledger.end(late_status(has_draft=waiting.job.has_draft), waiting.job)
         idle_in_ms = self._queues.idle_in_ms()
         if math.isfinite(idle_in_ms):
             due_ms = now_ms + RETRY_MS * max(1, min(math.ceil(idle_in_ms / RETRY_MS), MAX_RETRIES_AT_ONCE))

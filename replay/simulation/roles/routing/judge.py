@@ -4,12 +4,11 @@ from collections import deque
 from collections.abc import Callable
 
 from planner.catalog.model import Catalog
-from planner.serving.deadlines import is_overdue
 from planner.serving.routing.escalation import Escalate, EscalationLogic, Keep, Score
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
-from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.roles.control.plan_state import PlanState
+from replay.simulation.roles.ledger import Ledger
 from replay.simulation.roles.routing.sender import Sender, WaitingTopics
 from replay.simulation.roles.workers.fleet import Fleet
 from replay.simulation.roles.workers.heartbeats import Heartbeats
@@ -29,12 +28,12 @@ class Judge(Sender):
 
     def __init__(
         self, events: EventQueue, plan_state: PlanState, fleet: Fleet, beats: Heartbeats, timing: Timing,
-        times: CallTimes, catalog: Catalog, tally: RunMetrics, store: ObjectStore, logic: EscalationLogic,
+        times: CallTimes, catalog: Catalog, ledger: Ledger, store: ObjectStore, logic: EscalationLogic,
         waiting: WaitingTopics,
     ) -> None:  # fmt: skip
         super().__init__(events, plan_state, fleet, beats, timing, times, waiting)
         self._logic = logic
-        self._tally, self._variants, self._grace_ms = tally, catalog.variants, timing.grace_ms
+        self._ledger, self._variants = ledger, catalog.variants
         self._store, self._waits = store, False  # for the store, and all that comes behind
         self._behind: deque[Job] = deque()
 
@@ -47,12 +46,12 @@ class Judge(Sender):
                 self._examine(job)
 
     def _examine(self, job: Job) -> None:
-        if is_overdue(job.deadline_ms, self._events.now_ms, self._grace_ms):  # the ledger has ended it
-            self._tally.ended(Status.EXPIRED, job)
+        if self._ledger.has_ended(job):
+            self._ledger.end(Status.EXPIRED, job)
             return
         asked = self._logic.examine(self._plan_state.plan, job.level, job)
         if isinstance(asked, Keep):
-            self._complete(job)
+            self._ledger.complete(job)
         elif self._store.is_there:
             self._score((job, asked))
         else:
@@ -80,19 +79,12 @@ class Judge(Sender):
             self._escalate(job, asked, decision)
         else:
             job.is_rejected = decision.is_rejected
-            self._complete(job)
+            self._ledger.complete(job)
 
     def _escalate(self, job: Job, asked: Score, decision: Escalate) -> None:
-        self._tally.escalated += 1
+        self._ledger.tally.escalated += 1
         job.escalate(decision.next_level, decision.how.variant, self._events.now_ms)
         job.become_new_record(attempt=1)
         variant = self._variants[job.variant]
         job.how, job.step = job.as_resolved(variant, decision.how.options, asked.cascade.refine_from_step)
         self._place(job)
-
-    def _complete(self, job: Job) -> None:
-        now_ms = self._events.now_ms
-        if is_overdue(job.deadline_ms, now_ms, self._grace_ms):
-            self._tally.ended(Status.EXPIRED, job)
-        else:
-            self._tally.completed(job, *job.generated, self._plan_state.judges(job.level), now_ms)

@@ -1,14 +1,13 @@
 """Orphaned jobs, those of a variant without workers, go to workers that serve. `OrphanRouting` decides on them."""
 
-from planner.serving.deadlines import is_overdue
 from planner.serving.decisions import Rejection
 from planner.serving.routing.escalation import Keep
 from planner.serving.routing.placement import Placement
 from planner.serving.routing.reroute import POLL_MS, OrphanRouting
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
-from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.roles.control.plan_state import PlanState
+from replay.simulation.roles.ledger import Ledger
 from replay.simulation.roles.routing.sender import FleetLoads, Sender, WaitingTopics
 from replay.simulation.roles.workers.fleet import Fleet
 from replay.simulation.roles.workers.heartbeats import Heartbeats
@@ -22,10 +21,10 @@ class Rerouter(Sender):
 
     def __init__(
         self, events: EventQueue, plan_state: PlanState, fleet: Fleet, beats: Heartbeats, timing: Timing,
-        times: CallTimes, tally: RunMetrics, logic: OrphanRouting, waiting: WaitingTopics, loads: FleetLoads,
+        times: CallTimes, ledger: Ledger, logic: OrphanRouting, waiting: WaitingTopics, loads: FleetLoads,
     ) -> None:  # fmt: skip
         super().__init__(events, plan_state, fleet, beats, timing, times, waiting, loads)
-        self._beats, self._grace_ms, self._tally = beats, timing.grace_ms, tally
+        self._beats, self._ledger = beats, ledger
         self._logic, self._shares = logic, ReuseShares(times.catalog)
         events.repeat(events.now_ms + POLL_MS, Rerouter._search, self)
 
@@ -43,7 +42,7 @@ class Rerouter(Sender):
     def _rerouted(self, job: Job) -> bool:
         """Whether the job has left its queue: it has ended, or goes elsewhere."""
         now_ms = self._events.now_ms
-        has_ended = is_overdue(job.deadline_ms, now_ms, self._grace_ms)  # by the ledger
+        has_ended = self._ledger.has_ended(job)
         decision = self._logic.reroute(
             job, job.variant, self._plan_state.plan, self._loads, now_ms, has_ended=has_ended,
             has_draft=job.draft is not None, waited_ms=now_ms - job.arrived_ms,
@@ -54,12 +53,11 @@ class Rerouter(Sender):
                 job.become_new_record(job.attempts)
                 self._place(job)
             case Rejection():
-                self._tally.ended(decision.status, job, decision.code)
+                self._ledger.end(decision.status, job, decision.code)
             case Keep():
-                assert job.draft is not None
-                self._tally.completed(job, *job.draft, self._plan_state.judges(job.draft[0]), now_ms)
+                self._ledger.end(Status.COMPLETED, job)
             case _ if has_ended:
-                self._tally.ended(Status.EXPIRED, job)
+                self._ledger.end(Status.EXPIRED, job)
             case _:
                 return False
         return True

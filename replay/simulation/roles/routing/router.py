@@ -5,8 +5,8 @@ from planner.serving.routing.placement import Placement
 from planner.serving.routing.routing import RoutingLogic
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
-from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.roles.control.plan_state import PlanState
+from replay.simulation.roles.ledger import Ledger
 from replay.simulation.roles.routing.sender import FleetLoads, Sender, WaitingTopics
 from replay.simulation.roles.workers.fleet import Fleet
 from replay.simulation.roles.workers.heartbeats import Heartbeats
@@ -19,11 +19,11 @@ class Router(Sender):
 
     def __init__(
         self, events: EventQueue, plan_state: PlanState, fleet: Fleet, beats: Heartbeats, timing: Timing,
-        times: CallTimes, tally: RunMetrics, logic: RoutingLogic, waiting: WaitingTopics,
+        times: CallTimes, ledger: Ledger, logic: RoutingLogic, waiting: WaitingTopics,
         loads: FleetLoads | None = None,
     ) -> None:  # fmt: skip
         super().__init__(events, plan_state, fleet, beats, timing, times, waiting, loads)
-        self._tally, self._logic, self._shares = tally, logic, ReuseShares(times.catalog)
+        self._ledger, self._logic, self._shares = ledger, logic, ReuseShares(times.catalog)
 
     def take(self, job: Job) -> None:
         """Serve a record."""
@@ -38,5 +38,5 @@ class Router(Sender):
             job.placed(decision, self._shares[decision.level], self._events.now_ms)
             return True
         if isinstance(decision, Rejection):
-            self._tally.ended(decision.status, job, decision.code)
+            self._ledger.end(decision.status, job, decision.code)
         return False

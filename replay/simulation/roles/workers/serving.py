@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from planner.catalog.model import Catalog
 from planner.catalog.options import ResolvedOptions
-from planner.serving.deadlines import is_overdue
 from planner.serving.dispatch.worker import WorkerLogic, idle_state, jobs_at_once, waiting_state, working_state
 from planner.serving.generating.effects import (
     Answer,
@@ -30,8 +29,8 @@ from replay.simulation.draws.delays import Delay
 from replay.simulation.draws.run_times import NO_VARIATION, RunTimes
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
-from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.roles.control.plan_state import PlanState
+from replay.simulation.roles.ledger import Ledger
 from replay.simulation.roles.workers.components import Components
 from replay.simulation.roles.workers.lookups import Lookups
 from replay.simulation.roles.workers.stores import ObjectStore
@@ -47,20 +46,16 @@ AWAY: Final = StoreUnavailable("the simulated store is away")
 class SimulatedWork:
     """What `WindowLogic` asks of one simulated worker's jobs; as `agents/worker/work.py` for a live one."""
 
-    __slots__ = ("_events", "_grace_ms", "_serving", "_store", "_worker", "call_ms", "run_ms")
+    __slots__ = ("_serving", "_store", "_worker", "call_ms", "has_ended", "run_ms")
 
     def __init__(self, serving: "Serving", worker: Worker) -> None:
         self._serving, self._worker, self._store = serving, worker, serving.store
         self.run_ms, self.call_ms = serving.times.of_job, serving.times.of_call
-        self._events, self._grace_ms = serving.events, serving.timing.grace_ms
+        self.has_ended = serving.ledger.has_ended
 
     def plan(self) -> Plan | None:
         """Return the plan in force."""
         return self._serving.plan_state.plan
-
-    def has_ended(self, job: Job) -> bool:
-        """Whether the ledger has ended the request, as it is overdue."""
-        return job.deadline_ms is not None and is_overdue(job.deadline_ms, self._events.now_ms, self._grace_ms)
 
     def refusal(self, job: Job) -> None:
         """Return None: no prompt is simulated, and routers and workers have one catalog."""
@@ -110,11 +105,11 @@ class Serving:
 
     def __init__(
         self, events: EventQueue, plan_state: PlanState, catalog: Catalog, timing: Timing, times: CallTimes,
-        tally: RunMetrics, store: ObjectStore, lookups: Lookups, seed: int = 0,
+        ledger: Ledger, store: ObjectStore, lookups: Lookups, seed: int = 0,
         run_times: RunTimes | None = None, slo_ms: float = 0.0,
     ) -> None:  # fmt: skip
         self.events, self.plan_state, self.catalog, self.timing = events, plan_state, catalog, timing
-        self.times, self._tally, self.store, self.lookups = times, tally, store, lookups
+        self.times, self.ledger, self.store, self.lookups = times, ledger, store, lookups
         self._refuges = RefugeLogic(catalog, slo_ms)
         self.components: Components | None = None  # None: what jobs need is always there
         self.true_times = times  # that calls take; `times` are those that workers expect
@@ -257,11 +252,7 @@ class Serving:
         self.on_refuge(job)
 
     def _end(self, worker: Worker, effect: End[Job]) -> None:  # noqa: ARG002
-        job, status = effect.job, effect.status
-        if status is Status.COMPLETED and job.draft is not None:
-            self._tally.completed(job, *job.draft, self.plan_state.judges(job.draft[0]), self.events.now_ms)
-        else:
-            self._tally.ended(status, job)
+        self.ledger.end(effect.status, effect.job)
 
     def _drop(self, worker: Worker, effect: Drop[Job]) -> None:  # noqa: ARG002
-        self._tally.ended(Status.EXPIRED, effect.job)
+        self.ledger.end(Status.EXPIRED, effect.job)

@@ -34,6 +34,7 @@ from replay.simulation.overrides import ANY_QUALITY, Asked, OverriddenJob
 from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.results.timeline import Timeline
 from replay.simulation.roles.control.plan_state import PlanState
+from replay.simulation.roles.ledger import Ledger
 from replay.simulation.roles.routing.rerouting import Rerouter
 from replay.simulation.roles.routing.router import Router as SimulatedRouter
 from replay.simulation.roles.routing.sender import FleetLoads, WaitingTopics
@@ -222,7 +223,7 @@ class Simulated:
         self.tally = RunMetrics(1000.0, Timeline(np.array([0.0])))
         self._router = SimulatedRouter(
             events, plan_state, self._topics, StubHeartbeats(situation.beats), Timing(silent_ms=SILENT_MS),
-            CallTimes(catalog), self.tally, self.logic, WaitingTopics(),
+            CallTimes(catalog), Ledger(events, plan_state, self.tally, Timing().grace_ms), self.logic, WaitingTopics(),
         )  # type: ignore[arg-type]  # fmt: skip
 
     def serve(self, classified: ClassifiedRequest) -> Carried:
@@ -387,8 +388,9 @@ class SimulatedRerouter:
         logic = OrphanRouting(situation.catalog, RoutingLogic(situation.catalog, NO_LIMITS), SILENT_MS)
         waiting = WaitingTopics()
         loads = FleetLoads(self._events, plan_state, self._beats, timing, times, waiting)  # type: ignore[arg-type]
+        ledger = Ledger(self._events, plan_state, self._tally, Timing().grace_ms)  # type: ignore[arg-type]
         self._rerouter = Rerouter(
-            self._events, plan_state, self._topics, self._beats, timing, times, self._tally, logic, waiting, loads
+            self._events, plan_state, self._topics, self._beats, timing, times, ledger, logic, waiting, loads
         )  # type: ignore[arg-type]
 
     def serve(self, classified: ClassifiedRequest, *, has_draft: bool) -> Carried | None:

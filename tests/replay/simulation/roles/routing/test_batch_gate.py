@@ -17,6 +17,8 @@ from planner.serving.dispatch.worker_loads import LoadView
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.overrides import metrics_for
+from replay.simulation.roles.control.plan_state import PlanState
+from replay.simulation.roles.ledger import Ledger
 from replay.simulation.roles.routing.batch_gate import BatchClassifier
 from replay.simulation.roles.workers.heartbeats import Heartbeats
 from replay.simulation.setup import Timing
@@ -84,7 +86,8 @@ def simulated(loads: Loads, gate: BatchGate) -> int:
     """Requests that pass while the clock stands still."""
     events, timing, times = EventQueue(0.0), Timing(), CallTimes(CATALOG)
     heartbeats, tally = Heartbeats(events, timing, times), metrics_for(None, 1000.0, np.zeros(REQUESTS))
-    role = Fed(events, heartbeats, timing, times, CATALOG, tally, gate)
+    ledger = Ledger(events, PlanState(CATALOG), tally, timing.grace_ms)
+    role = Fed(events, heartbeats, timing, times, CATALOG, ledger, gate)
     for beat in beats(loads):
         role.view.on_heartbeat(beat, 0.0)
     passed: list[Job] = []

@@ -25,6 +25,7 @@ from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.overrides import Asked, OverriddenJob, metrics_for
 from replay.simulation.roles.control.plan_state import PlanState
+from replay.simulation.roles.ledger import Ledger
 from replay.simulation.roles.routing.judge import Judge
 from replay.simulation.roles.routing.sender import WaitingTopics
 from replay.simulation.roles.workers.fleet import Fleet
@@ -183,10 +184,11 @@ def simulated(situation: Situation, logic_of: LogicOf, catalog: Catalog = CATALO
     beats, store = Heartbeats(events, timing, times), ObjectStore(events)
     tally = metrics_for(None, 1000.0, np.zeros(1))
     lookups = Lookups(events, plan_state, catalog, seed=0)
-    serving = Serving(events, plan_state, catalog, timing, times, tally, store, lookups)
+    ledger = Ledger(events, plan_state, tally, timing.grace_ms)
+    serving = Serving(events, plan_state, catalog, timing, times, ledger, store, lookups)
     fleet = Fleet(events, plan_state, catalog, timing, beats, serving, tally)
     logic = logic_of(catalog)
-    judge = Recording(events, plan_state, fleet, beats, timing, times, catalog, tally, store, logic, WaitingTopics())
+    judge = Recording(events, plan_state, fleet, beats, timing, times, catalog, ledger, store, logic, WaitingTopics())
     judge.on_scored = lambda _job, _confidence: None
     beat = heavy_beat(situation)
     if beat is not None:

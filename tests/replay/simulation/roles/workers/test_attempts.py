@@ -17,6 +17,7 @@ from replay.simulation.job import Job
 from replay.simulation.results.run_metrics import RunMetrics
 from replay.simulation.results.timeline import Timeline
 from replay.simulation.roles.control.plan_state import PlanState
+from replay.simulation.roles.ledger import Ledger
 from replay.simulation.roles.workers.group import Group, Member
 from replay.simulation.roles.workers.lookups import Lookups
 from replay.simulation.roles.workers.serving import Serving
@@ -64,10 +65,12 @@ def simulated(fates: list[str]) -> Windows:
     """The same of the simulation's workers."""
     slow = a_variant(name="light", latency_ms={1: 300.0, MOST: 1000.0})
     catalog, events = a_catalog(variants={"light": slow}, cascades=(), class_cuts={}), EventQueue()
-    plan_state, tally = PlanState(catalog), RunMetrics(1000.0, Timeline(np.zeros(1)))
+    plan_state = PlanState(catalog)
+    tally = RunMetrics(1000.0, Timeline(np.zeros(1)))
+    ledger = Ledger(events, plan_state, tally, Timing().grace_ms)
     plan_state.obey(a_plan(routes=(), cascades=(), batch={"light": MOST}))
     lookups = Lookups(events, plan_state, catalog, seed=0)
-    serving = Serving(events, plan_state, catalog, Timing(), CallTimes(catalog), tally, ObjectStore(events), lookups)
+    serving = Serving(events, plan_state, catalog, Timing(), CallTimes(catalog), ledger, ObjectStore(events), lookups)
     group, windows, worker = Group(1), Windows(), None
     for number in range(JOBS):
         group.append(0, a_job(number))

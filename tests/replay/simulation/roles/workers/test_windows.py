@@ -32,6 +32,7 @@ from planner.serving.routing.refuge import RefugeLogic
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.roles.control.plan_state import PlanState
+from replay.simulation.roles.ledger import Ledger
 from replay.simulation.roles.workers.group import Member
 from replay.simulation.roles.workers.lookups import Lookups
 from replay.simulation.roles.workers.serving import Serving
@@ -234,10 +235,11 @@ def _taken(asked: Asked, store: Store) -> Taken:
 def simulated(story: Story) -> list[tuple[Any, ...]]:
     """What a simulated worker's window asks for, in order."""
     events, plan_state = EventQueue(float(BEGIN_MS)), PlanState(CATALOG)
-    tally, times, store = mock.Mock(), CallTimes(CATALOG), ObjectStore(events)
+    times, store = CallTimes(CATALOG), ObjectStore(events)
+    ledger = Ledger(events, plan_state, mock.Mock(), Timing().grace_ms)
     plan_state.obey(replace(story.plans[-1], batch={"light": story.batch}))
     lookups = Lookups(events, plan_state, CATALOG, seed=0)
-    serving = Serving(events, plan_state, CATALOG, Timing(), times, tally, store, lookups)
+    serving = Serving(events, plan_state, CATALOG, Timing(), times, ledger, store, lookups)
     serving._refuges = refuges_of(story)
     for begin_ms, end_ms in story.away_ms:
         events.at(begin_ms, store.change, False)
