@@ -34,7 +34,7 @@ from planner.control.validity import CheckPlan, check_live
 from planner.observation.observation import MAX_STEP_BACK_MS, Observation, steady_ms
 from planner.observation.workers import ReceivedHeartbeat, WorkerView, live_workers
 from planner.scaling.fleet import FleetScaling, Staffing
-from schemas.errors import PochadeError, Unknown
+from schemas.errors import PochadeError
 from schemas.messages import Expected, Pin, Plan, ScalePlan
 
 # What a decision did without, as it is counted.
@@ -137,7 +137,7 @@ class PlannerLogic:
         rules: Rules = NO_OTHERS,
         check: CheckPlan = check_live,
     ) -> None:
-        """`policies`: the policy of a name, raises Unknown. `silent_ms`: without heartbeats, a worker is lost.
+        """`policies`: the policy of a name; raises PochadeError. `silent_ms`: without heartbeats, a worker is lost.
 
         `check`: refuses what those who obey cannot do.
         """
@@ -266,11 +266,11 @@ class PlannerLogic:
     def _terms(self, order: Order) -> PolicyTerms:
         """Return the terms of the policy that plans; where none does, or there is none, those of one that names none.
 
-        That a policy is unknown is told where it is run.
+        Where a policy is run, it is said that it is unknown, or cannot be loaded.
         """
         try:
             return OURS if order.back_to is not None else terms_of(self._policies(order.policy))
-        except Unknown:
+        except PochadeError:
             return OURS
 
     def _staffing(self, order: Order, seen: Observation, before: Plan | None) -> Staffing | None:

@@ -28,6 +28,7 @@ from planner.observation.observation import Observation, Served
 from planner.observation.workers import ReceivedHeartbeat
 from planner.policies import named
 from planner.scaling.fleet import ScaleRules
+from schemas.errors import PochadeError
 from schemas.messages import Pin, Plan, ScalePlan
 from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_plan, a_reuse_plan, a_worker, an_observation
 
@@ -118,6 +119,15 @@ def test_a_policy_that_fails_leaves_the_plan_in_force_and_is_counted() -> None:
     assert (decision.plan, decision.fallbacks) == (None, (POLICY_FAILED,))
     assert decision.reason == "policy p made no plan: ZeroDivisionError: in the solver"
     assert isinstance(decision.error, ZeroDivisionError)
+
+
+def test_a_policy_of_a_package_that_cannot_be_loaded_leaves_the_plan_in_force() -> None:
+    def unloadable(name: str) -> Policy:
+        raise PochadeError(f"policy {name!r} of package sketches cannot be loaded")
+
+    decision = decided(Order("p"), serving(w_1="light", w_2="heavy"), a_plan(), policies=unloadable)
+    assert (decision.plan, decision.fallbacks) == (None, (POLICY_FAILED,))
+    assert "package sketches cannot be loaded" in decision.reason
 
 
 def test_a_policy_that_is_late_or_unknown_is_counted_as_what_it_is() -> None:
