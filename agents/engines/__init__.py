@@ -1,5 +1,6 @@
 """Ways to generate behind one port; `open_engine` imports only the one that it opens. README.md: how to write one."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -17,6 +18,8 @@ from schemas.messages import CallTimes
 from streams.catalogs import check_engine
 from streams.shipped import INFRA, MODELS, is_missing
 from streams.store.latents import Latent, LatentSpace
+
+log = logging.getLogger(__name__)
 
 
 class EngineFailed(PochadeError):
@@ -273,6 +276,7 @@ def open_engine(name: str, variant: Variant, threads: int, keeping: Keeping | No
     except EngineFailed:
         raise
     except Exception as error:  # whatever an engine of others and its libraries raise
+        log.exception("engine %r cannot load variant %r", name, variant.name)
         raise EngineFailed(f"variant {variant.name!r}: engine {name!r} cannot load it: {error!r}") from error
     if not isinstance(engine, Engine):
         raise EngineFailed(f"engine {name!r} gave {type(engine)}, which lacks `generate` or `close`: correct it")
