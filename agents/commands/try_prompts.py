@@ -35,11 +35,15 @@ if TYPE_CHECKING:  # --help need not wait for them
 @click.option(
     "--policy", cls=PolicyOption, metavar="NAME", help="Policy of the planner (default: the setting planner.policy)."
 )
+@click.option(
+    "--timeout", type=click.FloatRange(min=0.1), default=600.0, show_default=True,
+    help="Longest time to wait for all results, in seconds.",
+)  # fmt: skip
 @generation_options
 @click.pass_obj
 def try_prompts(
     load: "Callable[[], Settings]", /, prompts: tuple[str, ...], out: Path, workers: int, catalog: str | None,
-    engine: str | None, policy: str | None, **asked: Any,
+    engine: str | None, policy: str | None, timeout: float, **asked: Any,
 ) -> None:  # fmt: skip
     """Generate an image of each PROMPT with all roles in this process: no Kafka, no other process.
 
@@ -55,8 +59,10 @@ def try_prompts(
     """
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # what importing it warns of would break up the line
     from agents.in_process.deployment import run
+    from planner.policies import DEFAULT, named
     from planner.serving.admission.admission import check
     from streams import catalogs
+    from streams.catalogs import check_engine
     from streams.clock import now_ms
     from streams.codec.prompt_file import request_of
     from streams.commands.terminal import console
@@ -64,6 +70,8 @@ def try_prompts(
     from streams.store.open import open_store
 
     settings = _settings(load(), catalog, engine, policy)
+    named(settings.planner.policy or DEFAULT)
+    check_engine(settings.worker.engine)
     check_roles(settings, catalogs.load(settings.catalog, settings.published), frozenset({"worker", "discriminator"}))
     now, fields = now_ms(), fields_of(asked)
     try:
@@ -74,7 +82,7 @@ def try_prompts(
         raise click.UsageError(f"nothing was generated: {error}") from None
     store = open_store(settings)
     with console(stderr=True).status("loading models, then generating") as shown:
-        results = run(settings, requests, workers, store, shown.update)
+        results = run(settings, requests, workers, store, timeout, shown.update)
     for request, result in zip(requests, results, strict=True):
         _show(request, result, store, out)
     if any(result.status is not Status.COMPLETED for result in results):

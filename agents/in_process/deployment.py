@@ -45,6 +45,7 @@ from planner.serving.routing.reroute import OrphanRouting
 from planner.serving.routing.routing import BacklogLimits, RoutingLogic, backlog_limits
 from planner.serving.routing.soft_deadline import soft_slo_ms
 from schemas import topics
+from schemas.errors import PochadeError
 from schemas.messages import Event, GenerateRequest, Plan, Result
 from schemas.record import Incoming, Outgoing
 from streams import catalogs
@@ -106,6 +107,12 @@ class InProcess:
         """Submit a request, and return its result."""
         await self.submit(request)
         return await self.result(request.request_id)
+
+    def waits_for(self) -> str:
+        """Return what requests that have no result may wait for."""
+        beats = [seen.heartbeat for seen in self.heartbeats.values()]
+        workers = ", ".join(f"{beat.worker_id} is {beat.state} {beat.variant}".strip() for beat in beats)
+        return self._plans.not_ready() or workers or "no worker has started"
 
     @property
     def heartbeats(self) -> Mapping[str, ReceivedHeartbeat]:
@@ -269,12 +276,12 @@ class InProcess:
 
 
 def run(
-    settings: Settings, requests: Sequence[GenerateRequest], workers: int, store: ImageStore,
+    settings: Settings, requests: Sequence[GenerateRequest], workers: int, store: ImageStore, limit_s: float,
     tell: Callable[[str], object] = lambda _said: None,
 ) -> list[Result]:  # fmt: skip
     """Generate requests with a deployment of their own, and return their results in order. Blocks.
 
-    `tell`: gets a line when an image begins or is generated again.
+    `tell`: gets a line when an image begins or is generated again. Raises PochadeError: not all end within `limit_s`.
     """
 
     async def all_of_them() -> list[Result]:
@@ -282,7 +289,11 @@ def run(
             deployment.on_event = lambda record: tell(_in_words(decode(record.value, Event)))
             for request in requests:
                 await deployment.submit(request)
-            return [await deployment.result(request.request_id) for request in requests]
+            try:
+                async with asyncio.timeout(limit_s):
+                    return [await deployment.result(request.request_id) for request in requests]
+            except TimeoutError:
+                raise PochadeError(f"not all have a result after {limit_s:g} s: {deployment.waits_for()}") from None
 
     return asyncio.run(all_of_them())
 

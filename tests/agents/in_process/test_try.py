@@ -36,3 +36,17 @@ def test_a_request_that_does_not_complete_is_told_with_its_reason(tmp_path: path
     assert code == 1
     assert said.startswith("REJECTED")
     assert not list(tmp_path.glob("*.png"))
+
+
+def test_a_policy_or_engine_that_is_not_known_is_refused_at_once(tmp_path: pathlib.Path) -> None:
+    for option, known in (("--policy", "joint"), ("--engine", "diffusers")):
+        code, said = tried(tmp_path, "a star", "--catalog", "profile", option, "nobody")
+        assert code != 0
+        assert known in said
+
+
+def test_what_does_not_end_in_time_is_an_error_that_says_what_it_waits_for(tmp_path: pathlib.Path) -> None:
+    asked = ("a star", "--catalog", "profile", "--engine", "profile", "--timeout", "0.1")
+    code, said = tried(tmp_path, *asked)
+    assert code != 0
+    assert "not all have a result after 0.1 s" in said
