@@ -14,7 +14,8 @@ from tests.lines_behind import ROLES, lines_behind, parts_behind, table
 # 105 find a member whose fetches stand still, and 90 are the effects of the ledger's machine.
 # 5 behind either are the source of the time.
 # 92 behind the router are what options declare about themselves, for all doors; less stands at the doors instead.
-MAX_LINES = {"router": 7874, "ledger": 5901}
+# 25 behind the ledger keep it from ending what its unread outcomes have ended.
+MAX_LINES = {"router": 7874, "ledger": 5926}
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -9,7 +9,7 @@ import ctypes
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import groupby
@@ -46,6 +46,7 @@ SESSION_ENDS = (KafkaException, BufferError)  # BufferError: more waits to be wr
 RETRY_S = 0.5  # from the end of a session to the next
 AT_ONCE = 8  # partitions that are opened together: one after the other took 4 s for four (measured)
 ANSWER_S = 10.0
+QUIET_S = 5.0  # without an outcome since a partition was gained, after which all that lay there is read
 BATCH = OVERLAP  # outcomes a transaction: one costs 5 ms however many it holds (measured)
 POLL_LIMIT_MS = 1_800_000  # for learning what has ended: minutes where a deployment of millions had no `ended` before
 WAIT_S = 0.1  # for outcomes, while nothing else is to be done
@@ -172,6 +173,8 @@ class Session:
         self._producer = producer
         self._lanes: dict[int, LedgerPartition] = {}
         self._committed: dict[int, int] = {}  # owned partition -> the group's commit when it was gained
+        self._unread: dict[int, int] = {}  # owned partition -> end of its outcomes when gained, until it is read
+        self._gained_s = 0.0  # monotonic
         self._added: dict[int, AddedPartition] = {}  # owned, beyond those that know what has ended
         self._is_leaving = False
         self._queue_s, self._hop_s = metrics.QUEUE_SECONDS.labels(ROLE), metrics.HOP_SECONDS.labels(ROLE)
@@ -193,7 +196,10 @@ class Session:
             is_served = bool(polled) or self._held_back.holds
             self._idle.check(self._consumer, len(self._lanes) + len(self._added), is_served=is_served)
             wait_s = 0.0 if self._expiry.read_on(self._lanes) else WAIT_S
-            self._expire()
+            if not polled and time.monotonic() - self._gained_s > QUIET_S:
+                self._unread.clear()  # what lies at an end may be no record: the marker of a transaction
+            if len(polled) < BATCH:  # else more outcomes wait, which may be those of overdue requests
+                self._expire()
 
     def close(self) -> None:
         """Leave the group, and release the clients."""
@@ -210,7 +216,10 @@ class Session:
         self._membership.reads(f"the end of results, partitions {', '.join(map(str, numbers))}")
         opened = self._opened(numbers)
         self._lanes.update(opened)
-        consumer.incremental_assign([self._beginning(each) for each in consumer.committed(partitions, ANSWER_S)])
+        begins = [self._beginning(each) for each in consumer.committed(partitions, ANSWER_S)]
+        self._unread |= _unread(consumer, begins)
+        self._gained_s = time.monotonic()
+        consumer.incremental_assign(begins)
         self._expiry.follow(opened)
         self._membership.has(len(self._lanes))
 
@@ -227,6 +236,7 @@ class Session:
         numbers = [lost.partition for lost in partitions]
         for number in numbers:
             self._lanes.pop(number, None)
+            self._unread.pop(number, None)
             self._committed.pop(number, None)
             self._added.pop(number, None)
         self._expiry.leave(numbers)
@@ -263,6 +273,8 @@ class Session:
                 self._added[partition].serve(taken, self._consumer)
             else:  # taken away while these were on their way: the new owner reads them
                 continue
+            if taken[-1].offset + 1 >= self._unread.get(partition, 0):
+                self._unread.pop(partition, None)
             metrics.RECORDS.labels(ROLE).inc(len(taken))
             self._hop_s.observe(time.monotonic() - begun_s, len(taken))
 
@@ -283,13 +295,24 @@ class Session:
         return serve
 
     def _expire(self) -> None:
+        """End what is overdue, but where outcomes that lay there before may still be unread: they came first."""
         self._clock.check()
-        for partition in self._lanes:
+        for partition in self._lanes.keys() - self._unread.keys():
             ended = self._expiry.end_overdue(partition, self._clock.now_ms(), partial(self._ended, partition))
             metrics.OUTCOMES.labels(ROLE, Status.EXPIRED).inc(ended)
 
     def _ended(self, partition: int, overdue: list[Incoming]) -> list[str]:
         return act_on(self._lanes[partition], lambda lane: lane.expire(overdue))
+
+
+def _unread(consumer: Consumer, begins: Sequence[TopicPartition]) -> dict[int, int]:
+    """Return partition -> the end of what lies there, of those that have something to be read."""
+    ends: dict[int, int] = {}
+    for begin in begins:
+        first, end = consumer.get_watermark_offsets(begin, ANSWER_S)
+        if (begin.offset if begin.offset >= 0 else first) < end:
+            ends[begin.partition] = end
+    return ends
 
 
 def act_on(lane: LedgerPartition, act: Callable[[LedgerPartition], T]) -> T:

@@ -1,6 +1,7 @@
 """The ledger on the real broker: one result a request, whoever owns the partition."""
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,16 +12,17 @@ from agents.ledger.partition import LedgerPartition
 from agents.runtime.assembly import ledger_of
 from schemas.messages import Outcome, Result, Status
 from schemas.record import Incoming, Outgoing
-from schemas.topics import DLQ, OUTCOMES, RESULTS
+from schemas.topics import CLASSIFIED, DLQ, OUTCOMES, RESULTS
 from streams.clock import now_ms
 from streams.codec.avro import decode, encode
+from streams.codec.headers import DEADLINE
 from streams.kafka.clients import client_config, topic_name
 from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics
 from streams.settings import Settings
-from tests.builders import a_request, an_outcome
+from tests.builders import a_classified, a_request, an_outcome
 from tests.integration.waiting import poll_until
 from tests.patience import PATIENCE_S
 
@@ -176,3 +178,27 @@ def test_two_ledgers_share_the_work_and_one_goes_on_alone(books: Books) -> None:
             producer.close()
         assert [future.result(PATIENCE_S) for future in running] == [None, None]
     assert sorted(r.request_id for r in books.said()) == sorted([*ids, "end"])
+
+
+def test_what_ended_in_time_while_no_ledger_ran_is_completed_and_not_expired(books: Books) -> None:
+    """More outcomes wait than are taken at once, and all their requests are overdue when the ledger comes back."""
+    producer, stop = KafkaRecordProducer(books.settings), threading.Event()
+    count, deadline_ms = 3000, now_ms() - 60_000
+    classified, outcomes = list[Outgoing](), list[Outgoing]()
+    for number in range(count):
+        request = a_request(request_id=f"late-{number}", deadline_ms=deadline_ms)
+        key = request.request_id.encode()
+        headers = {DEADLINE: str(deadline_ms).encode()}
+        classified.append(Outgoing(topic=CLASSIFIED, key=key, value=encode(a_classified(request)), headers=headers))
+        said = an_outcome(request_id=request.request_id, request=request, status=Status.REJECTED)
+        outcomes.append(Outgoing(topic=OUTCOMES, key=key, value=encode(said)))
+    send_all(producer, classified + outcomes)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(ledger_of(books.settings, producer).run, stop)
+        try:
+            poll_until(lambda: len(books.results) >= count, lambda: f"{len(books.results)} of {count} results")
+        finally:
+            stop.set()
+            running.result(PATIENCE_S)
+            producer.close()
+    assert Counter(result.status for result in books.said()) == {Status.REJECTED: count}
