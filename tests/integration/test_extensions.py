@@ -10,10 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from streams.kafka.topics import create_topics
-from streams.settings import Settings
 from tests.environments import Environment, built, clean, make
-from tests.integration.pipeline import Pipeline
 from tests.integration.waiting import ask, poll_until
 from tests.left_over import left_over
 from tests.paths import CATALOGS, ROOT
@@ -92,54 +89,3 @@ def test_a_package_s_engine_and_policy_serve(
         serving.wait(PATIENCE_S)
         assert extended.run(extended.pochade, *options, "down").returncode == 0
     assert left_over(home) == []
-
-
-SLOW_ENGINE = """
-import pathlib, threading, time
-from PIL import Image
-from agents.engines import Generated
-RUNNING, LOCK = [], threading.Lock()
-class Engine:
-    calls_at_once = 4
-    def close(self): pass
-    def generate(self, tasks, how, should_stop):
-        with LOCK:
-            RUNNING.append(tasks)
-            pathlib.Path(__file__).with_name("most").write_text(str(len(RUNNING)))
-        time.sleep(.2)
-        with LOCK:
-            RUNNING.remove(tasks)
-        images = [Image.new("RGB", (how.width, how.height), (task.seed % 256,) * 3) for task in tasks]
-        return Generated(images, [None] * len(images))
-def load(variant, threads, keeping=None):
-    return Engine()
-"""
-
-
-@pytest.fixture
-def slow_engine(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """An engine `slow` of four calls at once on the path of the processes that a test starts; where it counts them."""
-    about = tmp_path / "path" / "slow-1.dist-info"
-    about.mkdir(parents=True)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: slow\nVersion: 1\n")
-    (about / "entry_points.txt").write_text("[pochade.engines]\nslow = slow_engine:load\n")
-    (about.parent / "slow_engine.py").write_text(SLOW_ENGINE)
-    monkeypatch.setenv("PYTHONPATH", str(about.parent))
-    return about.parent / "most"
-
-
-def test_a_worker_killed_with_four_calls_in_flight_loses_and_doubles_nothing(
-    settings: Settings, tmp_path: pathlib.Path, slow_engine: pathlib.Path
-) -> None:
-    create_topics(settings, ["light", "heavy"])
-    roles = {"others": ["classifier", "router", "discriminator", "ledger", "planner"], "worker-1": ["worker"]}
-    pipeline = Pipeline(settings, tmp_path / "logs", extra=["worker.engine=slow"], roles=roles, is_forked=False)
-    try:
-        ids = pipeline.start().submit(30)
-        pipeline.until(lambda: slow_engine.exists() and slow_engine.read_text() == "4", "four calls at once")
-        pipeline.kill("worker-1")
-        pipeline.start_role("worker-1")
-        pipeline.completed(ids)
-        assert pipeline.dead_letters == []
-    finally:
-        pipeline.close()
