@@ -9,6 +9,7 @@ from unittest import mock
 import pytest
 
 from replay.local.processes import role_process
+from schemas.errors import PochadeError
 from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest, Result, Status
 from schemas.record import Incoming, Outgoing
@@ -16,7 +17,7 @@ from schemas.registry import registered
 from schemas.topics import CLASSIFIED, DLQ, FLOW_PARTITIONS, IMAGES, OUTCOMES, PROMPTS, RESULTS, SCHEMAS
 from streams.clock import now_ms
 from streams.codec.avro import decode_result, encode
-from streams.codec.schema_topic import announcements, entry_in
+from streams.codec.schema_topic import announcements
 from streams.commands.opening import client
 from streams.kafka.clients import topic_name
 from streams.kafka.consumers.consumer import TopicTailer
@@ -31,7 +32,6 @@ from tests.integration.forked import ROLE_SERVER
 from tests.integration.pipeline import all_completed
 from tests.integration.waiting import ask, poll_until
 from tests.next_release import SILENT, written
-from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.broker
 
@@ -167,11 +167,9 @@ def test_records_of_unknown_schemas_hold_up_their_own_partitions_only(
         assert f"of topic {topic} at 0@0" in log.read_text()
 
 
-def test_a_command_tells_its_schemas_when_it_writes_first(settings: Settings) -> None:
+def test_a_command_writes_by_the_schemas_of_the_deployment_and_announces_none(settings: Settings) -> None:
     create_topics(settings)
     poll_until(lambda: topic_name(settings, SCHEMAS) in own_topics(settings), "the topic")
-    with client(settings) as asking:
-        assert past(settings, [SCHEMAS]) == [], "who only reads announces nothing"
-        asking.cancel("r-1", "a test").result(PATIENCE_S)
-    told_by_it = {entry_in(record).subject for record in past(settings, [SCHEMAS])}
-    assert told_by_it == {"pochade.GenerateRequest", "pochade.Outcome"}
+    with pytest.raises(PochadeError, match="has not announced how to cancel"), client(settings) as asking:
+        asking.handle("r-1").cancel()
+    assert past(settings, [SCHEMAS]) == []
