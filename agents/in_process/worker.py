@@ -1,8 +1,7 @@
 """A worker in this process: serves the variant that the plan gives it, window by window, as `agents/worker/role.py`."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,16 +15,14 @@ from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.driving import WindowDriver
 from agents.worker.images import Check
 from agents.worker.previews import PreviewWriter
-from agents.worker.work import WorkerJob, WorkerViews
+from agents.worker.work import WorkerViews
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
-from planner.catalog.options import resolved_ms
 from planner.observation.workers import live_workers
 from planner.serving.dispatch.worker import (
     POLL_MS,
     WorkerLogic,
     idle_state,
-    may_leave,
     remaining_ms,
     reported_state,
     waiting_state,
@@ -33,7 +30,6 @@ from planner.serving.dispatch.worker import (
 )
 from planner.serving.dispatch.worker_loads import wanted_variant
 from planner.serving.generating.effects import Call, Done, Wait
-from planner.serving.generating.window import WindowLogic
 from planner.serving.routing.refuge import RefugeLogic
 from schemas import topics
 from schemas.messages import Heartbeat, OwnedPartition, Plan
@@ -101,19 +97,17 @@ class LocalWorker:
         around = self._around
         self._become("loading", variant.name)
         engine = await self._open(variant)
-        queue, logic = around.queues[variant.name], WorkerLogic(variant)
-        previews = PreviewWriter(around.store, around.bus.send, around.check)
+        queue, previews = around.queues[variant.name], PreviewWriter(around.store, around.bus.send, around.check)
         views = WorkerViews(engine, variant, around.catalog, lambda: around.plans.plan, around.ended, around.poison)
-        window = WindowLogic[WorkerJob](variant.name, logic, views, self._refuges, around.settings.worker.max_attempts)
         driver = WindowDriver(
-            self.worker_id, engine, variant, window, views, around.store, note=around.bus.send, previews=previews,
-            check=around.check,
+            self.worker_id, views, around.store, self._refuges, around.settings.worker.max_attempts,
+            note=around.bus.send, previews=previews, check=around.check,
         )  # fmt: skip
         queue.join(self.worker_id)
-        self._logic = logic
+        self._logic = driver.worker
         try:
             self._become("ready", variant.name)
-            while not await self._serve_once(variant, queue, driver):
+            while not await self._serve_once(views, queue, driver):
                 pass
             queue.leave(self.worker_id)
             self._logic = None
@@ -131,13 +125,13 @@ class LocalWorker:
         at_once = replace(variant, load_ms=0.0, latency_ms=dict.fromkeys(variant.latency_ms, 1e-3))
         return open_engine("profile", at_once, 1, Keeping.of(settings))
 
-    async def _serve_once(self, variant: Variant, queue: JobQueue, driver: WindowDriver) -> bool:
+    async def _serve_once(self, views: WorkerViews, queue: JobQueue, driver: WindowDriver) -> bool:
         """Do one window of work; return whether the plan wants another variant here and this one may be left."""
-        plan, logic, wanted = self._around.plans.plan, driver.worker, self._wanted()
+        plan, variant, logic, wanted = self._around.plans.plan, views.variant, driver.worker, self._wanted()
         assert plan is not None, "a plan gave it the variant"
         moves = wanted is None or wanted.name != variant.name
         logic.follow(plan.version, plan.created_ms, is_leaving=moves)
-        if moves and self._may_leave_now(variant, plan, logic):
+        if moves and self._may_leave_now(plan, logic):
             return True
         most = plan.batch.get(variant.name, 1)
         window = queue.take(self.worker_id, logic.max_jobs(most))
@@ -153,11 +147,11 @@ class LocalWorker:
         driver.start(self._around.bus.write)
         while (effect := driver.take()) is not None:
             match effect:
-                case Call():
+                case Call(_, jobs):
                     started = driver.begin_call(effect)
-                    async with self._call_of(variant, effect):
-                        answer = await asyncio.to_thread(driver.generate, effect, started)
-                    driver.give(answer)
+                    if self._around.takes_virtual_time:
+                        await asyncio.sleep(views.call_ms(jobs) / 1000)
+                    driver.give(await asyncio.to_thread(driver.generate, effect, started))
                 case Wait(id_, _, ms):
                     queue.absolve(self.worker_id)
                     await asyncio.sleep(ms / 1000)
@@ -170,19 +164,10 @@ class LocalWorker:
         self._become(idle_state(moves), variant.name, is_news=True)
         return False
 
-    @contextlib.asynccontextmanager
-    async def _call_of(self, variant: Variant, call: Call[WorkerJob]) -> AsyncIterator[None]:
-        """Let a call take its time where that is virtual."""
-        if self._around.takes_virtual_time:
-            how = call.jobs[0].how._replace(n=sum(each.how.n for each in call.jobs))
-            await asyncio.sleep(resolved_ms(variant, how) / 1000)
-        yield
-
-    def _may_leave_now(self, variant: Variant, plan: Plan, logic: WorkerLogic) -> bool:
+    def _may_leave_now(self, plan: Plan, logic: WorkerLogic) -> bool:
         silent_ms = self._around.settings.planner.worker_timeout_ms
         live = live_workers(self._around.fleet.heartbeats, now_ms(), silent_ms)
-        is_over = logic.has_drained_enough(now_ms())
-        return may_leave(self.worker_id, variant.name, plan, live, has_drained_enough=is_over)
+        return logic.may_leave(self.worker_id, plan, live, now_ms())
 
     def _become(self, state: str, variant: str, *, is_news: bool = False) -> None:
         is_news |= (state, variant) != (self._state, self._variant)

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
-from agents.engines import CannotRefine, EncodedPrompts, Generated, OpenedEngine, Previews
+from agents.engines import CannotRefine, EncodedPrompts, Generated, Previews
 from agents.runtime.records import event_record, job_record, outcome_record, outgoing, refused, waiting_record
 from agents.worker.calls import OpenCalls
 from agents.worker.images import Blocked, Check, DraftFault, Storing, Waits, WorkerImages, unchecked
@@ -22,7 +22,6 @@ from agents.worker.jobs import Taken
 from agents.worker.lookups import Sought
 from agents.worker.previews import PreviewWriter, previews_of
 from agents.worker.work import ROLE, GenerationTimes, WorkerJob, WorkerViews, read_job
-from planner.catalog.entries import Variant
 from planner.reuse.lookups.lookup import described, job_of
 from planner.reuse.neighbour import latent_name
 from planner.serving.dispatch.worker import WorkerLogic, group_by_call
@@ -52,7 +51,7 @@ from planner.serving.generating.effects import (
     Unfit,
     Wait,
 )
-from planner.serving.generating.window import WindowLogic
+from planner.serving.generating.window import Refuges, WindowLogic
 from planner.serving.poison import mark_of
 from planner.serving.routing.placement import placed_job
 from schemas import topics
@@ -89,23 +88,26 @@ class WindowDriver:
     """Drives the windows of one worker on one variant; every record gets an answer. For use by one thread."""
 
     def __init__(
-        self, worker_id: str, engine: OpenedEngine, variant: Variant, logic: WindowLogic[WorkerJob], views: WorkerViews,
-        store: ImageStore, *, note: Writes = lambda _record: None, waits: Waits = contextlib.nullcontext,
+        self, worker_id: str, views: WorkerViews, store: ImageStore, refuges: Refuges, max_attempts: int, *,
+        note: Writes = lambda _record: None, waits: Waits = contextlib.nullcontext,
         aside: Waits = contextlib.nullcontext, previews: PreviewWriter | None = None, check: Check = unchecked,
     ) -> None:  # fmt: skip
-        """`note`: sends a record that nothing waits for. `waits`: around waiting for the store; `aside`: around a call
-        of it. `check`: what of a tenant's images may be stored.
+        """`max_attempts`: at a job that the engine fails on. `note`: sends a record that nothing waits for.
+
+        `waits`: around waiting for the store; `aside`: around a call of it. `check`: what of a tenant's images may be
+        stored.
         """
-        self._worker_id, self._engine, self._variant = worker_id, engine, variant
-        self.logic, self._views = logic, views
+        variant, calls = views.variant, views.engine.calls_at_once
+        worker = WorkerLogic(variant, calls)
+        self.logic = WindowLogic[WorkerJob](variant.name, worker, views, refuges, max_attempts, calls)
+        self._worker_id, self._views = worker_id, views
         self._images, self._waits = WorkerImages(store, aside), waits
         self._note, self._previews, self._check = note, previews, check
         self._encoded: list[EncodedPrompts] = []  # of a batch, while it was looked up
         self._write: Writes = note
         self._effects: deque[Effect[WorkerJob]] = deque()
         self._unread: list[tuple[Taken, PochadeError]] = []
-        several = engine.calls_at_once > 1
-        self._open = OpenCalls[Answer[WorkerJob]](engine.calls_at_once, "engine") if several else None
+        self._open = OpenCalls[Answer[WorkerJob]](calls, "engine") if calls > 1 else None
 
     @property
     def worker(self) -> WorkerLogic:
@@ -123,7 +125,7 @@ class WindowDriver:
         jobs, self._unread, self._encoded = list[WorkerJob](), [], []
         for taken in window:
             try:
-                jobs.append(read_job(taken, self._variant))
+                jobs.append(read_job(taken, self._views.variant))
             except PochadeError as error:
                 self._unread.append((taken, error))
         self._effects.extend(self.logic.begin(jobs, batch, now_ms()))
@@ -252,7 +254,7 @@ class WindowDriver:
         if terms is None or reuse is None:
             return
         sought = [self._sought(each) for each in jobs]
-        begun = reuse.find(sought, terms, self._engine.latent_space, meanwhile=lambda: self._encode(jobs))
+        begun = reuse.find(sought, terms, self._views.engine.latent_space, meanwhile=lambda: self._encode(jobs))
         for each, how in zip(jobs, begun, strict=True):
             each.begin(how.decision, how.latent)
 
@@ -261,7 +263,7 @@ class WindowDriver:
         for group in group_by_call(jobs, self._views.key):
             tasks = [task for each in group for task in each.tasks()]
             try:
-                encoded = self._engine.encode(tasks, group[0].how)
+                encoded = self._views.engine.encode(tasks, group[0].how)
             except Exception as error:  # whatever a model and its libraries raise: the call will, and answers for it
                 log.debug("prompts are encoded within their call: %r", error)
                 continue
@@ -270,7 +272,9 @@ class WindowDriver:
 
     def _sought(self, each: WorkerJob) -> Sought:
         request, job, how = each.request, each.job, each.how
-        asked = job_of(request, self._variant, how, job.reuse_share, has_draft=bool(each.drafts), attempt=each.attempts)
+        asked = job_of(
+            request, self._views.variant, how, job.reuse_share, has_draft=bool(each.drafts), attempt=each.attempts
+        )
         return Sought(job=asked, tenant=request.tenant, width=how.width, height=how.height)
 
     # A call.
@@ -328,7 +332,7 @@ class WindowDriver:
             more["encoded"] = encoded
         if previews := self._previews_of(call.jobs):
             more["previews"] = previews
-        return self._engine.generate(tasks, how, call.should_stop, **more)
+        return self._views.engine.generate(tasks, how, call.should_stop, **more)
 
     def _previews_of(self, jobs: Sequence[WorkerJob]) -> Previews | None:
         """Return the previews of a call: each job that asks for them gets those of its first image.
@@ -350,7 +354,7 @@ class WindowDriver:
 
     def _count(self, jobs: Sequence[WorkerJob], times: GenerationTimes) -> None:
         """Count a call: how long its jobs waited, how many they were, and how long it took, by part."""
-        variant = self._variant.name
+        variant = self._views.variant.name
         metrics.GENERATED.labels(jobs[0].begins_with).inc(len(jobs))
         for each in jobs:
             waited_ms = max(0, times.started_ms - each.job.routed_ms)

@@ -19,14 +19,13 @@ from agents.worker.jobs import JobSource, Taken
 from agents.worker.previews import PreviewWriter
 from agents.worker.residency import Prefetcher
 from agents.worker.reuse import Opens, WorkerReuse
-from agents.worker.work import WorkerJob, WorkerViews
+from agents.worker.work import WorkerViews
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
 from planner.observation.workers import live_workers
 from planner.serving.dispatch import worker
-from planner.serving.dispatch.worker import POLL_MS, WorkerLogic, may_leave
+from planner.serving.dispatch.worker import POLL_MS, WorkerLogic
 from planner.serving.dispatch.worker_loads import wanted_variant
-from planner.serving.generating.window import WindowLogic
 from planner.serving.routing.refuge import RefugeLogic
 from schemas.messages import Plan, WorkerComponents
 from schemas.record import Delivered, Outgoing
@@ -151,10 +150,9 @@ class Worker:
             return
         self._load_retry_s = LOAD_RETRY_S
         source = JobSource(self._settings, variant.name)
-        logic = WorkerLogic(variant, engine.calls_at_once)
-        self._me.source, self._me.logic = source, logic
         previews = PreviewWriter(self._store, self._producer.send, self._check)
-        driver = self._driver(variant, engine, logic, previews)
+        driver = self._driver(variant, engine, previews)
+        self._me.source, self._me.logic = source, driver.worker
         self._me.store = engine.store
         prefetcher = None
         if engine.store is not None:
@@ -177,19 +175,14 @@ class Worker:
             self._me.store = None
             engine.close()
 
-    def _driver(
-        self, variant: Variant, engine: OpenedEngine, worker: WorkerLogic, previews: PreviewWriter
-    ) -> WindowDriver:
+    def _driver(self, variant: Variant, engine: OpenedEngine, previews: PreviewWriter) -> WindowDriver:
         """Return what drives the windows of jobs while the variant is served."""
         views = WorkerViews(
             engine, variant, self._catalog, lambda: self._plans.plan, self._ended, self._poison, self._me.reuse
         )
-        logic = WindowLogic[WorkerJob](
-            variant.name, worker, views, self._refuges, self._settings.worker.max_attempts, engine.calls_at_once
-        )
         return WindowDriver(
-            self._me.worker_id, engine, variant, logic, views, self._store, note=self._producer.send,
-            waits=self._waits, aside=self._aside, previews=previews, check=self._check,
+            self._me.worker_id, views, self._store, self._refuges, self._settings.worker.max_attempts,
+            note=self._producer.send, waits=self._waits, aside=self._aside, previews=previews, check=self._check,
         )  # fmt: skip
 
     def _is_idle(self) -> bool:
@@ -209,7 +202,7 @@ class Worker:
         moves = is_pooled or (wanted is not None and wanted.name != variant.name)
         if plan is not None:
             logic.follow(plan.version, plan.created_ms, is_leaving=moves)
-            if moves and self._may_leave_now(variant, plan, logic):
+            if moves and self._may_leave_now(plan, logic):
                 return True
         most = plan.batch.get(variant.name, 1) if plan else 1
         taken = source.take(logic.max_jobs(most), POLL_MS / 1000)
@@ -301,11 +294,10 @@ class Worker:
         with self._me.watchdog.waits(), self._turns.waits():
             yield
 
-    def _may_leave_now(self, variant: Variant, plan: Plan, logic: WorkerLogic) -> bool:
+    def _may_leave_now(self, plan: Plan, logic: WorkerLogic) -> bool:
         at_ms = now_ms()
         live = live_workers(self._fleet.heartbeats, at_ms, self._settings.planner.worker_timeout_ms)
-        is_over = logic.has_drained_enough(at_ms)
-        return may_leave(self._me.worker_id, variant.name, plan, live, has_drained_enough=is_over)
+        return logic.may_leave(self._me.worker_id, plan, live, at_ms)
 
     def _wait_after(self, error: EngineFailed, variant: Variant, stopping: threading.Event) -> None:
         """Be failed for a while, then there for a plan again: none names a failed worker, so it would stay so."""

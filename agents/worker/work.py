@@ -171,7 +171,7 @@ class WorkerViews:
         ended: EndedView, poison: PoisonView, reuse: WorkerReuse | None = None,
     ) -> None:  # fmt: skip
         """`plan`: the one in force. `reuse`: None: nothing begins from stored latents."""
-        self._engine, self._variant, self._catalog = engine, variant, catalog
+        self.engine, self.variant, self._catalog = engine, variant, catalog
         self._plan, self._ended, self.poison, self.reuse = plan, ended, poison, reuse
 
     def plan(self) -> Plan | None:
@@ -184,7 +184,7 @@ class WorkerViews:
 
     def refusal(self, job: WorkerJob) -> Rejection | None:
         """Return why the request is refused; None: it is not."""
-        return refusal_of(job.request.options, self._variant.offer, self.poison.equal_to(job.request, now_ms()))
+        return refusal_of(job.request.options, self.variant.offer, self.poison.equal_to(job.request, now_ms()))
 
     def has_objects(self, job: WorkerJob) -> bool:
         """Whether the job begins with images of the store."""
@@ -201,7 +201,7 @@ class WorkerViews:
         prompt = job.request.prompt
         letters = read_as_letters(prompt)
         try:
-            return (*letters, *self._engine.cuts(prompt, job.how.negative_prompt))
+            return (*letters, *self.engine.cuts(prompt, job.how.negative_prompt))
         except Exception as error:  # whatever a tokenizer raises: the call will, and answers for it
             metrics.FALLBACKS.labels(ROLE, "not-counted").inc()
             log.warning("%s: its tokens are not counted: %r", job.request.request_id, error)
@@ -209,7 +209,7 @@ class WorkerViews:
 
     def looks_up(self) -> bool:
         """Whether stored latents are looked up; those of several bases are not told apart."""
-        return not self._variant.bases and self.reuse is not None and self.reuse.terms() is not None
+        return not self.variant.bases and self.reuse is not None and self.reuse.terms() is not None
 
     def key(self, job: WorkerJob) -> tuple[str, ResolvedOptions]:
         """Return what is equal in a call: size, steps, guidance and first step, and the kind of beginning."""
@@ -217,11 +217,11 @@ class WorkerViews:
 
     def run_ms(self, job: WorkerJob) -> float:
         """Return the profiled time of a job in a call of its own."""
-        return resolved_ms(self._variant, job.how)
+        return resolved_ms(self.variant, job.how)
 
     def call_ms(self, jobs: Sequence[WorkerJob]) -> float:
         """Return the profiled time of a call."""
-        return resolved_ms(self._variant, jobs[0].how._replace(n=sum(each.how.n for each in jobs)))
+        return resolved_ms(self.variant, jobs[0].how._replace(n=sum(each.how.n for each in jobs)))
 
     def judged_ms(self, job: WorkerJob) -> float:
         """Return how long judging takes, from generated to judged; 0 where its image is not judged."""
@@ -230,7 +230,7 @@ class WorkerViews:
 
     def lacking_ms(self, job: WorkerJob) -> float:
         """Return the time to load what the device lacks of the job's components."""
-        store, chosen = self._engine.store, job.how.components
+        store, chosen = self.engine.store, job.how.components
         if store is None or not chosen.base:
             return 0.0
         request = requested(chosen)
@@ -251,6 +251,6 @@ class WorkerViews:
 
     def stores_latent(self, job: WorkerJob) -> bool:
         """Whether the job's latent is stored, if the engine gives one: of one base without components."""
-        if self.reuse is None or self._variant.bases or job.how.components != NOTHING:
+        if self.reuse is None or self.variant.bases or job.how.components != NOTHING:
             return False
-        return self.reuse.stores(job.job, self._variant, job.decision)
+        return self.reuse.stores(job.job, self.variant, job.decision)

@@ -23,14 +23,12 @@ from agents.worker.driving import WindowDriver
 from agents.worker.jobs import Taken
 from agents.worker.lookups import Sought
 from agents.worker.reuse import WorkerReuse, opener
-from agents.worker.work import WorkerJob, WorkerViews
+from agents.worker.work import WorkerViews
 from planner.catalog.model import Catalog
 from planner.catalog.options import resolve_options
 from planner.reuse.lookups.lookup import job_of
 from planner.reuse.terms import terms_of
-from planner.serving.dispatch.worker import WorkerLogic
 from planner.serving.ending.outcomes import completed, result_of
-from planner.serving.generating.window import WindowLogic
 from planner.serving.routing.refuge import RefugeLogic
 from schemas import ids
 from schemas.errors import PochadeError
@@ -89,8 +87,7 @@ class Stand:
         self._reuse.start()
         variant, catalog = route.variant, place.catalog
         views = WorkerViews(place.engine, variant, catalog, lambda: plan, EndedView(), PoisonView(), self._reuse)
-        logic = WindowLogic[WorkerJob](variant.name, WorkerLogic(variant), views, RefugeLogic(catalog), ATTEMPTS)
-        self._driver = WindowDriver(NAME, place.engine, variant, logic, views, place.store)
+        self._driver = WindowDriver(NAME, views, place.store, RefugeLogic(catalog), ATTEMPTS)
         self._writer: IndexWriter | None = None
         self._results = 0
 

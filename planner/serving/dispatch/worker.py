@@ -82,6 +82,11 @@ class WorkerLogic:
         """Whether the plans have wanted it elsewhere for longer than it may work off the topic that it leaves."""
         return self.left_ms is not None and now_ms - self.left_ms > drain_ms(self._variant)
 
+    def may_leave(self, worker_id: str, plan: Plan, live: Iterable[WorkerView], now_ms: float) -> bool:
+        """Whether a worker that the plan moved away from its variant may leave it at once. `live`: all live workers."""
+        is_over = self.has_drained_enough(now_ms)
+        return may_leave(worker_id, self._variant.name, plan, live, has_drained_enough=is_over)
+
     def max_jobs(self, batch: int) -> int:
         """Number of jobs to take at once, where the plan lets `batch` share a call."""
         found = self._max_jobs.get(batch)

@@ -10,8 +10,7 @@ from agents.worker.jobs import Taken
 from agents.worker.reuse import WorkerReuse
 from agents.worker.work import WorkerJob, WorkerViews
 from planner.catalog.entries import Variant
-from planner.serving.dispatch.worker import WorkerLogic
-from planner.serving.generating.window import Refuges, WindowLogic
+from planner.serving.generating.window import Refuges
 from planner.serving.requests import ClassifiedValues
 from planner.serving.routing.placement import Placement
 from planner.serving.routing.refuge import RefugeLogic
@@ -53,10 +52,7 @@ def a_driver(
     opened = OpenedEngine(engine)
     views = JudgedViews(opened, variant, a_catalog(), lambda: plan, ended, PoisonView(), reuse)  # type: ignore[arg-type]
     views.fixed_ms = judged_ms
-    calls = opened.calls_at_once
-    refuges = refuges or RefugeLogic(a_catalog())
-    logic = WindowLogic(variant.name, WorkerLogic(variant, calls), views, refuges, max_attempts, calls)
-    return WindowDriver(worker_id, opened, variant, logic, views, store, **more)
+    return WindowDriver(worker_id, views, store, refuges or RefugeLogic(a_catalog()), max_attempts, **more)
 
 
 def answers(driver: WindowDriver, batch: Sequence[Taken]) -> list[Outgoing]:

@@ -162,7 +162,7 @@ def test_without_floors_or_shares_nothing_is_looked_up(worker: Reusing) -> None:
 def test_a_lookup_that_costs_what_it_can_save_is_not_made() -> None:
     quick = Troubled(lambda: pytest.fail("asked"))
     worker = Reusing(quick)
-    worker.driver._variant = worker.driver._views._variant = replace(HEAVY, latency_ms={1: 5.0})
+    worker.driver._views.variant = replace(HEAVY, latency_ms={1: 5.0})
     assert worker.missed(PROMPT) == "unprofitable"
 
 
@@ -250,9 +250,9 @@ def test_an_engine_that_cannot_begin_with_it_begins_from_noise(worker: Reusing, 
 
 
 def test_an_engine_without_latents_and_a_worker_without_stores_run_in_full(worker: Reusing) -> None:
-    worker.driver._engine.latent_space = None
+    worker.driver._views.engine.latent_space = None
     assert worker.missed(PROMPT) == "absent"
-    worker.driver._engine.latent_space = LatentEngine.latent_space
+    worker.driver._views.engine.latent_space = LatentEngine.latent_space
     worker.driver._views.reuse = WorkerReuse(lambda: worker.plan, None)
     image = worker.one(PROMPT)
     assert image.reuse == StageReuse(steps=10, miss="absent")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
 from planner.observation.workers import live_workers
-from planner.serving.dispatch.worker import POLL_MS, SETTLE_MS, WorkerLogic, may_leave
+from planner.serving.dispatch.worker import POLL_MS, SETTLE_MS, WorkerLogic
 from planner.serving.dispatch.worker_loads import wanted_variant
 from replay.simulation.draws.delays import Delay
 from replay.simulation.draws.run_times import NO_VARIATION, RunTimes
@@ -153,8 +153,7 @@ class Fleet:
         plan, now_ms = self._plan_state.plan, self._events.now_ms
         live = live_workers(self._beats.heartbeats(), int(now_ms), int(self._timing.silent_ms))
         assert worker.logic is not None, "a worker that serves has its logic"
-        is_over = worker.logic.has_drained_enough(now_ms)
-        if may_leave(worker.id, worker.variant, plan, live, has_drained_enough=is_over):
+        if worker.logic.may_leave(worker.id, plan, live, now_ms):
             return True
         is_obeyed = worker.logic.may_leave_empty(now_ms)
         if is_empty and not is_obeyed:

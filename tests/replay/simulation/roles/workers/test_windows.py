@@ -27,7 +27,7 @@ from planner.serving.deadlines import is_overdue
 from planner.serving.dispatch.worker import WorkerLogic
 from planner.serving.ending.outcomes import step_of
 from planner.serving.generating.effects import Effect, End, Fetch, SendOn, Wait
-from planner.serving.generating.window import WindowLogic
+from planner.serving.generating.window import MAX_ATTEMPTS, WindowLogic
 from planner.serving.routing.refuge import RefugeLogic
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
@@ -210,9 +210,9 @@ def live(story: Story, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]
     monkeypatch.setattr(driving, "time", clock)
     store, engine, told = Store(story, clock), OpenedEngine(Engine(clock, story.slowness)), list[tuple[Any, ...]]()
     views = WorkerViews(engine, LIGHT, CATALOG, lambda: story.plans[-1], Ended(story, clock), PoisonView())  # type: ignore[arg-type]
-    logic = Telling("light", WorkerLogic(LIGHT), views, refuges_of(story))
+    driver = driving.WindowDriver("w-0", views, store, refuges_of(story), MAX_ATTEMPTS)
+    driver.logic = logic = Telling("light", driver.worker, views, refuges_of(story))
     logic.told = told
-    driver = driving.WindowDriver("w-0", engine, LIGHT, logic, views, store)
     for window in story.windows:
         driver.begin([_taken(job, store) for job in window], story.batch)
         driver.run(lambda _record: None)
