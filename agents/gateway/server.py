@@ -32,8 +32,8 @@ from agents.gateway.webhooks.posting import Poster
 from agents.gateway.webhooks.requests import WebhookRequests
 from agents.gateway.webhooks.turn import Turn
 from agents.runtime.following import FollowedFleet, FollowedPlans
+from agents.runtime.stream_roles import soft_slo_of
 from planner.catalog.model import Catalog
-from planner.serving.routing.soft_deadline import soft_slo_ms
 from schemas.record import Incoming
 from schemas.topics import WEBHOOKS
 from streams.clock import now_ms
@@ -117,8 +117,7 @@ def gateway_of(settings: Settings, catalog: Catalog, producer: RecordProducer, s
     plans, fleet = FollowedPlans(settings, "gateway", catalog), FollowedFleet(settings)
     for view in (plans, fleet):
         stack.callback(view.close)
-    admitted = settings.admission
-    slo_ms = soft_slo_ms(settings.planner.slo_s, catalog, admitted.max_backlog_s, admitted.interactive_headroom)
+    slo_ms = soft_slo_of(settings, catalog)
     expected = ExpectedTimes(catalog, plans, fleet, lambda: following.is_caught_up.is_set(), now_ms, slo_ms)
     jobs = JobView(is_served, limits.max_jobs, expected)
     window_ms, key = 1000 * limits.history_s, url_key(settings)

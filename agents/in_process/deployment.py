@@ -11,14 +11,10 @@ image begins from a stored latent.
 import asyncio
 import json
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import cached_property
 from types import TracebackType
 from typing import Final, Self
 
-from agents.classifier.batch_gate import BatchClassifier
 from agents.classifier.judges import PromptJudge, open_judge
-from agents.classifier.role import Classifier
-from agents.discriminator.role import Discriminator
 from agents.discriminator.scorers import Scorer, open_scorers
 from agents.in_process.bus import Bus, Faults
 from agents.in_process.jobs import JobQueue
@@ -26,24 +22,18 @@ from agents.in_process.stand_ins import LocalLease, LocalLedger, LocalPlans, Loc
 from agents.in_process.worker import LocalWorker, Surroundings
 from agents.planner.loop import PlannerLoop
 from agents.router.dispatcher import Dispatcher
-from agents.router.reroute import WAITS, Rerouting
-from agents.router.role import Router
-from agents.router.tenants import Tenants
+from agents.router.reroute import WAITS, Rerouting, orphan_routing_of
 from agents.router.waiting.forwarder import MAX_RETRY_MS, Forwarder
 from agents.runtime.records import outcome_record
 from agents.runtime.request_views import InFlightView, PoisonView
+from agents.runtime.stream_roles import classifiers_of, discriminator_of, router_of, soft_slo_of
 from agents.runtime.views import EndedView, FleetView, WaitingCounts
 from agents.worker.safety import open_check
 from planner.catalog.model import Catalog
 from planner.control.planning import TICK_MS
 from planner.observation.workers import ReceivedHeartbeat
-from planner.serving.admission.quotas import Quota
 from planner.serving.dispatch.worker import POLL_MS
 from planner.serving.ending.outcomes import cancelled
-from planner.serving.routing.escalation import EscalationLogic
-from planner.serving.routing.reroute import OrphanRouting
-from planner.serving.routing.routing import BacklogLimits, RoutingLogic, backlog_limits
-from planner.serving.routing.soft_deadline import soft_slo_ms
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.messages import Event, GenerateRequest, Plan, Result
@@ -159,7 +149,7 @@ class InProcess:
         self._begin(self._forward())
         around = Surroundings(
             settings, catalog, bus, queues, plans, self._ended, fleet, self._poison, self.store, open_check(settings),
-            self._slo_ms, self._takes_virtual_time,
+            soft_slo_of(settings, catalog), self._takes_virtual_time,
         )  # fmt: skip
         for number in range(1, self._workers + 1):
             worker = LocalWorker(f"worker-{number}", around)
@@ -175,27 +165,12 @@ class InProcess:
         scorers = await asyncio.to_thread(open_scorers, catalog) if self._scorers is None else self._scorers
         in_flight = InFlightView(ended)
         self.bus.follow(topics.CLASSIFIED, in_flight.on_record)
-        classifier = Classifier(judge, catalog, settings.requests, ended, in_flight)
-        batch = BatchClassifier(classifier, catalog, self._fleet, ended)
-        tenants = Tenants({name: Quota(**limits.model_dump()) for name, limits in settings.tenants.items()})
-        ended.on_end.append(tenants.ended)
-        routing = RoutingLogic(catalog, self._limits, tenants, ended, 0.0, self._slo_ms)
-        router = Router(routing, plans, self._dispatcher("router"))
-        judged = Discriminator(
-            EscalationLogic(catalog, self._slo_ms), plans, ended, self._dispatcher("discriminator"), self.store,
-            scorers, max_attempts=settings.worker.max_attempts,
-        )  # fmt: skip
-        return [classifier, batch, router, judged]
-
-    @cached_property
-    def _slo_ms(self) -> float:
-        admitted = self.settings.admission
-        slo_s, headroom = self.settings.planner.slo_s, admitted.interactive_headroom
-        return soft_slo_ms(slo_s, self._catalog, admitted.max_backlog_s, headroom)
-
-    @cached_property
-    def _limits(self) -> BacklogLimits:
-        return backlog_limits(self.settings.admission.max_backlog_s, self.settings.admission.interactive_headroom)
+        routes, judges = self._dispatcher("router"), self._dispatcher("discriminator")
+        return [
+            *classifiers_of(settings, catalog, judge, self._fleet, ended, in_flight),
+            router_of(settings, catalog, plans, ended, routes),
+            discriminator_of(settings, catalog, plans, ended, judges, self.store, scorers),
+        ]
 
     def _begin(self, run: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(run)
@@ -251,13 +226,8 @@ class InProcess:
 
     async def _sweep(self, queues: Mapping[str, JobQueue]) -> None:
         """Answer jobs whose variant nobody serves and no plan will have served, as the router's sweeper does."""
-        routing = RoutingLogic(self._catalog, self._limits, slo_ms=self._slo_ms)
-        rerouting = Rerouting(
-            OrphanRouting(self._catalog, routing, self.settings.planner.worker_timeout_ms),
-            self._ended,
-            self._dispatcher("router"),
-            self.bus,
-        )
+        orphans = orphan_routing_of(self.settings, self._catalog)
+        rerouting = Rerouting(orphans, self._ended, self._dispatcher("router"), self.bus)
         while True:
             await asyncio.sleep(SWEEP_MS / 1000)
             plan = self._plans.plan

@@ -5,6 +5,7 @@ import threading
 from typing import Protocol
 
 from agents.planner import ROLE
+from agents.runtime.stream_roles import soft_slo_of
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
 from planner.observation.arrivals import Arrival, Arrivals
@@ -13,7 +14,6 @@ from planner.observation.observation import COUNTS_S, SERVED_MS, Observation
 from planner.observation.workers import ReceivedHeartbeat, WorkerView
 from planner.serving.decisions import LACKED_CAPACITY, QUOTA
 from planner.serving.routing.composing import Fits
-from planner.serving.routing.soft_deadline import soft_slo_ms
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.messages import ClassifiedRequest, Plan, Status
@@ -44,12 +44,11 @@ class Sources:
 
     def __init__(self, settings: Settings, catalog: Catalog, fleet: Fleet) -> None:
         self._settings, self._catalog, self._fleet = settings, catalog, fleet
-        planner, admitted = settings.planner, settings.admission
         self.builder = ObservationBuilder(
             catalog,
             Arrivals(),
-            slo_ms=soft_slo_ms(planner.slo_s, catalog, admitted.max_backlog_s, admitted.interactive_headroom),
-            in_flight_ms=1000 * planner.scale.period_s,
+            slo_ms=soft_slo_of(settings, catalog),
+            in_flight_ms=1000 * settings.planner.scale.period_s,
         )
         self._followers: dict[str, TopicTailer] = {}
         self._warned_of: tuple[str, ...] = ()

@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 
 from agents.router.dispatcher import Dispatcher
 from agents.runtime.records import event_record, outcome_record, refused
+from agents.runtime.stream_roles import soft_slo_of
 from agents.runtime.views import EndedView, FleetView, PlanView, WaitingCounts
 from agents.worker.jobs import JobSource, Taken
 from planner.catalog.model import Catalog
@@ -25,7 +26,6 @@ from planner.serving.ending.outcomes import completed_by_draft, failed, turned_a
 from planner.serving.routing.escalation import Keep
 from planner.serving.routing.reroute import POLL_MS, OrphanRouting, RemainsInQueue
 from planner.serving.routing.routing import RoutingLogic, backlog_limits
-from planner.serving.routing.soft_deadline import soft_slo_ms
 from schemas.messages import EventKind, GenerateJob, Plan
 from schemas.record import Outgoing
 from schemas.topics import full_name, jobs_topic, worker_group
@@ -246,6 +246,13 @@ class Rerouter:
         return offset >= self._seen[variant].get(partition, 0) or offset in self._left[variant][partition]
 
 
+def orphan_routing_of(settings: Settings, catalog: Catalog) -> OrphanRouting:
+    """Return what decides on orphaned jobs, as the settings have it."""
+    limits = backlog_limits(settings.admission.max_backlog_s, settings.admission.interactive_headroom)
+    routing = RoutingLogic(catalog, limits, slo_ms=soft_slo_of(settings, catalog))
+    return OrphanRouting(catalog, routing, settings.planner.worker_timeout_ms)
+
+
 def rerouter_of(
     settings: Settings, catalog: Catalog, producer: RecordProducer, plans: PlanView, ended: EndedView, fleet: FleetView,
     counts: WaitingCounts,
@@ -259,17 +266,14 @@ def rerouter_of(
     def waiting(variant: str) -> Mapping[int, Unread]:
         return unread(settings, *place(variant))
 
-    silent_ms = settings.planner.worker_timeout_ms
-    terms = settings.admission.max_backlog_s, settings.admission.interactive_headroom
-    slo_ms, limits = soft_slo_ms(settings.planner.slo_s, catalog, *terms), backlog_limits(*terms)
-    logic = OrphanRouting(catalog, RoutingLogic(catalog, limits, slo_ms=slo_ms), silent_ms)
+    logic = orphan_routing_of(settings, catalog)
     rerouting = Rerouting(logic, ended, Dispatcher(catalog, fleet, ROLE, counts), producer)
     return Rerouter(
         catalog,
         logic,
         plans,
         fleet,
-        silent_ms,
+        settings.planner.worker_timeout_ms,
         rerouting,
         partial(JobSource, settings),
         waiting,

@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from agents.runtime.process import Run, not_alive
+from agents.runtime.stream_roles import classifiers_of, discriminator_of, router_of, soft_slo_of
 from planner.catalog.model import Catalog
 from schemas.topics import OUTCOMES, SKEW_MS
 from streams import catalogs, logs
@@ -244,30 +245,19 @@ def _hosts(role: str, opening: Opening) -> "Iterator[AgentHost]":
 def _classifier(opening: Opening) -> "list[StreamLogic]":
     from agents.classifier.batch_gate import BatchClassifier
     from agents.classifier.judges import open_judge
-    from agents.classifier.role import Classifier
 
-    catalog, views = opening.catalog, opening.views
+    settings, catalog, views = opening.settings, opening.catalog, opening.views
     judge = open_judge(catalog)  # first: it asks no broker
-    classifier = Classifier(judge, catalog, opening.settings.requests, views.ended, views.in_flight)
     leaves = partial(opening.process.must_hand_over, BatchClassifier.role)
-    return [classifier, BatchClassifier(classifier, catalog, views.fleet, views.ended, leaves)]
+    return classifiers_of(settings, catalog, judge, views.fleet, views.ended, views.in_flight, leaves)
 
 
 def _router(opening: Opening) -> "list[StreamLogic]":
     from agents.router.dispatcher import Dispatcher
-    from agents.router.role import Router
-    from agents.router.tenants import Tenants
-    from planner.serving.admission.quotas import Quota
-    from planner.serving.routing.routing import RoutingLogic, backlog_limits
 
     settings, catalog, views = opening.settings, opening.catalog, opening.views
-    tenants = Tenants({name: Quota(**limits.model_dump()) for name, limits in settings.tenants.items()})
-    views.ended.on_end.append(tenants.ended)
     dispatcher = Dispatcher(catalog, views.fleet, "router", views.waiting)
-    limits = backlog_limits(settings.admission.max_backlog_s, settings.admission.interactive_headroom)
-    start_ms = 1000 * settings.planner.scale.start_s
-    routing = RoutingLogic(catalog, limits, tenants, views.ended, start_ms, _soft_slo_ms(settings, catalog))
-    return [Router(routing, views.plans, dispatcher)]
+    return [router_of(settings, catalog, views.plans, views.ended, dispatcher)]
 
 
 def _beside_router(opening: Opening) -> dict[str, Run]:
@@ -284,27 +274,16 @@ def _beside_router(opening: Opening) -> dict[str, Run]:
 
 def _discriminator(opening: Opening) -> "list[StreamLogic]":
     from agents.discriminator.fact_sample import FactSample
-    from agents.discriminator.role import Discriminator
     from agents.discriminator.scorers import open_scorers
     from agents.router.dispatcher import Dispatcher
-    from planner.serving.routing.escalation import EscalationLogic
     from streams.store.open import open_store
 
     settings, catalog, views = opening.settings, opening.catalog, opening.views
     store, scorers = open_store(settings), open_scorers(catalog)
     dispatcher = Dispatcher(catalog, views.fleet, "discriminator", views.waiting)
-    logic = EscalationLogic(catalog, _soft_slo_ms(settings, catalog))
     facts, share = opening.facts, settings.quality.checked_share
     sample = None if facts is None or not share else FactSample(share, facts, catalog, store)
-    attempts = settings.worker.max_attempts
-    return [Discriminator(logic, views.plans, views.ended, dispatcher, store, scorers, sample, attempts)]
-
-
-def _soft_slo_ms(settings: Settings, catalog: Catalog) -> float:
-    from planner.serving.routing.soft_deadline import soft_slo_ms
-
-    admitted = settings.admission
-    return soft_slo_ms(settings.planner.slo_s, catalog, admitted.max_backlog_s, admitted.interactive_headroom)
+    return [discriminator_of(settings, catalog, views.plans, views.ended, dispatcher, store, scorers, sample)]
 
 
 def ledger_of(settings: Settings, producer: RecordProducer) -> "Ledger":
@@ -380,7 +359,7 @@ def _worker(opening: Opening) -> Threaded:
     worker = Worker(
         settings, catalog, opening.producer, store, views.plans, views.ended, views.fleet, worker_id,
         opens_lookups=opener(settings, store), check=open_check(settings), poison=views.poison,
-        slo_ms=_soft_slo_ms(settings, catalog),
+        slo_ms=soft_slo_of(settings, catalog),
     )  # fmt: skip
     return Threaded(worker.run, worker.not_ready, worker.not_alive)
 
