@@ -3,8 +3,6 @@
 import json
 import pathlib
 import re
-import socket
-import subprocess
 import zipfile
 from collections import Counter
 from collections.abc import Callable
@@ -13,12 +11,11 @@ import pytest
 
 from planner.policies import DEFAULT, JUDGES_ALL
 from streams.extras import EXTRA_OF, LABORATORY
-from tests.environments import Environment, built, clean, make, requirements_of
+from tests.environments import Environment, built, make, requirements_of
 from tests.imports import project_modules
-from tests.integration.waiting import ask, poll_until
+from tests.integration.served import served
 from tests.left_over import left_over
 from tests.paths import ROOT
-from tests.patience import PATIENCE_S
 from tests.test_architecture import LABORATORY as LABORATORY_MODULES
 
 pytestmark = pytest.mark.broker
@@ -154,29 +151,9 @@ def test_the_product_alone_serves_every_role_and_a_client_that_is_alone_asks_it(
 ) -> None:
     """Nine roles in one process, on models that need none; submitted, followed, cancelled and fetched over HTTP."""
     client = make(tmp_path / "client", [wheels["pochade-client"]], ["pochade-client"])
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    values = {
-        "catalog": "profile", "worker.id": "w-1", "worker.engine": "profile", "vectors.url": "exact",
-        "gateway.port": str(port), "console.port": "0",
-    }  # fmt: skip
-    options = ["--home", str(home), *(part for key, value in values.items() for part in ("--set", f"{key}={value}"))]
-    assert base.run(base.pochade, *options, "up").returncode == 0
-    log = home / "all.log"
-    with log.open("w") as output:
-        serving = subprocess.Popen(
-            [base.pochade, *options, "serve", *ROLES], env=clean(), cwd=home, stdout=output, stderr=output
-        )
-    try:
-        poll_until(lambda: ask(f"http://127.0.0.1:{port}/v1/models")[0] == 200, log.read_text)
-        assert client.said(ASKING, f"http://127.0.0.1:{port}") == "Completed True PNG True\n"
-        assert serving.poll() is None, log.read_text()
-    finally:
-        serving.terminate()
-        serving.wait(PATIENCE_S)
-        assert base.run(base.pochade, *options, "down").returncode == 0
-    assert left_over(home) == []
+    values = {"catalog": "profile", "worker.engine": "profile", "vectors.url": "exact", "console.port": "0"}
+    with served(base, home, ROLES, values) as running:
+        assert client.said(ASKING, running.gateway) == "Completed True PNG True\n"
 
 
 def test_the_tiny_models_are_served_where_they_and_what_workers_need_are_installed(

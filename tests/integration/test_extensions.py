@@ -3,18 +3,15 @@
 import json
 import pathlib
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
 
 import pytest
 
-from tests.environments import Environment, built, clean, make
-from tests.integration.waiting import ask, poll_until
-from tests.left_over import left_over
+from tests.environments import Environment, built, make
+from tests.integration.served import served
 from tests.paths import CATALOGS, ROOT
-from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.broker
 PAGES = ("agents/engines/README.md", "planner/policies/README.md")
@@ -65,27 +62,8 @@ def test_a_package_s_engine_and_policy_serve(
     catalog = tmp_path / "sketches.toml"
     levels, judges = (CATALOGS / "profile.toml").read_text().split("[discriminators", 1)
     catalog.write_text(levels.replace('engine = "profile"', 'engine = "sketch"') + "[discriminators" + judges)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    values = {
-        "catalog": str(catalog), "planner.policy": "always-best", "worker.id": "w-1", "gateway.port": str(port),
-    }  # fmt: skip
-    options = ["--home", str(home), *(part for key, value in values.items() for part in ("--set", f"{key}={value}"))]
-    assert extended.run(extended.pochade, *options, "up").returncode == 0
-    log = home / "all.log"
-    with log.open("w") as output:
-        serving = subprocess.Popen(
-            [extended.pochade, *options, "serve", *ROLES], env=clean(), cwd=home, stdout=output, stderr=output
-        )
-    try:
-        poll_until(lambda: ask(f"http://127.0.0.1:{port}/v1/models")[0] == 200, log.read_text)
-        assert extended.said(ASKING, f"http://127.0.0.1:{port}", str(SEED)) == f"Completed {(SEED,) * 3}\n"
-        shown = extended.run(extended.pochade, *options, "plan", "show", "-o", "json")
+    values = {"catalog": str(catalog), "planner.policy": "always-best"}
+    with served(extended, home, ROLES, values) as running:
+        assert extended.said(ASKING, running.gateway, str(SEED)) == f"Completed {(SEED,) * 3}\n"
+        shown = extended.run(extended.pochade, *running.options, "plan", "show", "-o", "json")
         assert json.loads(shown.stdout)["policy"] == "always-best", shown.stdout + shown.stderr
-        assert serving.poll() is None, log.read_text()
-    finally:
-        serving.terminate()
-        serving.wait(PATIENCE_S)
-        assert extended.run(extended.pochade, *options, "down").returncode == 0
-    assert left_over(home) == []
