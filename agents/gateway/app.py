@@ -1,4 +1,4 @@
-"""The routes of the gateway, as an ASGI app, and what its errors are answered with."""
+"""The gateway's routes as an ASGI app, and the answers to its errors."""
 
 import logging
 from collections.abc import Callable
@@ -34,16 +34,16 @@ SENT: Final = (
     "authorization", "content-type", "prefer", "cancel-after", "idempotency-key", "x-stainless-retry-count",
     "last-event-id",
 )  # fmt: skip
-ANSWERED: Final = ("x-request-id", "retry-after", "retry-after-ms", "x-should-retry")  # headers that they may read
-NOBODY_READS = 499  # of the metrics alone: the client has hung up
+ANSWERED: Final = ("x-request-id", "retry-after", "retry-after-ms", "x-should-retry")  # headers for those pages
+CLIENT_CLOSED = 499  # in the metrics only: the client has hung up, so no answer is sent
 ROUTES = "POST /v1/images/generations and /v1/images/edits, GET /v1/models, and /v1/predictions"
 
 
-Callers = Callable[[ASGIApp], ASGIApp]  # puts who may ask around the routes
+Callers = Callable[[ASGIApp], ASGIApp]  # wraps the routes in authentication
 
 
 def app_of(images: ImagesApi, predictions: PredictionsApi, limits: Gateway, callers: Callers = Everybody) -> ASGIApp:
-    """Return the app for its callers, guarded by its limits. `callers`: `KeyHolders` where keys are asked for."""
+    """Return the app with its limits. `callers`: `KeyHolders` if requests need API keys."""
     handlers = {
         Refusal: _on_refusal, HTTPException: _on_http, ClientGone: _on_gone, ClientDisconnect: _on_gone,
         Exception: _on_error,
@@ -55,7 +55,7 @@ def app_of(images: ImagesApi, predictions: PredictionsApi, limits: Gateway, call
 
 
 def routes_of(images: ImagesApi, predictions: PredictionsApi) -> list[Route]:
-    """Return all that the gateway answers; `openapi.py` describes the same."""
+    """Return the gateway's routes, which `openapi.py` describes."""
     job = "/v1/predictions/{id}"
     return [
         Route("/v1/images/generations", images.generate, methods=["POST"]),
@@ -103,7 +103,7 @@ async def _on_http(http: Request, error: Exception) -> Response:
 
 
 async def _on_gone(_http: Request, _error: Exception) -> Response:
-    return Response(status_code=NOBODY_READS)
+    return Response(status_code=CLIENT_CLOSED)
 
 
 async def _on_error(http: Request, error: Exception) -> Response:

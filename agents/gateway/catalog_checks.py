@@ -1,4 +1,4 @@
-"""What the catalog offers to clients: the models that a request may name, and whether one honours all it states."""
+"""Checks of requests against the catalog: does it offer the model, and does a variant honour all options?"""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,11 +12,11 @@ from planner.serving.routing.composing import fit_of
 from schemas.errors import Unknown
 from schemas.messages import GenerateRequest
 
-UNKNOWN_S: Final = 0  # since when a model is there: catalogs do not tell, OpenAI's clients want a number
+UNKNOWN_S: Final = 0  # a model's creation time: catalogs do not state it, OpenAI's clients require a number
 
 
 class CatalogChecks:
-    """Refuses what the router would reject by the catalog alone, before anything is written or stored."""
+    """Refuses, before anything is written, requests that the router would reject by the catalog alone."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -24,15 +24,15 @@ class CatalogChecks:
         self.models = (PLAN_CHOOSES, *catalog.served, *bases)
 
     def check_model(self, name: str, param: str) -> None:
-        """Raise Refusal for a model that is not offered."""
+        """Raise Refusal if the catalog does not offer the model."""
         if name not in self.models:
             ways = f"with {PLAN_CHOOSES}, or none, the plan chooses; Replicate's clients name them {OWNER}/NAME"
             raise Refusal(UNKNOWN_MODEL, f"{Unknown('model', name[:80], self.models)}; {ways}", param=param)
 
     def described(self, name: str, base_url: str) -> dict[str, Any]:
-        """Return a model that is offered as both APIs describe one, and in `pochade` what a request may ask of it.
+        """Return a model in the shape of both APIs; `pochade` holds the options that a request may state.
 
-        `base_url`: with which addresses begin.
+        `base_url`: the prefix of addresses.
         """
         of_openai = {"id": name, "object": "model", "created": UNKNOWN_S, "owned_by": OWNER}
         links = ("github_url", "paper_url", "license_url", "cover_image_url", "default_example", "latest_version")
@@ -43,7 +43,7 @@ class CatalogChecks:
         }  # fmt: skip
 
     def _offer(self, name: str) -> dict[str, Any]:
-        """Return a variant's own size, steps and guidance, the options it honours instead, and what it may be given."""
+        """Return a variant's size, steps and guidance, the options that it honours, and its adapters and controls."""
         if name not in self._catalog.served:
             return {"variants": self._catalog.bases.get(name, list(self._catalog.variants))}
         variant = self._catalog.served[name]
@@ -54,9 +54,9 @@ class CatalogChecks:
         }  # fmt: skip
 
     def check(self, request: GenerateRequest, params: Mapping[str, str]) -> None:
-        """Raise Refusal for a request that no variant honours.
+        """Raise Refusal if no variant honours the request.
 
-        `params`: field of a request -> the parameter that stood for it, where the API calls it otherwise.
+        `params`: field of a request -> the API's name for it, where they differ.
         """
         options = request.options
         if options.model:

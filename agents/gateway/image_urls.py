@@ -1,7 +1,7 @@
-"""Addresses at which whoever was told one may read a stored image for a while, and nobody else.
+"""Signed addresses of stored images: for a limited time, each can be read by any holder of the whole address.
 
-An S3 store signs its own. For others, and for formats that are not stored, the gateway serves the image under a path
-that carries what is read and until when, signed.
+An S3 store signs its own. For other stores, and for formats that are not stored, the gateway serves the image at a
+signed path that holds the image's URI, its format and the end of its validity.
 """
 
 import os
@@ -29,7 +29,7 @@ class Presigns(Protocol):
     """A store that makes addresses of its own."""
 
     def presigned(self, uri: str, lifetime_s: float) -> str:
-        """Return an address at which anybody may read an object for so long."""
+        """Return an address at which an object can be read without credentials for `lifetime_s`."""
         ...
 
 
@@ -44,7 +44,7 @@ class ImageUrls:
     """Makes and reads addresses. Thread-safe."""
 
     def __init__(self, store: ImageStore, root: str, key: bytes, lifetime_s: float) -> None:
-        """`root`: with what every URI of the store begins, which clients need not know."""
+        """`root`: the prefix of every URI of the store, which addresses leave out."""
         self._store = store
         self._root = root
         self._seal = Seal(key, "")
@@ -58,7 +58,7 @@ class ImageUrls:
         return f"{base_url}{PATH}{self._seal.sealed(claims)}"
 
     def named(self, token: str, now_s: float) -> Named:
-        """Return what the end of an address names. Raises Refusal for one that is not ours, or no longer good."""
+        """Return the image and format that an address names. Raises Refusal if it is forged or expired."""
         claims = self._seal.opened(token)
         if claims is None:
             raise Refusal("not-found", "no image has this address: it was cut, altered, or made with another secret")
@@ -71,7 +71,7 @@ class ImageUrls:
 
 
 def url_key(settings: Settings) -> bytes:
-    """Return the secret of addresses: the setting, else a file under HOME that the first gateway writes.
+    """Return the secret that signs addresses: the setting, else a file under HOME that the first gateway writes.
 
     Raises:
         PochadeError: the setting is too short, or the file cannot be written or read.
@@ -93,7 +93,7 @@ def url_key(settings: Settings) -> bytes:
 
 
 def _write_once(path: pathlib.Path, text: str) -> None:
-    """Write a file that this user alone may read, whole or not at all; one that another wrote first stays."""
+    """Write a file atomically, readable by this user only; an existing file stays."""
     create_private(path.parent)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

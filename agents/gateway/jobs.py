@@ -1,6 +1,6 @@
-"""What a gateway knows of its tenants' requests, from the topics alone: those of every gateway and of the command line.
+"""A gateway's view of its tenants' requests, read from the topics: also those of other gateways and the command line.
 
-The view is bounded: the oldest requests leave it. Whoever follows a request is told of it whether or not it is in view.
+The view is bounded: the oldest requests leave it. A feed of a request gets its news whether or not it is in view.
 """
 
 import asyncio
@@ -22,31 +22,31 @@ from streams.codec.requests import decode_request
 
 TOPICS: Final = (PROMPTS, PROMPTS_BATCH, EVENTS, RESULTS)
 NEVER_MS: Final = 2**62
-UNTOLD: Final = ""  # tenant of results that do not carry their request, as of those that were cancelled: the id decides
+UNSTATED: Final = ""  # tenant of results without their request, such as cancelled ones: the id decides
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A request as the topics tell it so far."""
+    """A request with its events and its result as far as the topics have been read."""
 
     request_id: str
     created_ms: int
-    request: GenerateRequest | None = None  # None: its prompt was not read, as where its result alone was
-    notes: tuple[Note, ...] = ()  # on its way, in the order of their log; best effort
+    request: GenerateRequest | None = None  # None if only its result was read
+    notes: tuple[Note, ...] = ()  # its events in the order of their log; best effort
     result: Result | None = None  # None: it has not ended
 
     @property
     def started_ms(self) -> int | None:
-        """When a worker first began with it, if that was told."""
+        """When a worker first began it (epoch ms); None if no event says so."""
         return next((note.at_ms for note in self.notes if note.kind == EventKind.STARTED), None)
 
     def noted(self, note: Note) -> "Job":
-        """Return what is known with one more note."""
+        """Return the job with one more note."""
         return replace(self, notes=noted(self.notes, note))
 
 
 class Feed:
-    """What is known of one request, and a bell that rings when that has changed. Read on the loop that opened it."""
+    """A request's job, and a wait for its next change. Read on the event loop that opened it."""
 
     def __init__(self, job: Job, *, is_of_any_tenant: bool = False) -> None:
         self.job, self.is_of_any_tenant = job, is_of_any_tenant
@@ -54,27 +54,27 @@ class Feed:
         self._bell = asyncio.Event()
 
     async def changed(self) -> None:
-        """Return once there is news since the last call; read `job` afterwards."""
+        """Return once `job` has changed since the last call."""
         await self._bell.wait()
         self._bell.clear()
 
     def take(self, job: Job) -> None:
-        """Take in news, from any thread; nobody reads those of a loop that has closed."""
+        """Replace `job`, from any thread; does nothing if the loop has closed."""
         self.job = job
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._bell.set)
 
 
-NONE: Final[Mapping[str, Job]] = {}
+NO_JOBS: Final[Mapping[str, Job]] = {}
 
 
 class JobView:
     """The newest requests of the tenants that a gateway serves. One thread hands over records; any event loop waits."""
 
     def __init__(self, is_served: Callable[[str], bool], max_jobs: int, expected: ExpectedTimes | None = None) -> None:
-        """`is_served`: whether a tenant's requests are remembered. Beyond `max_jobs` who has most loses the oldest.
+        """`is_served`: whether a tenant is remembered. `max_jobs`: beyond it the largest tenant loses its oldest.
 
-        `expected`: is told of every tenant's requests; None: nothing is expected of any.
+        `expected`: gets the requests of all tenants; None if no expected times are wanted.
         """
         self._expected = expected
         self._is_served = is_served
@@ -91,7 +91,7 @@ class JobView:
         return self._is_served(tenant)
 
     def on_record(self, record: Incoming) -> None:
-        """Take in a record of TOPICS. A prompt that is no request is passed over: its result says so."""
+        """Take in a record of TOPICS. An invalid prompt is skipped: its result says why."""
         if record.topic == RESULTS:
             self._on_result(decode_result(record.value))
         elif record.topic == EVENTS:
@@ -106,7 +106,7 @@ class JobView:
             self.on_request(request)
 
     def on_request(self, request: GenerateRequest) -> None:
-        """Take in a request, as it was sent or read. One whose id is another tenant's is passed over, as everywhere."""
+        """Take in a request, as sent or read. One whose id belongs to another tenant is skipped."""
         request_id, tenant = request.request_id, request.tenant
         if self._expected is not None:
             self._expected.on_request(request)
@@ -114,7 +114,7 @@ class JobView:
         with self._lock:
             early = self._early.pop(request_id, Job(request_id, 0))
             known = self._known(request_id) or early
-            is_theirs = self._tenants.get(request_id, UNTOLD) in (tenant, UNTOLD)
+            is_theirs = self._tenants.get(request_id, UNSTATED) in (tenant, UNSTATED)
             if is_served and is_theirs and known.request is None:
                 self._put(tenant, replace(known, request=request, created_ms=request.created_ms))
 
@@ -136,12 +136,12 @@ class JobView:
         request_id = result.request_id
         if self._expected is not None:
             self._expected.on_ended(request_id, is_served=result.status is Status.COMPLETED)
-        is_served = result.tenant == UNTOLD or self._is_served(result.tenant)
+        is_served = result.tenant == UNSTATED or self._is_served(result.tenant)
         with self._lock:
             known = self._known(request_id)
             tenant = self._tenants.get(request_id, result.tenant)
             early = self._early.pop(request_id, Job(request_id, 0))
-            if result.tenant not in (tenant, UNTOLD):
+            if result.tenant not in (tenant, UNSTATED):
                 return
             if known is None and is_served:
                 created_ms = result.created_ms or result.ended_ms
@@ -167,16 +167,16 @@ class JobView:
             del self._tenants[request_id]
 
     def get(self, request_id: str, tenant: str) -> Job | None:
-        """Return what is known of a tenant's request; None: it is another's, too old, or none at all."""
+        """Return a tenant's job; None if it is another tenant's, too old, or unknown."""
         with self._lock:
-            return self._jobs.get(tenant, NONE).get(request_id)
+            return self._jobs.get(tenant, NO_JOBS).get(request_id)
 
     def lacking(self, request: GenerateRequest) -> str:
-        """Return what a request needs that no worker serves, in words; "": a worker does, or nothing is known."""
+        """Say what a request needs that no worker serves; "" if a worker serves it, or this is not known."""
         return self._expected.lacking(request) if self._expected is not None else ""
 
     def result_of(self, request_id: str) -> Result | None:
-        """Return a request's result, whosever it is; None: it has none, or is not remembered."""
+        """Return a request's result, of any tenant; None if it has none, or is not remembered."""
         with self._lock:
             job = self._known(request_id)
         return None if job is None else job.result
@@ -184,12 +184,12 @@ class JobView:
     def page(self, tenant: str, size: int, before: tuple[int, str] = (NEVER_MS, "")) -> list[Job]:
         """Return up to `size` of a tenant's requests created before a (created_ms, id), the newest first."""
         with self._lock:
-            jobs = list(self._jobs.get(tenant, NONE).values())
+            jobs = list(self._jobs.get(tenant, NO_JOBS).values())
         older = (job for job in jobs if (job.created_ms, job.request_id) < before)
         return sorted(older, key=lambda job: (job.created_ms, job.request_id), reverse=True)[:size]
 
     async def wait(self, request_id: str, timeout_s: float) -> Result | None:
-        """Wait for the result of a request; None: it has none within this time, or the gateway stops."""
+        """Return a request's result; None if it has none within `timeout_s`, or the gateway stops."""
         with self.follow(request_id) as feed:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s):
@@ -199,9 +199,9 @@ class JobView:
 
     @contextlib.contextmanager
     def follow(self, request_id: str, *, is_of_any_tenant: bool = False) -> Iterator[Feed]:
-        """Open a feed of a request, which begins with what is known of it; its bell also rings as the gateway stops.
+        """Open a feed of a request; it also wakes its reader when the gateway stops.
 
-        `is_of_any_tenant`: also of one that is not remembered here, as for a webhook that another gateway has taken.
+        `is_of_any_tenant`: also for a request that is not remembered here, such as another gateway's.
         """
         with self._lock:
             known = self._known(request_id) or self._early.get(request_id) or Job(request_id, 0)
@@ -217,7 +217,7 @@ class JobView:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether nobody waits any more, as the gateway stops."""
+        """Whether `stop` was called."""
         return self._is_stopped
 
     def stop(self) -> None:

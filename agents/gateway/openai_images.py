@@ -1,7 +1,7 @@
-"""OpenAI's images API in the pipeline's words: a body of `/v1/images/...` to a request, a result to its answer.
+"""OpenAI's images API: converts a body of `/v1/images/...` to a request, and a result to an answer.
 
-Nothing that a client states is left out: what cannot be honoured is refused with the parameter's name. Besides OpenAI's
-parameters the pipeline's own fields are taken under their own names (seed, steps, negative_prompt, tier ...).
+A parameter that cannot be honoured is refused by name, never ignored. Besides OpenAI's parameters the pipeline's own
+fields are accepted under their own names (seed, steps, negative_prompt, tier ...).
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ PLAN_CHOOSES: Final = "auto"  # the model that leaves the choice to the plan
 QUALITIES: Final = {"xhigh": "high", "max": "high", "standard": "medium", "hd": "high"}  # others by their own names
 MAX_PARTIAL: Final = 3  # as OpenAI has it
 SIZE: Final = re.compile(r"([1-9][0-9]{0,5})x([1-9][0-9]{0,5})")
-NAMED: Final = ("low", "medium", "high", "xhigh", "max")  # qualities that answers tell
+NAMED: Final = ("low", "medium", "high", "xhigh", "max")  # qualities that answers repeat
 URL, BASE64 = "url", "b64_json"
 PARAMS: Final = {"width": "size", "height": "size"}
 
@@ -55,10 +55,10 @@ class ImagesRequest(NamedTuple):
     format: Format
     as_url: bool
     quality: str | None  # as it was stated
-    end_user: str  # who the client says that it asks for; "": nobody
-    partial_images: int | None = None  # drafts that are wanted at most, each in an event; None: one answer, no events
+    end_user: str  # the end user that the client states; "" if none
+    partial_images: int | None = None  # max drafts, each in an event; None for one answer without events
     events: str = GENERATION  # what its events' names begin with
-    any_form: bool = False  # `strict` was not stated: images that it names may be brought into another form
+    any_form: bool = False  # its input images may be converted, as `strict` was not stated
 
 
 def parse(
@@ -71,7 +71,7 @@ def parse(
 ) -> ImagesRequest:
     """Return what a tenant's body asks for.
 
-    `deadline_ms`: epoch ms until which its sender is answered, and its deadline. `events`: GENERATION or EDIT.
+    `deadline_ms`: the deadline of the request and of its answer (epoch ms). `events`: GENERATION or EDIT.
 
     Raises:
         Refusal: a parameter that is unknown, wrong, or cannot be honoured.
@@ -106,7 +106,7 @@ def parse(
 def checked_request(
     fields: Mapping[str, Any], limits: Requests, now_ms: int, params: Mapping[str, str]
 ) -> GenerateRequest:
-    """Return the request with these fields, if the pipeline would take it. Raises Refusal in the pipeline's words."""
+    """Return the request with these fields. Raises Refusal, with the pipeline's text, if it is invalid."""
     fields = {"request_id": new_request_id(), **fields}
     try:
         request = request_of(dict(fields), now_ms)
@@ -121,7 +121,7 @@ def checked_request(
 
 
 def passed_deadline(request: GenerateRequest, now_ms: int, params: Mapping[str, str]) -> Refusal | None:
-    """Return why a request that nobody has sent before is refused: its deadline is over; None: it is not."""
+    """Return the refusal of a new request whose deadline has passed; None if it has not."""
     if not has_passed(request.deadline_ms, now_ms):
         return None
     fault = f"deadline_ms {request.deadline_ms} has passed: now is {now_ms}; give a later one, or leave it out"
@@ -131,8 +131,7 @@ def passed_deadline(request: GenerateRequest, now_ms: int, params: Mapping[str, 
 def answer(asked: ImagesRequest, result: Result, images: Sequence[str], now_ms: int) -> dict[str, Any]:
     """Return the answer to a request that has COMPLETED. `images`: their base64 texts, or URLs where those were asked.
 
-    `pochade` is no part of OpenAI's answer: how the images were made. There is no `usage`, since nothing is counted in
-    tokens.
+    `pochade` is our addition: how the images were generated. There is no `usage`: nothing is counted in tokens.
     """
     name = URL if asked.as_url else BASE64
     said = {"quality": asked.quality} if asked.quality in NAMED else {}
@@ -173,7 +172,7 @@ def _event(kind: str, asked: ImagesRequest, image: str, size: str, now_ms: int) 
 
 
 def provenance(result: Result) -> dict[str, Any]:
-    """Return how a result's images were made, as clients are told it."""
+    """Return how a result's images were generated, in the shape that clients see."""
     return {
         "request_id": result.request_id, "level": result.level, "escalated": result.escalated,
         "confidence": result.confidence, "components": list(result.components), "overridden": list(result.overridden),
@@ -200,7 +199,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def _partial_images(stated: Mapping[str, Any], n: int, as_url: bool) -> int | None:
-    """Return how many drafts are wanted at most; None: the images in one answer."""
+    """Return the max number of drafts; None for one answer without events."""
     stream, drafts = stated.get("stream", False), stated.get("partial_images", 0)
     if not isinstance(stream, bool):
         raise Refusal("invalid", f"stream must be true or false: got {stream!r:.80}", param="stream")
@@ -214,7 +213,7 @@ def _partial_images(stated: Mapping[str, Any], n: int, as_url: bool) -> int | No
     if as_url:
         raise Refusal("unsupported", f"response_format must be {BASE64} with stream", param="response_format")
     if drafts and n > 1:
-        fault = f"partial_images must be 0 where n is above 1, as drafts are told of one image alone: got {drafts}"
+        fault = f"partial_images must be 0 if n is above 1, as drafts are sent for one image only: got {drafts}"
         raise Refusal("unsupported", fault, param="partial_images")
     return drafts
 

@@ -1,7 +1,7 @@
 """The OpenAPI document of the gateway: its paths, the parameters that bodies may have, and its errors.
 
-Made from the tables by which bodies are read, so that a client generated from it states nothing that is refused as
-unknown. OpenAPI 3.1.0 (spec.openapis.org/oas/v3.1.0).
+Generated from the tables by which bodies are read, so a client generated from it never sends an unknown parameter.
+OpenAPI 3.1.0 (spec.openapis.org/oas/v3.1.0).
 """
 
 from collections.abc import Mapping
@@ -64,7 +64,7 @@ def _qualities() -> str:
 
 
 def images_body() -> Schema:
-    """The parameters of `/v1/images/generations`; a test holds them against those that are read."""
+    """The parameters of `/v1/images/generations`; a test compares them with those that are read."""
     own = {name: FIELDS[name] for name in OWN}
     only = {name: {"enum": list(values), "description": why} for name, (values, why) in ONLY.items()}
     return _object(
@@ -111,7 +111,7 @@ def prediction_body() -> Schema:
 
 
 def _paths() -> Schema:
-    identity = _parameter("id", "Of the prediction, as it was told at its creation.")
+    identity = _parameter("id", "The prediction's id, from the answer that created it.")
     begun = {"201": _response("A job that has begun, or ended while it was waited for.", "Prediction")}
     found = {"200": _response("What is known of it.", "Prediction")}
     waits = [_header("Prefer", "wait, or wait=1 to wait=60: seconds"), _header("Cancel-After", "such as 90s or 5m")]
@@ -146,7 +146,7 @@ def _paths() -> Schema:
         "/v1/predictions/{id}/cancel": {"post": _called("End a job.", found, [identity])},
         "/v1/streams/{token}": {
             "get": _called(
-                "Follow a job's events.", {"200": _bytes(EVENT_STREAM), "204": {"description": "All were told."}},
+                "Follow a job's events.", {"200": _bytes(EVENT_STREAM), "204": {"description": "The client has all."}},
                 [_parameter("token", ""), _header("Last-Event-ID", "The last event that the client has.")],
             )
         },
@@ -245,4 +245,4 @@ def _header(name: str, what: str) -> Schema:
 
 
 def _cursor() -> Schema:
-    return {"name": "cursor", "in": "query", "schema": TEXT, "description": "As the page before told it in `next`."}
+    return {"name": "cursor", "in": "query", "schema": TEXT, "description": "The cursor in the previous page's `next`."}

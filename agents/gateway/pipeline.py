@@ -1,6 +1,6 @@
-"""A gateway's side of the pipeline: submits requests, awaits results, cancels, and reads images.
+"""A gateway's client of the pipeline: submits requests, awaits results, cancels, and reads images.
 
-It keeps nothing that a restart would need: a request lies on `prompts` before its client hears of it.
+It keeps nothing that a restart needs: a request lies on `prompts` before its client gets an answer.
 """
 
 import asyncio
@@ -42,10 +42,10 @@ STORE_KIND: Final = Kind(503, SERVER_TYPE, may_repeat=False)  # the images are t
 
 
 class CatchingUp(Protocol):
-    """The part of a follower that tells whether the past is read."""
+    """The part of a follower that says whether it has read the past."""
 
     def is_set(self) -> bool:
-        """Whether it is."""
+        """Whether the past is read."""
         ...
 
 
@@ -53,16 +53,16 @@ class ReadsOn(Protocol):
     """The part of `LogEnd` that is used."""
 
     async def reached(self) -> None:
-        """Return when all is handed over that lay on the logs as this was called. Raises PochadeError."""
+        """Return once all records that lay on the logs at the call are handed over. Raises PochadeError."""
         ...
 
 
 class ClientGone(Exception):
-    """The client has hung up: nobody reads an answer."""
+    """The client has hung up: an answer would not be read."""
 
 
 class PipelineClient:
-    """What handlers ask of the pipeline; used on one event loop."""
+    """The handlers' access to the pipeline; used on one event loop."""
 
     def __init__(
         self,
@@ -93,15 +93,14 @@ class PipelineClient:
         any_form: bool = False,
         late: Refusal | None = None,
     ) -> GenerateRequest:
-        """Write a tenant's request, or join the one that it repeats; return what is on the topic.
+        """Write a tenant's request, or join the one that it repeats; return the request on the topic.
 
-        `end_user`: for whom the client says that it asks; the record's headers carry a digest of it. `hook`: where its
-        tenant wants to be told of it; that lies on its topic before the request does. `previews`: of denoising steps
-        that it wants to see. `any_form`: whether its images may be brought into another form though it is strict.
-        `late`: raised where it joins none, as its deadline has passed.
+        `end_user`: as the client states it; the record's headers carry its digest. `hook`: its webhook, written to its
+        topic before the request. `previews`: number of previews of denoising steps. `any_form`: whether its input
+        images may be converted although it is strict. `late`: raised if its deadline has passed and it joins none.
 
         Raises:
-            Refusal: the broker did not take it, or has not said so in time.
+            Refusal: the broker did not acknowledge the record in time.
         """
         request = replace(request, tenant=tenant)
         if repetition.is_keyed:
@@ -124,7 +123,7 @@ class PipelineClient:
         return replace(request, request_id=joined)
 
     async def _first_try(self, repetition: Repetition) -> str | None:
-        """Return the request that a repetition joins. A gateway that began a moment ago may not have read it yet."""
+        """Return the request that a repetition joins, after reading `prompts` to its end; None if there is none."""
         try:
             await self._log_end.reached()
         except PochadeError as error:
@@ -138,7 +137,7 @@ class PipelineClient:
         self._jobs.on_request(request)
 
     async def cancel(self, request_id: str, tenant: str, wait_s: float) -> Job:
-        """End a tenant's request if it has not ended, and wait a moment for its result. Raises Refusal."""
+        """End a tenant's request if it is open, and wait up to `wait_s` for its result. Raises Refusal."""
         job = self.job(request_id, tenant)
         if job.result is None:
             await self._acknowledged(self._client.cancel(request_id, "cancelled by its client, over HTTP"), request_id)
@@ -155,7 +154,7 @@ class PipelineClient:
             raise Refusal("waiting", waited) from None
 
     def job(self, request_id: str, tenant: str) -> Job:
-        """Return what is known of a tenant's request. Raises Refusal: it is not among those that are remembered."""
+        """Return a tenant's job. Raises Refusal if it is not remembered."""
         job = self._jobs.get(request_id, tenant)
         if job is None:
             if not self._caught_up.is_set():
@@ -168,7 +167,7 @@ class PipelineClient:
         return job
 
     def known(self, request: GenerateRequest, tenant: str, result: Result | None) -> Job:
-        """Return what is known of a tenant's request with the result that was waited for, remembered or not."""
+        """Return a tenant's job with this result, also if the request is no longer remembered."""
         job = self._jobs.get(request.request_id, tenant) or Job(request.request_id, request.created_ms, request)
         return replace(job, result=result)
 
@@ -177,10 +176,10 @@ class PipelineClient:
         return self._jobs.page(tenant, size, before)
 
     async def result(self, request_id: str, http: Request, timeout_s: float) -> Result | None:
-        """Wait for a request's result; None: it has none within this time.
+        """Return a request's result; None if it has none within `timeout_s`.
 
         Raises:
-            ClientGone: its client hung up. The request goes on: another gateway, or the same, may be asked for it.
+            ClientGone: the client hung up. The request goes on; any gateway answers for it later.
             Refusal: the gateway stops.
         """
         result = await unless_gone(self._jobs.wait(request_id, timeout_s), http)
@@ -189,7 +188,7 @@ class PipelineClient:
         return result
 
     async def news(self, request_id: str, timeout_s: float) -> AsyncGenerator[Job | None, None]:
-        """Yield what is known of a request each time that it has changed, up to its end; None after a silence.
+        """Yield a request's job at each change, up to its end; None after each silence.
 
         Raises:
             Refusal: it has no end within this time, or the gateway stops.
@@ -214,9 +213,9 @@ class PipelineClient:
                     yield job
 
     def refused(self, request: GenerateRequest, result: Result | None, waited_s: float) -> Refusal:
-        """Return the refusal of a request without an image, with what no worker serves where its time was over.
+        """Return the refusal of a request without an image; if it was late, with what no worker serves.
 
-        `result`: other than COMPLETED; None: it has none after `waited_s`.
+        `result`: not COMPLETED; None if it has none after `waited_s`.
         """
         lacks = self._jobs.lacking(request) if result is None or result.code == DEADLINE else ""
         if result is None:
@@ -233,8 +232,8 @@ class PipelineClient:
     async def image(self, uri: str, wanted: Format, ended_ms: int = 0) -> bytes:
         """Return an image in a format.
 
-        `ended_ms`: when the result came that names it; what cannot be read of a young one is read again for READ_S.
-        Raises Refusal: it is gone, cannot be read yet, or the store is away.
+        `ended_ms`: time of the result that names it; an unreadable image of a recent result is retried for READ_S.
+        Raises Refusal if it is deleted, cannot be read yet, or the store does not answer.
         """
         clock_s = asyncio.get_running_loop().time
         end_s = clock_s() + (READ_S if is_young(now_ms() - ended_ms) else 0.0)
@@ -260,7 +259,7 @@ def _unread(error: PochadeError, is_young: bool) -> Refusal:
 
 
 async def unless_gone(answer: Coroutine[Any, Any, T], http: Request) -> T:
-    """Return what comes of `answer`, which ends with its client. Raises ClientGone: it has hung up."""
+    """Return the result of `answer`, which is cancelled if its client hangs up. Raises ClientGone then."""
     answering = asyncio.create_task(answer)
     leaving = asyncio.create_task(has_left(http.receive))
     try:
@@ -284,6 +283,6 @@ def _where(request_id: str) -> str:
 
 
 def has_no_result(request_id: str, waited_s: float, lacks: str) -> Refusal:
-    """Return the refusal of a request that has no result in time, as while no ledger runs. `lacks`: "": not known."""
+    """Return the refusal of a request without a result in time. `lacks`: what no worker serves; "" if not known."""
     why = f", as {lacks}" if lacks else ""
     return Refusal("waiting", f"request {request_id} has no result after {waited_s:g} s{why}: {_where(request_id)}")

@@ -1,4 +1,4 @@
-"""Jobs in Replicate's shape: a body of `/v1/predictions` to a request, what is known of it to a prediction."""
+"""Replicate's predictions API: converts a body of `/v1/predictions` to a request, and a job to a prediction."""
 
 import dataclasses
 import datetime
@@ -52,9 +52,9 @@ def parse(
 ) -> GenerateRequest:
     """Return the request that a tenant's body asks for.
 
-    `model`: that of the path; "": that of the body, or the plan's choice.
+    `model`: from the path; if "", the body's, else the plan's choice.
 
-    Options that a variant would override are refused, unless the input says `strict: false`.
+    Options that a variant would override are refused unless the input says `strict: false`.
 
     Raises:
         Refusal: a parameter that is unknown, wrong, or cannot be honoured.
@@ -81,7 +81,7 @@ def parse(
 
 
 def name_of(model: Any) -> Any:
-    """Return a model's name of our own: both NAME and pochade/NAME are in use."""
+    """Return a model's name without `pochade/`, with which clients may begin it."""
     return model.removeprefix(f"{OWNER}/") if isinstance(model, str) else model
 
 
@@ -91,7 +91,7 @@ def model_of(path: Mapping[str, str]) -> str:
 
 
 def wait_s(prefer: str) -> float:
-    """Return the seconds that a header `Prefer: wait` or `wait=N` asks to wait for the end; 0: not at all.
+    """Return the seconds to wait for the end by a header `Prefer: wait` or `wait=N`; 0 if it is empty.
 
     Raises Refusal for another preference, or a number that is none of 1 to MAX_WAIT_S.
     """
@@ -106,7 +106,7 @@ def wait_s(prefer: str) -> float:
 
 
 def cancel_after_ms(value: str) -> int | None:
-    """Return the time of a header `Cancel-After`, such as 90s, 5m or 1h30m, in ms; None: there is none.
+    """Return the time in ms of a header `Cancel-After`, such as 90s, 5m or 1h30m; None if it is empty.
 
     Raises Refusal for what is no such time, or none that is above 0.
     """
@@ -129,10 +129,10 @@ def prediction(
     images: Sequence[str] = (),
     expected: Expectation | None = None,
 ) -> dict[str, Any]:
-    """Return what is known of a request, as Replicate tells it.
+    """Return a job in the shape of Replicate's predictions.
 
-    `stream`: the URL of its events. `logs`: lines of what has come about on its way. `images`: URLs of its images.
-    `expected`: of one that has not ended; None: unknown, and told so.
+    `stream`: the URL of its events. `logs`: a line for each event. `images`: URLs of its images. `expected`: place and
+    time of an open request; null in the answer if None.
     """
     result, request = job.result, job.request
     asked = (request.options.model if request else "") or PLAN_CHOOSES
@@ -159,7 +159,7 @@ def prediction(
 
 
 def _ending(result: Result) -> dict[str, Any]:
-    """Return how a request ended in the pipeline's own words, which Replicate's statuses merge, and how it was made."""
+    """Return the pipeline's status and code, which Replicate's statuses merge, and how the images were generated."""
     return provenance(result) | {
         "status": str(result.status), "code": result.code, "reason": result.reason, "param": result.param,
         "retry_after_ms": result.retry_after_ms,
@@ -167,9 +167,9 @@ def _ending(result: Result) -> dict[str, Any]:
 
 
 def explanation(job: Job, waits_in_vain: str) -> dict[str, Any]:
-    """Return why a job ended as it did, in the words of `pochade explain`, and its stages without workers and places.
+    """Return why a job ended as it did, in the words of `pochade explain`, and its stages without workers and URIs.
 
-    `waits_in_vain`: what it waits for that no worker serves; "": it does not, or nothing is known.
+    `waits_in_vain`: what it waits for that no worker serves; "" if a worker serves it, or this is not known.
     """
     if job.result is None:
         reason = waits_in_vain or ("a worker generates it" if job.started_ms is not None else "it waits for a worker")

@@ -64,12 +64,12 @@ class PredictionsApi:
         self._clock_ms = clock_ms
 
     async def create(self, http: Request) -> Response:
-        """POST /v1/predictions, /v1/models/pochade/NAME/predictions: 201, with the end where the client waits for it.
+        """POST /v1/predictions, /v1/models/pochade/NAME/predictions: 201, after the end if `Prefer: wait` is stated.
 
         A form is read as `/v1/images/edits` reads it: its fields are the input, and its images are stored.
 
-        What has not ended by then is told as starting, whatever it does: Replicate's client takes any other status of a
-        prediction that it waited for as its end.
+        A prediction that is still open by then has the status `starting`, also if a worker has begun it: Replicate's
+        client takes any other status in this answer as the end.
         """
         waits_s, tenant = wait_s(http.headers.get("prefer", "")), http.state.tenant
         if is_form(http.headers):
@@ -134,9 +134,9 @@ class PredictionsApi:
         return JSONResponse(self._shown(job, http))
 
     async def stream(self, http: Request) -> Response:
-        """GET /v1/streams/TOKEN: the events of one job, behind the header `Last-Event-ID` if the client comes again.
+        """GET /v1/streams/TOKEN: the events of one job, from behind `Last-Event-ID` if that is stated.
 
-        204 to one that has had them all: it comes no more.
+        204 if the client has had them all, so that it does not reconnect.
         """
         named = self._streams.named(http.path_params["token"], self._clock_ms() / 1000)
         after = position_of(http.headers.get("last-event-id", ""))
@@ -150,14 +150,14 @@ class PredictionsApi:
         return EventStream(await anext(events), events, ended_early)
 
     async def webhook_secret(self, http: Request) -> Response:
-        """GET /v1/webhooks/default/secret: by which the caller's tenant verifies webhooks."""
+        """GET /v1/webhooks/default/secret: the secret with which the caller's tenant verifies webhooks."""
         return JSONResponse({"key": secret_of(self._key, http.state.tenant)})
 
     def _shown(self, job: Job, http: Request) -> dict[str, Any]:
         return self.shown(job, base_url(http), http.state.tenant)
 
     def shown(self, job: Job, base: str, tenant: str) -> dict[str, Any]:
-        """Return what a tenant is told of its job. `base`: with which addresses begin."""
+        """Return a tenant's job as a prediction. `base`: the prefix of addresses."""
         result = job.result
         address = self._images.addresser(Format(), base)
         stream = self._streams.url(base, job.request_id, tenant, self._clock_ms() / 1000)

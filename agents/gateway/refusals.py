@@ -1,6 +1,6 @@
-"""Refusals over HTTP: the one table of codes, the statuses they are sent with, and their JSON in OpenAI's shape.
+"""Refusals over HTTP: the table of codes and their HTTP statuses, and errors as JSON in OpenAI's shape.
 
-The pipeline's codes and texts go through as they are: who asks by HTTP reads what a result says.
+The pipeline's codes and texts are passed on unchanged.
 """
 
 import math
@@ -20,7 +20,7 @@ SERVER_TYPE: Final = "server_error"
 
 
 UPLOADED: Final = dict.fromkeys(("image", "mask"), "; upload it to /v1/images/edits") | {
-    "control_images": "; whoever runs this deployment stores them"
+    "control_images": "; this deployment's operator stores them"
 }
 
 
@@ -29,7 +29,7 @@ class Kind(NamedTuple):
 
     status: int  # of HTTP
     type: str  # OpenAI's word for its class of errors
-    may_repeat: bool = True  # False: clients that repeat 408, 409, 429 and 5xx by themselves are told not to
+    may_repeat: bool = True  # if False, `x-should-retry: false` stops clients that repeat 408, 409, 429 and 5xx
 
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -74,7 +74,7 @@ OF_STATUS: Final[Mapping[Status, Kind]] = {  # for codes of a newer release
 
 
 class Refusal(PochadeError):
-    """A request that is answered with an error, and how."""
+    """An error answer to a request."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Refusal(PochadeError):
         retry_after_ms: int | None = None,
         kind: Kind | None = None,
     ) -> None:
-        """`param`: the parameter that is wrong; None: no single one. `kind` None: that of `code` in the table."""
+        """`param`: the wrong parameter; None if there is no single one. `kind`: None for the table's kind of `code`."""
         super().__init__(message)
         self.code = code
         self.param = None if param is None else param.encode(errors="replace").decode()  # a client may have chosen it
@@ -98,7 +98,7 @@ class Refusal(PochadeError):
         return {"error": error, "title": self.code, "status": self.kind.status, "detail": str(self)}
 
     def headers(self) -> dict[str, str]:
-        """Return what tells clients whether and when to repeat; `Retry-After` is in whole seconds, at least 1."""
+        """Return the headers that say whether and when to repeat; `Retry-After` in whole seconds, at least 1."""
         headers = {} if self.kind.may_repeat else {"x-should-retry": "false"}
         if self.kind.status == 401:
             headers["www-authenticate"] = "Bearer"
@@ -111,7 +111,7 @@ class Refusal(PochadeError):
 def refusal_of(result: Result, params: Mapping[str, str]) -> Refusal:
     """Return the refusal that a result other than COMPLETED is answered with, by its own code and reason.
 
-    A REJECTED one that says when to ask again is a 429, whatever its code. `params`: as below.
+    A REJECTED one with a time to retry is a 429, whatever its code. `params`: as below.
     """
     assert result.status is not Status.COMPLETED, "it has an image"
     kind = KINDS.get(result.code, OF_STATUS[result.status])
@@ -123,11 +123,10 @@ def refusal_of(result: Result, params: Mapping[str, str]) -> Refusal:
 
 
 def refusal_of_error(error: InvalidRequest, params: Mapping[str, str], request_id: str = "") -> Refusal:
-    """Return the refusal of a request that the pipeline's own check refuses, in its words.
+    """Return the refusal of a request that the pipeline's own check refuses, with its text.
 
-    `params`: field of a request -> the parameter that stood for it, where the API calls it otherwise. `request_id`: of
-    a request that is not begun, so that its client cannot look it up. A way by the command line gives way to one by
-    HTTP.
+    `params`: field of a request -> the API's name for it, where they differ. `request_id`: left out of the text, as no
+    such request exists. Advice for the command line is replaced by advice for HTTP.
     """
     fault = error.fault.removesuffix(f" (request {request_id})")
     way = UPLOADED.get(error.field, "") if error.command else ""

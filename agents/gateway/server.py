@@ -66,7 +66,7 @@ class Gateway:
     def __init__(
         self, app: ASGIApp, jobs: JobView, following: Following, limits: Limits, delivery: Delivers | None = None
     ) -> None:
-        """Bind the address. Raises InvalidSettings: it is taken, or not ours to take."""
+        """Bind the address. Raises InvalidSettings if it is in use or not allowed."""
         self._delivery = delivery
         self._jobs = jobs
         self._following = following
@@ -77,7 +77,7 @@ class Gateway:
         return self.listener.not_ready() or ("" if self._following.is_caught_up.is_set() else STILL_READS)
 
     def run(self, stopping: threading.Event) -> None:
-        """Serve until `stopping` is set; clients that wait then are told so, and their requests go on."""
+        """Serve until `stopping` is set; waiting clients then get a refusal, and their requests go on."""
         asyncio.run(self._serve(stopping))
 
     async def _serve(self, stopping: threading.Event) -> None:
@@ -95,9 +95,9 @@ class Gateway:
 
 
 def callers_of(settings: Settings, stack: contextlib.ExitStack) -> tuple[Callers, Callable[[str], bool]]:
-    """Return who may ask, and whether a tenant is theirs. Keys are read first: jobs are of tenants that have one.
+    """Return the authentication, and whether a tenant is served. Reads all keys first: only their tenants are served.
 
-    Raises PochadeError: the keys cannot be read.
+    Raises PochadeError if the keys cannot be read.
     """
     if settings.gateway.authentication == "none":
         return Everybody, lambda tenant: tenant == TENANT
@@ -106,7 +106,7 @@ def callers_of(settings: Settings, stack: contextlib.ExitStack) -> tuple[Callers
 
 
 def looked_up(settings: Settings, since_ms: int, request_ids: set[bytes]) -> list[Incoming]:
-    """Return what the topics say of these requests since a moment (epoch ms). Raises PochadeError."""
+    """Return the records of these requests since a time (epoch ms). Raises PochadeError."""
     return snapshot.past(settings, TOPICS, since_ms=since_ms, keep=lambda record: record.key in request_ids)
 
 
@@ -145,8 +145,8 @@ def gateway_of(settings: Settings, catalog: Catalog, producer: RecordProducer, s
         predictions.shown, limits.webhooks, key, settings.requests.max_deadline_s, now_ms, random.random,
     )  # fmt: skip
     gateway = Gateway(app_of(images, predictions, limits, callers), jobs, following, limits, delivery)
-    stack.callback((told := TopicTailer(settings, [WEBHOOKS], hooks.on_record)).close)
-    for follower in (plans, fleet, following, told):
+    stack.callback((hook_records := TopicTailer(settings, [WEBHOOKS], hooks.on_record)).close)
+    for follower in (plans, fleet, following, hook_records):
         follower.start()
     for view in (plans, fleet):
         view.wait_caught_up()

@@ -1,6 +1,6 @@
-"""Texts that carry claims and a keyed digest of them, so that whoever holds one can neither read more nor alter it.
+"""Signed texts: claims with a keyed digest, so that a holder cannot alter them.
 
-Gateways that share the secret read each other's.
+Gateways that share the secret read each other's texts.
 """
 
 import base64
@@ -14,7 +14,7 @@ MAC_BYTES: Final = 18
 
 
 class Seal:
-    """Signs and reads claims for one purpose: what was signed for another is refused. Thread-safe."""
+    """Signs and reads claims for one purpose; claims signed for another purpose are refused. Thread-safe."""
 
     def __init__(self, key: bytes, purpose: str) -> None:
         self._key = key
@@ -26,7 +26,7 @@ class Seal:
         return f"{payload}.{self._mac(payload)}"
 
     def opened(self, token: str) -> list[Any] | None:
-        """Return the claims of a text; None: it was cut, altered, or signed with another secret or for another end."""
+        """Return the claims of a text; None if it was altered, or signed with another secret or for another purpose."""
         payload, _, mac = token.partition(".")
         if not hmac.compare_digest(mac.encode(errors="replace"), self._mac(payload).encode()):
             return None

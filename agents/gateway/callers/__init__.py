@@ -1,1 +1,1 @@
-"""Who asks: the key that a request carries, the tenant whose it is, and what that may do."""
+"""Authentication: the key of a request, its tenant, and the scopes that it grants."""

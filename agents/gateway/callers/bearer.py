@@ -1,7 +1,7 @@
-"""Stands before the routes: finds out whose a request is, and refuses those without a key that holds for them.
+"""Authenticates requests before they reach the routes: finds the tenant of the API key, and refuses invalid keys.
 
-The scope of a route follows from its method, so that a new one is never open by mistake: what changes something wants
-`generate`, what looks wants `read`. Addresses of images and of streams carry a signature of their own, and want no key.
+A route's scope follows from its HTTP method, so a new route is never open by mistake: GET and HEAD need `read`, all
+others `generate`. Signed addresses of images and streams need no key.
 """
 
 import logging
@@ -23,11 +23,11 @@ from streams.security.scopes import GENERATE, READ
 
 log = logging.getLogger(__name__)
 
-TENANT: Final = GenerateRequest(request_id="-", prompt="-", created_ms=0).tenant  # of all, where no keys are asked for
+TENANT: Final = GenerateRequest(request_id="-", prompt="-", created_ms=0).tenant  # of all requests without keys
 SCHEMES: Final = ("bearer", "token")  # the second is that of older clients of Replicate
 SIGNED: Final = (IMAGES, STREAMS)  # paths whose ends are secrets themselves
 READ_METHODS: Final = ("GET", "HEAD")  # for which the scope READ is enough
-SECRET: Final = "/v1/webhooks/default/secret"  # who has it can forge webhooks: it is for those who may ask for them
+SECRET: Final = "/v1/webhooks/default/secret"  # its holder can forge webhooks, so reading it needs GENERATE
 WORDS: Final = {
     Refused.MISSING: "no API key: send the header `Authorization: Bearer KEY`",
     Refused.MALFORMED: "the header Authorization holds no API key: send `Authorization: Bearer KEY`, once",
@@ -35,11 +35,11 @@ WORDS: Final = {
     Refused.REVOKED: "this API key was revoked: `pochade keys create` makes another",
     Refused.EXPIRED: "this API key has expired: `pochade keys create` makes another",
 }
-SCOPE, TOO_MANY = "scope", "too-many"  # why a request is refused, besides those of `Refused`
+SCOPE, TOO_MANY = "scope", "too-many"  # reasons for a refusal besides those of `Refused`
 
 
 class Everybody:
-    """An ASGI app around the routes where no keys are asked for: every request is of one tenant."""
+    """An ASGI app around the routes of a gateway without authentication: every request has the same tenant."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -51,7 +51,7 @@ class Everybody:
 
 
 class KeyHolders:
-    """An ASGI app around the routes that only holders of a key reach."""
+    """An ASGI app around the routes that lets only requests with a valid key pass."""
 
     def __init__(self, app: ASGIApp, ring: KeyRing, failures: Failures, clock_ms: Callable[[], int]) -> None:
         self._app = app

@@ -1,7 +1,7 @@
-"""How many refused keys an address may show: beyond that it is told when to come again.
+"""Limits how many invalid keys one address may send per minute; beyond it the answer is 429 with `Retry-After`.
 
-A key that holds is served whatever others at its address do, as behind a proxy all clients have one: a key cannot be
-found by guessing (256 bits), so that the limit guards the log and the processor, not the keys.
+A valid key is always served: behind a proxy all clients share one address. A key of 256 bits cannot be guessed, so the
+limit protects the log and the processor, not the keys.
 """
 
 import ipaddress
@@ -11,18 +11,18 @@ from typing import Final
 from planner.serving.admission.quotas import Bucket, Quota, take_tokens
 
 MAX_ADDRESSES: Final = 10_000
-NETWORK_BITS: Final = 64  # of IPv6: who has one address there has all of its network
+NETWORK_BITS: Final = 64  # of IPv6: a client with one address there usually has its whole /64
 
 
 class Failures:
-    """The failures of each address of late; used on one event loop."""
+    """Recent failures of each address; used on one event loop."""
 
     def __init__(self, per_minute: int) -> None:
         self._quota = Quota(rate_rps=per_minute / 60, burst=per_minute)
         self._buckets: OrderedDict[str, Bucket] = OrderedDict()
 
     def add(self, address: str, now_ms: int) -> int | None:
-        """Count a failure; return the ms until the next may come, or None: it may."""
+        """Count a failure; return the ms until the next is allowed, or None if it is allowed now."""
         place = _place(address)
         bucket, wait_ms = take_tokens(self._buckets.pop(place, None), self._quota, 1, now_ms)
         self._buckets[place] = bucket

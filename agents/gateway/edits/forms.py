@@ -1,4 +1,4 @@
-"""Bodies of `multipart/form-data`: fields as JSON would have them, files, and a digest that no boundary changes."""
+"""Bodies of `multipart/form-data`: fields as JSON values, files, and a digest that does not depend on the boundary."""
 
 import hashlib
 import re
@@ -16,7 +16,7 @@ from schemas.messages import GenerateOptions
 from schemas.option_fields import options_of
 from streams.store.input_images import MAX_BYTES
 
-MAX_FILES, MAX_FIELDS = 17, 100  # OpenAI's clients may send 16 images and a mask: they are told that one is taken
+MAX_FILES, MAX_FIELDS = 17, 100  # OpenAI's clients may send 16 images and a mask; the refusal says that one is accepted
 OPTIONS: Final = options_of(GenerateOptions)
 WHOLE: Final = {name for name, each in OPTIONS.items() if each.numbers is int} | {
     "output_compression", "partial_images", "seed", "deadline_ms",
@@ -36,12 +36,12 @@ class Form(NamedTuple):
 
 
 async def form_of(http: Request) -> Form:
-    """Return the form that a request carries. Large files are on the disk until the whole of it has come.
+    """Return a request's form. Large files lie on the disk until the whole form is read.
 
-    A number or truth value that is none stays a text, which is refused by its name where the request is checked.
+    A malformed number or boolean stays a text; the check of the request then refuses it by name.
 
     Raises:
-        Refusal: another type of content, no form, too many parts, a file above MAX_BYTES, or a field that comes twice.
+        Refusal: another content type, an invalid form, too many parts, a file above MAX_BYTES, or a repeated field.
     """
     kind, options = parse_options_header(http.headers.get("content-type", ""))
     if kind != FORM_TYPE.encode():

@@ -1,4 +1,4 @@
-"""Images that clients upload to have them edited: checked, and stored as `pochade put` does, for their tenant alone."""
+"""Images that clients upload for an edit: checked, and stored as `pochade put` does, readable by their tenant only."""
 
 import asyncio
 import io
@@ -13,7 +13,7 @@ from streams.store.input_images import InvalidInput, Opened, open_input
 from streams.store.port import ImageStore, StoreUnavailable
 
 IMAGE, MASK = "image", "mask"
-STORE_KIND: Final = Kind(503, SERVER_TYPE)  # nothing was asked for yet: a client may repeat it
+STORE_KIND: Final = Kind(503, SERVER_TYPE)  # no request is written yet, so a client may repeat
 
 
 class Uploads:

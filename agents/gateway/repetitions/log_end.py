@@ -1,6 +1,6 @@
-"""Reads the logs of requests to their ends as they are now: what is not handed over yet may be the first try.
+"""Reads the logs of requests to their current ends, so that a repetition finds its first try.
 
-Who asks while a reading runs waits for the next one, which all share that asked meanwhile.
+Calls during a reading share the next reading.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ class LogEnd:
         self._pending: asyncio.Task[None] | None = None
 
     def on_record(self, record: Incoming) -> None:
-        """Take in and hand over a record, of the follower or of a reading."""
+        """Hand over a record of the follower or of a reading."""
         if record.topic in TOPICS:
             place = record.topic, record.partition
             self._next[place] = max(self._next.get(place, 0), record.offset + 1)
         self._on_record(record)
 
     async def reached(self) -> None:
-        """Return when all is handed over that lay on the logs as this was called.
+        """Return once all records that lay on the logs at the call are handed over.
 
         Raises:
             PochadeError: the broker does not answer.

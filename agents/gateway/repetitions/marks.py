@@ -1,4 +1,4 @@
-"""Which request a repeated one repeats, by a mark that its record on `prompts` carries.
+"""Finds the request that a repetition repeats, by a mark that its record on `prompts` carries.
 
 The mark is a keyed digest of tenant, path and body, and of `Idempotency-Key` where there is one. OpenAI's clients
 state no such key, but count their repetitions (`x-stainless-retry-count`). Equal bodies with a count of 0 are different
@@ -29,23 +29,23 @@ MAX_KEY: Final = 255  # characters
 
 
 class Repetition(NamedTuple):
-    """What a request says of being one."""
+    """A request's mark, and what its headers say of repetition."""
 
     mark: str
-    is_keyed: bool = False  # it has a key of its client's: equal marks are one request, whenever they come
-    tries: int = 0  # before it; 0: it is the first, or says nothing
+    is_keyed: bool = False  # it has an `Idempotency-Key`: equal marks are one request at any time
+    tries: int = 0  # number of earlier tries, as the client counts; 0 if it does not count
 
 
 def stated(headers: Mapping[str, str], tenant: str, path: str, body: bytes, secret: bytes) -> Repetition:
-    """Return what a request says of being a repetition. Raises Refusal for a key or a count that is none."""
+    """Return a request's mark. Raises Refusal for an invalid key or count."""
     key, count = headers.get(KEY_HEADER, ""), headers.get(COUNT_HEADER, "0")
     if len(key) > MAX_KEY:
         limit = f"{KEY_HEADER} must have at most {MAX_KEY} characters"
         raise Refusal("invalid", f"{limit}: got {len(key)}", param=KEY_HEADER)
     if not (count.isascii() and count.isdigit() and len(count) < 6):
         raise Refusal("invalid", f"{COUNT_HEADER} must be a whole number: got {count!r:.80}", param=COUNT_HEADER)
-    told = b"\0".join((tenant.encode(), path.encode(), key.encode(), body))
-    return Repetition(hmac.digest(secret, told, hashlib.sha256).hex()[:32], bool(key), int(count))
+    text = b"\0".join((tenant.encode(), path.encode(), key.encode(), body))
+    return Repetition(hmac.digest(secret, text, hashlib.sha256).hex()[:32], bool(key), int(count))
 
 
 @dataclass(slots=True)
@@ -58,10 +58,10 @@ class _Marked:
 
 
 class Repetitions:
-    """The marked requests of the last while. One thread hands over records, others ask."""
+    """The recent requests with marks. Written by one thread, read by others."""
 
     def __init__(self, jobs: JobView, max_marks: int, window_ms: float) -> None:
-        """`window_ms`: how old a request may be that a repetition joins."""
+        """`window_ms`: max age of a request that a repetition joins."""
         self._jobs = jobs
         self._max_marks = max_marks
         self._window_ms = window_ms
@@ -69,7 +69,7 @@ class Repetitions:
         self._marked: OrderedDict[str, dict[str, _Marked]] = OrderedDict()  # mark -> request -> what is known of it
 
     def on_record(self, record: Incoming) -> None:
-        """Take in a record of TOPICS, which may come twice; others are passed over."""
+        """Take in a record of TOPICS, possibly twice; other topics are skipped."""
         if record.topic not in TOPICS:
             return
         mark = record.headers.get(FACT + MARK, b"").decode(errors="replace")
@@ -82,9 +82,9 @@ class Repetitions:
                 self._marked.popitem(last=False)
 
     def join(self, repetition: Repetition, now_ms: int) -> str | None:
-        """Return the oldest request that no repetition of this count has joined, and join it; None: there is none.
+        """Join the oldest request that no repetition of this count has joined; return its id, None if there is none.
 
-        A request that was refused for now is none: its client asks again, as it was told to.
+        Requests that were rejected with a time to retry are not joined.
         """
         with self._lock:
             marked = sorted(self._marked.get(repetition.mark, {}).values(), key=lambda each: each.at_ms)
@@ -96,9 +96,9 @@ class Repetitions:
         return None
 
     def id_of(self, repetition: Repetition) -> str:
-        """Return the id of the request with a key: the same from every gateway, so that the pipeline drops the second.
+        """Return the id of a request with a key: equal at every gateway, so that the pipeline drops a second record.
 
-        One that was refused for now is followed by another.
+        After a rejection with a time to retry the id changes.
         """
         tries = 0
         while True:
@@ -109,5 +109,5 @@ class Repetitions:
 
 
 def _may_be_retried(result: Result | None) -> bool:
-    """Whether a request was rejected for now, so that its client may send it again later."""
+    """Whether a request was rejected with a time to retry."""
     return result is not None and result.status is Status.REJECTED and result.retry_after_ms is not None

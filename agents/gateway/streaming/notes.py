@@ -1,4 +1,4 @@
-"""What `events` tells of one request, in the order of its log: all records of a request lie on one partition."""
+"""The records of `events` about one request, in the order of its log: they all lie on one partition."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from streams.operator.watch import note_of
 
 DETAILS: Final = ("level", "stage", "step", "steps", "from", "to")  # details that clients see; workers' names are none
 DRAFT: Final = "preview"  # the detail that names an image: the one that was rejected, or a preview of a step
-MAX_NOTES: Final = 32  # of one request: beyond them the second oldest leaves, as the oldest says when it began
+MAX_NOTES: Final = 32  # of one request; beyond it the second oldest is dropped: the oldest has the start
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +25,11 @@ class Note:
     draft: str = ""  # URI of the image that was rejected, or of a preview; "": neither
     tenant: str = ""  # whose draft it is
     level: str = ""  # that began, or that the request waits for now
-    worker: str = ""  # that began; no client is shown it
+    worker: str = ""  # that began; not shown to clients
     skipped: int = 0  # of the level's steps, as it begins with a draft or a stored latent
 
     def draft_for(self, tenant: str) -> str:
-        """Return the URI of the draft; "" where it is another tenant's: two may have used one id."""
+        """Return the URI of the draft; "" if it is another tenant's, as two may have used one id."""
         return self.draft if self.tenant == tenant else ""
 
 
@@ -53,7 +53,7 @@ def _text(detail: Mapping[str, Any], name: str) -> str:
 
 
 def noted(notes: tuple[Note, ...], note: Note) -> tuple[Note, ...]:
-    """Return a request's notes with one more; the same ones where it was read before."""
+    """Return a request's notes with one more; unchanged if it has this note."""
     if notes and note.offset <= notes[-1].offset:
         return notes
     return (*notes[:1], *(*notes[1:], note)[-(MAX_NOTES - 1) :])

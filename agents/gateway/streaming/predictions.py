@@ -1,6 +1,6 @@
-"""A prediction's way as server-sent events in Replicate's words: logs, output, error and done, each with an id.
+"""A prediction's server-sent events as Replicate names them: logs, output, error and done, each with an id.
 
-Ids follow from the topics alone, so that a client goes on at any gateway behind the last id that it has seen.
+Ids follow from the topics alone, so a client can continue at any gateway behind the last id that it has seen.
 """
 
 import contextlib
@@ -16,14 +16,14 @@ from agents.gateway.streaming.notes import Note
 from agents.gateway.streaming.urls import Named
 from agents.gateway.streaming.wire import KEEPALIVE, event
 
-RETRY: Final = b"retry: 1000\n\n"  # ms until a client that was cut comes again
+RETRY: Final = b"retry: 1000\n\n"  # ms until a disconnected client reconnects
 STOPS: Final = b": this gateway stops\n\n"
 
 Address = Callable[[str], str]  # of the image at a URI
 
 
 class Position(NamedTuple):
-    """The place of an event among those of its request, which its id tells."""
+    """The place of an event among those of its request, as its id holds it."""
 
     part: int
     n: int  # within its part: the offset of a note, the number of an image
@@ -43,7 +43,7 @@ class StreamEvent(NamedTuple):
 
 
 def position_of(event_id: str) -> Position:
-    """Return the position that a `Last-Event-ID` tells, "" the one before all. Raises Refusal: it is no event's."""
+    """Return the position in a `Last-Event-ID`; for "" the one before all events. Raises Refusal if it is invalid."""
     if not event_id:
         return BEFORE
     part, _, n = event_id.partition(".")
@@ -53,13 +53,13 @@ def position_of(event_id: str) -> Position:
 
 
 def line_of(note: Note, tenant: str, address: Address) -> str:
-    """Return a note as a line of a log, with the address of its draft if that is this tenant's."""
+    """Return a note as a log line, with the address of its draft if that is this tenant's."""
     draft = note.draft_for(tenant)
     return " ".join(part for part in (note.kind, note.words, draft and f"preview={address(draft)}") if part)
 
 
 def stream_events(job: Job, tenant: str, address: Address) -> Iterator[StreamEvent]:
-    """Yield the events of what is known of a tenant's request, in their order."""
+    """Yield the events of a tenant's job in their order."""
     for note in job.notes:
         yield StreamEvent(Position(NOTES, note.offset), "logs", line_of(note, tenant, address))
     if job.result is None:
@@ -99,5 +99,5 @@ async def prediction_events(
 
 
 def ended_early(refusal: Refusal) -> bytes:
-    """Return what ends a stream before its request has ended: where a gateway stops, its client comes again."""
+    """Return the bytes that end a stream before its request has ended; if the gateway stops, its client reconnects."""
     return STOPS if refusal.code == "stopping" else event("error", json.dumps({"detail": str(refusal)}))

@@ -1,5 +1,4 @@
-"""Addresses at which whoever was told one may follow a request for a while: pages and Replicate's client for JavaScript
-send no key there."""
+"""Signed addresses of requests' event streams: pages and Replicate's JavaScript client send no key there."""
 
 from typing import Final, NamedTuple
 
@@ -29,7 +28,7 @@ class StreamUrls:
         return f"{base_url}{PATH}{self._seal.sealed([request_id, tenant, int(now_s + self._lifetime_s)])}"
 
     def named(self, token: str, now_s: float) -> Named:
-        """Return what an address names. Raises Refusal: it is not ours, or no longer good."""
+        """Return what an address names. Raises Refusal if it is forged or expired."""
         claims = self._seal.opened(token)
         if claims is None:
             raise Refusal("not-found", "no stream has this address: it was cut, altered, or made with another secret")

@@ -1,7 +1,7 @@
 """Server-sent events over HTTP. Source: WHATWG HTML, section 9.2.
 
-Nothing is queued for a client: the next event is made when the one before has been taken. One that stops reading is cut
-by the protocol (`protocol.py`); one that hangs up ends its stream at once.
+Events are not queued: the next is generated once the one before is sent. `protocol.py` cuts a client that stops
+reading; one that hangs up ends its stream at once.
 """
 
 import asyncio
@@ -92,11 +92,11 @@ async def while_there(
 
 
 async def has_left(receive: Receive) -> None:
-    """Return once the client has hung up; what is left of its request's body is passed over."""
+    """Return once the client has hung up; the rest of its request's body is discarded."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 def failure(request_id: str) -> Refusal:
-    """Return the refusal that a failure of our own is told as."""
+    """Return the refusal for an internal error."""
     return Refusal("internal", f"the gateway failed; its log says why at request {request_id}")

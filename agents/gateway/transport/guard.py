@@ -1,4 +1,4 @@
-"""What stands before the app: limits of bodies, of time and of requests at once, foreign hosts, ids, and counters."""
+"""Checks before the app: limits of body size, time and concurrent requests, foreign hosts, request ids, counters."""
 
 import asyncio
 from typing import Final
@@ -30,7 +30,7 @@ class Guard:
         self._open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or have it answered."""
+        """Answer one request, or pass it on."""
         if scope["type"] != "http":
             return
         state = scope.setdefault("state", {})
@@ -62,7 +62,7 @@ class Guard:
             metrics.GATEWAY_REQUESTS.labels(handler, str(statuses[0] if statuses else 0)).inc()
 
     async def _answered(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Have a request answered, in a span of its own where its trace is recorded."""
+        """Pass a request on, in a span of its own if its trace is recorded."""
         with spans.serving("gateway", scope["method"], Headers(scope=scope).get("traceparent", "")) as span:
             if span is None:
                 await self._app(scope, receive, send)
@@ -89,10 +89,10 @@ class Guard:
         return None
 
     def _foreign(self, headers: Headers) -> Refusal | None:
-        """Return the refusal of a page of another site, or of a name of its own that leads here.
+        """Return the refusal of a page of another site, or of a request for a foreign host name.
 
-        Where keys are asked for, any name may lead here: a page that has no key gets nothing by one. An origin `null`
-        is foreign: any site's page has it in a sandboxed frame, from where it may send a form without asking.
+        If keys are required any host name is allowed, as a page without a key gets nothing. The origin `null` is
+        foreign: any site's page has it in a sandboxed frame, which may send a form without a preflight.
         """
         host, origin = headers.get("host", ""), headers.get("origin", "")
         if self._limits.authentication == "none" and host and not is_ours(f"//{host}"):
@@ -105,7 +105,7 @@ class Guard:
         return Refusal("host", f"origin must be one of {known} (gateway.origins): got {origin!r:.80}")
 
     def _limited(self, receive: Receive, most: int, limit: str) -> Receive:
-        """Return a `receive` that ends bodies of more than `most` bytes, or too long on their way."""
+        """Return a `receive` that refuses bodies above `most` bytes or slower than the limit."""
         read, is_whole = 0, False
         end_s = asyncio.get_running_loop().time() + self._limits.client_timeout_s
 

@@ -1,4 +1,4 @@
-"""A server of HTTP that listens as a section of the settings says; the gateway and the console each have one."""
+"""An HTTP server configured by a section of the settings, for the gateway and for the console."""
 
 import asyncio
 import contextlib
@@ -49,12 +49,12 @@ class Listens(Protocol):
 
 
 class Listener:
-    """Holds an address, and serves an app there, once or again."""
+    """Binds an address, and serves an app there."""
 
     def __init__(self, app: ASGIApp, limits: Listens, section: str, max_open: int) -> None:
-        """Bind the address. `max_open`: requests that the app answers at once; beyond it, it refuses itself.
+        """Bind the address. `max_open`: max concurrent requests of the app, which refuses more itself.
 
-        Raises InvalidSettings: it is taken, or not ours to take, or the certificate cannot be used.
+        Raises InvalidSettings if the address is in use or not allowed, or the certificate cannot be used.
         """
         self._app = app
         self._limits = limits
@@ -72,7 +72,7 @@ class Listener:
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator["asyncio.Task[None]"]:
-        """Serve in the block, and answer what is on its way at its end. Yields what is done once the server ends."""
+        """Serve within the block, and finish open answers at its end. Yields a task that ends with the server."""
         taken, self._socket = self._socket or bound(self._limits, self._section), None
         host, self.port = taken.getsockname()[:2]
         scheme = "https" if self._limits.tls_certificate else "http"
@@ -85,7 +85,7 @@ class Listener:
 
 
 def check_tls(limits: Listens, section: str) -> None:
-    """Raise InvalidSettings unless the certificate and its key, where they are stated, can be used."""
+    """Raise InvalidSettings if the stated certificate and key cannot be used."""
     if not limits.tls_certificate:
         return
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -112,7 +112,7 @@ def bound(limits: Listens, section: str) -> socket.socket:
 
 
 def server_of(app: ASGIApp, limits: Listens, max_open: int) -> uvicorn.Server:
-    """Return the server of an app. `max_open`: requests that the app answers at once; beyond it, it refuses itself."""
+    """Return the server of an app. `max_open`: max concurrent requests of the app, which refuses more itself."""
     return uvicorn.Server(
         uvicorn.Config(
             app, http=timed(limits.client_timeout_s), ws="none", lifespan="off", log_config=None, access_log=False,

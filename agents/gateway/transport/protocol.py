@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol, with an end to the patience for clients that send no request or read no answer."""
+"""uvicorn's HTTP protocol with a time limit for clients that send no request or read no answer."""
 
 import asyncio
 import socket
@@ -60,5 +60,5 @@ class TimedProtocol(H11Protocol):
 
 
 def timed(timeout_s: float) -> type[TimedProtocol]:
-    """Return the protocol with this patience."""
+    """Return the protocol with this limit."""
     return type("TimedProtocol", (TimedProtocol,), {"timeout_s": timeout_s})

@@ -1,1 +1,1 @@
-"""What waiting clients are told: their place in the queue, and when they may expect an end."""
+"""Places in the queue and expected times for waiting clients."""

@@ -1,6 +1,6 @@
-"""Places and expected times of open requests, from the topics: what a gateway tells a client that waits.
+"""Places and expected times of open requests, computed from the topics, for clients that wait.
 
-How right it was is measured: a request's time by what it was told first (`pochade_gateway_expected_ratio`).
+`pochade_gateway_expected_ratio` measures the error: a request's actual time by its first expected one.
 """
 
 import threading
@@ -14,8 +14,8 @@ from planner.serving.routing.expecting import Expectation, Expecting
 from schemas.messages import EventKind, GenerateRequest, Plan
 from streams import metrics
 
-REUSED_MS: Final = 50.0  # that an answer holds where no topic has told anything new
-PAST_MS: Final = 60_000  # before the start: older requests are not taken in, as their ends may have been read before
+REUSED_MS: Final = 50.0  # time for which an answer is reused if no record has come
+PAST_MS: Final = 60_000  # before the start; older requests are skipped, as their ends may have been read before them
 NOTHING: Final[Mapping[str, Expectation]] = {}
 
 
@@ -44,7 +44,7 @@ class _Fleet:
 
 
 class ExpectedTimes:
-    """The open requests of all tenants, and what is expected of each. Thread-safe."""
+    """The open requests of all tenants with their expected places and times. Thread-safe."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class ExpectedTimes:
         clock_ms: Callable[[], int],
         slo_ms: float = 0.0,
     ) -> None:
-        """`is_caught_up`: whether the topics' past is read; nothing is told before."""
+        """`is_caught_up`: whether the topics' past is read; before, nothing is expected."""
         self._catalog = catalog
         self._plans = plans
         self._fleet = fleet
@@ -75,7 +75,7 @@ class ExpectedTimes:
             self._last_ms = -1.0
 
     def on_note(self, request_id: str, note: Note) -> None:
-        """Take in what has come about on a request's way."""
+        """Take in an event of a request."""
         with self._lock:
             if note.kind == EventKind.STARTED:
                 self._expecting.on_started(request_id, note.level, note.worker, note.at_ms, note.skipped)
@@ -84,7 +84,7 @@ class ExpectedTimes:
             self._last_ms = -1.0
 
     def on_ended(self, request_id: str, *, is_served: bool) -> None:
-        """Take in that a request has its result. `is_served`: whether that has an image."""
+        """Take in that a request has ended. `is_served`: whether its result has an image."""
         with self._lock:
             ratio = self._expecting.on_ended(request_id, self._clock_ms(), is_served=is_served)
             self._last_ms = -1.0
@@ -92,10 +92,10 @@ class ExpectedTimes:
             metrics.GATEWAY_EXPECTED.observe(ratio)
 
     def of(self, request_id: str) -> Expectation | None:
-        """Return what is expected of a request now; None: it is not known.
+        """Return a request's place and expected time now; None if unknown.
 
-        So where the past is not read yet, no plan is, or no worker serves what the request is placed on; and for who is
-        not in the queue, as one of the batch tier before its gate.
+        Unknown while the past is not read, without a plan, if no worker serves the request's level, and for a request
+        that is not in the queue, such as one of the batch tier before its gate.
         """
         plan, now_ms = self._plans.plan, self._clock_ms()
         if plan is None or not self._is_caught_up():
@@ -108,7 +108,7 @@ class ExpectedTimes:
             return self._last.get(request_id)
 
     def waits_in_vain(self, request_id: str) -> str:
-        """Return what a request waits for that no worker serves, in words; "": it does not, or nothing is known."""
+        """Say what a request waits for that no worker serves; "" if a worker serves it, or this is not known."""
         plan, now_ms = self._plans.plan, self._clock_ms()
         if plan is None or not self._is_caught_up():
             return ""
@@ -116,7 +116,7 @@ class ExpectedTimes:
             return self._expecting.waits_in_vain(request_id, self._serving(plan, now_ms), now_ms)
 
     def lacking(self, request: GenerateRequest) -> str:
-        """Return what a request needs that no worker serves, in words; "": a worker does, or nothing is known."""
+        """Say what a request needs that no worker serves; "" if a worker serves it, or this is not known."""
         if not self._is_caught_up():
             return ""
         with self._lock:
@@ -129,8 +129,8 @@ class ExpectedTimes:
         return [name for name in self._catalog.served if self._fleet.serving([name], now_ms)]
 
     def first(self, request_id: str) -> None:
-        """Measure, once the request has ended, how right its client is told now."""
-        told = self.of(request_id)
-        if told is not None:
+        """Note the first estimate for a request; its error is measured once the request has ended."""
+        estimate = self.of(request_id)
+        if estimate is not None:
             with self._lock:
-                self._expecting.on_estimate_sent(request_id, told, self._clock_ms())
+                self._expecting.on_estimate_sent(request_id, estimate, self._clock_ms())

@@ -1,1 +1,1 @@
-"""Webhooks: what a prediction's tenant is told of it by HTTP, at an address of theirs."""
+"""Webhooks: events of a prediction, posted to an address that its tenant states."""

@@ -1,7 +1,7 @@
-"""Which addresses a webhook may lead to: https, to a host of the internet, and to nothing that only this side reaches.
+"""The addresses that webhooks may be posted to: https, public hosts only.
 
-A URL is checked as it is stated, and once more, with the addresses that its host resolves to, each time that it is
-connected to (OWASP, Server-Side Request Forgery Prevention Cheat Sheet, case 2).
+A URL is checked when it is stated, and again, with the addresses that its host resolves to, at each connection (OWASP,
+Server-Side Request Forgery Prevention Cheat Sheet, case 2).
 """
 
 import ipaddress
@@ -33,12 +33,12 @@ WAYS_IN: Final = tuple(
 
 
 class WrongAddress(ValueError):
-    """An address that webhooks are not sent to; the message says why, without what may be secret in it."""
+    """An address that webhooks may not be sent to; the message says why, without the URL's secret parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a URL leads."""
+    """The parts of a URL."""
 
     scheme: str
     host: str  # in lower case; of an IPv6 address without brackets
@@ -58,10 +58,10 @@ class Target:
 
 
 def target_of(url: Any, internal: Collection[str] = ()) -> Target:
-    """Return where a URL leads. `internal`: origins that are allowed whatever they are, as `origin_of` returns them.
+    """Return the parts of a URL. `internal`: origins that are always allowed, as `origin_of` returns them.
 
     Raises:
-        WrongAddress: webhooks are not sent there.
+        WrongAddress: webhooks may not be sent there.
     """
     if not isinstance(url, str) or not 0 < len(url) <= MAX_URL or not VISIBLE.fullmatch(url) or "\\" in url:
         raise WrongAddress(f"it must be 1 to {MAX_URL} characters of ASCII, without spaces")
@@ -106,7 +106,7 @@ def _check_host(host: str) -> None:
 
 
 def check_address(text: str) -> None:
-    """Raise WrongAddress for an IP address that is not one of the internet's own."""
+    """Raise WrongAddress unless an IP address is public."""
     address = ipaddress.ip_address(text.partition("%")[0])
     mapped = getattr(address, "ipv4_mapped", None)
     seen = mapped or address
@@ -116,7 +116,7 @@ def check_address(text: str) -> None:
 
 
 def origin_of(text: str) -> str:
-    """Return SCHEME://HOST:PORT of an origin in a setting. Raises ValueError: it is none."""
+    """Return SCHEME://HOST:PORT of an origin in a setting. Raises ValueError if it is invalid."""
     parts = urlsplit(text)
     if parts.scheme not in DEFAULT_PORTS or not parts.hostname or "@" in text or parts.path or parts.query:
         raise ValueError(text)
@@ -124,7 +124,7 @@ def origin_of(text: str) -> str:
 
 
 def checked_url(url: Any, internal: Collection[str]) -> str:
-    """Return a URL that a request states, if webhooks may be sent there. Raises Refusal, which does not repeat it."""
+    """Return a URL that a request states. Raises Refusal, without the URL, if webhooks may not be sent there."""
     try:
         target_of(url, internal)
     except WrongAddress as error:

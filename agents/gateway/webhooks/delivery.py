@@ -1,7 +1,7 @@
 """Delivers webhooks while it is this gateway's turn: one task for each request that has events to deliver.
 
-What was delivered lies on the topic before the next event is delivered, so that another gateway goes on where this one
-dies: the attempt that it died in comes again, with the same id.
+A delivery is recorded on the topic before the next event is delivered. If this gateway dies, another continues: it
+repeats the attempt that was in progress, with the same id.
 """
 
 import asyncio
@@ -82,7 +82,7 @@ class WebhookDelivery:
         draw: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`key`: that tenants' secrets follow from. `draw`: evenly from 0 to 1."""
+        """`key`: from which tenants' secrets are derived. `draw`: uniform in [0, 1)."""
         self._hooks = hooks
         self._jobs = jobs
         self._turn = turn
@@ -124,7 +124,7 @@ class WebhookDelivery:
             self._follow(set(self._tasks), is_ours=False)
 
     def _follow(self, changed: set[str], *, is_ours: bool) -> None:
-        """Begin with webhooks that are ours now, and leave those that are not."""
+        """Start the tasks of webhooks that are ours now, and cancel the others."""
         begun: list[Webhook] = []
         for request_id in changed:
             found = self._hooks.get(request_id)
@@ -148,7 +148,7 @@ class WebhookDelivery:
         return may_be_missed and self._jobs.result_of(hook.request_id) is None
 
     async def _learn(self, old: list[Webhook]) -> None:
-        """Have the view of jobs take in what the topics say of requests that it may have forgotten, or never met."""
+        """Read the records of requests that the view of jobs has forgotten or never had."""
         since_ms, keys = min(hook.created_ms for hook in old) - OLD_MS, {hook.request_id.encode() for hook in old}
         while True:
             try:
@@ -173,7 +173,7 @@ class WebhookDelivery:
                 break
             except Exception:  # a fault of ours: its webhook stays open, and those of other requests go on
                 metrics.FALLBACKS.labels("gateway", "webhooks-fault").inc()
-                log.exception("cannot tell a webhook of request %s, retrying in %g s", request_id, FAULT_S)
+                log.exception("cannot deliver the webhook of request %s, retrying in %g s", request_id, FAULT_S)
                 await self._sleep(FAULT_S)
                 hook = (self._hooks.get(request_id) or (0, hook))[1]
         delivered = await self._written(ending_of(hook))
@@ -207,7 +207,7 @@ class WebhookDelivery:
         return True
 
     async def _attempt(self, hook: Webhook, event: str, job: Job) -> Webhook:
-        """Deliver an event once; return what is known then."""
+        """Attempt to deliver an event; return the webhook's new state."""
         webhook_id = id_of(hook.tenant, hook.request_id, event)
         try:
             async with self._tenants[hook.tenant]:
@@ -231,7 +231,7 @@ class WebhookDelivery:
         return failed(hook, event, self._clock_ms(), self._draw())
 
     async def _give_up(self, hook: Webhook, event: str, why: str) -> None:
-        """Leave a webhook on the dlq as it stands: redriven, it tells this event and those behind it."""
+        """Write a webhook to the dlq; if redriven, it delivers this event and those behind it."""
         self._count(event, "dead-lettered")
         metrics.DEAD_LETTERS.labels("gateway", WebhookFailed.__name__).inc()
         log.warning("dead-lettered webhook %s of request %s: %s", kind_of(event), hook.request_id, why)

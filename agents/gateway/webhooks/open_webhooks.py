@@ -1,4 +1,4 @@
-"""The webhooks that are not told to their ends, as the topic has them: every gateway knows all, whichever delivers."""
+"""The webhooks with undelivered events, read from the topic by every gateway, whichever delivers them."""
 
 import threading
 from collections import Counter
@@ -14,10 +14,10 @@ from streams.codec.headers import stamp
 
 
 class OpenWebhooks:
-    """One thread hands over records, any asks."""
+    """Written by one thread, read by any."""
 
     def __init__(self, max_open: int) -> None:
-        """`max_open`: of one tenant; beyond it no more are taken."""
+        """`max_open`: max open webhooks of one tenant."""
         self._max_open = max_open
         self._lock = threading.Lock()
         self._open: dict[str, tuple[int, Webhook]] = {}  # request -> offset of its newest record, and what that says
@@ -42,40 +42,40 @@ class OpenWebhooks:
         ring()
 
     def on_change(self, ring: Callable[[], None]) -> None:
-        """Have a bell rung, from the thread that hands over, whenever `changed` has news; what is known now is news."""
+        """Call `ring`, from the writing thread, when `changed` is not empty; all webhooks known now are changed."""
         with self._lock:
             self._ring = ring
             self._changed |= self._open.keys()
         ring()
 
     def changed(self) -> set[str]:
-        """Return the requests of which something was told since the last call."""
+        """Return the requests whose webhook has changed since the last call."""
         with self._lock:
             changed, self._changed = self._changed, set()
         return changed
 
     def get(self, request_id: str) -> tuple[int, Webhook] | None:
-        """Return what the newest record of a request says, with its offset; None: nothing is to be told of it."""
+        """Return the offset of a request's newest record and its webhook; None if it has no open one."""
         return self._open.get(request_id)
 
     def ids(self) -> set[str]:
-        """Return the requests of which something is to be told."""
+        """Return the requests with an open webhook."""
         with self._lock:
             return set(self._open)
 
     def check_room(self, tenant: str) -> None:
-        """Raise Refusal if a tenant has as many webhooks open as it may."""
+        """Raise Refusal if a tenant has `max_open` open webhooks."""
         if self._of_tenant[tenant] >= self._max_open:
             limit = f"{self._max_open} webhooks of this tenant are not delivered yet (gateway.webhooks.max_open)"
             raise Refusal("too-many-webhooks", limit, retry_after_ms=10_000)
 
 
 def record_of(hook: Webhook, now_ms: int) -> Outgoing:
-    """Return the record that tells of a webhook."""
+    """Return the record of a webhook."""
     headers = stamp({}, kind="Webhook", source="gateway", subject=hook.request_id, time_ms=now_ms)
     return Outgoing(topic=WEBHOOKS, key=hook.request_id.encode(), value=encode(hook), headers=headers)
 
 
 def ending_of(hook: Webhook) -> Outgoing:
-    """Return the record after which nothing is to be told of a request any more."""
+    """Return the record that ends a webhook."""
     return Outgoing(topic=WEBHOOKS, key=hook.request_id.encode(), value=None)

@@ -1,4 +1,4 @@
-"""Posts one webhook: to the address that was checked and no other, without redirects, within limits."""
+"""Posts one webhook to the address that was checked, without redirects, within limits of time and size."""
 
 import asyncio
 import socket
@@ -9,17 +9,17 @@ import httpcore
 
 from agents.gateway.webhooks.addresses import Target, WrongAddress, check_address, target_of
 
-GONE: Final = 410  # by which a receiver says that it wants no more, as Standard Webhooks has it
+GONE: Final = 410  # a receiver's answer that it wants no more (Standard Webhooks)
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 Check = Callable[[str], None]
 
 
 class NotDelivered(Exception):
-    """An attempt that failed; the message says why, without the path of its URL."""
+    """A failed attempt; the message says why, without the path of its URL."""
 
     def __init__(self, why: str, *, is_final: bool = False) -> None:
-        """`is_final`: repeating it is in vain."""
+        """`is_final`: repeating it is useless."""
         super().__init__(why)
         self.is_final = is_final
 
@@ -31,7 +31,7 @@ async def resolve(host: str, port: int) -> list[str]:
 
 
 class CheckedBackend(httpcore.AsyncNetworkBackend):
-    """Connects to hosts by addresses that it has checked: who answers differently a moment later changes nothing."""
+    """Resolves a host once, checks the addresses, and connects to them: a later DNS answer has no effect."""
 
     def __init__(self, resolve: Resolve, check: Check, inner: httpcore.AsyncNetworkBackend) -> None:
         self._resolve = resolve
@@ -63,7 +63,7 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
 
 
 class Poster:
-    """Posts webhooks. Nothing is kept between two: each connects, and is checked, anew."""
+    """Posts webhooks, each over a new, newly checked connection."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Poster:
         resolve: Resolve = resolve,
         network: httpcore.AsyncNetworkBackend | None = None,
     ) -> None:
-        """`internal`: origins that are connected to whatever their addresses. `network`: connects to addresses."""
+        """`internal`: origins that are allowed at any address. `network`: connects to addresses."""
         self._internal = internal
         self._timeout_s = timeout_s
         self._resolve = resolve
@@ -83,7 +83,7 @@ class Poster:
         """Post a body; returns once the receiver has answered 2xx. Its answer's body is not read.
 
         Raises:
-            NotDelivered: it has not, or webhooks are not sent there.
+            NotDelivered: another answer or none, or webhooks may not be sent there.
         """
         try:
             target = target_of(url, self._internal)

@@ -1,4 +1,4 @@
-"""Which webhooks requests ask for: what a body states to a record of the topic, which is written before the request."""
+"""Reads the webhook that a body states; its record is written before the request."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -13,16 +13,16 @@ class WebhookRequests:
     """Reads the parameters `webhook` and `webhook_events_filter`."""
 
     def __init__(self, hooks: OpenWebhooks, internal: Collection[str], clock_ms: Callable[[], int]) -> None:
-        """`internal`: origins that are allowed whatever they are, as `origin_of` returns them."""
+        """`internal`: origins that are always allowed, as `origin_of` returns them."""
         self._hooks = hooks
         self._internal = internal
         self._clock_ms = clock_ms
 
     def wanted(self, body: Mapping[str, Any], tenant: str, base_url: str) -> Webhook | None:
-        """Return the webhook that a body asks for, of a request that has no id yet; None: it asks for none.
+        """Return the webhook that a body states, still without a request id; None if it states none.
 
         Raises:
-            Refusal: webhooks are not sent there, or too many of this tenant are open.
+            Refusal: webhooks may not be sent there, or too many of this tenant are open.
         """
         events = events_of(body)
         if body.get(PARAM) is None:

@@ -1,6 +1,6 @@
 """Signs webhooks by Standard Webhooks 1.0.0 (section "Signature scheme", symmetric), which Replicate's clients verify.
 
-A tenant's secret follows from the gateways' own (`gateway.url_secret`): nothing is stored, and every gateway has it.
+A tenant's secret is derived from the gateways' own (`gateway.url_secret`), so that it need not be stored.
 """
 
 import base64
@@ -13,7 +13,7 @@ USER_AGENT: Final = "pochade-webhooks/1"
 
 
 def secret_of(key: bytes, tenant: str) -> str:
-    """Return the secret by which a tenant knows its webhooks. `key`: the gateways' own."""
+    """Return the secret with which a tenant verifies its webhooks. `key`: the gateways' own."""
     return BEGIN + base64.b64encode(hmac.digest(key, f"webhooks:{tenant}".encode(), hashlib.sha256)).decode()
 
 

@@ -1,8 +1,7 @@
-"""Which of several gateways delivers webhooks: the one that the consumer group gives the topic's only partition.
+"""Chooses the one gateway that delivers webhooks: the consumer group's owner of the topic's only partition.
 
-When it dies the group gives the partition to another within `kafka.session_timeout_ms`. One that was frozen may deliver
-for a moment beside its successor, and webhooks come twice with the same id, as their receivers must expect anyway.
-Rejected: the planner's lease, whose beats cost the broker a transaction a second, to prevent what may happen here.
+If it dies, another gets the partition within `kafka.session_timeout_ms`. One that was frozen may deliver for a moment
+beside its successor, so webhooks may come twice with the same id; the standard has receivers expect that.
 """
 
 import logging
@@ -30,7 +29,7 @@ CLOSE_S: Final = 10.0
 
 
 class Turn:
-    """One gateway's place in the group, which it joins with `start`: without webhooks it costs the broker nothing."""
+    """One gateway's membership in the group; it joins with `start`, so without webhooks the broker has no group."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -40,13 +39,13 @@ class Turn:
         self.is_ours = False
 
     def start(self, ring: Callable[[], None]) -> None:
-        """Join the group, if that was not done. `ring` is called from another thread when `is_ours` has changed."""
+        """Join the group unless it has. `ring` is called from another thread when `is_ours` has changed."""
         if not self._thread.is_alive() and not self._stopping.is_set():
             self._ring = ring
             self._thread.start()
 
     def close(self) -> None:
-        """Leave the group at once, so that another gateway goes on."""
+        """Leave the group at once, so that another gateway continues."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(CLOSE_S)

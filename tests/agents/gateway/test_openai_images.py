@@ -97,7 +97,7 @@ def test_the_pipelines_own_fields_are_taken_and_an_earlier_deadline_holds() -> N
         ({"stream": True, "partial_images": 4}, "partial_images", "must be a whole number from 0 to 3: got 4"),
         ({"stream": True, "partial_images": True}, "partial_images", "must be a whole number from 0 to 3: got True"),
         ({"partial_images": 1}, "partial_images", "partial_images must come with stream: got 1"),
-        ({"stream": True, "partial_images": 1, "n": 2}, "partial_images", "must be 0 where n is above 1"),
+        ({"stream": True, "partial_images": 1, "n": 2}, "partial_images", "must be 0 if n is above 1"),
         ({"stream": True, "response_format": "url"}, "response_format", "must be b64_json with stream"),
         ({"user": {"id": 1}}, "user", "user must be a string of at most 512 characters"),
         ({"style": "vivid"}, "style", "unknown parameter 'style'"),
