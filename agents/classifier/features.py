@@ -95,7 +95,7 @@ def _objects_and_names(tagged: Tagged) -> tuple[int, int]:
 
 
 def _is_name(token: Token) -> bool:
-    """The tagger's word for it, and a capital or a rare word: else "a rose box" would be somebody's."""
+    """Whether the tagger says so, with a capital or a rare word: else "rose" in "a rose box" would be a name."""
     return token.tag in _NAMES and token.word not in lexicon.MEDIUM and (token.is_capital or _is_rare(token.word))
 
 

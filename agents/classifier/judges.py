@@ -26,7 +26,7 @@ class Judgement(NamedTuple):
 
 
 class PromptJudge(Protocol):
-    """Judges one prompt at a time, never two; whatever the text, it does not raise."""
+    """Judges one prompt at a time; accepts any text without raising."""
 
     name: str  # with its version
 
@@ -108,9 +108,9 @@ class JointClassifier:
 
 
 def open_judge(catalog: Catalog) -> PromptJudge:
-    """The catalog's classifiers; without any, the rules with the shipped reference.
+    """Return the catalog's classifiers; without any, the rules with the shipped reference.
 
-    Raises PochadeError: a folder that is not there or does not hold what it should.
+    Raises PochadeError if a folder or one of its files is missing or invalid.
     """
     judges = [_open(entry) for entry in catalog.classifiers.values()]
     if len(judges) > 1:

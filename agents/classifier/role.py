@@ -49,7 +49,7 @@ class Classifier:
         return await self._served(record, has_waited=False)
 
     async def classified(self, record: Incoming) -> Sequence[Outgoing]:
-        """A classified request of whatever tier, or why there is none."""
+        """Return the classified request, of any tier, or the record of its refusal."""
         return await self._served(record, has_waited=True)
 
     async def _served(self, record: Incoming, *, has_waited: bool) -> Sequence[Outgoing]:
@@ -69,7 +69,7 @@ class Classifier:
     def _decided(
         self, record: Incoming, at_ms: int, has_waited: bool
     ) -> tuple[GenerateRequest | None, Ignored | Refusal | Outcome | Way]:
-        """Return the request, None where there is none, and what becomes of it."""
+        """Return the request, None if it cannot be read, and the decision on it."""
         try:
             request = decode_request(record)
         except InvalidRequest as error:
@@ -101,7 +101,7 @@ class Classifier:
         """Do nothing, as nothing was remembered."""
 
     def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:
-        """End a record as FAILED; one that cannot be read, under its position: it is no other request's end."""
+        """End a record as FAILED; an unreadable one under its position, so that no other request ends."""
         code = INVALID if isinstance(error, InvalidRecord) else POISON
         outcome = failed(request_id_of(record), reason=str(error), by=self.role, now_ms=now_ms(), code=code)
         return refused(record, outcome, error, now_ms())
@@ -119,7 +119,7 @@ def _facts(classified: ClassifiedRequest) -> dict[str, object]:
 
 
 def _to_batch_topic(record: Incoming) -> Outgoing:
-    """Return the record as it came; its id is stated in a header, as its position on that topic is another one."""
+    """Return the record unchanged, with its id in a header, as its position on the batch topic differs."""
     name = request_id_of(record).encode()
     headers = {**record.headers, REQUEST_ID: name}
     return Outgoing(topic=topics.PROMPTS_BATCH, key=name, value=record.value, headers=headers)

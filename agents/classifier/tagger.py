@@ -1,6 +1,6 @@
 """Part-of-speech tags of prompts, by a linear model of each word and the two words on either side.
 
-`agents/lab/training/classifiers/prompt_tagger.py` makes the two files of data beside this module, and says of what.
+`agents/lab/training/classifiers/prompt_tagger.py` makes the two data files beside this module, and names their sources.
 """
 
 import importlib.resources
@@ -54,7 +54,7 @@ class PromptTagger:
 
 
 def clean(text: str) -> str:
-    """Return a text without what no tagger knows, with single spaces, and in lower case if it shouts."""
+    """Return a text without unknown characters, with single spaces, and in lower case if it is all capitals."""
     spaced = " ".join(_NOISE.sub(" ", text).split())
     return spaced.lower() if spaced.isupper() else spaced
 

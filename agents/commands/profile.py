@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     "--stream",
     default="standard",
     show_default=True,
-    help="Which prompts of the tiny world to draw: standard, of which the shipped figures are told, or easy.",
+    help="Which prompts of the tiny world to draw: standard, on which the shipped figures were measured, or easy.",
 )
 @click.option(
     "--prompt-file",
@@ -184,7 +184,7 @@ def _study_of_reuse() -> Callable[..., None]:
 
 
 def _profile_file(out: pathlib.Path | None, wanted: "Wanted", *, is_part: bool) -> pathlib.Path:
-    """Return the file of a profile. `is_part`: some levels alone were asked for; a part replaces no whole."""
+    """Return the file of a profile. `is_part`: only some levels are measured; a part never replaces a whole profile."""
     name = "-".join([wanted.catalog.name, *wanted.levels]) if is_part else wanted.catalog.name
     return (out or INFRA / "profiles") / f"{name}.json"
 
@@ -202,8 +202,8 @@ def _measure(
 ) -> None:
     """Measure levels, write and report their profile, and sweep the cascades that have a judge.
 
-    `cache`: folder of the finished parts of interrupted runs. `jobs`: processes; None: as many as the machine suits.
-    `written_to`: name of the catalog whose file gets the figures, too; "": of none.
+    `cache`: folder of the finished parts of interrupted runs. `jobs`: processes; None for as many as fit the machine.
+    `written_to`: name of the catalog whose file gets the figures too; "" for none.
     """
     from agents.profiling.cascade_table import Choice
     from agents.profiling.machine import usual_jobs

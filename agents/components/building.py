@@ -1,9 +1,8 @@
 """Builds the parts of a pipeline from weights in host memory, as the libraries build them from files.
 
-A part is made by its class without weights of its own, and the values are copied from the buffers to its device, so
-that nothing there points into host memory, and pinned buffers are copied from directly. What cannot be built so (names
-of an older release, quantised weights) is read by its library from the component's files, whose bytes were compared,
-and is counted.
+Each part is created without weights, and its values are copied from the buffers to its device, so that no tensor there
+points into host memory. Parts that cannot be built so (names of an older release, quantised weights) are read by their
+library from the component's files, whose digest was compared, and counted.
 """
 
 import importlib
@@ -28,12 +27,10 @@ _BUILDING: Final = threading.Lock()  # making a network without weights replaces
 def parts_of(
     host: HostWeights, dtype: torch.dtype, files: str, besides: Sequence[str] = (), device: str | torch.device = "cpu"
 ) -> dict[str, Any]:
-    """Return the networks of a base by name, in evaluation mode; `besides`: of which none is made.
+    """Return the networks of a base by name, in evaluation mode, without those in `besides`.
 
-    `device`: where those of diffusers are; what transformers reads is on the CPU.
-
-    `files`: variant of the weight files, such as fp16; "": the plain ones. A part that cannot be built is left out, and
-    counted: its library reads it.
+    `device`: for diffusers' networks; those of transformers are on the CPU. `files`: variant of the weight files, such
+    as fp16; "" for the plain ones. A part that cannot be built is left out and counted: its library reads it.
     """
     index = json.loads((host.folder / INDEX).read_text())
     found: dict[str, Any] = {}
@@ -55,7 +52,7 @@ def built(
 ) -> torch.nn.Module:  # fmt: skip
     """Return a network of a class of diffusers or transformers with the values of weight files.
 
-    Raises whatever the libraries raise for weights that are not the network's.
+    Raises the libraries' own errors if the weights do not fit the network.
     """
     tensors = {name: tensor for path in paths for name, tensor in host.tensors(path).items()}
     with _BUILDING:
@@ -88,9 +85,9 @@ def _of_transformers(
 ) -> torch.nn.Module:
     config = kind.config_class.from_pretrained(folder)
     own = {name: tensor.clone() for name, tensor in tensors.items()}  # the library takes them as they are
-    network, told = kind.from_pretrained(None, config=config, state_dict=own, dtype=dtype, output_loading_info=True)
-    if told["missing_keys"]:
-        raise ValueError(f"weights are missing: {sorted(told['missing_keys'])[:3]}")
+    network, info = kind.from_pretrained(None, config=config, state_dict=own, dtype=dtype, output_loading_info=True)
+    if info["missing_keys"]:
+        raise ValueError(f"weights are missing: {sorted(info['missing_keys'])[:3]}")
     built_network: torch.nn.Module = network.eval()
     return built_network
 

@@ -58,7 +58,7 @@ class Keeping:
 
 
 def with_own_base(variant: Variant) -> Variant:
-    """Return a variant whose own model is one of its components, named as it is, where it lists no bases."""
+    """Return the variant; if it lists no bases, its own model becomes a base of the same name."""
     if variant.bases:
         return variant
     own = Component(kind=BASE, name=variant.name, source=variant.model)
@@ -76,9 +76,9 @@ def open_components(
 ) -> ComponentStore:
     """Open the store of a variant that lists bases.
 
-    `resolve`: source -> where it lies here, or a hub id; `free_bytes`: of the device; `memory`: of host buffers, None:
-    not pinned. Raises ComponentFailed for a component whose size nobody knows; PochadeError, OSError for a remote or a
-    volume that cannot be opened.
+    `resolve`: source -> its path here, or a hub id; `free_bytes`: of the device; `memory`: of host buffers, None for
+    buffers that are not pinned. Raises ComponentFailed for a component of unknown size; PochadeError, OSError if a
+    remote or a volume cannot be opened.
     """
     settings = keeping.settings
     paths = {} if settings.remote else _paths(variant, resolve)
@@ -105,9 +105,9 @@ def open_components(
 
 
 def device_budget(variant: Variant, keeping: Keeping, free_bytes: int, ratio: float = 1.0) -> int:
-    """Return the device's budget in bytes of weight files, of which each takes `ratio` bytes there by its precision.
+    """Return the device's budget in bytes of weight files; each takes `ratio` bytes there, by its precision.
 
-    Where the settings leave it open: half of what is free, and at least the largest base with a combination in it.
+    By default half of the free bytes, and at least the largest base with one combination.
     """
     asked = keeping.settings.device_bytes
     if asked != OWN:

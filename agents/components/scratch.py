@@ -3,7 +3,7 @@
     TMP/pochade-component-XXXX/    locked by flock for as long as its process lives
         YYYY/                      one use
 
-A folder that nobody locks is of a process that was killed, unless it was made just now.
+An unlocked folder belongs to a killed process, unless it is younger than NEW_S.
 """
 
 import fcntl
@@ -16,14 +16,14 @@ import weakref
 from typing import Final
 
 PREFIX: Final = "pochade-component-"
-NEW_S: Final = 60.0  # within which a folder may not be locked yet
+NEW_S: Final = 60.0  # age up to which a folder may not be locked yet
 
 
 class Scratch:
-    """Makes temporary folders, all of which are gone when this is."""
+    """Makes temporary folders, which are removed with this object."""
 
     def __init__(self, where: pathlib.Path | None = None) -> None:
-        """`where`: None: the folder for temporary files. What killed processes left there is removed."""
+        """`where`: None for the system's temporary folder. Removes what killed processes left there."""
         where = where or pathlib.Path(tempfile.gettempdir())
         sweep(where, time.time() - NEW_S)
         self.path = pathlib.Path(tempfile.mkdtemp(prefix=PREFIX, dir=where))
@@ -42,7 +42,7 @@ def _remove(path: pathlib.Path, handle: int) -> None:
 
 
 def sweep(where: pathlib.Path, before_s: float) -> int:
-    """Remove what processes that were killed left of before a moment (epoch seconds); return how many folders."""
+    """Remove folders that killed processes left before a time (epoch seconds); return their number."""
     removed = 0
     for path in where.glob(f"{PREFIX}*"):
         try:

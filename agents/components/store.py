@@ -1,11 +1,10 @@
-"""The components of one worker in its tiers: decided by `planner.components.tiers`, moved here, and counted.
+"""The components of one worker in its tiers; `planner.components.tiers` decides, this module moves and counts.
 
     remote  ->  volume  ->  host memory  ->  device
        source.fetch   source.read       device.put
 
-`bring` moves what a call needs, `prefetch` what a plan lists. What lies where is decided at once, under a lock; bytes
-move outside it, one mover a component: who wants a component that is on its way waits for it. Where a move fails, what
-the tiers hold is made to agree with what is there.
+`bring` moves a call's components, `prefetch` a plan's. Decisions are taken under a lock; bytes move outside it, one
+mover a component: a second user waits for the move. After a failed move the tiers are compared with what is there.
 """
 
 import contextlib
@@ -63,11 +62,11 @@ class Span(NamedTuple):
 
 
 class Prefetched(StrEnum):
-    """What became of a prefetch."""
+    """The outcome of a prefetch."""
 
     LOADED = "loaded"
-    BUSY = "busy"  # a call is under way; nothing was moved
-    NO_ROOM = "no-room"  # what is there is worth more
+    BUSY = "busy"  # a call is in progress; nothing was moved
+    NO_ROOM = "no-room"  # the components there are worth more
     FAILED = "failed"
 
 
@@ -84,7 +83,7 @@ class ComponentStore:
         before: WorkerComponents | None = None,
         clock_ms: Callable[[], float] = now_ms,
     ) -> None:
-        """`known`: all that may be brought; fused ones are added to it. `before`: counters of an earlier store."""
+        """`known`: all components that may be brought; fused ones are added. `before`: counters of an earlier store."""
         self.spans: deque[Span] = deque(maxlen=SPANS)  # the newest last
         self._known, self._budgets, self._source, self._device = known, budgets, source, device
         self._before, self._now_ms = before or WorkerComponents(), clock_ms
@@ -110,7 +109,7 @@ class ComponentStore:
         return self._now_ms()
 
     def tier_of(self, id_: str) -> Tier:
-        """Return the nearest tier that holds a component; remote where none does."""
+        """Return the nearest tier that holds a component; remote if none does."""
         with self._lock:
             return self._tiers.tier_of(id_)
 
@@ -150,12 +149,12 @@ class ComponentStore:
             self._budgets = budgets
 
     def pin(self, pinned: frozenset[tuple[str, Tier]]) -> None:
-        """Say which components leave their tier only when nothing else can."""
+        """Set the components that leave their tier only if no other can."""
         with self._lock:
             self._tiers.pinned = pinned
 
     def evict_by(self, score: Score) -> None:
-        """Say by which score a component leaves a full tier."""
+        """Set the score by which a component leaves a full tier."""
         with self._lock:
             self._tiers.score = score
 
@@ -171,7 +170,7 @@ class ComponentStore:
                 self._calls -= 1
 
     def bring(self, ids: Sequence[str]) -> Use:
-        """Bring all components of a call to the device: a base first, what attaches to it read beside.
+        """Bring all components of a call to the device: the base first, adapters and controls read meanwhile.
 
         Raises ComponentFailed: one is missing, damaged, or they do not fit the device together.
         """
@@ -216,7 +215,7 @@ class ComponentStore:
             )
 
     def was_fused(self, id_: str, took_ms: float) -> None:
-        """Take note that a combination is there, and how long fusing it took."""
+        """Note that a combination is on the device, and the time that fusing took."""
         with self._lock:
             known = self._known[id_]
             self._known[id_] = Component(id=id_, bytes=known.bytes, load_ms={Tier.HOST: took_ms})
@@ -258,12 +257,12 @@ class ComponentStore:
         return Prefetched.LOADED if self.tier_of(id_) >= tier else Prefetched.NO_ROOM
 
     def refresh(self) -> None:
-        """Make what the tiers hold agree with what is there: other processes may share the volume."""
+        """Compare the tiers with what is there: other processes may share the volume."""
         with self._lock:
             self._reconcile()
 
     def report(self) -> WorkerComponents:
-        """Return what a heartbeat says. Counters go on from those of the store before."""
+        """Return the heartbeat's report. Counters continue those of the store before."""
         with self._lock:
             now, before = self._tiers.report(), self._before
             return dataclasses.replace(
@@ -360,7 +359,7 @@ class ComponentStore:
             return
 
     def _make_room(self, wanted: str, error: VolumeFull) -> None:
-        """Remove the component of the volume that is worth least: the disk has less room than the budget says."""
+        """Remove the volume's component with the least value, as the disk has less room than the budget."""
         metrics.FALLBACKS.labels("worker", "volume-full").inc()
         with self._lock:
             keep = {wanted, *self._on_their_way}
@@ -371,7 +370,7 @@ class ComponentStore:
 
     @contextlib.contextmanager
     def _mover(self, id_: str) -> Iterator[None]:
-        """Be the only one who moves a component."""
+        """Allow one mover of a component at a time."""
         with self._lock:
             lock = self._moving.setdefault(id_, threading.Lock())
         with lock:
@@ -427,6 +426,6 @@ def _added(before: dict[str, int], now: dict[str, int]) -> dict[str, int]:
 
 
 def _release(reading: "Future[tuple[HostWeights | None, float]]") -> None:
-    """Release what was read beside a base, once it was read; a failure of it was told, or another came first."""
+    """Release a component that was read beside a base, once it is read; its failure was raised, or another's."""
     if not reading.cancel() and reading.exception() is None and (host := reading.result()[0]) is not None:
         host.release()

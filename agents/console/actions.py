@@ -1,4 +1,4 @@
-"""What operators change: each leaves a record on the topic `actions` before it is done, and one with how it ended."""
+"""Operators' changes: each is recorded on the topic `actions` before it is done, and again with its outcome."""
 
 import asyncio
 import json
@@ -27,13 +27,13 @@ Do = Callable[[], Awaitable[tuple[str, Mapping[str, Any]]]]  # returns how it en
 
 
 class Actions:
-    """Does what operators ask for, and writes it down; used on one event loop."""
+    """Executes and records operators' changes; used on one event loop."""
 
     def __init__(
         self, send: Callable[[Outgoing], "Future[Delivered]"], clock_ms: Callable[[], int], user: str,
         on_begun: Callable[[OperatorAction], None] = lambda _action: None,
     ) -> None:  # fmt: skip
-        """`user`: who this process is, for sessions without a key. `on_begun`: is shown each action as it begins."""
+        """`user`: this process's user, for sessions without a key. `on_begun`: called with each action as it begins."""
         self.on_begun = on_begun
         self._send = send
         self._clock_ms = clock_ms
@@ -47,10 +47,10 @@ class Actions:
     async def perform(
         self, session: Session, action: str, subject: str, detail: Mapping[str, Any], do: Do
     ) -> OperatorAction:
-        """Write down that it begins, do it, write down how it ended, and return that; a failure is an end, too.
+        """Record the beginning, execute, record and return the outcome, also of a failure.
 
         Raises:
-            PochadeError: the broker does not take the record of its beginning: nothing was done.
+            PochadeError: the broker did not acknowledge the first record; nothing was done.
         """
         asked = json.dumps(dict(detail))
         begun = OperatorAction(
@@ -80,7 +80,7 @@ class Actions:
         return ended
 
     def find(self, action_id: str) -> OperatorAction | None:
-        """Return one of the last actions of this console; None: there is none with this id."""
+        """Return one of the last actions of this console; None if none has this id."""
         return self._recent.get(action_id)
 
     async def _write(self, action: OperatorAction) -> None:

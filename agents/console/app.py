@@ -96,7 +96,7 @@ class Console:
             Route("/what-if", self.simulate, methods=["POST"]),
             Route("/sign-in", self.sign_in, methods=["GET", "POST"]),
             Route("/sign-out", self.sign_out, methods=["POST"]),
-            Route(f"{IMAGES_PATH}{{token}}", self.picture),
+            Route(f"{IMAGES_PATH}{{token}}", self.image),
             Route("/assets/{file}", self.asset),
         ]
 
@@ -139,7 +139,7 @@ class Console:
         return self._pages.render(f"parts/{name}", **values(self._context(query)))
 
     def _around(self, name: str, http: Request) -> dict[str, Any]:
-        """Return what a page shows beside its live part, mostly for its forms."""
+        """Return the values beside a page's live part, mostly for its forms."""
         if name in ("requests", "gallery"):
             return {
                 "query": http.query_params, "levels": list(self._view.catalog.served), "statuses": requests.STATUSES,
@@ -168,7 +168,7 @@ class Console:
 
     def _live(self, http: Request, address: str, render: Callable[[], Awaitable[str]]) -> Response:
         if self.parts.is_full:
-            raise HTTPException(503, "so many live pages are open as console.max_viewers allows: reload to see news")
+            raise HTTPException(503, "console.max_viewers live pages are open already: reload to see news")
         cookie = http.cookies.get(COOKIE, "")
 
         def may_see() -> bool:
@@ -192,7 +192,7 @@ class Console:
         values = requests.one(self._context({}), request_id)
         return self._pages.render("parts/request", **values) if values else "<p>It is no longer remembered.</p>"
 
-    async def picture(self, http: Request) -> Response:
+    async def image(self, http: Request) -> Response:
         """Return an image that a page has shown."""
         uri = self._images.named(http.path_params["token"])
         if uri is None:
@@ -235,7 +235,7 @@ class Console:
         return self.page(http, "sign-in", "Sign in", status=403, refusal=why)
 
     async def sign_out(self, http: Request) -> Response:
-        """End the session: in the browser, and for whoever has a copy of its cookie."""
+        """End the session in the browser, and for all copies of its cookie."""
         session, _ = await form_of(http, needs=Role.VIEWER)
         if self._sessions.asks_for_keys:
             await self._orders.sign_out(session)
@@ -252,7 +252,7 @@ class Console:
         return _back(requests.href(request_id), action.action_id)
 
     async def cancel(self, http: Request) -> Response:
-        """Cancel a request, and say what became of it."""
+        """Cancel a request, and show the outcome."""
         session, _ = await form_of(http)
         request_id = http.path_params["id"]
         action = await self._orders.cancel(session, request_id)
@@ -297,18 +297,18 @@ class Console:
         return self.page(http, "shadow", f"Shadow of {policy:.40}", policy=policy, found=found)
 
     async def explain(self, http: Request) -> Response:
-        """Show what binds the plan, and what one worker more would change."""
+        """Show what limits the plan, and what one worker more would change."""
         await form_of(http, needs=Role.VIEWER)
         return self.page(http, "explain", "What binds the plan", found=await self._commands.run(
             "plan", "explain", "-o", "json"))  # fmt: skip
 
     async def checks(self, http: Request) -> Response:
-        """Show the last audit, the last chaos run, and what operators did."""
+        """Show the last audit, the last chaos run, and operators' actions."""
         found = checks.values(self._context({}), self._settings.home)
         return self.page(http, "checks", "Audit and chaos", since=SINCE, **found)
 
     async def audit(self, http: Request) -> Response:
-        """Audit the topics of late."""
+        """Audit the recent records of the topics."""
         session, fields = await form_of(http)
         since = fields.get("since", "1h")
         if since not in SINCE:
@@ -317,7 +317,7 @@ class Console:
         return _back("/checks", action.action_id)
 
     async def what_if(self, http: Request) -> Response:
-        """Show the form of what would have been."""
+        """Show the forms of *What if*."""
         return self._what_if(http, {}, "", None)
 
     def _what_if(self, http: Request, fields: Mapping[str, str], kind: str, found: Any) -> Response:
@@ -328,7 +328,7 @@ class Console:
         )  # fmt: skip
 
     async def simulate(self, http: Request) -> Response:
-        """Simulate the requests of late with other workers or another policy, or estimate another plan on results."""
+        """Simulate recent requests with other workers or another policy, or estimate another plan from results."""
         _, fields = await form_of(http, needs=Role.VIEWER)
         since, kind = fields.get("since", "1h"), fields.get("kind", "simulate")
         if since not in SINCE:

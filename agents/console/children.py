@@ -1,6 +1,6 @@
 """Runs commands of `pochade` as child processes, one at a time, and reads the JSON that they print.
 
-What they load (the simulator, a solver) stays out of this process, and what hangs in them ends with their time.
+So the simulator and solvers are not loaded into this process, and a hanging command is killed at its time limit.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from streams.processes.children import die_with
 from streams.settings import Settings
 
 START: Final = "from streams.cli import main; main(prog_name='pochade')"
-NICENESS: Final = 10  # what serves goes first
+NICENESS: Final = 10  # so that serving has priority
 MAX_OUTPUT: Final = 4 * 2**20  # bytes
 MAX_ERROR: Final = 600  # characters of what a command says as it fails
 MAX_NOTES: Final = 20  # lines that a command says beside its answer
@@ -28,11 +28,11 @@ OWN: Final = frozenset({"console", "gateway"})  # sections that no command needs
 
 
 class CommandFailed(PochadeError):
-    """A command that gave no answer: another runs, it took too long, or it said why."""
+    """A command without an answer: another one runs, it took too long, or it failed."""
 
 
 class Reported(NamedTuple):
-    """A report, and what its command said beside it, such as what it left out."""
+    """A report, and its command's notes, such as what it left out."""
 
     report: Any
     notes: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Forms of the pages: their fields, and whether who sends one may."""
+"""Forms of the pages: their fields, and the right to send them."""
 
 from typing import Final
 
@@ -33,7 +33,7 @@ async def fields_of(http: Request) -> dict[str, str]:
 
 
 async def form_of(http: Request, needs: Role = Role.OPERATOR) -> tuple[Session, dict[str, str]]:
-    """Return who sends a form, and its fields. Raises HTTPException: the token or the role is wrong."""
+    """Return a form's session and fields. Raises HTTPException if the token or the role is wrong."""
     session: Session | None = http.scope["state"]["session"]
     fields = await fields_of(http)
     if session is None or not is_token(session, fields.get("token", "")):

@@ -1,6 +1,6 @@
-"""Addresses of images on the pages, and the images themselves, as thumbnails where many are shown.
+"""Images on the pages, with thumbnails, and their addresses.
 
-An address carries the name of a stored image, sealed: a session reads what a page has shown, and nothing else.
+An address holds the sealed name of a stored image: a session reads only images that a page has shown.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from agents.gateway.signing import Seal
 from schemas.errors import PochadeError
 from streams.store.port import ImageStore, is_key
 
-PATH: Final = "/pictures/"
+PATH: Final = "/images/"
 THUMBNAIL_PX: Final = 384  # the longer side of a thumbnail
 MAX_THUMBNAILS: Final = 400  # in memory
 MAX_THUMBNAIL_BYTES: Final = 32 * 2**20
@@ -31,26 +31,26 @@ class SealedImages:
     """Seals names of stored images into addresses, and reads the images behind them; used on one event loop."""
 
     def __init__(self, store: ImageStore, root: str, key: bytes) -> None:
-        """`root`: with what every URI of the store begins."""
+        """`root`: the prefix of every URI of the store."""
         self._store = store
         self._root = root
-        self._seal = Seal(key, "picture:")
+        self._seal = Seal(key, "image:")
         self._thumbnails: OrderedDict[str, EncodedImage] = OrderedDict()
         self._thumbnail_bytes = 0
 
     def address(self, uri: str) -> str:
-        """Return the address of an image; equal ones each time, so that browsers need not ask again."""
+        """Return the address of an image, always the same, so that browsers can cache it."""
         return f"{PATH}{self._seal.sealed([uri.removeprefix(self._root)])}"
 
     def named(self, token: str) -> str | None:
-        """Return the URI behind an address; None: it is not ours."""
+        """Return the URI in an address; None if it is forged."""
         claims = self._seal.opened(token)
         if claims is None or not is_key(claims[0]):
             return None
         return f"{self._root}{claims[0]}"
 
     async def read(self, uri: str, *, is_small: bool) -> EncodedImage:
-        """Return an image. Raises PochadeError: it is gone, damaged, or the store is away."""
+        """Return an image. Raises PochadeError if it is deleted or damaged, or the store does not answer."""
         if not is_small:
             return EncodedImage(await asyncio.to_thread(self._store.get, uri), "image/png")
         if uri in self._thumbnails:
@@ -66,7 +66,7 @@ class SealedImages:
 
 
 def thumbnail(data: bytes) -> EncodedImage:
-    """Return an image with its longer side at most THUMBNAIL_PX; one that is no larger comes as it is."""
+    """Return an image with its longer side at most THUMBNAIL_PX; a smaller one unchanged."""
     try:
         with Image.open(io.BytesIO(data)) as image:
             if max(image.size) <= THUMBNAIL_PX:

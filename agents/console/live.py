@@ -1,4 +1,4 @@
-"""Live pages: a part of a page is rendered once a second, however many look at it, and sent where it has changed."""
+"""Live pages: a part is rendered at most once a second for all its viewers, and sent if it has changed."""
 
 import asyncio
 import contextlib
@@ -14,13 +14,13 @@ from streams import metrics
 
 TICK_S: Final = 1.0
 KEEPALIVE_TICKS: Final = 15  # without a change, after which a comment is sent
-PART_TTL_S: Final = 30.0  # that a part which nobody asks for stays in memory
+PART_TTL_S: Final = 30.0  # for which an unused part stays in memory
 
 Render = Callable[[], Awaitable[str]]
 
 
 class Parts:
-    """The parts of late by their addresses; used on one event loop."""
+    """The recently rendered parts by address; used on one event loop."""
 
     def __init__(self, most: int) -> None:
         """`most`: live pages at once."""
@@ -36,11 +36,11 @@ class Parts:
         return self._viewers >= self._most
 
     def stop(self) -> None:
-        """End all live pages: browsers come again, to another console or this one."""
+        """End all live pages; their browsers reconnect."""
         self._is_stopped = True
 
     async def part(self, address: str, render: Render, *, is_fresh: bool = False) -> str:
-        """Return what is at an address, rendered within the last second; `is_fresh`: rendered now."""
+        """Return the part at an address, rendered within the last second, or now if `is_fresh`."""
         clock_s = asyncio.get_running_loop().time
         async with self._locks.setdefault(address, asyncio.Lock()):
             at_s, text = self._parts.get(address, (0.0, ""))
@@ -53,7 +53,7 @@ class Parts:
         return text
 
     async def changes(self, address: str, render: Render, may_see: Callable[[], bool]) -> AsyncGenerator[bytes, None]:
-        """Yield events with the part each time that it has changed, until the console stops or `may_see` says no."""
+        """Yield an event with the part at each change, until the console stops or `may_see` returns False."""
         last, quiet = b"", 0
         while not self._is_stopped and may_see():
             text = await self.part(address, render)

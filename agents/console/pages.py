@@ -1,4 +1,4 @@
-"""Pages from templates: what they are given, how numbers and times read, and what of a prompt is shown."""
+"""Pages from templates, with the format of numbers, times and prompts."""
 
 import functools
 import hashlib
@@ -13,7 +13,7 @@ from streams.clock import utc
 from streams.pages.templates import template
 from streams.visible import visible
 
-NONE: Final = "\N{EN DASH}"
+MISSING: Final = "\N{EN DASH}"
 CITING: Final = frozenset({"invalid", "InvalidRecord", "InvalidRequest"})  # their texts quote what was sent
 WITHHELD: Final = "withheld, as it quotes what was sent (console.prompts)"
 HASHED: Final = 8  # hex digits of a prompt's digest
@@ -22,7 +22,7 @@ HASHED: Final = 8  # hex digits of a prompt's digest
 def ago(ms: float | None) -> str:
     """Say how long ago something was, or how long it takes, in one unit or two."""
     if ms is None:
-        return NONE
+        return MISSING
     s = ms / 1000
     if s < 0:
         return "0 s"
@@ -36,7 +36,7 @@ def ago(ms: float | None) -> str:
 def duration(ms: float | None) -> str:
     """Say how long something took."""
     if ms is None:
-        return NONE
+        return MISSING
     if ms < 1000:
         return f"{ms:.0f} ms"
     return f"{ms / 1000:.1f} s" if ms < 60_000 else f"{ms / 60_000:.1f} min"
@@ -44,7 +44,7 @@ def duration(ms: float | None) -> str:
 
 def moment(ms: int | None) -> str:
     """Return the time of day, in UTC."""
-    return utc(ms).rpartition("T")[2] if ms else NONE
+    return utc(ms).rpartition("T")[2] if ms else MISSING
 
 
 def date(ms: int | None) -> str:
@@ -53,9 +53,9 @@ def date(ms: int | None) -> str:
 
 
 def share(value: float | None) -> str:
-    """Return a share in percent; where a whole number would say none or all, and it is not so, with a decimal."""
+    """Return a share in percent; with a decimal if a whole number would wrongly show 0 or 100 %."""
     if value is None:
-        return NONE
+        return MISSING
     percent = 100 * value
     return f"{percent:.1f} %" if 0 < percent < 1 or 99 < percent < 100 else f"{percent:.0f} %"
 
@@ -63,14 +63,14 @@ def share(value: float | None) -> str:
 def number(value: float | None) -> str:
     """Return a number with three digits or so."""
     if value is None:
-        return NONE
+        return MISSING
     if value == int(value) or abs(value) >= 1000:
         return f"{value:,.0f}".replace(",", " ")
     return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
 
 
 def hashed(prompt: str) -> str:
-    """Return what is shown of a prompt that is not."""
+    """Return a prompt's digest, which is shown instead of its text."""
     digest = hashlib.sha256(prompt.encode(errors="replace")).hexdigest()[:HASHED]
     return f"prompt {digest}, {len(prompt)} characters"
 
@@ -83,7 +83,7 @@ def shown_prompt(prompt: str, *, is_clear: bool) -> str:
 
 
 def cited(text: str, what: str, *, is_clear: bool) -> str:
-    """Return why something failed, unless that quotes what was sent. `what`: code of a result, or class of an error."""
+    """Return an error's text, unless it quotes a request. `what`: code of a result, or class of an error."""
     return visible(text) if is_clear or what not in CITING else WITHHELD
 
 

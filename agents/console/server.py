@@ -46,7 +46,7 @@ class ConsoleServer:
     """One console. `run` blocks until `stopping` is set."""
 
     def __init__(self, app: ASGIApp, limits: Limits, following: Following, stop: Callable[[], None]) -> None:
-        """Bind the address. `stop`: ends live pages. Raises InvalidSettings: it is taken, or not ours to take."""
+        """Bind the address. `stop`: ends live pages. Raises InvalidSettings if it is in use or not allowed."""
         self._following = following
         self._stop = stop
         self.listener = Listener(app, limits, SECTION, 4 * limits.max_viewers)
@@ -82,7 +82,7 @@ def console_of(
     sessions = Sessions(key, ring, limits.session_s, now_ms)
     others = [
         TopicTailer(settings, [topic], on_record, since_ms=now_ms() - LETTERS_MS)
-        for topic, on_record in ((DLQ, seen.on_letter), (ACTIONS, partial(seen.on_action, told=sessions.on_action)))
+        for topic, on_record in ((DLQ, seen.on_letter), (ACTIONS, partial(seen.on_action, notify=sessions.on_action)))
     ]
     for each in (following, *others):
         stack.callback(each.close)

@@ -1,4 +1,4 @@
-"""What operators may order: each with a dry run that says what it would do, and a confirmation that carries it on."""
+"""Operators' orders: each begins with a dry run that shows its effect, and is done after a confirmation."""
 
 import asyncio
 import json
@@ -32,12 +32,12 @@ CANCEL_WAIT_S: Final = 6.0  # for the result of a cancelled request
 POLL_S: Final = 0.05
 CONFIRM_MS: Final = 10 * 60_000  # that a dry run may be confirmed
 REDRIVE_RPS: Final = 10.0
-PROMISED: Final = ("lost", "duplicates", "late_commits")  # of an audit: none may be
+PROMISED: Final = ("lost", "duplicates", "late_commits")  # figures of an audit that must be 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DryRun:
-    """What an order would do, and what confirms it."""
+    """The effect of an order, and its confirmation."""
 
     title: str
     rows: list[tuple[str, str, str]]  # what, as it is, as it would be
@@ -47,7 +47,7 @@ class DryRun:
 
 
 class Orders:
-    """Dry runs and what they lead to; used on one event loop."""
+    """Dry runs and confirmed orders; used on one event loop."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Orders:
         self._seal = Seal(key, "dry-run:")
 
     async def submit(self, session: Session, fields: Mapping[str, str]) -> tuple[OperatorAction, str]:
-        """Write a request; return what was done and its id. Raises PochadeError: it is none, or was not taken."""
+        """Write a request; return the action and the request's id. Raises PochadeError, also if it is invalid."""
         now = now_ms()
         within_s = fields.get("deadline_s", "")
         request = GenerateRequest(
@@ -90,7 +90,7 @@ class Orders:
         return await self.actions.perform(session, "submit", request.request_id, detail, do), request.request_id
 
     async def sign_out(self, session: Session) -> None:
-        """Have all consoles take the session's cookie no more; this one takes it no more in any case."""
+        """End the session in all consoles; in this one also if the record cannot be written."""
 
         async def do() -> tuple[str, Mapping[str, Any]]:
             return "signed out", {}
@@ -98,7 +98,7 @@ class Orders:
         await self.actions.perform(session, SIGN_OUT, session.id, {}, do)
 
     async def cancel(self, session: Session, request_id: str) -> OperatorAction:
-        """Cancel a request, wait a moment, and say what really became of it. Raises PochadeError."""
+        """Cancel a request, wait up to CANCEL_WAIT_S, and return the outcome. Raises PochadeError."""
         seen = self._view.requests.get(request_id)
         had_ended = seen.result if seen else None
 
@@ -127,7 +127,7 @@ class Orders:
         return None
 
     async def try_pin(self, session: Session, policy: str, parameters: Mapping[str, float]) -> DryRun:
-        """Say what a policy would plan now; unknown ones are refused. Raises PochadeError."""
+        """Say what a policy would plan now. Raises PochadeError, also for an unknown policy."""
         POLICIES.check(policy)
         found = await self.shadow(policy, parameters)
         detail = {"policy": policy, "parameters": dict(parameters)}
@@ -146,12 +146,12 @@ class Orders:
         return self._dry(session, "unpin", subject, {}, rows_of(found), said, f"Unpin {subject}?", "/plan")
 
     def try_rollback(self, session: Session, version: int) -> DryRun:
-        """Say what an earlier plan decided otherwise. Raises PochadeError: there is none of late."""
+        """Say what an earlier plan decided otherwise. Raises PochadeError if that plan is not kept here."""
         plans = self._view.plans
         target, now = plans.with_version(version), plans.plan
         if target is None or now is None:
             raise PochadeError(
-                f"plan {version} is not among those of late: `pochade plan rollback {version}` looks further"
+                f"plan {version} is not among the recent ones: `pochade plan rollback {version}` searches further"
             )
         said = f"Plan {version} by {target.policy} is obeyed, for the workers of now, until unpinned: {target.reason}"
         title = f"Roll back to plan {version}?"
@@ -192,9 +192,9 @@ class Orders:
         return DryRun(title=title, rows=rows, words=words, confirmation=self._seal.sealed(claims), back=back)
 
     async def confirm(self, session: Session, confirmation: str) -> tuple[OperatorAction, str]:
-        """Do what a dry run has shown to this session; return what was done and the page to go on at.
+        """Do what a dry run has shown to this session; return the action and the next page.
 
-        Raises PochadeError: it was shown to another, or too long ago.
+        Raises PochadeError if another session saw it, or too long ago.
         """
         claims = self._seal.opened(confirmation)
         if claims is None or claims[3:5] != [session.key_id, session.token] or now_ms() >= claims[5]:
@@ -217,7 +217,7 @@ class Orders:
         return await self.actions.perform(session, action, subject, detail, do), back
 
     async def audit(self, session: Session, since: str) -> OperatorAction:
-        """Have the topics of late audited; the result is kept with the record. Raises PochadeError."""
+        """Audit the topics' recent records; the result is kept with the action's record. Raises PochadeError."""
 
         async def do() -> tuple[str, Mapping[str, Any]]:
             found = await self._commands.run("audit", "--since", since, "--no-images", "-o", "json", may_fail_with=(1,))

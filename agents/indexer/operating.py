@@ -1,4 +1,4 @@
-"""What an operator asks of the index: its state, the reuse of one request, to clear it, to fill it again."""
+"""Operators' actions on the index: its state, the reuse of one request, clear, rebuild."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -40,9 +40,9 @@ class NamedImages(NamedTuple):
 
 
 def status(settings: Settings, plan: Plan | None) -> dict[str, Any]:
-    """What the plan asks for, what the vector store holds, and how workers' lookups do.
+    """Return the plan's terms of reuse, the vector store's content, and the results of workers' lookups.
 
-    Raises PochadeError: the broker does not answer, or what the plan names is unknown here.
+    Raises PochadeError if the broker does not answer, or the plan names something unknown here.
     """
     reuse = plan.reuse if plan is not None else None
     return {
@@ -72,7 +72,7 @@ def _store_status(settings: Settings, key: str) -> dict[str, Any]:
 
 
 def workers(settings: Settings) -> list[dict[str, Any]]:
-    """One row a worker that looked latents up of late, from its last heartbeat."""
+    """Return a row for each worker whose last heartbeat reports lookups."""
     beats: dict[str, Heartbeat] = {}
     for record in snapshot.past(settings, [FLEET], since_ms=now_ms() - HEARTBEATS_MS):
         try:
@@ -91,7 +91,7 @@ def workers(settings: Settings) -> list[dict[str, Any]]:
 
 
 def explained(result: Result) -> dict[str, Any]:
-    """What became of reuse on a request's way, from its own result alone: nothing of anybody else's is read."""
+    """Return what reuse did for a request, from its own result only: no other request's data is read."""
     stages = [
         {
             "level": stage.level,
@@ -117,10 +117,10 @@ def clear(
 ) -> dict[str, Any]:
     """Delete rows and latents, of one tenant or of all, and of one tenant the images that its results name.
 
-    Rows are deleted whichever encoder made them, former ones too. `unreadable` counts the results that may name images
-    of the tenant which are still there; the results themselves stay.
+    Rows of former encoders are deleted too. `unreadable` counts the results that could not be read, whose images
+    remain; results themselves are not deleted.
 
-    Raises PochadeError: a store is away; it may be repeated.
+    Raises PochadeError if a store does not answer; the call may be repeated.
     """
     mark = tenant_mark(tenant) if tenant is not None else ""
     latents = [each.uri for each in store.list(now_ms() + 1) if is_latent(each.uri, mark)]
@@ -136,7 +136,7 @@ def clear(
 
 
 def is_latent(uri: str, mark: str = "") -> bool:
-    """Whether an object is a latent, of the tenant with this mark; "": of anybody."""
+    """Whether an object is a latent, of the tenant with this mark; "" for any tenant."""
     name = uri.rpartition("/")[2]
     return LATENT_NAME.match(name) is not None and name.endswith(f".{EXTENSION}") and name.startswith(mark)
 
@@ -163,9 +163,10 @@ def images_of(settings: Settings, tenant: str) -> NamedImages:
 
 
 def rebuild(settings: Settings, catalog: Catalog, store: ImageStore, plan: Plan) -> Mapping[str, int]:
-    """Write again the rows of what ended within the plan's time to live, as far as `results` and the store go back.
+    """Write the rows of results within the plan's time to live again, as far as `results` and the store go back.
 
-    Raises PochadeError: the plan asks for no reuse, there is no vector store, or a store is away: it may be repeated.
+    Raises PochadeError if the plan has no reuse, there is no vector store, or a store does not answer; the call may be
+    repeated.
     """
     if plan.reuse is None:
         raise PochadeError(f"plan {plan.version} has no reuse group: there is nothing to fill the index for")

@@ -1,4 +1,4 @@
-"""The index writer's share of `results`: batches, commits after both stores have what follows, and reading again."""
+"""The index writer's consumer of `results`: batches, commits after both stores have the rows, and reading again."""
 
 import contextlib
 import time
@@ -20,7 +20,7 @@ from streams.kafka.groups.members import IdleMember
 from streams.settings import Settings
 
 GROUP: Final = "indexer"
-COUNT_S: Final = 60.0  # between two looks at how many partitions `results` has
+COUNT_S: Final = 60.0  # between two counts of the partitions of `results`
 RECALL_S: Final = 120.0  # for the results of the last hours to be read once
 
 
@@ -29,17 +29,17 @@ class Results(Protocol):
 
     @property
     def owned(self) -> frozenset[int]:
-        """The partitions of `results` that are this reader's now."""
+        """The partitions of `results` that this reader owns."""
         ...
 
     @property
     def partitions(self) -> int:
-        """Number of partitions that `results` has, those of other readers too. Raises PochadeError: nobody says."""
+        """Number of partitions of `results`, with those of other readers. Raises PochadeError if unknown."""
         ...
 
     @property
     def waits_for(self) -> str:
-        """The schema without which records cannot be read, and stay; "": all can be. Any thread may ask."""
+        """The missing schema for which records wait; "" if none is missing. Any thread may ask."""
         ...
 
     def take(self, most: int, timeout_s: float) -> list[Incoming]:
@@ -51,11 +51,11 @@ class Results(Protocol):
         ...
 
     def rewind(self, batch: Sequence[Incoming]) -> None:
-        """Read these records again next, as far as they are still this reader's."""
+        """Read these records again next, if this reader still owns their partitions."""
         ...
 
     def since(self, moment_ms: int, partitions: frozenset[int]) -> list[Incoming]:
-        """Return the records of these partitions from a moment on, until now."""
+        """Return the records of these partitions from a time (epoch ms) until now."""
         ...
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class ResultSource:
             try:
                 found = self._consumer.list_topics(self._topic, timeout=ANSWER_LIMIT_S).topics[self._topic]
             except KafkaException as failure:
-                raise PochadeError(f"nobody says how many partitions {self._topic} has: {failure}") from None
+                raise PochadeError(f"cannot find out how many partitions {self._topic} has: {failure}") from None
             self._partitions, self._counted_s = len(found.partitions) or self._partitions, time.monotonic()
         if not self._partitions:
             raise PochadeError(f"{self._topic} has no partitions: create it, for example by `pochade topics create`")

@@ -1,7 +1,7 @@
-"""Writes the rows of a batch of results: decides, scores where the plan asks, embeds, upserts, and evicts.
+"""Writes the rows of a batch of results: decides, scores if the plan asks for it, embeds, upserts, and evicts.
 
-A batch is written whole or raises, and may be written again: rows have the ids of their images, and what was decided or
-scored before is not decided again.
+A batch is written whole or raises, and may be written again: rows have the ids of their images, and earlier decisions
+and scores are kept.
 """
 
 import io
@@ -35,7 +35,7 @@ from streams.vectors.port import (
 
 log = logging.getLogger(__name__)
 
-CALL_S: Final = 10.0  # for one call of the vector store; nobody waits for the index
+CALL_S: Final = 10.0  # for one call of the vector store; no request waits for the index
 
 Place = tuple[int, int]  # partition and offset of a record of `results`
 
@@ -61,12 +61,12 @@ class IndexWriter:
         self._decided: dict[Place, Write | NotWritten] = {}  # of the batch that is being written
 
     def write(self, records: Sequence[Incoming], terms: Terms, *, keeps_latents: bool = False) -> int:
-        """Write what may be reused of these results; return how many rows. What cannot be read is counted and passed.
+        """Write the rows of reusable results; return their number. Unreadable records are counted and skipped.
 
-        `keeps_latents`: those that do not enter stay, too.
+        `keeps_latents`: do not delete latents that get no row.
 
         Raises:
-            VectorsUnavailable, WrongCollection, StoreUnavailable: a store is away; the same records may be given again.
+            VectorsUnavailable, WrongCollection, StoreUnavailable: pass the same records again later.
         """
         rows = self._rows(records, terms)
         if rows:
@@ -83,7 +83,7 @@ class IndexWriter:
         return len(rows)
 
     def recall(self, records: Sequence[Incoming], terms: Terms) -> None:
-        """Take earlier results into the account, as they were probably written: nothing is scored or written again."""
+        """Count earlier results as written, without scoring or writing them again."""
         for record in records:
             candidate = _read(record)
             if candidate is None or isinstance(self._logic.examine(candidate.ended, terms, now_ms()), NotWritten):
@@ -93,9 +93,9 @@ class IndexWriter:
                 self._logic.enter(record.partition, entry_of(row))
 
     def evict(self, terms: Terms) -> int:
-        """Take what is expired or beyond the bytes out of both stores; return how many rows.
+        """Remove rows that are expired or beyond the byte budget from both stores; return their number.
 
-        A store that is away keeps them until the next time.
+        A store that does not answer keeps them until the next call.
         """
         leaving = self._logic.leaving(terms, now_ms())
         if not leaving:
@@ -114,11 +114,11 @@ class IndexWriter:
         return len(leaving)
 
     def divide_among(self, partitions: int) -> None:
-        """Divide the bytes among so many partitions of `results` from now on."""
+        """Divide the byte budget among this number of partitions of `results` from now on."""
         self._logic.divide_among(partitions)
 
     def forget(self, partitions: Sequence[int]) -> None:
-        """Forget what belongs to partitions that another writer has now."""
+        """Forget the rows of partitions that another writer owns now."""
         self._logic.forget(partitions)
         self._decided = {place: each for place, each in self._decided.items() if place[0] not in partitions}
 
@@ -157,7 +157,7 @@ class IndexWriter:
         return self._logic.admit(candidate.result.tenant, terms, at_ms) or decision
 
     def _score(self, candidate: Candidate, discriminator: str) -> float | None:
-        """The confidence in an image; None where there is none. Raises StoreUnavailable."""
+        """Return the confidence in an image; None if it cannot be scored. Raises StoreUnavailable."""
         result, image = candidate.result, candidate.image
         assert image is not None, f"{result.request_id} has no image"
         if discriminator not in self._scorers:
@@ -173,7 +173,7 @@ class IndexWriter:
             return None
 
     def _unneeded(self, records: Sequence[Incoming]) -> list[str]:
-        """URIs of the latents that these results name and that did not enter: drafts' among them."""
+        """Return URIs of the latents that these results name and that got no row, drafts' among them."""
         uris = list[str]()
         for record in records:
             candidate = _read(record)
@@ -200,7 +200,7 @@ class IndexWriter:
 
 
 def _read(record: Incoming) -> Candidate | None:
-    """None for what nobody should have written, or a newer release's: a row that is not written costs a hit."""
+    """Return the candidate in a record; None if it is invalid or a newer release's: a missing row costs one hit."""
     try:
         return candidate_of(record)
     except InvalidRecord as error:

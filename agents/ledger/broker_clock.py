@@ -10,7 +10,7 @@ MAX_OFFSET_MS = 60_000  # that a machine's clock may differ from the broker's
 
 
 class ClockOff(PochadeError):
-    """This machine's clock and the broker's differ by over a minute, so that deadlines would pass at the wrong time."""
+    """This machine's clock and the broker's differ by over a minute, so deadlines would pass at the wrong time."""
 
 
 class BrokerClock:
@@ -26,7 +26,7 @@ class BrokerClock:
         self._ahead_ms: int | None = None  # of the broker's clock over the steady one
 
     def observe(self, at_ms: int) -> None:
-        """A broker took a record at this time, just now. Raises ClockOff as `check`."""
+        """Note the time at which a broker just wrote a record. Raises ClockOff as `check`."""
         self._ahead_ms = at_ms - self._steady_ms()
         self.check()
 
@@ -35,7 +35,7 @@ class BrokerClock:
         return self._wall_ms() if self._ahead_ms is None else self._steady_ms() + self._ahead_ms
 
     def check(self) -> None:
-        """Raise ClockOff where this machine's clock is not the broker's."""
+        """Raise ClockOff if this machine's clock differs by over MAX_OFFSET_MS from the broker's."""
         off_ms = self._wall_ms() - self.now_ms()
         if abs(off_ms) > MAX_OFFSET_MS:
             raise ClockOff(

@@ -1,10 +1,10 @@
-"""Requests with a deadline that have been classified and have not ended: what the ledger ends itself when nobody does.
+"""Open requests with a deadline, which the ledger ends itself once they are overdue.
 
-`classified` is followed from where a chunk of ended ids says (`OpenRequests.checkpoint`), else from the beginning of
-the window: what is older may have ended and be forgotten.
+`classified` is followed from the offset in a chunk of ended ids (`OpenRequests.checkpoint`), else from the beginning of
+the window: older requests may have ended and be forgotten.
 
-Of each only (deadline, digest of the id, where its record lies) is kept, about 300 bytes, and only while it is open:
-the record is read again when the request is overdue.
+Each open request takes about 300 bytes: deadline, digest of the id, offset of its record, which is read again when the
+request is overdue.
 """
 
 import heapq
@@ -50,7 +50,7 @@ End = Callable[[list[Incoming]], list[str]]  # ends overdue requests; their ids
 
 
 class Open(NamedTuple):
-    """A request that nobody has ended."""
+    """An open request."""
 
     deadline_ms: int
     digest: bytes
@@ -61,7 +61,7 @@ class OpenRequests:
     """The open requests of one partition. Not thread-safe."""
 
     def __init__(self, most_ahead_ms: int) -> None:
-        """`most_ahead_ms`: of a deadline, when its request came; one that is further ahead is not waited for."""
+        """`most_ahead_ms`: max time from a request's arrival to its deadline; later deadlines are ignored."""
         self._most_ahead_ms = most_ahead_ms
         self._open: dict[bytes, Open] = {}  # in the order of their offsets
         self._deadlines: list[Open] = []  # a heap; some have ended
@@ -79,7 +79,7 @@ class OpenRequests:
         self._next = checkpoint.offset
 
     def take(self, records: Sequence[Incoming], known: Known, since_ms: int) -> None:
-        """Take in records of `classified`, in their order; it is unknown whether those before `since_ms` have ended."""
+        """Take in records of `classified` in order; those before `since_ms` are skipped, as they may have ended."""
         entries = [entry for record in records if (entry := self._entry(record, since_ms))]
         ended = known([entry.digest for entry in entries]) if entries else set()
         self._add(entry for entry in entries if entry.digest not in ended)
@@ -87,7 +87,7 @@ class OpenRequests:
             self._next = records[-1].offset + 1
 
     def _entry(self, record: Incoming, since_ms: int) -> Open | None:
-        """Return the entry of a request; None if it has no deadline, or one that no role of ours admits."""
+        """Return the entry of a request; None if it has no deadline, or one that is not valid."""
         deadline = record.headers.get(DEADLINE, b"")
         if not deadline.isdigit() or len(deadline) > MAX_DIGITS or record.timestamp_ms < since_ms:
             return None
@@ -125,13 +125,13 @@ class OpenRequests:
             heapq.heappush(self._deadlines, entry)
 
     def checkpoint(self) -> Checkpoint | None:
-        """Return where another ledger may begin to read; None: nothing has been read."""
+        """Return the offset at which another ledger may begin to read; None if nothing has been read."""
         if self._next < 0:
             return None
-        told = list(islice(self._open.values(), MAX_CHECKPOINT + 1))
-        offset = told[MAX_CHECKPOINT].offset if len(told) > MAX_CHECKPOINT else self._next
+        first = list(islice(self._open.values(), MAX_CHECKPOINT + 1))
+        offset = first[MAX_CHECKPOINT].offset if len(first) > MAX_CHECKPOINT else self._next
         return Checkpoint(
-            offset, b"".join(ENTRY.pack(each.digest, each.deadline_ms, each.offset) for each in told[:MAX_CHECKPOINT])
+            offset, b"".join(ENTRY.pack(each.digest, each.deadline_ms, each.offset) for each in first[:MAX_CHECKPOINT])
         )
 
 
@@ -142,7 +142,7 @@ class Expiry:
     """
 
     def __init__(self, cluster: ClusterSettings, grace_ms: int, most_ahead_ms: int) -> None:
-        """`grace_ms`: after a deadline, for whoever is about to end it. `most_ahead_ms`: as of `OpenRequests`."""
+        """`grace_ms`: after a deadline, for an outcome on its way. `most_ahead_ms`: as in `OpenRequests`."""
         self._topic = full_name(cluster.kafka.prefix, topics.CLASSIFIED)
         self._prefix = cluster.kafka.prefix
         self._grace_ms = grace_ms
@@ -184,7 +184,7 @@ class Expiry:
             self._consumer.incremental_unassign(left)
 
     def read_on(self, lanes: Mapping[int, LedgerPartition]) -> bool:
-        """Take in what has been classified; whether there may be more at once."""
+        """Read records of `classified`; return whether more may be waiting."""
         if self._consumer is None:
             return False
         polled = poll_records(self._consumer, BATCH, 0)
@@ -202,7 +202,7 @@ class Expiry:
             self._open[partition].end(digest_of(each.encode()) for each in ids)
 
     def end_overdue(self, partition: int, now_ms: int, end: End) -> int:
-        """End some that are overdue; how many there were."""
+        """End up to AT_ONCE overdue requests; return how many were found."""
         if (requests := self._open.get(partition)) is None:
             return 0
         if not (overdue := requests.overdue(now_ms, self._grace_ms, AT_ONCE)):
@@ -231,9 +231,9 @@ class Expiry:
 
 
 class Rereader:
-    """Reads single records of `classified` again, by their offsets: those whose requests are overdue.
+    """Reads the records of overdue requests on `classified` again, by their offsets.
 
-    One client, made when it is first needed. Not thread-safe.
+    One client, created when first needed. Not thread-safe.
     """
 
     def __init__(self, cluster: ClusterSettings, topic: str) -> None:
@@ -243,10 +243,10 @@ class Rereader:
         self._consumer: Consumer | None = None
 
     def read(self, partition: int, offsets: Sequence[int]) -> list[Incoming]:
-        """The records there; one that is gone is left out.
+        """Return the records at these offsets; deleted ones are left out.
 
         Raises:
-            KafkaException: the broker did not give them in time.
+            KafkaException: the broker did not return them in time.
         """
         if self._consumer is None:
             self._consumer = open_reader(self._cluster, "ledger.again")

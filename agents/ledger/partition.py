@@ -2,8 +2,8 @@
 
 `LedgerLogic` (`planner/serving/ending/ledger.py`) decides which outcome ends a request.
 
-A partition that an operator added to `outcomes` knows nothing of what has ended; `AddedPartition` moves its outcomes
-to where that is known.
+`AddedPartition` is a partition that an operator added to `outcomes`: it moves outcomes to their requests' own
+partitions.
 """
 
 import dataclasses
@@ -38,16 +38,16 @@ from streams.processes.watchdog import Bite
 
 log = logging.getLogger(__name__)
 
-TRANSACTION_S = 30  # as long as a broker may be away until what is under way begins again
+TRANSACTION_S = 30  # max time for a broker to answer until the work in progress begins again
 MIN_BYTES = 1000  # of a record; no topic takes less
 DELIVERY_S = 130.0  # the client gives up after 120 s
 
-OVERLAP = 1000  # outcomes before the group's commit that are looked at again: the largest transaction has as many
+OVERLAP = 1000  # outcomes before the group's commit that are read again: the size of the largest transaction
 Decide = Callable[[Sequence[Incoming]], list[Effect]]
 
 
 class MarkerLost(PochadeError):
-    """A transaction that a broker reported as committed has no results: what is known of its partition is wrong."""
+    """A transaction that a broker reported as committed has no results, so the partition's state is wrong."""
 
 
 class LedgerPartition:
@@ -63,8 +63,8 @@ class LedgerPartition:
         bite: Bite | None = None,
         result_format: str = "avro",
     ) -> None:
-        """`send`: writes chunks of what has ended; None: there are none. `bite`: what to do when a transaction hangs;
-        None: end the process, as only a new one gets on. `result_format`: avro | json.
+        """`send`: writes chunks of ended ids; None for no chunks. `bite`: called if a transaction hangs; None to end
+        the process, as only a new one can continue. `result_format`: avro | json.
 
         Raises:
             KafkaException: the broker did not answer in time.
@@ -93,7 +93,7 @@ class LedgerPartition:
                 reader.close()
 
     def reopen(self) -> None:
-        """A new producer after one that broke; what is known stays, and it reads on.
+        """Replace a broken producer; the partition's state is kept, and results are read on.
 
         Raises:
             MarkerLost: the broker has aborted a transaction that it had said to be committed.
@@ -121,9 +121,9 @@ class LedgerPartition:
         return barrier
 
     def serve(self, records: Sequence[Incoming], group: Consumer) -> list[str]:
-        """Write the results of a run of outcomes in one transaction, then commit past them; the ids that ended.
+        """Write the results of outcomes in one transaction, then commit past them; return the ended ids.
 
-        What is read again, because of a death in between, is known to have ended.
+        Outcomes that are read again after a crash in between are known to have ended.
         """
         ended = self._end(records, lambda some: self._logic.on_outcomes(read_each(some, Outcome)))
         source = full_name(self._cluster.kafka.prefix, topics.OUTCOMES)
@@ -131,12 +131,11 @@ class LedgerPartition:
         return ended
 
     def end_lost(self, records: Sequence[Incoming]) -> list[str]:
-        """End those of outcomes before the group's commit that have no result; whom.
+        """End outcomes before the group's commit that have no result; return their ids.
 
-        Where a partition has no leader for a moment, as one with a single copy whose broker ends, Kafka 4.1 to 4.3
-        forgets a transaction's marker and reports it as committed (KAFKA-20734); the next producer's first abort, the
-        barrier's, hides it for ever. Only the last transaction before a producer can be hit: the marker of the next one
-        holds for it, too.
+        If a partition has no leader for a moment (a single replica whose broker ends), Kafka 4.1 to 4.3 forgets a
+        transaction's marker and reports it as committed (KAFKA-20734); the next producer's first abort, the barrier's,
+        hides it for ever. Only the last transaction before a producer can be lost: the next one's marker covers it.
         """
         ended = self._end(records, lambda some: self._logic.on_read_again(read_each(some, Outcome)))
         if ended:
@@ -145,7 +144,7 @@ class LedgerPartition:
         return ended
 
     def _end(self, records: Sequence[Incoming], decide: Decide) -> list[str]:
-        """End requests in one transaction; one of whose records a topic refuses for its size ends in its own."""
+        """End requests in one transaction; a request whose record is too large for its topic ends in its own."""
         self._made = []
         effects = decide(records)
         written = [record for effect in effects for record in self._records_of(effect)]
@@ -170,7 +169,7 @@ class LedgerPartition:
         return self._end(records[:half], decide) + self._end(records[half:], decide)
 
     def _learn(self, written: Sequence[Outgoing]) -> None:
-        """The largest of these was refused: its topic takes less."""
+        """Lower the size limit of the topic of the largest of these records, which was refused."""
         refused = max(written, key=size_of)
         self._limits.refused(refused, was_alone=True)
         metrics.FALLBACKS.labels(ROLE, "refused-size").inc()
@@ -179,29 +178,29 @@ class LedgerPartition:
             raise KafkaException(KafkaError(KafkaError.INVALID_MSG_SIZE, f"{refused.topic} takes next to nothing"))
 
     def expire(self, overdue: Sequence[Incoming]) -> list[str]:
-        """End what nobody ended by its deadline; whom. Outcomes that still come are too late."""
+        """End overdue requests; return their ids. Their later outcomes are dropped."""
         return self._end(overdue, lambda some: self._logic.on_overdue(read_each(some, ClassifiedRequest), now_ms()))
 
     def _write(self, written: Sequence[Outgoing], ids: Sequence[str]) -> None:
-        """Write all or nothing, and remember the ends. Raises KafkaException: it may be either; `reopen` finds out."""
-        told: list[tuple[KafkaError | None, Message]] = []
+        """Write all or nothing, and remember the ends. After a KafkaException either is possible: `reopen` decides."""
+        reported: list[tuple[KafkaError | None, Message]] = []
         last = max((at for at, record in enumerate(written) if record.topic == topics.RESULTS), default=-1)
         self._producer.begin_transaction()
         for at, record in enumerate(written):
             name = full_name(self._cluster.kafka.prefix, record.topic)
             more: dict[str, Any] = {} if record.partition is None else {"partition": record.partition}
-            if at == last:  # of one alone: a callback for each would take more time than the rest
-                more["on_delivery"] = lambda *report: told.append(report)
+            if at == last:  # one callback: one for each record would take more time than the rest
+                more["on_delivery"] = lambda *report: reported.append(report)
             self._producer.produce(name, record.value, record.key, headers=list(record.headers.items()), **more)
         with self._watchdog:
             self._producer.commit_transaction(TRANSACTION_S)
         if last >= 0:
-            self._remember(told, ids, sum(record.topic == topics.RESULTS for record in written))
+            self._remember(reported, ids, sum(record.topic == topics.RESULTS for record in written))
 
-    def _remember(self, told: list[tuple[KafkaError | None, Message]], ids: Sequence[str], results: int) -> None:
-        if not told:
+    def _remember(self, reported: list[tuple[KafkaError | None, Message]], ids: Sequence[str], results: int) -> None:
+        if not reported:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "a committed record was not reported"))
-        message = told[0][1]
+        message = reported[0][1]
         at_ms = message.timestamp()[1]
         self._clock.observe(at_ms)
         end = (message.offset() or 0) + 1
@@ -209,13 +208,13 @@ class LedgerPartition:
         self._last = end - results, ids
 
     def _elsewhere(self, key: bytes) -> int | None:
-        """Return the partition that knows of a key's request; None: this one."""
+        """Return the own partition of a key's request; None if it is this one."""
         count = self._topics.partitions
         home = partition_of(key, count) if count else self.partition
         return None if home == self.partition else home
 
     def _records_of(self, effect: Effect) -> list[Outgoing]:
-        """Return what is to be written for an effect."""
+        """Return the records to write for an effect."""
         match effect:
             case End():
                 return self._ending(effect)
@@ -228,7 +227,7 @@ class LedgerPartition:
                 return []
 
     def _ending(self, end: End) -> list[Outgoing]:
-        """Return the result of an outcome, or what is written where none can be made."""
+        """Return the record of an outcome's result, or the dead letter of an outcome without one."""
         record = end.record
         try:
             return [self._result(end.outcome, {} if end.is_bare else record.headers)]
@@ -264,7 +263,7 @@ class LedgerPartition:
         return record
 
     def _dead_letter(self, record: Incoming, error: Exception) -> list[Outgoing]:
-        """Return the dead letter of an outcome; none where the dlq does not even take its headers."""
+        """Return the dead letter of an outcome; nothing if even its headers are too large for the dlq."""
         metrics.DEAD_LETTERS.labels(ROLE, type(error).__name__).inc()
         request_id, most = (record.key or b"").decode(errors="replace"), self._limits.of(topics.DLQ)
         letter = fitted_dead_letter(record, error=error, role=ROLE, request_id=request_id, most=most)
@@ -276,7 +275,7 @@ class LedgerPartition:
 
 
 def count_end(outcome: Outcome, result: Result) -> None:
-    """Count a request whose result is committed: how it ended, how long it took, and what its deadline left."""
+    """Count a request whose result is committed: its status, its latency, and the time left to its deadline."""
     request = outcome.request
     tier = request.tier if request is not None and request.tier in TIERS else "unknown"
     if result.latency_ms is not None:
@@ -292,14 +291,14 @@ def count_end(outcome: Outcome, result: Result) -> None:
 
 
 class AddedPartition:
-    """A partition that an operator added to `outcomes`: nobody knows there what has ended.
+    """A partition that an operator added to `outcomes`; it holds no record of ended requests.
 
-    Which partition knows whether a request has ended follows from how many partitions the ledger's topics had together.
-    An outcome in a partition beyond these is written to the partition of its key, and committed once it is there.
+    A request's own partition follows from its key and from the number of partitions that the ledger's topics share. An
+    outcome in a partition beyond these is written to its request's own, and committed once it is there.
     """
 
     def __init__(self, cluster: ClusterSettings, partition: int, count: int, producer: RecordProducer) -> None:
-        """`count`: partitions that know what has ended."""
+        """`count`: number of partitions that the ledger's topics share."""
         self._topic = topic_name(cluster, topics.OUTCOMES)
         self._partition = partition
         self._count = count
@@ -313,7 +312,7 @@ class AddedPartition:
         )
 
     def serve(self, records: Sequence[Incoming], group: Consumer) -> None:
-        """Write these outcomes where they belong, wait until they are there, then commit past them.
+        """Write these outcomes to their own partitions, wait for the acknowledgements, then commit past them.
 
         Raises:
             DeliveryFailed: the broker did not take one in time; none is committed, and all are moved again.

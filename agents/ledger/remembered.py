@@ -3,9 +3,9 @@
     results   |..... older than the window .....|===== chunks =====|----- read whole -----|barrier
     ended                                        [a, b) [b, c) ...  each some 65,000 ids in 12 bytes
 
-A chunk is written for every 65,536 ids, also while results are read that no chunk covers, so that a deployment which
-had no `ended` reads them whole only once. Chunks are facts about committed results: one that is missing, repeated or
-written by an owner that was overtaken costs time, never a wrong answer. They need no transaction for that reason.
+A chunk is written for every 65,536 ids, also while uncovered results are read, so that a deployment without `ended`
+reads all results only once. Chunks state facts about committed results: a missing or repeated one, or one by a former
+owner, costs time and never a wrong answer. So they need no transaction.
 """
 
 import logging
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 ANSWER_S = 10.0
 CHUNK_REST = 64_000  # bytes of a chunk for open requests (28,000), and for what a batch adds beyond a full one (24,000)
-LATER = 8  # chunks that wait to be written again; older ones are given up: a next start reads their results
+LATER = 8  # max chunks that wait to be written again; older ones are given up, and the next start reads their results
 
 Send = Callable[[Outgoing], "Future[Delivered]"]
 
@@ -59,7 +59,7 @@ class Remembered:
         clock: BrokerClock,
         send: Send | None = None,
     ) -> None:
-        """`send`: how chunks are written; None: not at all."""
+        """`send`: writes chunks; None for no chunks."""
         self._cluster = cluster
         self._partition = partition
         self._topics = topics
@@ -76,7 +76,7 @@ class Remembered:
     # ------------------------------------------------------------------ recovering
 
     def read_chunks(self, reader: Consumer) -> None:
-        """Take in what the chunks of the window say. Without any, or without the topic, there is more to read."""
+        """Read the chunks of the window. Without chunks, or without their topic, all results must be read."""
         if not self._topics.has_ended:
             return
         since_ms = self._clock.now_ms() - self._topics.window_ms - SKEW_MS
@@ -97,7 +97,7 @@ class Remembered:
         self.read_on(reader, barrier)
 
     def read_on(self, reader: Consumer, barrier: Barrier) -> None:
-        """Take in what was committed since, by whomever, up to the barrier."""
+        """Take in results committed since, by any owner, up to the barrier."""
         self._newest_ms = barrier.at_ms
         place = TopicPartition(topic_name(self._cluster, RESULTS), self._partition, self._end)
         read_past(reader, place, barrier, self._take_results)
@@ -135,10 +135,10 @@ class Remembered:
             if chunk.classified_offset >= 0 and self._is_of(CLASSIFIED, chunk.classified_topic):
                 self.resume = Checkpoint(chunk.classified_offset, chunk.open)
 
-    def _is_of(self, topic: str, told: str) -> bool:
-        """Whether offsets are of the topic that is there now, as far as either id is known."""
+    def _is_of(self, topic: str, stated: str) -> bool:
+        """Whether a stated topic id is that of the present topic; True if either id is unknown."""
         known = self._topics.ids.get(topic, "")
-        return not told or not known or told == known
+        return not stated or not known or stated == known
 
     # ------------------------------------------------------------------ remembering
 
@@ -161,11 +161,12 @@ class Remembered:
         first, self._first = self._first, self._end
         if self._send is None:
             return
-        told = self.checkpoint() or Checkpoint(-1, b"")
+        open_requests = self.checkpoint() or Checkpoint(-1, b"")
         chunk = EndedChunk(
             partition=self._partition, results_topic=self._topics.ids.get(RESULTS, ""), first_offset=first,
             end_offset=self._end, oldest_ms=segment.oldest_ms, newest_ms=segment.newest_ms, digests=segment.packed(),
-            classified_topic=self._topics.ids.get(CLASSIFIED, ""), classified_offset=told.offset, open=told.open,
+            classified_topic=self._topics.ids.get(CLASSIFIED, ""), classified_offset=open_requests.offset,
+            open=open_requests.open,
         )  # fmt: skip
         record = Outgoing(topic=ENDED, key=b"%d" % self._partition, value=encode(chunk), partition=self._partition)
         self._retry_chunks()
@@ -176,7 +177,7 @@ class Remembered:
         return self._send(record)
 
     def _retry_chunks(self) -> None:
-        """Write those that were refused once more; the oldest are given up."""
+        """Write refused chunks once more; the oldest are given up."""
         waiting = []
         for record, future in self._unwritten:
             error = future.exception() if future.done() else None
@@ -195,13 +196,13 @@ def _chunk_ids(most_bytes: int) -> int:
 
 
 def _at(reader: Consumer, topic: str, partition: int, moment_ms: int) -> TopicPartition | None:
-    """Return the offset of the first record of this moment or later; None: the broker knows of none."""
+    """Return the offset of the first record at or after a time (epoch ms); None if there is none."""
     offset = offsets_at(reader, topic, [partition], max(0, moment_ms), ANSWER_S)[partition]
     return TopicPartition(topic, partition, offset) if offset >= 0 else None
 
 
 def _covered_to(begin: int, covered: Iterable[tuple[int, int]], barrier: int) -> int:
-    """Up to where chunks cover, without a gap from `begin` on."""
+    """Return the offset up to which chunks cover results from `begin` on without a gap."""
     end = begin
     for first, chunk_end in sorted(covered):
         if first <= end < chunk_end <= barrier:

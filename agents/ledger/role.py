@@ -1,7 +1,7 @@
-"""The ledger: `outcomes` -> `results`, exactly one per request, whatever was retried, killed or replayed.
+"""The ledger: `outcomes` -> `results`, exactly one per request, also after retries, crashes and replays.
 
-One transactional id a partition. On gaining a partition the ledger fences the former owner, then learns what has ended
-in it (`remembered.py`), then serves. Results commit in a transaction, input offsets after it.
+Each partition has one transactional id. On gaining a partition the ledger fences the former owner, reads its ended
+requests (`remembered.py`), then serves. Results commit in a transaction, input offsets after it.
 """
 
 import contextlib
@@ -48,16 +48,16 @@ AT_ONCE = 8  # partitions that are opened together: one after the other took 4 s
 ANSWER_S = 10.0
 QUIET_S = 5.0  # without an outcome since a partition was gained, after which all that lay there is read
 BATCH = OVERLAP  # outcomes a transaction: one costs 5 ms however many it holds (measured)
-POLL_LIMIT_MS = 1_800_000  # for learning what has ended: minutes where a deployment of millions had no `ended` before
+POLL_LIMIT_MS = 1_800_000  # for reading ended requests: minutes for millions of results without chunks on `ended`
 WAIT_S = 0.1  # for outcomes, while nothing else is to be done
-SPARE_AFTER_S = 10  # a member without partitions for so long is a spare one, and ready to be
+SPARE_AFTER_S = 10  # after this time without partitions a member is a spare one, and ready
 
 
 class LedgerRules(NamedTuple):
     """The ledger's part of the settings."""
 
-    grace_ms: int  # after a deadline, for whoever is about to end it
-    most_ahead_ms: int  # of a deadline, when its request comes; one that is further ahead is not waited for
+    grace_ms: int  # after a deadline, for an outcome on its way
+    most_ahead_ms: int  # max time from a request's arrival to its deadline; later deadlines are ignored
     result_format: str  # avro | json
 
 
@@ -80,7 +80,7 @@ class Ledger:
         return self.membership.not_ready() or self._schemas.why
 
     def run(self, stopping: threading.Event) -> None:
-        """Serve; what a transaction cannot survive (fencing, a lost broker) begins again from what is committed."""
+        """Serve; after fencing or a lost broker, begin again from the committed offsets."""
         while not stopping.is_set():
             self._try_session(stopping)
 
@@ -123,11 +123,11 @@ class Membership:
         self._idle_since_s: float | None = None  # since when it is a member without partitions
 
     def leaves(self) -> None:
-        """Note that a session begins; the error that ended the one before is shown until this one has partitions."""
+        """Note that a session begins; the former session's error is shown until this one has partitions."""
         self._waits_for, self._idle_since_s = "the broker", None
 
     def fails(self, why: str) -> None:
-        """A session has ended by this."""
+        """Note the error that ended a session."""
         self.leaves()
         self._failure = why
 
@@ -142,7 +142,7 @@ class Membership:
         self._waits_for, self._idle_since_s = what, None
 
     def not_ready(self) -> str:
-        """Return what the member waits for; "" if it serves, or stands by because others have all partitions."""
+        """Say what the member waits for; "" if it serves, or stands by because others have all partitions."""
         since_s = self._idle_since_s
         stands_by = since_s is not None and self._clock_s() - since_s > SPARE_AFTER_S
         if not self._waits_for or stands_by:
@@ -295,7 +295,7 @@ class Session:
         return serve
 
     def _expire(self) -> None:
-        """End what is overdue, but where outcomes that lay there before may still be unread: they came first."""
+        """End overdue requests, except in partitions whose earlier outcomes are not all read yet."""
         self._clock.check()
         for partition in self._lanes.keys() - self._unread.keys():
             ended = self._expiry.end_overdue(partition, self._clock.now_ms(), partial(self._ended, partition))
@@ -306,7 +306,7 @@ class Session:
 
 
 def _unread(consumer: Consumer, begins: Sequence[TopicPartition]) -> dict[int, int]:
-    """Return partition -> the end of what lies there, of those that have something to be read."""
+    """Return partition -> its end offset, for partitions with unread records."""
     ends: dict[int, int] = {}
     for begin in begins:
         first, end = consumer.get_watermark_offsets(begin, ANSWER_S)
@@ -316,9 +316,9 @@ def _unread(consumer: Consumer, begins: Sequence[TopicPartition]) -> dict[int, i
 
 
 def act_on(lane: LedgerPartition, act: Callable[[LedgerPartition], T]) -> T:
-    """Act on a partition; retry once with a new producer where the broker went away meanwhile.
+    """Act on a partition; retry once with a new producer if the broker failed.
 
-    A session that begins again would wait until the group has missed its former member.
+    A new session would wait until the group has timed out its former member.
     """
     try:
         return act(lane)
@@ -340,13 +340,13 @@ def open_partitions(partitions: list[int], open_one: Callable[[int], LedgerParti
 
 
 def give_back_memory() -> None:
-    """Return to the system what the C library keeps for later: 120 MB after 69 million ended ids (measured)."""
+    """Return the C library's free memory to the system: 120 MB after 69 million ended ids (measured)."""
     with contextlib.suppress(OSError, AttributeError):  # another C library than glibc has no such call
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def _on_commit(error: KafkaError | None, _partitions: list[TopicPartition]) -> None:
-    """Log a failed commit: records that are not committed are read again, and known to have ended."""
+    """Log a failed commit: its records are read again, and known to have ended."""
     if error is not None:
         metrics.FALLBACKS.labels(ROLE, "commit").inc()
         log.warning("commit refused: %s", error)

@@ -17,22 +17,22 @@ log = logging.getLogger(__name__)
 
 ANSWER_S = 10.0
 WRITTEN = (RESULTS, OUTCOMES, DLQ)  # in transactions
-JOINED = (OUTCOMES, RESULTS, ENDED)  # made with equally many partitions; to some an operator may have added more
+JOINED = (OUTCOMES, RESULTS, ENDED)  # created with equal numbers of partitions; an operator may have added more to some
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerTopics:
-    """Limits, retention and ids of the ledger's topics; the defaults hold where the cluster gives none."""
+    """Limits, retention and ids of the ledger's topics; defaults for what the cluster does not state."""
 
     limits: TopicLimits = field(default_factory=TopicLimits)  # bytes of a record, by topic
-    window_ms: int = WINDOW_MS  # how far back what has ended is known for certain
-    partitions: int = 0  # that know what has ended; 0: unknown
+    window_ms: int = WINDOW_MS  # how far back ended requests are certainly known
+    partitions: int = 0  # number that the ledger's topics share; 0 if unknown
     ids: Mapping[str, str] = field(default_factory=dict)  # topic -> Kafka's id of it
     has_ended: bool = True  # whether there is the topic `ended`
 
 
 def ask(cluster: ClusterSettings) -> LedgerTopics:
-    """Ask the cluster; facts keep their defaults without the right DESCRIBE_CONFIGS, or with too old a broker.
+    """Read them from the cluster; without the right DESCRIBE_CONFIGS, or from an old broker, defaults stay.
 
     Raises:
         KafkaException: the broker does not answer.

@@ -29,7 +29,7 @@ def cascade_of(cascade: Cascade) -> dict[str, Any]:
 
 
 def differences(before: Plan, after: Plan) -> list[tuple[str, str, str]]:
-    """(what, before, after) of everything that was decided otherwise; versions, times and memories do not count."""
+    """Return (what, before, after) of each decision that differs; versions, times and memories do not count."""
     rows = [(name, getattr(before, name), getattr(after, name)) for name in ("policy", "strategy", "dispatch")]
     rows += [("routes", describe_routes(before.routes), describe_routes(after.routes))]
     rows += _tables("cascade after", _cascades(before), _cascades(after))

@@ -18,7 +18,7 @@ NOTHING = WorkerComponents()
 
 
 def fleet_report(seen: Observation, plan: Plan | None) -> dict[str, Any]:
-    """Return JSON values of the live workers' components, of demand for them, and how far both lie apart.
+    """Return JSON values: the live workers' components, the demand for them, and the mismatch of both.
 
     Hits, loads and moved bytes are since each worker's start; requests are counted with a half-life of six hours.
     """

@@ -1,4 +1,4 @@
-"""What the leading planner sees, as gauges: the fleet at each look, and the plan's expectations beside what came."""
+"""Gauges of the leading planner: the fleet, and the plan's expectations beside actual figures."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ class FleetGauges:
     """The gauges of one planner. They are 0 while another one leads, so that they may be summed or maximised."""
 
     def __init__(self, silent_ms: int) -> None:
-        """`silent_ms`: a worker unheard of for longer is silent."""
+        """`silent_ms`: a worker without a heartbeat for longer is silent."""
         self._silent_ms = silent_ms
         self._states: set[str] = set()  # shown before: what is there no more is 0
         self._variants: set[str] = set()
@@ -62,7 +62,7 @@ class FleetGauges:
             metrics.BACKLOG_SECONDS.labels(variant).set(backlog_ms.get(variant, 0) / 1000)
 
     def on_observation(self, seen: Observation, plan: Plan | None) -> None:
-        """Take in what a plan is made from, beside what the plan in force expects."""
+        """Show an observation beside the expectations of the plan in force."""
         expected = (plan.expected if plan is not None else None) or NOTHING
         self._show_expected(expected)
         metrics.DEMAND.labels("seen").set(seen.demand_rps)

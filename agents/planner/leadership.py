@@ -1,4 +1,4 @@
-"""Which of several planners leads: the newest; the others stand by, and one of them leads when it falls silent."""
+"""Leader election of planners: the newest leads; the others stand by, and one of them leads when it falls silent."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ class Leadership:
         self.barrier: Barrier | None = None  # once it has led: what was planned before lies before it
 
     def leads(self, now_ms: int) -> bool:
-        """Whether this planner leads now: beats if it does, takes the lease if it may.
+        """Return whether this planner leads now; beats if it does, takes the lease if it may.
 
         Raises:
             PochadeError: the broker does not answer; nothing has changed.
@@ -48,7 +48,7 @@ class Leadership:
         return self.is_leading
 
     def write(self, records: Sequence[Outgoing]) -> bool:
-        """Write as the leader, with a beat; False: it does not lead any more, and nothing was written."""
+        """Write as the leader, with a beat; return False, with nothing written, if it no longer leads."""
         try:
             self._lease.write(records, self._epoch_ms())
         except LeaseLost as error:
@@ -74,7 +74,7 @@ class Leadership:
         return beat == 0 or now_ms - self._heard_ms >= self._silent_ms
 
     def resign(self, records: Sequence[Outgoing] = ()) -> None:
-        """Write the last records and stop leading, so that one that stands by need not wait for silence; stand by."""
+        """Write the last records and stand by, so that another planner leads without waiting for silence."""
         if self.is_leading:
             self.is_leading, self._stands_by = False, True
             try:

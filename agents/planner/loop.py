@@ -1,6 +1,6 @@
-"""The planner: watches prompts, results and workers, runs the active policy, publishes a Plan when it decides anew.
+"""The planner: watches prompts, results and workers, runs the active policy, and publishes each new plan.
 
-Of several planners one leads (`leadership.py`); the others watch, and plan from what they have seen when they lead.
+One of several planners leads (`leadership.py`); the others watch, so that they can plan at once when they lead.
 """
 
 import logging
@@ -61,7 +61,7 @@ class Plans(PlansOfTopic, Protocol):
 
 
 class LeadersPlans:
-    """The plans that a leader goes on from: its own, once it has published or kept one, whatever lies on the topic."""
+    """The plan from which a leader continues: its own, once it has published or kept one, else the plan in force."""
 
     def __init__(self, followed: Plans) -> None:
         self._followed = followed
@@ -136,11 +136,11 @@ class PlannerLoop:
         self._was_leading = self._is_watching = False
 
     def not_ready(self) -> str:
-        """Why it does not plan yet; any thread may ask. One that stands by is ready to."""
-        return "" if self._is_watching else "reads the prompts and results of late"
+        """Why it does not plan yet; "" if it plans or stands by. Any thread may ask."""
+        return "" if self._is_watching else "reads recent prompts and results"
 
     def run(self, stopping: threading.Event) -> None:
-        """Lead if it may: plan at once, then on a period and whenever something calls for it."""
+        """Lead if possible: plan at once, then periodically and on triggers."""
         try:
             self.sources.open()
             while not stopping.is_set():
@@ -151,7 +151,7 @@ class PlannerLoop:
             self.sources.close()
 
     def step(self, monotonic_ms: int, now: int) -> None:
-        """Watch; and, leading, plan if it is time to."""
+        """Watch; as the leader, plan if it is time."""
         self.sources.on_heartbeats()
         if self._leadership.leads(monotonic_ms):
             if not self._was_leading:  # what was planned before it led must be known: versions only rise
@@ -168,7 +168,7 @@ class PlannerLoop:
         self._is_watching = True
 
     def tick(self, now: int) -> None:
-        """Plan anew when the period is over, or workers, an operator or the backlog call for it."""
+        """Plan if the period is over, or because of workers, an operator or the backlog."""
         if self._plans.is_overtaken:
             self._overrule(now)
         asked, needed = self.sources.asked(now), self.sources.needed()
@@ -197,7 +197,7 @@ class PlannerLoop:
         return True
 
     def _keep(self, remembered: Plan | None, now: int) -> None:
-        """Go on with the plan in force; write what is remembered beside it now and then, for the next planner."""
+        """Keep the plan in force; sometimes write the policy's memory beside it, for the next planner."""
         if remembered is not None:
             self._unwritten = remembered
         plan = remembered or self._plans.plan
@@ -209,7 +209,7 @@ class PlannerLoop:
             self._unwritten, self._remembered_ms = None, now
 
     def _overrule(self, now: int) -> None:
-        """Publish its own plan again above one that lies on the topic and that it has not written."""
+        """Publish its own plan again above a newer one on the topic that it has not written."""
         own, newest = self._plans.own, self._plans.newest
         assert own is not None
         plan = replace(own, version=newest + 1, created_ms=now)

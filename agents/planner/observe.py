@@ -57,7 +57,7 @@ class Sources:
         self.heard = 0  # requests and results; of two that come at once one may count, which is news enough
 
     def open(self) -> None:
-        """Begin to follow, and wait for what is recent; a topic that cannot be read in time is gone without."""
+        """Begin to follow, and wait for recent records; a topic that cannot be read in time is left out."""
         self.close()
         self.builder.arrivals.clear()
         self.builder.results.clear()
@@ -130,13 +130,13 @@ class Sources:
             return self.builder.needs.asked()
 
     def observation(self, now: int, workers: tuple[WorkerView, ...], plan: Plan | None) -> Observation:
-        """Return the observation of a moment. A silent source leaves its part unknown, is counted, and logged once."""
+        """Return the observation now. A silent source leaves its part unknown; it is counted, and logged once."""
         self._report_missing()
         with self._in_flight_lock:
             return self.builder.observation(now, workers, self._fleet.heartbeats, plan, self.builder.in_flight.count())
 
     def missing(self) -> tuple[str, ...]:
-        """The sources of which nothing is known."""
+        """The sources that are silent."""
         unread = [topic for topic, follower in self._followers.items() if not follower.is_caught_up.is_set()]
         return (*unread, *(() if self._fleet.heartbeats else (topics.FLEET,)))
 

@@ -51,7 +51,7 @@ LATE = "late"
 
 
 class PolicyThread:
-    """Runs a policy in a thread, so that the planner does not wait for it without end. One policy at a time."""
+    """Runs a policy in a thread with a time limit. One policy at a time."""
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
@@ -60,12 +60,12 @@ class PolicyThread:
     def run(self, policy: str, propose: Callable[[], PlanProposal]) -> PlanProposal:
         """Run a policy in its thread, and return its proposal.
 
-        A run beyond the limit goes on in its thread, where nobody can end it; until it has ended no other begins, and
-        its proposal, made for a moment long past, is dropped.
+        A run beyond the limit cannot be ended: it goes on in its thread. Until it has ended no other begins, and its
+        late proposal is dropped.
 
         Raises:
-            PolicyTimeout: there is none within the limit.
-            Exception: whatever the policy raises.
+            PolicyTimeout: no proposal within the limit.
+            Exception: the policy's own.
         """
         if self._running is not None and not self._running.done():
             raise PolicyTimeout(f"policy {policy} waits for one that runs longer than {self._limit_s:g} s")
@@ -95,7 +95,7 @@ class DecisionReport:
         self._shown: set[str] = set()  # variants whose number of workers was shown
 
     def on_decision(self, decision: PlanDecision) -> None:
-        """Count what it did without, and log what an operator should know."""
+        """Count what the decision lacked, and log what an operator should know."""
         for kind in decision.fallbacks:
             metrics.FALLBACKS.labels(ROLE, kind).inc()
         if decision.error is None:
@@ -123,7 +123,7 @@ class DecisionReport:
             log.error("%s; the plan in force stays", reason, exc_info=error)
 
     def on_expected(self, request: PlanRequest, decision: PlanDecision) -> None:
-        """Say how many workers the demand would take now; where the policy made no proposal, nothing new is known."""
+        """Show how many workers the demand needs now; unchanged if the policy made no proposal."""
         live = len(request.workers)
         if decision.expected is not None:
             metrics.LIVE_WORKERS.set(live)
@@ -132,7 +132,7 @@ class DecisionReport:
             self._show(decision.scale)
 
     def on_leadership_lost(self) -> None:
-        """Report that this planner wants no workers: those that the leader wants count."""
+        """Report that this planner wants no workers: only the leader's count."""
         self._show(None)
 
     def _show(self, scale: ScalePlan | None) -> None:

@@ -40,12 +40,12 @@ class Solved(NamedTuple):
 
 
 def with_forecast(task: Task) -> Task:
-    """Return the task with the demand forecast as its policy or its rules have it. Raises Unknown."""
+    """Return the task with the demand forecast by its policy or its rules. Raises Unknown."""
     return task._replace(seen=with_forecast_of(terms_of(named(task.policy)), task.seen, task.rules))
 
 
 def solve_task(task: Task) -> Solved:
-    """The policy's proposal, held to what every plan must hold to. Raises PochadeError."""
+    """Return the policy's proposal after the checks that every plan must pass. Raises PochadeError."""
     begun = time.perf_counter()
     proposal = propose(named(task.policy), task.seen, task.catalog, task.memory, task.parameters, task.rules)
     solve_ms = 1000 * (time.perf_counter() - begun)
@@ -54,7 +54,7 @@ def solve_task(task: Task) -> Solved:
 
 
 def with_overprovision(task: Task, factor: float | None) -> Task:
-    """The task with this many times the demand: by the policy's own parameter, else in the demand it is given."""
+    """Return the task with the demand multiplied by a factor in the policy's own parameter, else in the observation."""
     if factor is None:
         return task
     task = with_forecast(task)
@@ -67,7 +67,7 @@ def with_overprovision(task: Task, factor: float | None) -> Task:
 
 
 def is_feasible(proposal: PlanProposal, seen: Observation) -> bool:
-    """Whether all of the demand but UNSERVED is served: as the policy says, and as its own expectation bears out."""
+    """Whether all of the demand but UNSERVED is served, by the policy's own statement and by its expected shares."""
     expected = proposal.expected
     fits = expected is None or expected.utilization <= 1 + UNSERVED
     return proposal.is_feasible and fits and (bool(proposal.allocation) or seen.planning_rps <= 0)

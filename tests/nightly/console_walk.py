@@ -122,7 +122,7 @@ def draft(walk: Walk) -> Any:
     walk.shot(page, "refined")
     return {
         "tries": tries, "waits": waits, "ended": page.locator(".status").first.inner_text(), "cancelled": cancelled,
-        "pictures": page.locator(".pictures figure").count(), "same": page.evaluate("window.wasNotReloaded === true"),
+        "pictures": page.locator(".images figure").count(), "same": page.evaluate("window.wasNotReloaded === true"),
         "bars": page.locator(".timeline .what").all_inner_texts(),
     }  # fmt: skip
 

@@ -1,1 +1,1 @@
-"""Who may look and who may change: keys that sign in, sessions, roles, and what stands before every page."""
+"""Access control: keys that sign in, sessions, roles, and checks before every page."""

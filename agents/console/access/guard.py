@@ -1,4 +1,4 @@
-"""What stands before every page: foreign hosts and sites, sessions, and headers that keep pages from misuse."""
+"""Checks before every page: foreign hosts and sites, sessions, and security headers."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -76,7 +76,7 @@ class Guard:
         return f"{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict{'; Secure' if is_secure else ''}{end}"
 
     def _foreign(self, headers: Headers, method: str) -> str | None:
-        """Say why a request is another site's; None: it is not. Without keys a name of its own may not lead here."""
+        """Say why a request is another site's; None if it is not. Without keys foreign host names are refused."""
         host, origin = headers.get("host", ""), headers.get("origin")
         if not self._sessions.asks_for_keys and not is_ours(f"//{host}"):
             return f"without keys the console answers at 127.0.0.1 or localhost alone: got host {host!r:.80}"

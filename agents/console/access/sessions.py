@@ -1,6 +1,6 @@
-"""Sessions of browsers: a cookie that nobody can forge, the role of its key, and the token of its forms.
+"""Browser sessions: a signed cookie, the role of its key, and the token of its forms.
 
-The cookie holds no API key: it names one, and each request asks whether that key still holds.
+The cookie names an API key without holding it; each request checks whether that key is still valid.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from streams.security.scopes import OPERATOR, VIEWER
 COOKIE: Final = "pochade_console"
 SIGN_OUT: Final = "sign-out"  # action of an operator's record whose subject is the id of a session
 MAX_ENDED: Final = 10_000  # sessions that were signed out of and are remembered
-LOCAL: Final = "local"  # who acts where no keys are asked for
+LOCAL: Final = "local"  # the actor without authentication
 
 
 class Role(StrEnum):
@@ -34,11 +34,11 @@ class Role(StrEnum):
 class Session:
     """A signed-in viewer: the key, its role, and the token that the forms of this viewer carry."""
 
-    key_id: str  # of the API key that signed in; LOCAL where none is asked for
+    key_id: str  # of the API key that signed in; LOCAL without authentication
     name: str  # of that key
     role: Role
     token: str  # that every form must carry
-    id: str = ""  # of the cookie, which nobody can be found from
+    id: str = ""  # of the cookie; does not identify its key
 
     @property
     def may_write(self) -> bool:
@@ -47,20 +47,20 @@ class Session:
 
 
 def role_of(key: ApiKey) -> Role | None:
-    """Return the role that a key has here; None: it is for the gateway alone."""
+    """Return a key's role here; None if it is for the gateway only."""
     if OPERATOR in key.scopes:
         return Role.OPERATOR
     return Role.VIEWER if VIEWER in key.scopes else None
 
 
 class Sessions:
-    """Makes and reads cookies. A key that is revoked ends its sessions; signing out ends one, and its copies.
+    """Creates and reads cookies. A revoked key ends its sessions; signing out ends one, with copies of its cookie.
 
-    Consoles learn of that by the topic `actions`, so that it holds in all of them and after a restart.
+    Consoles read both from topics, so it applies to all of them and after a restart.
     """
 
     def __init__(self, key: bytes, ring: KeyRing | None, lifetime_s: float, clock_ms: Callable[[], int]) -> None:
-        """`ring` None: no keys are asked for, and every session is an operator's."""
+        """`ring`: None for no authentication; every session is then an operator's."""
         self._key = key
         self._seal = Seal(key, "console:")
         self._ring = ring
@@ -77,11 +77,11 @@ class Sessions:
 
     @property
     def asks_for_keys(self) -> bool:
-        """Whether somebody without a key sees nothing."""
+        """Whether a key is required."""
         return self._ring is not None
 
     def sign_in(self, key: str) -> str | Refused | None:
-        """Return the cookie of an API key, why the key is refused, or None: it holds, but not for the console."""
+        """Return the cookie of an API key, or why the key is refused; None if it is valid but not for the console."""
         assert self._ring is not None, "no keys are asked for"
         found = self._ring.find(key.strip(), self._clock_ms())
         if isinstance(found, Refused):
@@ -89,14 +89,14 @@ class Sessions:
         return None if role_of(found) is None else self._cookie(found.key_id)
 
     def local(self) -> str:
-        """Return the cookie of a browser on this machine, where no keys are asked for."""
+        """Return the cookie of a browser on this machine, without authentication."""
         return self._cookie(LOCAL)
 
     def _cookie(self, key_id: str) -> str:
         return self._seal.sealed([key_id, self._clock_ms() + self._lifetime_ms, secrets.token_urlsafe(12)])
 
     def find(self, cookie: str) -> Session | None:
-        """Return the session of a cookie; None: it was cut or altered, has ended, or its key holds no longer."""
+        """Return the session of a cookie; None if it was altered, has ended, or its key is no longer valid."""
         claims = self._seal.opened(cookie) if cookie else None
         name = hashlib.sha256(cookie.encode(errors="replace")).hexdigest()[:16]
         if claims is None or self._clock_ms() >= claims[1] or name in self._ended:

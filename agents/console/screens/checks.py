@@ -1,4 +1,4 @@
-"""*Audit and chaos*: the last results, what operators did, and what the past would have been under another plan."""
+"""*Audit and chaos*: the last results, and operators' actions."""
 
 import json
 import pathlib
@@ -21,7 +21,7 @@ def values(context: Context, home: pathlib.Path) -> dict[str, Any]:
 
 
 def audit_report(action: OperatorAction | None) -> dict[str, Any] | None:
-    """Return an audit with the figures that it found; None: there was none."""
+    """Return an audit's figures; None without one."""
     if action is None:
         return None
     detail = json.loads(action.detail)
@@ -29,7 +29,7 @@ def audit_report(action: OperatorAction | None) -> dict[str, Any] | None:
 
 
 def chaos_report(home: pathlib.Path) -> dict[str, Any] | None:
-    """Return the figures of the last chaos run on this machine, and when it was written; None: there is none."""
+    """Return the figures of this machine's last chaos run, and their time; None without one."""
     path = home / CHAOS
     try:
         if path.stat().st_size > MAX_REPORT:

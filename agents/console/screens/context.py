@@ -1,4 +1,4 @@
-"""What a screen is given: the view, the moment, and what its address asks for."""
+"""The input of a screen: the view, the time, and the query of its address."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from agents.console.view.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a screen is made from."""
+    """The input of a screen."""
 
     view: View
     now_ms: int
-    silent_ms: int  # a worker unheard of for longer is silent
+    silent_ms: int  # a worker without a heartbeat for longer is silent
     query: Mapping[str, str]
     address: Callable[[str], str]  # URI of a stored image -> its address here

@@ -1,4 +1,4 @@
-"""*Fleet*: workers as they are wanted, started, ready and silent; their work; which components they hold."""
+"""*Fleet*: workers wanted, started, ready and silent; their queued work; the components that they hold."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -17,25 +17,25 @@ SLOW: Final = 2.0  # times the profile's run time, from which on a worker is mar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """The workers of one variant side by side, and the work that waits for them."""
+    """The workers of one variant, and the work that waits for them."""
 
     name: str
     wanted: int  # by the plan in force
     started: int  # heard of, and not ready
     ready: int
     silent: int
-    backlog_s: float | None  # of work in their partitions, all together; None: all that may have some are silent
-    drain_s: float | None  # until it is done, if nothing more comes; None: no worker is ready
+    backlog_s: float | None  # seconds of work in their partitions; None if all its workers are silent
+    drain_s: float | None  # time to finish it without new jobs; None if no worker is ready
     is_awaited: bool  # an open request needs it, or is at it
 
     @property
     def is_lacking(self) -> bool:
-        """Whether a worker is missing: there is work or there may be, or the plan wants one."""
+        """Whether no worker is ready although there is or may be work, or the plan wants one."""
         return not self.ready and (self.backlog_s != 0 or self.wanted > 0 or self.is_awaited)
 
 
 def waiting_of(context: Context) -> list[tuple[Variants, float]]:
-    """Return what each request that waits needs, (): any level will do, and when it came (epoch ms)."""
+    """Return the variants that each waiting request needs, () for any level, and its arrival (epoch ms)."""
     fits = Fits(context.view.catalog)
     return [
         (fits.of(each.request.options, each.request.quality).needs(), float(each.first_ms))
@@ -51,7 +51,7 @@ def awaited_of(context: Context) -> set[str]:
 
 
 def variants_of(context: Context) -> list[Variant]:
-    """Return the variants that have a worker, are to have one, or are asked for, as the catalog orders them."""
+    """Return the variants that have, should have or are asked to have a worker, in the catalog's order."""
     plan, beats = context.view.plans.plan, context.view.fleet.heartbeats
     wanted, awaited = wanted_of(plan), awaited_of(context)
     served = set(map(variant_of, context.view.traffic.total(context.now_ms).levels))

@@ -1,4 +1,4 @@
-"""*Now*: demand, what was in time, the backlog in seconds of work, the plan in force and what binds it."""
+"""*Now*: demand, share in time, the backlog in seconds of work, the plan in force and what limits it."""
 
 from collections import Counter
 from typing import Any, Final, NamedTuple
@@ -16,7 +16,7 @@ from schemas.messages import Plan
 from streams.visible import counted
 
 SPAN_S, STEP_S = 300, 5  # of the line of arrivals
-BUSY_S: Final = 60  # that the busy share is taken over
+BUSY_S: Final = 60  # window of the busy share
 EVENTS: Final = 14
 
 
@@ -57,7 +57,7 @@ def values(context: Context) -> dict[str, Any]:
 
 
 def busy_share(context: Context) -> float | None:
-    """Return the share of the workers' time that went into what ended of late; None: no worker is ready."""
+    """Return the share of the workers' time spent on recently ended requests; None if no worker is ready."""
     ready = sum(kind_of(beat, context) == "ready" for beat in context.view.fleet.heartbeats.values())
     return context.view.traffic.total(context.now_ms, BUSY_S).work_ms / (1000 * BUSY_S * ready) if ready else None
 
@@ -81,7 +81,7 @@ def state_of(context: Context) -> State:
 
 
 def unserved_of(context: Context) -> list[str]:
-    """Return what waits for a variant that no worker serves, in words."""
+    """Say which requests wait for a variant that no worker serves."""
     beats = context.view.fleet.heartbeats.values()
     serving = {beat.heartbeat.variant for beat in beats if kind_of(beat, context) == "ready"}
     return [each.in_words(context.now_ms) for each in unserved(waiting_of(context), serving)]
@@ -94,7 +94,7 @@ def shares_of(counts: Counter[str]) -> list[tuple[str, int, float]]:
 
 
 def heavy_share(context: Context, levels: Counter[str]) -> float | None:
-    """Return the share of images by the best level; None: there were none."""
+    """Return the share of images by the best level; None without images."""
     total = levels.total()
     return levels[context.view.catalog.best().name] / total if total else None
 
@@ -109,12 +109,12 @@ def line_of(context: Context) -> Line:
 
 
 def binding_of(context: Context, plan: Plan) -> list[str]:
-    """Return what limits the plan in force, in words: waits and workers as they are, then the demand of now."""
+    """Say what limits the plan in force: waiting requests, missing workers, limits at the present demand."""
     return [*unserved_of(context), *absent_of(context, plan), *limits_of(context, plan)]
 
 
 def absent_of(context: Context, plan: Plan) -> list[str]:
-    """Return which variants have fewer workers ready than the plan gives them, in words."""
+    """Say which variants have fewer ready workers than the plan allocates."""
     beats = context.view.fleet.heartbeats
     ready = {
         worker_id: beat.heartbeat.variant for worker_id, beat in beats.items() if kind_of(beat, context) == "ready"
@@ -131,7 +131,7 @@ def absent_of(context: Context, plan: Plan) -> list[str]:
 
 
 def limits_of(context: Context, plan: Plan) -> list[str]:
-    """Return the limits that the plan is close to or beyond at the demand of now, in words."""
+    """Say which limits the plan is close to or beyond at the present demand."""
     view = context.view
     prompts = list(view.hardness)
     workers = live_workers(view.fleet.heartbeats, context.now_ms, context.silent_ms, plan.allocation)

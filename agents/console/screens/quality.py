@@ -1,4 +1,4 @@
-"""*Quality*: confidences against thresholds, what plans expected beside what came, and what was reused."""
+"""*Quality*: confidences against thresholds, expected beside observed figures, and reuse."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from schemas.messages import Status
 from streams.operator.explain import steps_of
 
 BANDS: Final = 10  # of confidence
-ENOUGH: Final = 30  # scored images of a level, from which on they may contradict the catalog's curve
+ENOUGH: Final = 30  # min scored images of a level for a comparison with the catalog's curve
 LOOKED_AT: Final = 4000  # newest requests
 
 
@@ -29,7 +29,7 @@ class Interval(NamedTuple):
 
 
 def wilson(hits: int, of: int) -> Interval | None:
-    """Return a share with its interval; None of nothing. Source: Wilson 1927, score interval."""
+    """Return a share with its interval; None if `of` is 0. Source: Wilson 1927, score interval."""
     if of == 0:
         return None
     return Interval(hits / of, *share_interval(hits / of, of), of)
@@ -113,9 +113,9 @@ def chart(level: Level, catalog: Catalog) -> dict[str, Any]:
 
 
 def calibration(level: Level, catalog: Catalog) -> dict[str, Any]:
-    """Return the shares below each confidence, as the catalog has measured them and as they came, for a plot of 100².
+    """Return the shares below each confidence, measured by the catalog and observed, for a plot of 100 by 100.
 
-    Plans trust the first: where the second leaves it, they expect other loads than come.
+    Plans use the catalog's: where the observed differ, plans expect wrong loads.
     """
     known = catalog.discriminators.get(level.discriminator)
     total, below = sum(level.bands), 0

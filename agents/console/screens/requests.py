@@ -1,4 +1,4 @@
-"""*Requests*: the list with filters, by pages; and one request with its images, its way and where its records lie."""
+"""*Requests*: the list with filters, by pages; and one request with its images, stages and records' positions."""
 
 import json
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def values(context: Context) -> dict[str, Any]:
 
 
 def href(request_id: str) -> str:
-    """Return the address of a request's page, whatever its id is made of."""
+    """Return the address of a request's page; the id may have any characters."""
     return f"/requests/{quote(request_id, safe='')}"
 
 
@@ -66,7 +66,7 @@ def cursor_text(tracked: TrackedRequest) -> str:
 
 
 def cursor_of(text: str) -> tuple[int, str]:
-    """Return the place that an address holds; that of the newest where it holds none."""
+    """Return the place in an address; the newest if there is none."""
     at_ms, dash, request_id = text.partition("-")
     return (int(at_ms[:18]), request_id) if dash and at_ms.isdecimal() else NEWEST
 
@@ -80,11 +80,11 @@ class Shown:
     words: str
     width: int | None = None
     height: int | None = None
-    is_flagged: bool = False  # the safety check says that it shows what it must not
+    is_flagged: bool = False  # as unsafe
 
 
 def one(context: Context, request_id: str) -> dict[str, Any] | None:
-    """Return what the template of one request shows; None: nothing is known of it."""
+    """Return the template's values of one request; None if it is unknown."""
     tracked = context.view.requests.get(request_id)
     if tracked is None:
         return None
@@ -186,7 +186,7 @@ def _scored(confidence: float, threshold: float | None) -> str:
 
 
 def _score(result: Result) -> tuple[float, float | None, str] | None:
-    """Return the confidence that decided, its threshold, and both in words; None: no image was scored."""
+    """Return the deciding confidence, its threshold, and both in words; None if no image was scored."""
     try:
         judged = [step for step in steps_of(result) if step.confidence is not None]
     except (InvalidRecord, json.JSONDecodeError):

@@ -1,4 +1,4 @@
-"""The way of one request as bars on one line of time, each with its reason and its numbers."""
+"""The stages of one request as bars on a time line, each with its reason and figures."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -11,12 +11,12 @@ from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS, PROMPTS_BATCH,
 from streams.operator.explain import how_begun, steps_of, why
 
 MIN_SHOWN_MS: Final = 1.0
-MIN_WIDTH: Final = 0.4  # percent: what took no time is visible, too
+MIN_WIDTH: Final = 0.4  # percent, so that short stages are visible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """One stretch of a request's way."""
+    """One stage of a request."""
 
     name: str
     kind: str  # wait | work | judge | hop
@@ -29,10 +29,10 @@ class Bar:
 
 
 def bars_of(tracked: TrackedRequest, now_ms: int) -> list[Bar]:
-    """Return the bars of a request, in time's order, laid out over its whole way.
+    """Return the bars of a request in order of time.
 
-    Hops are by the broker's clock, waits and work as workers measured them. What a request without a result has
-    behind it is told by its events.
+    Hops are by the broker's clock, waits and work as workers measured them. The stages of an open request come from its
+    events.
     """
     at = {topic: [place.at_ms for place in tracked.places if place.topic == topic] for topic in _TOPICS}
     begin_ms = min([tracked.first_ms, *at[PROMPTS], *at[PROMPTS_BATCH]])
@@ -126,7 +126,7 @@ def _verdict(step: Stage, *, is_last: bool) -> str:
 
 
 def _running(tracked: TrackedRequest, zero_ms: float, routed_ms: float, now_ms: int) -> list[Bar]:
-    """Return what events tell of a request whose path is not known: it has not ended, or never came so far."""
+    """Return the bars of a request without a path, from its events: it is open, or ended before any stage."""
     bars: list[Bar] = []
     end_ms = float(_ended_ms(tracked.places) or now_ms)
     is_open = tracked.result is None

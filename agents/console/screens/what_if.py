@@ -1,4 +1,4 @@
-"""*What if*: the requests of late as they went, beside their simulation under another policy or fleet."""
+"""*What if*: recent requests as they went, beside their simulation under another policy or fleet."""
 
 from typing import Any, Final
 
@@ -20,9 +20,9 @@ ROWS: Final = (  # name, path in the report, how it reads
 
 
 def as_it_went(context: Context, span_s: int) -> dict[str, Any]:
-    """Return what really became of the requests of late that are remembered, in the report's words.
+    """Return the actual figures of recent requests, under the report's names.
 
-    Requests alone count whose prompt was read, as the simulation has no others; `unread` counts the others.
+    Only requests whose prompt was read count, as the simulation has no others; `unread` counts the others.
     """
     view, since_ms = context.view, context.now_ms - 1000 * span_s
     latencies: list[int] = []

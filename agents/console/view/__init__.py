@@ -1,1 +1,1 @@
-"""What the topics tell, in bounded memory."""
+"""The console's state, read from the topics, in bounded memory."""

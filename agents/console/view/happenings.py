@@ -1,4 +1,4 @@
-"""The last things that an operator may want to know of, the newest first."""
+"""The last events that matter to an operator, the newest first."""
 
 import threading
 from collections import deque

@@ -1,4 +1,4 @@
-"""The plans of late, the order in force, and the switches between them."""
+"""The newest plans, the order in force, and the switches between them."""
 
 import bisect
 import logging
@@ -35,7 +35,7 @@ class PlanHistory(PlanView):
             self.keep(self.plan)
 
     def keep(self, plan: Plan) -> None:
-        """Keep a plan that was obeyed; the oldest leave."""
+        """Keep a plan that was obeyed; the oldest are dropped."""
         if plan.version in self._plans:
             return
         last = next(reversed(self._plans.values()), None)
@@ -47,11 +47,11 @@ class PlanHistory(PlanView):
             self._plans.popitem(last=False)
 
     def history(self) -> list[Plan]:
-        """Return the plans of late, the newest first."""
+        """Return the kept plans, the newest first."""
         return sorted(self._plans.values(), key=lambda plan: -plan.version)
 
     def with_version(self, version: int) -> Plan | None:
-        """Return a plan of late; None: it is older, or there was none."""
+        """Return a kept plan; None if it is older or unknown."""
         return self._plans.get(version)
 
     def switches(self, since_ms: int, until_ms: int) -> int:
@@ -67,7 +67,7 @@ class FollowedHistory(PlanHistory, FollowedPlans):
         FollowedPlans.__init__(self, settings, ROLE, catalog)
 
     def load(self) -> None:
-        """Read the plans of late from the topic; without them the history begins now."""
+        """Read the newest plans from the topic; if that fails the history begins now."""
         try:
             found = published(self._settings, most=2 * MAX_PLANS)
         except PochadeError as error:

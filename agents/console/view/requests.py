@@ -1,4 +1,4 @@
-"""The newest requests of all tenants, as the topics tell them: where each record of one lies, and what it says."""
+"""The newest requests of all tenants: their records' positions and content."""
 
 import bisect
 import threading
@@ -34,11 +34,11 @@ class Judged(NamedTuple):
 
 @dataclass(slots=True)
 class TrackedRequest:
-    """A request as the topics tell it so far. Copies are handed out: each of its values is immutable."""
+    """A request as far as the topics are read. Callers get copies; all values are immutable."""
 
     request_id: str
     first_ms: int  # of its first record that was read, by the broker's clock
-    request: GenerateRequest | None = None  # None: its prompt was not read, or was none
+    request: GenerateRequest | None = None  # None if its prompt was not read or is invalid
     judged: Judged | None = None
     notes: tuple[Note, ...] = ()  # in their order; best effort
     result: Result | None = None  # None: it has not ended
@@ -59,29 +59,29 @@ class TrackedRequest:
 
     @property
     def level(self) -> str:
-        """The level that it ended at, or is at; "": none yet."""
+        """The level at which it ended or is; "" if none yet."""
         if self.result is not None:
             return self.result.level or ""
         return next((note.level for note in reversed(self.notes) if note.level), "")
 
     @property
     def tenant(self) -> str:
-        """Whose it is; "": not known."""
+        """Its tenant; "" if unknown."""
         return self.request.tenant if self.request else self.result.tenant if self.result else ""
 
     @property
     def prompt(self) -> str:
-        """What was asked for; "": not known."""
+        """Its prompt; "" if unknown."""
         return self.request.prompt if self.request else self.result.prompt if self.result else ""
 
     @property
     def drafts(self) -> tuple[str, ...]:
-        """URIs of the images that were rejected or shown on the way."""
+        """URIs of rejected images and of previews."""
         return tuple(note.draft for note in self.notes if note.draft and note.draft_for(self.tenant or note.tenant))
 
 
 class RequestLog:
-    """Remembers requests up to a number; beyond it the oldest leave. One thread writes, any reads."""
+    """The newest requests, up to a number. One thread writes, any reads."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -128,11 +128,11 @@ class RequestLog:
         self._take(request_id, place, update, keeps_place=False)
 
     def on_place(self, request_id: str, place: Place) -> None:
-        """Take in that a record of it lies somewhere."""
+        """Take in the position of a record of it."""
         self._take(request_id, place, lambda _tracked: None)
 
     def on_result(self, result: Result, place: Place) -> bool:
-        """Take in its end; return whether no other result came before it."""
+        """Take in its result; return whether it is the first."""
         is_first = False
 
         def update(tracked: TrackedRequest) -> None:
@@ -167,18 +167,18 @@ class RequestLog:
             self.revision += 1
 
     def get(self, request_id: str) -> TrackedRequest | None:
-        """Return what is known of a request; None: nothing."""
+        """Return a request; None if it is unknown."""
         with self._lock:
             tracked = self._tracked.get(request_id)
             return None if tracked is None else copy(tracked)
 
     def unended(self) -> list[TrackedRequest]:
-        """Return the requests without a result, in the order in which they were first heard of."""
+        """Return the requests without a result, in the order of their first records."""
         with self._lock:
             return [copy(each) for each in self._tracked.values() if each.result is None]
 
     def newest(self, before: tuple[int, str] = NEWEST, most: int | None = None) -> Iterator[TrackedRequest]:
-        """Yield what lies before a cursor, the newest first. `most`: requests that are looked at; None: all."""
+        """Yield requests before a cursor, the newest first. `most`: max number; None for all."""
         with self._lock:
             end = bisect.bisect_left(self._order, before)
             begin = 0 if most is None else max(0, end - most)

@@ -8,8 +8,8 @@ from typing import Final
 from schemas.messages import Result, Status
 
 SPAN_S: Final = 600  # that is remembered
-RECENT_S: Final = 300  # that shares are taken over
-DEMAND_S: Final = 30  # that the demand is counted over, as the planner does
+RECENT_S: Final = 300  # window of shares
+DEMAND_S: Final = 30  # window of the demand, as the planner's
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class TrafficCounts:
             self._at(at_ms).arrived += 1
 
     def on_end(self, result: Result, at_ms: int, *, is_in_time: bool | None, is_switched: bool, strategy: str) -> None:
-        """Count an end. `is_in_time` None: nobody said by when."""
+        """Count an end. `is_in_time`: None if the request had no deadline and there is no SLO."""
         with self._lock:
             second = self._at(at_ms)
             second.statuses[str(result.status)] += 1
@@ -71,7 +71,7 @@ class TrafficCounts:
         return found
 
     def demand_rps(self, now_ms: int) -> float:
-        """Arrivals a second of late."""
+        """Arrivals a second, over the last DEMAND_S."""
         return sum(self.arrivals(now_ms, DEMAND_S, 1)) / DEMAND_S
 
     def arrivals(self, now_ms: int, span_s: int, step_s: int) -> list[int]:
@@ -82,7 +82,7 @@ class TrafficCounts:
         return [sum(counts[at : at + step_s]) for at in range(0, span_s, step_s)]
 
     def total(self, now_ms: int, span_s: int = RECENT_S) -> Second:
-        """Return the sums of the last seconds, this one among them."""
+        """Return the sums of the last seconds, with this one."""
         begin, total = now_ms // 1000 - span_s, Second()
         with self._lock:
             for number, second in self._seconds.items():

@@ -1,4 +1,4 @@
-"""All that the console knows: fed record by record, asked by the screens."""
+"""The console's whole state, written record by record, read by the screens."""
 
 import threading
 from collections import OrderedDict, deque
@@ -38,12 +38,12 @@ AS_EXPECTED: Final = frozenset({Status.COMPLETED})
 
 
 class View:
-    """What the topics tell. One thread a follower hands over records, any asks."""
+    """The state read from the topics. One thread a follower hands over records, any reads."""
 
     def __init__(
         self, catalog: Catalog, plans: PlanHistory, fleet: FleetView, slo_ms: float, max_requests: int
     ) -> None:
-        """`slo_ms`: within which requests without a deadline are in time; 0: nobody said."""
+        """`slo_ms`: max latency of requests without a deadline to be in time; 0 for no SLO."""
         self.catalog, self.plans, self.fleet = catalog, plans, fleet
         self.slo_ms = slo_ms
         self.requests = RequestLog(max_requests)
@@ -53,7 +53,7 @@ class View:
         self._lock = threading.Lock()
         self._letters: OrderedDict[str, DeadLetter] = OrderedDict()  # by position
         self._actions: OrderedDict[str, OperatorAction] = OrderedDict()  # by id, the newest record of each
-        self._states: dict[str, str] = {}  # worker -> state that was told
+        self._states: dict[str, str] = {}  # worker -> state of its last event
 
     def on_record(self, record: Incoming) -> None:
         """Take in a record of TOPICS."""
@@ -112,10 +112,10 @@ class View:
         text = f"{letter.error:.60} at {letter.role:.40}, from {letter.topic:.60}"
         self.happenings.add(Happening(record.timestamp_ms, "dead-letter", text, "/dead-letters", is_bad=True))
 
-    def on_action(self, record: Incoming, told: Callable[[OperatorAction], None] = lambda _action: None) -> None:
-        """Take in a record of what an operator did, which `told` is shown."""
+    def on_action(self, record: Incoming, notify: Callable[[OperatorAction], None] = lambda _action: None) -> None:
+        """Take in a record of an operator's action, and call `notify` with it."""
         action = decode(record.value, OperatorAction)
-        told(action)
+        notify(action)
         with self._lock:
             self._actions[action.action_id] = action
             while len(self._actions) > MAX_ACTIONS:
@@ -125,21 +125,21 @@ class View:
             self.happenings.add(Happening(action.at_ms, "action", text, "/checks#actions"))
 
     def letters(self) -> list[DeadLetter]:
-        """Return the dead letters of late, the newest first."""
+        """Return the recent dead letters, the newest first."""
         with self._lock:
             return sorted(self._letters.values(), key=lambda each: -each.record.timestamp_ms)
 
     def actions(self) -> list[OperatorAction]:
-        """Return what operators did of late, the newest first."""
+        """Return operators' recent actions, the newest first."""
         with self._lock:
             return sorted(self._actions.values(), key=lambda each: -each.at_ms)
 
     def last_action(self, action: str) -> OperatorAction | None:
-        """Return the last of a kind that has ended; None: there is none."""
+        """Return the last ended action of a kind; None if there is none."""
         return next((each for each in self.actions() if each.action == action and each.outcome), None)
 
     def note_workers(self, now_ms: int, silent_ms: int) -> None:
-        """Add to what happened that workers came, changed their state, or fell silent."""
+        """Add an event for each worker that is new, has changed its state, or fell silent."""
         for worker_id, beat in self.fleet.heartbeats.items():
             state = beat.heartbeat.state if now_ms - beat.seen_ms <= silent_ms else "silent"
             state = "ready" if state == "painting" else state
@@ -152,7 +152,7 @@ class View:
 
 
 def is_in_time(result: Result, deadline_ms: int | None, slo_ms: float) -> bool | None:
-    """Whether a request was answered in time; None: no time is stated, or its end says nothing of the service."""
+    """Whether a request was answered in time; None without a time limit, or if its end says nothing of service."""
     if says_nothing_of_the_service(result.status, result.code) or (deadline_ms is None and not slo_ms):
         return None
     if result.status is not Status.COMPLETED:

@@ -25,7 +25,7 @@ def keyed() -> Deployment:
     return Deployment(authentication="keys")
 
 
-@pytest.mark.parametrize("path", [*SCREENS, "/requests/r-1", "/live/now", "/pictures/x.y"])
+@pytest.mark.parametrize("path", [*SCREENS, "/requests/r-1", "/live/now", "/images/x.y"])
 def test_without_a_key_nothing_is_seen_where_keys_are_asked_for(path: str) -> None:
     answer = keyed().page(path)
     assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agents.console.pages import NONE
+from agents.console.pages import MISSING
 from agents.console.view.requests import Place
 from agents.console.view.view import is_in_time
 from schemas.messages import Expected, GenerateOptions, GenerateRequest, OperatorAction, Outcome, StageReuse, Status
@@ -68,7 +68,7 @@ def test_a_level_without_a_worker_is_listed_while_requests_need_it_or_it_has_ser
     deployment.tell(a_plan(allocation={"w-1": "light"}), a_heartbeat(worker_id="w-1"))
     assert "heavy" not in deployment.page("/fleet").text
     deployment.tell(a_result(a_step(level="heavy"), request_id="r-1"))
-    assert f"heavy 0.0 {NONE} 0 0 0 0" in text_of(deployment.page("/").text), "it has served"
+    assert f"heavy 0.0 {MISSING} 0 0 0 0" in text_of(deployment.page("/").text), "it has served"
     named = a_request(request_id="r-2", options=GenerateOptions(model="heavy"))
     deployment.tell(named)
     assert "heavy 0.0 no worker ready 0 0 0 0" in text_of(deployment.page("/fleet").text), "a request needs it"
@@ -127,7 +127,7 @@ def test_a_picture_has_no_address_but_those_that_pages_show() -> None:
     deployment = Deployment()
     uri = deployment.store.put("job", png())
     for token in (uri, "x", "W10.AAAA", "W10."):
-        assert deployment.page(f"/pictures/{token.replace('/', '%2F')}").status_code == 404
+        assert deployment.page(f"/images/{token.replace('/', '%2F')}").status_code == 404
 
 
 def test_a_request_that_has_not_ended_tells_what_it_waits_for() -> None:
