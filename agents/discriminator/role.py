@@ -1,31 +1,41 @@
 """The discriminator: `images` -> an outcome, or the request again as a job on the next level.
 
-The decisions are those of `planner.serving.routing.escalation`.
+It carries out what `planner.serving.judging.judging.DiscriminatorLogic` decides.
 """
 
 import asyncio
 import dataclasses
 import io
 import logging
-import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from typing import assert_never
 
-import tenacity
 from PIL import Image
 
 from agents.discriminator.fact_sample import FactSample
 from agents.discriminator.scorers import Scorer
-from agents.router.dispatcher import Dispatcher
+from agents.router.dispatcher import Dispatcher, FleetLoads
 from agents.runtime.records import event_record, outcome_record, refused
-from agents.runtime.views import EndedView, PlanView
-from planner.serving.backoff import MAX_RETRY_S, RETRY_S
+from agents.runtime.views import PlanView
 from planner.serving.ending.outcomes import completed, failed, step_of
-from planner.serving.routing.escalation import Escalate, EscalationLogic, Keep, Score
+from planner.serving.judging.judging import (
+    Ask,
+    DiscriminatorLogic,
+    Drop,
+    Effect,
+    End,
+    Fail,
+    ReadAgain,
+    SendBack,
+    SendOn,
+    Wait,
+)
+from planner.serving.routing.escalation import EscalationLogic, Size
 from planner.serving.routing.placement import Placement
-from planner.serving.unreadable import SENDS, Then, pause_ms, then
+from planner.serving.unreadable import SENDS, Then
 from schemas import topics
-from schemas.messages import EventKind, GenerateRequest, ImageGenerated, Plan, Stage
+from schemas.messages import EventKind, GenerateJob, ImageGenerated, Plan
 from schemas.record import Delivered, Incoming, Outgoing
 from streams import metrics
 from streams.clock import now_ms
@@ -38,6 +48,33 @@ from streams.tracing import spans
 log = logging.getLogger(__name__)
 
 
+class ImageWork:
+    """What `DiscriminatorLogic` asks of live images."""
+
+    def __init__(self, ended: Container[str], dispatcher: Dispatcher) -> None:
+        self._ended, self._dispatcher = ended, dispatcher
+
+    def job(self, image: ImageGenerated) -> GenerateJob:
+        """Return the image's job."""
+        return image.job
+
+    def has_ended(self, image: ImageGenerated) -> bool:
+        """Whether the request has its result."""
+        return image.job.classified.request.request_id in self._ended
+
+    def began_from_latent(self, image: ImageGenerated) -> bool:
+        """Whether the image was begun from a stored latent."""
+        return image.reuse is not None and image.reuse.step > 0
+
+    def sizes(self, image: ImageGenerated) -> Sequence[Size]:
+        """Return the width and height of each image of the job."""
+        return [(each.width, each.height) for each in (image.image, *image.more)]
+
+    def loads(self, plan: Plan, now_ms: float) -> FleetLoads:
+        """Return the loads of all workers under a plan."""
+        return self._dispatcher.loads(plan, int(now_ms))
+
+
 class Discriminator:
     """`StreamLogic` of the discriminator: an image is decided by the plan in force when its scoring begins."""
 
@@ -48,22 +85,20 @@ class Discriminator:
         self,
         logic: EscalationLogic,
         plans: PlanView,
-        ended: EndedView,
+        ended: Container[str],
         dispatcher: Dispatcher,
         store: ImageStore,
         scorers: Mapping[str, Scorer],
         sample: FactSample | None = None,
         max_attempts: int = SENDS,
     ) -> None:
-        """`sample`: of kept images, whose facts are checked beside; None: nobody checks any.
+        """`sample`: of kept images, whose facts are checked beside; None: none are checked.
 
         `max_attempts`: of a job, as workers have it.
         """
+        self.logic = DiscriminatorLogic[ImageGenerated](logic, ImageWork(ended, dispatcher), max_attempts)
         self._sample = sample
-        self._max_attempts = max_attempts
-        self._logic = logic
         self._plans = plans
-        self._ended = ended
         self._dispatcher = dispatcher
         self._store = store
         self._scorers = scorers
@@ -75,74 +110,81 @@ class Discriminator:
             Unreadable: it cannot be read, and its job was sent back before.
         """
         image = decode(record.value, ImageGenerated)
-        request = image.job.classified.request
-        if request.request_id in self._ended:
-            metrics.DEAD_WORK.labels(self.role).inc()
-            return []
-        plan = await self._plans.in_force()
-        decision: Keep | Score | Escalate = self._logic.examine(plan, _judged_level(image), request)
-        confidence: float | None = None
-        scored_by = ""
-        if isinstance(decision, Score):
-            scored_by = decision.discriminator
-            begun_ms = now_ms()
-            try:
-                confidence = await self._score(image, scored_by)
-            except Unreadable as error:
-                return [await self._retried(plan, image, record, error)]
-            if spans.recorder is not None:
-                facts = {names.EVALUATION: scored_by, names.SCORE: confidence}
-                spans.note(self.role, [record], f"score {scored_by}", begun_ms, now_ms(), facts)
-            decision = self._decide(plan, decision, image, confidence)
-        stage = step_of(image, confidence, decision.threshold, scored_by)
-        fate = "escalated" if isinstance(decision, Escalate) else "kept"
-        metrics.ESCALATIONS.labels(image.job.level, fate).inc()
-        if isinstance(decision, Escalate):
-            return self._escalated(plan, image, stage, decision, record)
-        return [self._completed(plan, image, stage, decision, record)]
+        effect: Effect[ImageGenerated] = self.logic.on_image(image, await self._plans.in_force())
+        while True:
+            match effect:
+                case Ask():
+                    effect = await self._judged(effect, record)
+                case Wait(ask, ms):
+                    await asyncio.sleep(ms / 1000)
+                    effect = ask
+                case ReadAgain(_, ms):
+                    metrics.FALLBACKS.labels(self.role, Then.READ_AGAIN.value).inc()
+                    await asyncio.sleep(ms / 1000)
+                    return [Outgoing(topic=record.topic, key=record.key, value=record.value, headers=record.headers)]
+                case SendBack(_, plan, error):
+                    metrics.FALLBACKS.labels(self.role, Then.SEND_BACK.value).inc()
+                    log.warning("%s; its job is generated again", error)
+                    return [self._dispatcher.send_back(plan, image.job, image.worker_id, record.headers)]
+                case Fail(_, error):
+                    raise error
+                case Drop():
+                    metrics.DEAD_WORK.labels(self.role).inc()
+                    return []
+                case End():
+                    return [self._completed(effect, record)]
+                case SendOn():
+                    return self._escalated(effect, record)
+                case _:
+                    assert_never(effect)
 
-    async def _retried(self, plan: Plan, image: ImageGenerated, record: Incoming, error: Unreadable) -> Outgoing:
-        """The image's own record, to be read again behind those that wait, or its job, to be generated again."""
-        at_ms, deadline_ms = now_ms(), image.job.classified.request.deadline_ms
-        age_ms = at_ms - image.stored_ms
-        left_ms = math.inf if deadline_ms is None else deadline_ms - at_ms
-        decision = then(age_ms, left_ms, image.job.attempt, self._max_attempts)
-        if decision is Then.FAIL:
-            raise error
-        metrics.FALLBACKS.labels(self.role, decision.value).inc()
-        if decision is Then.SEND_BACK:
-            log.warning("%s; its job is generated again", error)
-            return self._dispatcher.send_back(plan, image.job, image.worker_id, record.headers)
-        await asyncio.sleep(pause_ms(age_ms) / 1000)
-        return Outgoing(topic=record.topic, key=record.key, value=record.value, headers=record.headers)
+    async def _judged(self, ask: Ask[ImageGenerated], record: Incoming) -> Effect[ImageGenerated]:
+        """Score the images of a job; return what the machine asks for next."""
+        image, discriminator = ask.image, ask.asked.discriminator
+        begun_ms, begun_s = now_ms(), time.monotonic()
+        try:
+            confidence = await asyncio.to_thread(self._score, image, self._scorers[discriminator])
+        except StoreUnavailable:
+            return self.logic.on_away(ask)
+        except Unreadable as error:
+            return self.logic.on_unreadable(ask, error, image.stored_ms, now_ms())
+        metrics.SCORING_SECONDS.labels(discriminator).observe(time.monotonic() - begun_s)
+        if spans.recorder is not None:
+            facts = {names.EVALUATION: discriminator, names.SCORE: confidence}
+            spans.note(self.role, [record], f"score {discriminator}", begun_ms, now_ms(), facts)
+        return self.logic.on_scored(ask, confidence, now_ms())
 
-    def _decide(self, plan: Plan, asked: Score, image: ImageGenerated, confidence: float) -> Keep | Escalate:
-        at_ms = now_ms()
-        loads = self._dispatcher.loads(plan, at_ms)
-        sizes = [(each.width, each.height) for each in (image.image, *image.more)]
-        return self._logic.decide(asked, image.job.classified, sizes, confidence, loads, at_ms)
+    def _score(self, image: ImageGenerated, scorer: Scorer) -> float:
+        """Return the confidence in the worst of a job's images; nothing is scored before all of them are there."""
+        data = [self._store.get(each.uri) for each in (image.image, *image.more)]
+        return min(self._score_one(each, image, scorer) for each in data)
 
-    def _completed(self, plan: Plan, image: ImageGenerated, stage: Stage, decision: Keep, record: Incoming) -> Outgoing:
+    def _score_one(self, data: bytes, image: ImageGenerated, scorer: Scorer) -> float:
+        with Image.open(io.BytesIO(data)) as opened:
+            return scorer.score(image.job.classified.request, opened.convert("RGB"))
+
+    def _completed(self, end: End[ImageGenerated], record: Incoming) -> Outgoing:
+        image, decision, at_ms = end.image, end.decision, now_ms()
+        metrics.ESCALATIONS.labels(image.job.level, "kept").inc()
         if self._sample is not None:
             self._sample.offer(image)
-        at_ms = now_ms()
         if decision.overridden:
             job = dataclasses.replace(image.job, overridden=(*image.job.overridden, *decision.overridden))
             image = dataclasses.replace(image, job=job)
         outcome = completed(
-            image, stage.confidence, decision.threshold, reason=decision.reason, by=self.role, policy=plan.policy,
-            now_ms=at_ms, discriminator=stage.discriminator,
+            image, end.confidence, decision.threshold, reason=decision.reason, by=self.role, policy=end.plan.policy,
+            now_ms=at_ms, discriminator=end.discriminator,
         )  # fmt: skip
         return outcome_record(outcome, record.headers, at_ms)
 
-    def _escalated(
-        self, plan: Plan, image: ImageGenerated, stage: Stage, decision: Escalate, record: Incoming
-    ) -> Sequence[Outgoing]:
+    def _escalated(self, sent: SendOn[ImageGenerated], record: Incoming) -> Sequence[Outgoing]:
         """The request as a job on the next level; the draft stays on its path and is shown as a preview."""
+        image, asked, decision, confidence = sent
         job, how = image.job, decision.how
-        path = (*job.path, stage)
+        metrics.ESCALATIONS.labels(job.level, "escalated").inc()
+        path = (*job.path, step_of(image, confidence, decision.threshold, asked.discriminator))
         placement = Placement(decision.next_level, how.variant, how.options, how.run_ms, job.probability)
-        placed = self._dispatcher.send(plan, job.classified, placement, cause=record.headers, path=path)
+        placed = self._dispatcher.send(asked.plan, job.classified, placement, cause=record.headers, path=path)
         request = job.classified.request
         detail = {
             "from": job.level, "to": decision.next_level, "preview": image.image.uri, "paint_over_step": how.from_step,
@@ -151,45 +193,15 @@ class Discriminator:
         note = event_record(request.request_id, EventKind.ESCALATED, self.role, now_ms(), **detail)
         return [placed, note]
 
-    async def _score(self, image: ImageGenerated, discriminator: str) -> float:
-        """The confidence in the worst of the request's images."""
-        request, scorer = image.job.classified.request, self._scorers[discriminator]
-        begun_s = time.monotonic()
-        confidences = [
-            await asyncio.to_thread(self._score_one, each.uri, request, scorer) for each in (image.image, *image.more)
-        ]
-        metrics.SCORING_SECONDS.labels(discriminator).observe(time.monotonic() - begun_s)
-        return min(confidences)
-
-    def _score_one(self, uri: str, request: GenerateRequest, scorer: Scorer) -> float:
-        with Image.open(io.BytesIO(self._fetch(uri))) as opened:
-            return scorer.score(request, opened.convert("RGB"))
-
-    @tenacity.retry(
-        retry=tenacity.retry_if_exception_type(StoreUnavailable),
-        wait=tenacity.wait_exponential(RETRY_S, max=MAX_RETRY_S),
-    )  # an outage of the store is waited out in place
-    def _fetch(self, uri: str) -> bytes:
-        return self._store.get(uri)
-
     def on_delivered(self, record: Outgoing, delivered: Delivered) -> None:
         """Report the offset of a delivered job to the dispatcher."""
         self._dispatcher.on_delivered(record, delivered)
 
     def on_undelivered(self, record: Outgoing) -> None:
-        """Nobody has its job before them."""
+        """Forget a job that was never written."""
         self._dispatcher.on_undelivered(record)
 
     def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]:
         """An image that cannot be judged at all ends its request as FAILED."""
         outcome = failed(request_id_of(record), reason=str(error), by=self.role, now_ms=now_ms())
         return refused(record, outcome, error, now_ms())
-
-
-def _judged_level(image: ImageGenerated) -> str:
-    """Return the level of its job, such as "heavy~k4", if it began from a stored latent.
-
-    One that found no latent was generated in full, as the images of the variant are.
-    """
-    has_begun = image.reuse is not None and image.reuse.step > 0
-    return image.job.level if has_begun else image.job.variant

@@ -5,5 +5,5 @@ DRAFT_S = 5.0  # outage that is waited out for a draft: an image from noise cost
 
 
 def backoff_s(failures: int) -> float:
-    """Seconds to wait after so many failures in a row, 1 or more; as tenacity's `wait_exponential` has it."""
+    """Seconds to wait after so many failures in a row, 1 or more."""
     return float(min(MAX_RETRY_S, RETRY_S * 2 ** min(failures - 1, 30)))

@@ -1,28 +1,49 @@
-"""The simulated discriminator; `planner.serving.routing.escalation` decides, as in `agents/discriminator`."""
+"""The simulated discriminator: drives the live one's `DiscriminatorLogic` in simulated time."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from planner.catalog.model import Catalog
-from planner.serving.routing.escalation import Escalate, EscalationLogic, Keep, Score
+from planner.serving.judging.judging import Ask, DiscriminatorLogic, Drop, Effect, End, SendOn, Wait
+from planner.serving.routing.escalation import EscalationLogic, Size
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.roles.control.plan_state import PlanState
 from replay.simulation.roles.ledger import Ledger
-from replay.simulation.roles.routing.sender import Sender, WaitingTopics
+from replay.simulation.roles.routing.sender import FleetLoads, Sender, WaitingTopics
 from replay.simulation.roles.workers.fleet import Fleet
 from replay.simulation.roles.workers.heartbeats import Heartbeats
 from replay.simulation.roles.workers.stores import ObjectStore
 from replay.simulation.setup import Timing
 from replay.simulation.times import CallTimes
-from schemas.messages import Status
+from schemas.messages import Plan, Status
 
-Fetched = tuple[Job, Score]
-"""A job whose image was fetched, and the score that is asked of it."""
+
+class SimulatedImages:
+    """What `DiscriminatorLogic` asks of simulated images, which are their jobs; as `ImageWork` for live ones."""
+
+    def __init__(self, catalog: Catalog, ledger: Ledger, loads: FleetLoads) -> None:
+        self.has_ended, self._variants, self._loads = ledger.has_ended, catalog.variants, loads
+
+    def job(self, job: Job) -> Job:
+        """Return the image's job."""
+        return job
+
+    def began_from_latent(self, job: Job) -> bool:
+        """Whether the image was begun from a stored latent."""
+        return job.share > 0 and job.step > 0
+
+    def sizes(self, job: Job) -> Sequence[Size]:
+        """Return the width and height of each image of the job."""
+        return job.sizes(self._variants[job.variant])
+
+    def loads(self, plan: Plan, now_ms: float) -> FleetLoads:  # noqa: ARG002
+        """Return the loads of all workers."""
+        return self._loads
 
 
 class Judge(Sender):
-    """Scores images after the discriminator's latency, by the plan in force when it began."""
+    """Scores images after the discriminator's latency, as many at once as there are: it is never what holds up work."""
 
     on_scored: Callable[[Job, float], None]
 
@@ -32,7 +53,7 @@ class Judge(Sender):
         waiting: WaitingTopics,
     ) -> None:  # fmt: skip
         super().__init__(events, plan_state, fleet, beats, timing, times, waiting)
-        self._logic = logic
+        self.logic = DiscriminatorLogic[Job](logic, SimulatedImages(catalog, ledger, self._loads))
         self._ledger, self._variants = ledger, catalog.variants
         self._store, self._waits = store, False  # for the store, and all that comes behind
         self._behind: deque[Job] = deque()
@@ -43,45 +64,41 @@ class Judge(Sender):
             if self._waits:
                 self._behind.append(job)
             else:
-                self._examine(job)
+                self._carry_out(self.logic.on_image(job, self._plan_state.plan))
 
-    def _examine(self, job: Job) -> None:
-        if self._ledger.has_ended(job):
-            self._ledger.end(Status.EXPIRED, job)
-            return
-        asked = self._logic.examine(self._plan_state.plan, job.level, job)
-        if isinstance(asked, Keep):
-            self._ledger.complete(job)
-        elif self._store.is_there:
-            self._score((job, asked))
-        else:
-            self._waits = True
-            self._store.reach(self._go_on, (job, asked))
+    def _carry_out(self, effect: Effect[Job]) -> None:
+        match effect:
+            case Ask(job, asked) if self._store.is_there:
+                self._events.at(self._events.now_ms + job.images * asked.latency_ms, self._scored, effect)
+            case Ask():
+                self._waits = True
+                self._carry_out(self.logic.on_away(effect))
+            case Wait(ask, ms):
+                self._store.waited(ms, is_first=ask.failures == 1)
+                self._events.at(self._events.now_ms + ms, self._try_again, ask)
+            case Drop(job):
+                self._ledger.end(Status.EXPIRED, job)
+            case End(job, _, decision):
+                job.is_rejected = decision.is_rejected
+                self._ledger.complete(job)
+            case SendOn():
+                self._send_on(effect)
 
-    def _score(self, fetched: Fetched) -> None:
-        job, asked = fetched
-        self._events.at(self._events.now_ms + job.images * asked.latency_ms, self._judge, fetched)
-
-    def _go_on(self, fetched: Fetched) -> None:
-        """The image that was waited for is there; then come those behind it."""
-        self._score(fetched)
+    def _try_again(self, ask: Ask[Job]) -> None:
+        """Go on with the image that was waited for; then come those behind it."""
         self._waits = False
+        self._carry_out(ask)
         while self._behind and not self._waits:
-            self._examine(self._behind.popleft())
+            self._carry_out(self.logic.on_image(self._behind.popleft(), self._plan_state.plan))
 
-    def _judge(self, scored: Fetched) -> None:
-        job, asked = scored
-        confidence = job.draws.confidence(job.variant, asked.cascade.discriminator)[job.row]
+    def _scored(self, ask: Ask[Job]) -> None:
+        job = ask.image
+        confidence = job.draws.confidence(job.variant, ask.asked.discriminator)[job.row]
         self.on_scored(job, confidence)
-        sizes = job.sizes(self._variants[job.variant])
-        decision = self._logic.decide(asked, job, sizes, confidence, self._loads, self._events.now_ms)
-        if isinstance(decision, Escalate):
-            self._escalate(job, asked, decision)
-        else:
-            job.is_rejected = decision.is_rejected
-            self._ledger.complete(job)
+        self._carry_out(self.logic.on_scored(ask, confidence, self._events.now_ms))
 
-    def _escalate(self, job: Job, asked: Score, decision: Escalate) -> None:
+    def _send_on(self, effect: SendOn[Job]) -> None:
+        job, asked, decision, _ = effect
         self._ledger.tally.escalated += 1
         job.escalate(decision.next_level, decision.how.variant, self._events.now_ms)
         job.become_new_record(attempt=1)

@@ -1,23 +1,6 @@
-"""The object store, which may be away, and who waits for it as live roles do, by `planner.serving.backoff`."""
+"""The object store, which may be away, and how long roles wait for it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeVar
-
-from planner.serving.backoff import backoff_s
 from replay.simulation.event_queue import EventQueue
-
-T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class Waiting:
-    """A caller that waits for the store, as its last try has failed."""
-
-    then: Callable[[Any], None]
-    about: Any
-    since_ms: float
-    failures: int = 1
 
 
 class ObjectStore:
@@ -38,30 +21,10 @@ class ObjectStore:
         self.is_there, self._changed_ms = is_up, now_ms
         self._was_away |= not is_up
 
-    def reach(self, then: Callable[[T], None], about: T) -> None:
-        """Carry out `then(about)` when it answers: now, or at one of the tries after it came back."""
-        if self.is_there:
-            then(about)
-            return
-        self._waits += 1
-        self._wait(Waiting(then, about, self._events.now_ms))
-
     def waited(self, ms: float, *, is_first: bool) -> None:
-        """Count a worker's wait between two tries. `is_first`: it has just found that the store is away."""
+        """Count a wait between two tries. `is_first`: the store was just found to be away."""
         self._waits += is_first
         self._waited_ms += ms
-
-    def _wait(self, waiting: Waiting) -> None:
-        self._events.at(self._events.now_ms + 1000 * backoff_s(waiting.failures), self._ask, waiting)
-
-    def _ask(self, waiting: Waiting) -> None:
-        waited_ms = self._events.now_ms - waiting.since_ms
-        if self.is_there:
-            self._waited_ms += waited_ms
-            waiting.then(waiting.about)
-        else:
-            waiting.failures += 1
-            self._wait(waiting)
 
     def as_table(self, ended_ms: float) -> dict[str, float]:
         """Return the counts of a run; {} if the store was never away."""

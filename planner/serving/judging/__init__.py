@@ -1,0 +1,1 @@
+"""What becomes of the images that workers have generated."""
