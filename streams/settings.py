@@ -9,7 +9,7 @@ import os
 import pathlib
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self, TypeGuard, get_args
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeGuard, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
@@ -43,6 +43,12 @@ class Section(BaseModel):
 
 def _at_home(path: pathlib.Path) -> pathlib.Path:
     return pathlib.Path(os.path.expanduser(path))  # Path.expanduser raises for a user that is not known
+
+
+class OfFeature(NamedTuple):
+    """Marks a section that a feature reads; without the feature it is unknown."""
+
+    name: str
 
 
 File = Annotated[str, AfterValidator(os.path.expanduser)]  # of a file or folder; ~ is a home, as in a shell
@@ -398,12 +404,12 @@ class Settings(BaseSettings):
     schemas: Schemas = Schemas()
     requests: Requests = Requests()
     admission: Admission = Admission()
-    tenants: dict[str, Tenant] = {}
+    tenants: Annotated[dict[str, Tenant], OfFeature("tenants")] = {}
     worker: Worker = Worker()
     planner: Planner = Planner()
     store: Store = Store()
     vectors: Vectors = Vectors()
-    safety: Safety = Safety()
+    safety: Annotated[Safety, OfFeature("safety")] = Safety()
     quality: Quality = Quality()
     results: Results = Results()
     ledger: Ledger = Ledger()
@@ -412,6 +418,8 @@ class Settings(BaseSettings):
     console: Console = Console()
     logs: Logs = Logs()
     tracing: Tracing = Tracing()
+    # features of installed packages that roles open, beside those that ship (`agents/features/README.md`)
+    features: Names = ()
     shutdown_timeout_s: float = Field(30, gt=0)  # between SIGTERM and the end, for the work in hand
 
     def broker_address(self) -> str:
@@ -511,6 +519,16 @@ def load(flags: Mapping[str, Any] | None = None) -> Settings:
         raise InvalidSettings(
             f"a variable {PREFIX}* cannot be read: {error}; the value of a table, such as {PREFIX}TENANTS, is JSON"
         ) from None
+
+
+def stated_sections(settings: Settings) -> dict[str, str]:
+    """Return the sections of features that these settings state -> the feature."""
+    return {
+        name: mark.name
+        for name, field in Settings.model_fields.items()
+        for mark in field.metadata
+        if isinstance(mark, OfFeature) and name in settings.model_fields_set
+    }
 
 
 def _refuse_unknown_variables() -> None:

@@ -15,7 +15,8 @@ from tests.lines_behind import ROLES, lines_behind, parts_behind, table
 # 5 behind either are the source of the time.
 # 92 behind the router are what options declare about themselves, for all doors; less stands at the doors instead.
 # 25 behind the ledger keep it from ending what its unread outcomes have ended.
-MAX_LINES = {"router": 7874, "ledger": 5926}
+# 24 behind the router are the list of its checks, to which features add theirs.
+MAX_LINES = {"router": 7898, "ledger": 5926}
 
 
 @pytest.mark.parametrize("role", ROLES)

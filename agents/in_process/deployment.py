@@ -24,11 +24,11 @@ from agents.planner.loop import PlannerLoop
 from agents.router.dispatcher import Dispatcher
 from agents.router.reroute import WAITS, Rerouting, orphan_routing_of
 from agents.router.waiting.forwarder import MAX_RETRY_MS, Forwarder
+from agents.runtime.features import check_settings, stages_of
 from agents.runtime.records import outcome_record
 from agents.runtime.request_views import InFlightView, PoisonView
 from agents.runtime.stream_roles import classifiers_of, discriminator_of, router_of, soft_slo_of
 from agents.runtime.views import EndedView, FleetView, WaitingCounts
-from agents.worker.safety import open_check
 from planner.catalog.model import Catalog
 from planner.control.planning import TICK_MS
 from planner.observation.workers import ReceivedHeartbeat
@@ -83,6 +83,7 @@ class InProcess:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._stages.close()
 
     async def submit(self, request: GenerateRequest) -> None:
         """Write a request on `prompts`."""
@@ -138,6 +139,8 @@ class InProcess:
             (topics.EVENTS, lambda record: self.on_event(record)),
         ):  # fmt: skip
             bus.follow(topic, reader)
+        check_settings(settings)
+        self._stages = stages_of(settings, self.store, bus.send)
         queues = {name: JobQueue(max(1, self._workers)) for name in catalog.served}
         for name, queue in queues.items():
             bus.serve(topics.jobs_topic(name, 1).name, queue.put)
@@ -148,7 +151,7 @@ class InProcess:
         self._begin(self._sweep(queues))
         self._begin(self._forward())
         around = Surroundings(
-            settings, catalog, bus, queues, plans, self._ended, fleet, self._poison, self.store, open_check(settings),
+            settings, catalog, bus, queues, plans, self._ended, fleet, self._poison, self.store, self._stages,
             soft_slo_of(settings, catalog), self._takes_virtual_time,
         )  # fmt: skip
         for number in range(1, self._workers + 1):

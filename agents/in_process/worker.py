@@ -13,8 +13,7 @@ from agents.runtime.records import outgoing
 from agents.runtime.request_views import PoisonView
 from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.driving import WindowDriver
-from agents.worker.images import Check
-from agents.worker.previews import PreviewWriter
+from agents.worker.stages import Stages
 from agents.worker.work import WorkerViews
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
@@ -50,7 +49,7 @@ class Surroundings(NamedTuple):
     fleet: FleetView
     poison: PoisonView
     store: ImageStore
-    check: Check
+    stages: Stages
     slo_ms: float
     takes_virtual_time: bool = False  # calls and loads take the time that the catalog says, and no other
 
@@ -97,11 +96,11 @@ class LocalWorker:
         around = self._around
         self._become("loading", variant.name)
         engine = await self._open(variant)
-        queue, previews = around.queues[variant.name], PreviewWriter(around.store, around.bus.send, around.check)
+        queue = around.queues[variant.name]
         views = WorkerViews(engine, variant, around.catalog, lambda: around.plans.plan, around.ended, around.poison)
         driver = WindowDriver(
             self.worker_id, views, around.store, self._refuges, around.settings.worker.max_attempts,
-            note=around.bus.send, previews=previews, check=around.check,
+            note=around.bus.send, stages=around.stages,
         )  # fmt: skip
         queue.join(self.worker_id)
         self._logic = driver.worker
@@ -113,7 +112,6 @@ class LocalWorker:
             self._logic = None
         finally:
             driver.close()
-            previews.close()
             engine.close()
 
     async def _open(self, variant: Variant) -> OpenedEngine:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
+from agents.runtime.features import check_settings, stages_of
 from agents.runtime.process import Run, not_alive
 from agents.runtime.stream_roles import classifiers_of, discriminator_of, router_of, soft_slo_of
 from planner.catalog.model import Catalog
@@ -187,6 +188,7 @@ def assemble(settings: Settings, roles: frozenset[str], facts: "Facts | None" = 
         PochadeError: a catalog, model folder, broker or setting that is not right, before anything is consumed; or
             packages that these roles need are not installed.
     """
+    check_settings(settings)
     catalog = catalogs.load(settings.catalog, settings.published)
     check_roles(settings, catalog, roles)
     logs.set_up(settings.logs, roles)
@@ -347,7 +349,6 @@ def _worker(opening: Opening) -> Threaded:
     from agents.engines import check_models
     from agents.worker.reuse import opener
     from agents.worker.role import Worker
-    from agents.worker.safety import open_check
     from streams.store.open import open_store
 
     settings, catalog, views = opening.settings, opening.catalog, opening.views
@@ -356,9 +357,11 @@ def _worker(opening: Opening) -> Threaded:
         catalog.level(settings.worker.variant)
     worker_id = settings.worker.id or f"{socket.gethostname()}-{os.getpid()}"
     store = open_store(settings)
+    stages = stages_of(settings, store, opening.producer.send)
+    opening.stack.callback(stages.close)
     worker = Worker(
         settings, catalog, opening.producer, store, views.plans, views.ended, views.fleet, worker_id,
-        opens_lookups=opener(settings, store), check=open_check(settings), poison=views.poison,
+        opens_lookups=opener(settings, store), stages=stages, poison=views.poison,
         slo_ms=soft_slo_of(settings, catalog),
     )  # fmt: skip
     return Threaded(worker.run, worker.not_ready, worker.not_alive)

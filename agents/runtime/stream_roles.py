@@ -41,17 +41,19 @@ def classifiers_of(
 def router_of(
     settings: Settings, catalog: Catalog, plans: "PlanView", ended: "EndedView", dispatcher: "Dispatcher"
 ) -> "Router":
-    """The router, with the rights of the tenants."""
+    """The router, with the checks and rights of features."""
     from agents.router.role import Router
-    from agents.router.tenants import Tenants
-    from planner.serving.admission.quotas import Quota
+    from agents.runtime.features import rights_of
+    from planner.serving.features import checks_of
     from planner.serving.routing.routing import RoutingLogic, backlog_limits
 
-    tenants = Tenants({name: Quota(**limits.model_dump()) for name, limits in settings.tenants.items()})
-    ended.on_end.append(tenants.ended)
+    rights = rights_of(settings)
+    if rights is not None:
+        ended.on_end.append(rights.ended)
     limits = backlog_limits(settings.admission.max_backlog_s, settings.admission.interactive_headroom)
     start_ms = 1000 * settings.planner.scale.start_s
-    routing = RoutingLogic(catalog, limits, tenants, ended, start_ms, soft_slo_of(settings, catalog))
+    checks = checks_of(settings.features, catalog)
+    routing = RoutingLogic(catalog, limits, rights, ended, start_ms, soft_slo_of(settings, catalog), checks)
     return Router(routing, plans, dispatcher)
 
 

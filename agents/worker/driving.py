@@ -14,13 +14,13 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
-from agents.engines import CannotRefine, EncodedPrompts, Generated, Previews
+from agents.engines import CannotRefine, EncodedPrompts, Generated
 from agents.runtime.records import event_record, job_record, outcome_record, outgoing, refused, waiting_record
 from agents.worker.calls import OpenCalls
-from agents.worker.images import Blocked, Check, DraftFault, Storing, Waits, WorkerImages, unchecked
+from agents.worker.images import Blocked, DraftFault, Storing, Waits, WorkerImages
 from agents.worker.jobs import Taken
 from agents.worker.lookups import Sought
-from agents.worker.previews import PreviewWriter, previews_of
+from agents.worker.stages import Stages
 from agents.worker.work import ROLE, GenerationTimes, WorkerJob, WorkerViews, read_job
 from planner.reuse.lookups.lookup import described, job_of
 from planner.reuse.neighbour import latent_name
@@ -62,7 +62,6 @@ from schemas.wire_names import field_name
 from streams import log_context, metrics
 from streams.clock import now_ms
 from streams.codec.avro import encode
-from streams.codec.headers import PREVIEWS
 from streams.codec.request_ids import request_id_of
 from streams.kafka.producers.topic_limits import LIMITS
 from streams.kafka.producers.writing import RecordTooLarge
@@ -90,19 +89,19 @@ class WindowDriver:
     def __init__(
         self, worker_id: str, views: WorkerViews, store: ImageStore, refuges: Refuges, max_attempts: int, *,
         note: Writes = lambda _record: None, waits: Waits = contextlib.nullcontext,
-        aside: Waits = contextlib.nullcontext, previews: PreviewWriter | None = None, check: Check = unchecked,
+        aside: Waits = contextlib.nullcontext, stages: Stages | None = None,
     ) -> None:  # fmt: skip
         """`max_attempts`: at a job that the engine fails on. `note`: sends a record that nothing waits for.
 
-        `waits`: around waiting for the store; `aside`: around a call of it. `check`: what of a tenant's images may be
-        stored.
+        `waits`: around waiting for the store; `aside`: around a call of it. `stages`: of features;
+        their opener closes them.
         """
         variant, calls = views.variant, views.engine.calls_at_once
         worker = WorkerLogic(variant, calls)
         self.logic = WindowLogic[WorkerJob](variant.name, worker, views, refuges, max_attempts, calls)
         self._worker_id, self._views = worker_id, views
         self._images, self._waits = WorkerImages(store, aside), waits
-        self._note, self._previews, self._check = note, previews, check
+        self._note, self._stages = note, stages or Stages()
         self._encoded: list[EncodedPrompts] = []  # of a batch, while it was looked up
         self._write: Writes = note
         self._effects: deque[Effect[WorkerJob]] = deque()
@@ -330,27 +329,8 @@ class WindowDriver:
         more: dict[str, Any] = {"wants_latents": True} if any(map(self._views.stores_latent, call.jobs)) else {}
         if encoded is not None:
             more["encoded"] = encoded
-        if previews := self._previews_of(call.jobs):
-            more["previews"] = previews
+        more |= self._stages.for_call(call.jobs, lambda job: self._views.judged_ms(job) > 0)
         return self._views.engine.generate(tasks, how, call.should_stop, **more)
-
-    def _previews_of(self, jobs: Sequence[WorkerJob]) -> Previews | None:
-        """Return the previews of a call: each job that asks for them gets those of its first image.
-
-        A job whose image is judged gets none: its draft shows more than the steps do, and comes at their end.
-        """
-        if self._previews is None:
-            return None
-        asked: dict[int, tuple[GenerateJob, int]] = {}
-        first = 0
-        for each in jobs:
-            headers = each.taken.record.headers
-            if PREVIEWS in headers and (number := previews_of(headers)) and not self._views.judged_ms(each):
-                asked[first] = each.job, number
-            first += each.how.n
-        show = self._previews.show
-        wishes = {task: number for task, (_, number) in asked.items()}
-        return Previews(wishes, lambda task, *seen: show(asked[task][0], *seen)) if asked else None
 
     def _count(self, jobs: Sequence[WorkerJob], times: GenerationTimes) -> None:
         """Count a call: how long its jobs waited, how many they were, and how long it took, by part."""
@@ -392,8 +372,8 @@ class WindowDriver:
                 stored.append(each)
             except Blocked as error:
                 yield Refused(each, str(error))
-            except Exception as error:  # whatever a model raises: what could not be checked is not shown
-                log.exception("safety check failed")
+            except Exception as error:  # whatever a stage raises: what could not be checked is not shown
+                log.exception("images could not be checked")
                 yield Unchecked(each, error)
         self._images.store([each.storing for each in stored if each.storing is not None])
         for each in stored:
@@ -404,9 +384,9 @@ class WindowDriver:
                 yield Away(each, each.storing.lacking)
 
     def _checked(self, job: WorkerJob) -> Storing:
-        """Return what may be stored of a job's images. Raises Blocked, and whatever a checker raises."""
+        """Return what may be stored of a job's images. Raises Blocked, and whatever a stage raises."""
         tenant = job.request.tenant
-        safe = self._check([picture for picture, _ in job.made], tenant)
+        safe = self._stages.check([image for image, _ in job.made], tenant)
         latent = job.made[0][1] if self._views.stores_latent(job) and safe[0].is_as_generated else None
         return Storing(job.job_id, safe, latent, latent_name(tenant, job.job_id))
 

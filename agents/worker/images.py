@@ -45,7 +45,7 @@ class Inputs(NamedTuple):
 
 
 class Blocked(PochadeError):
-    """An image of a request must not be shown, as its tenant has it."""
+    """No image of a request may be stored."""
 
 
 class SafeImage(NamedTuple):
@@ -59,14 +59,6 @@ class SafeImage(NamedTuple):
     def is_as_generated(self) -> bool:
         """Whether its latent may be stored, too."""
         return self.safety != "blur"
-
-
-Check = Callable[[Sequence[Image.Image], str], list[SafeImage]]  # a request's images and its tenant; raises Blocked
-
-
-def unchecked(images: Sequence[Image.Image], _tenant: str) -> list[SafeImage]:
-    """Return images as they are, where no checker is set."""
-    return [SafeImage(image) for image in images]
 
 
 class Storing:

@@ -14,11 +14,10 @@ from agents.runtime.request_views import PoisonView
 from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.driving import WindowDriver
 from agents.worker.heartbeat import Heart, WorkerState
-from agents.worker.images import Check, unchecked
 from agents.worker.jobs import JobSource, Taken
-from agents.worker.previews import PreviewWriter
 from agents.worker.residency import Prefetcher
 from agents.worker.reuse import Opens, WorkerReuse
+from agents.worker.stages import Stages
 from agents.worker.work import WorkerViews
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
@@ -64,13 +63,13 @@ class Worker:
         fleet: FleetView,
         worker_id: str,
         opens_lookups: Opens | None = None,
-        check: Check = unchecked,
+        stages: Stages | None = None,
         poison: PoisonView | None = None,
         slo_ms: float = 0.0,
     ) -> None:
-        """`opens_lookups`: None: there is no vector store.
+        """`opens_lookups`: None where there is no vector store.
 
-        `check`: what of a tenant's images may be stored. `slo_ms`: see `Deadlines`.
+        `stages`: of features. `slo_ms`: see `Deadlines`.
         """
         self._settings = settings
         self._catalog = catalog
@@ -83,7 +82,7 @@ class Worker:
         self._poison = poison or PoisonView()
         self._me = WorkerState(worker_id, watchdog=Watchdog(settings.worker.job_timeout_s))
         self._opens_lookups = opens_lookups
-        self._check = check
+        self._stages = stages
         self._turns = Watchdog(settings.worker.job_timeout_s + TURN_S, what="a turn of the generating thread")
         self._calls = Watchdog(CALL_S, what="a call of a store, or a commit")
         self._load_retry_s = LOAD_RETRY_S
@@ -150,8 +149,7 @@ class Worker:
             return
         self._load_retry_s = LOAD_RETRY_S
         source = JobSource(self._settings, variant.name)
-        previews = PreviewWriter(self._store, self._producer.send, self._check)
-        driver = self._driver(variant, engine, previews)
+        driver = self._driver(variant, engine)
         self._me.source, self._me.logic = source, driver.worker
         self._me.store = engine.store
         prefetcher = None
@@ -168,21 +166,20 @@ class Worker:
             self._me.source, self._me.logic = None, None
             source.close()
             driver.close()
-            previews.close()
             if prefetcher is not None and engine.store is not None:
                 prefetcher.close()
                 self._counted = engine.store.report()
             self._me.store = None
             engine.close()
 
-    def _driver(self, variant: Variant, engine: OpenedEngine, previews: PreviewWriter) -> WindowDriver:
+    def _driver(self, variant: Variant, engine: OpenedEngine) -> WindowDriver:
         """Return what drives the windows of jobs while the variant is served."""
         views = WorkerViews(
             engine, variant, self._catalog, lambda: self._plans.plan, self._ended, self._poison, self._me.reuse
         )
         return WindowDriver(
             self._me.worker_id, views, self._store, self._refuges, self._settings.worker.max_attempts,
-            note=self._producer.send, waits=self._waits, aside=self._aside, previews=previews, check=self._check,
+            note=self._producer.send, waits=self._waits, aside=self._aside, stages=self._stages,
         )  # fmt: skip
 
     def _is_idle(self) -> bool:

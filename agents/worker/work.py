@@ -24,7 +24,7 @@ from planner.reuse.steps import Decision, FullRun, Reuse
 from planner.serving.admission.admission import SEED_LIMIT
 from planner.serving.admission.inputs import inputs_of
 from planner.serving.decisions import Rejection
-from planner.serving.generating.refusal import refusal_of
+from planner.serving.generating.window import refusal_of
 from planner.serving.routing.cascades import judged_ms
 from schemas.ids import refinement_seed, seed_of
 from schemas.messages import CallTimes, ClassifiedRequest, GenerateJob, GenerateRequest, Plan

@@ -70,6 +70,7 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
         timing=_timing(settings, catalog, asked, hops),
         variation=_variation(asked, catalog, hops),
         quotas=quotas_of(settings),
+        features=settings.features,
         scale=scale_of(settings, asked),
     )
     for name in common.scale.minimum:

@@ -9,6 +9,7 @@ from planner.control.planning import TICK_MS
 from planner.serving.admission.admission import Way, way_of
 from planner.serving.admission.batch_gate import BatchGate
 from planner.serving.admission.tenants import Rights
+from planner.serving.features import checks_of
 from planner.serving.routing.escalation import EscalationLogic
 from planner.serving.routing.reroute import OrphanRouting
 from planner.serving.routing.routing import BacklogLimits, RoutingLogic
@@ -170,7 +171,9 @@ class Simulation:
         timing, catalog = self._setup.timing, self._setup.catalog
         rights = Rights(self._setup.quotas) if self.tally.tenants else None
         limits = BacklogLimits(timing.interactive_backlog_ms, timing.most_backlog_ms)
-        logic = RoutingLogic(catalog, limits, rights, start_ms=self._setup.scale.start_ms, slo_ms=self._setup.slo_ms)
+        checks = checks_of(self._setup.features, catalog)
+        start_ms, slo_ms = self._setup.scale.start_ms, self._setup.slo_ms
+        logic = RoutingLogic(catalog, limits, rights, start_ms=start_ms, slo_ms=slo_ms, checks=checks)
         if rights is not None:
             self.tally.on_end.append(lambda job: logic.abandon(job.request_id))
         loads = FleetLoads(self._events, self._plan_state, self._beats, timing, self._times, self._waiting)

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from agents.classifier.role import Classifier
 from agents.discriminator.role import Discriminator
+from agents.features.tenants import Tenants
 from agents.ledger.open_requests import OpenRequests
 from agents.ledger.partition import LedgerPartition
 from agents.planner.loop import PlannerLoop
 from agents.router.dispatcher import Dispatcher
 from agents.router.reroute import Rerouting
 from agents.router.role import Router
-from agents.router.tenants import Tenants
 from agents.runtime.views import FleetView, PlanView
 from agents.worker.jobs import Taken
 from planner.serving.admission.quotas import Quota

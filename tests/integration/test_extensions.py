@@ -1,4 +1,4 @@
-"""An engine and a policy of a package of one's own: the READMEs' blocks, built, installed and served with."""
+"""An engine, a policy and a feature of a package of one's own: the READMEs' blocks, built, installed and served."""
 
 import json
 import pathlib
@@ -14,7 +14,7 @@ from tests.integration.served import served
 from tests.paths import CATALOGS, ROOT
 
 pytestmark = pytest.mark.broker
-PAGES = ("agents/engines/README.md", "planner/policies/README.md")
+PAGES = ("agents/engines/README.md", "planner/policies/README.md", "agents/features/README.md")
 BLOCK = re.compile(r"^```\w+\n# ([\w.]+)\n(.*?)^```", re.M | re.S)
 ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner", "gateway")
 SEED = 200
@@ -26,7 +26,9 @@ from PIL import Image
 from pochade import Client
 with Client(sys.argv[1]) as client:
     end = client.submit("a red heart", seed=int(sys.argv[2])).result(60)
-    print(type(end).__name__, Image.open(io.BytesIO(client.read(end.images[0]))).getpixel((0, 0)))
+    image = Image.open(io.BytesIO(client.read(end.images[0])))
+    print(type(end).__name__, image.getpixel((1, 1)), image.getpixel((0, 0)))
+    print(client.submit("a red heart", n=2).result(60).reason)
 """
 
 
@@ -55,15 +57,18 @@ def test_a_package_s_policy_plans_and_is_named_beside_those_that_ship(extended: 
     assert (done.returncode, "did you mean 'always-best'?" in done.stderr) == (1, True), done.stderr
 
 
-def test_a_package_s_engine_and_policy_serve(
+def test_a_package_s_engine_policy_and_feature_serve(
     extended: Environment, new_home: Callable[[], pathlib.Path], tmp_path: pathlib.Path
 ) -> None:
     home = new_home()
     catalog = tmp_path / "sketches.toml"
     levels, judges = (CATALOGS / "profile.toml").read_text().split("[discriminators", 1)
     catalog.write_text(levels.replace('engine = "profile"', 'engine = "sketch"') + "[discriminators" + judges)
-    values = {"catalog": str(catalog), "planner.policy": "always-best"}
+    values = {"catalog": str(catalog), "planner.policy": "always-best", "features": "one-image"}
     with served(extended, home, ROLES, values) as running:
-        assert extended.said(ASKING, running.gateway, str(SEED)) == f"Completed {(SEED,) * 3}\n"
+        assert (
+            extended.said(ASKING, running.gateway, str(SEED))
+            == f"Completed {(SEED,) * 3} (0, 0, 0)\neach request gets one image\n"
+        )
         shown = extended.run(extended.pochade, *running.options, "plan", "show", "-o", "json")
         assert json.loads(shown.stdout)["policy"] == "always-best", shown.stdout + shown.stderr

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from agents.features.tenants import Tenants
 from agents.router import dispatcher, role
 from agents.router.role import Router
-from agents.router.tenants import Tenants
 from planner.catalog.options import job_ms
 from planner.control.shedding import shares_by_tier
 from planner.serving.admission.quotas import Quota, take_tokens

@@ -15,8 +15,9 @@ from collections.abc import Generator, Hashable, Iterable, Sequence
 from itertools import chain, count
 from typing import Any, Final, Generic, Protocol, TypeVar
 
+from planner.catalog.components import Offer, needs_components, unhonoured
 from planner.serving.backoff import DRAFT_S, backoff_s
-from planner.serving.decisions import INVALID, UNHONOURED, Rejection
+from planner.serving.decisions import INVALID, POISON, UNHONOURED, Rejection
 from planner.serving.dispatch.worker import WorkerLogic, group_by_call, has_killed_enough
 from planner.serving.ending.outcomes import late_status
 from planner.serving.generating.effects import (
@@ -50,7 +51,7 @@ from planner.serving.routing.placement import Placement
 from planner.serving.routing.soft_deadline import Due
 from planner.serving.safety import UNSAFE
 from schemas.errors import PochadeError
-from schemas.messages import Plan, Status
+from schemas.messages import GenerateOptions, Plan, Status
 
 MAX_ATTEMPTS: Final = 3
 KEEPS_DRAFT: Final = "; the draft was kept"
@@ -417,3 +418,16 @@ class WindowLogic(Generic[J]):
 
     def _reject(self, job: J, reason: str, code: str, param: str = "") -> None:
         self._out.append(End(job, Status.REJECTED, reason, code, param))
+
+
+def refusal_of(options: GenerateOptions, offer: Offer, equal: str | None) -> Rejection | None:
+    """Return why a worker refuses a request, as drivers answer `Work.refusal`. None if it does not.
+
+    `equal`: the id of an equal request that ended its workers recently. `offer`: of the worker's variant: a router of
+    another catalog may have sent what it cannot generate with.
+    """
+    if equal is not None:
+        reason = f"request {equal} with this prompt and these options ended its workers: change one or wait an hour"
+        return Rejection(Status.REJECTED, POISON, reason)
+    fault = unhonoured(options, offer) if needs_components(options) else None
+    return fault and Rejection(Status.REJECTED, UNHONOURED, fault.reason, param=fault.param)

@@ -6,6 +6,7 @@
     options in range       else InvalidRequest is raised
     no result, no job yet  else Ignored
     admitted by the plan   else REJECTED, shed; a tenant that floods has the smaller part of what is admitted
+    each feature's check   else REJECTED, by the feature (`planner/serving/features.py`)
     room on its whole way  else a cheaper level, or REJECTED, overloaded; not where others fill the backlog. A level
                            that the request names gives way to the nearest one, which `overridden` says; unless strict
     components honoured    else REJECTED, unhonoured: never left out, by no fallback; so are all options of a strict one
@@ -18,7 +19,7 @@
 import math
 import sys
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from planner.catalog.entries import deferred_share, expected_steps, reuse_step, variant_of
@@ -83,6 +84,23 @@ class TenantRights(Protocol):
     def ended(self, request_id: str) -> None:
         """The work of the request is open no more."""
         ...
+
+
+class Case(NamedTuple):
+    """A request that is to be decided on, and what it is decided by."""
+
+    classified: ClassifiedValues
+    plan: Plan
+    loads: Loads
+    now_ms: float
+
+    @property
+    def request(self) -> RequestValues:
+        """The client's request."""
+        return self.classified.request
+
+
+RouterCheck = Callable[[Case], Rejection | Ignored | None]  # None: the request passes; it keeps nothing of the case
 
 
 class BacklogLimits(NamedTuple):
@@ -285,11 +303,12 @@ class RoutingLogic:
         ended: Container[str] = NOBODY,
         start_ms: float = 0.0,
         slo_ms: float = 0.0,
+        checks: Sequence[RouterCheck] = (),
     ) -> None:
-        """`rights`: None: tenants have no quotas and no shares. `ended`: ids of the requests that have a result.
+        """`rights`: without them tenants have no quotas and no shares. `ended`: ids of the requests that have a result.
 
         `start_ms`: until a worker that is started anew may load a variant, where a plan scales the fleet.
-        `slo_ms`: see `Deadlines`.
+        `slo_ms`: see `Deadlines`. `checks`: of features, asked before a request is placed.
         """
         self._start_ms = start_ms
         self._catalog, self._deadlines = catalog, Deadlines(catalog, slo_ms)
@@ -299,6 +318,7 @@ class RoutingLogic:
         self._levels = _Levels(catalog)
         self._facts: _PlanFacts | None = None
         self._fits = Fits(catalog)
+        self._before: tuple[RouterCheck, ...] = (self._in_range, self._ignored, self._shed, *checks)
 
     def route(
         self, classified: ClassifiedValues, plan: Plan, loads: Loads, now_ms: float
@@ -313,14 +333,11 @@ class RoutingLogic:
             InvalidRequest: an option is out of range or misspelt.
             InvalidPlan: the plan has no route for the request.
         """
-        request = classified.request
-        if request.quality not in QUALITIES or request.tier not in TIERS or request.options is not AS_IT_IS:
-            check_options(request, MAX_IMAGES)  # who wrote the record may not have
-        return (
-            self._ignored(request, now_ms)
-            or self._shed(request, plan, now_ms)
-            or self._admitted(classified, plan, loads, now_ms)
-        )
+        case = Case(classified, plan, loads, now_ms)
+        for check in self._before:
+            if (decision := check(case)) is not None:
+                return decision
+        return self._admitted(classified, plan, loads, now_ms)
 
     def abandon(self, request_id: str) -> None:
         """The request that was placed gets no job, or has ended: its tenant has its share again."""
@@ -344,18 +361,26 @@ class RoutingLogic:
             self._facts = _PlanFacts(plan, self._catalog, self._levels)
         return self._facts
 
-    def _ignored(self, request: RequestValues, now_ms: float) -> Ignored | None:
-        if request.request_id in self._ended:
-            self.abandon(request.request_id)
+    @staticmethod
+    def _in_range(case: Case) -> None:
+        """Raise InvalidRequest for a wrong option; the writer of the record may not have checked it."""
+        request = case.classified.request
+        if request.quality not in QUALITIES or request.tier not in TIERS or request.options is not AS_IT_IS:
+            check_options(request, MAX_IMAGES)
+
+    def _ignored(self, case: Case) -> Ignored | None:
+        request_id = case.classified.request.request_id
+        if request_id in self._ended:
+            self.abandon(request_id)
             return ENDED
-        if self._rights is not None and self._rights.is_open(request.request_id, int(now_ms)):
+        if self._rights is not None and self._rights.is_open(request_id, int(case.now_ms)):
             return IN_FLIGHT
         return None
 
-    def _shed(self, request: RequestValues, plan: Plan, now_ms: float) -> Rejection | None:
-        admission = plan.admission
+    def _shed(self, case: Case) -> Rejection | None:
+        request, admission = case.classified.request, case.plan.admission
         if self._rights is not None:
-            admission = self._rights.admission_of(admission, request.tier, request.tenant, now_ms)
+            admission = self._rights.admission_of(admission, request.tier, request.tenant, case.now_ms)
         if admission is None or is_admitted(admission, request.request_id, request.tier):
             return None
         return Rejection(Status.REJECTED, SHED, admission.reason, admission.retry_after_ms)
@@ -417,7 +442,7 @@ class RoutingLogic:
         in_time = due.at_ms is None or due.allows(costs.finish_ms(level, wait_ms, loads, now_ms), wait_ms)
         if in_time and costs.has_room(level, wait_ms, due, loads, now_ms, limit_ms):
             return _placement(costs, level, requested.probability, fit)
-        other = self._other_level(_Case(level, fit, due, facts, costs, loads, now_ms, limit_ms, over_ms))
+        other = self._other_level(_Search(level, fit, due, facts, costs, loads, now_ms, limit_ms, over_ms))
         if isinstance(other, Rejection):
             return other
         if other == level:
@@ -460,61 +485,63 @@ class RoutingLogic:
             level = next((each for each in nearest if each in fit.variants), other)
         return Choice(level if not fit.is_composed else variant_of(level), 0.0)
 
-    def _other_level(self, case: "_Case") -> str | Rejection:
+    def _other_level(self, search: "_Search") -> str | Rejection:
         """Choose another level for a request whose wanted level has no room or no time.
 
         First among those that honour all it states, then among all, where options may be overridden. A level that it
         asks for gives way for want of room alone, or of a worker for too long, to the nearest one that has some.
         """
-        fit = case.fit
+        fit = search.fit
         among = None if fit is None else () if fit.level or fit.is_composed else fit.variants or None
-        found = self._among(case, among)
-        waits = found == case.wanted and math.isinf(case.loads.wait_ms(self._levels[case.wanted].name))
-        if waits and case.over_ms and fit is not None and fit.needs() and case.loads.serving():
-            waited_s = case.over_ms / 1000
+        found = self._among(search, among)
+        waits = found == search.wanted and math.isinf(search.loads.wait_ms(self._levels[search.wanted].name))
+        if waits and search.over_ms and fit is not None and fit.needs() and search.loads.serving():
+            waited_s = search.over_ms / 1000
             reason = f"no worker serves {' or '.join(fit.needs())}; it waited {waited_s:.0f} s: send again later"
             found = Rejection(Status.REJECTED, OVERLOADED, reason, math.ceil(self._limits.others_ms))
         if not isinstance(found, Rejection) or fit is None or among is None or fit.is_composed or fit.is_strict:
             return found
         if not fit.level:
-            other = self._among(case, None)
+            other = self._among(search, None)
             return found if isinstance(other, Rejection) else other
         if found.code == OVERLOADED:
-            own, due = self._levels[case.wanted], case.due
-            for level in case.facts.with_workers((*own.cheaper, *own.dearer)):
-                wait_ms = case.loads.wait_ms(level)
-                if wait_ms <= case.limit_ms and (due.is_soft or can_meet(due.at_ms, case.finish_ms(level, wait_ms))):
+            own, due = self._levels[search.wanted], search.due
+            for level in search.facts.with_workers((*own.cheaper, *own.dearer)):
+                wait_ms = search.loads.wait_ms(level)
+                if wait_ms <= search.limit_ms and (
+                    due.is_soft or can_meet(due.at_ms, search.finish_ms(level, wait_ms))
+                ):
                     return level
         return found
 
-    def _among(self, case: "_Case", among: Container[str] | None) -> str | Rejection:
+    def _among(self, search: "_Search", among: Container[str] | None) -> str | Rejection:
         """Choose among these levels, beside the wanted one; None: among all.
 
         Source of the predictive drop: DiffServe 4.1.
         """
-        wanted, due, loads, now_ms, limit_ms = case.wanted, case.due, case.loads, case.now_ms, case.limit_ms
+        wanted, due, loads, now_ms, limit_ms = search.wanted, search.due, search.loads, search.now_ms, search.limit_ms
         own = self._levels[wanted]
         cheaper, dearer = (
-            case.facts.with_workers([each for each in levels if among is None or each in among])
+            search.facts.with_workers([each for each in levels if among is None or each in among])
             for levels in (own.cheaper, own.dearer)
         )
         wait_ms = {level: loads.wait_ms(self._levels[level].name) for level in (wanted, *cheaper)}
-        way_ms = {level: case.costs.way_ms(level, waits, due, loads, now_ms) for level, waits in wait_ms.items()}
+        way_ms = {level: search.costs.way_ms(level, waits, due, loads, now_ms) for level, waits in wait_ms.items()}
         admitted = with_room(wanted, cheaper, way_ms, limit_ms)
         if isinstance(admitted, Rejection):
             return admitted
         candidates = (admitted, *cheaper)
         is_served = not all(math.isinf(wait_ms[level]) for level in candidates)
         for level in candidates if is_served else ():
-            if due.allows(case.finish_ms(level, wait_ms[level]), wait_ms[level]):
+            if due.allows(search.finish_ms(level, wait_ms[level]), wait_ms[level]):
                 return level
         wait_ms |= {level: loads.wait_ms(self._levels[level].name) for level in dearer}
         for level in dearer:
-            if wait_ms[level] <= limit_ms and due.allows(case.finish_ms(level, wait_ms[level]), wait_ms[level]):
+            if wait_ms[level] <= limit_ms and due.allows(search.finish_ms(level, wait_ms[level]), wait_ms[level]):
                 return level
         if is_served:
             for level in candidates:
-                if can_meet(due.at_ms, self._later_ms(case, level, wait_ms[level])):
+                if can_meet(due.at_ms, self._later_ms(search, level, wait_ms[level])):
                     return level
         if due.is_soft:
             served = candidates[::-1] if is_served else dearer
@@ -524,17 +551,17 @@ class RoutingLogic:
         reason = f"no level would have met deadline_ms {due.at_ms}: it was {now_ms} when routed"
         return Rejection(Status.EXPIRED, DEADLINE, reason)
 
-    def _later_ms(self, case: "_Case", level: str, wait_ms: float) -> float:
+    def _later_ms(self, search: "_Search", level: str, wait_ms: float) -> float:
         """When a request ends on a level once the workers that the plan gives it have come; infinite: none comes."""
         variant = self._levels[level].variant
-        serving, planned = case.loads.serving_of(variant.name), case.facts.workers[variant.name]
+        serving, planned = search.loads.serving_of(variant.name), search.facts.workers[variant.name]
         if serving >= planned:
             return math.inf
-        return case.finish_ms(level, shared_wait_ms(wait_ms, serving, planned, variant.load_ms))
+        return search.finish_ms(level, shared_wait_ms(wait_ms, serving, planned, variant.load_ms))
 
 
-class _Case(NamedTuple):
-    """A request under the plan in force, whose wanted level has no room or no time."""
+class _Search(NamedTuple):
+    """The search for another level of a request, whose wanted level has no room or no time."""
 
     wanted: str
     fit: Fit | None

@@ -89,6 +89,7 @@ def _setup(facts: Facts, policy: str, *, is_scaled: bool) -> Setup:
         sheds=planner.load_shedding,
         timing=timing_of(facts.settings),
         quotas=quotas_of(facts.settings),
+        features=facts.settings.features,
         scale=scale,  # whether it is scaled is seen in the plans: another release's policy is not known
     )
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from agents.features.tenants import Tenants
 from agents.router.dispatcher import Dispatcher
 from agents.router.role import Router
-from agents.router.tenants import Tenants
 from planner.serving.admission.quotas import Quota
 from planner.serving.requests import Work
 from planner.serving.routing.routing import RoutingLogic, backlog_limits

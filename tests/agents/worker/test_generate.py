@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from agents.worker import driving
-from agents.worker.images import Check, unchecked
 from agents.worker.jobs import Taken
+from agents.worker.stages import Stage, Stages
 from planner.catalog.entries import run_ms
 from planner.catalog.options import resolve_options
 from planner.serving.ending.outcomes import result_of, step_of
@@ -40,7 +40,7 @@ class Studio:
     """A worker with its stubs; `answer` takes jobs by request id."""
 
     def __init__(
-        self, engine: StubEngine | None = None, max_attempts: int = 3, judged_ms: float = 0, check: Check = unchecked,
+        self, engine: StubEngine | None = None, max_attempts: int = 3, judged_ms: float = 0, stage: Stage | None = None,
         refuge: Placement | None = None, due: Due | None = None,
     ) -> None:  # fmt: skip
         self.notes: list[Outgoing] = []
@@ -56,7 +56,7 @@ class Studio:
             judged_ms=judged_ms,
             refuges=StubRefuges(due, refuge),
             plan=a_plan(),
-            check=check,
+            stages=Stages([stage] if stage else []),
         )
 
 

@@ -19,10 +19,10 @@ from PIL import Image
 from agents.classifier.judges import Judgement
 from agents.classifier.role import Classifier
 from agents.discriminator.role import Discriminator
+from agents.features.tenants import Tenants
 from agents.ledger.partition import LedgerPartition
 from agents.router.dispatcher import Dispatcher
 from agents.router.role import Router
-from agents.router.tenants import Tenants
 from agents.runtime.records import event_record, fitted_dead_letter, job_record, outcome_record, outgoing, refused
 from agents.worker.heartbeat import Heart, WorkerState
 from agents.worker.jobs import Taken

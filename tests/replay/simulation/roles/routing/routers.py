@@ -8,11 +8,11 @@ from unittest import mock
 
 import numpy as np
 
+from agents.features.tenants import Tenants
 from agents.router import dispatcher, reroute, role
 from agents.router.dispatcher import Dispatcher
 from agents.router.reroute import WAITS, Rerouting
 from agents.router.role import Router as LiveRouter
-from agents.router.tenants import Tenants
 from agents.worker.jobs import Taken
 from planner.catalog.entries import HONOURABLE
 from planner.catalog.model import Catalog

@@ -9,11 +9,11 @@ import pytest
 from PIL import Image
 from prometheus_client import REGISTRY
 
+from agents.features.previews import PreviewWriter
+from agents.features.safety import SafetyStage, blurred, folder_of, open_stage, terms_of
 from agents.lab.training.discriminators.safety import renderings
 from agents.models.safety import SafetyChecker
-from agents.worker.images import unchecked
-from agents.worker.previews import PreviewWriter
-from agents.worker.safety import WorkerSafety, blurred, folder_of, open_check, terms_of
+from agents.worker.stages import Opening, Stage, Stages
 from planner.serving.safety import Action, SafetyTerms
 from schemas.errors import PochadeError
 from schemas.messages import GenerateJob, GenerateOptions, ImageGenerated, Outcome, Status
@@ -46,12 +46,16 @@ class ByRed:
 
 def studio(action: Action, checker: ByRed | None = None) -> Studio:
     terms = SafetyTerms(0.5, Action.BLOCK, {"default": action})
-    return Studio(check=WorkerSafety(checker or ByRed(), terms).check)
+    return Studio(stage=SafetyStage(checker or ByRed(), terms))
 
 
 def stored(studio: Studio, uri: str) -> np.ndarray:
     with Image.open(io.BytesIO(studio.store.get(uri))) as image:
         return np.asarray(image.convert("RGB"))
+
+
+def opened(safety: dict[str, str]) -> Stage:
+    return open_stage(Opening(load({"safety": safety}), MemoryImageStore(), lambda _record: None, Stages().check))
 
 
 def counted(action: str) -> float:
@@ -97,7 +101,7 @@ def test_a_blurred_image_is_told_to_be_so_and_its_latent_is_not_stored() -> None
     (written,) = answers(works.driver, [taken(seed=127, options=GenerateOptions(n=2))])
     said = read(written, ImageGenerated)
     assert [each.safety for each in (said.image, *said.more)] == ["", "blur"]
-    safe, unsafe = WorkerSafety(ByRed(), SafetyTerms(0.5, Action.BLUR)).check(
+    safe, unsafe = Stages([SafetyStage(ByRed(), SafetyTerms(0.5, Action.BLUR))]).check(
         [Image.new("RGB", (48, 48), (red, 0, 0)) for red in (0, 255)], "anybody"
     )
     assert (safe.is_as_generated, unsafe.is_as_generated) == (True, False)
@@ -114,7 +118,7 @@ def test_what_could_not_be_checked_is_tried_again_and_not_stored() -> None:
 @pytest.mark.parametrize(("action", "shown"), [(Action.BLOCK, None), (Action.BLUR, 200), (Action.FLAG, 200)])
 def test_a_preview_is_checked_before_it_is_stored(action: Action, shown: int | None) -> None:
     store, told = MemoryImageStore(), list[Outgoing]()
-    writer = PreviewWriter(store, told.append, WorkerSafety(ByRed(), SafetyTerms(0.5, action)).check)
+    writer = PreviewWriter(store, told.append, Stages([SafetyStage(ByRed(), SafetyTerms(0.5, action))]).check)
     image = Image.new("RGB", (8, 8), (0, 0, 0))
     image.paste((200, 0, 0), (0, 0, 1, 1))
     writer.show(a_job(), 1, 2, image)
@@ -140,14 +144,14 @@ def test_the_shipped_checker_finds_its_motif_and_not_once_it_is_blurred() -> Non
 
 
 def test_the_settings_name_a_checker_its_limit_and_what_tenants_want() -> None:
-    assert open_check(load({})) is unchecked
+    assert type(opened({})) is Stage
     settings = load({"safety": {"checker": "mushroom", "action": "flag", "tenants": {"school": "block"}}})
-    assert open_check(settings) is not unchecked
+    assert isinstance(opened({"checker": "mushroom"}), SafetyStage)
     terms = terms_of(settings.safety, 0.4)
     assert terms == SafetyTerms(0.4, Action.FLAG, {"school": Action.BLOCK})
     assert terms_of(load({"safety": {"threshold": 0.7}}).safety, 0.4).threshold == 0.7
     assert (folder_of("mushroom"), folder_of("/other")) == (CHECKER, pathlib.Path("/other"))
     with pytest.raises(PochadeError, match="holds no config"):
-        open_check(load({"safety": {"checker": "no-such"}}))
+        opened({"checker": "no-such"})
     with pytest.raises(InvalidSettings, match="tenants"):
         load({"safety": {"tenants": {"school": "hide"}}})

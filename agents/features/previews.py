@@ -1,16 +1,20 @@
-"""Stores previews of denoising steps and tells of them beside the call: nobody waits for one, some are left out."""
+"""Previews of denoising steps: stored and reported beside the call. No request waits for one; some are left out."""
 
 import io
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Any, Final
 
 from PIL import Image
 
+from agents.engines import Previews
 from agents.runtime.records import event_record
-from agents.worker.images import Blocked, Check, unchecked
+from agents.worker.images import Blocked
+from agents.worker.stages import Check, Opening, Stage
+from agents.worker.work import WorkerJob
+from planner.serving.features import Feature
 from schemas.messages import EventKind, GenerateJob
 from schemas.record import Headers, Outgoing
 from streams import metrics
@@ -35,8 +39,8 @@ def previews_of(headers: Headers) -> int:
 class PreviewWriter:
     """Writes previews in a thread of its own."""
 
-    def __init__(self, store: ImageStore, note: Callable[[Outgoing], object], check: Check = unchecked) -> None:
-        """`note`: sends a record of `events`; any thread may call it. `check`: what of an image may be shown."""
+    def __init__(self, store: ImageStore, note: Callable[[Outgoing], object], check: Check) -> None:
+        """`note`: sends a record of `events`; any thread may call it. `check`: see `Stages.check`."""
         self._check = check
         self._store = store
         self._note = note
@@ -44,7 +48,7 @@ class PreviewWriter:
         self._free = threading.Semaphore(MAX_PENDING)
 
     def show(self, job: GenerateJob, step: int, steps: int, image: Image.Image) -> None:
-        """Store what a job's first image looks like after a step, and tell of it; no-op where too many wait."""
+        """Store what a job's first image looks like after a step, and report it; no-op where too many wait."""
         if not self._free.acquire(blocking=False):
             metrics.PREVIEWS.labels("left-out").inc()
             return
@@ -75,3 +79,40 @@ class PreviewWriter:
     def close(self) -> None:
         """Leave out what waits, and end the thread."""
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+class PreviewStage(Stage):
+    """Asks the engine for the previews that jobs want, and writes them."""
+
+    def __init__(self, writer: PreviewWriter) -> None:
+        self._writer = writer
+
+    def for_call(self, jobs: Sequence[WorkerJob], is_judged: Callable[[WorkerJob], bool]) -> Mapping[str, Any]:
+        """Return the previews of a call: each job that asks for them gets those of its first image.
+
+        A job whose image is judged gets none: its draft shows more than the steps do, and comes at their end.
+        """
+        asked: dict[int, tuple[GenerateJob, int]] = {}
+        first = 0
+        for each in jobs:
+            headers = each.taken.record.headers
+            if PREVIEWS in headers and (number := previews_of(headers)) and not is_judged(each):
+                asked[first] = each.job, number
+            first += each.how.n
+        if not asked:
+            return {}
+        show = self._writer.show
+        wanted = {task: number for task, (_, number) in asked.items()}
+        return {"previews": Previews(wanted, lambda task, *seen: show(asked[task][0], *seen))}
+
+    def close(self) -> None:
+        """Leave out what waits."""
+        self._writer.close()
+
+
+def open_stage(opening: Opening) -> Stage:
+    """Return the stage of a worker's process."""
+    return PreviewStage(PreviewWriter(opening.store, opening.note, opening.check))
+
+
+FEATURE: Final = Feature(worker=open_stage)

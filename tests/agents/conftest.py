@@ -40,11 +40,11 @@ def in_process() -> Callable[..., Any]:
     def tell(story: Story, **changes: Any) -> Any:
         async def told() -> Any:
             usual: dict[str, Any] = {
-                "workers": 2, "catalog": a_catalog(), "store": MemoryImageStore(), "judge": StubJudge(),
-                "scorers": {"look": StubScorer()}, "takes_virtual_time": True,
+                "settings": load({}), "workers": 2, "catalog": a_catalog(), "store": MemoryImageStore(),
+                "judge": StubJudge(), "scorers": {"look": StubScorer()}, "takes_virtual_time": True,
                 "plan": a_plan(allocation={"worker-1": "light", "worker-2": "heavy"}),
             }  # fmt: skip
-            async with InProcess(load({}), **(usual | changes)) as deployment:
+            async with InProcess(**(usual | changes)) as deployment:
                 return await story(deployment)
 
         return virtual_time.run(told())

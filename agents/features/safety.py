@@ -1,16 +1,18 @@
-"""Checks images before a worker stores them: nothing that anybody reads was there before this."""
+"""Checks images before a worker stores them, so that an image that must not be shown is in no store and no message."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 from PIL import Image
 
-from agents.worker.images import Blocked, Check, SafeImage, unchecked
+from agents.worker.images import Blocked, SafeImage
+from agents.worker.stages import Opening, Stage
+from planner.serving.features import Feature
 from planner.serving.safety import Action, SafetyTerms, why_blocked
 from streams import metrics
-from streams.settings import Safety, Settings
+from streams.settings import Safety
 from streams.shipped import MODELS
 
 CELLS = 4  # pixels of a blurred image's shorter side, before it is enlarged again
@@ -24,28 +26,26 @@ class Checks(Protocol):
         ...
 
 
-class WorkerSafety:
+class SafetyStage(Stage):
     """Does what tenants want done about images that score too high."""
 
     def __init__(self, checker: Checks, terms: SafetyTerms) -> None:
         self._checker = checker
         self._terms = terms
 
-    def check(self, images: Sequence[Image.Image], tenant: str) -> list[SafeImage]:
-        """Return a request's images as they may be stored, with their scores.
-
-        Raises:
-            Blocked: none of them may.
-        """
-        scores = self._checker.score([np.asarray(each.convert("RGB")) for each in images])
+    def check(self, images: Sequence[SafeImage], tenant: str) -> Sequence[SafeImage]:
+        """Return the images of a request as they may be stored, with their scores. Raises Blocked: none of them may."""
+        scores = self._checker.score([np.asarray(each.image.convert("RGB")) for each in images])
         checked = self._terms.decide(scores, tenant)
         for each in checked:
             metrics.SAFETY.labels(each.action or "pass").inc()
         if why := why_blocked(checked, self._terms.threshold):
             raise Blocked(why)
         return [
-            SafeImage(blurred(image) if each.action is Action.BLUR else image, each.score, str(each.action or ""))
-            for image, each in zip(images, checked, strict=True)
+            SafeImage(
+                blurred(safe.image) if each.action is Action.BLUR else safe.image, each.score, str(each.action or "")
+            )
+            for safe, each in zip(images, checked, strict=True)
         ]
 
 
@@ -57,14 +57,15 @@ def blurred(image: Image.Image) -> Image.Image:
     return few.resize(image.size, Image.Resampling.BICUBIC)
 
 
-def open_check(settings: Settings) -> Check:
+def open_stage(opening: Opening) -> Stage:
     """Return the check that the settings name. Raises PochadeError: there is no such checker."""
-    if not settings.safety.checker:
-        return unchecked
+    settings = opening.settings.safety
+    if not settings.checker:
+        return Stage()
     from agents.models.safety import SafetyChecker  # torch, which an engine without it need not wait for
 
-    checker = SafetyChecker.load(folder_of(settings.safety.checker))
-    return WorkerSafety(checker, terms_of(settings.safety, checker.threshold)).check
+    checker = SafetyChecker.load(folder_of(settings.checker))
+    return SafetyStage(checker, terms_of(settings, checker.threshold))
 
 
 def folder_of(checker: str) -> Path:
@@ -77,3 +78,6 @@ def terms_of(settings: Safety, threshold: float) -> SafetyTerms:
     """Return what the settings say is done. `threshold`: the checker's own, where they state none."""
     tenants = {tenant: Action(action) for tenant, action in settings.tenants.items()}
     return SafetyTerms(settings.threshold or threshold, Action(settings.action), tenants)
+
+
+FEATURE: Final = Feature(worker=open_stage)

@@ -10,8 +10,9 @@ import pytest
 from PIL import Image
 from prometheus_client import REGISTRY
 
+from agents.features.previews import MAX_PENDING, MAX_SIDE, PreviewStage, PreviewWriter, previews_of
 from agents.worker.jobs import Taken
-from agents.worker.previews import MAX_PENDING, MAX_SIDE, PreviewWriter, previews_of
+from agents.worker.stages import Stages
 from schemas.messages import Event, GenerateOptions
 from schemas.record import Outgoing
 from schemas.topics import IMAGES
@@ -47,10 +48,10 @@ class Studio:
     def __init__(self, store: MemoryImageStore | None = None, judged_ms: float = 0) -> None:
         self.told: queue.Queue[Outgoing] = queue.Queue()
         self.engine, self.store = Showing(), store or MemoryImageStore()
-        self.writer = PreviewWriter(self.store, self.told.put)
+        self.writer = PreviewWriter(self.store, self.told.put, Stages().check)
         self.driver = a_driver(
             "w-9", self.engine, a_variant(latency_ms={1: 20.0}), self.store, set(), 3, judged_ms=judged_ms,
-            previews=self.writer,
+            stages=Stages([PreviewStage(self.writer)]),
         )  # fmt: skip
 
 
@@ -108,7 +109,7 @@ class Away(MemoryImageStore):
 
 def test_a_store_that_is_away_or_slow_costs_previews_alone() -> None:
     store, before = Away(), (outcomes("left-out"), outcomes("unstored"))
-    writer, job = PreviewWriter(store, lambda _record: None), a_job()
+    writer, job = PreviewWriter(store, lambda _record: None, Stages().check), a_job()
     for _ in range(MAX_PENDING + 2):
         writer.show(job, 1, 8, Image.new("RGB", (8, 8)))
     assert store.asked.wait(30)

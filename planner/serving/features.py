@@ -1,0 +1,42 @@
+"""Features that stand beside the roles: a record names the parts of one, and roles name no feature.
+
+A feature that ships is active where it is installed, and another one where the setting `features` names it. A section
+of settings that belongs to a feature is unknown where that is missing, so that nothing starts without what it asks for.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from planner.catalog.model import Catalog
+from planner.serving.routing.routing import RouterCheck
+from schemas.extensions import Table
+
+
+class Feature(NamedTuple):
+    """The parts of a feature; None: it has none of that kind."""
+
+    checks: Callable[[Catalog], Sequence[RouterCheck]] | None = None  # of requests, in live and simulated routers
+    rights: Callable[..., Any] | None = None  # settings -> `TenantRights` of a live router
+    worker: Callable[..., Any] | None = None  # `agents.worker.stages.Opening` -> a stage of a live worker
+
+
+FEATURES: Final = Table[Feature](
+    "feature",
+    "pochade.features",
+    {
+        "previews": "agents.features.previews:FEATURE",
+        "safety": "agents.features.safety:FEATURE",
+        "tenants": "agents.features.tenants:FEATURE",
+    },
+)
+
+
+def active(named: Iterable[str]) -> list[Feature]:
+    """Return the features that ship, and those of these names. Raises PochadeError: one of them cannot be loaded."""
+    return [FEATURES.load(name) for name in dict.fromkeys((*FEATURES, *named))]
+
+
+def checks_of(named: Iterable[str], catalog: Catalog) -> list[RouterCheck]:
+    """Return the checks of routers that features of these names add. Raises PochadeError: one cannot be loaded."""
+    makes = [FEATURES.load(name).checks for name in dict.fromkeys(named)]
+    return [check for make in makes if make is not None for check in make(catalog)]
