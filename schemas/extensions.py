@@ -38,8 +38,8 @@ class Table(MutableMapping[str, T], Generic[T]):
     A part that ships goes before an installed one of its name.
     """
 
-    def __init__(self, kind: str, group: str, shipped: Mapping[str, str]) -> None:
-        """`kind`: as errors call one. `group`: of entry points. `shipped`: name -> "module:attribute"."""
+    def __init__(self, kind: str, group: str, shipped: Mapping[str, T | str]) -> None:
+        """`kind`: as errors call one. `group`: of entry points. `shipped`: name -> the part, or "module:attribute"."""
         self.kind, self.group = kind, group
         self._shipped: dict[str, T | str] = dict(shipped)
 

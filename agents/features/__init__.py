@@ -1,1 +1,1 @@
-"""Features that stand beside the roles: each module has one record, `FEATURE` (`planner/serving/features.py`)."""
+"""Features that stand beside the roles: their records are in `planner/serving/features.py`."""

@@ -14,7 +14,6 @@ from agents.runtime.records import event_record
 from agents.worker.images import Blocked
 from agents.worker.stages import Check, Opening, Stage
 from agents.worker.work import WorkerJob
-from planner.serving.features import Feature
 from schemas.messages import EventKind, GenerateJob
 from schemas.record import Headers, Outgoing
 from streams import metrics
@@ -113,6 +112,3 @@ class PreviewStage(Stage):
 def open_stage(opening: Opening) -> Stage:
     """Return the stage of a worker's process."""
     return PreviewStage(PreviewWriter(opening.store, opening.note, opening.check))
-
-
-FEATURE: Final = Feature(worker=open_stage)

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 import numpy as np
 from PIL import Image
 
 from agents.worker.images import Blocked, SafeImage
 from agents.worker.stages import Opening, Stage
-from planner.serving.features import Feature
 from planner.serving.safety import Action, SafetyTerms, why_blocked
 from streams import metrics
 from streams.settings import Safety
@@ -78,6 +77,3 @@ def terms_of(settings: Safety, threshold: float) -> SafetyTerms:
     """Return what the settings say is done. `threshold`: the checker's own, where they state none."""
     tenants = {tenant: Action(action) for tenant, action in settings.tenants.items()}
     return SafetyTerms(settings.threshold or threshold, Action(settings.action), tenants)
-
-
-FEATURE: Final = Feature(worker=open_stage)

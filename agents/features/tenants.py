@@ -2,12 +2,10 @@
 
 import threading
 from collections.abc import Mapping
-from typing import Final
 
 from planner.serving.admission.quotas import Quota
 from planner.serving.admission.tenants import Rights
 from planner.serving.decisions import Rejection
-from planner.serving.features import Feature
 from planner.serving.requests import Work
 from schemas.messages import Admission
 from streams.settings import Settings
@@ -52,6 +50,3 @@ class Tenants:
 def rights_of(settings: Settings) -> Tenants:
     """Return the rights of the tenants that the settings name, and of all others."""
     return Tenants({name: Quota(**limits.model_dump()) for name, limits in settings.tenants.items()})
-
-
-FEATURE: Final = Feature(rights=rights_of)

@@ -4,29 +4,37 @@ A feature that ships is active where it is installed, and another one where the 
 of settings that belongs to a feature is unknown where that is missing, so that nothing starts without what it asks for.
 """
 
+import importlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from planner.catalog.model import Catalog
-from planner.serving.routing.routing import RouterCheck
 from schemas.extensions import Table
+
+if TYPE_CHECKING:  # most roles route nothing
+    from planner.serving.routing.routing import RouterCheck
 
 
 class Feature(NamedTuple):
     """The parts of a feature; None: it has none of that kind."""
 
-    checks: Callable[[Catalog], Sequence[RouterCheck]] | None = None  # of requests, in live and simulated routers
+    checks: Callable[[Catalog], "Sequence[RouterCheck]"] | None = None  # of requests, in live and simulated routers
     rights: Callable[..., Any] | None = None  # settings -> `TenantRights` of a live router
     worker: Callable[..., Any] | None = None  # `agents.worker.stages.Opening` -> a stage of a live worker
+
+
+def _late(module: str, name: str) -> Callable[..., Any]:
+    """Return a function that imports this one when it is called: a role loads no part that it does not open."""
+    return lambda *asked: getattr(importlib.import_module(module), name)(*asked)
 
 
 FEATURES: Final = Table[Feature](
     "feature",
     "pochade.features",
     {
-        "previews": "agents.features.previews:FEATURE",
-        "safety": "agents.features.safety:FEATURE",
-        "tenants": "agents.features.tenants:FEATURE",
+        "previews": Feature(worker=_late("agents.features.previews", "open_stage")),
+        "safety": Feature(worker=_late("agents.features.safety", "open_stage")),
+        "tenants": Feature(rights=_late("agents.features.tenants", "rights_of")),
     },
 )
 
@@ -36,7 +44,7 @@ def active(named: Iterable[str]) -> list[Feature]:
     return [FEATURES.load(name) for name in dict.fromkeys((*FEATURES, *named))]
 
 
-def checks_of(named: Iterable[str], catalog: Catalog) -> list[RouterCheck]:
+def checks_of(named: Iterable[str], catalog: Catalog) -> "list[RouterCheck]":
     """Return the checks of routers that features of these names add. Raises PochadeError: one cannot be loaded."""
     makes = [FEATURES.load(name).checks for name in dict.fromkeys(named)]
     return [check for make in makes if make is not None for check in make(catalog)]

@@ -1,6 +1,8 @@
 """Features stand beside the roles: the product serves without each of them, and refuses what would need it."""
 
 import io
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -175,7 +177,16 @@ def test_no_role_names_a_feature() -> None:
     assert not wrong
 
 
-def test_every_feature_that_ships_is_in_the_table_and_opens() -> None:
+def test_every_module_of_a_feature_is_in_the_table() -> None:
     modules = {path.stem for path in (ROOT / "agents" / "features").glob("*.py")} - {"__init__"}
     assert modules == set(FEATURES)
-    assert all(isinstance(FEATURES.load(name), Feature) for name in FEATURES)
+
+
+def test_a_role_loads_no_part_that_it_does_not_open() -> None:
+    script = (
+        "import sys; from agents.runtime.features import check_settings, rights_of; from streams.settings import load; "
+        "check_settings(load()); rights_of(load()); "
+        "print([name for name in sys.modules if name.startswith(('agents.features.', 'agents.worker'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "['agents.features.tenants']"
