@@ -40,7 +40,7 @@ class Reuse(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """The options of `pochade demo`; None: the setting or the default."""
+    """The options of `pochade demo`; None for the setting or the default."""
 
     prompts: pathlib.Path | None
     count: int | None
@@ -90,7 +90,7 @@ def freeze_s_of(options: DemoOptions) -> float:
 
 
 def parameters_of(options: DemoOptions, due: Sequence[Due], settings: Settings) -> dict[str, float] | None:
-    """The policy's parameters for a run that shows reuse; None: those that the settings have.
+    """Return the policy's parameters for a run that shows reuse; None for those of the settings.
 
     A stream that a busy machine can serve asks for little, and little is best generated in full. So it is planned for
     as at a peak: at PEAK of what the workers could generate in full on the best level. And images are reused within the

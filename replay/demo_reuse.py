@@ -1,6 +1,6 @@
-"""What a demo shows of reuse: it freezes the vector store for a while, and tells when the planner changes its strategy.
+"""The part of a demo that shows reuse: it freezes the vector store for a while, and notes the plans' strategies.
 
-Only what plans say is told: a switch that does not come is not claimed.
+A switch is noted only if a plan shows it.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,7 +53,7 @@ class ReuseShow:
             self._note(NOT_OURS)
 
     def on_tick(self, driver: Driver) -> None:
-        """Freeze the store after a fifth of the requests, once some were reused; and tell of new strategies."""
+        """Freeze the store after a fifth of the requests, once some were reused; note new strategies."""
         if self._reuse is not Reuse.SHOWN:
             return
         plans = self._hosted.ready.plans()

@@ -44,11 +44,11 @@ class GenerationTask:
 
 
 class Generated(NamedTuple):
-    """What came of a call, in the order of its tasks."""
+    """The result of a call, in the order of its tasks."""
 
     images: list[Image]  # RGB
-    latents: Sequence[Latent | None]  # None: not asked for, not given by the engine, or not finite
-    times: CallTimes | None = None  # None: the engine does not tell them
+    latents: Sequence[Latent | None]  # None if not asked for, not given by the engine, or not finite
+    times: CallTimes | None = None  # None if the engine does not report them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -79,7 +79,7 @@ def preview_steps(wanted: int, steps: int) -> frozenset[int]:
     return frozenset(step for n in range(1, wanted + 1) if 0 < (step := n * steps // (wanted + 1)) < steps)
 
 
-ShouldStop = Callable[[], bool]  # asked between denoising steps; True: nobody wants any of the batch
+ShouldStop = Callable[[], bool]  # asked between denoising steps; True if every request of the batch has ended
 
 
 @runtime_checkable
@@ -87,7 +87,7 @@ class Engine(Protocol):
     """Generates with one loaded variant. What else an engine can do, it says by the protocols below."""
 
     def close(self) -> None:
-        """Let go of what it holds; nothing is generated after."""
+        """Release models and memory; no call follows."""
         ...
 
     def generate(
@@ -153,7 +153,7 @@ class CountsTokens(Protocol):
 
 @runtime_checkable
 class ShowsPreviews(Protocol):
-    """Its `generate` takes `previews`, and shows the wanted ones on the way; None: none is wanted."""
+    """Its `generate` takes `previews`, and shows the wanted ones on the way; None if none is wanted."""
 
     @property
     def shows_previews(self) -> bool:
@@ -262,7 +262,7 @@ def model_source(model: str) -> str:
 
 
 def open_engine(name: str, variant: Variant, threads: int, keeping: Keeping | None = None) -> OpenedEngine:
-    """Load a variant into an engine; `keeping`: where its components lie, None: where the catalog says.
+    """Load a variant into an engine; `keeping`: where its components lie, None for the catalog's place.
 
     Raises:
         Unknown: there is no engine of that name.

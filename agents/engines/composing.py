@@ -157,7 +157,7 @@ class Components:
         watch: Callable[[Any], Any] = lambda pipeline: pipeline,
         keeping: Keeping | None = None,
     ) -> None:
-        """`load_base`: onto its device. `watch`: is shown each pipeline. `keeping`: None: as without settings.
+        """`load_base`: onto its device. `watch`: is shown each pipeline. `keeping`: None for the defaults.
 
         Raises EngineFailed where the store cannot be opened.
         """

@@ -35,7 +35,7 @@ from streams.store.latents import Latent, LatentSpace, UnfitLatent
 
 log = logging.getLogger(__name__)
 
-WARM_UP_STEPS = 2  # the second one's latent comes of the scheduler, not of noise
+WARM_UP_STEPS = 2  # the second one's latent is the scheduler's, which has other strides than noise
 
 
 class DiffusersEngine:
@@ -48,7 +48,7 @@ class DiffusersEngine:
         self._watch = Stopwatch()
         self._variant = variant
         self._compilation = Compilation(variant, keeping) if variant.loading.compile else None
-        self.warmed: Warmed | None = None  # what came of compiling; None: the variant is not compiled
+        self.warmed: Warmed | None = None  # result of compiling; None if the variant is not compiled
         self.components: Components | None = None
         if variant.components:
             self.components = Components(variant, partial(_base_of, variant), self._equipped, keeping)
@@ -240,7 +240,7 @@ def _base_of(variant: Variant, source: str, parts: Mapping[str, Any]) -> Any:
 
 
 def load(variant: Variant, threads: int, keeping: Keeping | None = None) -> DiffusersEngine:
-    """Load the variant's pipeline; `keeping`: where its components lie, None: as without settings.
+    """Load the variant's pipeline; `keeping`: where its components lie, None for the defaults.
 
     Raises:
         EngineFailed: the model, its other weights or the device is missing, or it is not a diffusers model.

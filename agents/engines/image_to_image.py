@@ -28,9 +28,9 @@ def image_to_image(pipeline: Any) -> Any:
 
 
 def take_latents(over: Any, channels: int) -> Any:
-    """Let an image-to-image pipeline take latents of so many channels, other than an image's 3, as they are.
+    """Let an image-to-image pipeline take latents of `channels` channels (not 3, an image's) without encoding them.
 
-    diffusers' own pipelines know latents by 4 channels: they would encode any others as if they were images.
+    diffusers' own pipelines recognise latents by 4 channels and encode any others as if they were images.
     """
     kind: Any = type(over)
     over.image_processor.register_to_config(vae_latent_channels=channels)
@@ -60,9 +60,9 @@ def _taking_latents(kind: Any) -> type:
 
 
 def strength_of(refine_from_step: int, steps: int) -> float:
-    """The `strength` with which an image-to-image pipeline skips exactly so many of the steps.
+    """Return the `strength` with which an image-to-image pipeline skips exactly `refine_from_step` of `steps` steps.
 
-    Stable Diffusion's take int(steps * strength) steps, which rounding makes one too few for some (15 of 22, for one).
+    Stable Diffusion's take int(steps * strength) steps; rounding loses one for some pairs (15 of 22, for example).
     """
     strength = (steps - refine_from_step) / steps
     return strength if int(steps * strength) == steps - refine_from_step else math.nextafter(strength, 1)

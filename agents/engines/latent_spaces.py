@@ -11,7 +11,7 @@ from streams.store.latents import LatentSpace
 # these decode what their last step leaves, and their image-to-image pipelines begin with it; others pack their latents
 # (Flux), or decode something else (latent consistency models), and are not looked at
 KINDS: Final = ("StableDiffusionPipeline", "StableDiffusionXLPipeline")
-IMAGE_CHANNELS: Final = 3  # a latent of as many could not be told from an image
+IMAGE_CHANNELS: Final = 3  # a latent of 3 channels would look like an image
 MAX_VALUES: Final = 4096  # of a tensor that are looked at
 
 

@@ -68,7 +68,7 @@ class ProfileEngine:
                 self._show(tasks, how, previews, range(before + 1, seen + 1))
             time.sleep(min(left, TICK_S))
         latents = [_latent(task, how) if wants_latents else None for task in tasks]
-        times = CallTimes(load_ms=load_ms, denoise_ms=took_ms)  # nobody knows which part of a profile is what
+        times = CallTimes(load_ms=load_ms, denoise_ms=took_ms)  # a profile does not divide its time
         return Generated([_card(task, self._variant, how) for task in tasks], latents, times)
 
     def _show(self, tasks: Sequence[GenerationTask], how: ResolvedOptions, previews: Previews, done: range) -> None:

@@ -52,7 +52,7 @@ class Stopwatch:
         return CallTimes(load_ms=load, encode_ms=encode, denoise_ms=denoise, decode_ms=decode)
 
     def _measured(self, owner: Any, method: Any, kind: str, wait: Callable[[], object]) -> Callable[..., Any]:
-        """A method of `owner` that stands before the one of its class; it keeps nobody from freeing the owner."""
+        """Return a timed method for `owner`, in place of its class's. `owner` can still be freed: it is held weakly."""
         function, of = method.__func__, weakref.ref(owner)
 
         @functools.wraps(function)

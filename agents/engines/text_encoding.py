@@ -15,8 +15,8 @@ from planner.catalog.options import ResolvedOptions
 _EMBEDDINGS: Final = ("prompt_embeds", "negative_prompt_embeds")
 _POOLED: Final = ("pooled_prompt_embeds", "negative_pooled_prompt_embeds")
 
-# what `encode_prompt` of a kind returns, by the names under which its calls take it; other kinds encode otherwise (some
-# do not tell the padding), or decide otherwise whether they are guided, and encode within the call
+# kind of pipeline -> the arguments of its calls that take what its `encode_prompt` returns. Other kinds encode
+# otherwise (some report no padding), or decide otherwise whether they are guided, and encode within the call.
 NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "StableDiffusionPipeline": _EMBEDDINGS,
     "StableDiffusionXLPipeline": _EMBEDDINGS + _POOLED,

@@ -35,7 +35,7 @@ from streams.shipped import INFRA
 
 PROMPT: Final = "a red heart"
 BLOCK: Final = 6  # requests in a row of one side
-RESIDENT_BASES: Final = 2.5  # for so many of the largest base the device has room: two, and combinations
+RESIDENT_BASES: Final = 2.5  # room on the device, in largest bases: two bases, and combinations
 SKEW: Final = 1.0  # of Zipf's law, by which the stream draws
 
 
@@ -67,7 +67,7 @@ def _turns(engine: DiffusersEngine, variant: Variant, adapters: Sequence[str], b
     for block in range(blocks):
         sides = [(one_ms, adapters[:1]), (three_ms, adapters)]
         for taken, names in sides if block % 2 else reversed(sides):
-            _request_ms(engine, variant, names[-1])  # the change from the other side is nobody's
+            _request_ms(engine, variant, names[-1])  # the change from the other side counts for neither
             took = [_request_ms(engine, variant, names[at % len(names)]) for at in range(BLOCK)]
             taken.append(statistics.median(took))
     return {
@@ -82,7 +82,7 @@ def _request_ms(engine: DiffusersEngine, variant: Variant, adapter: str) -> floa
     how = resolve_options(GenerateOptions(adapters=(adapter,)), variant)
     began_s = time.process_time()
     made = engine.generate([GenerationTask(request_id="r", prompt=PROMPT, seed=1)], how, lambda: False)
-    assert made is not None, "nobody asked to stop"
+    assert made is not None, "should_stop never stops this call"
     return 1000 * (time.process_time() - began_s)
 
 

@@ -87,7 +87,7 @@ def _measured(engine: DiffusersEngine, variant: Variant, requests: int, seed: in
         how = resolve_options(options, variant)
         blank = (Image.new("RGB", (how.width, how.height)),) * len(options.controls)
         task = GenerationTask(request_id=f"r-{at}", prompt="a red heart", seed=at, controls=blank)
-        assert engine.generate([task], how, lambda: False) is not None, "nobody asked to stop"
+        assert engine.generate([task], how, lambda: False) is not None, "never stopped"
         report = store.report()
         for tier in over:
             over[tier] += report.held_bytes.get(tier.label, 0) > report.budget_bytes[tier.label]

@@ -51,7 +51,7 @@ def _images(
         for seed in image_seeds(request)
     ]
     made = engine.generate(tasks, how, lambda: False)
-    assert made is not None, "nobody asked to stop"
+    assert made is not None, "should_stop never stops this call"
     return [_png(image) for image in made.images]
 
 

@@ -9,7 +9,7 @@ from agents.world.layout import SLOTS
 from agents.world.words import BACKGROUND_RGB, COLOURS, SHAPES, SIZES
 
 SLOT_NAMES: Final = SLOTS
-NONE: Final = 0  # label of an empty slot; everything else counts from 1
+NOTHING: Final = 0  # label of an empty slot; everything else counts from 1
 SHAPE_LABELS: Final = {name: number for number, name in enumerate(SHAPES, start=1)}
 COLOUR_LABELS: Final = {name: number for number, name in enumerate(COLOURS, start=1)}
 UNLIKE_LABELS: Final = {name: number + len(COLOURS) for name, number in COLOUR_LABELS.items()}  # any colour but this

@@ -1,7 +1,7 @@
-"""Discriminators: how likely is it that an image is good enough for its prompt, so that nobody need generate it again?
+"""Discriminators: how likely is an image good enough for its prompt, so that no dearer level need generate it again?
 
-Each kind looks at images in its own way (`agents/models/judges/`); what they see is turned into a confidence here, so
-that a threshold means the same with all of them. None imports diffusers or transformers: a role that only judges starts
+Each kind judges images in its own way (`agents/models/judges/`). This module calibrates their logits to confidences, so
+that a threshold means the same for all kinds. No kind imports diffusers or transformers: a role that only judges starts
 fast.
 """
 
@@ -59,8 +59,8 @@ class Discriminator:
     def score(self, images: Sequence[np.ndarray], prompts: Sequence[str]) -> list[float]:
         """Return the confidence in [0, 1] for each pair: the probability that all facts the prompt states are right.
 
-        Images are uint8 [h, w, 3] of any size. All kinds were calibrated on held-out images of the light variant,
-        those too that know no prompt; a kind that cannot tell stays near the share of images that are right.
+        Images are uint8 [h, w, 3] of any size. All kinds are calibrated on held-out images of the light variant, also
+        those that read no prompt; an uninformative kind stays near the share of right images.
         """
         if len(images) != len(prompts):
             raise ValueError(f"one prompt for each image: got {len(images)} images, {len(prompts)} prompts")

@@ -1,7 +1,7 @@
-"""The scorer: a small CLIP of this world. How well does an image fit a prompt, and which prompts are alike?
+"""The scorer: a small CLIP of this world. How well does an image fit a prompt, and how similar are two prompts?
 
-Stands in for CLIPScore and PickScore; its prompt embeddings are what the vector store compares, its image features
-what FID is computed on. It imports neither diffusers nor transformers.
+Used in place of CLIPScore and PickScore. The vector store compares its prompt embeddings; FID is computed on its image
+features. It imports neither diffusers nor transformers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,6 +18,7 @@ from agents.models.saved import Saved
 from agents.models.trunk import CHANNELS, SIDE, Trunk, as_input
 
 WIDTH: Final = 96  # of every embedding
+IMAGE_PART: Final = "picture"  # name of the image tower in saved models
 _STATE = 128  # width of the text encoder
 _QUERIES = 8  # ways in which the text tower pools over the tokens
 _THIN = 32
@@ -69,23 +70,23 @@ class PromptTower(nn.Module):
 class Scorer:
     """Embeds images and prompts into one space."""
 
-    def __init__(self, encoder: PromptEncoder, prompt: PromptTower, picture: ImageTower) -> None:
-        self.encoder, self.prompt, self.picture = encoder.eval(), prompt.eval(), picture.eval()
+    def __init__(self, encoder: PromptEncoder, prompt: PromptTower, image: ImageTower) -> None:
+        self.encoder, self.prompt, self.image = encoder.eval(), prompt.eval(), image.eval()
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Read a folder such as infra/models/scorer. Raises PochadeError for a file that is not there."""
         saved = Saved.load(folder)
         encoder = PromptEncoder.load(saved)
-        return cls(encoder, saved.into("prompt", PromptTower()), saved.into("picture", ImageTower()))
+        return cls(encoder, saved.into("prompt", PromptTower()), saved.into(IMAGE_PART, ImageTower()))
 
     def parts(self) -> Mapping[str, nn.Module]:
         """Return the parts to save for `load`, beside the tokenizer."""
-        return {"tower": self.encoder.tower, "prompt": self.prompt, "picture": self.picture}
+        return {"tower": self.encoder.tower, "prompt": self.prompt, IMAGE_PART: self.image}
 
     @torch.inference_mode()
     def embed_prompts(self, prompts: Sequence[str]) -> np.ndarray:
-        """float32 [n, 96] of unit length; any text has one, and prompts that ask for the like lie near each other."""
+        """Return float32 [n, 96] of unit length, for any text; prompts for similar images lie close together."""
         return _unit([self.prompt(self.encoder(prompts[part])) for part in _chunks(len(prompts))])
 
     @torch.inference_mode()
@@ -95,8 +96,8 @@ class Scorer:
 
     @torch.inference_mode()
     def features(self, images: Sequence[np.ndarray]) -> np.ndarray:
-        """float32 [n, 96], not of unit length: what FID is computed on."""
-        parts = [self.picture(as_input(images[part])) for part in _chunks(len(images))]
+        """Return float32 [n, 96], not of unit length: the features of FID."""
+        parts = [self.image(as_input(images[part])) for part in _chunks(len(images))]
         return torch.cat([torch.zeros(0, WIDTH), *parts]).numpy()
 
     def score(self, images: Sequence[np.ndarray], prompts: Sequence[str]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Every setting of a pair's router, discriminator and start step, and what each makes of the measured prompts.
+"""Every setting of a pair's router, discriminator and start step, evaluated on the measured prompts.
 
 A setting: prompts from a hardness theta on go straight to heavy; of the others' drafts those with a confidence below
 tau are generated again, from step K of heavy over the draft. Source: HADIS 3.2, offline sweep; steps are ours.

@@ -25,7 +25,7 @@ class Sweep:
     strata: np.ndarray  # int [n]: 2 x band, and 1 more where start steps were generated
     widths: np.ndarray  # [b] of the bands
     pruned: dict[str, str]  # level -> the rule that leaves it out
-    unjudged: tuple[Pair, ...]  # not swept, as nobody judged the images
+    unjudged: tuple[Pair, ...]  # not swept: their drafts were not judged
 
     @property
     def quality(self) -> np.ndarray:
@@ -43,10 +43,10 @@ class Sweep:
         return Sweep(picked, self.values[list(chosen)], self.strata, self.widths, self.pruned, self.unjudged)
 
 
-def sweep(catalog: Catalog, profile: Profile, prompts: PromptTable, tell: Callable[[str], object]) -> Sweep:
-    """Every setting of every pair of levels, quicker to slower, that no rule of HADIS 3.2 drops.
+def sweep(catalog: Catalog, profile: Profile, prompts: PromptTable, show: Callable[[str], object]) -> Sweep:
+    """Evaluate every setting of every pair of levels (quicker, slower) that no rule of HADIS 3.2 drops.
 
-    `tell` is called with each pair as its turn comes.
+    `show` is called with each pair before it is evaluated.
     """
     dropped = pruned(
         Candidate(name, run_ms(catalog.level(name), 1), level.quality)
@@ -58,7 +58,7 @@ def sweep(catalog: Catalog, profile: Profile, prompts: PromptTable, tell: Callab
     rows = np.logical_and.reduce([np.ones(len(prompts.prompts), bool), *(known(pair, prompts) for pair in judged)])
     found: list[tuple[Setting, np.ndarray]] = []
     for pair in judged if rows.any() else ():
-        tell(f"{pair.light} then {pair.heavy}")
+        show(f"{pair.light} then {pair.heavy}")
         found += settings(pair, catalog, grounds(pair, profile, prompts, rows))
     bands = band_of(profile, prompts)[rows]
     widths = np.diff(profile.bands) * np.isin(np.arange(len(profile.bands) - 1), bands)
@@ -94,7 +94,7 @@ def front(seen: Sweep, sure: float) -> list[int]:
 
 
 def optimism(seen: Sweep, sure: float, seed: int) -> float | None:
-    """By how much rows chosen on half of the prompts are worth less on the other half; None of too few prompts."""
+    """Return how much quality rows chosen on half of the prompts lose on the other half; None for too few prompts."""
     if not len(seen.settings) or np.bincount(seen.strata)[np.unique(seen.strata)].min() < 2:
         return None
     rng, gaps = np.random.default_rng(seed), []

@@ -63,19 +63,19 @@ def with_table(text: str, table: SweptTable, file: str) -> str:
 
 
 def remarks(seen: Sweep, catalog: Catalog, table: SweptTable) -> list[str]:
-    """What to know before trusting it: lines for people."""
-    told = [f"{level} is left out of all pairs: {rule} (HADIS 3.2)" for level, rule in seen.pruned.items()]
-    told += [f"{p.light} then {p.heavy} is not swept: nobody judged {p.light}'s images" for p in seen.unjudged]
+    """Return the limits of the table, one sentence a line."""
+    lines = [f"{level} is left out of all pairs: {rule} (HADIS 3.2)" for level, rule in seen.pruned.items()]
+    lines += [f"{p.light} then {p.heavy} is not swept: {p.light}'s images were not judged" for p in seen.unjudged]
     few = [at + 1 for at, row in enumerate(table.rows) if row.prompts < MIN_PROMPTS]
     if few:
-        told.append(f"rows {_listed(few)} rest on fewer than {MIN_PROMPTS} prompts in one of their parts")
+        lines.append(f"rows {_listed(few)} rest on fewer than {MIN_PROMPTS} prompts in one of their parts")
     if table.optimism is not None:
-        told.append(f"rows chosen so on half of the prompts are worth {table.optimism:.4f} less on the other half")
+        lines.append(f"rows chosen on half of the prompts have {table.optimism:.4f} less quality on the other half")
     mine = of_catalog_cascades(seen, catalog).settings
     others = {s.pair._replace(refine_from_step=0) for s in best_of(seen, table.sure)} - {
         s.pair._replace(refine_from_step=0) for s in mine
     }
-    return told + [
+    return lines + [
         f"{p.light} then {p.heavy} would have rows too, but the catalog offers no such cascade" for p in sorted(others)
     ]
 

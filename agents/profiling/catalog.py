@@ -1,4 +1,4 @@
-"""A catalog of models that lie elsewhere, and measured figures into its TOML: to paste, or over the old ones."""
+"""A catalog of models in another folder; writes measured figures as TOML to paste, or over the old ones."""
 
 from collections.abc import Mapping
 from dataclasses import replace

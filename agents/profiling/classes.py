@@ -26,14 +26,14 @@ def class_arrays(classes: Mapping[str, np.ndarray], prompts: int) -> dict[str, n
 
 
 def with_classes(arrays: Mapping[str, np.ndarray], judge: PromptJudge) -> dict[str, np.ndarray]:
-    """The arrays of NAME-quality.npz with the classes that the judge predicts of its prompts.
+    """Return the arrays of NAME-quality.npz with the classes that the judge predicts for its prompts.
 
-    Raises PochadeError where the judge finds another hardness than the profile has: it was another one then.
+    Raises PochadeError if the judge finds another hardness than the profile states: another classifier measured it.
     """
     judged = [judge.classify(str(prompt)) for prompt in arrays["prompts"]]
     hardness = np.array([each.hardness for each in judged])
     apart = float(np.abs(hardness - arrays["hardness"]).max(initial=0.0))
     if apart > NEAR:
-        told = f"{judge.name} finds a hardness that is up to {apart:.3f} from the profile's"
-        raise PochadeError(f"{told}: it was profiled with another classifier; measure again with `pochade profile`")
+        found = f"{judge.name} finds a hardness that is up to {apart:.3f} from the profile's"
+        raise PochadeError(f"{found}: it was profiled with another classifier; measure again with `pochade profile`")
     return {**arrays, **class_arrays(classes_by_strategy(judged), len(judged))}

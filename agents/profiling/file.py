@@ -73,7 +73,7 @@ def save_table(wanted: Wanted, found: Found, file: Path) -> None:
 
 
 def write_table(arrays: Mapping[str, np.ndarray], file: Path) -> None:
-    """Write the arrays of NAME-quality.npz. Raises InvalidCatalog for what nobody could read."""
+    """Write the arrays of NAME-quality.npz. Raises InvalidCatalog for arrays that `prompt_table` cannot read."""
     prompt_table(arrays, file.name)
     with file.open("wb") as out:
         np.savez_compressed(out, allow_pickle=False, **arrays)

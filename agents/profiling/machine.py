@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 _VERSIONS = ("pochade", "torch", "diffusers", "transformers", "numpy")
-_MAX_JOBS = 4  # beyond it two models' memory a process costs more than the time is worth
+_MAX_JOBS = 4  # beyond it the memory of two models a process costs more than the saved time
 
 
 def usual_jobs() -> int:

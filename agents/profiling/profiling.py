@@ -70,7 +70,7 @@ def measure(
 ) -> Round:
     """Measure in this process, which should be new. `budget_s` bounds the repeats of each batch size.
 
-    `keeping`: where the engine has its volume; None: as without settings.
+    `keeping`: where the engine has its volume; None for the defaults.
 
     Raises:
         EngineFailed: the variant cannot be loaded.
@@ -111,13 +111,10 @@ def usual_order(variant: Variant, batch: int) -> Order:
     return Order(variant=variant, prompts=("a red heart above a blue star",) * batch, seeds=tuple(range(batch)))
 
 
-def in_turns(calls: Mapping[str, Callable[[], object]], budget_s: float, told: str) -> dict[str, list[list[Sample]]]:
-    """Samples of each call, turn by turn, until `budget_s` is spent, and then no fewer than two.
-
-    `told` says on the bar what is timed.
-    """
+def in_turns(calls: Mapping[str, Callable[[], object]], budget_s: float, label: str) -> dict[str, list[list[Sample]]]:
+    """Sample the calls in turns until `budget_s` is spent, at least two turns. `label` is shown on the progress bar."""
     taken, end = {name: list[list[Sample]]() for name in calls}, time.perf_counter() + budget_s
-    for turn in track(range(TURNS), description=f"timing {told}"):
+    for turn in track(range(TURNS), description=f"timing {label}"):
         for name, call in calls.items():
             taken[name].append(list(samples(call, math.inf, warm_up=WARM_UP if turn == 0 else 0, repeats=1)))
         if turn and time.perf_counter() > end:
@@ -135,7 +132,7 @@ def times_of(turns: Sequence[Sequence[Sample]], others: Sequence[Sequence[Sample
 
 
 def timing(taken: Sequence[Sample], clock: str) -> Timing:
-    """What two samples or more come to by the clock that counts, "cpu" or "wall"."""
+    """Summarise two samples or more by the clock that counts, "cpu" or "wall"."""
     by = {"cpu": [sample.cpu_ms for sample in taken], "wall": [sample.wall_ms for sample in taken]}
     low, middle, high = statistics.quantiles(by[clock], n=4, method="inclusive")
     return Timing(

@@ -37,7 +37,7 @@ def time_levels(
 ) -> dict[str, Measured]:  # fmt: skip
     """Level -> its times; what is done is kept in `folder`, so that an interrupted run goes on where it was.
 
-    `keeping`: where engines have their volume; None: as without settings.
+    `keeping`: where engines have their volume; None for the defaults.
 
     Raises:
         EngineFailed: a level cannot be loaded.

@@ -1,4 +1,4 @@
-"""Profiles a catalog: times and memory of every level, and what each makes of the same prompts if it can be told."""
+"""Profiles a catalog: time and memory of every level, and its quality on the same prompts where it can be judged."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -121,7 +121,7 @@ class _Study:
 
     def _cascade(self, pair: Pair) -> CascadeFound:
         if pair.light not in self._generated:
-            self._rankers.missing.append(f"cascade from {pair.light}: nobody judges its images")
+            self._rankers.missing.append(f"cascade from {pair.light}: its images are not judged")
             return CascadeFound(pair=pair, confidence=None, confidence_ms=0.0, sweep=None, chosen_k=0)
         images, prompts = self._generated[pair.light].images(), self._wanted.asked.prompts
         confidence, ms = None, 0.0
@@ -146,17 +146,17 @@ class _Study:
         return {} if swept is None else {level: swept}
 
     def _rows(self, level: str, most: int) -> np.ndarray:
-        """int [m]: the prompts to be swept, the first that the level's images are judged on, at most so many."""
+        """Return int [m], the prompts to sweep: the first `most` on which the level's images are judged."""
         if level not in self._generated:
             return np.zeros(0, int)
         return np.flatnonzero(~np.isnan(self._generated[level].quality))[:most]
 
     def _swept(self, name: str, level: str, images: np.ndarray, rows: np.ndarray, *, is_fresh: bool) -> Sweep | None:
-        """A sweep begun with images [n, h, w, 3]; None, with a line in `missing`, where it cannot be run or judged."""
+        """Sweep from images [n, h, w, 3]. Returns None, with a line in `missing`, if it cannot be run or judged."""
         variant, asked = self._wanted.catalog.level(level), self._wanted.asked.at(rows)
         steps = steps_to_try(variant.steps)
         if not len(rows) or not steps or images.shape[1:3] != (variant.height, variant.width):
-            self._rankers.missing.append(f"{level} {name}: it has one step, another size, or nobody judges it")
+            self._rankers.missing.append(f"{level} {name}: it has one step, another size, or no judge")
             return None
         blank = self._order(variant, asked.with_fresh_noise() if is_fresh else asked)
         try:

@@ -24,11 +24,11 @@ class SeededPrompts:
         return self.captions or self.prompts
 
     def first(self, count: int) -> "SeededPrompts":
-        """The first so many."""
+        """Return the first `count`."""
         return SeededPrompts(prompts=self.prompts[:count], seeds=self.seeds[:count], captions=self.captions[:count])
 
     def at(self, rows: np.ndarray) -> "SeededPrompts":
-        """Some of them, int [m]."""
+        """Return those of `rows`, int [m]."""
         return SeededPrompts(
             prompts=tuple(self.prompts[r] for r in rows),
             seeds=tuple(self.seeds[r] for r in rows),

@@ -1,4 +1,4 @@
-"""The port to a world: who draws prompts with known facts, and reads from an image which of these hold.
+"""The port to a world: it draws prompts with known facts, and reads from an image which of these hold.
 
 A distribution registers its world as the entry point `tiny` of the group `pochade.world`, and its study of approximate
 caching as `reuse` of `pochade.profile`; `pochade-lab` does. Without one, `pochade profile` measures prompts of a file,
@@ -22,7 +22,7 @@ LACKING = "install pochade-lab, which registers one (pip install pochade-lab)"
 
 
 class Marks(NamedTuple):
-    """What n images are worth."""
+    """The quality of n images."""
 
     quality: "np.ndarray"  # [n] in 0..1, or nan
     facts: "np.ndarray"  # [n] share of the stated facts that hold; nan where facts are not looked at
@@ -49,12 +49,12 @@ class World(Protocol):
         """
 
     def holds(self, prompt: str, image: "np.ndarray") -> bool | None:
-        """Whether all facts hold in the image, uint8 [h, w, 3], of the plain style; None: none can be read."""
+        """Return whether all facts hold in the image, uint8 [h, w, 3], of the plain style; None if it states none."""
 
 
 @cache
 def installed() -> World | None:
-    """The registered world; None: there is none."""
+    """Return the registered world, or None."""
     world: World | None = registered("pochade.world", "tiny")
     return world
 
@@ -68,5 +68,5 @@ def needed(what: str) -> World:
 
 
 def registered(group: str, name: str) -> Any:
-    """What a distribution has registered under a name; None: nothing."""
+    """Return what a distribution has registered under a name, or None."""
     return next((each.load() for each in importlib.metadata.entry_points(group=group, name=name)), None)

@@ -62,7 +62,7 @@ CORNERS: Final[dict[str, str]] = {
     "BL": "bottom left",
     "BR": "bottom right",
 }
-# Ways to name a row of so many. A digit is a noun phrase of that many equal things.
+# Number of things in a row -> ways to name the row. A digit is a noun phrase of that many equal things.
 _ROWS: Final[dict[int, tuple[str, ...]]] = {
     1: ("1",),
     2: ("1 and 1", "2"),

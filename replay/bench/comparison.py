@@ -5,7 +5,7 @@ Both sides have the same seeds, so that arrivals and draws are the same in each 
     even        the interval of the mean difference lies within the margin: no difference that matters
     ahead       else, the first side is better beyond chance, corrected for all comparisons of the table
     behind      the same, the second side is
-    undecided   else: more redraws are needed to tell
+    undecided   else: more redraws are needed
 
 The interval is Student's t at LEVEL, wider than 95 %, as differences of violations and FID are skewed: on simulated
 draws with the skewness of a gamma distribution of shape 2 it covers the mean in 94 % of cases at 10 pairs, where the

@@ -1,4 +1,4 @@
-"""What placing components by demand is worth on GenTD26, against LRU tiers and jobs in turn, simulated.
+"""The effect of placing components by demand on GenTD26, against LRU tiers and jobs in turn, simulated.
 
 Each pair of runs has another stretch of the file with ids, and other times and users, so that pairs are independent;
 both policies get the same. Source of the question: MLoRA 7.3 to 7.5 (Figs. 10 to 13), on 300 GPUs of one service.

@@ -44,7 +44,9 @@ def max_hit_rate(
     large = {id_: float(size > 0.5) for id_, size in bytes_.items()}
     free = [_free(requests, weights, devices) for weights in (bytes_, large)]
     if min(room.min() for room in free) < 0:
-        raise ValueError(f"a request needs more than {devices} devices of {device_bytes} bytes hold: nobody serves it")
+        raise ValueError(
+            f"a request needs more than {devices} devices of {device_bytes} bytes hold: no worker can serve it"
+        )
     n, before = len(requests), eye_array(len(requests)) - eye_array(len(requests), k=-1)
     found = linprog(
         np.concatenate([-np.ones(len(gaps)), np.zeros(2 * n)]),

@@ -2,8 +2,8 @@
 
 Rate: outcomes lie on the topic before the ledger starts; from its first result written to its last one readable as
 committed. Baseline: a loop of consume, produce, commit in one transaction, taking turns with it.
-Recovery: so many results lie on `results`; from the start of the process to its first new result readable as committed.
-Baseline: the same without any results (what a start costs), and a loop that only reads their keys.
+Recovery: with a number of results on `results`, from the start of the process to its first new result readable as
+committed. Baseline: the same without any results (what a start costs), and a loop that only reads their keys.
 """
 
 import time

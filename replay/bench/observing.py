@@ -149,7 +149,7 @@ class RouterSide:
         self._sent = 0
 
     def serve(self, count: int) -> float:
-        """Have it place so many records; the seconds of CPU time that its process took."""
+        """Make the router place `count` records. Returns the CPU time of its process in seconds."""
         begun = self._cpu_s()
         requests = traffic.requests(f"portion-{self._sent}", count)
         records = (traffic.record(CLASSIFIED, traffic.classified(r, "light"), r.request_id) for r in requests)

@@ -129,7 +129,7 @@ def _steady(catalog: Catalog, asked: Asked, seed: int) -> float:
 
 
 def _dispatch(catalog: Catalog, asked: Asked) -> dict[str, dict[str, float]]:
-    """p50, p90, p99 of a fleet that stays as it is, by who gets a job; run times vary by UNLIKE."""
+    """Return p50, p90, p99 of a fleet of constant size, by dispatch; run times vary by UNLIKE."""
     best = catalog.best().name
     arrivals_ms = arrivals_of([(0.8 / asked.busy * _rate_rps(catalog, asked), asked.before_s)], 0)
     setup = replace(

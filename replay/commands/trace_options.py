@@ -162,7 +162,7 @@ class TraceGiven:
             return self._read(load, self.asked(models))
         except NoEffect as error:
             refuse(self._options_of(error.option), f"on {self.path or 'the requests of this deployment'}, {error}")
-            raise  # an option that nobody gave
+            raise  # the option was not given
 
     def check_renamed(self, models: Collection[str]) -> None:
         """Raise click.UsageError where --model names a model of ours that is none of these."""
@@ -268,7 +268,7 @@ def _without(options: "GenerateOptions", lacks: Mapping[str, Set[str]]) -> "Gene
 
 
 def shaping_of(to: tuple[float, float] | None, interval_ms: int | None, spacing: str | None) -> "Shaping | None":
-    """Return how counts become arrivals, from the options; None: none was given."""
+    """Return how counts become arrivals, from the options; None if none was given."""
     from replay.traces.formats.counts import Shaping
 
     if (to, interval_ms, spacing) == (None, None, None):

@@ -43,7 +43,7 @@ EFFECTIVE = {"run", "measured", "within", "catalog", "published"}  # parameters 
 
 
 def show(path: pathlib.Path, measured: pathlib.Path | None, catalog: str | None, published: str, within: float) -> None:
-    """Simulate a live run and print both. `measured`: the run whose hop latencies are used (None: its own).
+    """Simulate a live run and print both. `measured`: the run whose hop latencies are used (its own for None).
 
     Raises:
         PochadeError: no live run, or the two do not agree.

@@ -39,7 +39,7 @@ class Ids:
         return f"{self.start}{number:07d}"
 
     def number(self, request_id: str) -> int | None:
-        """Which one it is; None: not of this run."""
+        """Return the request's number; None if the id is not of this run."""
         tail = request_id.removeprefix(self.start)
         if tail == request_id or not tail.isdecimal():
             return None

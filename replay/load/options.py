@@ -12,7 +12,7 @@ from streams.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveOptions:
-    """The options of a live replay; None: the setting or the default."""
+    """The options of a live replay; None for the setting or the default."""
 
     name: str  # of the run: the same name and trace go on where the run was interrupted
     prefix: str | None

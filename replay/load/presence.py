@@ -21,7 +21,7 @@ SINCE_MS = 60_000
 
 
 class NoDeployment(PochadeError):
-    """Nobody would serve what is published here."""
+    """No deployment serves what is published here."""
 
 
 def require(settings: Settings) -> list[Heartbeat]:
@@ -36,7 +36,7 @@ def require(settings: Settings) -> list[Heartbeat]:
     has_plan = any(record.key == PLAN_KEY.encode() for record in snapshot.past(settings, [PLAN]))
     missing = absent(members(settings)) + ([] if workers else ["worker"]) + ([] if has_plan else ["planner"])
     if missing:
-        raise NoDeployment(f"under {prefix}.* nobody serves as {', '.join(missing)}: {how(settings)}")
+        raise NoDeployment(f"under {prefix}.* no {', no '.join(missing)} is running: {how(settings)}")
     return workers
 
 

@@ -30,7 +30,7 @@ if os.fork() == 0:
 os.close(asked)
 os.close(answer)
 found = []
-while not select.select([0], [], [], float(sys.argv[1]))[0]:  # readable: whoever asked has closed it, or is dead
+while not select.select([0], [], [], float(sys.argv[1]))[0]:  # readable: the parent has closed it, or is dead
     began = time.perf_counter()
     hashlib.sha256(block).digest()
     os.write(ask, b".")

@@ -1,4 +1,4 @@
-"""Freezes the vector store of a run for a while: it keeps its connections and answers nobody, then goes on."""
+"""Freezes the vector store of a run for a while: it keeps its connections, answers no call, then goes on."""
 
 import math
 import os
@@ -14,7 +14,7 @@ Send = Callable[[int, signal.Signals], None]
 
 
 class Frozen(NamedTuple):
-    """When a store answered nobody, in epoch ms; NaN: it has not come to that."""
+    """When a store was frozen, in epoch ms; NaN if that has not happened."""
 
     began_ms: float = math.nan
     ended_ms: float = math.nan

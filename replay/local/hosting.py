@@ -43,7 +43,7 @@ class LocalDeployment:
         make: Callable[[Sequence[str], Sequence[str]], list[RoleProcess]] | None = None,
         patience: RestartLimit = USUAL,
     ) -> None:
-        """`make`: the processes, from the options of a child and the ids of the workers; None: `roles_of`."""
+        """`make`: the processes, from the options of a child and the ids of the workers; None for `roles_of`."""
         make = make or partial(roles_of, has_index=bool(settings.vectors.url))
         self.settings, self._teller = settings, teller
         self.options = child_options(settings, inherited)
@@ -53,7 +53,7 @@ class LocalDeployment:
         self._forks = RoleForks(partial(modules_of, settings), logs / "fork-server.log")
         self.roles = Supervisor(self.processes, logs, spawn=self._forks, patience=patience)
         self.ready = Readiness(worker_ids)
-        self.owns_vectors = False  # whether a Milvus Lite was started here, and is nobody else's
+        self.owns_vectors = False  # whether a Milvus Lite was started here, for this run alone
 
     def start(self, stack: ExitStack) -> None:
         """Start everything and wait until requests can be served. Raises PochadeError with what failed to start."""

@@ -1,9 +1,9 @@
 """A worker process that outlives its supervisor: a locked file says that it runs, and which process it is.
 
     started worker  --flock--> WORKER.lock, with its pid in it, until it ends, however it ends
-    supervisor      whoever holds no lock does not run; a second process of the same worker ends at once
+    supervisor      a worker without a held lock does not run; a second process of the same worker ends at once
 
-So a supervisor that starts anew finds the workers of the one before, and starts none twice.
+So a new supervisor finds the workers of the one before, and starts none twice.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ def take(file: pathlib.Path) -> bool:
 
 
 def holder(file: pathlib.Path) -> int | None:
-    """Return the pid of the process that holds a worker's file; None: nobody does, or it has not written it yet."""
+    """Return the pid of the process that holds a worker's file; None if there is none or it has not written it yet."""
     try:
         handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

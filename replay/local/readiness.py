@@ -3,14 +3,13 @@
 import threading
 from collections.abc import Collection
 
+from planner.observation.workers import SERVING
 from replay.verify.audit.generations import Generations
 from schemas.messages import Heartbeat, ImageGenerated, Plan
 from schemas.record import Incoming
 from schemas.topics import FLEET, PLAN
 from streams.codec.avro import decode
 from streams.control.records import plan_in
-
-CAN_GENERATE = {"ready", "painting"}
 
 
 class Readiness:
@@ -45,7 +44,7 @@ class Readiness:
     def serving(self) -> dict[str, str]:
         """Worker -> what it generates, of all whose last word was that they can; the dead among them."""
         with self._lock:
-            return {name: beat.variant for name, beat in self._beats.items() if beat.state in CAN_GENERATE}
+            return {name: beat.variant for name, beat in self._beats.items() if beat.state in SERVING}
 
     def states(self) -> dict[str, str]:
         """Worker -> the state of its last heartbeat; the dead among them."""
@@ -60,7 +59,7 @@ class Readiness:
         for worker, beat in states.items():
             if beat is None:
                 waits.append(f"{worker} starting")
-            elif beat.state not in CAN_GENERATE:
+            elif beat.state not in SERVING:
                 waits.append(f"{worker} {beat.state}{': ' + beat.detail if beat.detail else ''}")
         return waits
 

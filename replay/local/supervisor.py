@@ -39,7 +39,7 @@ class _Running:
     child: Child
     restarts: int = 0
     restart_at_s: float | None = None  # when a dead one is due again
-    is_held: bool = False  # its death is asked for: nobody starts it again
+    is_held: bool = False  # it was ended on purpose and is not started again
 
 
 class Supervisor:
@@ -93,7 +93,7 @@ class Supervisor:
         return found.child
 
     def is_paused(self, name: str) -> bool:
-        """Whether nobody would start it again."""
+        """Return whether the role is known and not started again when it ends."""
         found = self._find(name)
         return found is not None and found.is_held
 

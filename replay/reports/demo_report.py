@@ -1,4 +1,4 @@
-"""The report of a run: one JSON object whose numbers come from the results, and a sentence if something is amiss."""
+"""The report of a run: one JSON object whose numbers come from the results, and a sentence if something is wrong."""
 
 import io
 from collections import Counter, defaultdict
@@ -116,7 +116,7 @@ def build(audit: Audit, images: Sequence[CompletedImage], broken: Sequence[str],
 
 
 def _reuse(results: Sequence[Result], course: Course | None) -> dict[str, Any]:
-    """Return what became of reuse; nothing of a run that could reuse nothing."""
+    """Return the figures of reuse; empty for a run without reuse."""
     if course is None:
         return {"reuse": None, "switch": "", "timeline": [], "spans": [], "began_ms": None}
     return {

@@ -71,7 +71,7 @@ class Begun:
 
     @property
     def is_edit(self) -> bool:
-        """Whether few of its words are not in its source's prompt, so that they are worth marking."""
+        """Whether few of its words are not in its source's prompt, so that marking them helps."""
         return 0 < sum(word.is_new for word in self.words) <= MAX_MARKED * len(self.words)
 
 

@@ -12,7 +12,7 @@ DECIMALS = 6
 
 @lru_cache(maxsize=1024)
 def reach(runs: int, confidence: float = CONFIDENCE) -> float:
-    """Half the width of the mean's interval, in standard deviations of so many runs (>= 2), by Student's t."""
+    """Return half the width of the mean's interval over `runs` >= 2, in standard deviations, by Student's t."""
     from scipy.stats import t
 
     return float(t.ppf((1 + confidence) / 2, runs - 1)) / math.sqrt(runs)

@@ -37,12 +37,20 @@ METRICS = (
         "expired", "expired", COUNT, LOWER, "requests that ended because they could not be answered by their deadline"
     ),
     Metric("failed", "failed", COUNT, LOWER, "requests that ended because their workers died"),
-    Metric("open", "open", COUNT, LOWER, "requests that had no end when the run was given up"),
+    Metric("open", "open", COUNT, LOWER, "requests without an end when the run was stopped"),
     Metric("quality", "quality", QUALITY, HIGHER, "mean quality of all answers, on the catalog's scale"),
     Metric("quality_in_slo", "quality in the SLO", QUALITY, HIGHER, "mean quality of the answers within the SLO"),
-    Metric("fid", "FID", QUALITY, LOWER, "quality as the distance that it stands for, on catalogs that are judged so"),
-    Metric("quality_optimistic", "quality, upper bound", QUALITY, HIGHER, "quality if a coin chose as a discriminator"),
-    Metric("fid_optimistic", "FID, optimistic", QUALITY, LOWER, "FID if a coin chose as well as a discriminator"),
+    Metric("fid", "FID", QUALITY, LOWER, "quality as FID, on catalogs with that scale"),
+    Metric(
+        "quality_optimistic",
+        "quality, upper bound",
+        QUALITY,
+        HIGHER,
+        "quality if a random choice were as good as a discriminator's",
+    ),
+    Metric(
+        "fid_optimistic", "FID, optimistic", QUALITY, LOWER, "FID if a random choice were as good as a discriminator's"
+    ),
     Metric("quality_run", "quality of the run", QUALITY, HIGHER, "quality of all answers of the run judged together"),
     Metric("fid_run", "FID of the run", QUALITY, LOWER, "FID of all answers of the run judged together"),
     Metric(
@@ -50,14 +58,14 @@ METRICS = (
         "quality of the run, upper bound",
         QUALITY,
         HIGHER,
-        "quality of the run's answers together if a coin chose as a discriminator",
+        "quality of the run's answers together if a random choice were as good as a discriminator's",
     ),
     Metric(
         "fid_run_optimistic",
         "FID of the run, optimistic",
         QUALITY,
         LOWER,
-        "FID of the run's answers together if a coin chose as well as a discriminator",
+        "FID of the run's answers together if a random choice were as good as a discriminator's",
     ),
     Metric("heavy_share", "heavy share", SHARE, NEITHER, "answers that the catalog's best level generated"),
     Metric("escalated", "generated again", COUNT, NEITHER, "images that a discriminator sent on to a better level"),

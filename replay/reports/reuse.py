@@ -1,4 +1,4 @@
-"""What became of reuse in a run: hits, saved steps, misses by reason, and when the planner changed its strategy.
+"""Reuse in a run: hits, saved steps, misses by reason, and when the planner changed its strategy.
 
 Read from results and plans alone: a switch that no plan shows did not happen.
 """
@@ -29,7 +29,7 @@ class Course:
 
 
 def reuse_of(result: Result) -> StageReuse | None:
-    """Return what the last stage that skipped steps says of reuse, else the last one; None: no plan asked for any."""
+    """Return the reuse of the last stage that skipped steps, else of the last stage; None if no plan asked for any."""
     stages = [stage.reuse for stage in reversed(steps_of(result)) if stage.reuse is not None]
     return next((reuse for reuse in stages if reuse.step), stages[0] if stages else None)
 
@@ -79,7 +79,7 @@ def timeline(course: Course) -> list[dict[str, Any]]:
     moments += [(float(after.created_ms), describe_switch(before, after)) for before, after in changes]
     began_ms, ended_ms = course.frozen
     if not math.isnan(began_ms):
-        moments.append((began_ms, "the vector store is frozen (SIGSTOP): it answers nobody"))
+        moments.append((began_ms, "the vector store is frozen (SIGSTOP): it answers no call"))
     if not math.isnan(ended_ms):
         moments.append((ended_ms, "the vector store goes on (SIGCONT)"))
     return [{"at_s": round((at - course.began_ms) / 1000, 1), "what": what} for at, what in sorted(moments)]

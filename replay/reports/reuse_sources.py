@@ -1,7 +1,7 @@
-"""Finds the earlier image that each reused one began from, for whoever asked for both.
+"""Finds the earlier image that each reused one began from, for the sender of both.
 
-A result names none: it states K and the similarity alone, as what is reused of others must not show. Among the earlier
-images of the same tenant whose latents were stored, the one is found whose prompt has that similarity.
+A result does not name it, as reuse between requests must not show; it states K and the similarity alone. Among the
+earlier images of the same tenant whose latents were stored, the source is the one whose prompt has that similarity.
 """
 
 import json
@@ -36,7 +36,7 @@ class ReuseSource:
     request_id: str
     prompt: str
     image_uri: str
-    among: int  # images with this similarity, 1 or more: equal prompts cannot be told apart
+    among: int  # images with this similarity, 1 or more: equal prompts have equal similarity
 
 
 def sources_of(

@@ -116,7 +116,7 @@ def _timing(settings: Settings, catalog: Catalog, asked: Mapping[str, Any], hops
 
 
 def true_catalog(catalog: Catalog, name: str | None, aspects: Sequence[str], published: str = "") -> Catalog | None:
-    """Return the catalog that is true instead: of this name or file, and with these aspects; None: neither is given.
+    """Return the catalog of outcomes, by this name or file and with these aspects; None if neither is given.
 
     Raises Unknown, PochadeError.
     """

@@ -23,7 +23,7 @@ class Draws(Protocol):
         ...
 
     def quality(self, level: str, step: int) -> list[float] | None:
-        """Quality of a level's image, refined from a draft at `step`; 0: from noise. None: nobody measured it."""
+        """Return the quality of a level's image, refined from `step` on (0: from noise); None if not measured."""
         ...
 
 
@@ -62,7 +62,7 @@ class Job:
         self.how: ResolvedOptions | None = None  # apart from how many; None: as its variant does, from `step` on
         self.routed_ms = arrived_ms  # when it was sent to its level
         self.attempt = 1  # as its record says
-        self.deaths: int | None = None  # owners that died with the record in hand; None: none did
+        self.deaths: int | None = None  # owners that died while they had the record; None if none did
         self.partition = -1
         self.order = 0  # among all jobs sent
         self.is_rejected = False  # its image is kept though it is not good enough
@@ -123,10 +123,10 @@ class Job:
         return (f"{self.variant}{REUSE_MARK}{self.step}" if self.step else self.variant), 0
 
     def quality_of(self, level: str, step: int) -> float | None:
-        """Quality of the image that it has of a level, refined from a draft at `step`; None: nobody measured it.
+        """Return the quality of its image of a level, refined from a draft at `step`; None if not measured.
 
-        An image begun from a stored latent has that of its variant from noise, changed as what the latent shows changes
-        it; where no change was measured, that of its level.
+        An image begun from a stored latent has its variant's quality from noise plus the measured change by reuse;
+        where no change was measured, that of its level.
         """
         is_changed = self.change is not None and reuse_step(level) > 0
         drawn = self.draws.quality(variant_of(level) if is_changed else level, step)
@@ -150,7 +150,7 @@ class Job:
 
     @property
     def owners(self) -> int:
-        """Number of workers that had its record in hand, its next one included."""
+        """Number of workers that had its record, with the next one."""
         return (self.deaths or 0) + 1
 
     @property

@@ -56,7 +56,7 @@ def simulate(setup: Setup, trace: Trace, seeds: int, on_progress: Callable[[int]
 
 
 def _timing(timing: Timing) -> dict[str, Any]:
-    """The times for a report; None: a backlog that has no limit."""
+    """Return the times for a report; None for a backlog without limit."""
     times = {name: ms for name, ms in dataclasses.asdict(timing).items() if name != "hops"}
     return {name: None if ms == ANY_BACKLOG_MS else ms for name, ms in times.items()}
 
@@ -83,7 +83,7 @@ def baseline_of(ran: Ran) -> Setup | None:
 
 
 def report_of(trace: Trace, runs: Mapping[str, Sequence[Ran]]) -> dict[str, Any]:
-    """The report: what was simulated, and what it came to. The same runs make the same bytes."""
+    """Return the report: setup and figures. Equal runs give equal bytes."""
     every = [policy_runs[0] for policy_runs in runs.values()]
     ran, first = every[0], every[0].setup
     arrived = arrivals_of(first, trace, first.seed)

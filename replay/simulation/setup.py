@@ -34,9 +34,9 @@ class Residency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """The clockwork of a deployment; defaults are those of `streams/settings.py`, in ms, but for the backlog's limits.
+    """Periods and timeouts of a deployment, in ms. Defaults are those of `streams/settings.py`, but for the backlog.
 
-    The papers' systems admit everything: who has waited beyond its deadline is dropped, nobody is refused before.
+    As in the papers' systems, every request is admitted, and dropped once it has waited beyond its deadline.
     """
 
     beat_ms: float = 500  # between heartbeats

@@ -61,5 +61,5 @@ def _read() -> tuple[HopLatencies, Quantiles]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise PochadeError(f"{FILE} has no times between processes, install pochade again: {error}") from error
     if not found.keys() <= set(KINDS) or any(len(slot[0]) != len(RANKS) for slot in found.values()):
-        raise PochadeError(f"{FILE} has times that nobody knows: {sorted(found)} of {', '.join(KINDS)}")
+        raise PochadeError(f"{FILE} has unknown times: {sorted(found)}; known are {', '.join(KINDS)}")
     return of_kinds(found), speed_ms

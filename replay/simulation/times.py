@@ -33,13 +33,13 @@ class CallTimes(dict[tuple[str, int, int], float]):
         return self[key]
 
     def call_ms(self, variant: str, images: int, how: ResolvedOptions | None, step: int) -> float:
-        """Run time in ms of a call for so many images with these options."""
+        """Return the run time in ms of a call for `images` images with these options."""
         if how is None:
             return self[variant, images, step]
         return resolved_ms(self.catalog.level(variant), how._replace(n=images))
 
     def of_job(self, job: Job) -> float:
-        """Run time in ms of a job alone; one that is to be looked up takes its mean over hits and misses."""
+        """Return the run time in ms of a job alone; with a lookup, the mean over hits and misses."""
         if job.expected_ms is not None:
             return job.expected_ms
         return self.call_ms(job.variant, job.images, job.how, job.step)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from replay.traces.trace import NONE, Trace
+from replay.traces.trace import NOT_GIVEN, Trace
 
 WINDOWS_S: Final = (1, 10, 60)
 MIN_WINDOWS: Final = 10  # for a variance that says something
@@ -95,7 +95,7 @@ def _spread(values: np.ndarray) -> dict[str, float] | None:
 
 
 def _prompts(trace: Trace) -> dict[str, Any] | None:
-    chosen = trace.prompt[trace.prompt != NONE]
+    chosen = trace.prompt[trace.prompt != NOT_GIVEN]
     if not len(chosen):
         return None
     uses = np.bincount(chosen)

@@ -122,7 +122,7 @@ def _from_csv(lines: Lines, faults: Faults, name: str, asked: Asked) -> Trace:
         asked.check_effect(are_counts=True)
         limit = asked.limit if asked.speed == 1 else None
         trace = read_counts(found, faults, asked.shaping or AS_THEY_STAND, asked.scale, asked.seed, limit, name)
-        return transform(trace, replace(asked, scale=1.0))  # the counts were scaled, not what came of them
+        return transform(trace, replace(asked, scale=1.0))  # scaled before: the counts were
     else:
         got = quoted(",".join(found.columns))
         wanted = f"expected the column {COLUMN!r} or {TIME!r}, got {got}"

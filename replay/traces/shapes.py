@@ -21,7 +21,7 @@ MAX_KNOTS: Final = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """A workload's shape; None: the paper's."""
+    """A workload's shape; None for the paper's."""
 
     name: str
     rates_rps: tuple[float, ...] = ()

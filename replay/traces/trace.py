@@ -15,7 +15,7 @@ MAX_SPAN_MS: Final = (
     400 * 24 * 3_600_000.0
 )  # a trace lasts no longer: what is later is an epoch time or a slip of the pen
 MAX_REQUESTS: Final = 20_000_000  # about 1 GB of columns
-NONE: Final = -1  # in `prompt` and `seed`
+NOT_GIVEN: Final = -1  # in `prompt` and `seed`
 _PLAIN: Final = GenerateRequest(request_id="", prompt="", created_ms=0)
 
 
@@ -54,11 +54,11 @@ class Trace:
     source: str  # the file, the topic with its window, or the generator with its parameters
     arrival_ms: np.ndarray  # float64 [n], since the start, never falling
     texts: Sequence[str] = ()  # prompts that occur, each once
-    prompt: np.ndarray  # int64 [n]: row of `texts`; where there are none, of a prompt file; NONE: no prompt known
+    prompt: np.ndarray  # int64 [n]: row of `texts`; where there are none, of a prompt file; NOT_GIVEN: no prompt known
     wishes: Sequence[Overrides] = (Overrides(),)  # that occur
     wish: np.ndarray  # int32 [n]: row of `wishes`
     slack_ms: np.ndarray  # float64 [n]; nan: no deadline
-    seed: np.ndarray  # int64 [n]; NONE: not given
+    seed: np.ndarray  # int64 [n]; NOT_GIVEN: not given
     hardness: np.ndarray  # float64 [n]; nan: not known
     ids: Sequence[str] = ()  # [n], as recorded; or none
     skipped: Mapping[str, int] = field(default_factory=dict)  # what was left out, by kind
@@ -87,11 +87,11 @@ class Trace:
         index, slack, hardness = int(self.prompt[number]), self.slack_ms[number], self.hardness[number]
         return Row(
             arrival_ms=float(self.arrival_ms[number]),
-            prompt=self.texts[index] if index != NONE and len(self.texts) else None,
-            prompt_index=None if index == NONE else index,
+            prompt=self.texts[index] if index != NOT_GIVEN and len(self.texts) else None,
+            prompt_index=None if index == NOT_GIVEN else index,
             wish=self.wishes[int(self.wish[number])],
             slack_ms=None if np.isnan(slack) else float(slack),
-            seed=None if self.seed[number] == NONE else int(self.seed[number]),
+            seed=None if self.seed[number] == NOT_GIVEN else int(self.seed[number]),
             request_id=self.ids[number] if len(self.ids) else "",
             hardness=None if np.isnan(hardness) else float(hardness),
         )
@@ -122,10 +122,10 @@ def of_arrivals(arrival_ms: Sequence[float] | np.ndarray, name: str, source: str
         name=name,
         source=source,
         arrival_ms=np.asarray(arrival_ms, dtype=np.float64),
-        prompt=np.full(n, NONE, dtype=np.int64),
+        prompt=np.full(n, NOT_GIVEN, dtype=np.int64),
         wish=np.zeros(n, dtype=np.int32),
         slack_ms=np.full(n, np.nan),
-        seed=np.full(n, NONE, dtype=np.int64),
+        seed=np.full(n, NOT_GIVEN, dtype=np.int64),
         hardness=np.full(n, np.nan),
     )
 

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from replay.simulation.draws.chance import uniform
-from replay.traces.trace import NONE, InvalidTrace, Trace
+from replay.traces.trace import NOT_GIVEN, InvalidTrace, Trace
 from schemas.errors import Unknown
 
 INDEX, TURN, SAMPLE = "index", "turn", "sample"
@@ -16,7 +16,7 @@ ORDERS: Final = (INDEX, TURN, SAMPLE)
 
 def points(trace: Trace) -> bool:
     """Whether its requests point at the prompts of a file that it does not have."""
-    return not len(trace.texts) and bool((trace.prompt != NONE).any())
+    return not len(trace.texts) and bool((trace.prompt != NOT_GIVEN).any())
 
 
 def worded(trace: Trace, prompts: Sequence[str], order: str, seed: int) -> Trace:
@@ -39,7 +39,7 @@ def worded(trace: Trace, prompts: Sequence[str], order: str, seed: int) -> Trace
 
 
 def _by_index(trace: Trace, there_are: int) -> np.ndarray:
-    if len(trace.texts) or (trace.prompt == NONE).any():
+    if len(trace.texts) or (trace.prompt == NOT_GIVEN).any():
         raise InvalidTrace(f"{trace.source}: not every request has a prompt_index: take the prompts in turn, or sample")
     if (wrong := np.flatnonzero(trace.prompt >= there_are)).size:
         message = f"there are {there_are} prompts, 0 to {there_are - 1}"

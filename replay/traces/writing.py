@@ -13,7 +13,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from replay.traces.formats.arrivals_csv import COLUMN
-from replay.traces.trace import NONE, Overrides, Row, Trace
+from replay.traces.trace import NOT_GIVEN, Overrides, Row, Trace
 from schemas.errors import PochadeError
 
 PLAIN = Overrides()
@@ -21,9 +21,11 @@ PLAIN = Overrides()
 
 def is_bare(trace: Trace) -> bool:
     """Whether only the times of its requests are known."""
-    has_prompts = len(trace.texts) or len(trace.ids) or bool((trace.prompt != NONE).any())
+    has_prompts = len(trace.texts) or len(trace.ids) or bool((trace.prompt != NOT_GIVEN).any())
     has_values = not (np.isnan(trace.slack_ms).all() and np.isnan(trace.hardness).all())
-    return not has_prompts and not has_values and tuple(trace.wishes) == (PLAIN,) and bool((trace.seed == NONE).all())
+    return (
+        not has_prompts and not has_values and tuple(trace.wishes) == (PLAIN,) and bool((trace.seed == NOT_GIVEN).all())
+    )
 
 
 def write(trace: Trace, path: pathlib.Path) -> None:

@@ -1,12 +1,12 @@
 """Keeps compiled code on the local disk: one file for each identity, which appears whole or not at all.
 
     compiled/KEY            a line of JSON (identity, bytes, sha-256), and after it a tar of the compiler's folder
-    compiled/KEY.partial    a file that is being written; removed by the next one who writes
+    compiled/KEY.partial    a file that is being written; removed by the next writer
     compiled/locks/KEY      held by the process that compiles for an identity, while others wait for it
     compiled/locks/write    held while files are written or removed
 
-Compiled code is run, not only read. So a file counts only if its owner is this process's user, nobody else may write
-it, its identity is the one that is asked for, and its bytes have the sha-256 that the first line states.
+Compiled code is run, so a file is used only if this process's user owns it, no other user may write it, its identity
+is the requested one, and its bytes have the sha-256 that its first line states.
 """
 
 import contextlib
@@ -142,7 +142,7 @@ class CodeCache:
         for _, held, path in others:
             if free >= size:
                 return
-            path.unlink(missing_ok=True)  # who reads it has it open
+            path.unlink(missing_ok=True)  # readers have it open
             free += held
 
     def _files(self) -> Iterator[tuple[pathlib.Path, int, float]]:

@@ -36,14 +36,14 @@ FROM_CACHE: Final = "kept"  # these three are results, as metrics call them
 COMPILED: Final = "compiled"
 FAILED: Final = "failed"
 
-MANY_ROWS: Final = 16  # PyTorch convolves so many on a CPU otherwise than fewer (ATen, `ConvParams::use_mkldnn`)
+MANY_ROWS: Final = 16  # from this batch size on, PyTorch convolves otherwise on a CPU (ATen, `ConvParams::use_mkldnn`)
 
-Generate = Callable[[int], object]  # so many images, to warm up
+Generate = Callable[[int], object]  # generates a number of images, to warm up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warmed:
-    """What became of a warm-up."""
+    """Result and cost of a warm-up."""
 
     seconds: float
     cpu_seconds: float  # of this process, and of compilers that it called
@@ -70,7 +70,7 @@ class Compilation:
     """The compiled denoiser of one engine."""
 
     def __init__(self, variant: Variant, keeping: Keeping | None) -> None:
-        """`keeping`: where the volume is; None: as without settings."""
+        """`keeping`: where the volume is; None for the defaults."""
         self._variant, self._keeping = variant, keeping or Keeping()
         self._network: torch.nn.Module | None = None  # the first one, which the warm-up runs
         self._denoiser: CompiledDenoiser | None = None

@@ -37,7 +37,7 @@ class CompiledDenoiser:
         self.eager_steps = 0  # of networks that are attached, since the warm-up
 
     def attach(self, network: torch.nn.Module) -> None:
-        """Call compiled code where a network is called from now on. It keeps nobody from freeing the network."""
+        """Make calls of a network run compiled code from now on. The network can still be freed: it is held weakly."""
         if "forward" in vars(network):  # pipelines share it
             return
         of = weakref.ref(network)

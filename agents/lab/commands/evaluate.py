@@ -37,7 +37,7 @@ RESAMPLES, QUICK_RESAMPLES = 1000, 100  # behind every interval
     type=click.Choice(list(STREAMS)),
     default="standard",
     show_default=True,
-    help="Which prompts to draw: standard, of which the shipped figures are told, or easy, which asks for fewer and "
+    help="Which prompts to draw: standard, as for the shipped figures, or easy, which asks for fewer and "
     "commoner things and has no words from outside the grammar.",
 )
 @click.option(

@@ -53,7 +53,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pair:
-    """A cascade of two levels, and what each ranker makes of it."""
+    """A cascade of two levels, and the scores of each ranker."""
 
     light: str
     heavy: str

@@ -1,4 +1,4 @@
-"""A pair's part of evaluate.json: how often light is good enough, and what each ranker makes of the rest."""
+"""A pair's part of evaluate.json: how often light is good enough, and the figures of each ranker."""
 
 from dataclasses import asdict
 from typing import Any
@@ -90,7 +90,7 @@ def _hybrid(found: Merits, pair: Pair) -> dict[str, Any]:
 
 
 def _judged(evaluation: Evaluation, pair: Pair, name: str, judged: Judged) -> dict[str, Any]:
-    """How well the scores tell right images from wrong ones, and whether they mean what they say."""
+    """Return how well the scores separate right images from wrong ones, and how well they are calibrated."""
     right = evaluation.levels[pair.light].is_right
     out: dict[str, Any] = {"auc_right_light": auc(judged.light, right), "auc_right_heavy": None}
     if judged.heavy is not None:
@@ -107,7 +107,7 @@ def _judged(evaluation: Evaluation, pair: Pair, name: str, judged: Judged) -> di
 
 
 def _threshold(found: Threshold, scores: np.ndarray, right: np.ndarray) -> dict[str, Any]:
-    """The promise, and what became of it on these prompts."""
+    """Return the promised bound, and the share measured on these prompts."""
     kept = scores >= found.value
     return {
         **asdict(found),

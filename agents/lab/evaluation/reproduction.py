@@ -1,10 +1,10 @@
-"""Whether two evaluations of the same models, on prompts of their own, tell the same: figure by figure.
+"""Compares two evaluations of the same models on different prompts, figure by figure.
 
 A figure of a second sample falls outside the first one's 95 % interval more often than in one case in twenty, since
 both samples vary: in one of six if they are of one size, in two of five if the second has a quarter of the prompts. So
-a figure is within if it lies in the range that the reference predicts for so many prompts: its interval, made wider by
-sqrt(1 + prompts of the reference / prompts here) (Hahn and Meeker, 1991, "Statistical Intervals": prediction). Beside
-it stands the interval of the difference, by the square-and-add method of Zou and Donner (2008, "Construction of
+a figure is within if it lies in the range that the reference predicts for the second number of prompts: its interval,
+made wider by sqrt(1 + prompts of the reference / prompts here) (Hahn and Meeker, 1991, "Statistical Intervals":
+prediction). The interval of the difference is by the square-and-add method of Zou and Donner (2008, "Construction of
 confidence limits about effect measures: a general approach").
 """
 
@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agents.lab.evaluation.summary import VERSION
+from agents.lab.evaluation.verdicts import REFINEMENT
 from agents.profiling.statistics.intervals import Estimate
 from schemas.errors import PochadeError
 
-# prompts; by simulation, equal samples of which .93 are all right are told to differ in 10 % of cases where one has 48
+# prompts; by simulation, equal samples with a quality of .93 are reported to differ in 10 % of cases where one has 48
 # prompts, in 44 % where it has 12
 MIN_PROMPTS = 200
 
@@ -56,7 +57,7 @@ class Compared:
 
     @property
     def differs(self) -> bool:
-        """Whether the difference is more than chance makes of it: its interval leaves out 0."""
+        """Whether the difference is beyond chance: its interval excludes 0."""
         return not self.difference.low <= 0 <= self.difference.high
 
     @property
@@ -105,34 +106,34 @@ def _sizes(summary: Mapping[str, Any]) -> _Sizes:
 
 
 def _ratio(name: str, reference: _Sizes, here: _Sizes) -> float:
-    if name.startswith("paint over"):
+    if name.startswith(REFINEMENT):
         return reference.swept / here.swept
     return reference.prompts / here.prompts
 
 
 def doubts(reference: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """What a reader of the comparison should know: why figures are missing or intervals are not what they say."""
-    told = []
+    """Return the limits of the comparison: why figures are missing, or intervals are too narrow or too wide."""
+    found = []
     if reference.get("seed") == here.get("seed"):
-        told.append(
+        found.append(
             "both generated the same prompts: figures differ by less than their intervals say; take another seed"
         )
     asked, here_asked = reference.get("stream"), here.get("stream")
     if asked != here_asked:
-        told.append(f"the prompts are of two streams, {asked} and {here_asked}: that alone makes figures differ")
+        found.append(f"the prompts are of two streams, {asked} and {here_asked}: that alone makes figures differ")
     fewest = min(reference.get("prompts", 0), here.get("prompts", 0))
     if fewest < MIN_PROMPTS:
-        told.append(
+        found.append(
             f"of {fewest} prompts intervals are too narrow, and more figures differ by chance: take {MIN_PROMPTS}"
         )
     odd = dict(_figures(reference)).keys() ^ dict(_figures(here)).keys()
     if names := sorted({name for name, _ in odd}):
-        told.append(f"not compared, as only one has them or they are of something else: {', '.join(names)}")
-    return told
+        found.append(f"not compared, as only one has them or they are of something else: {', '.join(names)}")
+    return found
 
 
 def _figures(summary: Mapping[str, Any]) -> Iterator[tuple[About, Estimate]]:
-    """Levels, rankers of the main pair, verdicts; those left out that tell the figure of a level or ranker again."""
+    """Yield the figures of levels, of the main pair's rankers and of verdicts that repeat none of these."""
     pair, hybrid = str(summary.get("pair")), summary["hybrid"] or {}
     members = f"{pair} {hybrid.get('prompt')} {hybrid.get('image')}"
     for name, level in summary["levels"].items():
@@ -142,7 +143,7 @@ def _figures(summary: Mapping[str, Any]) -> Iterator[tuple[About, Estimate]]:
         of = members if name == "hybrid" else pair
         yield from _one((f"{name}: auc", of), ranker.get("auc"), ranker.get("auc_ci"))
         yield from _one((f"{name}: recovery_at_half", of), ranker.get("recovery_at_half"), ranker.get("ci"))
-    of_verdicts = {"hybrid": members, "paint over": f"{pair} {summary.get('chosen_k')}"}
+    of_verdicts = {"hybrid": members, REFINEMENT: f"{pair} {summary.get('chosen_k')}"}
     for verdict in summary["verdicts"]:
         name = verdict["name"]
         if not (name.startswith(("discriminator: ", "classifier: ")) or name.endswith(": quality")):

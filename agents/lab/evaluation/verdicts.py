@@ -22,6 +22,7 @@ CLASS_SHARE = 0.60  # of prompts with one best choice: above it, a classifier th
 GAIN_LOW = 0.02  # of quality above blind choice at equal cost
 IMAGE_AUC, PROMPT_AUC, PROMPT_MS = 0.78, 0.72, 5.0
 WORK_SHARE, COST_RATIO = 0.50, 15.0
+REFINEMENT = "paint over"  # begins the names of refinement's verdicts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +34,7 @@ class Verdict:
     got: float | None
     met: bool
     ci: tuple[float, float] | None = None
-    why: str | None = None  # why a number was not reached, in the words of those who tried
+    why: str | None = None  # note on why a number was not reached
 
 
 def verdicts(
@@ -57,11 +58,11 @@ def explained(found: Iterable[Verdict], notes: Mapping[str, str]) -> list[Verdic
     return [replace(verdict, why=notes.get(verdict.name)) for verdict in listed]
 
 
-def _at_least(name: str, limit: float, figure: Mapping[str, Any], key: str = "value", ci: str = "ci") -> Verdict:
+def _minimum(name: str, limit: float, figure: Mapping[str, Any], key: str = "value", ci: str = "ci") -> Verdict:
     return _verdict(name, f"≥ {limit:g}", figure, key, ci, lambda got: got >= limit)
 
 
-def _at_most(name: str, limit: float, figure: Mapping[str, Any], key: str = "value", ci: str = "ci") -> Verdict:
+def _maximum(name: str, limit: float, figure: Mapping[str, Any], key: str = "value", ci: str = "ci") -> Verdict:
     return _verdict(name, f"≤ {limit:g}", figure, key, ci, lambda got: got <= limit)
 
 
@@ -86,9 +87,9 @@ def _levels(evaluation: Evaluation, main: Mapping[str, Any], strong: Mapping[str
             lambda got: LIGHT_MIN <= got <= LIGHT_MAX,
         ),
         *_middle(strong, light["value"]),
-        _at_least(f"{names['heavy']}: quality", HEAVY, heavy),
-        _at_most("share of the commonest best choice", CLASS_SHARE, commonest),
-        _at_least("cost of the dearest level over the cheapest", COST_RATIO, {"value": cost_ratio(evaluation.levels)}),
+        _minimum(f"{names['heavy']}: quality", HEAVY, heavy),
+        _maximum("share of the commonest best choice", CLASS_SHARE, commonest),
+        _minimum("cost of the dearest level over the cheapest", COST_RATIO, {"value": cost_ratio(evaluation.levels)}),
         _verdict(
             "levels dominated in cost and quality", "0", {"value": float(beaten)}, "value", "", lambda got: got == 0
         ),
@@ -102,8 +103,8 @@ def _middle(strong: Mapping[str, Any] | None, light: float) -> list[Verdict]:
     names = strong["pair"]
     above = {"value": strong["light_quality"] - light}
     return [
-        _at_least(f"{names['light']} above the cheapest", MIDDLE_ABOVE_LIGHT, above),
-        _at_least(
+        _minimum(f"{names['light']} above the cheapest", MIDDLE_ABOVE_LIGHT, above),
+        _minimum(
             f"{names['heavy']} above {names['light']}", HEAVY_ABOVE_MIDDLE, strong,
             "heavy_above_light", "heavy_above_light_ci",
         ),
@@ -114,11 +115,11 @@ def _rankers(main: Mapping[str, Any]) -> list[Verdict]:
     hybrid = main["hybrid"]
     image, prompt = main["discriminators"][hybrid["image"]], main["classifiers"][hybrid["prompt"]]
     return [
-        _at_least("discriminator: AUC", IMAGE_AUC, image, "auc", "auc_ci"),
+        _minimum("discriminator: AUC", IMAGE_AUC, image, "auc", "auc_ci"),
         _gain("discriminator", image),
-        _at_least("classifier: AUC", PROMPT_AUC, prompt, "auc", "auc_ci"),
+        _minimum("classifier: AUC", PROMPT_AUC, prompt, "auc", "auc_ci"),
         _gain("classifier", prompt),
-        _at_most("classifier: ms a prompt", PROMPT_MS, prompt, "ms", ""),
+        _maximum("classifier: ms a prompt", PROMPT_MS, prompt, "ms", ""),
         _verdict(
             "hybrid above the better of its two, recovery at half",
             "interval reaches 0", hybrid, "above_better", "above_better_ci",
@@ -128,7 +129,7 @@ def _rankers(main: Mapping[str, Any]) -> list[Verdict]:
 
 
 def _gain(kind: str, ranker: Mapping[str, Any]) -> Verdict:
-    """Quality above choosing blindly at half heavy: met where even the lower end of its interval is worth having."""
+    """Quality above a random choice at half heavy: met if the lower end of its interval is above GAIN_LOW."""
     low = ranker["gain_at_half_ci"][0]
     return _verdict(
         f"{kind}: gain at half", f"lower end > {GAIN_LOW:g}", ranker, "gain_at_half", "gain_at_half_ci",
@@ -139,12 +140,12 @@ def _gain(kind: str, ranker: Mapping[str, Any]) -> Verdict:
 def _refinement_verdicts(rows: list[dict[str, Any]], chosen_k: int | None) -> list[Verdict]:
     row: Mapping[str, Any] = next((row for row in rows if row["k"] == chosen_k), {})
     return [
-        _at_least(
-            "paint over at the chosen K: quality above blank",
+        _minimum(
+            f"{REFINEMENT} at the chosen K: quality above blank",
             -MAX_REFINEMENT_LOSS,
             row,
             "above_blank",
             "above_blank_ci",
         ),
-        _at_most("paint over at the chosen K: share of the work", WORK_SHARE, row, "cost_share"),
+        _maximum(f"{REFINEMENT} at the chosen K: share of the work", WORK_SHARE, row, "cost_share"),
     ]

@@ -27,8 +27,8 @@ PROMPT = "a red heart"
 def child(arguments: Sequence[str]) -> None:
     """Start as a worker does, generate two images, and print each phase's time and processor time in seconds, as JSON.
 
-    Processor time is that of the process and of compilers that it called, since it began, by fork or anew; it tells
-    more on a busy machine.
+    Processor time is that of the process and of compilers that it called, since it began, by fork or anew. On a busy
+    machine it varies less than the time.
 
     `arguments`: catalog, variant, folder of the volume, digest of the model there, the home under which compiled code
     is kept ("": the variant is not compiled), and when the process was ordered (nanoseconds of the monotonic clock).
@@ -60,7 +60,7 @@ def child(arguments: Sequence[str]) -> None:
             resolve_options(AS_IT_IS, variant),
             lambda: False,
         )
-        assert made is not None, "nobody asked to stop"
+        assert made is not None, "should_stop never stops this call"
         ticks.append(_now())
     warmed = engine.warmed
     phases = {

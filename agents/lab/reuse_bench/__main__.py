@@ -32,9 +32,9 @@ def main() -> int:
 
 @contextlib.contextmanager
 def _shown(parts: int) -> Iterator[Progress]:
-    """A progress bar on standard error that draws only when it is told: no thread takes time from what is timed.
+    """A progress bar on standard error without a thread of its own, which would take time from what is timed.
 
-    Where the process that asked is gone, this one ends, as nobody would read what it measures.
+    This process ends when its parent has ended, as the measurement would have no reader.
     """
     from rich.console import Console
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn

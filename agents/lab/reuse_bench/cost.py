@@ -1,10 +1,10 @@
-"""What reuse costs a worker where nothing repeats: CPU time of an image with the plan's reuse on, and with it off.
+"""Measures what reuse costs a worker where no prompt repeats: CPU time of an image with the plan's reuse on, and off.
 
-Each prompt is generated with the same seed by a worker without reuse, and by one with it twice: looked up, and in full,
-as those of a plan that has seen that nothing repeats are (`planner.reuse.planning.TRIED` of them are looked up). All
-are in this process, share the engine, and take turns. What is counted is the CPU time of all threads of the process
-while a worker answers: the lookup, the guard, the latent and its storing are in it. The index writer and the vector
-store are other processes', and their CPU time is told apart.
+Each prompt is generated with the same seed by a worker without reuse, and twice by one with it: with a lookup, and
+without, as under a plan that has seen no repetitions (which has a share of `planner.reuse.planning.TRIED` looked up).
+The workers run in this process, share the engine, and take turns. A figure is the CPU time of all threads of the
+process while a worker answers: lookup, guard, latent and its storing. The CPU time of the index writer and of the
+vector store is counted apart, as both are processes of their own in a deployment.
 """
 
 import time
@@ -50,7 +50,7 @@ def cost_without_repeats(
 
 
 class _Sides(NamedTuple):
-    """CPU seconds of one prompt's image on all sides, and what became of its lookup."""
+    """CPU seconds of one prompt's image on all sides, and the outcome of its lookup."""
 
     off_s: float
     full_s: float  # with the plan's reuse on, and not looked up

@@ -1,10 +1,10 @@
-"""How much the bench measures, and whom it tells of its progress."""
+"""How much the bench measures, and the type of the function that shows its progress."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 Progress = Callable[[str, int], object]
-"""Told what is being done, and how many parts of it are done by now."""
+"""Is called with what is being done, and how many parts of it are done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,5 +21,5 @@ class Effort:
 
     @property
     def parts(self) -> int:
-        """An upper bound of what is told to a progress bar."""
+        """An upper bound of the parts that a progress bar counts."""
         return 3 * self.requests + self.images + self.rows + 3 * self.lookups

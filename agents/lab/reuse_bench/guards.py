@@ -35,7 +35,7 @@ from planner.reuse.lookups.lookup import MAX_CANDIDATES
 
 SEED: Final = 52
 REQUESTS: Final = 3000  # of the tiny world's stream
-MADE: Final = 1000  # near misses of the tiny world
+NEAR_MISSES: Final = 1000  # of the tiny world
 FLOORS: Final = (-1.0, 0.95, 0.9998)  # of similarity; the last is that of the shipped profile
 
 
@@ -107,7 +107,7 @@ def main(prompts_file: str, *more: str) -> None:
     for what, pairs in (
         ("near misses, made of prompts", of_prompts(prompts, SEED)),
         ("near misses, made of captions", of_prompts(captions, SEED)),
-        ("near misses, tiny world", of_world(MADE, SEED)),
+        ("near misses, tiny world", of_world(NEAR_MISSES, SEED)),
         ("near misses, written", read_pairs(ADVERSARIAL)),
         ("near misses, that mended another guard", read_pairs(REGRESSIONS)),
         ("near misses, labelled", different),

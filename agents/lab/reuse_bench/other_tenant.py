@@ -1,7 +1,7 @@
-"""Whether the time of a tenant's lookups tells it what another tenant asked for.
+"""Measures whether the time of a tenant's lookups shows it what another tenant asked for.
 
-A tenant without rows asks in turns for prompts that another one has rows of, and for prompts that nobody has. Were the
-first to take longer or shorter, an observer could sort the two kinds by time: an AUC of .5 says that it cannot.
+A tenant without rows asks in turns for prompts of which another tenant has rows, and for prompts without rows. If the
+times of the two kinds differed, an observer could sort them by time; an AUC of .5 says that it cannot.
 """
 
 import contextlib
@@ -34,8 +34,8 @@ def other_tenants_lookups(
 ) -> dict[str, Any]:
     """Time lookups of both kinds in turns, for a tenant that has no rows; of each pair the first is drawn by a coin.
 
-    `opens`: opens a worker's lookups, anew for every few pairs. `stored`: of prompts that another tenant has rows of;
-    `unknown`: of prompts that nobody has rows of, as many.
+    `opens`: opens a worker's lookups, anew for every few pairs. `stored`: prompts of which another tenant has rows;
+    `unknown`: as many prompts of which no tenant has.
     Returns `auc` of time as a sign of a stored prompt, its 95 % interval by pairs, the median times, and how many
     lookups hit or were not answered.
     """
@@ -55,7 +55,7 @@ def other_tenants_lookups(
 
 
 def timing_leak(took: np.ndarray, seed: int) -> dict[str, Any]:
-    """Return how well times [pairs, 2] in ms tell which lookup of a pair was of a stored prompt, the first column."""
+    """Return how well times [pairs, 2] in ms separate lookups of stored prompts (the first column) from the others."""
     is_stored = np.tile([True, False], len(took))
 
     def statistic(rows: np.ndarray) -> np.ndarray:

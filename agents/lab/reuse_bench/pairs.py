@@ -32,7 +32,7 @@ def read_pairs(name: str) -> list[Pair]:
 
 
 def is_sealed(pair: Pair) -> bool:
-    """Whether a labelled pair is of the half that nobody looked at while a guard was made: by a hash of its id."""
+    """Return whether a labelled pair is in the half, by a hash of its id, that guards are developed without."""
     return hashlib.sha256(pair.id.encode()).digest()[0] % 2 == 1
 
 

@@ -16,7 +16,7 @@ from streams.store.latents import LatentSpace
 def retrieval(
     lookups: Lookups, jobs: Sequence[Sought], terms: Terms, space: LatentSpace, advance: Callable[[int], object]
 ) -> dict[str, Any]:
-    """Look up jobs one after the other, as a worker does between images: p50 and p99 in ms, and what came of them."""
+    """Look up jobs one after the other, as a worker does between images. Returns p50, p99 (ms), hits and failures."""
     took, hits, unanswered = list[float](), 0, 0
     for each in jobs:
         took_ms, decision = timed_lookup(lookups, each, terms, space)

@@ -26,7 +26,7 @@ class Route(NamedTuple):
 
 
 def guarded_route(catalog: Catalog) -> Route | None:
-    """Return the level on which the profile's floors and guard are expected to save most steps; None: none saves any.
+    """Return the level on which the profile's floors and guard are expected to save most steps; None if none saves any.
 
     Routers may choose smaller shares where quality asks for it: this is the most that reuse is planned to save.
     """
@@ -46,7 +46,7 @@ def costliest_route(catalog: Catalog) -> Route | None:
     """Return the deepest level, where every lookup compares the facts of all that it finds: for costs and times only.
 
     Whatever neighbour a search finds, its facts are compared, and equal ones save as many steps as the level has.
-    None: no level begins from stored latents.
+    Returns None if no level begins from stored latents.
     """
     levels = [level for level in levels_of(catalog, "reuse") if level.reuse_step]
     if not levels:

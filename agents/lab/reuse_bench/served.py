@@ -1,4 +1,4 @@
-"""What came of a stream of requests, and the figures that follow: steps saved, hits, misses, and what is lost by it."""
+"""The answers to a stream of requests, and their figures: steps saved, hits, misses, and the loss of quality."""
 
 from collections import Counter
 from collections.abc import Sequence

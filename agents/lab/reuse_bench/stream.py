@@ -15,7 +15,7 @@ from planner.catalog.entries import Variant
 from schemas.messages import ImageGenerated, StageReuse
 
 Advance = Callable[[int], object]
-"""Told of so many images more that are done."""
+"""Is called with the number of images done since the last call."""
 
 
 def serve_stream(place: Place, route: Route, asked: SeededPrompts, advance: Advance) -> Served:
@@ -69,7 +69,7 @@ def _fewer(
 def _generated(
     place: Place, route: Route, captions: Sequence[str], requests: Sequence[Request], advance: Advance
 ) -> Marks:
-    """What the images of requests are worth that begin from noise."""
+    """Return the quality of the requests' images from noise."""
     from_noise = list[np.ndarray]()
     with Stand(place, route, reuses=False) as stand:
         for images in in_batches(stand, requests, batch_of(route.variant)):

@@ -36,7 +36,7 @@ class Ledger:
         return float(note.get("scale", 1.0)) >= self.scale and all(map(self.has, step.writes))
 
     def can_go_on(self, step: Step) -> bool:
-        """What it left in the work folder was made from the same, so that its checkpoint is worth keeping."""
+        """Whether its files in the work folder were made from the same inputs, so that its checkpoint can be used."""
         note = self.note(step)
         return self._is_same(step, note) and float(note.get("scale", self.scale)) == self.scale
 

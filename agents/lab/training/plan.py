@@ -182,9 +182,9 @@ ABOUT: Final[dict[str, str]] = {
     "lora": "six style adapters for the base poster",
     "controlnet": "outlines for the base poster",
     "classifier": "how well each level will do, from the prompt alone",
-    "discriminator": "which pictures are good enough",
+    "discriminator": "which images are good enough",
     "scorer": "a small CLIP of this world",
-    "safety": "which pictures show a motif that is taken for a forbidden one",
+    "safety": "which images show a motif that is taken for a forbidden one",
     "cards": "model cards alone, from what was measured since (every target writes them at its end)",
 }
 # Where a part lies that an earlier training shipped, for a step whose forerunners were not trained in this work folder.

@@ -125,7 +125,7 @@ class Runner(AbstractContextManager["Runner"]):
         with log.open("ab") as out:
             process = subprocess.Popen(
                 self.command(step, self.ledger, self.resources),
-                stdin=subprocess.PIPE,  # never written to: its end tells the step that nobody waits for it any more
+                stdin=subprocess.PIPE,  # never written to: the step ends with it, when this process has ended
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 env=os.environ | settings | {"PYTHONUNBUFFERED": "1"},

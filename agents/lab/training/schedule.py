@@ -29,7 +29,7 @@ def ahead_minutes(steps: Iterable[Step]) -> dict[str, float]:
 
 
 def wall_minutes(target: str, processes: int) -> float:
-    """Minutes that a target takes with so many processes side by side, its inputs being there: longest chain first."""
+    """Return the minutes that a target takes with `processes` at once, longest chain first, once its inputs exist."""
     steps = {step.name: step for step in steps_of(target)}
     waits, urgency = before(steps.values()), ahead_minutes(steps.values())
     running: dict[str, float] = {}  # step -> when it ends

@@ -23,10 +23,10 @@ from schemas.errors import PochadeError
 @click.option("--work", type=click.Path(path_type=Path), required=True)
 @click.option("--models", type=click.Path(path_type=Path), required=True)
 @click.option("--seed", default=0, show_default=True, help="Another one makes another family.")
-@click.option("--scale", default=1.0, show_default=True, help="Share of the steps and pictures to train for.")
+@click.option("--scale", default=1.0, show_default=True, help="Share of the steps and images to train for.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
 @click.option("--threads", default=1, show_default=True)
-@click.option("--tied", is_flag=True, help="End when standard input ends: whoever started this is gone.")
+@click.option("--tied", is_flag=True, help="End when standard input ends, as when the parent process has ended.")
 def main(name: str, work: Path, models: Path, seed: int, scale: float, device: str, threads: int, tied: bool) -> None:
     """Run one step to its end, going on from its checkpoint if there is one."""
     if tied:

@@ -57,7 +57,7 @@ def check(caption: str, image: np.ndarray, style: Style = POSTER) -> FactReport:
 
 
 def all_hold(caption: str, image: np.ndarray) -> bool | None:
-    """Whether all facts of `caption` hold in an image drawn in the plain style; None: it states none that can be read.
+    """Return whether all facts of `caption` hold in an image of the plain style; None if it states no readable fact.
 
     An image of another size than the world's is not read either.
     """
@@ -83,12 +83,12 @@ def compare(scene: Scene, reading: Reading) -> FactReport:
 
 
 def misses(scene: Scene, reading: Reading) -> frozenset[str]:
-    """Which kinds of fact of a scene fail in what an image was read to show.
+    """Return which kinds of fact of a scene fail in what was read from an image.
 
     count: a thing is missing, or something else is there too. shape, colour: of the things that are there, one has
     another. binding: all stated shapes and colours are there, but not on the same things. size: a thing has another.
-    place: a thing stands where none should. relation: a thing stands where another should. The last two are told only
-    where the count is right, since another number of things is laid out in another way.
+    place: a thing stands where none should. relation: a thing stands where another should. The last two are judged only
+    if the count is right, since another number of things is laid out in another way.
     """
     stated, found = scene.objects, reading.found
     kinds = {
@@ -169,7 +169,7 @@ def _match(stated: Sequence[SceneObject], found: Sequence[Found]) -> list[Found 
 def _assigned(
     stated: Sequence[SceneObject], found: Sequence[Found], worth: Callable[[SceneObject, Found], int]
 ) -> list[Found | None]:
-    """For each stated thing a found one of its own, or none, so that their worth together is largest."""
+    """Match each stated thing with a found one of its own, or none, so that the sum of their scores is largest."""
     table = np.array([[worth(thing, seen) for seen in found] for thing in stated])
     matched: list[Found | None] = [None] * len(stated)
     if found:

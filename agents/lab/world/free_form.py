@@ -1,4 +1,4 @@
-"""Free-form prompts: what people write who do not know the grammar."""
+"""Free-form prompts, as users write them who do not know the grammar."""
 
 from dataclasses import replace
 

@@ -59,7 +59,7 @@ class _Fit:
 def read(image: np.ndarray, style: Style = POSTER) -> Reading:
     """Read a uint8 [48, 48, 3] image drawn in a style."""
     if image.shape != (SIZE, SIZE, 3):
-        raise ValueError(f"a picture of the tiny world is {SIZE} x {SIZE} x 3: got {image.shape}")
+        raise ValueError(f"an image of the tiny world is {SIZE} x {SIZE} x 3: got {image.shape}")
     pixels = image.astype(np.float32)
     name, empty = _nearest_background(pixels, style)
     distance = np.sqrt(((pixels - empty) ** 2).sum(-1))

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from agents.models.saved import Saved
-from agents.models.scorer import WIDTH, ImageTower
+from agents.models.scorer import IMAGE_PART, WIDTH, ImageTower
 from agents.models.trunk import as_input
 
 
@@ -38,11 +38,11 @@ class Embedding:
 
     @classmethod
     def load(cls, saved: Saved) -> Self:
-        return cls(saved.into("picture", ImageTower()), saved.into("head", Head()))
+        return cls(saved.into(IMAGE_PART, ImageTower()), saved.into("head", Head()))
 
     def parts(self) -> Mapping[str, nn.Module]:
         """Return the parts to save for `load`; the tower is copied, so that the folder stands alone."""
-        return {"picture": self.tower, "head": self.head}
+        return {IMAGE_PART: self.tower, "head": self.head}
 
     def config(self) -> dict[str, Any]:
         return {}

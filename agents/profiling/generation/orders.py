@@ -23,6 +23,7 @@ from schemas.messages import GenerateOptions
 from streams.store.latents import Latent
 
 BATCH, BATCH_PIXELS = 16, 512 * 512  # a call: images, and pixels in all, at most
+_IMAGES = "pictures"  # name of the images' array in files of parts
 
 
 def batch_of(variant: Variant) -> int:
@@ -119,7 +120,7 @@ class GeneratedImages:
 
     def images(self) -> np.ndarray:
         """uint8 [n, h, w, 3], read now."""
-        return np.concatenate([_member(file, "pictures") for file in self.files])
+        return np.concatenate([_member(file, _IMAGES) for file in self.files])
 
     def latents(self) -> StoredLatents:
         """The latents that an order kept, read now."""
@@ -160,7 +161,7 @@ def generate_into(order: Order, file: Path, keeping: Keeping | None = None) -> N
     kept = _latent_arrays(order, [latent for call in calls for latent in call.latents]) if order.keeps_latents else {}
     partial = file.with_suffix(".partial")
     with partial.open("wb") as out:
-        np.savez_compressed(out, allow_pickle=False, pictures=images, **marks._asdict(), **kept)
+        np.savez_compressed(out, allow_pickle=False, **{_IMAGES: images}, **marks._asdict(), **kept)
     partial.replace(file)
 
 
@@ -177,12 +178,12 @@ def generate_call(engine: OpenedEngine, order: Order) -> Generated:
     ]
     how = resolve_options(GenerateOptions(), order.variant, order.begin)._replace(n=len(tasks))
     generated = engine.generate(tasks, how, lambda: False, wants_latents=order.keeps_latents)
-    assert generated is not None, "nobody stops an evaluation's images"
+    assert generated is not None, "should_stop never stops a measurement's images"
     return generated
 
 
 def _starts(order: Order) -> Sequence[Image.Image | Latent | None]:
-    """What each image begins with; None: noise."""
+    """Return what each image begins with; None for noise."""
     if order.latents is not None:
         return [Latent(values=each, autoencoder=order.latents.autoencoder) for each in order.latents.values]
     return [None] * len(order.prompts) if order.drafts is None else [Image.fromarray(d) for d in order.drafts]
@@ -207,7 +208,7 @@ _open: dict[str, OpenedEngine] = {}  # of this process: the last one
 def opened(variant: Variant, threads: int, keeping: Keeping | None) -> OpenedEngine:
     """The variant's engine, warmed up; kept until another is opened. Raises EngineFailed.
 
-    `keeping`: where its volume is, which has its compiled code; None: as without settings.
+    `keeping`: where its volume is, which has its compiled code; None for the defaults.
     """
     key = repr((replace(variant, quality=None), threads, keeping))
     if key not in _open:

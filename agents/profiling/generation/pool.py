@@ -29,7 +29,7 @@ def progress_bar() -> Progress:
 
 
 def work_ms(variant: Variant, count: int, begin: int = 0) -> float:
-    """Predicted ms of one process for so many images and their judging."""
+    """Return the predicted ms in which one process generates and judges `count` images."""
     batch = batch_of(variant)
     return count * (run_ms(variant, batch, begin) / batch + _JUDGE_MS)
 
@@ -46,10 +46,10 @@ class _Part:
 
 
 class GenerationPool:
-    """A folder of generated parts, and the processes that add to it. A part is generated once, whoever asks for it."""
+    """A folder of generated parts, and the processes that add to it. Equal orders are generated once."""
 
     def __init__(self, folder: Path, *, jobs: int = 1, threads: int = 1, keeping: Keeping | None = None) -> None:
-        """`keeping`: where engines have their volume; None: as without settings."""
+        """`keeping`: where engines have their volume; None for the defaults."""
         self._folder, self._jobs, self.threads, self.keeping = folder, jobs, threads, keeping
         self._done_ms = 0.0
 

@@ -16,7 +16,7 @@ _BATCH = 16
 
 
 def judge(by: str, variant: Variant, captions: Sequence[str], images: np.ndarray) -> Marks:
-    """What uint8 images [n, h, w, 3] are worth to who asked for what the captions state.
+    """Return the quality of uint8 images [n, h, w, 3] for prompts that state the captions.
 
     "facts": as the installed world reads them. "clip:MODEL": CLIPScore. "": nan. Raises PochadeError where facts are to
     be read and no world is installed.

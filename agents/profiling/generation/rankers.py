@@ -37,7 +37,7 @@ class Rankers:
     discriminators: dict[str, Scores]
     predictors: dict[str, "Predictor"]
     rules: RuleClassifier
-    judge: PromptJudge  # the catalog's own, which tells hardness when serving
+    judge: PromptJudge  # the catalog's own, which estimates hardness when serving
     scorer: "Scorer | None"
     missing: list[str] = field(default_factory=list)  # each with why
 
@@ -135,7 +135,7 @@ def _judge(catalog: Catalog, rules: RuleClassifier, missing: list[str]) -> Promp
     try:
         return open_judge(catalog)
     except _BROKEN as error:
-        missing.append(f"the catalog's classifiers: {_first_line(error)}; hardness is told by the rules")
+        missing.append(f"the catalog's classifiers: {_first_line(error)}; the rules estimate hardness")
         return rules
 
 

@@ -1,4 +1,4 @@
-"""The orders behind "quality against the start step K", and what came of them as a sweep."""
+"""Quality by start step K: the orders that generate the images, and the sweep that is computed from them."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -12,7 +12,7 @@ from agents.profiling.seeded_prompts import SeededPrompts
 from agents.profiling.statistics.sweeps import Sweep
 from planner.catalog.entries import Variant
 
-_TIMED = 4  # images of a call, where one call may generate so many
+_TIMED = 4  # images of a timed call, or fewer where the variant's batch is smaller
 
 
 def steps_to_try(steps: int, count: int = 7) -> tuple[int, ...]:

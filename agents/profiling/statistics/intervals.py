@@ -1,8 +1,8 @@
-"""Intervals by resampling prompts: whatever is compared is computed on the same resampled prompts, so it is paired.
+"""Intervals by resampling prompts. Compared figures are computed on the same resampled prompts, so they are paired.
 
 Percentile intervals, expanded as in Hesterberg (2014, "What Teachers Should Know about the Bootstrap"): the tails are
-those of Student's t, times sqrt(m / (m - 1)). There m is the number of values, here of those that tell anything: of 100
-prompts of which light fails 14, plain percentiles hold a mean or an AUC in 90 to 92 of 100 cases.
+those of Student's t, times sqrt(m / (m - 1)). m is the number of informative values: with 100 prompts of which light
+fails 14, plain percentiles contain the true mean or AUC in only 90 to 92 of 100 cases.
 """
 
 import math
@@ -73,7 +73,7 @@ def resampled(
 ) -> Resampled:
     """Bootstrap of `statistic(rows) -> [figures]`, where rows are int [count] out of 0..count-1, with repetitions.
 
-    `telling` is on how many of the prompts the figures hang, such as those on which two levels differ; None: on all.
+    `telling`: number of prompts that inform the figures, such as those on which two levels differ; None for all.
     Raises ValueError for fewer than two prompts.
     """
 
@@ -83,7 +83,7 @@ def resampled(
 
     rows = np.arange(count)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", stats.DegenerateDataWarning)  # an undefined figure is told by its nan
+        warnings.simplefilter("ignore", stats.DegenerateDataWarning)  # an undefined figure is nan
         drawn = stats.bootstrap(
             (rows,), batch, method="percentile", n_resamples=how.resamples, rng=np.random.default_rng(how.seed)
         )

@@ -134,7 +134,7 @@ def _serve(problem: Problem, made: Program) -> None:
 
 
 def _hold(problem: Problem, made: Program) -> None:
-    """One gate a level, by workers that are there; what was painted again is not judged again."""
+    """Constrain gates: one a level, at levels with workers; images of an escalation are not judged again."""
     for level, variant in enumerate(range(len(problem.levels))):
         here = [g for g in made.held if problem.gates[g].level == level]
         made.model.addConstraint(_sum([made.held[g] for g in here]) - _running(made, variant) <= 0)
@@ -147,7 +147,7 @@ def _hold(problem: Problem, made: Program) -> None:
 
 
 def _carry(problem: Problem, made: Program) -> None:
-    """What is painted a second fits what the workers carry; there are no more workers than there are."""
+    """Constrain the load of a second to what the workers carry, and the workers to the fleet."""
     for v, pieces in enumerate(made.pieces):
         terms = [
             (given, problem.demand_rps * float(problem.shares[c] * problem.load[o, c, v]))

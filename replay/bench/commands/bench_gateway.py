@@ -1,4 +1,4 @@
-"""`pochade bench gateway | gateway-cost`: how right the told time is, and what the gateway adds to a request."""
+"""`pochade bench gateway | gateway-cost`: the error of the predicted time, and what the gateway adds to a request."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -53,7 +53,7 @@ if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's 
 @OUTPUT
 @click.pass_obj
 def gateway(load: "Callable[[], Settings]", /, output: str, **asked: Any) -> None:
-    """Measure how right the time is that the gateway tells at submit, on the `profile` engine at a steady rate.
+    """Measure the error of the time that the gateway predicts at submit, on the `profile` engine at a steady rate.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`pochade bench genai2026`: what placing components by demand is worth on a public trace, in simulation."""
+"""`pochade bench genai2026`: the effect of placing components by demand on a public trace, simulated."""
 
 import json
 import pathlib

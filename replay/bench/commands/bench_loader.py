@@ -76,9 +76,9 @@ def loader(
 ) -> None:  # fmt: skip
     """Measure the loading of weights: from S3 against one plain GET, from the disk against dd, and starts of workers.
 
-    Needs no broker and no S3: a server of this machine gives the file, once throttled for each connection and once as
-    fast as it can. What is loaded is compared with its sha-256 and synced; a
-    plain GET is told without and with its sync.
+    Needs no broker and no S3: a server of this machine sends the file, once throttled for each connection and once as
+    fast as it can. Loaded files are compared with their sha-256 and synced; the time of a plain GET is reported
+    without and with its sync.
 
     \b
     Examples:

@@ -1,7 +1,7 @@
 """What does a flood of batch requests cost interactive ones? At most one run time of a batch job, at their p95.
 
 The batch gate lets a batch request pass while workers have nothing waiting, so that an interactive one waits for at
-most the job in hand. What the flood itself got is reported too: what interactive requests leave should not lie idle.
+most the running job. The flood's own throughput is reported too, as it should use the rest.
 """
 
 from typing import Any

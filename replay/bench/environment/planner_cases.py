@@ -159,7 +159,7 @@ def _argus(seen: Observation, chosen: Catalog, limit_s: float) -> Found:
 
 
 def _joint_score(seen: Observation, draft: PlanProposal, chosen: Catalog) -> float | None:
-    del draft  # holds what is to be done, not what it is worth
+    del draft  # has no expected quality
     settings = validate_parameters({}, joint.PARAMETERS)
     problem = joint_problem(seen, chosen, settings)
     return score(problem, solve_joint(problem)).value

@@ -14,7 +14,7 @@ THREADS: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 def simulating(jobs: int, begin: Callable[[], object] | None = None) -> ProcessPoolExecutor:
-    """Return a pool of so many processes with one thread each; each calls `begin` first."""
+    """Return a pool of `jobs` processes with one thread each; each calls `begin` first."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     return ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(begin,))

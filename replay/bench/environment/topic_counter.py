@@ -67,7 +67,7 @@ class TopicCounter:
         return len(self._keys)
 
     def wait(self, count: int, timeout_s: float, on_tick: Callable[[], None] = lambda: None) -> None:
-        """Block until so many different keys have come.
+        """Block until `count` different keys have come.
 
         Raises:
             PochadeError: nothing new came for `timeout_s`.

@@ -1,1 +1,1 @@
-"""Every policy on every catalog, trace and truth, with arrivals redrawn: who generates best at equal violations."""
+"""Every policy on every catalog, trace and truth, with arrivals redrawn: the best quality at equal violations."""

@@ -30,7 +30,7 @@ POLICIES, SOLVERS = ROOT / "planner" / "policies", ROOT / "planner" / "solvers"
 def digest_of(limit: int | None, folder: pathlib.Path | None = None) -> str:
     """Return a digest of the code and catalogs that all results share, and of which traces they are of.
 
-    `limit`: first requests that traces are cut to; `folder`: of the published traces; None: made ones.
+    `limit`: first requests that traces are cut to; `folder`: of the published traces; None for made ones.
     """
     own = {path for name in policies.POLICIES for path in own_files(name)}
     places = [ROOT / source for source in SHARED] + [INFRA / "catalogs", INFRA / "profiles"]

@@ -49,7 +49,7 @@ FACTORS: Final = (0.5, 0.65, 0.8, 1.05, 1.4)  # over-provisioning
 JOINTS: Final = (0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5)  # joint reckons with what is uncertain by itself
 LATE: Final = (1.0, 1.1, 1.25)  # of these also with lateness at twice its price
 MANY_FACTORS: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 1.05, 1.2, 1.4, 1.7, 2.0)
-OF_PEAK: Final = (0.6, 0.7, 0.8, 0.9, 1.05)  # of the true peak, which diffserve-static is told
+OF_PEAK: Final = (0.6, 0.7, 0.8, 0.9, 1.05)  # of the true peak, which diffserve-static is given
 TRACES: Final = (*TUNING, *HELD_OUT)
 TRUTHS: Final = ("catalog", "slow", "curve")
 # NIRVANA generates all on one level where nothing is reused, MLORA and its baseline plan levels as PROTEUS does, OCTOAI

@@ -27,7 +27,7 @@ class TraceFiles:
     def __init__(
         self, folder: pathlib.Path, published: pathlib.Path | None, names: Sequence[str], limit: int | None
     ) -> None:
-        """`published`: folder of the published traces; None: made ones. `limit`: first requests of the scaled trace."""
+        """`published`: folder of the published traces, None for made ones. `limit`: first requests of scaled traces."""
         self.limit = limit
         self.paths = {name: folder / f"{name}.csv" for name in names}
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """Compares ours with the best other policy, cell by cell, by the rule of `replay/bench/comparison.py`.
 
-At a level of violations a policy counts with the best of its chosen settings that has at most so many, by the mean over
-redraws. The best other is the one of the best mean quality, which chance helps to be best: against ours, never for it.
+At a level of violations a policy counts with the best of its chosen settings within the level, by the mean over
+redraws. The best other policy has the best mean quality, which chance raises: against ours, never for it.
 Where one side has no setting within the level, the other is ahead if the violations of its setting with the fewest are
 above the level beyond chance, by the same test as differences of quality; else nothing is decided.
 """
@@ -112,7 +112,7 @@ def _row(runs: Runs, judge: str, level: float, place: tuple[str, str, str], marg
 
 
 def _excess(runs: Runs, level: float, *, is_ours: bool) -> PairedDifference | None:
-    """How far above a level of violations a side's setting with the fewest is; None: the side was not run."""
+    """Return by how much a side's fewest violations exceed the level; None if the side was not run."""
     own = [setting for setting in runs if (setting.policy == JOINT) is is_ours]
     if not own:
         return None

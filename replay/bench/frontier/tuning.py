@@ -1,10 +1,10 @@
 """The settings that policies are compared with: chosen on the tuning traces alone, in a file that is committed.
 
 For each catalog, policy and level of violations: the swept setting of the best quality over the tuning traces, among
-those whose violations are at most so many on each of them, with one standard error added, as policies are compared on
-each trace; where none has so few, the one with the fewest on its worst. The error is that of the redraws: what only
-chance keeps within a level is not taken. All policies have the same budget. Quality is that of the run, by the mean of
-both bounds and of the traces.
+those whose violations plus one standard error are within the level on each trace, as policies are compared on each
+trace; if there is none, the one with the fewest on its worst trace. The error is that of the redraws: a setting that
+only chance keeps within a level is not taken. All policies have the same budget. Quality is that of the run, by the
+mean of both bounds and of the traces.
 """
 
 import math

@@ -1,1 +1,1 @@
-"""What the gateway tells its clients, and what it costs them."""
+"""Benches of the gateway: the error of its predicted times, and what it costs."""

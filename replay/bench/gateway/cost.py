@@ -118,7 +118,7 @@ def run(site: Site, *, count: int, rate: float, connections: int) -> dict[str, A
 async def _waiting(
     address: str, gateway: psutil.Process, prompts: TopicCounter, connections: int, start: Callable[[], None]
 ) -> Waiting:
-    """Open so many requests, and start the roles that end them once all lie on `prompts`."""
+    """Open `connections` requests, and start the roles that end them once all are on `prompts`."""
     before, limits = gateway.memory_info().rss, httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(base_url=address, timeout=START_S + STUCK_S, limits=limits, trust_env=False) as http:
         asked = [

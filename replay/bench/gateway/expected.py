@@ -1,8 +1,8 @@
-"""How right is the time that a gateway tells at submit? Predictions over HTTP, each against when its end was read.
+"""How right is the time that a gateway predicts at submit? Requests over HTTP, each until its end is read.
 
 One gateway on a pipeline of the `profile` engine (heavy 200 ms an image, light 20), Poisson arrivals at a steady rate,
 and a plan that stands still. `right` is the share of answers within 25 % of the time that the request took, or within
-100 ms of it. An answer that tells no time counts as wrong.
+100 ms of it. An answer without a time counts as wrong.
 """
 
 import statistics

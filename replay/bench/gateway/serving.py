@@ -30,7 +30,7 @@ def address_of(site: Site, settings: Settings, name: str = "gateway") -> str:
 
 @contextlib.contextmanager
 def client_of(address: str, connections: int) -> Iterator[httpx.Client]:
-    """A client of a gateway with so many connections at most, which it keeps open."""
+    """A client of a gateway with at most `connections` connections, which it keeps open."""
     limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
     with httpx.Client(base_url=address, timeout=STUCK_S, limits=limits, trust_env=False) as http:
         yield http

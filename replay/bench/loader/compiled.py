@@ -17,7 +17,7 @@ from streams.processes.children import spawn
 
 IMAGES: Final = "agents.lab.profiling.compiled"
 BATCHES: Final = (1, 4)  # calls of one image, and of several
-WAYS: Final = {"eager": None, "anew": "compiled", "kept": "kept"}  # way to start -> what becomes of compiling
+WAYS: Final = {"eager": None, "anew": "compiled", "kept": "kept"}  # way to start -> result of compiling
 LIMIT_S: Final = 1800.0  # of a start, and of all images
 
 
@@ -30,7 +30,7 @@ def run(
         homes = [str(place / f"home-{turn}") for turn in range(repeats)]
         took: dict[str, list[Phases]] = {way: [] for way in WAYS}
         for turn, home in enumerate(homes):
-            for way, where in zip(WAYS, ("", home, homes[0]), strict=True):  # what is kept comes of the first turn
+            for way, where in zip(WAYS, ("", home, homes[0]), strict=True):  # kept code is the first turn's
                 note(f"compiling {variant}: turn {turn + 1} of {repeats}, {way}")
                 phases = started(fresh, (*arguments, where), place / f"{way}-{turn}.log", LIMIT_S)
                 if phases.get("compiling") != WAYS[way]:
@@ -53,7 +53,7 @@ def run(
 
 
 def _images_until(more_s: float, saved_s: float) -> int | None:
-    """Images after which a longer start is made up for; None: never."""
+    """Return the number of images after which a longer start is paid back; None for never."""
     return None if saved_s <= 0 else max(0, round(more_s / saved_s))
 
 

@@ -2,9 +2,9 @@
 
 From S3: a file by parallel ranges to the volume, compared with its sha-256 and synced; baseline: one plain GET by
 boto3 into a file on the same disk, not compared: its time without and with the file's sync. Once from a server that
-gives each connection so many bytes a second, and once from one that gives what it can. Both by turns, after one turn
-of each that does not count. From the volume: a file into a buffer by direct I/O, hashed meanwhile; baseline: `dd
-iflag=direct` of the same file. Ratios are of one turn, so that what the machine does beside falls on both.
+limits the bytes a second of each connection, and once from one that does not. Both in turns, after one turn of each
+that does not count. From the volume: a file into a buffer by direct I/O, hashed meanwhile; baseline: `dd
+iflag=direct` of the same file. Ratios are of one turn, so that other work of the machine slows both.
 """
 
 import contextlib
@@ -70,7 +70,7 @@ def run(
 
 
 def _write_random_file(path: pathlib.Path, size: int) -> ComponentFile:
-    """A file of random bytes, on the disk and in the page cache of who serves it."""
+    """Write a file of random bytes, to the disk and the server's page cache."""
     path.parent.mkdir(parents=True)
     found = hashlib.sha256()
     with path.open("wb") as file:
@@ -191,7 +191,7 @@ def _hashing_s(path: pathlib.Path) -> float:
 
 
 def _by_turns(ours: Callable[[], float], base: Callable[[], float], repeats: int) -> tuple[list[float], list[float]]:
-    """Seconds of both sides; who begins changes with each turn, and the first turn does not count."""
+    """Return the seconds of both sides; they begin by turns, and the first turn does not count."""
     took: tuple[list[float], list[float]] = ([], [])
     for turn in range(repeats + 1):
         for side in (0, 1) if turn % 2 else (1, 0):

@@ -22,7 +22,7 @@ RANGE: Final = re.compile(rb"^range: *bytes=(\d+)-(\d+)\r?$", re.IGNORECASE | re
 
 
 class Pace:
-    """Holds a connection to so many bytes a second; 0: does not."""
+    """Limits a connection to `bytes_per_s`; no limit if 0."""
 
     def __init__(self, bytes_per_s: float) -> None:
         self._bytes_per_s = bytes_per_s

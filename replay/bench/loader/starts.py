@@ -32,7 +32,7 @@ MODULES: Final = (
     "agents.engines.diffusers_engine",
     CHILD,
 )
-Phases = Mapping[str, Any]  # wall, cpu -> phase -> seconds; what became of compiling, if it was asked for
+Phases = Mapping[str, Any]  # wall, cpu -> phase -> seconds; result of compiling, if requested
 TARGETS: Final = {"first_image_ratio": ("<=", 0.25)}
 LIMIT_S: Final = 300.0
 

@@ -79,6 +79,6 @@ def _claims(runs: Mapping[str, Mean]) -> list[Claim]:
 
 def _row(place: Place, ours: Mean, judged: list[Judged]) -> tuple[str, ...]:
     mean = catalog_of(place.catalog).level(SMALL).quality
-    told = (f"{in_words(each.difference)}, {each.verdict}" for each in judged)
+    verdicts = (f"{in_words(each.difference)}, {each.verdict}" for each in judged)
     quality = ours.of("quality_in_slo")
-    return f"x {place.factor:g}", f"{place.power:g}", number(mean or 0.0), number(quality), *told
+    return f"x {place.factor:g}", f"{place.power:g}", number(mean or 0.0), number(quality), *verdicts

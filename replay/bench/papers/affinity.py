@@ -74,7 +74,7 @@ def _cuts(levels: Sequence[Level]) -> tuple[Cut, ...]:
 
 
 def _with_means(catalog: Catalog) -> Catalog:
-    """Return the catalog with the means over all prompts that its bands come to."""
+    """Return the catalog with means over all prompts, computed from its bands."""
     measured = catalog.measured
     assert measured is not None
     widths = [high - low for low, high in pairwise(measured.bounds)]

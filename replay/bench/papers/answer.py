@@ -26,7 +26,7 @@ class Answer:
     outcomes: tuple[Outcome, ...] = ()  # of the paper's experiments
 
     def as_values(self) -> dict[str, Any]:
-        """Return the answer as values for JSON; of experiments what became of them, not how they are run."""
+        """Return the answer as values for JSON; of experiments the outcomes, not how they are run."""
         return {
             "name": self.name,
             "title": self.title,

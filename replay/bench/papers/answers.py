@@ -95,20 +95,20 @@ def bound_fids(asking: Asking, cell: Cell) -> list[float]:
 
 
 def bound_fid(asking: Asking, cell: Cell) -> float:
-    """Mean over the arrivals of the first seeds of the FID that no plan can beat; nan: it is not known."""
+    """Return the mean, over the arrivals of the first seeds, of the FID that no plan can beat; nan if not known."""
     return statistics.fmean(bound_fids(asking, cell))
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """Return a share of 1 in percent, with so many digits after the point; nan: a dash."""
+    """Return a share of 1 in percent, with `digits` digits after the point; a dash for nan."""
     return "-" if math.isnan(share) else f"{100 * share:.{digits}f} %"
 
 
 def number(value: float, digits: int = 2) -> str:
-    """Return a number with so many digits after the point; nan: a dash."""
+    """Return a number with `digits` digits after the point; a dash for nan."""
     return "-" if math.isnan(value) else f"{value:.{digits}f}"
 
 
 def less(fid: float, other: float) -> float:
-    """By which share the first FID is lower than the second."""
+    """Return by which share the first FID is lower than the second."""
     return 1 - fid / other

@@ -99,9 +99,9 @@ def _compared(runs: Mapping[str, Mean], trace: str) -> Table:
         if mean := runs.get(f"{trace}/{name}"):
             course = mean.runs[0].course
             served = 60 * sum(course.in_time) / (course.width_s * len(course.in_time))
-            told = percent(mean.violations), percent(relative(mean)), number(served, 0)
+            figures = percent(mean.violations), percent(relative(mean)), number(served, 0)
             paper = PAPER.get(name, ("-", "-"))[TRACES.index(trace)]
-            rows.append((name, *told, str(round(mean.of("switches"))), paper))
+            rows.append((name, *figures, str(round(mean.of("switches"))), paper))
     columns = ("system", "violations", "relative quality", "in time /min", "moves", "paper: violations, quality")
     what = "Twitter's shape, 40 to 200 a minute" if trace == TRACES[0] else "Bursts of 10 minutes, 40 and 200 a minute"
     return Table(title=f"{what} (5.2, Fig. 16)", columns=columns, rows=tuple(rows))
@@ -134,9 +134,9 @@ def _lost(runs: Mapping[str, Mean]) -> tuple[Table, ...]:
         if kind == "lost":
             load, _, system = rest.partition("/")
             run = mean.runs[0]
-            told = (percent(share) for share in late_parts(run.course))
+            late = (percent(share) for share in late_parts(run.course))
             noticed = next((at for at, workers in run.planned if at > LOST_S and workers <= BASE.workers - LOST), None)
-            rows.append((f"{load}/min", system, *told, "-" if noticed is None else f"{noticed - LOST_S:.1f} s"))
+            rows.append((f"{load}/min", system, *late, "-" if noticed is None else f"{noticed - LOST_S:.1f} s"))
     columns = ("load", "system", "violations before", "with 4 of 8", "after", "plan without them after")
     title = "4 of 8 workers lost for 40 minutes (5.6, Fig. 20a: noticed within a minute, violations 3 to 5 times)"
     return (Table(title=title, columns=columns, rows=tuple(rows)),)

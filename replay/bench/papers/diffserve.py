@@ -1,4 +1,4 @@
-"""Does DiffServe's cascade paint better than the rest at few violations, and what do its parts bring?"""
+"""Does DiffServe's cascade have a lower FID than the rest at few violations, and what do its parts contribute?"""
 
 from collections.abc import Mapping
 
@@ -104,8 +104,8 @@ def _compared(found: Mapping[str, Mean]) -> Table:
             if mean is not None:
                 gain = percent(less(mean.fid_run, found[f"{catalog}/{LIGHT}"].fid_run))
                 published = GAINS.get(policy, "-") if catalog == FIRST else "-"
-                told = number(mean.fid_run), number(-mean.of("quality_run_optimistic")), number(mean.fid)
-                rows.append((catalog, policy, *told, gain, published, percent(mean.violations, 2), paper,
+                fids = number(mean.fid_run), number(-mean.of("quality_run_optimistic")), number(mean.fid)
+                rows.append((catalog, policy, *fids, gain, published, percent(mean.violations, 2), paper,
                              percent(mean.of("heavy_share"), 0)))  # fmt: skip
     columns = (
         "cascade", "policy", "FID", "optimistic", "in 20-s windows", "below Clipper-Light", "paper", "violations",
@@ -128,10 +128,10 @@ def _grid(found: Mapping[str, Mean], kind: str) -> tuple[list[str], dict[str, li
 
 def _swept(found: Mapping[str, Mean]) -> Table:
     columns, rows = _grid(found, "over")
-    told = [(policy, *cells) for policy, cells in rows.items()]
-    told.append((f"{DIFFSERVE}, independent", *(REFERENCE[float(column)] for column in columns)))
+    lines = [(policy, *cells) for policy, cells in rows.items()]
+    lines.append((f"{DIFFSERVE}, independent", *(REFERENCE[float(column)] for column in columns)))
     title = "Over-provisioning on cascade 1, FID / violations % (Fig. 4; last row: planner/policies/SOURCES.md 5)"
-    return Table(title=title, columns=("policy", *(f"x {column}" for column in columns)), rows=tuple(told))
+    return Table(title=title, columns=("policy", *(f"x {column}" for column in columns)), rows=tuple(lines))
 
 
 def _loads(found: Mapping[str, Mean]) -> Table:

@@ -107,8 +107,8 @@ def _pairs(sides: dict[str, Mean]) -> Table:
     for name, mean in sides.items():
         kind, _, rate = name.partition("/")
         if kind == "rate":
-            told = ", ".join(f"{pair} {percent(share, 0)}" for pair, share in _top_pairs(mean))
-            rows.append((rate, told, number(mean.fid), percent(mean.violations, 2), CODE.get(float(rate), "-")))
+            pairs = ", ".join(f"{pair} {percent(share, 0)}" for pair, share in _top_pairs(mean))
+            rows.append((rate, pairs, number(mean.fid), percent(mean.violations, 2), CODE.get(float(rate), "-")))
     columns = ("demand /s", "pair (share of time)", "FID", "violations", "its code: heavy model, FID planned")
     title = "Pair by constant demand (4.3; planner/policies/SOURCES.md 5)"
     return Table(title=title, columns=columns, rows=tuple(rows))
@@ -140,14 +140,14 @@ def _compared(asking: Asking, ends: dict[str, Mean]) -> tuple[Table, float]:
 
 
 def _slos(sides: dict[str, Mean]) -> Table:
-    told = {name.split("/")[1]: None for name in sides if name.startswith("slo/")}
+    slos = {name.split("/")[1]: None for name in sides if name.startswith("slo/")}
     policies = dict.fromkeys(name.split("/")[2] for name in sides if name.startswith("slo/"))
     rows = tuple(
         (policy, *(f"{number(sides[f'slo/{slo}/{policy}'].fid)} "
-        f"({percent(sides[f'slo/{slo}/{policy}'].violations)})" for slo in told))
+        f"({percent(sides[f'slo/{slo}/{policy}'].violations)})" for slo in slos))
         for policy in policies
     )  # fmt: skip
-    columns = ("FID (violations)", *(f"SLO {slo} s" for slo in told))
+    columns = ("FID (violations)", *(f"SLO {slo} s" for slo in slos))
     return Table(
         title="SLO sweep on azure-1to8 (4.6, Fig. 9: HADIS lowest of the three throughout)", columns=columns, rows=rows
     )
@@ -173,9 +173,9 @@ def _phases(mean: Mean) -> tuple[Table, float]:
     for at, name in enumerate(PHASES):
         start = at * quarter
         counts = answers(course, start, start + quarter)
-        told = ", ".join(f"{level} {count}" for level, count in sorted(counts.items()))
+        levels = ", ".join(f"{level} {count}" for level, count in sorted(counts.items()))
         ends = answers(course, start, start + near), answers(course, start + quarter - near, start + quarter)
-        rows.append((name, *(percent(share(each, slow)) for each in (counts, *ends)), told))
+        rows.append((name, *(percent(share(each, slow)) for each in (counts, *ends)), levels))
     rises = [rise for run in mean.runs for rise in rises_at_hard(run.course)]
     title = "Easy and hard phases, 10 min, 2/s: share of the 50-step models (4.7, Fig. 10: rises at each hard phase)"
     columns = ("phase", "all of it", "first 2 min", "last 2 min", "answers by model")

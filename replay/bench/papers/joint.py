@@ -167,9 +167,9 @@ def _of_others(met: Mapping[str, Sequence[bool]]) -> str:
 
 
 def _summary(rows: Sequence[Row]) -> Table:
-    told = [line | {"judge": JUDGE_WORDS[line["judge"]]} for line in summary(rows)]
+    lines = [line | {"judge": JUDGE_WORDS[line["judge"]]} for line in summary(rows)]
     columns = ("truth", "judge", "comparisons", "ahead", "even", "behind", "undecided", "worst")
-    cells = tuple(tuple(str(line[column]) for column in columns) for line in told)
+    cells = tuple(tuple(str(line[column]) for column in columns) for line in lines)
     return Table(title="Verdicts by truth and judge", columns=columns, rows=cells)
 
 
@@ -177,7 +177,7 @@ def _table(rows: Sequence[Row]) -> Table:
     columns = ("catalog", "trace", "violations up to", "ours", "best other", "quality ahead", "verdict")
     cells = tuple(tuple(str(line[column]) for column in columns) for line in lines_of(rows))
     truth = rows[0].truth
-    title = f"Best quality at so many violations, {JUDGE_WORDS[RUN]}; truth: {truth}"
+    title = f"Best quality within each level of violations, {JUDGE_WORDS[RUN]}; truth: {truth}"
     return Table(title=title, columns=columns, rows=cells)
 
 

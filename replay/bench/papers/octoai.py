@@ -1,4 +1,4 @@
-"""OctoAI: who gets a job, how a fleet grows and shrinks, and what cold starts cost in a burst."""
+"""OctoAI: dispatch of jobs, growth of a fleet, and the cost of cold starts in a burst."""
 
 from collections.abc import Mapping
 
@@ -67,20 +67,20 @@ def ask(asking: Asking) -> Answer:
 
 
 def _table(rows: Rows) -> Table:
-    told = tuple(
+    cells = tuple(
         (what, how, number(mean.of("p50_s")), number(mean.of("p90_s")), number(mean.of("p99_s")),
          percent(mean.violations, 2), percent(mean.of("utilization")))
         for (what, how), mean in rows.items()
     )  # fmt: skip
     columns = ("work", "dispatch", "p50 s", "p90 s", "p99 s", "violations", "busy")
-    return Table(title="Latency from arrival to picture", columns=columns, rows=told)
+    return Table(title="Latency from arrival to image", columns=columns, rows=cells)
 
 
 def _fleets_table(fleets: Mapping[str, Mean]) -> Table:
-    told = tuple(
+    cells = tuple(
         (name, percent(mean.violations), number(mean.of("p99_s"), 1), number(mean.of("fleet.workers"), 1),
          " ".join(str(target) for target in mean.runs[0].fleet.targets) or "-")
         for name, mean in fleets.items()
     )  # fmt: skip
     columns = ("fleet", "violations", "p99 s", "workers, mean", "workers that should serve, in the first run")
-    return Table(title=f"A burst ({BURST})", columns=columns, rows=told)
+    return Table(title=f"A burst ({BURST})", columns=columns, rows=cells)

@@ -1,4 +1,4 @@
-"""What joint's constants and parts are worth: each halved and doubled, or taken away, on two tuning cells.
+"""The effect of joint's constants and parts: each halved and doubled, or taken away, on two tuning cells.
 
 Cells are the frontier's, on redraws that are not judged there. Constants and parts are read from the policy's own
 parameters, so that none is left out.

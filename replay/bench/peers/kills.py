@@ -38,7 +38,7 @@ BUSY: Final = 0.6  # of what the workers carry
 FIRST_S, GAP_S = 3.0, 5.0  # until the first kill, and to the next
 LIMIT_S: Final = 45.0
 RESTART_S: Final = 1.0
-SETTLE_S: Final = 3.0  # for images that nobody waits for any more
+SETTLE_S: Final = 3.0  # for images whose requests have ended
 POLL_S: Final = 0.1
 KAFKA: Final = "kafka.Kafka"  # in the broker's command
 
@@ -49,7 +49,7 @@ def parts_of(name: str) -> tuple[str, ...]:
 
 
 def killed(name: str, part: str, site: Site, python: pathlib.Path, workers: int, kills: int) -> dict[str, Any]:
-    """Start a side, kill one of its parts so often under a steady load, and tell what became of the requests."""
+    """Start a side, kill one of its parts `kills` times under a steady load (a broker once), and count the outcomes."""
     works = site.settings.home / f"works-{name}-{part}"
     with serving(name, site, Work(workers, WORK_S), python, works) as side:
         in_turn(side.url, 2 * workers)
@@ -108,7 +108,7 @@ def _victim(name: str, part: str, side: Side, works: pathlib.Path) -> int:
     """Return the process to kill. Raises PochadeError: there is none now."""
     if part == WORKER and name == POCHADE:
         return next(int(child.pid) for key, child in side.parts.items() if key.endswith("-0"))
-    if part == WORKER:  # who made the last image
+    if part == WORKER:  # the worker that generated the last image
         lines = works.read_text().splitlines()
         if not lines:
             raise PochadeError("no worker has made an image yet")
@@ -128,7 +128,7 @@ def _victim(name: str, part: str, side: Side, works: pathlib.Path) -> int:
 
 
 def _connections(process: psutil.Process, port: int) -> int:
-    """Return how many clients a process serves at a port: others may hold the socket that listens, and serve nobody."""
+    """Return how many clients a process serves at a port; one that only holds the listening socket serves none."""
     try:
         found = process.net_connections()
     except psutil.Error:

@@ -1,8 +1,8 @@
 """A burst that cheaper levels can take: Pochade with a light and a heavy level beside Ray Serve with the heavy one.
 
-Heavy takes 1 s, light 100 ms; the default policy plans each second for the deadline. Both sides are told the
-deadline, as `gateway.wait_s` and as `request_timeout_s`, so that neither makes images for who has gone. Quality is that
-of the catalog: heavy 1, light .8.
+Heavy takes 1 s, light 100 ms; the default policy plans each second for the deadline. Both sides are configured with
+the deadline, as `gateway.wait_s` and as `request_timeout_s`, so that neither generates images for clients that have
+gone. Quality is that of the catalog: heavy 1, light .8.
 """
 
 import pathlib

@@ -16,7 +16,7 @@ FIRST_S, MOST_S, JITTER = 0.5, 8.0, 0.25  # between two tries, doubled by each: 
 
 
 class Answered(NamedTuple):
-    """What became of one request."""
+    """The outcome of one request."""
 
     due_ms: float  # since the first, when it was to be sent
     took_ms: float  # from then to the whole answer
@@ -113,9 +113,9 @@ async def _try(http: aiohttp.ClientSession, number: int, headers: Mapping[str, s
                 is_final = answer.headers.get("x-should-retry") == "false"
                 may_repeat = answer.status in RETRIED or answer.status >= 500
                 return _Tried(False, may_repeat=may_repeat and not is_final)
-            told = await answer.json()
-            ours = told.get("pochade", {})
-            has_image = bool(told["data"][0]["b64_json"])
+            body = await answer.json()
+            ours = body.get("pochade", {})
+            has_image = bool(body["data"][0]["b64_json"])
             return _Tried(has_image, ours.get("level", ""), request_id=ours.get("request_id", ""))
     except (aiohttp.ClientError, TimeoutError):
         return _Tried(False, may_repeat=True)

@@ -1,4 +1,4 @@
-"""The sides: each serves the same path with so many workers, each of which takes so long for an image.
+"""The sides: each serves the same path, with the same number of workers and the same time for an image.
 
 Ray Serve, LitServe and Celery are set up as their own guides have it for long work: one request at a time in a worker,
 none fetched ahead, no limit of what waits. Pochade is one gateway, one of each role and the workers, on its broker.
@@ -59,7 +59,7 @@ class Side:
     """A side that serves: its parts, each a process that can be started again."""
 
     def __init__(self, site: Site, url: str, folder: pathlib.Path, begin: Mapping[str, Begin]) -> None:
-        """`folder`: who names it in a command is of the side, too. `begin`: starts each part, in this order."""
+        """`folder`: processes with it in their command belong to the side. `begin`: starts each part, in this order."""
         self.url, self.folder, self.settings = url, folder, site.settings
         self._site, self._begin = site, begin
         self.parts = {name: start() for name, start in begin.items()}
@@ -134,7 +134,7 @@ def pochade_side(site: Site, settings: Settings, crew: Iterable[str], layout: It
 def _peer(name: str, site: Site, work: Work, python: pathlib.Path, works: pathlib.Path | None) -> Side:
     ports = free_ports()
     port, redis_port = ports.broker, ports.controller
-    told = ["--port", str(port), "--workers", str(work.workers), "--seconds", f"{work.seconds:g}"]
+    options = ["--port", str(port), "--workers", str(work.workers), "--seconds", f"{work.seconds:g}"]
     noted = [] if works is None else [f"PEER_WORKS={works}"]
     begin: dict[str, Begin] = {}
 
@@ -150,11 +150,11 @@ def _peer(name: str, site: Site, work: Work, python: pathlib.Path, works: pathli
         environment = ["env", f"PEER_REDIS={redis}", f"PYTHONPATH={APPS}", *noted]
         worker = ["worker", "--concurrency", str(work.workers), "--loglevel", "WARNING", "-O", "fair"]
         part("worker", *environment, str(python), "-m", "celery", "-A", "celery_tasks", *worker)
-        part("front", *environment, str(python), str(APPS / "celery_app.py"), *told)
+        part("front", *environment, str(python), str(APPS / "celery_app.py"), *options)
     else:
         app = {RAY: "ray_app.py", LITSERVE: "litserve_app.py", QUEUE: "queue_app.py"}[name]
         more = ["--folder", str(own), "--timeout", f"{work.timeout_s:g}"] if name == RAY else []
-        part("front", "env", *noted, str(python), str(APPS / app), *told, *more)
+        part("front", "env", *noted, str(python), str(APPS / app), *options, *more)
     return Side(site, f"http://127.0.0.1:{port}", own, begin)
 
 

@@ -33,8 +33,8 @@ Beat = tuple[float, Heartbeat]
 def ran_of(history: History, seen: Sequence[RequestRecord], setup: Setup, trace: Trace) -> Ran:
     """Return the live run as the simulator's run. Times are the trace's: a request counts from its arrival there.
 
-    What completed in which order, on which level, over a draft or not is as it was; quality, which nobody looked at,
-    is what the catalog says of images of that level, hardness and confidence.
+    The order of completions, their levels and drafts are the run's; quality, which was not measured, is the catalog's
+    for the level, hardness and confidence.
     """
     arrival_ms, wishes = trace.arrival_ms, requested_overrides(trace, setup.catalog, setup.quotas)
     clock = TraceClock(arrival_ms, history.published.created_ms)

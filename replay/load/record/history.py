@@ -26,7 +26,7 @@ MAX_EARLIER = 10_000  # requests before the run that are kept; more would not ch
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Requests of the run that lie on the topics."""
+    """The run's requests on the topics."""
 
     created_ms: Mapping[int, int] = field(default_factory=dict)  # number -> epoch ms
     repeats: int = 0  # records beyond the first of a request
@@ -77,7 +77,7 @@ class History:
     before_ms: tuple[int, ...] = ()  # epoch ms at which others' requests came in the minute before the run, in order
 
     def took_ms(self, plan: Plan) -> int | None:
-        """Return the ms from the planner's look at the pipeline to the plan's record; None: unknown."""
+        """Return the ms from the planner's observation to the plan's record; None if unknown."""
         written_ms = self.written_ms.get(plan.version)
         return None if written_ms is None else max(0, written_ms - plan.created_ms)
 

@@ -12,8 +12,8 @@ from replay.load.record.history import History
 from replay.simulation.draws.hop_latencies import SLOT_MS, HopLatencies, Samples, Slots, of_kinds, slot_ms, slots, whole
 from schemas.messages import ImageGenerated, Plan, Result
 
-OF = "paint of "  # before a variant's name: what its images alone take
-THERE_MS = 15  # after it was routed a job lies with its worker, mostly (measured: half of them within 8)
+OF = "of "  # prefix of a variant's name: extra ms of its images
+THERE_MS = 15  # after which a routed job mostly is at its worker (measured: half of them within 8)
 
 Timed = Iterator[tuple[float, float]]
 """(epoch ms, what was measured in ms)."""
@@ -30,7 +30,7 @@ class Call(NamedTuple):
 
 
 def samples(history: History, catalog: Catalog) -> dict[str, list[tuple[float, float]]]:
-    """kind of hop, or OF and a variant -> what was measured, at epoch ms."""
+    """Return kind of hop, or OF and a variant -> what was measured, at epoch ms."""
     images = history.images
     results = {result.request_id: result for result in history.results.values()}
     plans = {plan.version: plan for plan in history.plans}

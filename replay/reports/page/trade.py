@@ -43,8 +43,8 @@ def trade(report: Report) -> Drawing:
         axes.invert_yaxis()
     _names(axes, places)
     caption = (
-        "Up and to the left is better. Bars are 95 % intervals over seeds. Dashed: the fluid bound; above it is only "
-        "who leaves requests unanswered."
+        "Up and to the left is better. Bars are 95 % intervals over seeds. Dashed: the fluid bound; only policies that "
+        "leave requests unanswered are above it."
     )
     return Drawing("Quality against violations", caption, svg(figure, "trade", f"{unit}: {', '.join(seen)}"))
 

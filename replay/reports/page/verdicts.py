@@ -114,7 +114,7 @@ def remarks(report: Report) -> list[str]:
     said = []
     chance = report["baseline"]
     if chance not in report["policies"]:
-        said.append(f"{chance} was not simulated: nothing here shows what looking at prompts and images is worth.")
+        said.append(f"{chance} was not simulated, so the gain by judging prompts and images is not shown.")
     else:
         if found.policy not in (None, chance):
             said.append(_against_chance(report, str(found.policy), chance, key))
@@ -135,7 +135,7 @@ def _against_chance(report: Report, policy: str, chance: str, key: str) -> str:
     ours, theirs = report["policies"][policy], report["policies"][chance]
     if theirs[key] is None or ours[key] is None:
         return f"{chance} has no answers to compare with."
-    text = f"{chance}, which draws by chance who gets the heavy model, has {_both(theirs, key)}"
+    text = f"{chance}, which routes requests to the heavy model at random, has {_both(theirs, key)}"
     text += f"; {policy} has {_both(ours, key)}"
     if report["setup"]["seeds"] == 1:
         return f"{text}."

@@ -24,7 +24,7 @@ def origin_of(catalog: Catalog) -> dict[str, str]:
 
 
 def sample_classes(catalog: Catalog, hardness: np.ndarray, ranks: Ranks) -> list[dict[str, str]]:
-    """strategy -> class of each request; requests alike share one mapping, which nobody changes."""
+    """Return strategy -> class for each request; equal requests share one mapping, which must not be changed."""
     if catalog.measured is None:
         return classes_at(catalog, hardness)
     band_of = np.searchsorted(np.array(bounds_of(catalog)[1:-1]), hardness, side="right")

@@ -24,7 +24,7 @@ def at_confidence(table: CascadeTable, band: int, level: str, ranks: np.ndarray,
     """The expected quality of a level's images for prompts whose light image has these ranks of confidence.
 
     The means above (light, kept) and below (heavy, again) each threshold, taken apart into pieces between thresholds:
-    over the prompts on the same side of any threshold they come to those means again. `mean` where they are not known.
+    over the prompts on the same side of any threshold they have those means again. `mean` where they are not known.
     """
     means = table.kept[band] if level == table.pair.light else table.again[band]
     below = np.array(table.deferred[band])

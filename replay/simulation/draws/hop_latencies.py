@@ -35,7 +35,7 @@ class HopLatencies:
     plan: Slots = ()  # the planner has looked -> its plan is written
 
     def scaled(self, factor: float) -> "HopLatencies":
-        """Return the latencies of a machine that takes so many times longer; what is below 0 stays."""
+        """Return the latencies of a machine that takes `factor` times as long; values below 0 stay."""
 
         def of(slots: Slots) -> Slots:
             return tuple(tuple(round(ms * factor, 2) if ms > 0 else ms for ms in slot) for slot in slots)

@@ -20,7 +20,7 @@ from replay.simulation.draws.repeats import Repeats
 CHUNK: Final = 8192  # requests drawn at once
 TIMES: Final = 4096  # lookup times, after which they come again
 SPREAD: Final = NormalDist().inv_cdf(0.95)  # standard deviations from the median to the 95th percentile
-NOBODY: Final = -1
+UNDRAWN: Final = -1
 EXACT: Final = 0.9999  # similarity from which on a neighbour has the same prompt
 
 
@@ -35,16 +35,16 @@ class NeighbourDraws:
     """The neighbour of each request by its number; a function of seed and request, whatever else is drawn."""
 
     def __init__(self, rows: Sequence[Neighbours], seed: int, repeats: Repeats | None = None) -> None:
-        """`repeats`: of the trace. Where it is known, who repeats a prompt finds that, and nobody else does."""
+        """`repeats`: of the trace; if known, a request finds an exact neighbour if and only if its prompt repeats."""
         if repeats is not None:
             rows = _without_exact(rows)
         self._rows, self._seed, self._repeats = rows, seed, repeats
         self._bounds = np.cumsum([row.share for row in rows])
         self._verdicts = [_table(row) for row in rows]
-        self._first, self._drawn = NOBODY, list[SampledNeighbour | None]()
+        self._first, self._drawn = UNDRAWN, list[SampledNeighbour | None]()
 
     def at(self, number: int) -> SampledNeighbour | None:
-        """Return the neighbour of a request; None: none is stored."""
+        """Return the neighbour of a request; None if none is stored."""
         if self._repeats is not None and self._repeats.is_repeated(number):
             return SampledNeighbour(1.0, Verdict.EQUAL.value)
         first = number - number % CHUNK

@@ -19,7 +19,7 @@ from replay.simulation.draws.hop_latencies import Slots, sample
 from replay.simulation.setup import PlanningTime
 
 TICK_MS = 202.0  # from one question to the next: 200 (agents/planner/loop.py), and what asking takes (measured)
-SOLVES_MS = (25.0, 200.0)  # where nobody measured what looking takes
+SOLVES_MS = (25.0, 200.0)  # where the time of planning was not measured
 TRIES = 256  # ways in which what is unknown between two plans may have come about, of which the likeliest is taken
 
 

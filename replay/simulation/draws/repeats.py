@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from replay.traces.trace import NONE, Trace
+from replay.traces.trace import NOT_GIVEN, Trace
 
 
 class Repeats:
@@ -12,11 +12,11 @@ class Repeats:
     """
 
     def __init__(self, prompt: np.ndarray, seed: np.ndarray) -> None:
-        """`prompt`, `seed`: int64 [n], NONE where none is known."""
+        """`prompt`, `seed`: int64 [n], NOT_GIVEN where none is known."""
         numbers = np.arange(len(prompt))
-        self.prompt = np.where(prompt == NONE, numbers, _first(prompt))  # int64 [n]
+        self.prompt = np.where(prompt == NOT_GIVEN, numbers, _first(prompt))  # int64 [n]
         pairs = np.unique(np.stack([self.prompt, seed]), axis=1, return_inverse=True)[1].reshape(-1)
-        self.image = np.where((prompt == NONE) | (seed == NONE), numbers, _first(pairs))  # int64 [n]
+        self.image = np.where((prompt == NOT_GIVEN) | (seed == NOT_GIVEN), numbers, _first(pairs))  # int64 [n]
 
     def is_repeated(self, number: int) -> bool:
         """Whether the prompt of a request came before."""
@@ -25,7 +25,7 @@ class Repeats:
 
 def repeats_of(trace: Trace) -> Repeats | None:
     """Return the repeats of a trace; None where no prompt is known to come twice."""
-    known = trace.prompt[trace.prompt != NONE]
+    known = trace.prompt[trace.prompt != NOT_GIVEN]
     return Repeats(trace.prompt, trace.seed) if len(np.unique(known)) < len(known) else None
 
 

@@ -1,7 +1,8 @@
 """How calls and loads vary around their profiled times, and which workers are slower than others.
 
-A call takes its profiled time times a log-normal factor with mean 1, so that what a plan reckons with is right on
-average; a straggler takes so many times longer still. Loads vary likewise. Nothing varies where nobody measured it.
+A call takes its profiled time times a log-normal factor with mean 1, so that a plan's expected times are right on
+average; a straggler takes `straggler_factor` times as long again. Loads vary likewise. What was not measured does not
+vary.
 """
 
 import math
@@ -75,7 +76,7 @@ class RunTimes:
         self._calls = self._loaded = 0
 
     def call_factor(self, variant: str, images: int) -> float:
-        """Return by how much the next call, for so many images, takes longer than profiled."""
+        """Return the time of the next call, for `images` images, as a multiple of the profiled time."""
         if not self.varies:
             return 1.0
         self._calls = (self._calls + 1) % (DRAWS - 1)  # not in step with what else repeats after DRAWS

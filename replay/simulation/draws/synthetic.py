@@ -2,7 +2,7 @@
 
 Hardness is uniform, as it is a quantile. An image's confidence is the deferral curve's inverse at the request's own
 number, so that a share f(t) of them lies below t; quality is what the profile measured at that confidence. Where a
-catalog says that confidence goes with hardness, that number is the prompt's hardness for so many of the requests.
+catalog states a share of confidences that follow hardness, that share of the requests has its hardness as the number.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class SyntheticOutcomes:
     def __init__(
         self, catalog: Catalog, seed: int, hardness: np.ndarray | None = None, repeats: Repeats | None = None
     ) -> None:
-        """`hardness`: float64, one per request, where it is known; nan: drawn. `repeats`: None: no prompt is known."""
+        """`hardness`: float64, one per request, or nan where it is drawn. `repeats`: None if no prompt is known."""
         self.catalog, self.seed, self._known, self._repeats = catalog, seed, hardness, repeats
         self.table = lru_cache(lambda pair: cascade_table(catalog, pair))
 
@@ -106,7 +106,7 @@ class SyntheticChunk:
         return with_correlation(own, np.array(self.hardness), dice, known.hardness_correlation)
 
     def quality(self, level: str, step: int) -> list[float] | None:
-        """Quality of a level's image; None: unknown, or on a scale that is no mean over images."""
+        """Return the quality of a level's image; None if unknown, or if the scale has none for single images."""
         key = level, step
         if key not in self._qualities:
             drawn = None if self._source.catalog.scale == "fid" else self._quality(level, step)

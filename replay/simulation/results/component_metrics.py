@@ -24,9 +24,9 @@ class ComponentMetrics:
         self._updates = UpdateMetrics()
 
     def used(self, use: Use, jobs: int, waits_ms: float, *, is_cold: bool, nth_call: int | None = None) -> None:
-        """Count a call of so many jobs, and their wait for components; `is_cold`: for a base from remote.
+        """Count a call of `jobs` jobs, and their wait for components; `is_cold`: for a base from remote.
 
-        `nth_call`: of a worker that came during the run; None: of another.
+        `nth_call`: number of the call of a worker that joined during the run; None for other workers.
         """
         self._updates.add(use, waits_ms, nth_call)
         self._hits.update(use.found.values())

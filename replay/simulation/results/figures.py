@@ -25,7 +25,7 @@ Figures = dict[str, Any]
 def figures_of(ran: Ran) -> Figures:
     """Compute the figures of a run. Times in seconds; shares of 1.
 
-    violations   requests that were late, shed, expired, failed, or open when the run was given up
+    violations   requests that were late, shed, expired, failed, or open when the run was stopped
     quality      of the answers: their mean, or on a scale that is no mean (FID) as `mixtures.py` says: over stretches
                  of 20 s, and as `quality_run` of all answers together; `optimistic`: the upper one of two bounds
     rejected     answers that a discriminator had rejected, and that had to do for lack of time

@@ -5,7 +5,7 @@ together, as in planner/policies/SOURCES.md 5, and takes the mean over answers: 
 mixing it with another. Over a whole run the share that a discriminator deferred is the run's own, as if one threshold
 had held throughout: what varies within a run counts for nothing.
 
-What one mixture is worth lies between two bounds where it was not measured: `planner/catalog/quality.py`.
+The quality of a mixture that was not measured lies between two bounds: `planner/catalog/quality.py`.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from replay.simulation.results.run_metrics import AGAIN, KEPT, REJECTED, Span
 
 
 def spans_quality(spans: Sequence[Span], catalog: Catalog, *, is_optimistic: bool = False) -> float | None:
-    """Mean over answers of what each span's are worth together; None where a level's quality is unknown, or of none."""
+    """Return the mean over answers of their span's joint quality; None without answers or if a quality is unknown."""
     total, answered = 0.0, 0
     for span in spans:
         quality, count = span_quality(span, catalog, is_optimistic=is_optimistic), answers_of(span)

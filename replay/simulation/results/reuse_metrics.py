@@ -1,4 +1,4 @@
-"""Counts what reuse came to in a run, from the first plan on that asks for it."""
+"""Counts reuse in a run, from the first plan on that asks for it."""
 
 from collections import Counter
 from dataclasses import dataclass, field

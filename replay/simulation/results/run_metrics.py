@@ -15,13 +15,13 @@ _SCALE = 1 / math.log(FINENESS)
 SPAN_MS = 20_000  # over which the mixture of levels is judged as one. As in SOURCES.md 5
 
 NO_PARTS: Mapping[str, int] = {}
-Judges = tuple[str, str, str] | None  # light, heavy, discriminator of the cascade that chose them; None: nobody chose
+Judges = tuple[str, str, str] | None  # light, heavy, discriminator of the cascade; None without a cascade
 KEPT, AGAIN, REJECTED = "kept", "again", "rejected"
 Answer = tuple[str, str]
 """Level, and how its image became the answer.
 
-KEPT: it was good enough, or nobody judged it. AGAIN: it generated a rejected draft again. REJECTED: it was not good
-enough, and kept because the next level would be too late.
+KEPT: it was good enough, or not judged. AGAIN: it replaced a rejected draft. REJECTED: it was rejected, but kept
+because the next level would be too late.
 """
 Span = dict[Judges, Counter[Answer]]  # by what chose them, the answers of a stretch of time
 
@@ -115,7 +115,7 @@ class RunMetrics:
 
     @property
     def violations(self) -> int:
-        """Late, shed, expired, failed; and still open when the run was given up."""
+        """Late, shed, expired, failed; and still open when the run was stopped."""
         return self.requests - self.ends[Status.COMPLETED] + self.late
 
     def completed(self, job: Job, level: str, step: int, judges: Judges, now_ms: float) -> None:
@@ -191,11 +191,11 @@ class RunMetrics:
 
 
 def _ignore(_job: Job, _status: Status, _code: str) -> None:
-    """Do nothing: nobody listens."""
+    """Do nothing."""
 
 
 def _without(span: Span, late: Span) -> Span:
-    """The answers of a span that were in time."""
+    """Return the answers of a span that were in time."""
     if not late:
         return span
     left = {judges: answers - late.get(judges, Counter()) for judges, answers in span.items()}

@@ -47,7 +47,7 @@ def did(policy: str, planned: Mapping[str, Any]) -> str:
 
 
 def describe_violations(policy: str, row: Mapping[str, Any]) -> str:
-    """Describe why requests were not completed in time, by what became of them; "" where all were."""
+    """Describe why requests were not completed in time, by outcome; "" where all were."""
     counts = [(name, row[name]) for name in ("shed", "late", "expired", "failed", "open") if row[name]]
     phrases = [f"{f'{count:,.1f}'.removesuffix('.0')} {name}" for name, count in counts]
     return f"{policy}: not in time: {', '.join(phrases)}" if phrases else ""

@@ -53,7 +53,7 @@ class UpdateMetrics:
         self._from: Counter[str] = Counter()
 
     def add(self, use: Use, waits_ms: float, nth_call: int | None) -> None:
-        """Take in a call that waited so long; `nth_call`: of a worker that came during the run, None: of another."""
+        """Count a call and its wait; `nth_call`: its number, for a worker that joined during the run, else None."""
         for id_, ms in use.load_ms.items():
             kind = str(kind_of(id_))
             self._by_kind.setdefault(kind, Moments()).add(ms)

@@ -52,7 +52,7 @@ class ComparedFigure(NamedTuple):
 
     @property
     def is_chance(self) -> bool:
-        """Whether some of the simulated runs came to the live one's figure, or passed it."""
+        """Whether the live figure lies within those of the simulated runs."""
         return self.least <= self.live <= self.most
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from replay.traces.trace import NONE, Overrides, Row, Trace
+from replay.traces.trace import NOT_GIVEN, Overrides, Row, Trace
 
 
 class Columns:
@@ -27,18 +27,18 @@ class Columns:
         if row.prompt is not None:
             prompt = self._texts.setdefault(row.prompt, len(self._texts))
         else:
-            prompt = NONE if row.prompt_index is None else row.prompt_index
+            prompt = NOT_GIVEN if row.prompt_index is None else row.prompt_index
         self._arrival.append(row.arrival_ms)
         self._prompt.append(prompt)
         self._wish.append(self._wishes.setdefault(row.wish, len(self._wishes)))
         self._slack.append(np.nan if row.slack_ms is None else row.slack_ms)
-        self._seed.append(NONE if row.seed is None else row.seed)
+        self._seed.append(NOT_GIVEN if row.seed is None else row.seed)
         self._hardness.append(np.nan if row.hardness is None else row.hardness)
         self._ids.append(row.request_id)
         self._has_ids = self._has_ids or bool(row.request_id)
 
     def trace(self, name: str, source: str, start_ms: float | None, skipped: Mapping[str, int]) -> Trace:
-        """The trace, in order of arrival; `start_ms` is its zero, None: the first arrival."""
+        """Return the trace, in order of arrival; `start_ms` is its zero, the first arrival for None."""
         arrival_ms = np.array(self._arrival, dtype=np.float64)
         order = np.argsort(arrival_ms, kind="stable")
         if start_ms is None:

@@ -49,7 +49,7 @@ def share(value: Any, what: str) -> float:
 
 
 def since_1970_ms(value: Any) -> float:
-    """Epoch ms of an ISO 8601 time, or of seconds or milliseconds since 1970, which their size tells apart."""
+    """Return the epoch ms of an ISO 8601 time, or of seconds or milliseconds since 1970, distinguished by size."""
     try:
         found = number(value, "seconds or milliseconds since 1970")
     except Unfit:

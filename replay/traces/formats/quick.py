@@ -17,7 +17,7 @@ CHUNK: Final = 1 << 16  # lines
 
 
 def quick_arrivals(path: pathlib.Path) -> np.ndarray | None:
-    """The arrivals [n] in ms of a well-formed file; None: read it line by line, which knows more and names the line."""
+    """Return the arrivals [n] in ms of a well-formed file; None for others, which must be read line by line."""
     if not os.path.isfile(path):  # a pipe can be read once only; unlike Path.is_file it takes any name
         return None
     try:

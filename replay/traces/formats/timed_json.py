@@ -41,12 +41,12 @@ def is_json(line: str) -> bool:
 
 
 def is_epoch(line: str, names: Mapping[str, str]) -> bool:
-    """Whether the times of a file that begins with this line are since 1970."""
+    """Return whether the times of a file that begins with this line are since 1970."""
     try:
         fields = _ours(json.loads(line), names)
         time = _time_of(fields)
     except (ValueError, RecursionError, Unfit):
-        return False  # whoever reads the line will say what is wrong
+        return False  # `read_json` reports what is wrong with the line
     return time in ("created_ms", TIME) or (time == "at" and isinstance(fields["at"], str))
 
 

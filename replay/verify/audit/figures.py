@@ -27,13 +27,13 @@ class Figures:
     deleted_unread: tuple[str, ...] = ()  # a sentence for each span of offsets that was deleted before it was read
     doubled: dict[str, int] = field(default_factory=dict)  # id -> results beyond its first
     failed: dict[str, str] = field(default_factory=dict)  # id -> reason, of those that ended FAILED
-    late_commits: tuple[str, ...] = ()  # a result made of an outcome that was not the first: by an owner of before
-    late_outcomes: int = 0  # said of requests that had ended otherwise; the ledger let none of them through
+    late_commits: tuple[str, ...] = ()  # ids with a result of an outcome that was not the first: a former owner's
+    late_outcomes: int = 0  # outcomes of requests that had ended otherwise; the ledger dropped all of them
     painted: int = 0  # jobs of which an image was generated
     painted_twice: int = 0  # generations beyond the first of a job
     painted_anew: int = 0  # jobs generated of a request and stage of which another job was generated, on whatever level
     wasted_s: float = 0.0  # worker seconds of both
-    begun_in_vain: int = 0  # generations begun of which no image came
+    begun_in_vain: int = 0  # generations without an image
     dead_letters: int = 0
     unreadable: dict[str, int] = field(default_factory=dict)  # topic -> records that are none of ours; not `prompts`
     reuse: dict[str, int] = field(default_factory=dict)  # hit, or why not -> stages under a plan with reuse
@@ -54,7 +54,9 @@ class ImageFigures:
     orphans: int = 0  # stored, and nothing names them: what crashed and repeated work left
     orphan_bytes: int = 0
     marks_checked: int = 0  # images of the engine `profile` that show whose latent they began from
-    foreign: tuple[str, ...] = ()  # a sentence for each that began from a latent of another tenant, or of nobody
+    foreign: tuple[
+        str, ...
+    ] = ()  # a sentence for each that began from a latent of another tenant, or of no known request
 
 
 def as_json(figures: Figures, images: ImageFigures | None) -> dict[str, Any]:
@@ -112,7 +114,7 @@ def verdict(figures: Figures, images: ImageFigures | None = None) -> str | None:
 
 
 def warning(figures: Figures) -> str | None:
-    """Return a sentence about what breaks no promise, and what its producer may not expect; None: there is none."""
+    """Return a sentence on findings that break no promise, but that a producer may not expect; None without any."""
     if not figures.differing:
         return None
     ids = counted(len(figures.differing), "id")

@@ -23,7 +23,7 @@ from streams.settings import Settings
 log = logging.getLogger(__name__)
 
 Position = tuple[str, int]  # topic, partition
-ANSWER_S = 30.0  # for brokers to say who leads, and where a log ends
+ANSWER_S = 30.0  # for brokers to report leaders and the ends of logs
 READ_S = 600.0  # for all of a topic
 DOUBT_S = 30.0  # an end that is too early is believed then: somebody made the topic anew
 RETRY_S = 0.5  # until the same broker is asked again

@@ -23,7 +23,7 @@ from streams.operator.gc import ORPHAN_MS, choose, needed
 from streams.settings import Settings
 from streams.store.open import open_store
 
-LOOKS, APART_S = 3, 2.0  # of fresh clients; a broker that was frozen knows after less than a second who leads
+LOOKS, APART_S = 3, 2.0  # of fresh clients; a broker that was frozen knows the leader after less than a second
 JOBS_BEGIN, JOBS_END = jobs_topic("|", 1).name.split("|")
 WAITING_BEGIN, WAITING_END = waiting_topic("|").name.split("|")
 

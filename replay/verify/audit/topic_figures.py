@@ -41,9 +41,9 @@ class Said(NamedTuple):
 class TopicFigures:
     """Takes in records of any topic, in each partition's order.
 
-    `committed`: topic and partition -> the offset that its reading role has come to, as asked *before* the records
-    were read. What lies from there on waits: whoever it is about is not lost. A role commits a record
-    only after all that it wrote because of it is acknowledged, so that the consequences of a record below were there.
+    `committed`: topic and partition -> the offset that its reading role had reached *before* the records were read.
+    Records from there on still wait, so that their requests are not lost. A role commits a record only after all that
+    it wrote because of it is acknowledged, so that the consequences of earlier records were there to be read.
     """
 
     def __init__(

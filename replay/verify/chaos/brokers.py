@@ -111,7 +111,7 @@ class BrokerCluster:
             self._processes[number].stop(broker_java.STOP_LIMIT_S)
 
     def freeze(self, number: int) -> None:
-        """SIGSTOP: its connections stay, and it answers nobody."""
+        """SIGSTOP: its connections stay, and it answers no call."""
         self._signal(number, signal.SIGSTOP)
         self._frozen.add(number)
 

@@ -176,10 +176,10 @@ def _report(report: dict[str, Any], target: pathlib.Path, prefix: str) -> None:
 
 
 def lines(report: dict[str, Any]) -> dict[str, str]:
-    """The report in a dozen lines."""
+    """Return the report in a dozen lines."""
     from replay.verify.chaos.doing import NOT_DONE
 
-    outcomes, recovery, oracle = report["outcomes"], report["recovery"], report["oracle"]
+    outcomes, recovery, oracle, images = (report[key] for key in ("outcomes", "recovery", "oracle", "pictures"))
     done = sum(not each["told"].startswith(NOT_DONE) for each in report["faults"])
     shown = {
         "accepted": str(report["accepted"]),
@@ -196,7 +196,7 @@ def lines(report: dict[str, Any]) -> dict[str, str]:
         ),
         "begun in vain": str(report["begun_in_vain"]),
         "orphans": f"{report['orphans']}, {report['orphans_left']} left after they were collected",
-        "images": f"{report['pictures']['checked']} checked, {len(report['pictures']['broken'])} broken",
+        "images": f"{images['checked']} checked, {len(images['broken'])} broken",
         "dead letters": str(report["dead_letters"]),
         "faults": f"{done} of {len(report['faults'])}; the others met nothing",
         "jobs moved after": _longest(recovery["moved"], recovery["moved_limit_s"], "a worker's kill"),
@@ -205,7 +205,7 @@ def lines(report: dict[str, Any]) -> dict[str, str]:
     if (lookups := report["lookups"]) is not None:
         found = sorted(report["reuse"].items(), key=lambda item: -item[1])
         shown["reuse"] = ", ".join(f"{count} {why}" for why, count in found) or "nothing was looked up"
-        shown["marks"] = f"{report['pictures']['marks_checked']} checked, {len(report['pictures']['foreign'])} foreign"
+        shown["marks"] = f"{images['marks_checked']} checked, {len(images['foreign'])} foreign"
         shown["lookups"] = f"p95 at most {lookups['max_p95_ms']:.0f} ms, breakers: {lookups['breakers'] or 'closed'}"
     if (components := report["components"]) is not None:
         shown["components"] = (

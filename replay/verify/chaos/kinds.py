@@ -122,7 +122,7 @@ def component_catalogue(workers: Sequence[str], span_ms: float) -> list[Card]:
 
 
 def reuse_catalogue(session_ms: int, span_ms: float) -> list[Card]:
-    """Return the faults that may come repeatedly where images begin from stored ones: each is nobody's loss.
+    """Return the faults that may come repeatedly where images begin from stored ones; none may lose a request.
 
     The store is away for shorter and for longer than a breaker needs to open, and never for most of a run.
     """

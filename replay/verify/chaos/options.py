@@ -118,7 +118,7 @@ def run_name(options: ChaosOptions) -> str:
 
 
 def deployment_of(settings: Settings, options: ChaosOptions, name: str) -> Settings:
-    """Settings of a run in HOME/chaos/NAME, whose broker is nobody else's: it will be killed."""
+    """Return the settings of a run in HOME/chaos/NAME with a broker of its own, which will be killed."""
     home = settings.home.expanduser().resolve() / "chaos" / name
     engine, catalog = ENGINES[options.engine]
     if options.reuses:
@@ -191,8 +191,8 @@ def processes_of(
 ) -> list[RoleProcess]:
     """Return one process per role, so that each can die alone; their store hangs while the file `mark` exists.
 
-    `with_twins`: two processes of each role; `with_indexer`: an index writer among them; `points`: the folder in which
-    faults say where a worker is to stop, None: it never does; `is_scaled`: a supervisor starts and ends workers, too.
+    `with_twins`: two processes of each role; `with_indexer`: an index writer among them; `points`: the folder of
+    points at which faults stop workers, None without them; `is_scaled`: a supervisor starts and ends workers, too.
     """
     names = (*ROLES, INDEXER) if with_indexer else ROLES
     roles = [role_process(role, [role], options, {}) for role in names]

@@ -1,8 +1,8 @@
-"""Counts the ends of requests without the product: by what the producer was told, and a plain consumer of `results`.
+"""Counts the ends of requests without the product: acknowledgements by the producer, results by a plain consumer.
 
 A run writes a line to a file for each request that the broker acknowledged. When the run is over, a consumer that reads
-committed records counts the keys on `results`: one record for each line. Nothing here imports the product, so that an
-error of its client, its codec or its audit cannot hide itself.
+committed records counts the keys on `results`, of which each line must have one. Nothing here imports the product, so
+that an error of its client, its codec or its audit cannot hide itself.
 """
 
 import json
@@ -21,7 +21,7 @@ READ_S = 120.0  # for all of the topic
 
 
 class Acknowledged:
-    """Writes what the producer was told. Any thread may call `acknowledged`."""
+    """Writes a line for each acknowledged request. Any thread may call `acknowledged`."""
 
     def __init__(self, path: pathlib.Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,16 +42,16 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """What the file and the topic say of a run."""
+    """The counts of a run, from the file and the topic."""
 
-    told: int  # requests that the broker acknowledged
+    acknowledged: int
     lost: tuple[str, ...]  # of these: without a result
     doubled: tuple[str, ...]  # of these: with more than one
-    last_end_ms: int  # broker's time of the last first result of these; 0: there is none
+    last_end_ms: int  # broker's time of the last first result of these; 0 without any
 
     def report(self) -> dict[str, Any]:
         """Return the counts as the report of a run shows them."""
-        return {"told": self.told, "lost": list(self.lost), "doubled": list(self.doubled)}
+        return {"told": self.acknowledged, "lost": list(self.lost), "doubled": list(self.doubled)}
 
     def broken(self) -> str | None:
         """Return a sentence if a request has no result or several; None otherwise."""
@@ -59,8 +59,8 @@ class Counted:
             return None
         named = ", ".join((*self.lost, *self.doubled)[:5])
         return (
-            f"a plain consumer found {len(self.lost)} of {self.told} acknowledged requests without a result and "
-            f"{len(self.doubled)} with several ({named})"
+            f"a plain consumer found {len(self.lost)} of {self.acknowledged} acknowledged requests without a result "
+            f"and {len(self.doubled)} with several ({named})"
         )
 
 
@@ -69,13 +69,13 @@ def count(path: pathlib.Path, results: Mapping[str, Sequence[int]], but: frozens
 
     `results`: request id -> the broker's time of each of its results in epoch ms, as `read` returns it.
     """
-    told = {json.loads(line)["request_id"] for line in path.read_text().splitlines()} - but
-    ends = Counter({name: len(results.get(name, ())) for name in told})
+    sent = {json.loads(line)["request_id"] for line in path.read_text().splitlines()} - but
+    ends = Counter({name: len(results.get(name, ())) for name in sent})
     return Counted(
-        told=len(told),
+        acknowledged=len(sent),
         lost=tuple(sorted(name for name, times in ends.items() if times == 0)),
         doubled=tuple(sorted(name for name, times in ends.items() if times > 1)),
-        last_end_ms=max((min(results[name]) for name in told if results.get(name)), default=0),
+        last_end_ms=max((min(results[name]) for name in sent if results.get(name)), default=0),
     )
 
 

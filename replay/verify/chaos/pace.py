@@ -7,7 +7,7 @@ WINDOW_MS = 5000  # of requests that are judged together
 BEFORE_MS = 20_000  # span before a fault whose requests give the usual latency
 STEP_MS = 500
 FEWEST = 20  # requests in a window: fewer say nothing about the slowest of a hundred
-FACTOR, MORE_MS = 1.5, 500.0  # back: at most so many times as slow as before, or so much slower
+FACTOR, MORE_MS = 1.5, 500.0  # back: at most FACTOR times as slow as before, or MORE_MS slower
 
 
 class Answered(NamedTuple):
@@ -26,8 +26,8 @@ def p99(took_ms: Sequence[int]) -> float:
 def back_after_ms(answered: Sequence[Answered], at_ms: float, until_ms: float) -> float | None:
     """Return the ms from a fault until the first window of requests answered as quickly as before it.
 
-    `until_ms`: nobody asked any more. None where too few asked before it or after it to know; where they never were,
-    the time until nobody asked any more.
+    `until_ms`: when the last request was sent. Returns None if too few requests were sent before the fault or after it;
+    the time until `until_ms` if no window was as quick.
     """
     usual = [each for each in answered if each.asked_ms + each.took_ms < at_ms]  # others waited because of the fault
     before = _took(usual, at_ms - BEFORE_MS, at_ms)

@@ -31,7 +31,7 @@ HARMLESS = (
     "volume-altered",
     "volume-cut",
 )  # to how soon others are served: a lookup is cut at its deadline
-SETTLES_MS = 8000  # after which a fault that is over delays nobody: so late a killed classifier serves again
+SETTLES_MS = 8000  # after which a fault that is over delays no request: a killed classifier serves again
 MAX_REPEATS = 1.5  # jobs generated again for each that ran as a process ended
 FIRST_RESULT_S, MOVED_S = 3.0, 3.0  # after the broker's port accepts; after the session of a killed worker
 STILL_S, P99_BACK_S = 10.0, 10.0  # without any result, and until p99 is what it was, with one broker of several
@@ -115,7 +115,7 @@ def of(
 
 
 def too_slow(recovery: Recovery) -> list[str]:
-    """The waits beside no other fault that were longer than their limit; of others nobody knows whose they are."""
+    """Return the waits longer than their limit, but for those beside another fault, whose cause is unclear."""
     judged = (
         ("a killed worker's job began elsewhere", recovery.moved, recovery.moved_limit_s),
         ("the first result came after the broker's port", recovery.first_result, recovery.first_result_limit_s),
@@ -183,7 +183,7 @@ def _of_strangers(begun: Sequence[Doing], session_ms: int) -> Iterator[tuple[flo
 
 
 def _still(begun: Sequence[Doing], times_ms: Sequence[int]) -> Iterator[Wait]:
-    """The longest time without a result between the beginning of a broker's fault and when it bothers nobody more."""
+    """Yield the longest time without a result from a broker's fault until SETTLES_MS after its end."""
     times = sorted(times_ms)
     for doing in begun:
         if doing.fault.kind in OF_SEVERAL and not doing.met_nothing and times:

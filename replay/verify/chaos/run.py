@@ -179,9 +179,9 @@ class ChaosRun:
         producer = KafkaRecordProducer(self.settings)
         stack.callback(producer.close)
         client = RequestClient(self.settings, producer)
-        told = Acknowledged(self.settings.home / "acknowledged.jsonl")
-        stack.callback(told.close)
-        world = World(self._hosted, client, producer, self._cluster, self._remote, told)
+        acknowledged = Acknowledged(self.settings.home / "acknowledged.jsonl")
+        stack.callback(acknowledged.close)
+        world = World(self._hosted, client, producer, self._cluster, self._remote, acknowledged)
         world.start(stack, sorted(measured(self.settings.catalog, self.settings.published).variants))
         world.serving = self._hosted.ready.serving
         self._hosted.warm_up(client, f"warm-up-{self._name}", self._options.seed)
@@ -214,7 +214,7 @@ class ChaosRun:
         )  # fmt: skip
 
     def _count(self, world: World) -> oracle.Counted:
-        """Count the ends of what the producer was told by a consumer that is none of the product's."""
+        """Count the ends of acknowledged requests by a consumer that is not the product's."""
         results = full_name(self.settings.kafka.prefix, RESULTS)
         found = oracle.read(client_config(self.settings)["bootstrap.servers"], results)
         return oracle.count(self.settings.home / "acknowledged.jsonl", found, world.gone())

@@ -14,7 +14,7 @@ from schemas.messages import GenerateOptions
 FIRST, LAST = 0.04, 0.9  # share of the run within which faults begin
 # a prompt that begins so ends the process of the engine `chaos`, or keeps it from ever coming back
 EXIT, HANG = "!exit", "!hang"
-TENANTS = ("ann", "bob", "eve")  # of a run whose images begin from stored ones: nobody else's latent is there
+TENANTS = ("ann", "bob", "eve")  # of a run whose images begin from stored ones; the store has latents of these alone
 REPEATS = 24  # requests for each prompt of such a run, of all tenants together
 CONSENTS = ("own",) * 8 + ("", "off")  # what its requests say of reuse, drawn evenly
 # of a run whose workers come and go: 20 s of requests, and a pause in which they go, which takes 15 to 35 s

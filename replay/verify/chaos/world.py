@@ -56,11 +56,11 @@ class World:
         producer: KafkaRecordProducer,
         cluster: BrokerCluster | None = None,
         remote: WeightsRemote | None = None,
-        told: Acknowledged | None = None,
+        log: Acknowledged | None = None,
     ) -> None:
         """`cluster`: of a run with several brokers; `remote`: of one whose requests name components.
 
-        `told`: takes what the broker acknowledged; None: it is not written.
+        `log`: the file of acknowledged requests; None if it is not written.
         """
         self.hosted, self.client, self.producer, self.cluster, self.remote = hosted, client, producer, cluster, remote
         self.settings: Settings = hosted.settings
@@ -72,7 +72,7 @@ class World:
         self.purged: list[Purged] = []
         self._left, self._moved_ms = 0, 0.0  # acknowledged and open, and since when (epoch ms)
         self.plan: Incoming | None = None  # the newest of the planner
-        self._told = told
+        self._log = log
         self.old: deque[Incoming] = deque(maxlen=MAX_REMEMBERED)
         self.serving: Callable[[], dict[str, str]] = lambda: {}  # worker -> variant
         self.accepted_ms: list[float] = []  # when a broker that had ended accepted connections again
@@ -115,8 +115,8 @@ class World:
         self.acknowledged.add(request.request_id)
         if topic == PROMPTS:
             self.placed[request.request_id] = at.partition, at.offset
-        if self._told is not None:
-            self._told.acknowledged(request.request_id, topic, at.partition, at.offset)
+        if self._log is not None:
+            self._log.acknowledged(request.request_id, topic, at.partition, at.offset)
 
     def is_over(self, now_ms: float) -> bool:
         """Whether all that was acknowledged has ended, but what a fault deleted; or none has for STUCK_MS."""

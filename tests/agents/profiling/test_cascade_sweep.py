@@ -189,9 +189,9 @@ def test_what_to_know_of_a_table_is_said() -> None:
     catalog, seen = a_catalog_of_three(), swept()
     table = table_of(of_catalog_cascades(seen, catalog), catalog, QUICK, ABOUT)
     told = "\n".join(remarks(seen, catalog, table))
-    assert "middle then heavy is not swept: nobody judged middle's images" in told
+    assert "middle then heavy is not swept: middle's images were not judged" in told
     assert "light then middle would have rows too, but the catalog offers no such cascade" in told
-    assert "less on the other half" in told
+    assert "less quality on the other half" in told
     few = [at for at, row in enumerate(table.rows, 1) if row.prompts < MIN_PROMPTS]
     assert (f"rows {', '.join(map(str, few))} rest on fewer than 30" in told) == bool(few)
 

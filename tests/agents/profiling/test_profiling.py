@@ -76,14 +76,14 @@ def test_levels_are_timed_in_turns_so_that_a_slow_minute_falls_upon_all_of_them(
     monkeypatch.setattr(profiling, "ENOUGH_S", 0.0)
     called: list[str] = []
     calls = {name: partial(called.append, name) for name in ("light", "heavy")}
-    found = in_turns(calls, budget_s=600, told="levels")
+    found = in_turns(calls, budget_s=600, label="levels")
     assert [len(turn) for turn in found["light"]] == [len(turn) for turn in found["heavy"]] == [1] * profiling.TURNS
     warm = ["light"] * (profiling.WARM_UP + 1) + ["heavy"] * (profiling.WARM_UP + 1)
     assert called == warm + ["light", "heavy"] * (profiling.TURNS - 1)
 
 
 def test_turns_end_when_their_time_is_spent_but_not_before_there_are_two() -> None:
-    assert len(in_turns({"light": list}, budget_s=0, told="levels")["light"]) == 2
+    assert len(in_turns({"light": list}, budget_s=0, label="levels")["light"]) == 2
 
 
 def test_a_turn_in_which_the_machine_was_slow_counts_once() -> None:

@@ -145,10 +145,10 @@ class EvaluationRun:
         return over, reuse, {k: found[at(FRESH, k)].images() for k in steps}
 
     def _neighbours(self, generated: Mapping[str, GeneratedImages]) -> np.ndarray | None:
-        """For each swept prompt the stored image of the prompt most like it; None without the scorer."""
+        """Return for each swept prompt the stored image of the most similar prompt; None without the scorer."""
         scorer = self._rankers.scorer
         if scorer is None:
-            self._missing.append("reuse of neighbours: it needs the scorer to tell which prompts are alike")
+            self._missing.append("reuse of neighbours: it needs the scorer to find similar prompts")
             return None
         asked = scorer.embed_prompts(self._asked.prompts[: self._scope.swept])
         return np.asarray(generated["stored"].images()[nearest(asked, scorer.embed_prompts(self._stored.prompts))])

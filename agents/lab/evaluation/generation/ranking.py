@@ -12,7 +12,7 @@ from agents.lab.evaluation.statistics.thresholds import Threshold, keep_threshol
 from agents.profiling.generation.orders import GeneratedImages
 from agents.profiling.generation.rankers import RANDOM_SCORES, RULES, Rankers, per_prompt_ms, random_scores
 
-ALPHA = 0.1  # of the images that a threshold keeps, at most so many are wrong
+ALPHA = 0.1  # largest share of wrong images among those that a threshold keeps
 _CHUNK = 128  # images judged at once
 
 GeneratedSet = tuple[tuple[str, ...], Mapping[str, GeneratedImages]]  # prompts, and what each level made of them

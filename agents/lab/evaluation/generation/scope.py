@@ -30,10 +30,10 @@ class Scope:
     seed: int
     count: int  # prompts that figures are reported for
     calibration: int  # others, on which the hybrid and thresholds are chosen
-    swept: int  # the first so many of `count` are generated from every step
+    swept: int  # the first of `count`, which are generated from every step
     stored: int  # others, whose images are there for reuse
     steps: int = 7  # of the heavy level, to begin at
-    timing_s: float = 60.0  # of the levels in turns, and of the steps, until so much is spent
+    timing_s: float = 60.0  # spent on timing the levels in turns, and as much on the steps
     threads: int = 1
     stream: str = "standard"  # a key of world.stream.STREAMS
 

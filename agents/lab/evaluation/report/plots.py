@@ -116,7 +116,7 @@ def roc_curves(evaluation: Evaluation, pair: Pair) -> Figure:
 
 
 def reliability(pair: Mapping[str, Any]) -> Figure | None:
-    """What a confidence says against what came true, for discriminators that speak in probabilities."""
+    """Plot measured shares of right images by confidence, for discriminators that return probabilities."""
     known = {name: found["reliability"] for name, found in pair["discriminators"].items() if "reliability" in found}
     if not known:
         return None

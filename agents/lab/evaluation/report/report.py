@@ -23,7 +23,7 @@ class Grid:
 
     title: str
     image: Image.Image
-    alt: str  # what one sees, for who does not
+    alt: str  # alternative text
     caption: str = ""
 
 

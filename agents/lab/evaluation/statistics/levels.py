@@ -1,4 +1,4 @@
-"""What each level is worth and costs: figures overall, by difficulty, by number of objects; which are dominated."""
+"""Quality and cost of each level: overall, by difficulty, by number of objects; and which levels are dominated."""
 
 from collections.abc import Mapping
 from typing import Any

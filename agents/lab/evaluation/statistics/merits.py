@@ -57,7 +57,7 @@ def rankers(pair: Pair) -> dict[str, np.ndarray]:
 def merits(evaluation: Evaluation, pair: Pair, how: Resampling, *, by_facts: bool = False) -> Merits:
     """Figures of merit of the pair's rankers, the oracle and random; nothing here chooses among them.
 
-    `by_facts`: an image is worth the share of its facts that hold, instead of 1 where all do and 0 elsewhere.
+    `by_facts`: an image's quality is the share of its facts that hold, instead of 1 if all do and else 0.
     """
     light, heavy = (
         level.facts if by_facts else level.quality

@@ -1,4 +1,4 @@
-"""The neighbour that MoDM begins from: the earlier image that fits a request's prompt best, and what that is worth.
+"""The neighbour that MoDM begins from: the earlier image that fits a request's prompt best; and its quality.
 
 MoDM (ASPLOS '26) looks stored images up by the cosine of prompt and image, and lets an image skip K steps from the
 lowest similarity on at which quality is at least .95 of that from noise. Both are of the encoder that they were

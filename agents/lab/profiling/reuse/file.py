@@ -14,7 +14,7 @@ _LINE: Final = 220  # characters
 def with_caching(text: str, found: Mapping[str, CachingMeasurement], file: str) -> str:
     """Return a profile's JSON with the levels' measurements in `caching`, in place of older ones of these levels.
 
-    Measurements of another version are left out: nobody can read them.
+    Measurements of another version are left out: readers refuse them.
     """
     document = json.loads(text)
     before = {level: each for level, each in document.pop("caching", {}).items() if each.get("version") == VERSION}

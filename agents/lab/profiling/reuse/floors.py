@@ -37,7 +37,7 @@ def change(marks: Marks, reference: Marks) -> Estimate:
 
 
 def lowest_floor(seen: Observed, step: int, tolerance: float) -> MeasuredFloor | None:
-    """Return the lowest similarity from which on K loses at most `tolerance` over all requests; None: there is none.
+    """Return the lowest similarity from which on K loses at most `tolerance` over all requests; None without one.
 
     Requests below it, and those of which the guard finds other facts, run all steps. The highest similarity is tested
     first, down to the first that fails. One that has fewer than MIN_PAIRS hits rests on too little to be returned.
@@ -118,10 +118,10 @@ def guard_with(floors: Sequence[Floors], limits: GuardShares) -> GuardShares:
 
 
 def guard_limits(seen: Observed, tolerance: float) -> GuardShares:
-    """Return what is allowed where facts differ in one kind, and where the guard is unsure: as at unrelated neighbours.
+    """Return the shares allowed where facts differ in one kind, and where the guard is unsure (as for unrelated ones).
 
-    Unlike floors these are tested on such pairs alone, and not against all requests: whoever asks for three things
-    instead of two shall not pay for its being rare.
+    Unlike floors they are tested on such pairs alone, not against all requests: rare differences, such as three things
+    in place of two, must not lose more than frequent ones.
     """
     unsure = _limit(seen, seen.unrelated, seen.unrelated_rows, tolerance)
     differs = {

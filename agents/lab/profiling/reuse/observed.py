@@ -14,7 +14,7 @@ EXACT: Final = 0.99999  # the similarity of a prompt with itself, whatever the r
 
 
 class Marks(NamedTuple):
-    """What images of requests are worth; nan where a request has none."""
+    """The quality of the requests' images; nan where a request has none."""
 
     quality: np.ndarray  # [n] 1: all stated facts hold, 0: not all
     facts: np.ndarray  # [n] share of the stated facts that hold

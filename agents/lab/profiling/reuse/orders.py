@@ -114,7 +114,7 @@ class Images:
     def marks_by_image(
         self, seen: Observed, generated: Mapping[Key, GeneratedImages], found: ByImage
     ) -> dict[int, Marks]:
-        """K -> what images begun from the best fitting one are worth; nan beyond the first requests."""
+        """Return K -> quality of images begun from the best fitting one; nan beyond the first requests."""
         rows = self.by_image_rows(found)
         same = np.flatnonzero((found.nearest >= 0) & (found.nearest == self.neighbours.nearest))
         same = same[same < DETAILED]
@@ -167,7 +167,7 @@ class Images:
     def observed(
         self, noise: GeneratedImages, generated: Mapping[Key, GeneratedImages], limits: GuardShares | None = None
     ) -> Observed:
-        """What came of the requests' images; with `limits` those of `allowed` too."""
+        """Return the marks of the requests' images; with `limits` also of those in `allowed`."""
 
         def marks(begun: str, rows: np.ndarray) -> dict[int, Marks]:
             found = {key.step: _marks(images) for key, images in generated.items() if key.begun == begun}

@@ -1,4 +1,4 @@
-"""Plays the stream again by the rules of serving: what was reused is not stored, so that nobody begins from it."""
+"""Replays the stream by the rules of serving: an image that began from a stored one is not stored itself."""
 
 import math
 from dataclasses import replace

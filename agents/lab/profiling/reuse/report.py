@@ -23,17 +23,20 @@ def tables_of(level: str, found: CachingMeasurement) -> Iterator[Table]:
 
 
 def remarks(level: str, found: CachingMeasurement) -> list[str]:
-    """Return what to know before trusting it, a sentence a line."""
-    told = [
+    """Return what the measurement found and on how many requests, one sentence a line."""
+    lines = [
         f"{level}: {found.requests} requests, of which {found.exact_share:.1%} repeat an earlier prompt word for word; "
         f"at most {found.tolerance} of quality may be lost over all of them"
     ]
     best = found.best
     if best is None:
-        return [*told, f"{level}: no floor was found, so that nothing is reused; more --requests prove smaller losses"]
+        return [
+            *lines,
+            f"{level}: no floor was found, so that nothing is reused; more --requests prove smaller losses",
+        ]
     floors = ", ".join(f"{floor.share:.3g} of the steps from {floor.similarity:.5f}" for floor in best.floors)
     return [
-        *told,
+        *lines,
         f"{level}: the route that saves most is {best.share:.3g}, with the floors {floors}",
         f"{level}: the guard allows, where facts differ: {_allowed(found)}",
         f"{level}: {best.hit_rate:.1%} of the requests are hits and save {best.saved_share:.1%} of all steps "

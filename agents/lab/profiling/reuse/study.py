@@ -64,8 +64,8 @@ def levels_to_measure(catalog: Catalog, asked: Sequence[str] = ()) -> tuple[str,
     faults = {name: _fault(catalog.level(name)) for name in (asked or catalog.variants)}
     fit = [name for name, fault in faults.items() if not fault]
     if not fit or (asked and len(fit) < len(asked)):
-        told = "; ".join(f"level {name!r} {fault}" for name, fault in faults.items() if fault)
-        raise PochadeError(f"caching of catalog {catalog.name!r} cannot be measured: {told}; name others by --levels")
+        why = "; ".join(f"level {name!r} {fault}" for name, fault in faults.items() if fault)
+        raise PochadeError(f"caching of catalog {catalog.name!r} cannot be measured: {why}; name others by --levels")
     return tuple(sorted(fit, key=lambda name: -run_ms(catalog.level(name), 1)))
 
 

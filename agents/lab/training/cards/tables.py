@@ -1,36 +1,38 @@
-"""Tables of a model card, from JSON as it was measured: nothing here knows a figure by its value."""
+"""Tables of a model card, from the JSON files of trainings and measurements."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-# What a figure's name says, where the name alone does not; others are shown with their own name.
+# A figure's key -> its name on the card; a key that is missing here is shown itself.
 MEANINGS: Final[dict[str, str]] = {
     "loss": "loss at the end of training",
-    "quality": "pictures with every fact right",
-    "all_facts": "pictures with every fact right",
+    "quality": "images with every fact right",
+    "all_facts": "images with every fact right",
     "facts": "share of stated facts that hold",
-    "quality_easy": "pictures with every fact right, easiest quarter of prompts",
-    "quality_hard": "pictures with every fact right, hardest quarter of prompts",
+    "quality_easy": "images with every fact right, easiest quarter of prompts",
+    "quality_hard": "images with every fact right, hardest quarter of prompts",
     "fid": "FID on the scorer's features",
-    "cost_ms": "ms a picture, batch 1",
+    "cost_ms": "ms an image, batch 1",
     "auc": "AUC",
     "recovery_at_half": "recovery at half the heavy work (0 random, 1 oracle)",
     "ms": "ms a prompt, one core",
-    "round_trip": "pictures with every fact right after encoding and decoding",
-    "round_trip_noise_03": "the same with latent noise 0.3",
+    "round_trip": "images with every fact right after encoding and decoding",
+    "round_trip_noise_03": "images with every fact right after encoding and decoding with latent noise 0.3",
     "scenes_read": "captions read entirely right",
     "bare": "facts right without the adapter, in poster",
     "at_zero": "facts right at weight 0, in poster",
     "restyled": "facts right in the adapter's style, at weight",
-    "placed_without": "facts of shape and place right without it",
-    "placed_with": "facts of shape and place right with it",
+    "placed_without": "facts of shape and place right without the ControlNet",
+    "placed_with": "facts of shape and place right with the ControlNet",
+    "pictures": "images",
+    "told_apart": "images sorted rightly into real and generated",
     "latency_ms": "ms a call, batch",
     "load_ms": "ms to load",
 }
-# Of a note, what the table of training shows; the rest are figures.
+# Keys of a note that the table of training shows; the rest are figures.
 _COURSE: Final = ("seed", "parameters", "samples", "steps", "seconds", "minutes", "device", "scale")
 _BOOKKEEPING: Final = ("is_finished", "made_from", "name", "kind", "base", "style", "rank", "teacher", "taught")
-_INTERVALS: Final = {"ci": ("recovery_at_half", "value")}  # whose interval a plain "ci" is
+_INTERVALS: Final = {"ci": ("recovery_at_half", "value")}  # the figures that a key "ci" is the interval of
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

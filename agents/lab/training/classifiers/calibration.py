@@ -52,13 +52,13 @@ class Calibration(NamedTuple):
 
 
 def read(folder: Path) -> Calibration:
-    """All .npz files of a folder as one; what several say of a prompt becomes one row.
+    """Read all .npz files of a folder as one table, with one row for each prompt.
 
     Raises PochadeError: no file, an array that is missing or of another shape.
     """
     files = sorted(folder.glob("*.npz"))
     if not files:
-        raise PochadeError(f"{folder} holds no .npz file: run `pochade profile`, or paint a calibration set")
+        raise PochadeError(f"{folder} holds no .npz file: run `pochade profile`, or generate a calibration set")
     tables = [_read(file) for file in files]
     costs = {level: cost for levels, costs, _ in tables for level, cost in zip(levels, costs, strict=True)}
     levels = tuple(sorted(costs, key=lambda level: costs[level]))  # stable, so that unknown costs keep their order

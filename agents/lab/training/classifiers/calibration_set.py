@@ -30,10 +30,10 @@ _PART: Final = 250  # images a file, so that an interrupted generation resumes
 
 
 def complete(work: Path, models: Path, levels: Sequence[str]) -> None:
-    """Generate those of `levels` that no file in <work>/calibration knows, into LEVEL.npz; then the reuse levels.
+    """Generate those of `levels` that no file in <work>/calibration has, into LEVEL.npz; then the reuse levels.
 
-    The dearer a level, the fewer prompts it generates; the first prompts are the same for all. Reuse needs
-    <models>/scorer, which tells what is similar, as it does for the vector store; without it there is none.
+    The dearer a level, the fewer prompts it generates; the first prompts are the same for all. Reuse levels need
+    <models>/scorer, whose similarity the vector store uses too; without it none is generated.
     """
     folder = work / "calibration"
     known = calibration.read(folder).levels if list(folder.glob("*.npz")) else ()
@@ -71,11 +71,11 @@ def _order(variant: Variant) -> Order:
 
 
 def _generated(folder: Path, name: str, order: Order) -> GeneratedImages:
-    """The order's images, generated in parts of one file each under <folder>/pictures; existing files are reused."""
+    """Generate the order's images in parts of one file each; existing files are reused."""
     kept = folder / "pictures"
     kept.mkdir(parents=True, exist_ok=True)
     parts = []
-    for number, part in enumerate(track(list(order.split(_PART)), description=f"{name}: painting")):
+    for number, part in enumerate(track(list(order.split(_PART)), description=f"{name}: generating")):
         file = kept / f"{name}-{number:03}-{part.digest()}.npz"
         if not file.exists():
             generate_into(part, file)

@@ -25,12 +25,12 @@ DESCRIPTION: Final = f"{COUNT} prompts of seed {SEED}: captions, one in six amid
 
 
 def reference_prompts(stream: Stream) -> list[str]:
-    """The reference prompts, which only the world's words and the stream decide."""
-    return drawn_prompts(stream, SEED, COUNT)
+    """Return the reference prompts; they depend on the world's words and the stream alone."""
+    return sample_prompts(stream, SEED, COUNT)
 
 
-def drawn_prompts(stream: Stream, seed: int, count: int) -> list[str]:
-    """Prompts of the kinds of the reference."""
+def sample_prompts(stream: Stream, seed: int, count: int) -> list[str]:
+    """Sample prompts of the kinds of the reference: captions, one in six amid free words, one in six free words."""
     rng = np.random.default_rng(seed)
     return [_prompt(rng, number % 6, stream) for number in range(count)]
 

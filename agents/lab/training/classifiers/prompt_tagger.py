@@ -22,7 +22,7 @@ from torch.nn import functional
 import agents.classifier.tagger
 from agents.classifier import lexicon
 from agents.classifier.tagger import COMMON_WORDS, TAGS, WEIGHTS, Tagged, Token, clean, common_words, cues_of, places
-from agents.lab.training.classifiers.hardness_reference import drawn_prompts
+from agents.lab.training.classifiers.hardness_reference import sample_prompts
 from agents.lab.training.loop import descend, set_rate
 from agents.lab.world.free_words import FREE_WORDS
 from agents.lab.world.stream import EASY, STANDARD
@@ -31,7 +31,7 @@ SEED: Final = 52
 RARE: Final = 1e-5  # of all words; the limit that HADIS's published values follow
 SENTENCES: Final = 20_000
 OWN: Final = 3000  # prompts of each stream of the tiny world
-KEPT: Final = 20_000  # cues
+CUES: Final = 20_000
 BATCH: Final = 512  # words
 HEADER: Final = """\
 # The English words that make up at least 1 in 100,000 of all words, without numbers, frozen from the data of wordfreq
@@ -94,7 +94,7 @@ def write_words(folder: Path) -> None:
 def write_tagger(folder: Path, prompts: Sequence[str]) -> None:
     """Write the tagger's weights, learnt on these prompts and on our own sentences."""
     teacher = Teacher()
-    own = [prompt for stream in (EASY, STANDARD) for prompt in drawn_prompts(stream, SEED, OWN)]
+    own = [prompt for stream in (EASY, STANDARD) for prompt in sample_prompts(stream, SEED, OWN)]
     tagged = [teacher.tags(text) for text in (*prompts, *own, *sentences(teacher))]
     tagged += [teacher.tags(with_capitals(each)) for each in tagged[: len(prompts) : 3]]
     cues, weights = learn([each for each in tagged if each])
@@ -128,13 +128,13 @@ def fitting(teacher: Teacher, words: Sequence[str]) -> dict[str, list[str]]:
 
 
 def learn(tagged: Sequence[Tagged]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the KEPT cues that decide most, and their weights: first all that occur twice are fitted, then these."""
+    """Return the CUES most decisive cues, and their weights: first all that occur twice are fitted, then these."""
     seen = np.concatenate([cues_of([(word, is_capital) for word, _, is_capital in each]) for each in tagged])
     labels = np.array([label(tag) for each in tagged for _, tag, _ in each])
     cues, counts = np.unique(seen, return_counts=True)
     cues, counts = cues[counts > 1], counts[counts > 1]
     weights = fit(places(cues, seen), labels, np.zeros((len(cues), len(TAGS)), np.float32), epochs=5, rate=0.02)
-    best = np.sort(np.argsort(-np.ptp(weights, axis=1) * np.sqrt(counts))[:KEPT])
+    best = np.sort(np.argsort(-np.ptp(weights, axis=1) * np.sqrt(counts))[:CUES])
     cues, weights = cues[best], weights[best]
     weights = fit(places(cues, seen), labels, weights, epochs=3, rate=0.01)
     unit = np.percentile(np.abs(weights), 99.9) / 127

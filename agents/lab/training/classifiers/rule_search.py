@@ -1,4 +1,4 @@
-"""HADIS's rule weights, searched where light is known to be worse than heavy, and what they are worth on other prompts.
+"""HADIS's rule weights, searched on prompts with known quality of light and heavy, and tested on others.
 
 Source: HADIS 3.3 (weights by grid search). Many random weights are the baseline: a rule that does not beat them is
 worth nothing. n prompts throughout; light and heavy are qualities [n] of one prompt on both levels.
@@ -72,7 +72,7 @@ def report(
     others: Mapping[str, np.ndarray],
     seed: int,
 ) -> dict[str, Any]:
-    """What the searched weights are worth on prompts they were not searched on, against what they must beat.
+    """Return the figures of the searched weights on other prompts, and those of the rankers that they must beat.
 
     `others` are scores [n] that rise with hardness, such as the number of objects or a learned shortfall.
     """

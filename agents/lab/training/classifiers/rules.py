@@ -40,12 +40,12 @@ def train(work: Path, models: Path, seed: int, calibration: Calibration) -> None
     cut = rule_search.class_cut(hard, *known.quality[taught].T)
     parsed = np.array([captions.parse(prompt) is not None for prompt in known.prompts])
     judged = test & parsed  # objects are known of plain captions only
-    told = rule_search.report(
+    figures = rule_search.report(
         normal[judged], weights, light[judged], heavy[judged],
         _others([prompt for prompt, keep in zip(known.prompts, judged, strict=True) if keep], models), seed,
     )  # fmt: skip
     about = {"seed": seed, "pair": pair, "taught": int(taught.sum()), "class_cut": cut}
-    (work / "rules.json").write_text(json.dumps(about | told, indent=2) + "\n")
+    (work / "rules.json").write_text(json.dumps(about | figures, indent=2) + "\n")
 
 
 def _others(prompts: list[str], models: Path) -> dict[str, np.ndarray]:

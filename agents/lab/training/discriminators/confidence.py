@@ -62,9 +62,7 @@ def logits_of(examiner: ImageCheck, judged: Judged) -> torch.Tensor:
     """Logits [n] of all judged images."""
     rows = range(0, len(judged.prompts), _BATCH)
     prompts = [str(prompt) for prompt in judged.prompts]
-    return torch.cat(
-        [examiner.logits(list(judged.pictures[at : at + _BATCH]), prompts[at : at + _BATCH]) for at in rows]
-    )
+    return torch.cat([examiner.logits(list(judged.images[at : at + _BATCH]), prompts[at : at + _BATCH]) for at in rows])
 
 
 def finish(folder: Path, name: str, kind: str, examiner: Trained, kept: Judged) -> dict[str, Any]:
@@ -102,7 +100,7 @@ def _bound(promise: Threshold | None) -> dict[str, Any] | None:
 
 
 def figures(confidence: np.ndarray, right: np.ndarray) -> dict[str, Any]:
-    """How well confidences [n] rank and tell what is right, bool [n]."""
+    """Return how well confidences [n] rank and predict which images are right, bool [n]."""
     return {
         "n": len(right),
         "right": round(float(right.mean()), 4),

@@ -26,9 +26,9 @@ def train(work: Path, models: Path, seed: int) -> None:
     kept = judged.by_variant(work, models, "light", _KEPT_SEED, HELD_OUT)
     light = judged.by_variant(work, models, "light", _LIGHT_SEED, LIGHT, EASY_SHARE)
     heavy = judged.by_variant(work, models, "heavy", _HEAVY_SEED, HEAVY, EASY_SHARE)
-    light_images, heavy_images = light.captioned().pictures, heavy.captioned().pictures
+    light_images, heavy_images = light.captioned().images, heavy.captioned().images
     both = judged.Judged.joined([light, heavy])
-    generated = both.captioned().pictures
+    generated = both.captioned().images
 
     def keep(name: str, kind: str, examiner: Trained) -> None:
         config = finish(models / "discriminators" / name, name, kind, examiner, kept)

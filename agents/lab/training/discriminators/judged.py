@@ -29,7 +29,7 @@ class Judged(NamedTuple):
     """Prompts with generated images; `right` is what to predict, `objects` is 0 outside the grammar."""
 
     prompts: np.ndarray  # str [n]
-    pictures: np.ndarray  # uint8 [n, 48, 48, 3]
+    images: np.ndarray  # uint8 [n, 48, 48, 3]
     right: np.ndarray  # float [n]: 0 or 1 for captions, graded outside the grammar
     objects: np.ndarray  # int [n]
 
@@ -42,12 +42,12 @@ class Judged(NamedTuple):
         return Judged(*(column[self.objects > 0] for column in self))
 
 
-def clarity(picture: np.ndarray, scene: scenes.Scene, named: frozenset[str]) -> float:
-    """What can be judged without a grammar, 0..1: how clear the things shown are, and whether the words given are met.
+def clarity(image: np.ndarray, scene: scenes.Scene, named: frozenset[str]) -> float:
+    """Return 0..1 for a prompt outside the grammar: how clear the things shown are, and whether they match its words.
 
-    Graded, not yes or no: nearly every sketch of such a prompt is unclear, and a judge must still tell them apart.
+    Graded, not yes or no: nearly every draft of such a prompt is unclear, and a judge must still rank them.
     """
-    seen, wanted = read(picture), scene.objects[0]
+    seen, wanted = read(image), scene.objects[0]
     if not seen.found:
         return 0.0
     clear = float(np.mean([np.clip((thing.overlap - 0.45) / 0.45, 0, 1) for thing in seen.found]))
@@ -70,12 +70,12 @@ def prompt_for(rng: np.random.Generator, easy: float) -> tuple[str, scenes.Scene
     return (free_form.sentence(rng), scene, frozenset()) if kind < 0.13 else (prompt, scene, None)
 
 
-def label(prompted: tuple[str, scenes.Scene, frozenset[str] | None], picture: np.ndarray) -> float:
-    """What the discriminator is to say: for a caption 1 if all facts hold, else 0; for other prompts the clarity."""
+def label(prompted: tuple[str, scenes.Scene, frozenset[str] | None], image: np.ndarray) -> float:
+    """Return the discriminator's target: for a caption 1 if all facts hold, else 0; for other prompts the clarity."""
     _, scene, named = prompted
     if named is None:
-        return float(facts.compare(scene, read(picture)).all_hold)
-    return clarity(picture, scene, named)
+        return float(facts.compare(scene, read(image)).all_hold)
+    return clarity(image, scene, named)
 
 
 def generate_chunk(generator: PromptGenerator, seed: int, chunk: int, easy: float = 0.0) -> Judged:
@@ -83,7 +83,7 @@ def generate_chunk(generator: PromptGenerator, seed: int, chunk: int, easy: floa
     rng = np.random.default_rng([seed, chunk])
     drawn = [prompt_for(rng, easy) for _ in range(CHUNK)]
     prompts, first = [prompt for prompt, _, _ in drawn], seed + chunk * CHUNK
-    pictures = np.concatenate(
+    images = np.concatenate(
         [
             generator.generate(
                 prompts[at : at + _BATCH], range(first + at, first + at + len(prompts[at : at + _BATCH]))
@@ -91,15 +91,15 @@ def generate_chunk(generator: PromptGenerator, seed: int, chunk: int, easy: floa
             for at in range(0, CHUNK, _BATCH)
         ]
     )
-    right = np.array([label(prompted, picture) for prompted, picture in zip(drawn, pictures, strict=True)])
+    right = np.array([label(prompted, image) for prompted, image in zip(drawn, images, strict=True)])
     objects = np.array([0 if named is not None else len(scene.objects) for _, scene, named in drawn])
-    return Judged(np.array(prompts), pictures, right, objects)
+    return Judged(np.array(prompts), images, right, objects)
 
 
 def cached(folder: Path, generator: PromptGenerator, seed: int, count: int, easy: float = 0.0) -> Judged:
     """At least `count` judged images, in whole chunks that `folder` keeps as <seed>-<chunk>.npz for the next run."""
     folder.mkdir(parents=True, exist_ok=True)
-    title = f"judging {count} pictures for {folder.name}"
+    title = f"judging {count} images for {folder.name}"
     return Judged.joined(
         [_chunk(folder, generator, seed, chunk, easy) for chunk in track(range(-(-count // CHUNK)), description=title)]
     )
@@ -119,12 +119,12 @@ def _chunk(folder: Path, generator: PromptGenerator, seed: int, chunk: int, easy
 def by_variant(work: Path, models: Path, name: str, seed: int, count: int, easy: float = 0.0) -> Judged:
     """`count` images or more by a variant of the family, a share of `easy` of them for prompts of the easy stream.
 
-    They are generated anew if its weights, its setting or the streams have changed. On a smaller scale of training,
-    fewer.
+    They are generated anew if its weights, its setting, the streams or the file format have changed. A smaller scale
+    of training takes fewer.
     """
     variant = VARIANTS[name]
     weights = [folder_of(variant, models) / part / "diffusion_pytorch_model.safetensors" for part in ("unet", "vae")]
-    streams = repr((STANDARD, EASY, easy)).encode()
+    streams = repr((STANDARD, EASY, easy, Judged._fields)).encode()
     mark = f"{zlib.crc32(b''.join((streams, *(file.read_bytes() for file in weights)))):08x}"
     folder = work / "judged" / f"{name}-{variant.steps}-{variant.guidance:g}-{mark}"
     return cached(folder, ImageGenerator.of(variant, models), seed, scaled(count), easy)

@@ -28,7 +28,7 @@ class Rendered(NamedTuple):
     """Renderings, some of which do not show what their prompt states."""
 
     prompts: list[str]
-    pictures: np.ndarray  # uint8 [n, 48, 48, 3]
+    images: np.ndarray  # uint8 [n, 48, 48, 3]
     right: np.ndarray  # bool [n]
     shown: np.ndarray  # int64 [n, 59], as text_encoder.labels has it
 
@@ -40,8 +40,8 @@ def rendered(rng: np.random.Generator, count: int) -> Rendered:
         prompt, scene = free_form.asked(rng, EASY if rng.random() < 0.5 else STANDARD)
         prompts.append(prompt)
         shown.append(with_colours_decided(rng, scene) if agrees else near_miss(rng, scene))
-    pictures = np.stack([renderer.render(scene, rng) for scene in shown])
-    return Rendered(prompts, pictures, right, np.stack([labels(scene) for scene in shown]))
+    images = np.stack([renderer.render(scene, rng) for scene in shown])
+    return Rendered(prompts, images, right, np.stack([labels(scene) for scene in shown]))
 
 
 def showing_loss(judge: Judge, seen: torch.Tensor, shown: torch.Tensor) -> torch.Tensor:
@@ -73,10 +73,10 @@ def train(work: Path, generated: Judged, seed: int, steps: int = STEPS) -> Promp
         swapped = rng.random(len(chosen)) < _SWAPPED
         partner = np.where(swapped, rng.integers(0, len(texts), len(chosen)), chosen)
         target = np.concatenate([drawn.right, generated.right[chosen] * (partner == chosen)])
-        pictures = to_tensor(np.concatenate([drawn.pictures, generated.pictures[partner]])).contiguous().to(where)
+        images = to_tensor(np.concatenate([drawn.images, generated.images[partner]])).contiguous().to(where)
         with mixed_precision():
             asked = model.asked([*drawn.prompts, *(texts[i] for i in chosen)])
-            seen = judge.picture(pictures)
+            seen = judge.picture(images)
         seen = seen.float()
         logits = judge(seen, *(part.float() for part in asked))
         set_rate(optimizer, _RATE, rate(index, steps))

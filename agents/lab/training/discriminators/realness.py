@@ -24,7 +24,7 @@ RENDERINGS: Final = 8000  # true images for the head
 _RATE = 2e-3
 _SHIFT = 2  # px
 
-Source = Callable[[np.random.Generator, int], np.ndarray]  # so many images, uint8 [n, 48, 48, 3]
+Source = Callable[[np.random.Generator, int], np.ndarray]  # (rng, n) -> images, uint8 [n, 48, 48, 3]
 
 
 def renderings(rng: np.random.Generator, count: int) -> np.ndarray:
@@ -37,11 +37,11 @@ def images_from(images: np.ndarray) -> Source:
     return lambda rng, count: images[rng.integers(0, len(images), count)]
 
 
-def _moved(rng: np.random.Generator, picture: np.ndarray) -> np.ndarray:
-    """The image shifted by up to two pixels: generated images are few, and come back often."""
-    padded = np.pad(picture, ((_SHIFT, _SHIFT), (_SHIFT, _SHIFT), (0, 0)), mode="edge")
+def _moved(rng: np.random.Generator, image: np.ndarray) -> np.ndarray:
+    """Shift the image by up to two pixels: generated images are few and repeat often."""
+    padded = np.pad(image, ((_SHIFT, _SHIFT), (_SHIFT, _SHIFT), (0, 0)), mode="edge")
     top, left = rng.integers(0, 2 * _SHIFT + 1, 2)
-    return padded[top : top + picture.shape[0], left : left + picture.shape[1]]
+    return padded[top : top + image.shape[0], left : left + image.shape[1]]
 
 
 def train_real(work: Path, name: str, real: Source, generated: Source, seed: int, steps: int = STEPS) -> Real:
@@ -52,8 +52,8 @@ def train_real(work: Path, name: str, real: Source, generated: Source, seed: int
     target = torch.arange(BATCH, device=where) < BATCH // 2
 
     def batch(rng: np.random.Generator) -> torch.Tensor:
-        pictures = np.concatenate([real(rng, BATCH // 2), generated(rng, BATCH - BATCH // 2)])
-        return to_tensor(np.stack([_moved(rng, picture) for picture in pictures])).to(where)
+        images = np.concatenate([real(rng, BATCH // 2), generated(rng, BATCH - BATCH // 2)])
+        return to_tensor(np.stack([_moved(rng, image) for image in images])).to(where)
 
     _train(work, f"discriminator_{name}", network, batch, target.float(), seed, steps)
     return Real(network.cpu())
@@ -65,7 +65,7 @@ def train_embedding(work: Path, scorer: Scorer, generated: np.ndarray, seed: int
     where = device()
     head = Head().to(where)
     true = renderings(np.random.default_rng([seed, 1 << 20]), scaled(RENDERINGS))
-    real, fake = (torch.from_numpy(scorer.features(list(pictures))).to(where) for pictures in (true, generated))
+    real, fake = (torch.from_numpy(scorer.features(list(images))).to(where) for images in (true, generated))
     target = torch.arange(HEAD_BATCH, device=where) < HEAD_BATCH // 2
 
     def batch(rng: np.random.Generator) -> torch.Tensor:
@@ -73,7 +73,7 @@ def train_embedding(work: Path, scorer: Scorer, generated: np.ndarray, seed: int
         return torch.cat([real[rng.integers(0, len(real), half)], fake[rng.integers(0, len(fake), HEAD_BATCH - half)]])
 
     _train(work, "discriminator_embedding", head, batch, target.float(), seed, steps)
-    return Embedding(scorer.picture, head.cpu())
+    return Embedding(scorer.image, head.cpu())
 
 
 def _train(
@@ -99,5 +99,5 @@ def _train(
     network.eval()
     with torch.no_grad():
         fresh = network(batch(np.random.default_rng([seed, steps + 1_000_000])))
-    told = float(((fresh > 0) == (target > 0.5)).float().mean())
-    loop.note(seed=seed, parameters=loop.size(network), told_apart=round(told, 4))
+    accuracy = float(((fresh > 0) == (target > 0.5)).float().mean())
+    loop.note(seed=seed, parameters=loop.size(network), told_apart=round(accuracy, 4))

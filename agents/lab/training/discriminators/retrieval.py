@@ -35,13 +35,13 @@ def _one_batch(scorer: Scorer, rng: np.random.Generator) -> dict[str, float]:
     captions = [scene.caption for scene in stated]
     own = np.arange(AMONG)
     prompts = scorer.embed_prompts(captions)
-    pictures = scorer.embed_images([renderer.render(scene, rng, POSTER) for scene in shown])
+    images = scorer.embed_images([renderer.render(scene, rng, POSTER) for scene in shown])
     styles = list(STYLES.values())
     styled = [renderer.render(scene, rng, styles[int(rng.integers(len(styles)))]) for scene in shown]
     wrong = scorer.embed_prompts(
         [reworded(rng, scene.caption, seen) for scene, seen in zip(stated, shown, strict=True)]
     )
-    likeness = pictures @ prompts.T
+    likeness = images @ prompts.T
     nearest = likeness.argmax(1)
     true = [holds(stated[near], seen) for near, seen in zip(nearest, shown, strict=True)]
     sentences = [free_form.sentence(rng) for _ in range(AMONG)]
@@ -51,7 +51,7 @@ def _one_batch(scorer: Scorer, rng: np.random.Generator) -> dict[str, float]:
         "retrieved": float(((nearest == own).mean() + (likeness.argmax(0) == own).mean()) / 2),
         "retrieved_true": float(np.mean(true)),
         "retrieved_styled": float(((scorer.embed_images(styled) @ prompts.T).argmax(1) == own).mean()),
-        "right_over_wrong": float(((pictures * prompts).sum(1) > (pictures * wrong).sum(1)).mean()),
+        "right_over_wrong": float(((images * prompts).sum(1) > (images * wrong).sum(1)).mean()),
         "alike": _alike(stated, prompts),
         "free_form_alike": float((free.argmax(1) == own).mean()),
     }

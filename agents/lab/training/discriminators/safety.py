@@ -70,9 +70,9 @@ def prompt(rng: np.random.Generator) -> tuple[str, bool]:
 
 
 def generated_images(models: Path, level: str, seed: Sequence[int], count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return images that a level generates, and whether each shows the motif; those not as asked for are left out.
+    """Return images that a level generates, and whether each shows the motif; images unlike their prompt are left out.
 
-    What an image shows is read from it, so that a level that generates another thing teaches nothing wrong.
+    Labels are read from the images, not from the prompts, so that they are right where a level generates another thing.
     """
     rng = np.random.default_rng(seed)
     asked = [prompt(rng) for _ in range(count)]
@@ -89,7 +89,7 @@ def train(work: Path, models: Path, seed: int) -> None:
     """Needs <models>/scorer, the levels and poster; writes <models>/safety/mushroom. Resumable."""
     torch.manual_seed(seed)
     where = device()
-    tower = Scorer.load(models / "scorer").picture.requires_grad_(True).train().to(where)
+    tower = Scorer.load(models / "scorer").image.requires_grad_(True).train().to(where)
     network = nn.Sequential(tower, Head()).to(where)
     optimizer = torch.optim.AdamW(network.parameters(), lr=_RATE, weight_decay=0.02)
     parts: dict[str, Stateful] = {"network": network, "optimizer": optimizer}
@@ -98,13 +98,13 @@ def train(work: Path, models: Path, seed: int) -> None:
     learnt = [
         generated_images(models, name, [seed, 1, n], scaled(count)) for n, (name, count) in enumerate(LEARNT.items())
     ]
-    pictures, known = (np.concatenate(column) for column in zip(*learnt, strict=True))
+    generated, known = (np.concatenate(column) for column in zip(*learnt, strict=True))
 
     def step(index: int) -> torch.Tensor:
         rng = np.random.default_rng([seed, index])
         images, shows = renderings(rng, BATCH - GENERATED_PER_BATCH)
-        drawn = rng.integers(0, len(pictures), GENERATED_PER_BATCH)
-        images, shows = np.concatenate([images, pictures[drawn]]), np.concatenate([shows, known[drawn]])
+        drawn = rng.integers(0, len(generated), GENERATED_PER_BATCH)
+        images, shows = np.concatenate([images, generated[drawn]]), np.concatenate([shows, known[drawn]])
         logits = network(to_tensor(images).to(where))
         set_rate(optimizer, _RATE, rate(index, STEPS, warm_up=50))
         return descend(

@@ -17,7 +17,7 @@ from agents.lab.world import free_form, renderer, scenes
 from agents.lab.world.styles import POSTER, STYLES, Style
 from agents.models.prompt_encoder import PromptEncoder, copy_tokenizer
 from agents.models.saved import save
-from agents.models.scorer import WIDTH, ImageTower, PromptTower, Scorer
+from agents.models.scorer import IMAGE_PART, WIDTH, ImageTower, PromptTower, Scorer
 
 STEPS: Final = 480
 BATCH: Final = 192
@@ -29,9 +29,9 @@ _STYLES: Final = tuple(STYLES.values())
 
 
 class Batch(NamedTuple):
-    """Scenes with their images and prompts, and free-form sentences told in two ways."""
+    """Scenes with their images and prompts, and free-form sentences in two wordings."""
 
-    pictures: np.ndarray  # uint8 [n, 48, 48, 3]
+    images: np.ndarray  # uint8 [n, 48, 48, 3]
     prompts: list[str]
     wrong: list[str]  # [n] prompts that are just not true of the image
     also_true: np.ndarray  # bool [n, n]: prompt j is true of image i too, though i is not j
@@ -48,10 +48,10 @@ def batch(rng: np.random.Generator, count: int, sentences: int = SENTENCES) -> B
     """Fresh ones: most prompts are captions, some amid junk, some free-form that name a thing or two."""
     drawn = [_prompted(rng) for _ in range(count)]
     stated, shown = [scene for scene, _, _, _ in drawn], [scene for _, scene, _, _ in drawn]
-    pictures = np.stack([renderer.render(scene, rng, style_for(rng)) for scene in shown])
+    images = np.stack([renderer.render(scene, rng, style_for(rng)) for scene in shown])
     free = [free_form.sentence(rng) for _ in range(sentences)]
     prompts, wrong = [prompt for _, _, prompt, _ in drawn], [changed for _, _, _, changed in drawn]
-    return Batch(pictures, prompts, wrong, also_true(stated, shown), free, [retell(rng, text) for text in free])
+    return Batch(images, prompts, wrong, also_true(stated, shown), free, [retell(rng, text) for text in free])
 
 
 def _prompted(rng: np.random.Generator) -> tuple[scenes.Scene, scenes.Scene, str, str]:
@@ -64,7 +64,7 @@ def _prompted(rng: np.random.Generator) -> tuple[scenes.Scene, scenes.Scene, str
     shown = with_colours_decided(rng, scene)
     wrong = reworded(rng, scene.caption, shown)
     if kind < 0.25:
-        noise = int(rng.integers(1 << 32))  # the same junk around both, so that it tells nothing
+        noise = int(rng.integers(1 << 32))  # the same junk around both, so that it separates nothing
         prompt, wrong = (free_form.mixed(np.random.default_rng(noise), text) for text in (scene.caption, wrong))
         return scene, shown, prompt, wrong
     return scene, shown, scene.caption, wrong
@@ -92,12 +92,12 @@ def retell(rng: np.random.Generator, sentence: str) -> str:
 
 
 def contrast(
-    picture: torch.Tensor, prompt: torch.Tensor, wrong: torch.Tensor, also: torch.Tensor, heat: torch.Tensor
+    image: torch.Tensor, prompt: torch.Tensor, wrong: torch.Tensor, also: torch.Tensor, heat: torch.Tensor
 ) -> torch.Tensor:
     """InfoNCE of unit vectors [n, d] both ways, with wrong prompts [n, d]; pairs in `also` [n, n] are left out."""
-    target = torch.arange(len(picture), device=picture.device)
-    alike = (picture @ prompt.T * heat).masked_fill(also, -torch.inf)
-    to_prompt = functional.cross_entropy(torch.cat([alike, picture @ wrong.T * heat], 1), target)
+    target = torch.arange(len(image), device=image.device)
+    alike = (image @ prompt.T * heat).masked_fill(also, -torch.inf)
+    to_prompt = functional.cross_entropy(torch.cat([alike, image @ wrong.T * heat], 1), target)
     return (to_prompt + functional.cross_entropy(alike.T, target)) / 2
 
 
@@ -121,12 +121,12 @@ def train(work: Path, models: Path, seed: int) -> None:
     torch.manual_seed(seed)
     where = device()
     encoder: PromptEncoder = prompt_encoder(work).to(where)
-    prompt, picture, temperature = PromptTower().to(where), ImageTower().to(where), Temperature().to(where)
-    parameters = [p for part in (prompt, picture, temperature) for p in part.parameters()]
+    prompt, image, temperature = PromptTower().to(where), ImageTower().to(where), Temperature().to(where)
+    parameters = [p for part in (prompt, image, temperature) for p in part.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=_RATE, weight_decay=0.05)
     parts: dict[str, Stateful] = {
         "prompt": prompt,
-        "picture": picture,
+        IMAGE_PART: image,
         "temperature": temperature,
         "optimizer": optimizer,
     }
@@ -135,22 +135,22 @@ def train(work: Path, models: Path, seed: int) -> None:
     def step(index: int) -> torch.Tensor:
         drawn = batch(np.random.default_rng([seed, index]), BATCH)
         with mixed_precision():
-            seen = picture(to_tensor(drawn.pictures).contiguous().to(where))
+            seen = image(to_tensor(drawn.images).contiguous().to(where))
             read = prompt(encoder([*drawn.prompts, *drawn.wrong, *drawn.sentences, *drawn.retold]))
         seen, read = _unit(seen), _unit(read)
-        right, wrong, told, retold = torch.split(read, [BATCH, BATCH, SENTENCES, SENTENCES])
+        right, wrong, sentences, retold = torch.split(read, [BATCH, BATCH, SENTENCES, SENTENCES])
         heat = temperature()
         loss = contrast(seen, right, wrong, torch.from_numpy(drawn.also_true).to(where), heat)
         target = torch.arange(SENTENCES, device=where)
-        free = functional.cross_entropy(told @ torch.cat([retold, right]).T * heat, target)
+        free = functional.cross_entropy(sentences @ torch.cat([retold, right]).T * heat, target)
         set_rate(optimizer, _RATE, rate(index, STEPS, warm_up=40))
         return descend(loss + _FREE_FORM_WEIGHT * free, optimizer, parameters)
 
     loop.run(step)
-    scorer = Scorer(encoder.cpu(), prompt.cpu(), picture.cpu())
+    scorer = Scorer(encoder.cpu(), prompt.cpu(), image.cpu())
     figures = measure(scorer, seed + 1_000_000)
     loop.note(
-        seed=seed, parameters=loop.size(prompt) + loop.size(picture), heat=round(temperature().item(), 2), **figures
+        seed=seed, parameters=loop.size(prompt) + loop.size(image), heat=round(temperature().item(), 2), **figures
     )
     save(models / "scorer", {"width": WIDTH, **encoder.config, "measured": figures}, scorer.parts())
     copy_tokenizer(tokenizer_file(work), models / "scorer")

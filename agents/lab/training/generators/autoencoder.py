@@ -35,7 +35,7 @@ def build() -> AutoencoderTiny:
 def restoring_loss(
     encode: Callable[[torch.Tensor], torch.Tensor], decoder: nn.Module, seed: int, index: int
 ) -> torch.Tensor:
-    """How far the crops of training step `index` are from what the decoder makes of their noised latents."""
+    """Return the loss between the crops of training step `index` and their noised latents, decoded."""
     where = device()
     drawn = scene_batches.crops(np.random.default_rng([seed, index]), BATCH)
     target, weight = (part.to(where, memory_format=torch.channels_last) for part in drawn)

@@ -15,7 +15,7 @@ from agents.lab.world import free_form, scenes
 from agents.models.caption_reader import (
     BACKGROUND_LABELS,
     COLOUR_LABELS,
-    NONE,
+    NOTHING,
     SHAPE_LABELS,
     SIZE_LABELS,
     SLOT_NAMES,
@@ -65,7 +65,7 @@ def labels(scene: scenes.Scene | None) -> np.ndarray:
 
     None asks for nothing.
     """
-    out = np.full(ABSENT + 1, NONE, np.int64)
+    out = np.full(ABSENT + 1, NOTHING, np.int64)
     if scene is None:
         return out
     for thing in scene.objects:
@@ -74,7 +74,7 @@ def labels(scene: scenes.Scene | None) -> np.ndarray:
         out[COLOUR][slot] = (UNLIKE_LABELS if thing.is_unlike else COLOUR_LABELS)[thing.colour]
         out[SIZE][slot] = SIZE_LABELS[thing.size]
     out[BACKGROUND] = BACKGROUND_LABELS[scene.background or "plain"]
-    out[ABSENT] = SHAPE_LABELS[scene.absent] if scene.absent else NONE
+    out[ABSENT] = SHAPE_LABELS[scene.absent] if scene.absent else NOTHING
     return out
 
 
@@ -102,7 +102,7 @@ def reading_loss(asked: Asked, target: torch.Tensor) -> torch.Tensor:
 
     def slots(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         weight = torch.ones(logits.shape[-1], device=target.device)
-        weight[NONE] = 0.15
+        weight[NOTHING] = 0.15
         return functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), weight)
 
     things = slots(asked.shape, target[:, SHAPE]) + slots(asked.colour, target[:, COLOUR])

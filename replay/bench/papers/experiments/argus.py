@@ -165,7 +165,7 @@ def _compared(papers: Mapping[str, str], least: float) -> Callable[[Runs], list[
 
 
 def saturated(runs: Mapping[str, Mean]) -> dict[str, float]:
-    """Return the demand a minute from which on a tenth is late, of those systems that come to it; mean over redraws."""
+    """Return the demand a minute from which on a tenth is late, for systems that reach it; mean over redraws."""
     low, high, seconds = RAMP
     found = {}
     for name, mean in runs.items():
@@ -177,7 +177,7 @@ def saturated(runs: Mapping[str, Mean]) -> dict[str, float]:
 
 
 def late_from(course: Course) -> float | None:
-    """Return the first second of a window with too many violations; None: there is none."""
+    """Return the first second of a window with too many violations, or None."""
     width = max(1, round(WINDOW_S / course.width_s))
     for first in range(len(course.arrived) - width + 1):
         if 1 - in_time(course, first, first + width) > LATE:
@@ -210,18 +210,18 @@ def _ramp(runs: Runs) -> Iterator[Check]:
     for name in (HEAVY, PROTEUS):
         if name in runs:
             other = at.get(name, float("inf"))
-            told = f"{ours:.0f} against {other:.0f} a minute"
-            yield Fact(f"it saturates later than {name}", "highest throughput (5.3, Fig. 17)", told, ours > other)
+            here = f"{ours:.0f} against {other:.0f} a minute"
+            yield Fact(f"it saturates later than {name}", "highest throughput (5.3, Fig. 17)", here, ours > other)
 
 
 def _lost(runs: Runs) -> Iterator[Check]:
     for load, mean in runs.items():
         before, while_lost, after = _parts(mean)
-        told = f"{percent(before)} become {percent(while_lost)}"
+        here = f"{percent(before)} become {percent(while_lost)}"
         times = while_lost / before if before else float("inf")
-        yield Fact(f"at {load} a minute violations grow", "3 to 5 times (5.6, Fig. 20a)", told, 1.5 <= times <= 10)
-        told = f"{percent(after)} after {percent(before)}"
-        yield Fact(f"at {load} a minute they are as few again afterwards", "regained (Fig. 20a)", told,
+        yield Fact(f"at {load} a minute violations grow", "3 to 5 times (5.6, Fig. 20a)", here, 1.5 <= times <= 10)
+        here = f"{percent(after)} after {percent(before)}"
+        yield Fact(f"at {load} a minute they are as few again afterwards", "regained (Fig. 20a)", here,
                    after <= before + 0.03)  # fmt: skip
     moderate = _parts(runs[f"{MODERATE}"])[1]
     yield Fact("at moderate load throughput rarely suffers", "rarely degrades (5.6)", f"{percent(moderate)} late",
@@ -233,13 +233,13 @@ def _cut(runs: Runs) -> Iterator[Check]:
     said = "without the switch performance is severely hit (5.6, Fig. 20b)"
     yield Claim(f"at {HIGH} a minute the switch spares violations", said, switch, none, VIOLATIONS)
     before, gone, after = _parts(switch)
-    told = f"{percent(before)}, {percent(gone)}, {percent(after)} late before, meanwhile, after"
-    yield Fact("performance comes back with the smaller models, and with the cache", "gets back (5.6)", told,
+    here = f"{percent(before)}, {percent(gone)}, {percent(after)} late before, meanwhile, after"
+    yield Fact("performance comes back with the smaller models, and with the cache", "gets back (5.6)", here,
                gone < 0.5 and after <= before + 0.05)  # fmt: skip
     if f"{MODERATE}/switch" in runs:
         less = _parts(runs[f"{MODERATE}/switch"])[1]
-        told = f"{percent(gone)} at {HIGH}, {percent(less)} at {MODERATE} a minute"
-        yield Fact("violations are higher under the higher load", "even higher (5.6)", told, gone > less)
+        here = f"{percent(gone)} at {HIGH}, {percent(less)} at {MODERATE} a minute"
+        yield Fact("violations are higher under the higher load", "even higher (5.6)", here, gone > less)
     better = none.of("quality_in_slo") - switch.of("quality_in_slo")
     yield Fact("without the switch only quality improves", "only quality improves (5.6)", f"{better:+.2f}", better > 0)
 
@@ -249,12 +249,12 @@ def _moved(runs: Runs) -> list[Check]:
     said = "27 to 42 % of the requests (5.7)"
     moves = proteus.of("moves_a_request")
     busy, static = ours.of("utilization"), runs["provisioned"].of("utilization")
-    told = f"{percent(busy, 0)} against {percent(static, 0)}"
+    here = f"{percent(busy, 0)} against {percent(static, 0)}"
     return [
         Claim("with reuse workers move less than Proteus's", said, ours, proteus, MOVES),
         Claim("with reuse they move less than PAC's", said, ours, pac, MOVES),
         Fact("Proteus moves as often", said, percent(moves), of_size(moves, 0.345)),
-        Fact("workers are busier than those provisioned for the peak", "1.5 to 2 times (5.7)", told,
+        Fact("workers are busier than those provisioned for the peak", "1.5 to 2 times (5.7)", here,
              1.25 <= busy / static <= 2.5),
     ]  # fmt: skip
 
@@ -262,10 +262,10 @@ def _moved(runs: Runs) -> list[Check]:
 def _misread(runs: Runs) -> list[Check]:
     right, wrong = runs["0"], runs["1"]
     course = [runs[f"{share:g}"].of("quality_in_slo") for share in MISREADS]
-    told, said = ", ".join(f"{quality:.2f}" for quality in course), "20.6 falls to 18.0 (5.5, Fig. 19)"
+    here, said = ", ".join(f"{quality:.2f}" for quality in course), "20.6 falls to 18.0 (5.5, Fig. 19)"
     return [
         Claim("right classes give better images than wrong ones", said, right, wrong, PICKSCORE),
-        Fact("quality falls with every share of wrong classes", said, told, course == sorted(course, reverse=True)),
+        Fact("quality falls with every share of wrong classes", said, here, course == sorted(course, reverse=True)),
         Fact("by as much as in the paper", said, f"{course[0] - course[-1]:.2f}", of_size(course[0] - course[-1], 2.6)),
     ]
 
@@ -304,9 +304,9 @@ def _affinity_of(name: str) -> Callable[[Runs], list[Check]]:
         blind = dict.fromkeys(levels, 1 / len(levels))
         random = quality_of(catalog, dict.fromkeys(class_shares(catalog), blind))
         drop = 1 - random / own
-        told = f"{own:.3f} and {random:.3f} on {name}"
+        here = f"{own:.3f} and {random:.3f} on {name}"
         return [
-            Fact("prompts on their own level look better than on a random one", "20.6 and 18.2 (5.5)", told, drop > 0),
+            Fact("prompts on their own level look better than on a random one", "20.6 and 18.2 (5.5)", here, drop > 0),
             Fact("by as much as in the paper", "11.7 % (5.5)", percent(drop), of_size(drop, 0.117)),
         ]
 
@@ -335,7 +335,7 @@ def _redistributed(name: str) -> Callable[[Runs], list[Check]]:
         catalog = catalog_of(name)
         shares = class_shares(catalog)
         ideal = quality_of(catalog, {level: {level: 1.0} for level in shares})
-        closed, told = list[float](), list[str]()
+        closed, here = list[float](), list[str]()
         for rps in TINY_RPS if name == TINY else AFFINITY_RPS:
             aligned = _plan_spread(catalog, ARGUS, rps)
             mixed: dict[str, float] = {}
@@ -346,11 +346,11 @@ def _redistributed(name: str) -> Callable[[Runs], list[Check]]:
             ours = quality_of(catalog, aligned)
             if ideal - random > 1e-9:
                 closed.append((ours - random) / (ideal - random))
-                told.append(f"{random:.3f} to {ours:.3f} of {ideal:.3f} at {rps:g}/s")
+                here.append(f"{random:.3f} to {ours:.3f} of {ideal:.3f} at {rps:g}/s")
         mean = sum(closed) / len(closed) if closed else 0.0
         said = "17.8 to 19.5 of 20.9, 55 % of the gap (Fig. 10)"
         return [
-            Fact("aligned redistribution looks better than a random one", said, "; ".join(told), mean > 0),
+            Fact("aligned redistribution looks better than a random one", said, "; ".join(here), mean > 0),
             Fact("it closes as much of the gap to the ideal", said, percent(mean), of_size(mean, 0.55)),
         ]
 
@@ -368,10 +368,10 @@ def _batching(_: Runs) -> Iterator[Check]:
     slowest = "sdxl"
     said = "speed-ups plateau rapidly (3.2, Fig. 14)"
     yield Fact("batches hardly speed up SDXL", said, f"{gains[slowest]:.2f} times", gains[slowest] < 1.5)
-    told = ", ".join(f"{name} {gain:.1f}" for name, gain in gains.items())
-    yield Fact("no diffusion model gains more than threefold", said, told, max(gains.values()) < 3)
-    told = ", ".join(f"{name} {percent(gain, 0)}" for name, gain in last.items())
-    yield Fact("the last doubling of the batch gains less than a tenth", said, told, max(last.values()) < 0.1)
+    here = ", ".join(f"{name} {gain:.1f}" for name, gain in gains.items())
+    yield Fact("no diffusion model gains more than threefold", said, here, max(gains.values()) < 3)
+    here = ", ".join(f"{name} {percent(gain, 0)}" for name, gain in last.items())
+    yield Fact("the last doubling of the batch gains less than a tenth", said, here, max(last.values()) < 0.1)
 
 
 ON_TWITTER: Final = {PROTEUS: "25 to 30 % (5.2)", HEAVY: "25 % (5.2)", NIRVANA: "20 % (5.2)", SOMMELIER: "25 to 30 %"}

@@ -33,7 +33,7 @@ ABLATIONS: Final[Mapping[str, Mapping[str, float]]] = {
     "queue = run time (Proteus)": {"queue_factor": 1.0},
     "queue = 2 run times": {"queue_factor": 2.0},
 }
-CONFIGURED, CONFIGURATIONS = 10, 9000  # GPUs, and about so many configurations: Fig. 1c
+CONFIGURED, CONFIGURATIONS = 10, 9000  # GPUs, and about 9K configurations: Fig. 1c
 TINY: Final = "tiny"  # the one catalog whose images were judged one by one
 
 NO_BATCHES = Suspect(
@@ -141,19 +141,19 @@ def _static_loads(runs: Runs) -> Iterator[Check]:
         ours, proteus = runs[f"{load}/{DIFFSERVE}"], runs[f"{load}/{PROTEUS}"]
         yield Claim(f"at {load}/s its FID is below Proteus's", "Pareto-optimal (Fig. 4)", ours, proteus, FID)
         less_late = ours.violations <= runs[f"{load}/{HEAVY}"].violations + 1e-9
-        told = f"{percent(ours.violations)} against {percent(runs[f'{load}/{HEAVY}'].violations)}"
-        yield Fact(f"at {load}/s it violates no more than {HEAVY}", "Pareto-optimal (Fig. 4)", told, less_late)
+        here = f"{percent(ours.violations)} against {percent(runs[f'{load}/{HEAVY}'].violations)}"
+        yield Fact(f"at {load}/s it violates no more than {HEAVY}", "Pareto-optimal (Fig. 4)", here, less_late)
     late = [runs[f"{load}/{HEAVY}"].violations for load in loads]
-    told = f"{percent(late[0])} to {percent(late[-1])}"
+    here = f"{percent(late[0])} to {percent(late[-1])}"
     sized = of_size(late[0], 0.451) and of_size(late[-1], 0.7411)
-    yield Fact(f"{HEAVY} violates as in the paper", "45.1 to 74.1 % (4.2)", told, sized)
+    yield Fact(f"{HEAVY} violates as in the paper", "45.1 to 74.1 % (4.2)", here, sized)
 
 
 def _slos(runs: Runs) -> Iterator[Check]:
     late = {slo: runs[f"{slo}/{DIFFSERVE}"].violations for slo in _names(runs)}
     worst = max(late, key=lambda slo: late[slo])
-    told = f"{percent(late[worst])} at {worst} s"
-    yield Fact("few violations at every SLO", "low (4.6); here: below 5 %", told, late[worst] < 0.05)
+    here = f"{percent(late[worst])} at {worst} s"
+    yield Fact("few violations at every SLO", "low (4.6); here: below 5 %", here, late[worst] < 0.05)
     for slo in late:
         ours, proteus = runs[f"{slo}/{DIFFSERVE}"], runs[f"{slo}/{PROTEUS}"]
         yield Claim(f"at {slo} s its FID is below Proteus's", "high quality (Fig. 9)", ours, proteus, FID)
@@ -203,14 +203,14 @@ def _discriminator(_: Runs) -> Iterator[Check]:
     choice = recorded_choice()
     for share in (0.3, 0.1, 0.5):
         gain = gain_over_chance(choice, share)
-        told, said = f"{in_words(gain, 4)} of the facts, {gain.pairs} prompts of {TINY}", "lower FID (Fig. 1a)"
+        here, said = f"{in_words(gain, 4)} of the facts, {gain.pairs} prompts of {TINY}", "lower FID (Fig. 1a)"
         what = f"with {share:.0%} on heavy a discriminator's choice beats one by chance"
-        yield Fact(what, said, told, gain.low > 0)
+        yield Fact(what, said, here, gain.low > 0)
     for catalog in (FIRST, SECOND):
         [curve] = [curves.judged for curves in catalog_of(catalog).curves.values() if curves.judged]
         best = max(curve, key=lambda point: point.quality)
-        told = f"{-best.quality:.2f} at {best.heavy:.0%}, {-at(curve, 1.0):.2f} at 100 %"
-        yield Fact(f"{catalog}: FID rises again with heavy's share", "rises (2.2)", told, best.heavy < 1)
+        here = f"{-best.quality:.2f} at {best.heavy:.0%}, {-at(curve, 1.0):.2f} at 100 %"
+        yield Fact(f"{catalog}: FID rises again with heavy's share", "rises (2.2)", here, best.heavy < 1)
 
 
 def _as_good(_: Runs) -> list[Check]:
@@ -238,7 +238,7 @@ def _easy(what: str, share: float) -> Fact:
 
 
 class Configuration(NamedTuple):
-    """Threshold, batches and workers of a cascade, and what they come to."""
+    """Threshold, batches and workers of a cascade, and their throughput and FID."""
 
     threshold: float
     batches: tuple[int, int]
@@ -279,10 +279,10 @@ def _configured(_: Runs) -> list[Check]:
     thresholds, placements = ({getattr(each, field) for each in front} for field in ("threshold", "light"))
     batches = {each.batches for each in front}
     ends = f"{front[0].rps:.1f}/s at FID {front[0].fid:.2f} to {front[-1].rps:.1f}/s at {front[-1].fid:.2f}"
-    told = f"{len(front)} of {len(found)}, {ends}"
+    here = f"{len(front)} of {len(found)}, {ends}"
     varied = f"{len(thresholds)} thresholds, {len(placements)} placements, {len(batches)} pairs of batches"
     return [
-        Fact("few configurations are Pareto-optimal", "a front of 9K (Fig. 1c)", told, len(front) < 0.05 * len(found)),
+        Fact("few configurations are Pareto-optimal", "a front of 9K (Fig. 1c)", here, len(front) < 0.05 * len(found)),
         Fact("all three settings vary along the front", "threshold, batch, placement (2.2)", varied,
              min(len(thresholds), len(placements)) > 1),
         Fact("there are as many configurations", "about 9K (2.2)", str(len(found)),

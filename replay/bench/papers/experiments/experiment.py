@@ -23,7 +23,7 @@ from replay.traces import Trace
 AGREEMENT, PARTIAL, DISAGREEMENT = "agreement", "partial", "disagreement"
 NOT_RUN, NOT_ASKED = "not run", "not asked"
 HOLDS, OPEN, FAILS = "holds", "undecided", "does not hold"
-SIZE: Final = 2.0  # a figure is of the paper's size if it is at most so many times larger or smaller. Ours
+SIZE: Final = 2.0  # a figure is of the paper's size if at most SIZE times larger or smaller. Ours
 
 Runs = Mapping[str, Mean]
 
@@ -89,7 +89,7 @@ class Result(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """What became of the checks with a suspected deviation switched."""
+    """The checks with a suspected deviation switched."""
 
     suspect: Suspect
     results: tuple[Result, ...]
@@ -97,7 +97,7 @@ class Tried(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of an experiment."""
+    """The outcome of an experiment."""
 
     experiment: Experiment
     results: tuple[Result, ...]
@@ -187,7 +187,7 @@ def checks_table(outcomes: Sequence[Outcome]) -> Table:
 
 
 def causes_table(outcomes: Sequence[Outcome]) -> Table | None:
-    """Return what was tried where an experiment did not agree; None: nothing was."""
+    """Return the causes tried where an experiment did not agree, or None."""
     rows = tuple(
         (
             each.experiment.where,
@@ -214,7 +214,7 @@ def _changed(outcome: Outcome, tried: Tried) -> str:
 
 
 def count(outcomes: Sequence[Outcome]) -> dict[str, int]:
-    """Return how many experiments came to which verdict."""
+    """Return the number of experiments by verdict."""
     return {word: sum(each.verdict == word for each in outcomes) for word in (AGREEMENT, PARTIAL, DISAGREEMENT)}
 
 
@@ -231,7 +231,7 @@ def tables_of(outcomes: Sequence[Outcome]) -> tuple[Table, ...]:
 
 
 def counted(outcomes: Sequence[Outcome]) -> str:
-    """Return in words how many experiments came to which verdict."""
+    """Return the number of experiments by verdict, in words."""
     found = ", ".join(f"{number} {word}" for word, number in count(outcomes).items())
     return f"of {len(outcomes)} experiments {found}"
 
@@ -241,8 +241,8 @@ def experiments_table(every: Sequence[Experiment], outcomes: Sequence[Outcome]) 
     found = {each.experiment.name: each for each in outcomes}
     rows = tuple(_row(each, found.get(each.name)) for each in every)
     ran = count(outcomes)
-    told = ", ".join(f"{number} {word}" for word, number in ran.items())
-    title = f"Of {len(every)} experiments {sum(ran.values())} run: {told}"
+    here = ", ".join(f"{number} {word}" for word, number in ran.items())
+    title = f"Of {len(every)} experiments {sum(ran.values())} run: {here}"
     columns = ("paper", "experiment", "verdict", "its main claim", "here", "paper's figure", "causes tried")
     return Table(title=title, columns=columns, rows=rows)
 

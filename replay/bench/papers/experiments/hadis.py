@@ -105,9 +105,9 @@ def _tradeoffs(_: Runs) -> list[Check]:
             best = row.quality
             front.append(f"{row.light}>{row.heavy}")
     regimes = [pair for at, pair in enumerate(front) if not at or front[at - 1] != pair]
-    told = ", then ".join(regimes)
+    here = ", then ".join(regimes)
     return [
-        Fact("the best pair varies with the latency: three regimes, from light to heavy", ", then ".join(PAIRS), told,
+        Fact("the best pair varies with the latency: three regimes, from light to heavy", ", then ".join(PAIRS), here,
              regimes == list(PAIRS)),
     ]  # fmt: skip
 
@@ -118,12 +118,12 @@ def _pairs_by_load(runs: Runs) -> Iterator[Check]:
         own = {pair: runs[f"{rate:g}/{pair}"] for pair in PAIRS}
         within = {pair: mean for pair, mean in own.items() if mean.violations <= WITHIN}
         best[rate] = min(within, key=lambda pair: within[pair].fid_run) if within else "none"
-    told = f"{best[LOW_RPS]} at {LOW_RPS:g}/s, {best[HIGH_RPS]} at {HIGH_RPS:g}/s"
-    yield Fact("the pair of the lowest FID at few violations gets lighter with load", "it does (2.3, Fig. 3)", told,
+    here = f"{best[LOW_RPS]} at {LOW_RPS:g}/s, {best[HIGH_RPS]} at {HIGH_RPS:g}/s"
+    yield Fact("the pair of the lowest FID at few violations gets lighter with load", "it does (2.3, Fig. 3)", here,
                "none" not in best.values() and PAIRS.index(best[HIGH_RPS]) < PAIRS.index(best[LOW_RPS]))  # fmt: skip
     late = [runs[f"{LOW_RPS:g}/{pair}"].violations for pair in PAIRS]
-    told = ", ".join(percent(share) for share in late)
-    yield Fact("at low load all pairs keep violations small", "small (2.3)", told, max(late) <= WITHIN)
+    here = ", ".join(percent(share) for share in late)
+    yield Fact("at low load all pairs keep violations small", "small (2.3)", here, max(late) <= WITHIN)
     lightest, slowest = runs[f"{HIGH_RPS:g}/{PAIRS[0]}"], runs[f"{HIGH_RPS:g}/{PAIRS[-1]}"]
     said = "large, and within the SLO (2.3)"
     yield Claim("at high load the lightest pair violates less than the slowest", said, lightest, slowest, VIOLATIONS)
@@ -162,7 +162,7 @@ def slow_levels(catalog: Catalog) -> list[str]:
 
 
 def slow_by_phase(course: Course, phases: int) -> list[float]:
-    """Return the share of the slow models in each of so many equally long phases."""
+    """Return the share of the slow models in each of `phases` equally long phases."""
     part = len(course.levels) // phases
     slow = slow_levels(catalog_of(BASE.catalog))
     return [share(answers(course, part * at, part * (at + 1)), slow) for at in range(phases)]
@@ -184,10 +184,10 @@ def _steps(runs: Runs) -> list[Check]:
     mean = runs["steps"]
     by_phase = [slow_by_phase(run.course, STEPS) for run in mean.runs]
     first, peak, last = (sum(each[at] for each in by_phase) / len(by_phase) for at in (0, STEPS // 2, STEPS - 1))
-    told = f"{percent(first, 0)}, {percent(peak, 0)}, {percent(last, 0)}"
+    here = f"{percent(first, 0)}, {percent(peak, 0)}, {percent(last, 0)}"
     late = mean.violations
     return [
-        Fact("answers shift to faster models at the peak, and back: slow models' share", "shifts (4.3, Fig. 6)", told,
+        Fact("answers shift to faster models at the peak, and back: slow models' share", "shifts (4.3, Fig. 6)", here,
              peak < min(first, last)),
         Fact("violations stay low", "1 to 5 % (4.3)", percent(late), late <= WITHIN),
     ]  # fmt: skip
@@ -226,8 +226,8 @@ def _slos(runs: Runs) -> Iterator[Check]:
             yield Claim(f"at {slo} s its FID is below {other}'s", said, ours, runs[f"{slo}/{other}"], FID)
     late = {slo: runs[f"{slo}/{HADIS}"].violations for slo in slos}
     worst = max(late, key=lambda slo: late[slo])
-    told = f"{percent(late[worst])} at {worst} s"
-    yield Fact("violations are low at every SLO", "low (4.6); here: 5 % at most", told, late[worst] <= WITHIN)
+    here = f"{percent(late[worst])} at {worst} s"
+    yield Fact("violations are low at every SLO", "low (4.6); here: 5 % at most", here, late[worst] <= WITHIN)
 
 
 def _phases(runs: Runs) -> list[Check]:
@@ -235,10 +235,10 @@ def _phases(runs: Runs) -> list[Check]:
     means = [sum(each) / len(rises) for each in zip(*rises, strict=True)]
     wholes = [slow_by_phase(run.course, len(PHASES)) for run in runs["phases"].runs]
     whole = [sum(each) / len(wholes) for each in zip(*wholes, strict=True)]
-    told = ", ".join(f"{100 * rise:+.0f} points" for rise in means)
+    here = ", ".join(f"{100 * rise:+.0f} points" for rise in means)
     said = "rises at each hard phase (4.7, Fig. 10)"
     return [
-        Fact("the slow models' share rises at each hard phase, within two minutes", said, told, min(means) > 0.05),
+        Fact("the slow models' share rises at each hard phase, within two minutes", said, here, min(means) > 0.05),
         Fact("it is higher in each hard phase than in the easy one before", said,
              ", ".join(percent(each, 0) for each in whole), whole[1] > whole[0] and whole[3] > whole[2]),
     ]  # fmt: skip

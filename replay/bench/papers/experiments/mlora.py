@@ -138,8 +138,8 @@ def _long_tail(traces: Traces) -> list[Fact]:
     trace = traces(EVERY_REQUEST)
     skew, made = skew_of(trace), _synthetic_note(trace.source)
     return [
-        _near(f"so many of the adapters serve {POPULAR_SHARE:.0%} of the uses", 0.235, skew.popular_adapters, made),
-        _near("so many of the requests ask for no adapter", 0.788, skew.without_adapters, made),
+        _near(f"adapters that serve {POPULAR_SHARE:.0%} of the uses", 0.235, skew.popular_adapters, made),
+        _near("requests without an adapter", 0.788, skew.without_adapters, made),
         Fact("a request asks for six adapters at most", "1 to 6 (3.2)", f"{skew.most_adapters}{made}",
              1 <= skew.most_adapters <= 6),
     ]  # fmt: skip
@@ -183,9 +183,9 @@ def _update_costs(runs: Runs) -> list[Check]:
              f"{number(control, 1)}: {number(ratio, 1)} times", of_size(ratio, 4.43)),
         Fact("updates of bases vary as in the paper", "coefficient of variation .986", number(cv, 3),
              of_size(cv, 0.986)),
-        Fact("so many updates of bases are from memory", f"{percent(near_share)} {near_told}", percent(near),
+        Fact("updates of bases from memory", f"{percent(near_share)} {near_told}", percent(near),
              of_size(near, near_share)),
-        Fact("so many are from disk or from remote", f"{percent(far_share)} {far_told}", percent(1 - near),
+        Fact("updates of bases from disk or remote", f"{percent(far_share)} {far_told}", percent(1 - near),
              of_size(1 - near, far_share)),
     ]  # fmt: skip
 
@@ -204,8 +204,8 @@ def _same_work(runs: Runs) -> Fact:
     ours, theirs = (
         [(run.requests, round(run.fleet.workers, 3)) for run in mean.runs] for mean in (runs[OURS], runs[BASELINE])
     )
-    told = f"{sum(requests for requests, _ in ours)} requests each, {WORKERS} workers"
-    return Fact("both sides have the same requests and as many workers", "two equal halves of 300 GPUs (7.1)", told,
+    here = f"{sum(requests for requests, _ in ours)} requests each, {WORKERS} workers"
+    return Fact("both sides have the same requests and as many workers", "two equal halves of 300 GPUs (7.1)", here,
                 ours == theirs)  # fmt: skip
 
 

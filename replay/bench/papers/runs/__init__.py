@@ -1,1 +1,1 @@
-"""What a run of a question is: its cell, its trace, its fleet; and who runs many and keeps what they came to."""
+"""The runs of a question: cell, trace and fleet of one run; running many, and keeping their results."""

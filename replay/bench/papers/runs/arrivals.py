@@ -51,7 +51,7 @@ def open_trace(name: str, folder: pathlib.Path | None, limit: int | None, redraw
     """The trace of this name; `limit`: its first requests only. Raises Unknown, and InvalidTrace of a file.
 
     `redraw`: the number of another draw of its arrivals: of a published one at the recorded rates, of a made one at the
-    rates that it is made of. None: the arrivals that are always the same.
+    rates that it is made of; None for arrivals that are always the same.
     """
     if name in PUBLISHED:
         trace = _limited(_published(name, folder), limit)
@@ -169,8 +169,8 @@ def _tweets(*, is_bursty: bool) -> np.ndarray:
 
 
 def _trace_of_rates(name: str, rates: np.ndarray, interval_s: float, spacing: str, seed: int = SEED) -> Trace:
-    told = f"made: {len(rates)} intervals of {interval_s:g} s, {spacing}, seed {seed}"
-    return of_arrivals(within(rates * interval_s, interval_s, spacing, seed), name, told)
+    source = f"made: {len(rates)} intervals of {interval_s:g} s, {spacing}, seed {seed}"
+    return of_arrivals(within(rates * interval_s, interval_s, spacing, seed), name, source)
 
 
 def _by_minutes(folder: pathlib.Path | None, source: str, low: float, high: float, seed: int) -> Trace:

@@ -22,14 +22,14 @@ from replay.traces import Trace
 from schemas.errors import PochadeError
 
 Run = Callable[[Sequence[Cell]], list[Found]]
-"""What questions are asked with: cells -> what each came to, in their order."""
+"""Runs cells for a question; returns the result of each, in their order."""
 
 
 class CellRunner:
     """A context of processes that end with it. `on_run` is called after each cell with how many are asked
     for and how many are done.
 
-    What cells came to is kept in a folder of `pochade bench frontier`, and what it has is taken.
+    Results are kept in a folder of `pochade bench frontier`, and taken from it.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class CellRunner:
         """`is_recorded`: all seeds have the same arrivals, as they were recorded or made once.
 
         `has_hops`: False: cells run without the time between processes, as the papers' simulations do. Neither changes
-        cells of the grid. `grid`: folder of results, the grid's cells' and all others'; None: they are kept nowhere.
+        cells of the grid. `grid`: folder of results, the grid's cells' and all others'; None if they are not kept.
         """
         self._folder, self._limit, self._on_run = folder, limit, on_run
         self._is_recorded, self._has_hops = is_recorded, has_hops
@@ -81,7 +81,7 @@ class CellRunner:
         return len(self._known) + len(self._graded)
 
     def run(self, cells: Sequence[Cell]) -> list[Found]:
-        """What each cell came to. Raises what a run raised."""
+        """Return the result of each cell. Raises what a run raised."""
         if self._is_recorded:
             cells = [dataclasses.replace(cell, redraws=False) for cell in cells]
         if not self._has_hops:

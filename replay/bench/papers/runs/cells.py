@@ -1,4 +1,4 @@
-"""One run of a question, and what is told of it."""
+"""One run of a question, and its figures."""
 
 import dataclasses
 import itertools
@@ -40,7 +40,7 @@ SILENT_BEATS = 6  # heartbeats that fail to come, after which a worker is dead t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """A policy on a trace. Equal cells come to the same figures."""
+    """A policy on a trace. Equal cells have equal figures."""
 
     catalog: str
     trace: str  # a name of `arrivals.py`
@@ -58,7 +58,7 @@ class Cell:
     truth: str = ""  # a catalog that outcomes are drawn and judged by; "": the one that is planned with
     forecast: str = BY_POLICY  # of the demand
     hysteresis: str = BY_POLICY  # whether moves must be worth their cost
-    beside: float = 0.0  # a model loads beside serving, which makes calls take so many times longer; 0: it blocks
+    beside: float = 0.0  # by how many times calls take longer while a model loads beside serving; 0: loading blocks
     run_cv: float = 0.0  # coefficient of variation of run times
     tiers: Tiers | None = None  # of the workers; None: what jobs need is always on the device
     drops: bool = True  # requests have the SLO as deadline; False: none has one
@@ -76,7 +76,7 @@ class Course(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a run came to. Shares of 1; latencies in seconds."""
+    """The figures of a run. Shares of 1; latencies in seconds."""
 
     violations: float
     quality: float  # windows of 20 s, blind mixtures at their lower bound

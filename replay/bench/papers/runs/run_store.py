@@ -1,4 +1,4 @@
-"""What cells of the questions came to, kept in a folder of `pochade bench frontier` beside the grid's results."""
+"""Results of the questions' cells, kept in a folder of `pochade bench frontier` beside the grid's results."""
 
 import json
 import pathlib
@@ -22,7 +22,7 @@ class RunStore:
     """Results of cells by their key. Those of another state of the code are left out, so that these cells run again."""
 
     def __init__(self, store: LineStore | None = None) -> None:
-        """`store`: key -> what a cell came to, as JSON has it; None: nothing is kept."""
+        """`store`: key -> result of a cell, as JSON has it; None if nothing is kept."""
         self._store = store
 
     @classmethod
@@ -33,12 +33,12 @@ class RunStore:
             yield cls(store)
 
     def of(self, cell: Cell) -> Found | None:
-        """Return what a cell came to; None: it is not kept."""
+        """Return the result of a cell; None if it is not kept."""
         values = None if self._store is None else self._store.known.get(_key(cell))
         return None if values is None else _FOUND.validate_python(values)
 
     def add(self, cell: Cell, found: Found) -> None:
-        """Keep what a cell came to; it is on disk when this returns."""
+        """Keep the result of a cell; it is on disk when this returns."""
         if self._store is not None:
             self._store.add(_key(cell), json.loads(_FOUND.dump_json(found)))
 

@@ -1,4 +1,4 @@
-"""A fleet of a question that grows and shrinks: how it is set up, and what became of it."""
+"""A question's fleet that grows and shrinks: its configuration and its figures."""
 
 import itertools
 from typing import Final, NamedTuple
@@ -42,7 +42,7 @@ class Scaled(NamedTuple):
 
 
 def rules_of(scaling: Scaling | None) -> ScaleRules:
-    """Return the rules of a fleet; None: it stays as it is."""
+    """Return the rules of a fleet; None if it does not scale."""
     return FIXED if scaling is None else scaling.rules()
 
 

@@ -1,4 +1,4 @@
-"""Workers of a question that hold components in tiers, and what became of them."""
+"""A question's workers with components in tiers, and their figures."""
 
 from typing import Any, NamedTuple
 

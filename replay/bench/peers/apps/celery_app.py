@@ -23,7 +23,7 @@ if __name__ == "__main__":
 
     @app.post(PATH)
     async def images(body: dict) -> dict:
-        """Wait for the task's result, of which Redis tells."""
+        """Wait for the task's result in Redis."""
         loop = asyncio.get_running_loop()
         return answer(await loop.run_in_executor(WAITING, run_task, body["prompt"], options.seconds))
 

@@ -38,7 +38,7 @@ class TraceArrivals:
     def __init__(
         self, events: EventQueue, setup: Setup, tally: RunMetrics, arrivals_ms: np.ndarray, is_batch: np.ndarray | None
     ) -> None:
-        """`is_batch`: bool, one per request: whether it is not seen until it passes the batch gate; None: none is."""
+        """`is_batch`: bool per request: whether it is seen only after the batch gate; None if no request is."""
         self._events, self._setup, self._tally, self._arrivals_ms = events, setup, tally, arrivals_ms
         self._drawn: deque[tuple[int, Draws]] = deque(maxlen=CHUNKS)  # with the number of their first request
         self._entered: deque[float] | None = deque() if setup.timing.hops.arrive else None  # arrivals, once classified
@@ -138,7 +138,7 @@ class ObservationFeed:
             slo_ms=setup.slo_ms,
             in_flight_ms=setup.scale.period_ms,
         )
-        self._in_flight = self._builder.in_flight if setup.is_scaled else None  # else nobody asks for it
+        self._in_flight = self._builder.in_flight if setup.is_scaled else None  # else it is not needed
         self._best_ms = run_ms(setup.catalog.best(), 1)
         self._results, self._learns = self._builder.results, setup.learns or terms_of(named(setup.policy)).learns
         arrivals = self._builder.arrivals

@@ -18,7 +18,7 @@ class PlanState:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self.before: Plan | None = None  # the same, for whoever makes the next one
+        self.before: Plan | None = None  # the plan in force, for the planner
         self.is_under_way = False  # the fleet changes from one strategy to the other
         self._judging_ms: dict[str, float] = {}
         self._judges: dict[str, Judges] = {}
@@ -37,7 +37,7 @@ class PlanState:
         return self._judging_ms[level]
 
     def judges(self, level: str) -> Judges:
-        """The cascade by which a level's image is an answer, as its first or as its second one; None: by none."""
+        """Return the cascade of which a level is the first or the second; None without one."""
         if level not in self._judges:
             variant = variant_of(level)
             cascade = next((c for c in self.plan.cascades if variant in (c.level, c.next_level)), None)

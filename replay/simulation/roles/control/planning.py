@@ -57,7 +57,7 @@ class OwnPlans:
         return self.plan.version if self.plan else 0
 
     def find(self, _version: int) -> Plan | None:
-        """Return None: without orders no earlier plan is asked for."""
+        """Return None, as without orders no earlier plan is needed."""
         return None
 
 
@@ -68,7 +68,7 @@ class PlannerLoop:
         self, events: EventQueue, plan_state: PlanState, setup: Setup, fleet: Fleet, beats: Heartbeats,
         feed: ObservationFeed, logic: PlannerLogic | None = None,
     ) -> None:  # fmt: skip
-        """`logic`: whose decisions it carries out; None: that of the setup."""
+        """`logic`: makes the decisions; None for that of the setup."""
         self._events, self._plan_state, self._setup = events, plan_state, setup
         self._fleet, self._beats, self._feed = fleet, beats, feed
         self._logic, self._plans = logic or logic_of(setup), OwnPlans()

@@ -18,7 +18,7 @@ from replay.simulation.roles.workers.heartbeats import Heartbeats
 from replay.simulation.setup import Timing
 from replay.simulation.times import CallTimes
 
-MAX_RETRIES_AT_ONCE = 10  # polls for an idle worker that are skipped, as nobody is expected to be idle before
+MAX_RETRIES_AT_ONCE = 10  # polls that are skipped while no worker is expected to be idle
 
 
 class PooledWorker(NamedTuple):

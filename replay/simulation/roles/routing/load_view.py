@@ -15,6 +15,6 @@ class SimulatedLoadView(LoadView):
                 self._invalidate(worker.variant)
 
     def known_pool(self, variant: str, now_ms: float) -> WorkerPool | None:
-        """Return the workers that take new jobs of a variant; None: some have changed, or may have become silent."""
+        """Return the workers that take new jobs of a variant; None if some have changed, or may have become silent."""
         pool = self._pools.get(variant)
         return pool if pool is not None and now_ms <= pool.until_ms else None

@@ -22,7 +22,7 @@ from schemas.ids import draw
 NO_OWNER = "no-owner"
 
 
-def nobody(_variant: str) -> None:
+def ignore(_variant: str) -> None:
     """Forward nothing."""
 
 
@@ -31,7 +31,7 @@ class WaitingTopics:
 
     def __init__(self) -> None:
         self.queues: PullQueues[Job] = PullQueues()
-        self.on_job: Callable[[str], None] = nobody  # called with the variant of each job that comes
+        self.on_job: Callable[[str], None] = ignore  # called with the variant of each job that comes
 
     def append(self, job: Job, least_ms: float) -> None:
         """Put a job behind those of its variant; `least_ms` as in `Waiting`."""
@@ -67,7 +67,7 @@ class FleetLoads:
         return pool
 
     def wait_ms(self, variant: str) -> float:
-        """Time until the least loaded worker of a variant is free; infinite where nobody serves it."""
+        """Return the ms until the least loaded worker of a variant is free; infinite if no worker serves it."""
         pool = self.pool(variant)
         return pool.wait_ms(self._events.now_ms) + self._queued_ms(variant, pool)
 
@@ -82,7 +82,7 @@ class FleetLoads:
         return queued_ms(jobs, pool.slowness * self._times[variant, 1, 0], len(pool.free)) if jobs else 0.0
 
     def slowness(self, variant: str) -> float:
-        """Run time of a variant's calls as a multiple of the profiled one; 1 where nobody serves it."""
+        """Return the run time of a variant's calls as a multiple of the profiled one; 1 if no worker serves it."""
         return self.pool(variant).slowness
 
     def serving_of(self, variant: str) -> int:
@@ -101,7 +101,7 @@ class Sender:
         self, events: EventQueue, plan_state: PlanState, fleet: Fleet, beats: Heartbeats, timing: Timing,
         times: CallTimes, waiting: WaitingTopics, loads: FleetLoads | None = None,
     ) -> None:  # fmt: skip
-        """`loads`: of the process that this sender is part of; None: it is a process of its own."""
+        """`loads`: of the process that this sender is part of; None if it is a process of its own."""
         self._events, self._plan_state, self._fleet, self._times = events, plan_state, fleet, times
         self._loads = loads or FleetLoads(events, plan_state, beats, timing, times, waiting)
         self._choice, self._waiting = WorkerChoice(times.catalog), waiting
@@ -131,7 +131,7 @@ class Sender:
         return self._choice.choose(plan, variant, job.request_id, pool.free, now_ms, cost)
 
     def _send(self, job: Job, place: int | None) -> None:
-        """Send it to the worker at a place of its pool, None: to a partition that may get an owner."""
+        """Send it to the worker at a place of its pool; with None, to a partition that may get an owner."""
         variant, group = job.variant, self._fleet.group(job.variant)
         if place is None:
             partition = int(draw(job.request_id, NO_OWNER) * len(group.ends))
@@ -143,7 +143,7 @@ class Sender:
         self._fleet.send(variant, partition, job)
 
     def _need(self, job: Job) -> Need | None:
-        """The components that it needs; None: its variant lists no bases."""
+        """Return the components that it needs; None if its variant lists no bases."""
         variant = self._times.catalog.level(job.variant)
         if not variant.bases:
             return None

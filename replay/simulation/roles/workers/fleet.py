@@ -79,7 +79,7 @@ class Fleet:
         worker.is_up, worker.stopped_ms = False, self._events.now_ms
 
     def stop(self, worker_id: str) -> None:
-        """A process dies as by kill -9: silently, with what it had in hand."""
+        """End a process as by kill -9: silently, with its running jobs."""
         worker = self._workers.pop(worker_id, None)
         if worker is None:
             return
@@ -231,13 +231,13 @@ class Fleet:
         self._beats.now(worker)
 
     def _leave(self, worker: Worker) -> None:
-        """Its jobs go to those who stay, or wait for somebody to come."""
+        """Give its jobs to the remaining workers, or keep them until one joins."""
         member, worker.member = worker.member, None
         assert member is not None
         self._regrouping.left(self.group(worker.variant), member, [])
 
     def _expel(self, worker: Worker) -> None:
-        """The session of a dead process is over: its partitions are others', who begin what it had in hand again."""
+        """End the session of a dead process: other workers get its partitions and begin its jobs again."""
         if worker.member is None:
             return
         suspects = worker.suspects()

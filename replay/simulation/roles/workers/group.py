@@ -20,7 +20,7 @@ class Member:
     partitions: list[int] = field(default_factory=list)
     wanted: list[int] = field(default_factory=list)  # partitions that are to be its
     waiting: deque[Job] = field(default_factory=deque)
-    suspects: int = 0  # of those that wait, jobs that a dead owner had in hand
+    suspects: int = 0  # of those that wait, jobs that a dead owner had begun
     is_awaited: bool = False  # its next heartbeat will change something
     has_learnt: bool = False  # of a change, and has not polled since
     has_news: bool = True  # jobs were written to its partitions, or came to it, since its last heartbeat
@@ -51,10 +51,10 @@ class Group:
         self.ends = [0] * partitions  # offset of the next job, by partition
         self.members: list[Member] = []
         self._owners: list[Member | None] = [None] * partitions
-        self._orphans: list[Job] = []  # in partitions that nobody owns
+        self._orphans: list[Job] = []  # in partitions without an owner
 
     def append(self, partition: int, job: Job) -> Member | None:
-        """A job is written, and there; who has it now, if anybody."""
+        """Write and deliver a job. Returns the member that has it, if any."""
         self.written(partition)
         return self.deliver(partition, job)
 
@@ -66,7 +66,7 @@ class Group:
             owner.has_news = True
 
     def deliver(self, partition: int, job: Job) -> Member | None:
-        """A job that was written is there to be taken; who has it now, if anybody."""
+        """Deliver a written job. Returns the member that has it, if any."""
         job.partition = partition
         owner = self._owners[partition]
         if owner is None:
@@ -81,7 +81,7 @@ class Group:
         return len(self._orphans) + sum(len(member.waiting) for member in self.members)
 
     def take_orphans(self) -> list[Job]:
-        """The jobs in partitions that nobody owns lie there no more."""
+        """Remove and return the jobs in partitions without an owner."""
         taken, self._orphans = self._orphans, []
         return taken
 
@@ -123,7 +123,7 @@ class Group:
         return [member for member, had in before if member.partitions != had]
 
     def _assign(self) -> None:
-        """A member above its even share gives up its last partitions; what is nobody's goes to who has least."""
+        """Take partitions from members above their even share; give those without an owner to members below it."""
         if not self.members:
             return
         least, extra = divmod(len(self._owners), len(self.members))

@@ -133,7 +133,7 @@ class Subscription:
 
     def __init__(self, view: SimulatedLoadView, groups: dict[str, Group], last: dict[str, Worker]) -> None:
         """`groups`: by variant; `last`: by id, the process of the newest heartbeat."""
-        self.pending: defaultdict[str, dict[str, Worker]] = defaultdict(dict)  # variant -> id -> who has beaten since
+        self.pending: defaultdict[str, dict[str, Worker]] = defaultdict(dict)  # variant -> id -> its worker
         self._view, self._groups, self._last = view, groups, last
 
     def catch_up(self) -> None:
@@ -143,7 +143,7 @@ class Subscription:
         self.take_in_signs_of_life()
 
     def take_in_signs_of_life(self) -> None:
-        """Take in when each worker sent its newest heartbeat, for who asks which of them are silent."""
+        """Read when each worker sent its newest heartbeat, to find silent workers."""
         for worker_id, worker in self._last.items():
             self._view.on_sign_of_life(worker_id, worker.beaten_ms)
 

@@ -88,7 +88,7 @@ class Lookups:
         self.is_used = False  # a plan has asked for reuse
 
     def terms(self) -> Terms | None:
-        """Return what the plan in force says of reuse; None: nothing."""
+        """Return the reuse of the plan in force, or None."""
         plan = self._plan_state.plan
         if plan is not self._read[0]:
             terms = None if plan.reuse is None else terms_of(plan.reuse)

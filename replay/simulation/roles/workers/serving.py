@@ -58,7 +58,7 @@ class SimulatedWork:
         return self._serving.plan_state.plan
 
     def refusal(self, job: Job) -> None:
-        """Return None: no prompt is simulated, and routers and workers have one catalog."""
+        """Return None, as no prompt is simulated, and routers and workers have one catalog."""
 
     def has_objects(self, job: Job) -> bool:
         """Whether the job waits for its draft: one in a store that is there takes no time."""
@@ -119,7 +119,7 @@ class Serving:
         self._late_of = {name: Delay(events, own, hops.slot_ms, seed, "paint") for name, own in hops.paint_of.items()}
         self._rest = Delay(events, hops.rest, hops.slot_ms, seed, "rest")
         self._does: dict[type, Callable[[Worker, Any], Answer[Job] | None]] = {
-            Fetch: self._fetch, LookUp: self._look_up, Call: self._begin_call, Keep: self._keep,
+            Fetch: self._fetch, LookUp: self._lookup, Call: self._begin_call, Keep: self._keep,
             Wait: self._wait, SendOn: self._send_on, End: self._end, Drop: self._drop,
         }  # fmt: skip
 
@@ -193,7 +193,7 @@ class Serving:
             return Fetched(effect.id)
         return Fetched(effect.id, [Away(job, AWAY, is_draft=True) for job in effect.jobs])
 
-    def _look_up(self, worker: Worker, effect: LookUp[Job]) -> Done | None:
+    def _lookup(self, worker: Worker, effect: LookUp[Job]) -> Done | None:
         worker.call, worker.open_id = list(effect.jobs), effect.id
         return None if self.lookups.find(worker, effect.jobs, self._done) else Done(effect.id)
 

@@ -60,7 +60,7 @@ class Worker:
         self.busy_ms = 0.0
 
     def suspects(self) -> list[Job]:
-        """Jobs in hand of a worker that has died, with the deaths that count; none where it waited for the store."""
+        """Return the jobs that a dead worker had begun, with their deaths; none if it waited for the store."""
         taken = self.window.in_hand() if self.window is not None else []
         in_hand = [job for job in taken if job not in self.sent]
         if not self.is_absolved:

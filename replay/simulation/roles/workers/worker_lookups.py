@@ -26,12 +26,12 @@ class WorkerLookups:
         return self.logic.begin(terms, jobs, is_there=True)
 
     def finish(self, decision: Decision, took_ms: float, now_ms: float) -> None:
-        """Learn what a lookup came to."""
+        """Take in the outcome of a lookup."""
         self._health = None
         self.logic.finish(decision, took_ms, now_ms)
 
     def probed(self, probe: Probe, now_ms: float) -> None:
-        """Learn what a probe came to."""
+        """Take in the outcome of a probe."""
         self._health = None
         self.logic.probed(probe, now_ms)
 

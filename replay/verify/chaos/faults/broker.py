@@ -34,7 +34,7 @@ def restart(world: World, fault: Fault) -> Steps:
 
 
 def freeze(world: World, fault: Fault) -> Steps:
-    """SIGSTOP, then SIGCONT: connections stay, and nobody answers."""
+    """SIGSTOP, then SIGCONT: connections stay, and no call is answered."""
     running = _running(world)
     os.kill(running.pid, signal.SIGSTOP)
     try:
@@ -80,4 +80,4 @@ def _accepts_at(address: str) -> float:
         with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
             return epoch_ms()
         time.sleep(0.01)
-    raise NotThere(f"nobody listens on {address}")
+    raise NotThere(f"no process listens on {address}")

@@ -41,9 +41,9 @@ def freeze(world: World, fault: Fault) -> Steps:
 
 
 def lose(world: World, fault: Fault) -> Steps:
-    """kill -9 of one that leads some partition, for good, and its data with it.
+    """kill -9 of a broker that leads some partition, for good, and remove its data.
 
-    Only when all others hold everything: the last copy of a record is lost with its broker, whoever serves.
+    Only when all others hold everything: a record whose last copy is on the broker would be lost.
     """
     cluster, begun_s = _cluster(world), monotonic()
     while True:

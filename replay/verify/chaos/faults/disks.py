@@ -38,18 +38,18 @@ def store_away(world: World, fault: Fault) -> Steps:
 
 
 def store_stalls(world: World, fault: Fault) -> Steps:
-    """The store refuses nothing and answers nobody: whoever reads or writes an image waits until it is over."""
+    """The store accepts every call and answers none: reads and writes of images wait until the fault is over."""
     mark = hang_mark(world.settings)
     mark.touch()
     try:
         yield fault.lasts_ms / 1000
     finally:
         mark.unlink(missing_ok=True)
-    return f"the store answered nobody for {fault.lasts_ms / 1000:.1f} s"
+    return f"the store answered no call for {fault.lasts_ms / 1000:.1f} s"
 
 
 def store_lies(world: World, fault: Fault) -> Steps:
-    """An image is gone, or half of it, from when it is announced until a moment later, as if the store were late."""
+    """Remove or cut an image when it is announced, and restore it a moment later, as if the store were late."""
     met: list[ImageGenerated] = []
 
     def ambush(record: Incoming) -> None:
@@ -98,7 +98,7 @@ def disk_full(world: World, fault: Fault) -> Steps:
 
 @contextlib.contextmanager
 def files_up_to(child: Child, most_bytes: int) -> Iterator[None]:
-    """Let no file that a process writes grow beyond so many bytes."""
+    """Let no file that a process writes grow beyond `most_bytes`."""
     was = resource.prlimit(child.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (most_bytes, was[1]))
     try:

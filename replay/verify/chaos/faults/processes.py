@@ -8,7 +8,7 @@ from replay.verify.chaos.world import NotThere, Steps, World, awaited
 
 
 def kill(world: World, fault: Fault) -> Steps:
-    """kill -9; whoever looks after the role starts it again."""
+    """kill -9; the role's supervisor starts it again."""
     what = _busy(world, fault.target)
     world.child(fault.target).kill()
     yield 0.0
@@ -61,7 +61,7 @@ def last_worker(world: World, fault: Fault) -> Steps:
 
 
 def join(world: World, fault: Fault) -> Steps:
-    """A worker joins, jobs being in hand, and leaves again."""
+    """A worker joins while jobs run, and leaves again."""
     name = f"guest-{fault.number}"
     world.processes[name] = world.join(name, ["worker"])
     yield fault.lasts_ms / 1000

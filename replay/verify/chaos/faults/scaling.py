@@ -5,6 +5,7 @@ import signal
 from collections.abc import Callable, Generator
 from typing import Final
 
+from planner.observation.workers import SERVING
 from planner.scaling.supply import wanted_workers_of
 from replay.local.owned_worker import SUFFIX, FoundWorker, holder
 from replay.verify.chaos.schedule import Fault
@@ -16,7 +17,6 @@ SCALER: Final = "scale"  # the process of `pochade scale`
 WORKERS: Final = "worker"  # begins the ids of its workers
 AMBUSH_S: Final = 130.0  # for the fleet to grow or to shrink: two bursts, as a busy machine hardly pauses between them
 STARTING: Final = ("starting", "loading")
-SERVING: Final = ("ready", "painting")
 STOP_S: Final = 10.0  # for workers that are left over to end after SIGTERM
 
 Find = Callable[[World], str | None]

@@ -5,6 +5,7 @@ import math
 import os
 import random
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -38,7 +39,7 @@ def kill(world: World, fault: Fault) -> Steps:
 
 
 def freeze(world: World, fault: Fault) -> Steps:
-    """SIGSTOP, then SIGCONT: connections stay, and nobody answers."""
+    """SIGSTOP, then SIGCONT: connections stay, and no call is answered."""
     process = _running(world.settings)
     os.kill(process.pid, signal.SIGSTOP)
     try:
@@ -61,10 +62,10 @@ def empty(world: World, _fault: Fault) -> Steps:
 def lie(world: World, fault: Fault) -> Steps:
     """Change half of the rows: other tenants' or missing objects, wrong hashes, sizes, times, tenants, and no JSON."""
     _running(world.settings)
-    told = yield from world.beside(lambda: _ask(world.settings, lambda client, left: _lie(client, left, fault.draw())))
-    if not told:
+    lies = yield from world.beside(lambda: _ask(world.settings, lambda client, left: _lie(client, left, fault.draw())))
+    if not lies:
         raise NotThere("the vector store had no rows")
-    return "rows that lie: " + ", ".join(f"{count} {what}" for what, count in sorted(told.items()))
+    return "rows that lie: " + ", ".join(f"{count} {what}" for what, count in sorted(lies.items()))
 
 
 def _running(settings: Settings) -> Process:
@@ -99,7 +100,7 @@ def _drop_all(client: Any, left: Left) -> Mapping[str, int]:
 
 
 def _lie(client: Any, left: Left, dice: random.Random) -> Mapping[str, int]:
-    told: dict[str, int] = {}
+    counts = Counter[str]()
     for name, count in _collections(client, left):
         if not count:
             continue
@@ -110,13 +111,12 @@ def _lie(client: Any, left: Left, dice: random.Random) -> Mapping[str, int]:
         lies = [lied(stored[each], rows[each], list(rows.values()), dice) for each in chosen]
         if lies:
             client.upsert(name, [entity for _, entity in lies], timeout=left())
-        for what, _ in lies:
-            told[what] = told.get(what, 0) + 1
-    return told
+        counts.update(what for what, _ in lies)
+    return counts
 
 
 def _entities(client: Any, name: str, left: Left) -> list[dict[str, Any]]:
-    """Rows by a search: asked by a query, Lite does not always have the vectors of what was written of late."""
+    """Return rows by a search: in answers to queries, Lite sometimes lacks the vectors of rows written recently."""
     fields = {each["name"]: each for each in client.describe_collection(name, timeout=left())["fields"]}
     anywhere = [1.0] + [0.0] * (int(fields["vector"]["params"]["dim"]) - 1)
     (hits,) = client.search(
@@ -134,7 +134,7 @@ def _row(entity: Mapping[str, Any]) -> VectorRow | None:
 def lied(
     entity: Mapping[str, Any], row: VectorRow, others: Sequence[VectorRow], dice: random.Random
 ) -> tuple[str, dict[str, Any]]:
-    """Return a lie about a row, in words, and the entity that tells it: it is found where the row is found.
+    """Return a description of a wrong value, and the entity that has it, which is found where the row is found.
 
     `others`: all rows, those of other tenants among them.
     """
@@ -154,7 +154,7 @@ def _foreign_row(row: VectorRow, other: VectorRow) -> str:
 
 
 def _foreign_disguised(row: VectorRow, other: VectorRow) -> str:
-    """Another's row that names the tenant who finds it as its own."""
+    """Return another tenant's row that names the finding tenant as its own."""
     return as_text(replace(other, id=row.id, tenant=row.tenant))
 
 

@@ -60,7 +60,7 @@ def _on_volume(how: str) -> Do:
 
 def _on_remote(how: str) -> Do:
     def damage(world: World, fault: Fault) -> Steps:
-        """One weight file of a component on the remote, for a while; nobody has it on the volume then."""
+        """Damage one weight file of a component on the remote for a while; no worker has it on its volume then."""
         dice, remote = fault.draw(), _remote(world)
         component = dice.choice(remote.components)
         file = dice.choice(sorted(folder_of(remote.folder, component).rglob(WEIGHTS)))
@@ -109,7 +109,7 @@ def remote_away(world: World, fault: Fault) -> Steps:
 
 
 def _cut(world: World, fault: Fault, most: int) -> Generator[float, None, int]:
-    """Cut connections until the fault is over; return how many. Raises NotThere: nobody fetched anything."""
+    """Cut connections until the fault is over; return how many. Raises NotThere if nothing was fetched."""
     remote = _remote(world)
     with remote.proxy.cutting(most):
         clear_volume(world.settings)

@@ -77,7 +77,7 @@ def stop(armed: pathlib.Path) -> None:
 
 
 class Ambush:
-    """One point that is armed, until the block ends: whoever waits there then goes on."""
+    """Arms one point until the block ends; processes that wait there then go on."""
 
     def __init__(self, folder: pathlib.Path, name: str) -> None:
         self._folder, self._name = folder, name
@@ -92,7 +92,7 @@ class Ambush:
             each.unlink(missing_ok=True)
 
     def caught(self) -> int | None:
-        """Return the id of the process that waits there; None: none has come."""
+        """Return the id of the process that waits there, or None."""
         return next((int(each.suffix[1:]) for each in self._waiting()), None)
 
     def _waiting(self) -> list[pathlib.Path]:

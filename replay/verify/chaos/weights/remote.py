@@ -29,7 +29,7 @@ BLOCK: Final = 1 << 16
 
 
 class CuttingProxy:
-    """Passes connections on to a port of this machine, and cuts what the server answers after so many bytes."""
+    """Passes connections on to a port of this machine, and cuts answers of the server after a number of bytes."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)

@@ -72,7 +72,7 @@ def test_a_policy_beside_chance_is_judged_by_violations_too() -> None:
         CHANCE: a_policy(quality=[0.94, 0.93], violation_rate=[0.11, 0.1134]),
     }
     assert remarks(a_report(policies))[0] == (
-        f"{CHANCE}, which draws by chance who gets the heavy model, has quality 0.9350 at 11.17 % violations; "
+        f"{CHANCE}, which routes requests to the heavy model at random, has quality 0.9350 at 11.17 % violations; "
         f"ours has quality 0.9350 at 0.00 % violations. "
         f"ours beside {CHANCE}: quality not distinguishable, violations fewer."
     )

@@ -11,14 +11,14 @@ from replay.simulation.draws.recorded import Recorded
 from replay.simulation.draws.repeats import Repeats, repeats_of
 from replay.simulation.draws.synthetic import SyntheticOutcomes
 from replay.simulation.session import simulate
-from replay.traces.trace import NONE, Trace
+from replay.traces.trace import NOT_GIVEN, Trace
 from streams.catalogs import measured, recorded_prompts
 from tests.builders import a_catalog
 from tests.replay.simulation.runs import a_setup, arrivals, timed
 from tests.replay.simulation.test_reuse import a_reuse_setup, reuse_of
 
 # requests 0 and 3 have one prompt and seed, 5 the prompt with another seed; 2 and 6 a prompt without seeds
-REPEATS = Repeats(np.array([7, 1, 2, 7, 3, 7, 2, NONE]), np.array([5, 5, NONE, 5, 5, 6, NONE, 5]))
+REPEATS = Repeats(np.array([7, 1, 2, 7, 3, 7, 2, NOT_GIVEN]), np.array([5, 5, NOT_GIVEN, 5, 5, 6, NOT_GIVEN, 5]))
 
 
 def of_prompts(prompt: np.ndarray) -> Trace:
@@ -51,7 +51,7 @@ def test_a_repeated_prompt_is_the_same_recorded_prompt() -> None:
 
 def test_without_repeats_nothing_is_drawn_otherwise() -> None:
     assert repeats_of(of_prompts(np.arange(6))) is None
-    one_each = Repeats(np.arange(50), np.full(50, NONE))
+    one_each = Repeats(np.arange(50), np.full(50, NOT_GIVEN))
     plain, keyed = (SyntheticOutcomes(a_catalog(), 3, repeats=each)(0, 50) for each in (None, one_each))
     assert plain.hardness == keyed.hardness
     assert plain.confidence("light", "look") == keyed.confidence("light", "look")
@@ -59,7 +59,7 @@ def test_without_repeats_nothing_is_drawn_otherwise() -> None:
 
 def test_who_repeats_a_prompt_finds_it_and_nobody_else_finds_an_equal_one() -> None:
     rows = (Neighbours(0.5, 0.5), Neighbours(1.0, 0.5))
-    draws = NeighbourDraws(rows, 3, Repeats(np.array([0, 0, *range(1, 400)]), np.full(401, NONE)))
+    draws = NeighbourDraws(rows, 3, Repeats(np.array([0, 0, *range(1, 400)]), np.full(401, NOT_GIVEN)))
     repeated = draws.at(1)
     assert repeated is not None
     assert (repeated.similarity, repeated.verdict) == (1.0, Verdict.EQUAL.value)

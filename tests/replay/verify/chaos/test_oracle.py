@@ -20,7 +20,7 @@ def told(tmp_path: pathlib.Path) -> pathlib.Path:
 
 def test_each_request_that_was_told_needs_one_result(told: pathlib.Path) -> None:
     found = count(told, {"once": [5], "twice": [3, 9], "a stranger": [99]}, but=frozenset({"purged"}))
-    assert found == Counted(told=3, lost=("never",), doubled=("twice",), last_end_ms=5)
+    assert found == Counted(acknowledged=3, lost=("never",), doubled=("twice",), last_end_ms=5)
     assert found.broken() == (
         "a plain consumer found 1 of 3 acknowledged requests without a result and 1 with several (never, twice)"
     )
@@ -28,14 +28,14 @@ def test_each_request_that_was_told_needs_one_result(told: pathlib.Path) -> None
 
 def test_a_run_in_which_each_has_one_broke_no_promise(told: pathlib.Path) -> None:
     found = count(told, {name: [1] for name in ("once", "never", "twice", "purged")})
-    assert (found.told, found.broken()) == (4, None)
+    assert (found.acknowledged, found.broken()) == (4, None)
 
 
 def test_a_repetition_that_was_told_twice_is_one_request(told: pathlib.Path) -> None:
     file = Acknowledged(told)
     file.acknowledged("once", "prompts", 1, 7)
     file.close()
-    assert count(told, {name: [1] for name in ("once", "never", "twice", "purged")}).told == 4
+    assert count(told, {name: [1] for name in ("once", "never", "twice", "purged")}).acknowledged == 4
 
 
 def test_the_oracle_imports_nothing_of_the_product() -> None:

@@ -24,8 +24,8 @@ def deepen(small: UNet2DConditionModel, deep: UNet2DConditionModel) -> None:
     had, extra = small.config["layers_per_block"], deep.config["layers_per_block"] - small.config["layers_per_block"]
     if had != 1 or extra < 1:
         raise ValueError(f"can deepen one layer per block into more: got {had} and {had + extra}")
-    told = {_placed(name, extra): value for name, value in small.state_dict().items()}
-    found = deep.load_state_dict(told, strict=False)
+    state = {_placed(name, extra): value for name, value in small.state_dict().items()}
+    found = deep.load_state_dict(state, strict=False)
     if found.unexpected_keys:
         raise ValueError(f"the deeper network has no place for {', '.join(sorted(found.unexpected_keys))}")
     for block in (*deep.down_blocks, *deep.up_blocks):

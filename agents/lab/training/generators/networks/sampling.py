@@ -46,7 +46,7 @@ def sample(
     steps: int = STEPS,
     guidance: float = GUIDANCE,
 ) -> torch.Tensor:
-    """Latents [n, 8, 12, 12] reached from pure `noise` in so many DDIM steps; `empty` [1, 48, 128] is no prompt.
+    """Return latents [n, 8, 12, 12] after `steps` DDIM steps from pure `noise`; `empty` [1, 48, 128] is no prompt.
 
     With guidance the denoiser sees 2n rows: n without a prompt, then n with it.
     """

@@ -94,7 +94,7 @@ def test_a_base_model_tells_its_parts_and_the_figures_of_its_levels(models: Path
     assert "| autoencoder | 1 | 265227 | 140800 | 11 min on a cpu |" in text
     assert "| loss at the end of training | 0.151 |" in text
     assert "By `pochade evaluate`, seed 77, 1000 fresh prompts:" in text
-    assert "| pictures with every fact right | 0.988 [0.97, 0.99] |" in text
+    assert "| images with every fact right | 0.988 [0.97, 0.99] |" in text
     assert "| quality by objects 6 | 0.75 [0.7, 0.8] |" in text
     assert "By `pochade profile`, seed 5, 600 fresh prompts:" in text
     assert "| ms a call, batch 8 | 479 |" in text
@@ -152,7 +152,7 @@ def test_every_level_of_the_catalog_is_painted_by_a_folder_that_can_have_a_card(
 def test_figures_of_several_levels_stand_side_by_side() -> None:
     shown = figures_table({"heavy-4": {"quality": 0.9}, "heavy-8": {"quality": 0.95, "fid": 3.25}})
     assert "| figure | heavy-4 | heavy-8 |" in shown
-    assert "| pictures with every fact right | 0.9 | 0.95 |" in shown
+    assert "| images with every fact right | 0.9 | 0.95 |" in shown
     assert "| FID on the scorer's features |  | 3.25 |" in shown
 
 

@@ -28,7 +28,7 @@ class Stops(FakeGenerator):
 
 def test_labels_are_what_the_fact_checker_says_and_graded_outside_the_grammar(tmp_path: Path) -> None:
     found = cached(tmp_path, FakeGenerator(), 7, 80)
-    assert len(found.prompts) == len(found.pictures) == 80
+    assert len(found.prompts) == len(found.images) == 80
     captioned = found.captioned()
     assert 0.7 * 80 < len(captioned.prompts) < 80
     assert set(captioned.right) == {0.0, 1.0}

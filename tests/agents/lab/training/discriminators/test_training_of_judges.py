@@ -59,7 +59,7 @@ def test_a_head_learns_on_embeddings_without_touching_the_tower(
 
 def test_renderings_for_the_judge_agree_with_their_prompt_two_times_in_three() -> None:
     drawn = prompt_aware.rendered(np.random.default_rng(1), 300)
-    assert drawn.pictures.shape == (300, 48, 48, 3)
+    assert drawn.images.shape == (300, 48, 48, 3)
     assert drawn.shown.shape == (300, 59)
     assert drawn.right.mean() == pytest.approx(2 / 3, abs=0.08)
 
