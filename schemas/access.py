@@ -1,6 +1,6 @@
 """The rights of each role and client: topics that it reads and writes, its groups and transactional ids.
 
-A test holds it against the topic table: a topic of the table that nobody writes or reads here fails it.
+A test compares it with the topic table: each topic needs a reader and a writer here.
 """
 
 from collections.abc import Mapping
@@ -26,8 +26,8 @@ from schemas.topics import (
 )
 
 ROLES = ("classifier", "router", "worker", "discriminator", "ledger", "planner", "indexer", "gateway", "console")
-PRODUCER = "producer"  # whoever asks for images: `pochade submit`
-CONSUMER = "consumer"  # whoever reads how requests ended: `pochade results`, `watch`, `explain`
+PRODUCER = "producer"  # clients that write requests: `pochade submit`
+CONSUMER = "consumer"  # clients that read results: `pochade results`, `watch`, `explain`
 OPERATOR = "operator"  # `pochade topics create`, `keys create`, `cancel`, `plan pin`, `dlq redrive`, `doctor`, `audit`
 WHO = (*ROLES, PRODUCER, CONSUMER, OPERATOR)
 
@@ -51,7 +51,7 @@ ACCESS: Mapping[str, Rows] = {
         (PRODUCER, "gateway", "console", OPERATOR, "classifier"), ("classifier", "gateway", "console", OPERATOR)
     ),
     CLASSIFIED: Rows(("classifier",), ("classifier", "router", "planner", "ledger", "console", OPERATOR)),
-    JOBS: Rows(("router", "discriminator"), ("worker", "router", OPERATOR)),  # the router: those that nobody serves
+    JOBS: Rows(("router", "discriminator"), ("worker", "router", OPERATOR)),  # the router: those that no worker serves
     WAITING: Rows(("router", "worker", "discriminator"), ("router", OPERATOR)),
     IMAGES: Rows(("worker",), ("discriminator", "console", OPERATOR)),
     OUTCOMES: Rows(

@@ -69,14 +69,14 @@ def _channel(topic: Topic, prefix: str) -> dict[str, Any]:
 
 
 def _operations(topic: Topic) -> dict[str, Any]:
-    """What Pochade does with a topic: it receives what others write, and sends what its roles write."""
+    """Return a topic's operations: Pochade receives its records, and sends those that its roles write."""
     rows, own = _rights(topic), _id(topic)
-    told = {f"receive.{own}": ("receive", f"Read with the rights of {', '.join(rows.read_by)}.")}
+    found = {f"receive.{own}": ("receive", f"Read with the rights of {', '.join(rows.read_by)}.")}
     if any(who != PRODUCER for who in rows.written_by):
-        told[f"send.{own}"] = ("send", f"Written with the rights of {', '.join(rows.written_by)}.")
+        found[f"send.{own}"] = ("send", f"Written with the rights of {', '.join(rows.written_by)}.")
     return {
         name: {"action": action, "channel": {"$ref": f"#/channels/{own}"}, "summary": summary}
-        for name, (action, summary) in told.items()
+        for name, (action, summary) in found.items()
     }
 
 

@@ -247,7 +247,7 @@ class Result:
     overridden: tuple[str, ...] = ()  # options the variant could not honour
     code: str = ""  # why in one word, for machines; "" where COMPLETED
     retry_after_ms: int | None = None  # REJECTED for now: when it may be worth asking again
-    reused: bool = False  # it began from a stored latent of an earlier image, never told whose
+    reused: bool = False  # it began from a stored latent of an earlier image; whose is not recorded
     reuse_step: int | None = None  # of its steps: skipped; None: not reused
     similarity: float | None = None  # cosine of both prompts; None: not reused
     reuse_miss: str = ""  # why it was not reused, in a word; "": it was, or the plan asked for no reuse
@@ -520,16 +520,16 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """Where a request's tenant wants to be told of it, and what it was told. The newest of a `request_id` holds."""
+    """The address for a request's events, and the events delivered there. The newest of a `request_id` is valid."""
 
     request_id: str
     tenant: str
     url: str  # may hold secrets of its owner: never logged
     events: tuple[str, ...]  # start | output | logs | completed
-    base_url: str  # of the gateway that was asked: addresses in what is told begin with it
+    base_url: str  # of the gateway that took the request: the prefix of addresses in events
     created_ms: int
     told: tuple[str, ...] = ()  # events that were delivered or given up; logs by the offset of their newest note
-    pending: str = ""  # event that is being delivered; "": none has failed since the last that was told
+    pending: str = ""  # event whose delivery has failed so far; "" if none
     attempts: int = 0  # of the pending event that have failed
     next_ms: int = 0  # moment of its next attempt
 

@@ -123,7 +123,7 @@ TABLE: tuple[Topic, ...] = (
         written_by="keys create, keys revoke", read_by="gateway, console",
         config={"cleanup.policy": "compact", **BROKERS_CLOCK},
     ),
-    Topic(  # the addresses of what was told leave within hours: they may hold secrets
+    Topic(  # the addresses of ended webhooks are removed within hours: they may hold secrets
         name=WEBHOOKS, record=messages.Webhook, key="request_id", partitions=1,
         written_by="gateway, dlq redrive", read_by="gateway",
         config={
@@ -147,7 +147,7 @@ TABLE: tuple[Topic, ...] = (
 
 
 def table(flow_partitions: int = FLOW_PARTITIONS) -> tuple[Topic, ...]:
-    """The table of a deployment whose requests flow through so many partitions."""
+    """The table of a deployment whose request topics have `flow_partitions` partitions each."""
     return tuple(
         replace(topic, partitions=flow_partitions) if topic.partitions == FLOW_PARTITIONS else topic for topic in TABLE
     )

@@ -19,7 +19,10 @@ from streams.visible import visible, visible_lines
 
 OWN_HANDLERS = {"TRANSFORMERS_VERBOSITY": "error", "DIFFUSERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 NOISY = ("faust", "mode", "aiokafka", "httpx", "boto3", "botocore", "urllib3", "s3transfer")  # WARNING at least
-INSISTENT, AGAIN_S = "aiokafka", 1.0  # without a broker it logs 100 lines a second (measured); each again after so long
+INSISTENT, REPEAT_S = (
+    "aiokafka",
+    1.0,
+)  # without a broker it logs 100 lines a second (measured); each again after so long
 CITING = (InvalidRecord, InvalidRequest)  # their messages show what was sent
 WITHHELD = "(the message cites what was sent, which is on the dlq; logs.prompts=clear shows it here)"
 
@@ -53,7 +56,7 @@ class Sparse(logging.Filter):
         if record.name.split(".")[0] != INSISTENT:
             return True
         where = record.pathname, record.lineno
-        if record.created - self._said_s.get(where, -AGAIN_S) < AGAIN_S:
+        if record.created - self._said_s.get(where, -REPEAT_S) < REPEAT_S:
             return False
         self._said_s[where] = record.created
         return True

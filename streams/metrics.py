@@ -99,7 +99,7 @@ UNUSABLE = counter(
 )
 DELETED_UNREAD = counter(
     "pochade_deleted_unread_total",
-    "Offsets that a role's topics had deleted before it had read them, found at its start; at most so many records",
+    "Offsets that were deleted from a role's topics before it had read them, found at its start; max number of records",
     {"role": ROLES},
 )  # fmt: skip
 AWAITED_SCHEMAS = counter(
@@ -217,7 +217,7 @@ GATEWAY_REQUESTS = counter(
 )  # fmt: skip
 GATEWAY_JOINED = counter(
     "pochade_gateway_joined_total",
-    "Repeated HTTP requests that joined the first, by what told them (key, count)",
+    "Repeated HTTP requests that joined the first, by how they were recognised (key, count)",
     {"by": ("key", "count")}, of=GATEWAY,
 )  # fmt: skip
 GATEWAY_KEYS_REFUSED = counter(
@@ -235,9 +235,7 @@ GATEWAY_PARTIAL_IMAGES = counter(
     "Drafts of streamed requests, by whether they were sent (sent, unread)",
     {"how": ("sent", "unread")}, of=GATEWAY,
 )  # fmt: skip
-GATEWAY_OPEN_WEBHOOKS = gauge(
-    "pochade_gateway_open_webhooks", "Requests whose webhooks are not told to their ends", of=GATEWAY
-)
+GATEWAY_OPEN_WEBHOOKS = gauge("pochade_gateway_open_webhooks", "Requests with webhook events to deliver", of=GATEWAY)
 GATEWAY_WEBHOOKS = counter(
     "pochade_gateway_webhooks_total",
     "Attempts at webhooks, by event and outcome (delivered, failed: it is repeated, dead-lettered)",
@@ -250,7 +248,7 @@ GATEWAY_STREAMS_REFUSED = counter(
 )  # fmt: skip
 GATEWAY_EXPECTED = histogram(
     "pochade_gateway_expected_ratio",
-    "Time that predictions took, as a multiple of the time that their clients were told at submit",
+    "Time that predictions took, as a multiple of the expected time in the answer to their submission",
     unit="ratio", of=GATEWAY, buckets=(0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 4.0),
 )  # fmt: skip
 
@@ -291,7 +289,7 @@ BACKLOG_SECONDS = gauge(
     {"variant": VARIANTS}, unit="seconds", of=PLANNER,
 )  # fmt: skip
 DEMAND = gauge(
-    "pochade_demand_rps", "Requests a second: of late (seen), and what the plan in force was made for (expected)",
+    "pochade_demand_rps", "Requests a second: recently (seen), and in the forecast of the plan in force (expected)",
     {"of": OF}, unit="requests a second", of=PLANNER,
 )  # fmt: skip
 UTILIZATION = gauge(

@@ -38,7 +38,7 @@ _NODE: dict[str, str] = {
     "group.share.max.record.lock.duration.ms": "600000",
 }
 
-COPIES = 3  # of each record in a cluster of several nodes, as far as there are so many
+COPIES = 3  # of each record in a cluster of several nodes; fewer if it has fewer nodes
 IN_SYNC = 2  # of these must hold a record before it is acknowledged
 
 # one node's end must neither lose a record nor stop the others

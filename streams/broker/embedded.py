@@ -68,7 +68,7 @@ def _running(home: pathlib.Path, say: Say) -> Record:
     known = broker_record.read(home) or Record(cluster_id=_cluster_id(home), ports=free_ports())
     broker, registry = known.broker, known.registry
     if registry is None or not registry.is_alive():
-        for each in registry_server.running(home):  # whoever started it was killed before it was recorded
+        for each in registry_server.running(home):  # its parent was killed before it was recorded
             each.stop(java.STOP_LIMIT_S)
     if broker is None or not broker.is_alive():
         if registry is not None:

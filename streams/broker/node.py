@@ -24,7 +24,7 @@ class Ports:
 
 
 def free_ports() -> Ports:
-    """Three different ports that nobody listens on now."""
+    """Return three different free ports."""
     with socket.socket() as a, socket.socket() as b, socket.socket() as c:
         for each in (a, b, c):
             each.bind((HOST, 0))

@@ -20,11 +20,11 @@ REFUSED_S = 2.0  # another broker of the list may let us in, or a restarted one 
 
 
 class Unreachable(PochadeError):
-    """Nobody answers at the address, or does not let us in."""
+    """No broker answers at the address, or it refuses the connection."""
 
 
 class NotLetIn(Unreachable):
-    """The cluster is there: the password or a certificate is wrong, and the message says which, and what to do."""
+    """The cluster answers, but the password or a certificate is wrong; the message says which, and what to do."""
 
 
 def starting_config(bootstrap: str) -> dict[str, str]:
@@ -65,7 +65,7 @@ def reach(settings: Settings) -> None:
 
     Raises:
         NotLetIn: the password or a certificate is wrong.
-        Unreachable: nobody answers.
+        Unreachable: no broker answers.
     """
     if not is_foreign(settings):
         return

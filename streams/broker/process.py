@@ -1,4 +1,4 @@
-"""A detached process that outlives whoever started it, known again by its id and start time."""
+"""A detached process that outlives its parent, identified by its id and start time."""
 
 import contextlib
 import os
@@ -27,7 +27,7 @@ class Process:
     started: float
 
     def is_alive(self) -> bool:
-        """Whether it still runs; a zombie that nobody has waited for does not.
+        """Whether it still runs; False for a zombie that no process has waited for.
 
         After SIGKILL the first thread is a zombie before the others are gone, and until then its ports and file locks
         are held (measured: for up to 100 ms, on a loaded machine longer).

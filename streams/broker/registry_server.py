@@ -128,7 +128,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Refused: nothing can be registered here."""
-        self.close_connection = True  # what is left of the body is nobody's next request
+        self.close_connection = True  # the rest of the body must not be read as the next request
         length = self.headers.get("Content-Length", "0")
         self.rfile.read(min(int(length), MAX_BODY) if length.isdecimal() else 0)  # so that the client gets an answer
         self._send(HTTPStatus.METHOD_NOT_ALLOWED, {"error_code": 405, "message": READ_ONLY})
@@ -144,7 +144,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing: each request would be a line in a log that nobody reads."""
+        """Log nothing."""
 
 
 def server(port: int) -> ThreadingHTTPServer:

@@ -72,7 +72,7 @@ def _next_span(traceparent: bytes) -> bytes:
 
 
 def new_trace() -> bytes:
-    """The `traceparent` of a trace that begins here and that nobody records so far."""
+    """Return the `traceparent` of a new trace that is not recorded so far."""
     return b"00-%b-%b-00" % (_hex(128), _hex(64))
 
 

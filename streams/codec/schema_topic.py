@@ -1,8 +1,8 @@
-"""The topic `schemas`: each release announces there the schemas that it writes with, so that older ones can read them.
+"""The topic `schemas`: each release announces its schemas there, so that older releases can read its records.
 
-A role and the command line announce their schemas before they write their first record. For an id that nobody has
-announced a schema registry is asked: that of `registry.url`, which must have the schemas under the ids of our own file,
-or the one beside the embedded broker.
+Roles and the command line announce their schemas before their first record. An id that is not announced is looked up in
+a schema registry: that of `registry.url`, which must have the schemas under the ids of our own file, or the one beside
+the embedded broker.
 """
 
 import contextlib

@@ -44,8 +44,8 @@ def cancel(
 ) -> None:
     """End the request ID as CANCELLED, unless it has ended already.
 
-    A queued job never starts, and a running one stops within one denoising step. An ID that nobody has sent yet is
-    cancelled in advance. With --wait, exit status 0 says CANCELLED, and 1 that the request had ended otherwise.
+    A queued job never starts, and a running one stops within one denoising step. An unknown ID is cancelled
+    in advance. With --wait, exit status 0 says CANCELLED, and 1 that the request had ended otherwise.
 
     \b
     Examples:

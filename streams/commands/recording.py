@@ -21,7 +21,7 @@ ACK_S: Final = 5.0
 
 @dataclass
 class Note:
-    """How a change ended, in a sentence, which whoever makes the change writes; "": it has not ended."""
+    """The outcome of a change in a sentence, set by its command; "" while it has not ended."""
 
     outcome: str = ""
 

@@ -32,11 +32,11 @@ DO = "their requests must be sent again with new ids; raise the topic's retentio
 
 
 class DeletedUnread(PochadeError):
-    """Records left a topic before their role had read them; the message says which."""
+    """Records were deleted from a topic before their role had read them; the message says which."""
 
 
 class Deletion(NamedTuple):
-    """The offsets of a partition that were deleted unread, from `begin` to below `end`; at most so many records."""
+    """The offsets of a partition that were deleted unread, [begin, end), and at most as many records."""
 
     topic: str  # without the prefix
     partition: int
@@ -104,8 +104,8 @@ def _letter(deletion: Deletion) -> Outgoing:
     return replace(letter, headers={**letter.headers, UNTIL: str(deletion.end).encode()})
 
 
-def kept(record: Incoming) -> Deletion | None:
-    """Return the deletion that a record of the dlq tells of; None if it is another dead letter."""
+def read_deletion(record: Incoming) -> Deletion | None:
+    """Return the deletion in a record of the dlq; None if it is another dead letter."""
 
     def fact(name: str) -> str:
         return record.headers.get(ERROR + name, b"").decode(errors="replace")

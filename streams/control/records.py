@@ -49,7 +49,7 @@ def plan_in(record: Incoming) -> Plan | None:
 
 
 def is_foreign(record: Incoming, plan: Plan) -> bool:
-    """Whether a plan's headers show that no planner wrote its record. Whoever copies headers is not found out."""
+    """Whether a plan's headers show that no planner wrote its record. Copied headers are not detected."""
     return record.headers.get(FACT + VERSION) != str(plan.version).encode()
 
 

@@ -183,5 +183,5 @@ def _first_plan(log: ControlLog, start: int, end: int) -> tuple[int, Plan | None
 def _plan_in(record: Incoming) -> Plan | None:
     try:
         return plan_in(record)
-    except InvalidRecord:  # whoever follows the topic says so
+    except InvalidRecord:  # the topic's followers report it
         return None

@@ -35,7 +35,7 @@ NO_PLAN = "no plan has been published: is a planner running? (`pochade serve pla
 
 
 def read_plans(settings: Settings, on_plan: OnPlan, start: int, barrier: Barrier) -> None:
-    """Hand over the plans from an offset to a barrier, which whoever may write plans has written.
+    """Hand over the plans from an offset to a barrier, which a writer of plans has written.
 
     Raises:
         PochadeError: the broker does not answer in time.

@@ -43,7 +43,7 @@ RESEND_WAITS_S = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0)  # before each resend:
 REFUSALS = 16  # maximum number of refusals of a record's results for their size; each halves the dead letter
 REPORT_EVERY_S = 0.1  # between two lines about bad input
 METADATA_MS = 1000  # a broker that is just back names no topics yet, and the group's leader would assign none of them
-LOOP_ANSWER_S = 2  # an event loop that is silent for longer serves nobody
+LOOP_ANSWER_S = 2  # max time for an event loop to answer; beyond it the role is not alive
 
 Sent = tuple[Outgoing, Future[Delivered]]
 Unacked = tuple[EventT[bytes], Incoming, float, spans.Hop | None, list[Sent]]  # float: monotonic s when taken
@@ -90,7 +90,7 @@ class AgentHost:
         )
         self.app.agent(topic, name=f"{settings.kafka.prefix}.{logic.role}", concurrency=1)(self._serve)
         self.app.task(self._acknowledge)
-        self.app.task(self._serve_held)
+        self.app.task(self._serve_delayed)
 
     async def _serve(self, stream: StreamT[bytes]) -> None:
         async for event in stream.noack().events():
@@ -133,7 +133,7 @@ class AgentHost:
         metrics.FALLBACKS.labels(self._logic.role, "sent-back").inc()
         return [Outgoing(topic=record.topic, key=record.key, value=record.value, headers=record.headers)]
 
-    async def _serve_held(self) -> None:
+    async def _serve_delayed(self) -> None:
         """Serve the partitions that wait for a schema, each from where it stopped, as soon as that is known."""
         while True:
             await asyncio.sleep(RETRY_S)

@@ -1,8 +1,8 @@
-"""Fetched record sets in which nothing stands in the way: what aiokafka cannot decode is handed over as its bytes.
+"""Record sets that aiokafka can always read past: what it cannot decode is handed over as bytes.
 
-aiokafka raises out of its fetcher at a header name that is not UTF-8, at an unknown codec and at a broken batch, and
-whoever reads on meets the same batch again. Here such names are written with escapes, and a batch that cannot be
-decoded becomes one record whose value is `Undecoded`; reading goes on behind it.
+aiokafka's fetcher raises at a header name that is not UTF-8, an unknown codec or a broken batch, and fetches the same
+batch again. Here such names are escaped, and a batch that cannot be decoded becomes one record whose value is
+`Undecoded`; reading continues behind it.
 """
 
 import struct
@@ -154,7 +154,7 @@ def _check_unpacked(codec: int, packed: bytes) -> None:
 
 
 def _fits(codec: int, packed: bytes, size: int) -> bool:
-    """Whether it unpacks to at most so many bytes."""
+    """Whether it unpacks to at most `size` bytes."""
     try:
         if codec == DefaultRecordBatch.CODEC_GZIP:
             unpacking = zlib.decompressobj(wbits=31)

@@ -25,7 +25,7 @@ class Timings:
         self._lock = threading.Lock()
 
     def observe(self, value: float, times: int = 1) -> None:
-        """Count a value, which was met so many times, in the first bucket whose bound is not below it."""
+        """Count a value `times` times, in the first bucket whose bound is not below it."""
         place = bisect_left(self._bounds, value)
         with self._lock:
             self._counts[place] += times

@@ -126,7 +126,7 @@ def redrive_record(dead_letter: DeadLetter, ended: Mapping[str, str]) -> Outgoin
         NotRedrivable: the record is not whole, can be read by no role, or names neither its topic nor a request.
         NothingToDo: an earlier redrive has completed.
     """
-    if deletions.kept(dead_letter.record) is not None:
+    if deletions.read_deletion(dead_letter.record) is not None:
         raise NotRedrivable(f"{dead_letter.position}: it stands for records that were deleted; {deletions.DO}")
     if dead_letter.is_cut:
         raise NotRedrivable(
@@ -144,7 +144,9 @@ def redrive_record(dead_letter: DeadLetter, ended: Mapping[str, str]) -> Outgoin
     original = Outgoing(
         topic=dead_letter.topic, key=dead_letter.record.key, value=dead_letter.record.value, headers=headers
     )
-    if dead_letter.request_id not in ended or dead_letter.topic == WEBHOOKS:  # what is told of a request outlives it
+    if (
+        dead_letter.request_id not in ended or dead_letter.topic == WEBHOOKS
+    ):  # webhooks are delivered also after the end
         return original
     new_id = _unused(dead_letter.request_id, ended)
     if dead_letter.topic in PUBLIC:

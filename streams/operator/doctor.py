@@ -44,7 +44,7 @@ from streams.visible import counted
 INDEXER = "indexer"  # its group is checked where a plan asks for reuse
 READ_S = 15.0
 VECTORS_S = 5.0
-NEWEST_MS = 300_000  # age up to which a worker's newest image tells whether it checks
+NEWEST_MS = 300_000  # max age of a worker's newest image for the check of safety
 CONNECT = "pochade up, or check kafka.bootstrap_servers and, for TLS or a password, kafka.properties"
 DESCRIBE = "allow DESCRIBE on the topics and groups PREFIX.*"
 DENIED = {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
@@ -52,13 +52,15 @@ DENIED = {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATIO
 
 def examine(settings: Settings) -> Iterator[Check]:
     """Yield all checks, in the order in which they depend on each other; one that raises has failed."""
-    yield _made("settings", lambda: _settings(settings), "correct it; `pochade config show` shows where it comes from")
-    yield from _all_made("disk", lambda: _disks(settings), "correct home and store.folder")
-    yield _made("store", lambda: _store(settings), "correct store.*, or the rights of who runs this")
+    yield _checked(
+        "settings", lambda: _settings(settings), "correct it; `pochade config show` shows where it comes from"
+    )
+    yield from _all_checked("disk", lambda: _disks(settings), "correct home and store.folder")
+    yield _checked("store", lambda: _store(settings), "correct store.*, or the rights of who runs this")
     if settings.vectors.url:
-        yield _made("vectors", lambda: _vectors(settings), "correct vectors.*, or `pochade up` for lite")
-    yield _made("models", lambda: _models(settings), "correct the catalog")
-    reached = _made("broker", lambda: _broker(settings), CONNECT)
+        yield _checked("vectors", lambda: _vectors(settings), "correct vectors.*, or `pochade up` for lite")
+    yield _checked("models", lambda: _models(settings), "correct the catalog")
+    reached = _checked("broker", lambda: _broker(settings), CONNECT)
     yield reached
     if reached.verdict is Verdict.FAIL:
         return  # every further check asks the broker
@@ -72,14 +74,14 @@ def examine(settings: Settings) -> Iterator[Check]:
     yield from _traffic(settings, found)
 
 
-def _made(name: str, look: Callable[[], Check], do: str, row: str = "") -> Check:
+def _checked(name: str, look: Callable[[], Check], do: str, row: str = "") -> Check:
     try:
         return look()
     except Exception as error:  # whatever lies on a topic: the other checks are made all the same
         return unmade(name, error, do, row)
 
 
-def _all_made(name: str, look: Callable[[], Iterable[Check]], do: str) -> Iterator[Check]:
+def _all_checked(name: str, look: Callable[[], Iterable[Check]], do: str) -> Iterator[Check]:
     try:
         yield from look()
     except Exception as error:
@@ -131,9 +133,9 @@ def _broker(settings: Settings) -> Check:
 def _features(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
     if RESULTS not in found:
         return  # without the topic `results` there is nothing to join or write to
-    yield _made("consumer groups", lambda: _groups(settings), "allow READ on the groups PREFIX.*")
+    yield _checked("consumer groups", lambda: _groups(settings), "allow READ on the groups PREFIX.*")
     rights = "the ledger needs transactions: allow WRITE on the transactional ids PREFIX.*"
-    yield _made("transactions", lambda: _transactions(settings, rights), rights)
+    yield _checked("transactions", lambda: _transactions(settings, rights), rights)
 
 
 def _transactions(settings: Settings, rights: str) -> Check:
@@ -153,19 +155,21 @@ def _groups(settings: Settings) -> Check:
 def _topics(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
     wanted = expected(variants_of(found), settings.kafka.jobs_partitions, settings.kafka.flow_partitions)
     look = "pochade topics diff"
-    yield _made("topics", lambda: checks.check_topics(differences(wanted, found, settings.kafka.prefix)), look)
-    yield _made("equal partitions", lambda: checks.check_joined(found), look)
+    yield _checked("topics", lambda: checks.check_topics(differences(wanted, found, settings.kafka.prefix)), look)
+    yield _checked("equal partitions", lambda: checks.check_joined(found), look)
     hidden = checks.check_visibility(found)
     if hidden is None:
-        yield _made("retention", lambda: checks.check_retention(found), look)
-        yield _made("record sizes", lambda: checks.check_sizes(found), look)
+        yield _checked("retention", lambda: checks.check_retention(found), look)
+        yield _checked("record sizes", lambda: checks.check_sizes(found), look)
     else:
         yield hidden
-    yield _made("copies", lambda: checks.check_copies(found, len(_brokers(settings))), "allow DESCRIBE on the cluster")
+    yield _checked(
+        "copies", lambda: checks.check_copies(found, len(_brokers(settings))), "allow DESCRIBE on the cluster"
+    )
     names = {*found, *(topic.name for topic in TABLE)}
-    yield _made("rights", lambda: checks.check_denied(cluster.denied(settings, sorted(names))), DESCRIBE)
+    yield _checked("rights", lambda: checks.check_denied(cluster.denied(settings, sorted(names))), DESCRIBE)
     if RESULTS in found:
-        yield _made("rights in force", lambda: _rights(settings), "allow DESCRIBE on the cluster")
+        yield _checked("rights in force", lambda: _rights(settings), "allow DESCRIBE on the cluster")
 
 
 def _rights(settings: Settings) -> Check:
@@ -216,14 +220,14 @@ def _traffic(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
     yield from _roles(settings, found, fleet)
     yield from checks.check_jobs(found, fleet.live, settings.kafka.prefix)
     if PLAN in found:
-        yield _made("planner", lambda: _leader(settings, fleet.readiness), "allow READ on the group PREFIX.planner")
+        yield _checked("planner", lambda: _leader(settings, fleet.readiness), "allow READ on the group PREFIX.planner")
     if IMAGES in found:
-        yield _made("safety", lambda: _safety(settings, fleet.live), f"allow READ on PREFIX.{IMAGES}")
-    yield _made("clocks", lambda: _clocks(settings, fleet.beats), "compare the clocks of all machines yourself")
+        yield _checked("safety", lambda: _safety(settings, fleet.live), f"allow READ on PREFIX.{IMAGES}")
+    yield _checked("clocks", lambda: _clocks(settings, fleet.beats), "compare the clocks of all machines yourself")
     if fleet.plan is not None and fleet.plan.reuse is not None:
         yield from _reuse(settings, fleet.plan.reuse, is_asked=is_asked_for(fleet.plan))
-    yield _made("deleted unread", lambda: _deletions(settings, found), DESCRIBE)
-    yield _made("dead letters", lambda: _dead_letters(settings, found, now), f"allow READ on PREFIX.{DLQ}")
+    yield _checked("deleted unread", lambda: _deletions(settings, found), DESCRIBE)
+    yield _checked("dead letters", lambda: _dead_letters(settings, found, now), f"allow READ on PREFIX.{DLQ}")
 
 
 def _fleet(settings: Settings, found: Mapping[str, Found], now: int, made: list[Check]) -> Fleet:
@@ -257,9 +261,9 @@ def _roles(settings: Settings, found: Mapping[str, Found], fleet: Fleet) -> Iter
             row = "roles" if topic in READERS else "queues"
             name = reads.group if topic in READERS else f"queue {topic.rpartition('.')[0]}"
             look = partial(_attended, settings, topic, fleet, seen)
-            yield _made(name, look, DESCRIBE, row)
+            yield _checked(name, look, DESCRIBE, row)
     if seen:
-        yield _made("strangers", lambda: checks.check_strangers(seen), DESCRIBE)
+        yield _checked("strangers", lambda: checks.check_strangers(seen), DESCRIBE)
 
 
 def _attended(settings: Settings, topic: str, fleet: Fleet, seen: dict[str, Attendance]) -> Check:
@@ -282,11 +286,11 @@ def _leader(settings: Settings, here: Mapping[str, str]) -> Check:
 
 def _deletions(settings: Settings, found: Mapping[str, Found]) -> Check:
     def is_one(letter: Incoming) -> bool:
-        return deletions.kept(letter) is not None
+        return deletions.read_deletion(letter) is not None
 
     since_ms = now_ms() - DAY_MS
     letters = snapshot.past(settings, [DLQ], since_ms=since_ms, keep=is_one) if DLQ in found else []
-    before = [each for each in map(deletions.kept, letters) if each is not None]
+    before = [each for each in map(deletions.read_deletion, letters) if each is not None]
     return checks.check_deletions([str(each) for each in deletions.merged([*deletions.find(settings), *before])])
 
 
@@ -310,14 +314,14 @@ def _reuse(settings: Settings, plan: ReusePlan, *, is_asked: bool) -> Iterator[C
         return reuse_checks.check_stale_rows(latents)
 
     rights = "allow DESCRIBE on the groups PREFIX.*"
-    yield _made("indexer", lambda: reuse_checks.check_indexer(attendance(settings, INDEXER, RESULTS)), rights)
+    yield _checked("indexer", lambda: reuse_checks.check_indexer(attendance(settings, INDEXER, RESULTS)), rights)
     index = "correct vectors.*, or `pochade up` for lite"
-    yield _made("index", lambda: reuse_checks.check_collection(reuse_index.collection(settings, plan.key)), index)
-    yield _made("stale rows", stale, f"allow READ on PREFIX.{RESULTS}, and correct the catalog")
+    yield _checked("index", lambda: reuse_checks.check_collection(reuse_index.collection(settings, plan.key)), index)
+    yield _checked("stale rows", stale, f"allow READ on PREFIX.{RESULTS}, and correct the catalog")
 
 
 def _safety(settings: Settings, live: list[Heartbeat]) -> Check:
-    """Check by their newest images that all live workers check what they store; no heartbeat tells it."""
+    """Check by their newest images that all live workers check images for safety; heartbeats do not say it."""
     alive, newest_of = {beat.worker_id for beat in live}, dict[str, tuple[int, bool]]()
 
     def see(record: Incoming) -> bool:

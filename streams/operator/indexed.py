@@ -1,6 +1,6 @@
-"""Which latents the index of a deployment still names: what `pochade gc` must keep of those that results name.
+"""The latents that a deployment's index still names, which `pochade gc` must keep.
 
-A latent is needed as long as a row of the index names it. Where nobody can say so, all are kept:
+A latent is needed as long as a row of the index names it. If the index cannot be read, all are kept:
 
     no vector store in the settings, or it does not answer    all that COMPLETED results name
     no row at all, as after the collection was dropped        all of them: `pochade reuse rebuild` fills it from them
@@ -50,7 +50,7 @@ def still_needed(
     """Return the URIs to keep.
 
     `read_to`: partition of `results` -> the offset that the index writer goes on from, 0 where it has read nothing;
-    `rows`: id of a row -> the latents that rows with this id name; None: nobody can say.
+    `rows`: id of a row -> the latents that rows with this id name; None if unknown.
     """
     return {
         each.uri
@@ -60,7 +60,7 @@ def still_needed(
 
 
 def needed_latents(settings: Settings, named: list[NamedLatent]) -> tuple[set[str], str]:
-    """Return the URIs to keep of one deployment's latents, and why nobody could ask the index; "": it was asked.
+    """Return the URIs to keep of one deployment's latents, and why the index could not be read; "" if it was.
 
     Raises PochadeError: the cluster does not answer.
     """

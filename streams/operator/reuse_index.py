@@ -63,7 +63,7 @@ class StoredLatents:
                 times[autoencoder] = max(times.get(autoencoder, 0), result.ended_ms)
 
     def stale(self) -> dict[str, Set[str]]:
-        """Autoencoder -> URIs of latents, of those with which no variant of the catalog has served of late."""
+        """Return autoencoder -> URIs of latents, for autoencoders that no variant of the catalog used recently."""
         live = {
             autoencoder
             for times in self._served.values()

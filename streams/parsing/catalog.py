@@ -149,7 +149,7 @@ def _in_full(root: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _number(whole: dict[str, Any], where: str) -> None:
-    """Replace each component with a `count` by so many alike, `NAME-000` and on, in the lists of variants too."""
+    """Replace each component with a `count` by this number of copies, `NAME-000` and on, also in lists of variants."""
     variants = whole.get("variants")
     for key in _COMPONENTS:
         tables = whole.get(key)

@@ -39,7 +39,7 @@ def announced(home: pathlib.Path, prefix: str, roles: Iterable[str], address: st
                 old.unlink(missing_ok=True)
         file.write_text(json.dumps({"prefix": prefix, "address": address, "roles": sorted(roles)}))
     except OSError as error:  # such as a home that is read-only: roles serve without it
-        log.warning("`pochade doctor` cannot tell that roles start here: %s", error)
+        log.warning("`pochade doctor` cannot see that roles start here: %s", error)
     try:
         yield
     finally:

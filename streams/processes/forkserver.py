@@ -3,10 +3,9 @@
     this process  --socket-->  the server: imports, opens nothing  --fork-->  a role: `pochade serve ...`, its own
     process group
 
-The server imports the modules that it is told, and touches no device and no client: it refuses to fork once a second
-Python thread runs, as locks that threads hold stay locked in a child. A child opens everything itself, as any
-process of `pochade serve` does. The server ends with this process, and its children with the server, however they
-end, but for those that are detached.
+The server imports the listed modules, and opens no device and no client: it refuses to fork once a second Python thread
+runs, as locks that threads hold stay locked in a child. A child opens everything itself, as any process of
+`pochade serve` does. The server ends with this process, and its children, unless detached, with the server.
 """
 
 import contextlib
@@ -248,7 +247,7 @@ def _forked(
     if pid == 0:
         _be_child(order, server, [asker, *inherited])
     child = os.pidfd_open(pid)
-    with contextlib.suppress(OSError):  # who asked has gone: the child runs until it is told otherwise, as any other
+    with contextlib.suppress(OSError):  # the caller is gone: the child runs until it is stopped
         socket.send_fds(asker, [str(pid).encode()], [child])
     return child, pid
 

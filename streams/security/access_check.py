@@ -22,7 +22,7 @@ from streams.settings import Settings
 
 NEW_RIGHTS_S = 3.0  # brokers learn of a new right a moment after it was granted
 RETRY_S = 0.5
-PROBE = "start"  # ends the transactional id that is tried: one of its own fences nobody
+PROBE = "start"  # suffix of the transactional id that is tried, so that no other producer is fenced
 DENIED = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -31,11 +31,11 @@ DENIED = {
 
 
 class AccessDenied(PochadeError):
-    """The cluster lets us in, but a right is missing."""
+    """The cluster accepts the user, but a right is missing."""
 
 
 def check_access(settings: Settings, roles: Iterable[str], variants: Sequence[str]) -> None:
-    """Return if these roles have their rights, or the cluster asks nobody who they are.
+    """Return if these roles have their rights, or the cluster has no authentication.
 
     Raises:
         Unreachable: the cluster does not answer or does not let us in; the message says why.

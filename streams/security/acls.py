@@ -59,7 +59,7 @@ def principals(named: Iterable[str], prefix: str) -> dict[str, str]:
     """Role -> principal: `role=User:NAME` as given, else User:PREFIX-role.
 
     Raises:
-        PochadeError: not of that form, or nobody of ours.
+        PochadeError: not of that form, or an unknown role or client.
     """
     found = {who: f"User:{prefix}-{who}" for who in WHO}
     for each in named:

@@ -1,8 +1,8 @@
-"""API keys of the gateway's clients: how one is made, and which hold, as the topic `keys` tells.
+"""API keys of the gateway's clients: their creation, and their validity by the topic `keys`.
 
-A key has 256 random bits. Nobody can try so many, so that its plain SHA-256 gives nothing away and needs no salt; a
-slow digest, as passwords need, would cost each request its time and guard nothing. Keys are looked up by digest: how
-long that takes depends on the digest, which who guesses cannot steer, and not on how much of a key was right.
+A key has 256 random bits, too many to guess, so its plain SHA-256 reveals nothing and needs no salt; a slow digest, as
+for passwords, would cost each request its time and protect nothing. Keys are looked up by digest, so the time of a
+lookup does not depend on how much of a key was right.
 """
 
 import hashlib
@@ -76,7 +76,7 @@ def why_refused(key: ApiKey, now_ms: int) -> Refused | None:
 
 
 class KeyRing:
-    """The keys that the topic has told. One thread hands over records, any asks."""
+    """The keys on the topic. One thread hands over records, any reads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -3,23 +3,26 @@
 Python does from 3.13 on (VERIFY_X509_STRICT); older ones and librdkafka accept such certificates.
 """
 
-SIGN_AGAIN = "sign the server's certificate again with authorityKeyIdentifier=keyid"
-MAKE_AGAIN = "make the authority's certificate again, from its key, with "
+NEW_SERVER = "sign the server's certificate again with authorityKeyIdentifier=keyid"
+NEW_AUTHORITY = "make the authority's certificate again, from its key, with "
 
 # how OpenSSL names what it misses -> which certificate lacks what, and what to do
 LACKING = {
-    "Missing Authority Key Identifier": ("the server's certificate lacks the Authority Key Identifier", SIGN_AGAIN),
+    "Missing Authority Key Identifier": (
+        "the server's certificate lacks the Authority Key Identifier",
+        NEW_SERVER,
+    ),
     "Missing Subject Key Identifier": (
         "its authority's certificate lacks the Subject Key Identifier",
-        f"{MAKE_AGAIN}subjectKeyIdentifier=hash",
+        f"{NEW_AUTHORITY}subjectKeyIdentifier=hash",
     ),
     "Basic Constraints of CA cert not marked critical": (
         "the Basic Constraints of its authority's certificate are not critical",
-        f"{MAKE_AGAIN}basicConstraints=critical,CA:TRUE",
+        f"{NEW_AUTHORITY}basicConstraints=critical,CA:TRUE",
     ),
     "CA cert does not include key usage extension": (
         "its authority's certificate lacks the Key Usage",
-        f"{MAKE_AGAIN}keyUsage=critical,keyCertSign,cRLSign",
+        f"{NEW_AUTHORITY}keyUsage=critical,keyCertSign,cRLSign",
     ),
 }
 

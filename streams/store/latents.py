@@ -75,8 +75,8 @@ class LatentSpace(NamedTuple):
         if latent.autoencoder != self.autoencoder:
             raise UnfitLatent("autoencoder", f"latent of autoencoder {latent.autoencoder}, not {self.autoencoder}")
         if latent.values.shape != (wanted := self.shape(width, height)):
-            told = f"{list(latent.values.shape)}, not {list(wanted)}"
-            raise UnfitLatent("shape", f"an image of {width} x {height} px cannot begin with a latent of {told}")
+            shapes = f"{list(latent.values.shape)}, not {list(wanted)}"
+            raise UnfitLatent("shape", f"an image of {width} x {height} px cannot begin with a latent of {shapes}")
 
 
 def to_bytes(latent: Latent) -> bytes:

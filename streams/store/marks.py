@@ -1,7 +1,7 @@
-"""The mark of a request in latents and images of the engine `profile`: it shows in an image whose latent it began from.
+"""The mark of a request in latents and images of the engine `profile`.
 
-A real image resembles the one that it began from; a card of the engine `profile` carries the mark of it instead, so
-that an audit can tell from the image alone, whatever was reported, whose latent was used.
+A real image resembles the one from whose latent it began. An image of the engine `profile` has that request's mark
+instead, so that an audit finds from the image alone which latent was used.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ def show(image: Image.Image, mark: bytes) -> None:
 
 
 def shown(image: Image.Image) -> bytes:
-    """Return the mark in an image's last row; greys or not, as an image without a mark has one that nobody has."""
+    """Return the mark in an image's last row; for an image without a mark, bytes that are no request's mark."""
     rgb = image.convert("RGB")
     row = [rgb.getpixel((x, rgb.height - 1)) for x in range(min(BYTES, rgb.width))]
     return bytes(pixel[0] for pixel in row if isinstance(pixel, tuple))

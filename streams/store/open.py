@@ -33,6 +33,6 @@ def open_store(settings: Settings) -> ImageStore:
         return FolderImageStore(_folder(settings))
     if store.folder:
         raise InvalidSettings(f"store.url {store.url!r} and store.folder {store.folder!r} are both set: unset one")
-    from streams.store.s3 import S3ImageStore  # boto3: 0.3 s that nobody else needs
+    from streams.store.s3 import S3ImageStore  # boto3 takes 0.3 s to import
 
     return S3ImageStore.open(store.url, store.s3_endpoint_url, store.s3_region)

@@ -45,11 +45,11 @@ class S3ImageStore:
 
     @classmethod
     def open(cls, url: str, endpoint_url: str = "", region: str = "") -> "S3ImageStore":
-        """Connect, and see that the bucket is there and lets us in.
+        """Connect, and check that the bucket exists and accepts the credentials.
 
         Raises:
             InvalidSettings: not such a URL.
-            StoreUnavailable: nobody answers.
+            StoreUnavailable: no answer.
             PochadeError: no such bucket, or no or wrong credentials, and what to do.
         """
         bucket, prefix = parsed(url)
@@ -192,7 +192,7 @@ def parsed(url: str) -> tuple[str, str]:
 
 
 def s3_client(endpoint_url: str, region: str, *, connections: int = 10, tries: int = TRIES) -> Any:
-    """Return a client with so many connections at most, and so many tries of a call. Raises InvalidSettings."""
+    """Return a client with at most `connections`, and at most `tries` of a call. Raises InvalidSettings."""
     # checksums in trailers, botocore's default, are unknown to many servers that are not Amazon's
     foreign = {"request_checksum_calculation": "when_required", "response_checksum_validation": "when_required"}
     config = Config(

@@ -85,7 +85,7 @@ def program() -> pathlib.Path:
 def _start(home: pathlib.Path, before: LiteRecord | None) -> LiteRecord:
     """Start it, on the port that it had before if that is free, and record it."""
     milvus = program()
-    for each in _running(home):  # whoever started it was killed before it was recorded, or it is about to end
+    for each in _running(home):  # its parent was killed before it was recorded, or it is ending
         each.stop(STOP_LIMIT_S)
     port = before.port if before and is_free(before.port) else next(free_lasting_ports())
     libraries = str(milvus.parent)

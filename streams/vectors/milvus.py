@@ -125,7 +125,7 @@ class MilvusVectorStore:
         return self._within(timeout_s, self._probe)
 
     def ask(self, timeout_s: float, question: Callable[[MilvusClient, Left], T]) -> T:
-        """Ask or tell Milvus itself what no port offers, within a deadline: for faults on purpose.
+        """Call Milvus directly, within a deadline, for what the port does not offer: used to inject faults.
 
         Raises VectorsUnavailable, WrongCollection.
         """
@@ -205,7 +205,7 @@ class MilvusVectorStore:
         return list(hits)
 
     def _texts(self, client: MilvusClient, ids: Sequence[str], left: Left) -> list[Any]:
-        """Rows without vectors: Lite does not always have those of what was written of late, and says so."""
+        """Return rows without vectors: Lite reports errors for the vectors of recently written rows."""
         found: list[Any] = []
         for first in range(0, len(ids), ROWS_A_CALL):
             expression = _selected(Selection(ids=tuple(ids[first : first + ROWS_A_CALL])))
@@ -298,8 +298,8 @@ def _filter(wanted: Wanted) -> str:
 def _scope(of: VectorRow | Wanted) -> int:
     """Return a number for tenant, model and size together: to compare texts by row took longer than the search itself.
 
-    Of 63 bits, so that it fits Milvus' integers without a sign. Rows of another scope with an equal number are told
-    apart by the check of what comes back.
+    63 bits, so that it fits Milvus' signed integers. Rows of another scope with an equal number are removed by the
+    check of the answer.
     """
     named = f"{_key(of.tenant)} {_key(of.model)} {of.width:d}x{of.height:d}"
     return int.from_bytes(hashlib.sha256(named.encode()).digest()[:8], "big") >> 1

@@ -22,9 +22,9 @@ DIGEST = 16  # characters of each hash in a collection's name
 
 
 def open_vectors(settings: Settings, key: str) -> VectorStore | None:
-    """The store that `vectors.url` names; None: there is none. Nobody is asked before the first call.
+    """Return the store that `vectors.url` names; None if it is empty. Connects at the first call.
 
-    `key`: digest of whatever makes the vectors; those of another are in another collection.
+    `key`: digest of the vectors' encoder; each encoder has a collection of its own.
 
     Raises:
         PochadeError: the local store was never started, a secret cannot be read, or would be sent or shown in clear.
@@ -68,7 +68,7 @@ def _exact(settings: Settings, collection: str) -> "ExactVectorStore":
 
 def open_milvus(settings: Settings, collection: str) -> "MilvusVectorStore":
     """Open a collection of the Milvus that the settings name, unchecked. Raises as `open_vectors`."""
-    from streams.vectors.milvus import MilvusVectorStore  # pymilvus: 0.6 s that nobody else needs
+    from streams.vectors.milvus import MilvusVectorStore  # pymilvus takes 0.6 s to import
 
     wanted = settings.vectors
     if wanted.url == "lite":

@@ -64,8 +64,8 @@ def fetch_file(
     """Fill a draft with a file's bytes and compare their sha-256. `wait`: sleeps for seconds between tries; None:
     really.
 
-    Where the sha-256 differs the file is fetched a second time, whole, before the remote is blamed: the disk may
-    have kept parts of an earlier attempt that nobody wrote, or a bit may have turned on the way.
+    If the sha-256 differs the whole file is fetched a second time before the remote is blamed: parts of an earlier
+    attempt may be damaged on the disk, or a bit may have flipped on the way.
 
     Raises:
         DamagedWeights: the remote's file has another size or sha-256; the draft keeps nothing of it.
@@ -106,7 +106,7 @@ def retried(ask: Callable[[], Answer], transfer: Transfer, wait: Callable[[float
 
 
 def backoff_s(tries: int) -> float:
-    """Return how long to wait after so many tries: doubling from 0.1 s, by chance up to a half shorter."""
+    """Return the seconds to wait after this number of tries: doubling from 0.1 s, randomly up to a half shorter."""
     return FIRST_BACKOFF_S * 2.0 ** (tries - 1) * random.uniform(0.5, 1.0)
 
 

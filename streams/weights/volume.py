@@ -8,9 +8,9 @@
     compiled/                            code of compiled variants, with a budget of its own
                                          (`agents/engines/compiling/cache.py`)
 
-Any number of processes may share a volume. One fetches a component while others that want it wait; whoever reads one
-holds it (`using`), and what is held is not removed. What goes is decided elsewhere: a component that finds no room
-is refused with the number of bytes that are missing.
+Any number of processes may share a volume. One fetches a component while others that need it wait. A reader holds a
+component (`using`), and a held one is not removed. Callers decide what to remove: a component without room is refused
+with the number of missing bytes.
 """
 
 import contextlib
@@ -118,7 +118,7 @@ class Volume:
         return transfer
 
     def reclaim(self) -> int:
-        """Remove what interrupted fetches left and nobody continues just now; return the bytes that were freed."""
+        """Remove the remains of fetches that no process continues now; return the bytes freed."""
         freed = 0
         for digest, size in self.partial().items():
             with contextlib.suppress(ComponentInUse, FileNotFoundError), self._locked(digest, fcntl.LOCK_EX, 0.0):
@@ -176,7 +176,7 @@ class Volume:
 
     @contextlib.contextmanager
     def using(self, digest: str) -> Iterator[pathlib.Path]:
-        """Hold a component, so that nobody removes it, for as long as the block runs. Raises WeightsGone."""
+        """Hold a component within the block, so that it is not removed. Raises WeightsGone."""
         with self._locked(digest, fcntl.LOCK_SH, self._lock_timeout_s):
             found = self.path(digest)
             if found is None:
@@ -198,7 +198,7 @@ class Volume:
 
     def _put_away(self, folder: pathlib.Path) -> None:
         away = self._removed / uuid.uuid4().hex
-        os.rename(folder, away)  # at once: nobody sees half of it
+        os.rename(folder, away)  # atomic: no process sees half of it
         shutil.rmtree(away, ignore_errors=True)
 
     def _sweep(self) -> None:

@@ -153,7 +153,7 @@ class TopicFigures:
 
     def _dead_letter(self, record: Incoming) -> None:
         self._dead_letters += 1
-        if (deletion := deletions.kept(record)) is not None:
+        if (deletion := deletions.read_deletion(record)) is not None:
             self._deleted.append(deletion)
         if record.headers.get(f"{ERROR}code") == UNREAD.encode():
             self._set_aside.add(record.headers.get(f"{ERROR}request_id", b"").decode(errors="replace"))

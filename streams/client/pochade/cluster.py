@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 POLL_S = 0.1
 ASK_S = 10.0  # for partitions and offsets
-AGAIN_S = 0.5  # until a cluster that does not answer is asked again
+RETRY_S = 0.5  # until a cluster that does not answer is asked again
 CLOSE_S = 10.0
 
 
@@ -120,7 +120,7 @@ class Cluster:
                     if error.args[0].code() == denied:
                         on_item(PochadeError(f"this user may not read {', '.join(topics)}: {error.args[0].str()}"))
                         return
-                    stopping.wait(AGAIN_S)
+                    stopping.wait(RETRY_S)
 
     def _starts(self, consumer: Any, topic: str, since_s: float) -> list[Any]:
         library, name = extra("confluent_kafka"), f"{self._prefix}.{topic}"

@@ -104,7 +104,7 @@ class Kafka:
         return request_id
 
     async def end(self, request_id: str, timeout_s: float) -> End:
-        """Wait for the record of the result. An unknown id cannot be told from one that is still open."""
+        """Wait for the record of the result. An unknown id looks like one that is still open."""
         end: End | None = None
         if own := self._own.get(request_id):
             with self._lock:

@@ -33,14 +33,14 @@ MAX_SET_ASIDE = 2000  # records of unknown schemas that a follower keeps until i
 class TopicTailer:
     """Reads every partition of a topic without a group, from the beginning, the end, or a moment, for ever.
 
-    `on_record` is called in one thread, in offset order per partition; what it raises is logged and counted, and never
-    ends the following. Of records whose schema is unknown the newest of each key is handed over again once it is known,
-    unless a newer one of that key could be read. `is_caught_up` is set when everything that was there at the start
-    has been handed over.
+    `on_record` is called in one thread, in offset order per partition; its errors are logged and counted, and do not
+    end the following. Of records with an unknown schema the newest of each key is handed over again once the schema is
+    known, unless a newer one of that key could be read. `is_caught_up` is set when all records that were there at the
+    start have been handed over.
 
-    The past is read by a client of its own, whose empty answers come at once, as they tell where the past ends; what
-    comes then by the process's one client for that (`SharedReader`), which lets the broker wait for it. So neither a
-    long past, nor a topic that cannot be read, nor a record that takes long delays another follower.
+    The past is read by a client of its own, which gets empty answers at once, as these show the end; new records by the
+    process's shared client (`SharedReader`), whose answers the broker delays. So neither a long past, nor an unreadable
+    topic, nor a slow record delays another follower.
     """
 
     def __init__(

@@ -38,7 +38,7 @@ def headers_of(message: Message) -> dict[str, bytes]:
         pairs = operator.call(message.headers) or []
     except SystemError:  # "returned a result with an exception set"
         pairs = [_whole(pair) for pair in operator.call(message.headers)]
-        message.set_headers(pairs)  # whoever asks again, of whatever code
+        message.set_headers(pairs)  # for later readers of the message
     return {name: value or b"" for name, value in pairs}
 
 
@@ -60,7 +60,7 @@ class Polled(NamedTuple):
     """The records, and the ends of partitions, that a poll has returned."""
 
     records: list[Message]  # in each partition's order
-    ends: list[Message]  # where partitions end, as far as whoever answers knows: `offset()` is that of the next record
+    ends: list[Message]  # ends of partitions, as the answering broker knows them: `offset()` is the next record's
 
 
 def poll_records(consumer: Consumer, most: int, timeout_s: float) -> Polled:
@@ -84,10 +84,10 @@ def poll_records(consumer: Consumer, most: int, timeout_s: float) -> Polled:
 def offsets_at(
     consumer: Consumer, topic: str, partitions: Iterable[int], moment_ms: int, limit_s: float
 ) -> dict[int, int]:
-    """partition -> offset of its first record at a moment (epoch ms) or later.
+    """Return partition -> offset of its first record at or after a time (epoch ms).
 
-    It is below 0 where there is none, as far as whoever answers knows. A topic that was made just now is asked for
-    again. Raises KafkaException: the cluster does not answer in time, or refuses.
+    The offset is below 0 if the answering broker knows no such record. The question is repeated for a new topic. Raises
+    KafkaException if the cluster does not answer in time, or refuses.
     """
     asked = [TopicPartition(topic, partition, moment_ms) for partition in partitions]
 

@@ -35,10 +35,10 @@ def ask(settings: Settings, limits: TopicLimits = LIMITS) -> bool:
 
 @contextlib.contextmanager
 def refreshed(settings: Settings, limits: TopicLimits = LIMITS) -> Iterator[TopicLimits]:
-    """Refresh the limits now and each minute until the end of the block; a cluster that refuses is logged.
+    """Refresh the limits now and each minute until the end of the block; refusals are logged.
 
-    Topics that are not there yet are asked for again soon: whoever makes them may be late. A cluster that is away is
-    not waited for: whoever starts has other things to load meanwhile.
+    Missing topics are asked for again soon, as they may be created late. The block begins without waiting for the
+    cluster's answer.
     """
     stopping, was_asked = threading.Event(), threading.Event()
     arguments = settings, limits, stopping, was_asked

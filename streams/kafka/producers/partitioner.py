@@ -10,7 +10,7 @@ MASK = 0xFFFFFFFF
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """The partition of a key among so many."""
+    """Return the partition of a key, in [0, partitions)."""
     return (_murmur2(key) & 0x7FFFFFFF) % partitions
 
 

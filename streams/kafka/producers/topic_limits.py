@@ -55,10 +55,10 @@ class TopicLimits:
             )
 
     def refused(self, record: Outgoing, *, was_alone: bool = False) -> None:
-        """Learn from a record that was refused for its size. A dead letter can be cut, so its limit is halved.
+        """Lower a topic's limit after a record was refused for its size; for dead letters, which can be cut, halve it.
 
-        `was_alone`: no other record can have shared its batch, so that its topic takes less by now than the cluster
-        had told; else a refusal counts only where nobody tells the limit.
+        `was_alone`: the record had a batch of its own, so the topic's limit is below the configured one; else a refusal
+        counts only if no limit is configured.
         """
         size = size_of(record)
         with self._lock:

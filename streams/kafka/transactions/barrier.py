@@ -1,11 +1,11 @@
 """Finds the end of a partition for a writer that has fenced all others: it writes a record and reads up to it.
 
-The end that a consumer is given is the end of the log of whoever answers. A leader that was frozen and thaws answers
-with its old log for a moment: of 909 recoveries beside 40 frozen leaders 9 missed acknowledged records. A record that
-was acknowledged after the fence lies behind everything that the former writer committed, so that an end before it is
-no end. It is written in a transaction that is aborted: no reader of committed records ever sees it.
+A consumer is given the end of the answering broker's log. A leader that was frozen briefly answers with its old log
+afterwards: of 909 recoveries beside 40 frozen leaders 9 missed acknowledged records. A record that was acknowledged
+after the fence lies behind all commits of the former writer, so an end before it is false. It is written in an aborted
+transaction, so readers of committed records never see it.
 
-Readers that have fenced nobody cannot do this: what they take for the end is only what they have seen so far.
+Readers without a fence cannot do this: their end is only what they have seen so far.
 """
 
 import time
@@ -29,7 +29,7 @@ from streams.kafka.consumers.polling import Polled, poll_records
 from streams.kafka.errors import may_pass
 
 KEY = b"barrier"  # a compacted topic takes no record without a key
-SILENT_S = 30.0  # without a record, until whoever was to answer is taken for gone
+SILENT_S = 30.0  # max time without a record, after which the broker counts as lost
 ANSWER_S = 5.0
 BATCH = 2000
 PREFETCHED_KB = 8_192  # of values that wait in the client: its own default, 64 MB, for each of several partitions
@@ -82,7 +82,7 @@ def read_past(consumer: Consumer, start: TopicPartition, barrier: Barrier, on_re
 
 
 def read_to_end(consumer: Consumer, start: TopicPartition, on_records: OnRecords) -> None:
-    """Hand over committed records from `start` to what whoever answers takes for the end. Raises as `read_past`."""
+    """Hand over committed records from `start` to the end that the answering broker states. Raises as `read_past`."""
     _read(consumer, start, -1, on_records)
 
 

@@ -40,7 +40,7 @@ class Lease(Protocol):
     """Port of the lease, which one planner holds at a time. Not thread-safe."""
 
     def take(self) -> Barrier:
-        """Become the holder; whoever was it cannot write any more, and all it wrote lies before the barrier.
+        """Become the holder; the former one can no longer write, and all its records lie before the barrier.
 
         Raises:
             PochadeError: the broker refuses.

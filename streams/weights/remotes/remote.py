@@ -39,7 +39,7 @@ class Remote(Protocol):
         ...
 
     def put(self, path: str, file: pathlib.Path, on_bytes: Callable[[int], None] = lambda _: None) -> None:
-        """Copy a local file there, in place of one of this name; `on_bytes`, on any thread: so many more came."""
+        """Copy a local file there, replacing one of this name; `on_bytes` gets, on any thread, the bytes sent since."""
         ...
 
 

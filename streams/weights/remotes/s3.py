@@ -29,7 +29,7 @@ class S3Remote:
 
     @classmethod
     def open(cls, url: str, endpoint_url: str = "", region: str = "", *, connections: int = 8) -> "S3Remote":
-        """A remote with so many connections at most. Nothing is asked yet. Raises InvalidSettings."""
+        """Return a remote with at most `connections`; connects at the first call. Raises InvalidSettings."""
         bucket, prefix = parsed(url)
         return cls(s3_client(endpoint_url, region, connections=connections, tries=1), bucket, prefix)
 

@@ -499,7 +499,7 @@ class PausedConsumer:
 async def hosted(home: pathlib.Path, producer: MemoryRecordProducer) -> AsyncIterator[tuple[AgentHost, PausedConsumer]]:
     host, consumer = AgentHost(SETTINGS.model_copy(update={"home": home}), Reader(), producer), PausedConsumer()
     host.app.consumer = consumer
-    tasks = [asyncio.create_task(each) for each in (host._acknowledge(), host._serve_held())]
+    tasks = [asyncio.create_task(each) for each in (host._acknowledge(), host._serve_delayed())]
     yield host, consumer
     for task in tasks:
         task.cancel()

@@ -11,7 +11,7 @@ from replay.verify.audit.topic_figures import TopicFigures
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, DLQ, IMAGES, PROMPTS, reader
 from streams.control import deletions
-from streams.control.deletions import Deletion, find, kept, merged, report
+from streams.control.deletions import Deletion, find, merged, read_deletion, report
 from streams.kafka.consumers import offsets
 from streams.metrics import DELETED_UNREAD
 from streams.operator.dead_letters import NotRedrivable, dead_letter_of, redrive_record
@@ -84,7 +84,7 @@ def test_a_role_keeps_what_it_finds_at_its_start_until_an_audit_says_so() -> Non
         report(SETTINGS, ["classifier", "router"], producer)
     assert DELETED_UNREAD.labels("classifier")._value.get() - before == 3 * 51
     letters = [incoming(each.headers, offset) for offset, each in enumerate(producer.topics[DLQ])]
-    assert [kept(each) for each in letters] == GONE * 3
+    assert [read_deletion(each) for each in letters] == GONE * 3
     figures = TopicFigures({})
     for letter in letters:
         figures.add(letter)
@@ -138,8 +138,11 @@ def test_a_dead_letter_with_foreign_headers_is_no_deletion(changed: Mapping[str,
         "offset": b"10",
         "until": b"20",
     }
-    assert kept(incoming({f"pochade_error_{name}": value for name, value in facts.items()}, 0)) is not None
-    assert kept(incoming({f"pochade_error_{name}": value for name, value in (facts | changed).items()}, 0)) is None
+    assert read_deletion(incoming({f"pochade_error_{name}": value for name, value in facts.items()}, 0)) is not None
+    assert (
+        read_deletion(incoming({f"pochade_error_{name}": value for name, value in (facts | changed).items()}, 0))
+        is None
+    )
 
 
 def incoming(headers: Mapping[str, bytes], offset: int) -> Incoming:
