@@ -137,7 +137,7 @@ class LedgerPartition:
         transaction's marker and reports it as committed (KAFKA-20734); the next producer's first abort, the barrier's,
         hides it for ever. Only the last transaction before a producer can be lost: the next one's marker covers it.
         """
-        ended = self._end(records, lambda some: self._logic.on_read_again(read_each(some, Outcome)))
+        ended = self._end(records, lambda some: self._logic.on_reread(read_each(some, Outcome)))
         if ended:
             metrics.FALLBACKS.labels(ROLE, "lost-marker").inc(len(ended))
             log.warning("the broker lost a committed transaction; %d requests get their result again", len(ended))

@@ -22,7 +22,7 @@ class SharePoint(NamedTuple):
 
 
 class CascadeCurves(NamedTuple):
-    """A cascade's quality by heavy share, shares rising; () where nobody measured it."""
+    """A cascade's quality by heavy share, shares rising; () if it was not measured."""
 
     judged: tuple[SharePoint, ...] = ()  # the discriminator says which requests are the heavy ones
     random: tuple[SharePoint, ...] = ()  # a coin does

@@ -1,13 +1,13 @@
 """Joins a catalog with its profile: quality by hardness band and class, of kept images and of escalated ones.
 
-Planners take the best of hundreds of options, so that what they choose by must not be good by luck (`estimates.py`):
+Planners take the best of hundreds of options, so estimates must not be good by chance (`estimates.py`):
 
-- What a dearer level gains over the cheapest one never falls as hardness rises, which is what hardness means.
-- What light's images lose against heavy's never rises with the discriminator's confidence, and is not below 0.
-- What refining a draft changes is told from all bands together, and from a band alone as far as bands differ beyond
-  chance. It never rises with the step that refining begins from, never falls with the confidence in the draft, and is
-  not above 0.
-- Levels between which no difference is shown are equal, so that the cheaper one is taken.
+- A dearer level's gain over the cheapest one never falls as hardness rises, by the definition of hardness.
+- The loss of light's images against heavy's never rises with the discriminator's confidence, and is not below 0.
+- The change of quality by refining a draft is estimated from all bands together, and from a single band as far as bands
+  differ beyond chance. It never rises with the step that refining begins from, never falls with the confidence in the
+  draft, and is not above 0.
+- Levels without a significant difference count as equal, so that the cheaper one is taken.
 """
 
 import itertools

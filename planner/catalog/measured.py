@@ -30,7 +30,7 @@ class Difference(NamedTuple):
         return Interval(self.mean - SIDES * self.error, self.mean + SIDES * self.error)
 
     def is_shown(self, options: int = 1) -> bool:
-        """Whether the difference is beyond its error, as one of so many that are compared."""
+        """Whether the difference is significant, as one of `options` that are compared (Bonferroni)."""
         return abs(self.mean) > NormalDist().inv_cdf(1 - ALPHA / options) * self.error
 
 

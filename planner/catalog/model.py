@@ -124,11 +124,11 @@ class Catalog:
 
     @cached_property
     def derived(self) -> dict[Hashable, Any]:
-        """What follows from the catalog alone, remembered by the functions that work it out."""
+        """Cache of values that functions compute from the catalog alone."""
         return {}
 
     def classes(self, strategy: str) -> frozenset[str]:
-        """The levels that may be named as a prompt's class under a strategy; none where nobody names any."""
+        """The levels that a classifier or a cut may name as a prompt's class under a strategy; empty without either."""
         learned = next((c.levels for c in self.classifiers.values() if c.strategy == strategy), ())
         return frozenset(learned) or frozenset(cut.level for cut in self.class_cuts.get(strategy, ()))
 
@@ -183,7 +183,7 @@ class Catalog:
         return sorted(cheaper, key=lambda v: (-run_ms(v, 1), v.name))
 
     def dearer_than(self, level: str) -> list[Variant]:
-        """The variants with a longer call than this level's, the shortest first: to stand in where nobody serves it."""
+        """The variants with a longer call than this level's, the shortest first: used if no worker serves the level."""
         limit = run_ms(self.level(level), 1)
         return sorted((v for v in self.variants.values() if run_ms(v, 1) > limit), key=lambda v: (run_ms(v, 1), v.name))
 

@@ -40,11 +40,11 @@ class LevelProfile:
     cold_load_ms: float  # into a new process, with the libraries
     memory_bytes: int  # peak of the process above what it had before it loaded
     cuda_bytes: int  # peak of the device; 0 on a CPU
-    quality: float | None = None  # mean over the calibration prompts; None: nobody could judge
+    quality: float | None = None  # mean over the calibration prompts; None if not judged
     quality_interval: Interval | None = None  # 95 %, over the choice of prompts
     quality_by_band: Shares = ()
     judged_by_band: tuple[int, ...] = ()  # prompts behind each; (): unknown
-    facts: float | None = None  # mean share of the stated facts that hold; None: nobody looked at facts
+    facts: float | None = None  # mean share of the stated facts that hold; None if not checked
     compiled: bool = False  # whether its denoiser ran as compiled code
 
 
@@ -99,7 +99,7 @@ class Profile:
     reuse: dict[str, tuple[Start, ...]] = field(
         default_factory=dict
     )  # level -> begun from the nearest neighbour's image
-    settings: SweptTable | None = None  # of router and discriminator; None: nobody swept them
+    settings: SweptTable | None = None  # of router and discriminator; None if not swept
     caching: dict[str, CachingMeasurement] = field(
         default_factory=dict
     )  # level -> approximate caching of it on a stream of requests

@@ -3,10 +3,10 @@
 Higher is better everywhere: FID is held negated. A cascade's published curve is used where there is one, because FID
 is no mean over images; elsewhere quality is the mean of the levels' own.
 
-Answers may be chosen in several ways at once (`mixture_quality`). What a discriminator chose, drafts kept and generated
-again, is worth what its measured curve says. Everything else is a random mixture: levels drawn by a coin, a class or a
-router, and requests sent straight to heavy beside a cascade. So nobody earns the discriminator's curve who does not use
-it, and what a plan calls its levels changes nothing.
+A plan may choose answers in several ways at once (`mixture_quality`). Answers that a discriminator chose (drafts kept
+or generated again) have the quality of its measured curve. All others are a random mixture: levels drawn at random, by
+class or by a router, and requests sent straight to heavy beside a cascade. So only plans with the discriminator gain by
+its curve, and the names of levels do not matter.
 
 Mixing adds to the mean of the levels by the product of their shares, as it does in FID's distance of means. Of HADIS's
 486 settings with both router and discriminator that foretells FID to .05 (root mean square) from the columns with one
@@ -60,9 +60,9 @@ def cascade_quality(catalog: Catalog, pair: Pair, heavy_share: float) -> float |
 def random_quality(catalog: Catalog, kept: Mapping[str, float], *, is_optimistic: bool = False) -> float | None:
     """Quality when each level answers a share of the requests, whatever the prompt; shares sum to 1.
 
-    The mean of the levels and what mixing each two of them adds. Where nobody measured a random split of two, mixing
-    them adds nothing: for FID that is pessimistic, because mixtures do better than their ends (SOURCES.md 3.8). The
-    optimistic bound lets it add what the choice of the discriminator does.
+    The mean of the levels plus the gain of mixing each two of them; 0 for a pair whose random split was not measured.
+    For FID that is pessimistic, because mixtures do better than their ends (SOURCES.md 3.8). The optimistic bound adds
+    the gain of the discriminator's choice instead.
     """
     mean = _mean(catalog, kept)
     gains = mixing_gains(catalog, kept, is_optimistic=is_optimistic)
@@ -173,7 +173,7 @@ def _together(catalog: Catalog, by_chance: Mapping[str, float], judged: Sequence
         shares[part.pair.light] += part.kept + part.rejected
         shares[part.pair.heavy] += part.again
     mixed = random_quality(catalog, shares, is_optimistic=is_optimistic)
-    if mixed is None:  # of a pair with a curve whose levels nobody judged alone
+    if mixed is None:  # a pair with a curve whose single levels were not judged
         return -math.inf
     gains = mixing_gains(catalog, shares, is_optimistic=is_optimistic)
     by_choice = [part.share**2 * _choice_gain(catalog, part, is_optimistic) for part in judged]

@@ -51,7 +51,7 @@ class ReuseProfile:
     retrieval_p95_ms: float = 0.0
 
     def change(self, verdict: str, share: float) -> float | None:
-        """Return the change of mean quality by a start after a share of the steps; None: nobody measured it.
+        """Return the change of mean quality by a start after a share of the steps; None if it was not measured.
 
         Between two measured shares it is interpolated linearly; nothing skipped changes nothing.
         """

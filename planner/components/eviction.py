@@ -19,7 +19,7 @@ from schemas.messages import ResidencyPlan
 AGING_PER_HOUR: Final = 1.0  # beta
 USES_HALF_LIFE_MS: Final = 3_600_000.0  # of a worker's counts of uses, live and simulated (README of the folder)
 RUN_SHARE: Final = 0.05  # of a half-life that a run of requests lasts; tuned on the order of GenTD26's requests
-TYPE_WEIGHTS: Final[Mapping[Kind, float]] = dict.fromkeys(Kind, 1.0)  # alpha_type: size and load time tell kinds apart
+TYPE_WEIGHTS: Final[Mapping[Kind, float]] = dict.fromkeys(Kind, 1.0)  # alpha_type: size and load time distinguish kinds
 
 
 class EvictionCandidate(NamedTuple):
@@ -64,15 +64,15 @@ def score_named(name: str) -> Score:
 
 
 def eviction_under(residency: ResidencyPlan | None) -> Score:
-    """Return how a worker evicts: by worth where the plan in force places components, else the least recently used."""
+    """Return a worker's score of eviction: by value if the plan places components, else least recently used."""
     return lru if residency is None else utility
 
 
 class ReuseEstimate:
-    """P_reuse of Eq. 10 from how often a component was used of late, and lately. Not thread-safe: one owner.
+    """P_reuse of Eq. 10 from a component's recent uses. Not thread-safe: one owner.
 
-    A use is likely where there were many within the half-life, or some within a twentieth of it: the mean of both, as
-    requests come in runs. A use of a fused component is one of its base: they are held and evicted as one pipeline.
+    The mean of two estimates, from uses within the half-life and within a twentieth of it, as requests come in runs. A
+    use of a fused component counts for its base: both are held and evicted as one pipeline.
     """
 
     def __init__(self, half_life_ms: float = USES_HALF_LIFE_MS, horizon_ms: float = USES_HALF_LIFE_MS) -> None:

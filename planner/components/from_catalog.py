@@ -1,7 +1,7 @@
-"""The components of a catalog's variants, and which of them a request needs, as the rules of this folder take them.
+"""The components of a catalog's variants, and those that a request needs.
 
-A component whose size is not known is left out: it can neither be placed nor be charged for. One whose load time nobody
-measured takes its share, by bytes, of the variant's measured load time, from wherever it is loaded.
+A component of unknown size is left out, as it cannot be placed. One without a measured load time gets its share, by
+bytes, of the variant's load time, from every tier.
 """
 
 from planner.catalog import components as listed

@@ -1,6 +1,6 @@
-"""The one view of all workers' components: which worker holds what in which tier. Source: MLoRA 6.
+"""The one view of all workers' components: which worker holds which component in which tier. Source: MLoRA 6.
 
-Heartbeats report it; whoever reads the newest heartbeat of each worker has it, so that it survives a restart.
+It is read from the newest heartbeat of each worker, so it survives a restart.
 """
 
 from collections.abc import Iterable, Mapping

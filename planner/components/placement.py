@@ -146,7 +146,7 @@ def _reserve(
 
 
 def _place_base(base: Component, rooms: _Rooms, components: Mapping[str, Component], demand: PlacementDemand) -> bool:
-    """Place a hot base on the devices of the workers that hashing prefers and that have room; False: nobody has."""
+    """Place a hot base on the devices of the workers that hashing prefers and that have room; False if none has."""
     wanted = demand.replication.get(base.id, MIN_REPLICAS)
     homes: list[str] = []
     for worker in preferred(base.id, rooms.placed):
@@ -172,7 +172,7 @@ def _place_beside_base(component: Component, rooms: _Rooms, demand: PlacementDem
 
 
 def _place_fused(component: Component, rooms: _Rooms) -> None:
-    """Place a combination on each worker that has its base on the device: whoever gets a request for it has it."""
+    """Place a combination on each worker that has its base on the device, as each may get a request for it."""
     base = base_of(component.id)
     for worker, placed in rooms.placed.items():
         if base is not None and placed.get(base) is Tier.DEVICE and not rooms.place(component, worker, Tier.DEVICE):

@@ -165,9 +165,9 @@ class WorkerTiers:
         return use
 
     def prefetch(self, id_: str, tier: Tier, now_ms: float) -> Use:
-        """Bring a component to a tier ahead of its use, where it is worth more than what would leave, or is pinned.
+        """Bring a component to a tier ahead of its use, if it is worth more than those that would leave, or is pinned.
 
-        It counts bytes, but no hit and no load, as nobody waits. Raises InvalidComponent, KeyError.
+        Counts bytes, but no hit and no load, as no request waits for it. Raises InvalidComponent, KeyError.
         """
         found = self.tier_of(id_)
         use = Use({id_: found})

@@ -29,10 +29,10 @@ def carry_over(
 ) -> PlanProposal:
     """The plan's decision with its workers in the same proportion, every variant keeping one where that is possible.
 
-    `live`: all that there are, where those beyond `workers` are reserved: no worker takes the places that they had.
+    `live`: all live workers; those that are not in `workers` are reserved, and their places stay empty.
 
-    What goes to a variant that nobody is left for goes to the next cheaper one that is served, else to the next dearer;
-    cascades to and from it end. Without any worker nothing changes but the allocation, which is empty.
+    Requests for a variant without a worker go to the next cheaper served one, else to the next dearer; its cascades
+    end. Without any worker only the allocation changes, to an empty one.
 
     Raises:
         Unknown: a level that the catalog does not hold (any more).
@@ -90,17 +90,16 @@ def fallback_plan(
     newest: int = 0,
     staffing: Staffing | None = None,
 ) -> Plan | None:
-    """Return the plan in force on those of its workers that are left; None where all are left, so that it stays.
+    """Return the plan in force on its remaining workers; None if none has left, so that it stays.
 
-    `why`: what became of the policy, for the reason. `newest`: as `publish` has it. `staffing`: of a fleet that
-    is scaled.
+    `why`: the policy's failure, for the reason. `newest`: as in `publish`. `staffing`: of a fleet that is scaled.
 
-    Raises PochadeError: the plan is of a catalog that is no more.
+    Raises PochadeError if the plan does not fit the catalog.
     """
     lost = missing_workers(before, seen.workers)
     if not lost:
         return None
-    reason = f"without {', '.join(lost)}, which left; else plan {before.version} stays: {why}"
+    reason = f"plan {before.version} stays, without {', '.join(lost)}, which left: {why}"
 
     proposal = carry_on(before, reason, seen, catalog, rules, staffing)
     if staffing is not None:

@@ -27,7 +27,7 @@ class VariantLoad(NamedTuple):
 
     @property
     def utilization(self) -> float:
-        """Share of its workers' time; infinite where nobody serves what is sent there."""
+        """Share of its workers' time; infinite if requests are sent there and no worker serves it."""
         if self.offered_rps <= 0:
             return 0.0
         return self.offered_rps / self.capacity_rps if self.capacity_rps > 0 else math.inf
@@ -141,7 +141,7 @@ def _image_ms(level: str, step: int, proposal: PlanProposal, catalog: Catalog) -
 
 
 def _reuse_share(level: str, proposal: PlanProposal, catalog: Catalog) -> float:
-    """Mean time of a reuse level's images as a share of one in full: a miss is one, and nobody asks without a plan."""
+    """Return the mean time of a reuse level's images as a share of a full generation; 1 without reuse in the plan."""
     variant = variant_of(level)
     starts = {f"{variant}~k{start.k}": start.cost_share for start in catalog.reuse.get(variant, ())}
     hit_rate = proposal.reuse.hits.get(level, 0.0) if proposal.reuse else 0.0
@@ -149,7 +149,7 @@ def _reuse_share(level: str, proposal: PlanProposal, catalog: Catalog) -> float:
 
 
 def _way_ms(level: str, proposal: PlanProposal, seen: Observation, catalog: Catalog) -> float:
-    """Waiting, generating and judging from this level on, escalated as far as its cascades go."""
+    """Return the time in ms of waiting, generating and judging from this level on, through all its cascades."""
     variant = variant_of(level)
     own_ms = queue_wait_ms(seen, variant) + run_ms(catalog.level(variant), proposal.batch.get(variant, 1))
     cascade = next((c for c in proposal.cascades if c.level == level and c.threshold > 0), None)
@@ -166,4 +166,4 @@ def _binding(loads: Iterable[VariantLoad], latency_ms: float, seen: Observation)
         elif load.utilization >= TIGHT:
             yield f"{load.variant}: its {counted(load.workers, 'worker')} would be {load.utilization:.0%} busy"
     if seen.slo_ms > 0 and latency_ms >= TIGHT * seen.slo_ms:
-        yield f"the SLO of {number(seen.slo_ms / 1000)} s: the longest way takes {latency_ms / 1000:.2f} s"
+        yield f"the SLO of {number(seen.slo_ms / 1000)} s: the slowest path takes {latency_ms / 1000:.2f} s"

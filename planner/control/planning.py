@@ -1,7 +1,7 @@
-"""The planner's logic, run live and simulated: when a plan is due, whose order is in force, what is published.
+"""The planner's logic, run live and simulated: when a plan is due, which order is in force, what is published.
 
-The order of the checks is this class's alone. Whoever drives it brings the time, the heartbeats, the plans in force and
-the observation, and writes what it decides.
+The order of the checks exists only here. The driver passes in the time, the heartbeats, the plans in force and the
+observation, and writes the decisions.
 """
 
 import math
@@ -264,9 +264,9 @@ class PlannerLogic:
         return self._configured
 
     def _terms(self, order: Order) -> PolicyTerms:
-        """Return the terms of the policy that plans; where none does, or there is none, those of one that names none.
+        """Return the terms of the policy that plans; the default ones if there is none, or it cannot be loaded.
 
-        Where a policy is run, it is said that it is unknown, or cannot be loaded.
+        The error is reported when the policy is run.
         """
         try:
             return OURS if order.back_to is not None else terms_of(self._policies(order.policy))
@@ -274,7 +274,7 @@ class PlannerLogic:
             return OURS
 
     def _staffing(self, order: Order, seen: Observation, before: Plan | None) -> Staffing | None:
-        """Return who serves what in a fleet that is scaled; None: the order does not ask for that."""
+        """Return which workers serve which variant in a fleet that is scaled; None if the order does not scale."""
         terms, back_to = self._terms(order), order.back_to
         if back_to is not None:
             terms = terms._replace(scales=back_to.scale is not None)
@@ -283,7 +283,7 @@ class PlannerLogic:
     def _propose(
         self, order: Order, seen: Observation, before: Plan | None, staffing: Staffing | None
     ) -> PlanProposal:  # fmt: skip
-        """Return the proposal that the order gives under the rules; its plan has been checked."""
+        """Return the order's proposal under the rules, after checking its plan."""
         if order.back_to is not None:
             reason = f"back to plan {order.back_to.version}: {order.back_to.reason}"
             proposal = carry_on(order.back_to, reason, seen, self._catalog, self._rules, staffing)
@@ -298,7 +298,7 @@ class PlannerLogic:
     def _keep_current(
         self, proposal: PlanProposal, order: Order, seen: Observation, before: Plan
     ) -> PlanDecision | None:
-        """Whether the plan in force stays: nothing new is decided, or moving workers does not pay."""
+        """Return the decision to keep the plan in force, if nothing changes or a move does not pay; else None."""
         drafted = replace(publish(proposal, None, order.policy, before.created_ms), version=before.version)
         if decide_alike(drafted, before):
             return PlanDecision(remembered=None if memories_of(drafted) == memories_of(before) else drafted)
@@ -307,10 +307,10 @@ class PlannerLogic:
         return PlanDecision(fallbacks=(NO_GAIN,), reason=f"a change is not worth its cost: {proposal.reason}")
 
     def _must_change(self, proposal: PlanProposal, order: Order, seen: Observation, before: Plan) -> bool:
-        """Whether nobody asks what the change costs: it was ordered, it moves nobody, or something forces it.
+        """Whether the cost of the change does not count: it was ordered, it moves no worker, or it is forced.
 
-        What waits for a variant that only the proposal gives a worker does. Nor is asked where the policy has weighed
-        it, or does not: what its paper has no rule for is not weighed for it.
+        It is forced by requests that wait for a variant to which only the proposal gives a worker. Nor does the cost
+        count if the policy has weighed it, or if its paper has no rule for it.
         """
         is_ordered = order.back_to is not None or order.policy != before.policy
         is_free = proposal.weighs_moves or not must_pay(self._terms(order), self._rules)
@@ -350,7 +350,7 @@ def _may_be_memory(error: Exception | None) -> bool:
 
 
 def _of_workers(seen: Observation, workers: Collection[str]) -> Observation:
-    """The observation with these workers alone: those in the pool are planned for by nobody."""
+    """Return the observation with only these workers: workers in the pool are in no plan."""
     return replace(seen, workers=tuple(worker for worker in seen.workers if worker.worker_id in workers))
 
 

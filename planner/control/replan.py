@@ -111,7 +111,7 @@ class Change:
 
     before: Expectation | None  # None: there is none, or it cannot go on (`is_broken`)
     after: Expectation
-    away_s: float  # worker-seconds that nobody serves: `away_s`
+    away_s: float  # worker-seconds without service: `away_s`
     workers: int  # live ones
     hold_s: float  # how long the new plan is expected to hold
     span: float  # between the catalog's worst and best quality, > 0; 0: unknown, then quality does not count
@@ -160,9 +160,9 @@ def expectation_at(expected: Expected, demand_rps: float) -> Expectation:
 
 
 def away_s(workers: Iterable[WorkerView], allocation: Mapping[str, str], catalog: Catalog) -> float:
-    """Worker-seconds between the last image on the old variant and the first on the new one, drain and load.
+    """Return the worker-seconds between the last image on the old variant and the first on the new one: drain and load.
 
-    A worker without a variant is missed by nobody.
+    A worker without a variant counts 0.
     """
     moved = [w for w in workers if w.home in catalog.variants and allocation.get(w.worker_id, w.home) != w.home]
     drain_ms = sum(run_ms(catalog.level(w.home), 1) for w in moved)

@@ -1,14 +1,13 @@
-"""Gives workers to what only some variants serve, whatever the policy: named levels, and variants on request.
+"""Reserves workers for requests that only some variants serve: named levels, and variants on request.
 
-No policy's paper knows such requests, and no other level stands in for what they need.
+The policies' papers have no such requests, and no other level can serve them.
 
     work for a worker or more   the workers that it takes
-    less                        one worker while something waits, but none where the policy serves it anyway
+    less                        one worker while a request waits; none if the policy gives the variant a worker anyway
 
-In all at most their share of all predicted work, rounded up: what has waited longest comes first, and where one worker
-is all that they may have it serves them by turns. A turn is kept for TURN_MS (two loads, where they take longer) after
-the last request, unless something else waits. Of a tenant's work no more counts than its share of the fleet. One worker
-is left to the levels while anything else asks for them.
+Needs get at most their share of all predicted work in workers, rounded up, the longest waiting first; with a single
+worker they take turns. A turn is kept for TURN_MS (or two loads, if longer) after the last request, unless another need
+waits. A tenant's work counts up to its share of the fleet. One worker is left to the levels while other requests come.
 """
 
 import math
@@ -19,6 +18,7 @@ from typing import Final
 
 from planner.catalog.entries import run_ms, variant_of
 from planner.catalog.model import Catalog
+from planner.control.format import counted, number
 from planner.control.proposal import PlanProposal
 from planner.observation.needs import Need, Variants
 from planner.observation.observation import Observation
@@ -42,11 +42,11 @@ class Reserved:
 def with_reserved(
     plan_for: Callable[[Observation], PlanProposal], seen: Observation, catalog: Catalog
 ) -> PlanProposal:  # fmt: skip
-    """Return what `plan_for` proposes for the workers that are left, with those that are reserved.
+    """Return `plan_for`'s proposal for the remaining workers, with the reserved ones.
 
-    A policy that has fewer workers to plan for may serve other levels than before: it is asked again, up to TRIALS
-    times, while its proposal gives a level no worker for which something waits. Of all the proposals the one is taken
-    that serves what has waited longest, then what has waited second longest, and so on.
+    With fewer workers a policy may serve other levels than before: it is called again, up to TRIALS times, while its
+    proposal leaves a waiting need without a worker. Chosen is the proposal that serves the longest waiting need, then
+    the second longest, and so on.
     """
     if not seen.needs:
         return plan_for(seen)
@@ -66,7 +66,7 @@ def with_reserved(
 
 
 def left_waiting(seen: Observation, allocation: Mapping[str, str]) -> list[bool]:
-    """Return whether an allocation gives no worker to each thing that waits, what has waited longest first."""
+    """Return for each waiting need whether an allocation gives it no worker, the longest waiting first."""
     served = set(allocation.values())
     waiting = sorted((need for need in seen.needs if need.waiting), key=partial(_turn, seen=seen))
     return [served.isdisjoint(need.variants) for need in waiting]
@@ -75,8 +75,8 @@ def left_waiting(seen: Observation, allocation: Mapping[str, str]) -> list[bool]
 def reserve(seen: Observation, catalog: Catalog, served: Collection[str]) -> Reserved:
     """Return the workers to reserve. `served`: variants that the policy gives workers anyway.
 
-    Each need has one worker before any has a second, what has waited longest first. Workers that serve what is needed
-    already stay. What waits may lie with no worker, as its last one was killed.
+    Each need gets one worker before any gets a second, the longest waiting first. Workers that serve a need already
+    stay. A need may wait without any worker, if its last one was killed.
     """
     needs = [need for need in seen.needs if not catalog.served.keys().isdisjoint(need.variants)]
     workers = _workers(needs, seen)
@@ -95,12 +95,20 @@ def reserve(seen: Observation, catalog: Catalog, served: Collection[str]) -> Res
         spare -= len(chosen) - 1
         allocation |= {worker.worker_id: name for worker in chosen}
         left = [worker for worker in left if worker.worker_id not in allocation]
-        short = f" of {wanted} wanted" if len(chosen) < wanted else ""
-        words.append(f"{len(chosen)}{short} on {name} for {need.rps:.2g}/s that need it")
+        count = counted(len(chosen), "worker") if len(chosen) == wanted else f"{len(chosen)} of {wanted} workers"
+        words.append(f"{count} for {name}, {_needed_by(need)}")
     if due[room:]:
-        words.append(f"none for a turn of {', '.join(_variant(need.variants, seen, catalog) for need in due[room:])}")
+        later = ", ".join(_variant(need.variants, seen, catalog) for need in due[room:])
+        words.append(f"{later} {'waits for its' if len(due) == room + 1 else 'wait for their'} turn")
     apart = [need.rps for need in needs if _is_apart(need.variants, set(allocation.values()), catalog)]
     return Reserved(allocation, "; ".join(words), _without(seen, tuple(left), math.fsum(apart)))
+
+
+def _needed_by(need: Need) -> str:
+    if need.rps <= 0:
+        return f"for which {counted(need.waiting, 'request')} {'waits' if need.waiting == 1 else 'wait'}"
+    per_minute = number(60 * need.rps)
+    return "which 1 request a minute needs" if per_minute == "1" else f"which {per_minute} requests a minute need"
 
 
 def on_request_of(allocation: Mapping[str, str], catalog: Catalog) -> dict[str, str]:
@@ -114,12 +122,12 @@ def _without(seen: Observation, workers: tuple[WorkerView, ...], rps: float) -> 
 
 
 def _is_apart(variants: Variants, reserved: Collection[str], catalog: Catalog) -> bool:
-    """Whether requests are no demand of the levels: they have a worker of their own, or no level serves them."""
+    """Whether a need is no demand on the levels: it has a worker of its own, or no level serves it."""
     return not set(variants).isdisjoint(reserved) or set(variants).isdisjoint(catalog.variants)
 
 
 def _workers(needs: Collection[Need], seen: Observation) -> dict[Variants, float]:
-    """The workers that each need keeps busy. Of a tenant's work no more counts than its part of the fleet."""
+    """Return the workers that each need keeps busy. A tenant's work counts up to its share of the fleet."""
     busy: dict[str, float] = {}
     for need in needs:
         for tenant, work in need.work.items():
@@ -134,7 +142,7 @@ def _workers(needs: Collection[Need], seen: Observation) -> dict[Variants, float
 
 
 def _limit(seen: Observation, catalog: Catalog) -> int:
-    """The most workers to reserve: as large a part of them as the needs are of all predicted work, rounded up."""
+    """Return the max number of workers to reserve: the needs' share of all predicted work, rounded up."""
     needed = math.fsum(work for need in seen.needs for work in need.work.values())
     others_rps = seen.demand_rps - math.fsum(need.rps for need in seen.needs)
     if others_rps <= 1e-9:
@@ -145,7 +153,7 @@ def _limit(seen: Observation, catalog: Catalog) -> int:
 
 
 def _mean_ms(seen: Observation, catalog: Catalog) -> float:
-    """Mean run time of first images by the routes of the plan in force; before it, of the cheapest level."""
+    """Return the mean run time of first images by the routes in force; without a plan, the cheapest level's."""
     routes = seen.in_force.routes if seen.in_force is not None else ()
     times = [
         math.fsum(share * run_ms(catalog.level(variant_of(level)), 1) for level, share in route.levels.items())
@@ -156,21 +164,21 @@ def _mean_ms(seen: Observation, catalog: Catalog) -> float:
 
 
 def _variant(variants: Variants, seen: Observation, catalog: Catalog) -> str:
-    """The variant that serves a need: one that a worker has already, else the first."""
+    """Return the variant that serves a need: one that has a worker already, else the first."""
     known = [name for name in variants if name in catalog.served]
     homes = {worker.home for worker in seen.workers}
     return next((name for name in known if name in homes), known[0])
 
 
 def _is_due(need: Need, seen: Observation, catalog: Catalog) -> bool:
-    """Whether a need may have a turn: something waits, or it has one that is not over."""
+    """Whether a need may have a turn: a request waits, or its turn is not over."""
     load_ms = catalog.level(_variant(need.variants, seen, catalog)).load_ms
     kept_ms = max(TURN_MS, LOADS * load_ms)
     return need.waiting > 0 or (_has_turn(need, seen) and seen.now_ms - need.last_ms <= kept_ms)
 
 
 def _turn(need: Need, seen: Observation) -> tuple[bool, float, Variants]:
-    """By what has waited longest; who has the turn keeps it against what has waited little longer."""
+    """Return the order of needs: the longest waiting first; the current turn counts as TURN_MS of waiting."""
     return need.waiting == 0, need.oldest_ms - TURN_MS * _has_turn(need, seen), need.variants
 
 

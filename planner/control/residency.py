@@ -176,10 +176,10 @@ class _Task:
 
 
 def _budgets(workers: Iterable[str], reports: Mapping[str, WorkerComponents]) -> dict[str, Budgets]:
-    """Budgets of the workers. One that has not reported yet is taken to have the least of each tier that others have.
+    """Return the budgets of the workers. One without a report gets the smallest budget of each tier among the others.
 
-    So a new worker has its components placed by the plan that gives it the variant, before its first job. Where nobody
-    has reported, nothing is known of any room.
+    So the plan that gives a new worker its variant also places its components, before its first job. Without any report
+    there are no budgets.
     """
     workers = list(workers)
     known = {worker: _budget_of(reports[worker]) for worker in workers if worker in reports}

@@ -25,10 +25,10 @@ RETRY_S, MAX_RETRY_S = 5.0, 300.0  # the less is let in, the later to ask again
 
 
 def with_admission(proposal: PlanProposal, seen: Observation, catalog: Catalog) -> PlanProposal:
-    """The proposal with its admission group; as it is, with none, where its workers can generate all of the demand.
+    """Return the proposal with its admission group, None if its workers can generate the whole demand.
 
-    Nothing is shed for a demand that is only foretold: what comes beyond the plan is refused by its backlog
-    (`planner.serving.routing.placement`). Nor is it where no worker is: requests wait for one to come, up to their
+    Only observed demand is shed, not forecast: requests beyond the plan are rejected by the backlog
+    (`planner.serving.routing.placement`). Without any worker nothing is shed: requests wait for one, up to their
     deadline.
     """
     demand_rps, carried_rps = min(seen.demand_rps, seen.planning_rps), sustainable_rps(proposal, seen, catalog)
@@ -41,7 +41,7 @@ def with_admission(proposal: PlanProposal, seen: Observation, catalog: Catalog) 
     retry_s = math.ceil(min(MAX_RETRY_S, RETRY_S / max(admitted, RETRY_S / MAX_RETRY_S)))
     admitted_shares = ", ".join(f"{share:.0%} of {tier}" for tier, share in shares.items() if share < 1)
     reason = (
-        f"shed: demand {rate(demand_rps)}, capacity {rate(carried_rps)}, so {admitted_shares} requests are let in; "
+        f"shed: demand {rate(demand_rps)}, capacity {rate(carried_rps)}, so {admitted_shares} requests are admitted; "
         f"send again in {retry_s} s"
     )
     admission = Admission(shares=shares, reason=reason, retry_after_ms=1000 * retry_s)
@@ -51,9 +51,9 @@ def with_admission(proposal: PlanProposal, seen: Observation, catalog: Catalog) 
 def sustainable_rps(proposal: PlanProposal, seen: Observation, catalog: Catalog) -> float:
     """Return the requests per second that the proposal's workers can generate once each; infinite without a worker.
 
-    A request is generated on the level that its route names, or on a cheaper one where that is full or has no worker
-    (`planner.serving.routing.routing.RoutingLogic`). So of any number of the cheapest levels, what goes there must fit
-    them, in what escalations to them leave. These turn nobody away by themselves: where the next level has no time, the
+    A request is generated on the level of its route, or on a cheaper one if that is full or has no worker
+    (`planner.serving.routing.routing.RoutingLogic`). So for any number of the cheapest levels, their requests must fit
+    into their capacity less the escalations to them. Escalations reject no request: if the next level has no time, the
     draft is the answer (`planner.serving.routing.escalation.EscalationLogic`).
     """
     whole = {load.variant: load.utilization for load in evaluate(proposal, seen, catalog).loads}

@@ -19,7 +19,7 @@ CheckPlan = Callable[[Plan, Catalog], None]
 
 STRATEGIES = ("models", "reuse")
 TOLERANCE = 1e-6  # of a sum of probabilities
-MAX_AHEAD = 2**32  # by which a version may be above its record's offset: no pipeline has so many plans
+MAX_AHEAD = 2**32  # max difference of a version and its record's offset: no pipeline has this many plans
 
 
 def is_newer(version: int, candidate: Plan) -> bool:

@@ -1,7 +1,7 @@
-"""The deferral curve as it shows in traffic: f(t) by hardness band, from the confidences of images of late.
+"""The observed deferral curve: f(t) by hardness band, from the confidences of recent images.
 
-Which prompts reach a level depends on the routes in force, so shares over all its images say nothing about prompts
-that are routed elsewhere; shares within a band of hardness do. Source: DiffServe 3.3, "updated during serving".
+The routes in force decide which prompts reach a level, so shares over all its images do not apply to prompts that are
+routed elsewhere; shares within a band of hardness do. Source: DiffServe 3.3, "updated during serving".
 """
 
 from bisect import bisect_left, bisect_right

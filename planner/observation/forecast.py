@@ -61,10 +61,10 @@ def by_window(counts: Sequence[float], window_s: int, alpha: float = EWMA_ALPHA)
 
 
 def trend(counts: Sequence[float], horizon_s: int = HORIZON_S, quantile: float = QUANTILE) -> Forecast:
-    """Level and damped trend, and a margin for bursts from how far such forecasts missed of late.
+    """Return level and damped trend, with a margin for bursts from the errors of recent forecasts.
 
-    A miss is reckoned in roots of the rate, so that what was learned at one rate holds at another; with no history it
-    is Poisson's. The margin is the normal quantile of their root mean square. Zeros of no counts.
+    Errors are divided by the root of the rate, so that those at one rate apply to another; without history the error is
+    Poisson's. The margin is the normal quantile of their root mean square. Zeros if there are no counts.
 
     Source: Holt's method with Gardner's damped trend; the margin is ours.
     """

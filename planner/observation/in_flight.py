@@ -1,8 +1,8 @@
-"""How many requests were in flight of late, by tenant and by the variant that they name.
+"""The mean number of requests in flight, by tenant and by the variant that they name.
 
-In flight is what was classified and has no result, waiting or running. What was turned away for want of workers counts
-for as long as it would have run: it is demand that the workers of now cannot show. Source: OctoAI, "Automatic scaling",
-whose signal is "the number of in-flight requests".
+In flight are requests that were classified and have no result, waiting or running. A request that was rejected for lack
+of workers counts for its run time: it is demand that the present workers cannot show. Source: OctoAI, "Automatic
+scaling", whose signal is "the number of in-flight requests".
 """
 
 import heapq
@@ -55,7 +55,7 @@ class InFlight:
         self.clear()
 
     def clear(self) -> None:
-        """A reader begins again with the requests of late."""
+        """Forget all: a reader begins again with recent requests."""
         self._open: dict[str | int, tuple[str, str]] = {}  # request -> tenant, variant
         self._early: dict[str | int, None] = {}
         self._kinds: dict[tuple[str, str], _Integral] = {}

@@ -14,17 +14,17 @@ WINDOW_MS: Final = 30_000  # over which arrivals count as the demand of now, as 
 MAX_KNOWN: Final = 200_000  # requests remembered
 
 Variants = tuple[str, ...]
-"""Of which any one will do, in order of preference."""
+"""Variants of which any one serves a request, in order of preference."""
 
 
 class Need(NamedTuple):
-    """The requests of late that need one of the same variants."""
+    """The recent requests that need one of the same variants."""
 
     variants: Variants
-    rps: float  # that came, a second
-    work: dict[str, float]  # tenant -> seconds of run time that came, a second: the workers that it would keep busy
+    rps: float  # arrivals a second
+    work: dict[str, float]  # tenant -> seconds of run time that arrive a second: the workers that it keeps busy
     waiting: int  # without a result now
-    oldest_ms: int  # when the first of them came (epoch ms); 0: none waits
+    oldest_ms: int  # arrival of the oldest waiting one (epoch ms); 0 if none waits
     last_ms: int  # when the last one came (epoch ms)
 
 
@@ -43,7 +43,7 @@ class Needs:
         self.clear()
 
     def clear(self) -> None:
-        """A reader begins again with the requests of late."""
+        """Forget all: a reader begins again with recent requests."""
         self._open: dict[str | int, _Request] = {}
         self._came: dict[str | int, _Request] = {}  # within the window, the oldest first
 

@@ -47,7 +47,7 @@ class Served(NamedTuple):
 
     requests: int = 0  # that ended in it
     in_time: float | None = None  # share of them answered by their deadline; None: none ended
-    quality: float | None = None  # mean of their images, on the catalog's scale; None: nobody judged
+    quality: float | None = None  # mean of their images, on the catalog's scale; None if not judged
 
 
 NOTHING_SERVED = Served()
@@ -71,7 +71,7 @@ class Observation:
     run_times: tuple[ObservedRunTime, ...] = ()  # of variants of which enough was served; else the catalog's hold
     deferral: tuple[ObservedDeferral, ...] = ()  # of levels whose images were scored; else the catalog's holds
     served: Served = NOTHING_SERVED
-    reuse: ObservedReuse | None = None  # lookups of stored latents; None: nobody has looked any up
+    reuse: ObservedReuse | None = None  # lookups of stored latents; None without any
     in_force: Plan | None = None  # the plan that those who serve obey now; None: there is none
     needs: tuple[Need, ...] = ()  # of requests that only some variants serve, by these variants
     in_flight: dict[str, dict[str, float]] = field(default_factory=dict)  # tenant -> variant named, "": any -> mean

@@ -63,10 +63,10 @@ class QueueGrowth:
         plan: Plan | None,
         open_requests: int,
     ) -> dict[str, float]:
-        """Variant that a plan gives workers, none of which serves yet -> jobs that wait for it, as far as is known.
+        """Return variant with allocated workers, none of which serves yet -> estimated number of jobs that wait for it.
 
-        Nobody owns their partitions, so that no heartbeat tells of them. They are the requests without a result beyond
-        those that workers have; of several such variants each has them by its share of the plan's first images.
+        No worker owns their partitions, so no heartbeat reports them. They are the open requests less those at workers,
+        divided among such variants by the plan's shares of first images.
         """
         if plan is None:
             return {}

@@ -1,4 +1,4 @@
-"""Results of late: how many were in time, and the confidences on their paths."""
+"""Recent results: the share in time, and the confidences on their paths."""
 
 from array import array
 from collections import defaultdict, deque

@@ -17,7 +17,7 @@ UNANSWERED: Final = frozenset({"timeout", "failed", "breaker", "absent"})  # the
 
 
 class ObservedHits(NamedTuple):
-    """What a level's jobs saved of late."""
+    """The steps that a level's recent jobs saved."""
 
     jobs: int  # that were answered, or not asked for
     rate: float  # steps saved / steps that the level lets be saved, [0, 1]
@@ -58,13 +58,13 @@ class ReuseLog:
         self._saved[level].append(max(0.0, min(1.0, step / steps * variant.steps / most)))
 
     def observed(self, heartbeats: Mapping[str, ReceivedHeartbeat], live: Iterable[str]) -> ObservedReuse | None:
-        """Return what the live workers report, and what was saved; None: nobody has looked anything up.
+        """Return the live workers' reports and the steps saved; None without any lookup.
 
-        A report of impossible figures counts for none: no worker's heartbeat may keep the planner from planning.
+        A report with impossible figures is ignored, so that no heartbeat can keep the planner from planning.
         """
         received = (heartbeats.get(worker_id) for worker_id in live)
-        told = (each.heartbeat.reuse for each in received if each is not None)
-        reports = [report for report in told if report is not None and _is_possible(report)]
+        stated = (each.heartbeat.reuse for each in received if each is not None)
+        reports = [report for report in stated if report is not None and _is_possible(report)]
         if not reports and not self._saved:
             return None
         hits = {level: ObservedHits(len(jobs), sum(jobs) / len(jobs)) for level, jobs in sorted(self._saved.items())}

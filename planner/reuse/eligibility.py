@@ -71,8 +71,8 @@ def lookup_refusal(asked: Asked) -> Refusal | None:
 def storage_refusal(asked: Asked) -> Refusal | None:
     """Return why an image must not be stored for others to begin from; None if it may.
 
-    An explicit seed is no reason: its image shows its prompt as well as any. Options that make another image than the
-    variant's own are, since whoever finds it takes it for an ordinary one.
+    An explicit seed is no reason: the image shows its prompt like any other. Options that change the image are, since a
+    later request would take it for an ordinary one.
     """
     if refusal := _personal(asked) or _unlike_its_prompt(asked.options):
         return refusal

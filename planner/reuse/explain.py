@@ -1,4 +1,4 @@
-"""Why a job ran all its steps, in words: for whoever asks about one request."""
+"""Why a job ran all its steps, in words, for `explain`."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -12,7 +12,7 @@ MISSES: Final[Mapping[Miss, str]] = {
     Miss.RETRY: "an earlier attempt at the job did not end well",
     Miss.ABSENT: "the worker had no vector store open (vectors.url), or its engine has no latents",
     Miss.UNPROFITABLE: "a lookup would have cost what it could have saved",
-    Miss.BREAKER: "the stores had failed, or cost more than they saved: nobody was asked",
+    Miss.BREAKER: "the stores had failed, or cost more than they saved: no lookup was made",
     Miss.TIMEOUT: "the stores did not answer in time",
     Miss.FAILED: "a store answered with an error",
     Miss.NONE: "no stored image of its tenant was near",

@@ -81,7 +81,7 @@ def fault(neighbour: Neighbour | None, wanted: Wanted, now_ms: float) -> Miss | 
 
 
 def latent_name(tenant: str, job_id: str) -> str:
-    """Name of a latent's object, of which the key is made: it tells whose it is, whatever a row says."""
+    """Return the name of a latent's object, part of its key: it identifies the tenant, whatever a row says."""
     return f"{tenant_mark(tenant)}-{job_id}"
 
 

@@ -19,7 +19,7 @@ from schemas.errors import InvalidPlan, PochadeError, Unknown
 from schemas.messages import ReuseGuard, ReusePlan, ReuseStorage
 
 LIVE_KEYS: Final = ("scorer", "words")  # encoders of prompts that workers and the index writer have; "": the first
-LIVE_EVICTIONS: Final = ("fifo",)  # orders that the index writer can keep: nobody tells it what an image is used for
+LIVE_EVICTIONS: Final = ("fifo",)  # orders that the index writer supports: uses of images are not reported to it
 UNLIMITED: Final = Quota()
 NO_GUARD: Final = 1.0  # share that a comparison would allow: similarity and the route alone decide
 

@@ -8,9 +8,9 @@ period, and asks two things of a change:
     significance    their mean is above what the workers are for by more than `deviations` standard deviations of such a
                     mean, if requests in flight vary as a Poisson number does and periods that share requests are one
 
-Load just above what the workers are for is told from noise only over many periods, an 8-fold burst at once: the test
-to grow is repeated over 1, 2, 4 ... times `agreeing` periods. A variant shrinks only where the periods of ten minutes
-would not have let it grow again.
+A load just above the workers' target shows only over many periods, an 8-fold burst at once: the test to grow is
+repeated over 1, 2, 4 ... times `agreeing` periods. A variant shrinks only if the periods of ten minutes would not have
+let it grow again.
 """
 
 import math

@@ -133,7 +133,7 @@ class FleetScaling:
     def _feed(
         self, fleet: "_Fleet", chosen: dict[str, list[WorkerView]], wanted: Mapping[str, int], now_ms: int
     ) -> None:
-        """Lend a worker to each group whose first one does not come within two starts: maybe nobody starts any."""
+        """Lend a worker to each group that got none within two starts: the deployment may have no autoscaler."""
         starved = sorted(group for group, target in wanted.items() if target > 0 and not chosen.get(group))
         self._starved_ms = {group: self._starved_ms.get(group, now_ms) for group in starved}
         for group in starved:
@@ -317,9 +317,9 @@ class _Fleet:
         ]  # fmt: skip
 
     def _loading_ms(self, variant: str, worker: WorkerView, group: Collection[str], catalog: Catalog) -> float:
-        """Time to load what the variant's requests of late needed and the worker lacks: R_pred of Eq. 4.
+        """Return the ms to load the components that recent requests needed and the worker lacks: R_pred of Eq. 4.
 
-        Of a variant without components it is the whole variant, or nothing for a worker that serves the group.
+        For a variant without components the whole variant's, or 0 for a worker that serves the group.
         """
         components = components_of(catalog, variant)
         demand = self._seen.demand.get(variant) if self._seen else None
@@ -360,7 +360,7 @@ def levels_of(plan: Plan | None) -> frozenset[str]:
 
 
 def describe(scale: ScalePlan) -> str:
-    """Describe the targets in words."""
+    """Describe the targets."""
     targets = describe_counts({name: count for name, count in scale.targets.items() if count})
     changes = sorted({f"{reason}" for reason in scale.reasons.values()} - {str(Reason.STEADY)})
     warm = f", {scale.warm} warm" if scale.warm else ""

@@ -60,9 +60,9 @@ def within_total(wanted: Mapping[str, int], maximum: int) -> dict[str, int]:
 
 
 def donor_of(workers: Mapping[str, int]) -> str | None:
-    """Return the variant that gives a worker up for one that has none: that with the most, if it keeps one.
+    """Return the variant that gives a worker to one without any: that with the most workers, if it keeps one.
 
-    Of equals it is the first name. None: nobody can.
+    Of equals the first name; None if none can.
     """
     most = max(sorted(workers), key=lambda variant: workers[variant], default=None)
     return most if most is not None and workers[most] > 1 else None

@@ -33,7 +33,7 @@ class Reason(StrEnum):
 
     STEADY = "steady"  # the periods do not agree on a change
     GROW = "grow"
-    FROM_ZERO = "from-zero"  # requests wait, and nobody serves them
+    FROM_ZERO = "from-zero"  # requests wait, and no worker serves them
     SHRINK = "shrink"
     TO_ZERO = "to-zero"
     DRAINING = "draining"  # one worker fewer is wanted, once the last one to leave is gone

@@ -5,5 +5,5 @@ DRAFT_S = 5.0  # outage that is waited out for a draft: an image from noise cost
 
 
 def backoff_s(failures: int) -> float:
-    """Seconds to wait after so many failures in a row, 1 or more."""
+    """Return the seconds to wait after 1 or more failures in a row."""
     return float(min(MAX_RETRY_S, RETRY_S * 2 ** min(failures - 1, 30)))

@@ -7,7 +7,7 @@ def has_passed(deadline_ms: float | None, now_ms: float) -> bool:
 
 
 def is_overdue(deadline_ms: float | None, now_ms: float, grace_ms: float) -> bool:
-    """Whether the ledger itself ends a request that nobody ended by its deadline plus a grace."""
+    """Whether the ledger itself ends a request that is open after its deadline plus a grace."""
     return deadline_ms is not None and now_ms > deadline_ms + grace_ms
 
 

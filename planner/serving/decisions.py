@@ -46,9 +46,9 @@ IN_FLIGHT = Ignored("the request has its job")
 
 
 def scores_in_words(*values: float, digits: int = 2) -> list[str]:
-    """Return numbers in [0, 1] with at least so many digits, and as many more as tell them apart, also from 0 and 1.
+    """Return numbers in [0, 1] with at least `digits` digits, and more if needed to differ in text, also from 0 and 1.
 
-    .998 is not written as 1.00: as a threshold that would keep nothing.
+    .998 is not written as 1.00: a threshold of 1 would keep nothing.
     """
     apart = {*values, 0.0, 1.0}
     while digits < MAX_DIGITS and len({f"{value:.{digits}f}" for value in apart}) < len(apart):

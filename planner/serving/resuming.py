@@ -22,7 +22,7 @@ class Unfinished(NamedTuple):
     was_looked_up: bool = True  # else all is young, and `begin` is the partition's first offset
 
     def is_over(self, offset: int) -> bool:
-        """Whether nobody waits for the job at this offset any more."""
+        """Whether the job at this offset is done or its request has ended."""
         return offset < self.begin or offset in self.ended
 
 
@@ -39,7 +39,7 @@ def unfinished(jobs: Iterable[Lying], end: int, now_ms: int, kept_ms: float) -> 
     """Return the open jobs of a partition whose offsets were forgotten, by the results, which outlive the jobs.
 
     `jobs`: by offset; one older than `kept_ms`, the topic's retention, waits only to be deleted: its result may have
-    gone before it. A job that nobody ever took is open, however old it is within that.
+    gone before it. A job that no worker ever took is open, however old it is within that.
     """
     begin, ended = end, list[int]()
     for job in jobs:

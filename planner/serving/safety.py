@@ -14,10 +14,10 @@ UNSAFE: Final = "unsafe"  # code of a request that is rejected as an image of it
 
 
 class Action(StrEnum):
-    """What is done about an image that scores at or above the threshold."""
+    """The treatment of an image whose score is at or above the threshold."""
 
-    FLAG = "flag"  # it is stored, and its score is told
-    BLUR = "blur"  # it is stored beyond recognition, and that is told
+    FLAG = "flag"  # it is stored, and the result has its score
+    BLUR = "blur"  # it is stored blurred beyond recognition, and the result says so
     BLOCK = "block"  # nothing of its request is stored, which ends REJECTED
 
 

@@ -35,7 +35,7 @@ class Cohesion:
         self._again: Counter[Kind] = Counter()  # of those, components that the follow-up asked for
 
     def on_request(self, user: str, ids: Iterable[str], now_ms: float) -> None:
-        """Learn from a user's request; `user` "" is nobody, and has no next request."""
+        """Learn from a user's request; one without a user ("") is ignored."""
         self._expire(now_ms)
         if not user:
             return

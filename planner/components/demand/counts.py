@@ -1,7 +1,7 @@
-"""What requests ask for, as the planner remembers it: how often each component, pair and combination, and of late.
+"""The demand for components: decayed counts of requests for each component, pair and combination.
 
-`ComponentDemand` is fed with every request and gives what `placement.py` is asked with. Its state is JSON values, so
-that a restarted planner goes on.
+`ComponentDemand` takes in every request and returns the input of `placement.py`. Its state is JSON values, so that a
+restarted planner continues with it.
 """
 
 from collections.abc import Mapping

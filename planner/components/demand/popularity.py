@@ -28,8 +28,8 @@ class Popularity(StrEnum):
 def classes(requests: Mapping[str, float]) -> dict[str, Popularity]:
     """Return the class of each component by id, from decayed counts of requests (or rates) by id.
 
-    The hot ones of a kind are the first 5 % of those asked for at all, rounded up, so that there is one if any is asked
-    for; warm goes to 30 %, rounded up. What nobody asked for is cold. Of equal counts the first id ranks first.
+    Of the components of a kind with any request the first 5 % are hot and those up to 30 % warm, both rounded up; the
+    rest is cold. Of equal counts the first id ranks first.
     """
     by_kind: defaultdict[Kind, list[str]] = defaultdict(list)
     for each, count in requests.items():

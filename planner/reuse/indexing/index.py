@@ -37,7 +37,7 @@ class IndexLogic:
         self._tidied_ms: float | None = None
 
     def divide_among(self, partitions: int) -> None:
-        """Give each of so many partitions of `results` its share of the byte budget from now on."""
+        """Divide the byte budget among this number of partitions of `results` from now on."""
         assert partitions >= 1, f"{partitions} partitions have no shares"
         self._partitions = partitions
 

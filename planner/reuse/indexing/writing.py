@@ -23,12 +23,12 @@ SALT = "reuse/score"  # never the plan's version: an image that comes again is d
 
 
 class Unwritten(StrEnum):
-    """Why an image does not enter the index, as it is counted."""
+    """Why an image gets no row in the index; labels of a metric."""
 
     STATUS = "status"  # the request did not end COMPLETED
     DERIVED = "derived"  # an image on its path began from a stored one: no reuse of reuse
     REFUSED = "refused"  # `eligibility.storage_refusal` says why
-    UNSCORED = "unscored"  # nobody scored it, and it is not of the share that is scored here
+    UNSCORED = "unscored"  # it has no score, and is not in the share that is scored here
     POOR = "poor"  # its score is below the threshold
     UNSTORED = "unstored"  # its latent is not there: the request or the plan did not want it, or the store was away
     STALE = "stale"  # it would be expired already

@@ -8,7 +8,7 @@
                     some step can be saved       else `floor`, `guard` or `steps`
                     worth the time of a lookup   else `unprofitable`
                     there are stores to ask      else `absent`
-                    they answered of late        else `breaker`
+                    they answered recently       else `breaker`
     search          within the deadline           else `timeout`, `failed`
     choose          a neighbour may be used, is similar enough, states equal facts
     fetch           within the same deadline
@@ -75,7 +75,7 @@ class Found(NamedTuple):
 
 
 def asked_of(request: Requested, variant: Variant, *, has_draft: bool) -> Asked:
-    """Return a request as the rules of eligibility read it; a consent that nobody knows counts as none given."""
+    """Return a request as the rules of eligibility read it; an unknown consent counts as `off`."""
     try:
         consent = Consent(request.options.reuse)
     except ValueError:

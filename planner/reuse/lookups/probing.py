@@ -1,8 +1,8 @@
-"""When a worker tests retrievals in the background: behind an open breaker, and while no job asks for any.
+"""When a worker probes the stores in the background: behind an open breaker, and while no job has a lookup.
 
 Source: ARGUS 4.6, which "constantly also runs test retrieval requests in the background" while it serves smaller
-models. Without these nobody would notice that a store which was slow, and never failed, is quick again. A plan of the
-strategy `models`, a worker whose level asks for no reuse and an hour without jobs are one case: nothing was looked up.
+models. Without these a store that was slow, but never failed, would not be noticed to be quick again. A plan of the
+strategy `models`, a worker whose level asks for no reuse and an hour without jobs are one case: no job had a lookup.
 """
 
 from typing import Final

@@ -76,10 +76,10 @@ class ClassifierLogic:
     def __init__(
         self, limits: Limits, ended: Container[str] = frozenset(), in_flight: Container[str] = frozenset()
     ) -> None:
-        """`ended`: the requests that have a result: a flood may have been cancelled while it waited.
+        """`ended`: requests with a result; waiting ones may have been cancelled.
 
-        `in_flight`: the requests that have been classified. Another record with such an id, whatever it holds and
-        whoever wrote it, must neither end its request nor give it another deadline.
+        `in_flight`: requests that have been classified. Another record with such an id must neither end its request nor
+        change its deadline.
         """
         self._limits, self._ended, self._in_flight = limits, ended, in_flight
 

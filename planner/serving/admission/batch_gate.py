@@ -43,11 +43,11 @@ class BatchGate:
 
 
 def batch_may_pass(workers: Sequence[Occupation], passed_ms: Sequence[float]) -> bool:
-    """Whether one more batch request may go on its way.
+    """Whether one more batch request may pass.
 
-    `passed_ms`: how long ago each batch request passed that has not ended. No worker has more than the job in progress,
-    and one is idle for each request that no heartbeat can have counted, and for this one: else two go to one worker,
-    and whoever comes next waits for both. Nor are more on their way than workers.
+    `passed_ms`: time since each open batch request passed. It may if no worker has more than the job in progress, there
+    is an idle worker for it and for each request that heartbeats cannot show yet (else two would go to one worker, and
+    the next request wait for both), and fewer batch requests are open than there are workers.
     """
     nothing_waits = all(worker.remaining_ms <= worker.run_ms for worker in workers)
     idle = sum(worker.remaining_ms <= 0 for worker in workers)

@@ -24,7 +24,7 @@ MAX_SEPARATE = 16  # names that are each a party, however rarely they ask
 MAX_PARTIES = 64
 MAX_NAMES = 4096  # remembered of a window; of more, the busiest
 CROWD_MAX_AGE_MS = 100.0  # how old the answer to "how often is often" may be
-CROWDED = 0.5  # of the allowed backlog: below it nobody's share matters (work-conserving)
+CROWDED = 0.5  # of the allowed backlog; below it shares do not matter (work-conserving)
 NOTHING_MS = 0.5  # what rounding leaves
 STALE = 64  # entries of the heap beyond four a party before it is made anew
 WINDOW_MS = 10_000.0  # requests count whole for as long, and less and less for as long again
@@ -100,7 +100,7 @@ class Rights:
         return self._open.is_crowded_out(self._party(tenant), allowed_ms)
 
     def is_open(self, request_id: str, now_ms: int) -> bool:
-        """Whether the request was admitted of late and has not ended."""
+        """Whether the request was admitted within OPEN_MS and has not ended."""
         opened = self._works.get(request_id)
         return opened is not None and now_ms - opened.at_ms < OPEN_MS
 
@@ -323,11 +323,11 @@ class Asking:
         self._now = Counter[Party]()
         self._before = Counter[Party]()
         self._since_ms = 0.0
-        self._level: float | None = None  # for a weight of the configured; None: nobody to share with
+        self._level: float | None = None  # for a weight of the configured; None without other parties
         self._crowd_level = math.inf  # for each of the others
         self._found_for = -1.0
         self._found_ms = 0.0
-        self._good_for = 0.0  # so many requests more
+        self._good_for = 0.0  # max number of further requests until it is computed anew
 
     def count(self, party: Party, now_ms: float) -> None:
         """Count one more request of a party. A clock that jumps back begins a new window."""

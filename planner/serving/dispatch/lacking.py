@@ -50,8 +50,8 @@ class Needs:
 class ExpectedHoldings:
     """What one worker is expected to hold. Not thread-safe: one owner; times are of the sender's view of loads.
 
-    Components of a job that was sent count as held on the device until the job should be done: whoever follows it finds
-    them there. Then heartbeats say what is held, and what was evicted meanwhile.
+    Components of a sent job count as held on the device until its predicted end, for the jobs behind it. Then
+    heartbeats say what is held, and what was evicted meanwhile.
     """
 
     __slots__ = ("_held", "_pending", "_view", "is_reported")

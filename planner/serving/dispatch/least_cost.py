@@ -1,11 +1,11 @@
-"""Which worker gets a job that needs components: the one where it costs the least time, of this job and those behind.
+"""Chooses the worker of a job that needs components: the one with the least cost to this job and those behind it.
 
     cost = queued work + load time of the components that it lacks then + run time                                ms
          + load time x jobs that will wait behind it; as many as wait before it: queued work / run time
 
-Loading is work that jobs behind wait for, too. Where queues grow, each job that chooses for itself alone loads what
-another worker holds, and the loads make the queues (measured in replay/bench/README.md). Before an idle worker nobody
-waits: there the second line is 0.
+Jobs behind wait for loads too. If each job minimised its own time alone, it would load components that another worker
+holds, and the loads would grow the queues (measured in replay/bench/README.md). At an idle worker no job waits, so the
+second line is 0.
 
 Source: MLoRA 6 and 7.2: a router that is "cost-aware", considers "both queue state and cache locality", and minimises
 "end-to-end latency rather than merely balancing computational load"; it gives no formula. `dispatch.py` chooses among

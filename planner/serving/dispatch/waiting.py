@@ -5,13 +5,13 @@
 a lane go in the order in which they came. What waits for one variant keeps no job of another one waiting.
 
     its request has a result            dropped: cancelled, past its deadline by the ledger, or a repetition
-    it cannot end by its deadline       ended, with its draft as the answer where it has one; the work before the worker
-                                        that would get it counts, of which whoever put it there knew less
+    it cannot end by its deadline       ended, with its draft as the answer if it has one; the wait for the next free
+                                        worker counts, which its sender could not know
     a worker of its variant is idle     sent to it
     the plan pulls, and none is idle    it waits, and those behind it
-    the plan pushes                     sent as it pushes: what waits when a plan changes leaves at once
-    nobody serves its variant           it waits while the plan gives the variant a worker, else it goes to the jobs
-                                        of the variant, where orphaned jobs are rerouted from (`routing/reroute.py`)
+    the plan pushes                     sent as any job: waiting jobs leave at once when a plan changes to pushing
+    no worker serves its variant        it waits while the plan gives the variant a worker, else it goes to the jobs
+                                        of the variant, from where orphaned jobs are rerouted (`routing/reroute.py`)
 
 Source: OctoAI, "Stable Diffusion at scale" (2023), "Pull-based Routing": workers take the first request of the queue
 whenever they are idle. It has no classes of urgency, and no deadlines: both are ours.
@@ -41,7 +41,7 @@ J = TypeVar("J")
 W = TypeVar("W", bound=Chosen)
 
 URGENT, BATCH = 0, 1  # lanes, in the order in which they are served
-NOBODY: Container[str] = frozenset()
+NONE_ENDED: Container[str] = frozenset()
 NO_WORKER_YET: Final = Retry(50.0, 50.0)  # its heartbeat is waited for
 
 
@@ -56,7 +56,7 @@ class Waiting(NamedTuple, Generic[J]):
 
 
 class Forward(NamedTuple, Generic[W]):
-    """The decision to send a job: to this worker; None: to the topic of its variant's jobs, whoever comes there."""
+    """The decision to send a job to this worker; None for the topic of its variant's jobs."""
 
     worker: W | None
 
@@ -67,7 +67,7 @@ Decision = Forward[W] | Rejection | Ignored
 class PullQueues(Generic[J]):
     """The jobs that wait for idle workers, by variant. Not thread-safe: one owner; knows no clock."""
 
-    def __init__(self, ended: Container[str] = NOBODY) -> None:
+    def __init__(self, ended: Container[str] = NONE_ENDED) -> None:
         """`ended`: ids of the requests that have a result."""
         self._ended = ended
         self._lanes: dict[str, tuple[deque[Waiting[J]], deque[Waiting[J]]]] = {}

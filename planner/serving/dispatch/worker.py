@@ -42,7 +42,7 @@ class Window(NamedTuple, Generic[T]):
 
 
 class WorkerLogic:
-    """The decisions of a worker while it serves one variant. Times are of the clock of whoever asks."""
+    """The decisions of a worker while it serves one variant. Times are of the caller's clock."""
 
     def __init__(self, variant: Variant, calls_at_once: int = 1) -> None:
         """`calls_at_once`: of the engine, that run side by side."""
@@ -53,7 +53,7 @@ class WorkerLogic:
         self.in_hand_ms = 0.0  # predicted time of the window in hand, with the loads of its calls so far; 0: none
         self.loading_ms = 0.0  # that its recent jobs waited for components: running mean
         self.reported_loading_ms = 0.0  # `loading_ms` at the end of the last window
-        self.slowness = 1.0  # run time of its calls of late, as a multiple of what the catalog profiled: median
+        self.slowness = 1.0  # median run time of its last calls, as a multiple of the profiled one
         self._slownesses: deque[float] = deque(maxlen=MAX_CALLS)
         self._variant = variant
         self._max_jobs: dict[int, int] = {}
@@ -252,7 +252,7 @@ def updated_pace(pace: float, took_ms: float, own_ms: float) -> float:
 
 
 def is_stalled(in_hand_ms: float, elapsed_ms: float) -> bool:
-    """Whether work that was to take `in_hand_ms` is so late that nobody should wait for it."""
+    """Whether work that was predicted to take `in_hand_ms` is so late that no job should wait for it."""
     return elapsed_ms > STALL_FACTOR * in_hand_ms + MIN_STALL_MS
 
 

@@ -80,7 +80,7 @@ class LoadedWorker:
 class WorkerPool:
     """The workers that take new jobs of one variant and the times at which they are free, place by place."""
 
-    until_ms: float  # nobody in it is silent before
+    until_ms: float  # until then none of its workers is silent
     silent_ms: float
     workers: list[LoadedWorker]
     free: FreeTimes = field(init=False)
@@ -151,7 +151,7 @@ class LoadView:
     not partial to the worker whose heartbeat came last. A partition that two workers claim is that of the newest.
 
     A worker that the plan in force gives another variant is about to leave: it gets no new jobs while others stay,
-    for its heartbeats tell of it only when its call in progress has ended.
+    since its heartbeats show the move only after its call in progress.
     """
 
     def __init__(self) -> None:

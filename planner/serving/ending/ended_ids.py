@@ -1,8 +1,8 @@
 """Which request ids have ended, in 12 bytes each: 69 million of them (100 a second for 8 days) in 0.83 GB.
 
 An id is kept as its 96-bit BLAKE2b digest, so an answer may be wrong: an id that never ended is taken for an ended one
-with probability n / 2**96, which for n = 69 million is 9e-22 an id, and 6e-14 for all ids of 8 days together. Whoever
-wants a foreign request dropped must find a second preimage of its digest: 2**96 tries.
+with probability n / 2**96, which for n = 69 million is 9e-22 an id, and 6e-14 for all ids of 8 days together. To have
+another's request dropped an attacker must find a second preimage of its digest: 2**96 tries.
 
     newest ids -> a dict -- `seal` at 65,536 ids --> a sorted segment -- merged by size, like a log-structured tree -->
     segments of up to 2**20 ids over at most a day, each dropped whole when its newest id is older than the window

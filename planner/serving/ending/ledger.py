@@ -1,13 +1,13 @@
 """What becomes of outcomes, and of requests that are overdue: the order of all checks between them and a result.
 
-`LedgerLogic` is the ledger's machine: records with what they say in, effects out, in the order in which they are to be
-written. The ledger on Kafka drives it (`agents/ledger/partition.py`), and the one of a single process, which remembers
-`EndedIds` alone (`agents/in_process/stand_ins.py`). It knows no client, no clock and no format.
+`LedgerLogic` is the ledger's machine: records in, effects out, in the order in which they are to be written. The ledger
+on Kafka drives it (`agents/ledger/partition.py`), and the one of a single process (`agents/in_process/stand_ins.py`).
+It knows no client, no clock and no format.
 
-    on_outcomes     a run of records of `outcomes`: the first outcome of a request that has no result ends it
-    on_read_again   the same of records that were answered before: what lacks its answer
-    on_overdue      classified requests that nobody ended in time: EXPIRED
-    on_unmade       an `End` of which no result can be made: FAILED instead, and its record is kept aside
+    on_outcomes     records of `outcomes`: the first outcome of an open request ends it
+    on_reread       records that were answered before: those without a result are answered again
+    on_overdue      classified requests that are open after their deadline: EXPIRED
+    on_unmade       an `End` whose result cannot be written: FAILED instead, and its record goes to the dlq
 """
 
 from collections.abc import Callable, Iterable
@@ -72,7 +72,7 @@ class LedgerLogic:
         others = [effect for effect in effects if not isinstance(effect, End)]
         return [*others, *self._first(effect for effect in effects if isinstance(effect, End))]
 
-    def on_read_again(self, read: Iterable[tuple[Incoming, Outcome | InvalidRecord]]) -> list[Effect]:
+    def on_reread(self, read: Iterable[tuple[Incoming, Outcome | InvalidRecord]]) -> list[Effect]:
         """Decide on records that were answered before: of those that ended their request or moved nothing is lost.
 
         It is unknown whether what was moved has arrived; where it has, a second one is dropped.

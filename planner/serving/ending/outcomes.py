@@ -108,12 +108,12 @@ def turned_away(rejection: Rejection, classified: ClassifiedRequest, *, by: str,
 
 
 def cancelled(request_id: str, *, reason: str, by: str, now_ms: int) -> Outcome:
-    """Nobody wants it any more."""
+    """Return the outcome of a cancelled request."""
     return _ended(Status.CANCELLED, request_id, reason, by, "", now_ms, "cancelled")
 
 
 def failed(subject: Subject, *, reason: str, by: str, now_ms: int, policy: str = "", code: str = "poison") -> Outcome:
-    """The request cannot be read, or not be generated."""
+    """Return the outcome of a request that cannot be read or generated."""
     return _ended(Status.FAILED, subject, reason, by, policy, now_ms, code)
 
 

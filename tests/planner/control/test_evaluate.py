@@ -85,7 +85,7 @@ def test_the_longest_way_counts_waits_both_calls_and_judging() -> None:
     seen = an_observation(demand_rps=1.0, slo_ms=500.0, queues=(Queue("heavy", 4.0, 16.0),))
     found = evaluate(a_draft(), seen, a_catalog())
     assert found.latency_ms == pytest.approx(20 + 1 + 250 + 200)
-    assert found.binding == ("the SLO of 0.5 s: the longest way takes 0.47 s",)
+    assert found.binding == ("the SLO of 0.5 s: the slowest path takes 0.47 s",)
 
 
 def test_nothing_is_asked_of_anybody_where_there_is_no_demand() -> None:

@@ -46,14 +46,14 @@ def test_every_policy_leaves_workers_to_what_requests_name(policy: str) -> None:
     placed = list(proposal.allocation.values())
     assert placed.count("styles") == 1
     assert len(placed) == 4
-    assert "1 on styles for 1/s that need it" in proposal.reason
+    assert "1 worker for styles, which 60 requests a minute need" in proposal.reason
     assert list(proposal.reserved.values()) == ["styles"]
 
 
 def test_a_fleet_that_is_all_reserved_is_not_said_to_have_no_live_worker() -> None:
     proposal = propose(named("joint"), seen(1, a_need(), demand_rps=1.0), a_composing_catalog(), {}, {}, Rules())
     assert list(proposal.allocation.values()) == ["styles"]
-    assert proposal.reason.startswith("no worker is left for the levels; 1 on styles")
+    assert proposal.reason.startswith("no worker is left for the levels; 1 worker for styles")
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -102,7 +102,7 @@ def test_a_level_that_the_policy_drops_for_a_reserved_worker_is_reserved_instead
     proposal = with_reserved(by_number, waiting, catalog)
     assert sorted(proposal.allocation.values()) == ["heavy", "light", "middle"]
     assert list(proposal.reserved.values()) == ["heavy"]
-    assert proposal.reason == "by number; 1 on heavy for 0.1/s that need it"
+    assert proposal.reason == "by number; 1 worker for heavy, which 6 requests a minute need"
 
 
 def test_work_for_more_than_a_worker_has_as_many_and_one_is_left_to_the_levels() -> None:
@@ -148,7 +148,7 @@ def test_work_for_many_workers_leaves_one_to_each_name_that_has_waited_for_longe
     assert sorted(reserved(observed).values()) == ["heavy", "heavy", "styles"]
     alone = reserve(seen(2, flood, waiting, demand_rps=101.0), a_composing_catalog(), ())
     assert list(alone.allocation.values()) == ["styles"]
-    assert alone.reason == "1 on styles for 0.02/s that need it; none for a turn of heavy"
+    assert alone.reason == "1 worker for styles, which 1.2 requests a minute need; heavy waits for its turn"
 
 
 def test_a_turn_is_kept_until_something_else_has_waited_much_longer() -> None:

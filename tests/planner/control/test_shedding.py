@@ -67,7 +67,7 @@ def test_beyond_it_the_lowest_tier_is_shed_first_and_the_reason_says_why_and_whe
     assert reported
     assert reported.shares == {"interactive": 1.0, "standard": 1.0, "batch": pytest.approx(0.2)}
     assert reported.reason == (
-        "shed: demand 125/s, capacity 100/s, so 20% of batch requests are let in; send again in 7 s"
+        "shed: demand 125/s, capacity 100/s, so 20% of batch requests are admitted; send again in 7 s"
     )
     assert reported.retry_after_ms == 7000
     assert not proposal.is_feasible

@@ -101,9 +101,7 @@ def test_an_outcome_of_another_partition_is_moved_there_once() -> None:
 def test_of_records_that_were_answered_before_only_what_lacks_its_answer_is_done_again() -> None:
     logic = LedgerLogic(ended_before("r-1"), lambda key: 2 if key == b"r-3" else None)
     moved = (a_record("r-3", headers={MOVED: b"0"}), an_outcome(request_id="r-3"))
-    again = logic.on_read_again(
-        [said("r-1"), said("r-2"), said("r-2"), said("r-3"), moved, (a_record("r"), UNREADABLE)]
-    )
+    again = logic.on_reread([said("r-1"), said("r-2"), said("r-2"), said("r-3"), moved, (a_record("r"), UNREADABLE)])
     assert [type(each) for each in again] == [Move, End]
     assert ends(again) == [("r-2", Status.FAILED)]
 
