@@ -176,6 +176,7 @@ class GenerateJob:
     overridden: tuple[str, ...] = ()
     refine_from_step: int = 0  # of this job's steps: begin there, with the images of path[-1]; 0: from noise
     reuse_share: float = 0.0  # of this job's steps, [0, 1): that a stored latent may save; 0: the level asks for none
+    honoured: tuple[str, ...] | None = None  # options generated as stated; None: who reads an older job resolves them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

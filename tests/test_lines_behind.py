@@ -16,7 +16,8 @@ from tests.lines_behind import ROLES, lines_behind, parts_behind, table
 # 92 behind the router are what options declare about themselves, for all doors; less stands at the doors instead.
 # 25 behind the ledger keep it from ending what its unread outcomes have ended.
 # 24 behind the router are the list of its checks, to which features add theirs.
-MAX_LINES = {"router": 7898, "ledger": 5926}
+# 23 behind the router are what a job says of its options, and how that is read.
+MAX_LINES = {"router": 7921, "ledger": 5926}
 
 
 @pytest.mark.parametrize("role", ROLES)

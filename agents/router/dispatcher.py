@@ -10,7 +10,7 @@ from agents.runtime.views import FleetView, WaitingCounts
 from planner.catalog.components import Selection
 from planner.catalog.entries import reuse_share, run_ms
 from planner.catalog.model import Catalog
-from planner.catalog.options import resolve_options, resolved_ms
+from planner.catalog.options import job_options, resolved_ms
 from planner.serving.dispatch.dispatch import JobCost, Retry, WorkerChoice, holds, queued_ms
 from planner.serving.dispatch.lacking import Need, Needs
 from planner.serving.dispatch.worker_loads import Load, Sent, WorkerPool
@@ -117,7 +117,7 @@ class Dispatcher:
         Raises RecordTooLarge.
         """
         variant, at_ms = self._catalog.level(job.variant), now_ms()
-        how = resolve_options(job.classified.request.options, variant, job.refine_from_step)
+        how = job_options(job, variant)
         again = dataclasses.replace(job, attempt=job.attempt + 1, routed_ms=at_ms, plan_version=plan.version)
         self._fleet.obey(plan)
 

@@ -16,7 +16,7 @@ from planner.catalog.components import NOTHING
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
 from planner.catalog.option_limits import MAX_IMAGES, check_options
-from planner.catalog.options import ResolvedOptions, read_as_letters, resolve_options, resolved_ms
+from planner.catalog.options import ResolvedOptions, job_options, read_as_letters, resolved_ms
 from planner.components.demand.combinations import combination
 from planner.components.from_catalog import requested
 from planner.reuse.neighbour import Miss
@@ -159,8 +159,7 @@ def read_job(taken: Taken, variant: Variant) -> WorkerJob:
     """Return the job of a record. Raises PochadeError: nobody can read it, or it is not allowed."""
     job = decode(taken.record.value, GenerateJob)
     check_options(job.classified.request, MAX_IMAGES)  # who wrote it may not have
-    how = resolve_options(job.classified.request.options, variant, job.refine_from_step)
-    return WorkerJob(taken, job, how)
+    return WorkerJob(taken, job, job_options(job, variant))
 
 
 class WorkerViews:

@@ -16,7 +16,7 @@ from planner.catalog.components import NOTHING, Selection, select, unhonoured
 from planner.catalog.entries import HONOURABLE, Variant, run_ms
 from planner.catalog.option_limits import AS_IT_IS as AS_IT_IS
 from planner.catalog.option_limits import OPTIONS
-from schemas.messages import GenerateOptions
+from schemas.messages import GenerateJob, GenerateOptions
 
 ADAPTER_SYNTAX = re.compile(r"<(?:lora|lyco):([^<>]{1,100})>")
 OF_VARIANTS = ("width", "height", "steps", "guidance")  # each variant has its own
@@ -44,8 +44,10 @@ class ResolvedOptions(NamedTuple):
         return self.asked.negative_prompt
 
 
-def resolve_options(options: GenerateOptions, variant: Variant, refine_from_step: int = 0) -> ResolvedOptions:
-    """Return how this variant generates these options; every role gets an equal answer.
+def resolve_options(
+    options: GenerateOptions, variant: Variant, refine_from_step: int = 0, honours: Sequence[str] | None = None
+) -> ResolvedOptions:
+    """Return how this variant generates these options. `honours`: those that it honours; None: as its catalog says.
 
     A `refine_from_step` that leaves no step to take counts as 0: a sender's catalog had more steps.
     """
@@ -54,25 +56,44 @@ def resolve_options(options: GenerateOptions, variant: Variant, refine_from_step
         step = refine_from_step if refine_from_step < variant.steps else 0
         chosen = select(options, variant.offer) if variant.bases else NOTHING
         return ResolvedOptions(1, *own, overridden=(), refine_from_step=step, components=chosen)
+    honours = variant.honours if honours is None else honours
     asked, does = _requested(options, variant), _own_of(variant)
     wants = {name: value for name, value in asked.items() if value not in (None, "") and value != does[name]}
     chosen = NOTHING
     if not unhonoured(options, variant.offer):
         chosen = select(options, variant.offer)
         wants = {name: value for name, value in wants.items() if name not in COMPONENTS}
-    done = does | {name: value for name, value in wants.items() if name in variant.honours}
-    plain: dict[str, Any] = {name: done[name] for name in PLAIN if name in wants and name in variant.honours}
+    done = does | {name: value for name, value in wants.items() if name in honours}
+    plain: dict[str, Any] = {name: done[name] for name in PLAIN if name in wants and name in honours}
     return ResolvedOptions(
         n=options.n,
         width=int(done["width"]),
         height=int(done["height"]),
         steps=int(done["steps"]),
         guidance=float(done["guidance"]),
-        overridden=_overridden(does | wants, done, [name for name in wants if name not in variant.honours]),
+        overridden=_overridden(does | wants, done, [name for name in wants if name not in honours]),
         refine_from_step=refine_from_step if refine_from_step < int(done["steps"]) else 0,
         components=chosen,
         asked=GenerateOptions(**plain) if plain else AS_IT_IS,
     )
+
+
+def honoured(options: GenerateOptions, how: ResolvedOptions) -> tuple[str, ...]:
+    """Return which of the stated options are generated as stated, components apart: what a job carries of `how`."""
+    if options == AS_IT_IS:
+        return ()
+    done = {name: getattr(how if name in OF_VARIANTS else how.asked, name) for name in (*OF_VARIANTS, *PLAIN)}
+    return tuple(name for name, does in done.items() if OPTIONS[name].default != getattr(options, name) == does)
+
+
+def job_options(job: GenerateJob, variant: Variant) -> ResolvedOptions:
+    """Return how a job's variant generates it. Which options are honoured says the job, as its sender resolved them.
+
+    So it is where the catalogs of sender and reader differ: deadline, run time and `overridden` were decided by the
+    sender's. All else is the variant's own in the reader's catalog: it belongs to the weights that it has loaded.
+    """
+    how = resolve_options(job.classified.request.options, variant, job.refine_from_step, job.honoured)
+    return how if job.honoured is None else how._replace(overridden=job.overridden)
 
 
 Values = Mapping[str, str | int | float | None]  # by option

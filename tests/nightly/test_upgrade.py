@@ -271,7 +271,7 @@ class Requests(threading.Thread):
                 deadline_ms=now + limit_ms if limit_ms else None,
                 tier=dice.choices(["standard", "interactive", "batch"], [0.6, 0.2, 0.2])[0],
                 quality=dice.choices(["auto", "low", "high"], [0.8, 0.1, 0.1])[0],
-                options=GenerateOptions(n=dice.choices([1, 2], [0.9, 0.1])[0]),
+                options=GenerateOptions(n=dice.choices([1, 2], [0.9, 0.1])[0], steps=dice.choice((None, None, 6))),
             )
             self._acks[request.request_id] = self._client.submit(request)
             return request.request_id

@@ -255,6 +255,9 @@ SURE = dataclasses.replace(
         quality_prompts=2000, evidence="heavy gains +0.200 [+0.180, +0.220] of quality (2,000 prompts) over light",
     ),
 )  # fmt: skip
+# a job that says which options are honoured; ids 55 and 56
+HONOURING = dataclasses.replace(SAFETY[0], honoured=("steps", "negative_prompt"))
+HONOURED = (HONOURING, dataclasses.replace(SAFETY[1], job=HONOURING))
 EXAMPLE_OF = dict(
     enumerate(
         (
@@ -267,6 +270,7 @@ EXAMPLE_OF = dict(
             MARK,
             *AT_FAULT,
             SURE,
+            *HONOURED,
         ),
         start=1,
     )

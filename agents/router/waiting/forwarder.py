@@ -18,7 +18,7 @@ from agents.runtime.records import outcome_record, refused
 from agents.runtime.views import EndedView, FleetView, PlanView, WaitingCounts
 from planner.catalog.components import Selection
 from planner.catalog.model import Catalog
-from planner.catalog.options import resolve_options, resolved_ms
+from planner.catalog.options import job_options, resolved_ms
 from planner.serving.decisions import Rejection
 from planner.serving.dispatch.dispatch import RETRY_MS, Retry
 from planner.serving.dispatch.waiting import Forward, PullQueues, Waiting
@@ -158,7 +158,7 @@ class Forwarder:
                 raise InvalidRecord(f"a job of {job.variant!r:.80} lies on {record.topic}; write it to its own topic")
             request = job.classified.request
             variant = self._catalog.level(job.variant)
-            how = resolve_options(request.options, variant, job.refine_from_step)
+            how = job_options(job, variant)
             queued = QueuedJob(record, job, resolved_ms(variant, how), how.components)
             waiting = Waiting(queued, request.request_id, request.tier, request.deadline_ms, self._min_run_ms(queued))
         except Exception as error:  # one job that cannot be read must not keep those behind it

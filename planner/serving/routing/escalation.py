@@ -259,6 +259,7 @@ class EscalationLogic:
 
     def _resolve(self, cascade: Cascade, options: GenerateOptions, sizes: Sequence[Size]) -> Refinement:
         variant = self._catalog.level(cascade.next_level)
-        from_step = begins_at(cascade.refine_from_step, variant, resolve_options(options, variant), sizes)
-        own = resolve_options(options, variant, from_step)
+        how = resolve_options(options, variant)
+        from_step = begins_at(cascade.refine_from_step, variant, how, sizes)
+        own = how._replace(refine_from_step=from_step)
         return Refinement(variant.name, own, from_step, resolved_ms(variant, own))

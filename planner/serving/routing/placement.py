@@ -6,7 +6,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from planner.catalog.options import ResolvedOptions
+from planner.catalog.options import ResolvedOptions, honoured
 from schemas.errors import InvalidPlan
 from schemas.ids import draw, job_id
 from schemas.messages import ClassifiedRequest, GenerateJob, Plan, Route, Stage
@@ -118,4 +118,5 @@ def placed_job(
         overridden=placement.overridden,
         refine_from_step=0 if share else placement.options.refine_from_step,
         reuse_share=share,
+        honoured=honoured(classified.request.options, placement.options),
     )
