@@ -88,6 +88,18 @@ def test_the_product_imports_no_laboratory() -> None:
     assert not wrong
 
 
+def test_no_role_names_a_feature_that_stands_beside_it() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for room in ("schemas", "planner", "streams", "agents", "replay")
+        for path in sources(room)
+        if path.parent != ROOT / "agents" / "features"
+        for line, name in imports_of(path)
+        if name.startswith("agents.features")
+    ]
+    assert not wrong
+
+
 @pytest.mark.parametrize("role", ROLES)
 def test_no_role_reaches_what_launches_a_broker(role: str) -> None:
     """A role finds a broker that runs; to start one takes Java, Docker and the registry, which are not its business."""

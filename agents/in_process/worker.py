@@ -1,7 +1,7 @@
 """A worker in this process: serves the variant that the plan gives it, window by window, as `agents/worker/role.py`."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from agents.worker.stages import Stages
 from agents.worker.work import WorkerViews
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
-from planner.observation.workers import live_workers
+from planner.observation.workers import WorkerView, live_workers
 from planner.serving.dispatch.worker import (
     POLL_MS,
     WorkerLogic,
@@ -31,7 +31,7 @@ from planner.serving.dispatch.worker_loads import wanted_variant
 from planner.serving.generating.effects import Call, Done, Wait
 from planner.serving.routing.refuge import RefugeLogic
 from schemas import topics
-from schemas.messages import Heartbeat, OwnedPartition, Plan
+from schemas.messages import Heartbeat, OwnedPartition
 from streams.clock import now_ms
 from streams.settings import Settings
 from streams.store.port import ImageStore
@@ -125,22 +125,21 @@ class LocalWorker:
 
     async def _serve_once(self, views: WorkerViews, queue: JobQueue, driver: WindowDriver) -> bool:
         """Do one window of work; return whether the plan wants another variant here and this one may be left."""
-        plan, variant, logic, wanted = self._around.plans.plan, views.variant, driver.worker, self._wanted()
+        plan, variant, logic = self._around.plans.plan, views.variant, driver.worker
         assert plan is not None, "a plan gave it the variant"
-        moves = wanted is None or wanted.name != variant.name
-        logic.follow(plan.version, plan.created_ms, is_leaving=moves)
-        if moves and self._may_leave_now(plan, logic):
+        self._refuges.obey(plan)
+        turn = logic.turn(self.worker_id, plan, self._live, now_ms())
+        if turn.leaves:
             return True
-        most = plan.batch.get(variant.name, 1)
-        window = queue.take(self.worker_id, logic.max_jobs(most))
+        window = queue.take(self.worker_id, turn.max_jobs)
         if not window:
-            self._become(waiting_state(self._state, moves), variant.name)
-            if moves and logic.may_leave_empty(now_ms()):
+            self._become(waiting_state(self._state, turn.is_leaving), variant.name)
+            if turn.is_leaving and logic.may_leave_empty(now_ms()):
                 return True
             await asyncio.sleep(POLL_MS / 1000)
             return False
-        driver.begin(window, most)
-        self._busy_ms, self._state = now_ms(), working_state(moves)
+        driver.begin(window, turn.batch)
+        self._busy_ms, self._state = now_ms(), working_state(turn.is_leaving)
         self._beat()
         driver.start(self._around.bus.write)
         while (effect := driver.take()) is not None:
@@ -159,13 +158,12 @@ class LocalWorker:
         queue.commit(self.worker_id)
         driver.logic.end()
         self._busy_ms, self._generated = None, self._generated + len(window)
-        self._become(idle_state(moves), variant.name, is_news=True)
+        self._become(idle_state(turn.is_leaving), variant.name, is_news=True)
         return False
 
-    def _may_leave_now(self, plan: Plan, logic: WorkerLogic) -> bool:
+    def _live(self) -> Iterable[WorkerView]:
         silent_ms = self._around.settings.planner.worker_timeout_ms
-        live = live_workers(self._around.fleet.heartbeats, now_ms(), silent_ms)
-        return logic.may_leave(self.worker_id, plan, live, now_ms())
+        return live_workers(self._around.fleet.heartbeats, now_ms(), silent_ms)
 
     def _become(self, state: str, variant: str, *, is_news: bool = False) -> None:
         is_news |= (state, variant) != (self._state, self._variant)

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 
@@ -21,9 +21,9 @@ from agents.worker.stages import Stages
 from agents.worker.work import WorkerViews
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
-from planner.observation.workers import live_workers
+from planner.observation.workers import WorkerView, live_workers
 from planner.serving.dispatch import worker
-from planner.serving.dispatch.worker import POLL_MS, WorkerLogic
+from planner.serving.dispatch.worker import POLL_MS
 from planner.serving.dispatch.worker_loads import wanted_variant
 from planner.serving.routing.refuge import RefugeLogic
 from schemas.messages import Plan, WorkerComponents
@@ -132,10 +132,13 @@ class Worker:
         is_silent = beaten_s is not None and time.monotonic() - beaten_s > NO_BEAT_S
         return f"no heartbeat for {NO_BEAT_S} s" if is_silent else ""
 
-    def _wanted(self, plan: Plan | None) -> Variant | None:
+    def _obey(self, plan: Plan | None) -> None:
         self._me.plan_version = plan.version if plan else 0
         if plan:
             self._refuges.obey(plan)
+
+    def _wanted(self, plan: Plan | None) -> Variant | None:
+        self._obey(plan)
         own = self._settings.worker.variant
         name = wanted_variant(self._me.worker_id, own, plan) if plan else own
         return self._catalog.level(name) if name else None
@@ -159,7 +162,7 @@ class Worker:
             self._become("ready", variant)
             while not stopping.is_set():
                 with self._turns:
-                    is_over = self._serve_once(variant, source, driver)
+                    is_over = self._serve_once(source, driver)
                 if is_over:
                     break
         finally:
@@ -191,25 +194,21 @@ class Worker:
         keeping = Keeping.of(self._settings, self._counted)
         return open_engine(asked.engine or variant.engine, variant, asked.threads, keeping)
 
-    def _serve_once(self, variant: Variant, source: JobSource, driver: WindowDriver) -> bool:
+    def _serve_once(self, source: JobSource, driver: WindowDriver) -> bool:
         """Do one window of work; return True when the plan wants another variant here and this one may be left."""
         plan, logic = self._plans.plan, driver.worker
-        wanted = self._wanted(plan)
-        is_pooled = wanted is None and plan is not None and plan.scale is not None
-        moves = is_pooled or (wanted is not None and wanted.name != variant.name)
-        if plan is not None:
-            logic.follow(plan.version, plan.created_ms, is_leaving=moves)
-            if moves and self._may_leave_now(plan, logic):
-                return True
-        most = plan.batch.get(variant.name, 1) if plan else 1
-        taken = source.take(logic.max_jobs(most), POLL_MS / 1000)
+        self._obey(plan)
+        turn = logic.turn(self._me.worker_id, plan, self._live, now_ms())
+        if turn.leaves:
+            return True
+        taken = source.take(turn.max_jobs, POLL_MS / 1000)
         self._trouble = ""  # the group answered
         if not taken:
-            self._report(worker.waiting_state(self._me.state, moves))
-            is_last_out = moves and logic.may_leave_empty(now_ms())
+            self._report(worker.waiting_state(self._me.state, turn.is_leaving))
+            is_last_out = turn.is_leaving and logic.may_leave_empty(now_ms())
             return is_last_out and source.is_empty()  # the last one leaves an empty topic
-        driver.begin(taken, most)
-        self._me.state = worker.working_state(moves)
+        driver.begin(taken, turn.batch)
+        self._me.state = worker.working_state(turn.is_leaving)
         self._me.watchdog.begin()
         self._heart.beat_now()
         begun_s, at_ms = time.monotonic(), now_ms()
@@ -222,7 +221,7 @@ class Worker:
             metrics.BUSY_SECONDS.inc(time.monotonic() - begun_s)
         self._hop_s.observe(time.monotonic() - begun_s, len(taken))
         self._records.inc(len(taken))
-        self._me.state = worker.idle_state(moves)
+        self._me.state = worker.idle_state(turn.is_leaving)
         self._me.generated += len(taken)
         driver.logic.end()
         self._heart.beat_now()
@@ -291,10 +290,8 @@ class Worker:
         with self._me.watchdog.waits(), self._turns.waits():
             yield
 
-    def _may_leave_now(self, plan: Plan, logic: WorkerLogic) -> bool:
-        at_ms = now_ms()
-        live = live_workers(self._fleet.heartbeats, at_ms, self._settings.planner.worker_timeout_ms)
-        return logic.may_leave(self._me.worker_id, plan, live, at_ms)
+    def _live(self) -> Iterable[WorkerView]:
+        return live_workers(self._fleet.heartbeats, now_ms(), self._settings.planner.worker_timeout_ms)
 
     def _wait_after(self, error: EngineFailed, variant: Variant, stopping: threading.Event) -> None:
         """Be failed for a while, then there for a plan again: none names a failed worker, so it would stay so."""

@@ -41,6 +41,15 @@ class Window(NamedTuple, Generic[T]):
     run_ms: float  # predicted, of all of them
 
 
+class Turn(NamedTuple):
+    """What a worker does next, by the plan in force."""
+
+    is_leaving: bool  # the plan wants it elsewhere
+    leaves: bool  # at once, and takes nothing more
+    batch: int  # jobs that may share a call
+    max_jobs: int  # to take at once
+
+
 class WorkerLogic:
     """The decisions of a worker while it serves one variant. Times are of the caller's clock."""
 
@@ -60,6 +69,23 @@ class WorkerLogic:
         self._call_ms = {1: self.own_ms}
         self._seen_version = -1  # of the newest plan
         self.left_ms: float | None = None  # when the first was made of the plans in a row that want it elsewhere
+
+    def turn(
+        self, worker_id: str, plan: Plan | None, live: Callable[[], Iterable[WorkerView]], now_ms: float, *,
+        holds: bool = False,
+    ) -> Turn:  # fmt: skip
+        """Return what to do before the next window. `live`: all live workers, asked only where it is to leave.
+
+        `holds`: it stays, whatever the plan wants. A worker without a plan goes on.
+        """
+        if plan is None:
+            return Turn(False, False, 1, self.max_jobs(1))
+        serves = self._variant.name
+        is_leaving = not holds and wanted_variant(worker_id, serves, plan) != serves
+        self.follow(plan.version, plan.created_ms, is_leaving=is_leaving)
+        leaves = is_leaving and self.may_leave(worker_id, plan, live(), now_ms)
+        batch = plan.batch.get(serves, 1)
+        return Turn(is_leaving, leaves, batch, self.max_jobs(batch))
 
     def follow(self, version: int, created_ms: float, *, is_leaving: bool) -> None:
         """Learn of the plan in force. Of plans that were missed nothing is known: they may have let the worker stay."""

@@ -27,7 +27,6 @@ from streams.clock import now_ms
 from streams.settings import InvalidSettings, load
 from streams.store.port import MemoryImageStore
 from tests.builders import a_request
-from tests.imports import imports_of, sources
 from tests.paths import ROOT
 from tests.replay.simulation.runs import a_setup, arrivals, asking
 
@@ -163,18 +162,6 @@ def test_the_simulated_router_asks_the_same_checks(added: str) -> None:
     wishes = asking(arrivals(10, 100), [Overrides(), Overrides(options=GenerateOptions(n=2))])
     own, plain = (simulate(a_setup(features=named), wishes, 1, lambda _n: None)[0] for named in ((added,), ()))
     assert figures_of(own)["shed"] == figures_of(plain)["shed"] + 50 == 50
-
-
-def test_no_role_names_a_feature() -> None:
-    wrong = [
-        f"{path.relative_to(ROOT)}:{line} imports {name}"
-        for room in ("schemas", "planner", "streams", "agents", "replay")
-        for path in sources(room)
-        if path.parent != ROOT / "agents" / "features"
-        for line, name in imports_of(path)
-        if name.startswith("agents.features")
-    ]
-    assert not wrong
 
 
 def test_every_module_of_a_feature_is_in_the_table() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from planner.serving.deadlines import can_meet
+from planner.serving.dispatch.worker import Turn
 from planner.serving.ending.outcomes import late_status
 from planner.serving.generating.effects import End
 from planner.serving.routing.escalation import EscalationLogic
@@ -61,9 +62,9 @@ def drop_by_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     own = Serving.take_window
 
-    def take_window(self: Serving, worker: Worker, *, is_leaving: bool) -> None:
+    def take_window(self: Serving, worker: Worker, turn: Turn) -> None:
         assert worker.member is not None
-        waiting, most = worker.member.waiting, self.plan_state.plan.batch.get(worker.variant, 1)
+        waiting, most = worker.member.waiting, turn.batch
         call: list[Job] = []
         while waiting and len(call) < most:
             job = waiting.popleft()
@@ -73,7 +74,7 @@ def drop_by_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
             else:
                 self._end(worker, End(job, late_status(has_draft=job.draft is not None), ""))
         waiting.extendleft(reversed(call))
-        own(self, worker, is_leaving=is_leaving)
+        own(self, worker, turn)
 
     monkeypatch.setattr(Serving, "take_window", take_window)
 

@@ -1,10 +1,10 @@
 """The workers' lives: start, load, join a group, leave it for another variant, die. Generating is `serving.py`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
-from planner.observation.workers import live_workers
+from planner.observation.workers import WorkerView, live_workers
 from planner.serving.dispatch.worker import POLL_MS, SETTLE_MS, WorkerLogic
 from planner.serving.dispatch.worker_loads import wanted_variant
 from replay.simulation.draws.delays import Delay
@@ -124,42 +124,42 @@ class Fleet:
     def _serve(self, worker: Worker) -> None:
         """Follow the plan, and take one window of work."""
         wanted = wanted_variant(worker.id, worker.variant, self._plan_state.plan)
-        moves = wanted != worker.variant
+        holds = False
         if (
-            moves
-            and wanted
+            wanted not in ("", worker.variant)
             and self._timing.residency.beside_factor
             and self._timing.loads
             and wanted not in worker.resident
         ):
             self._load_beside(worker, wanted)
-            moves = False
-        if worker.logic is not None:
-            worker.logic.follow(self._plan_state.plan.version, self._plan_state.plan.created_ms, is_leaving=moves)
-        if moves and self._may_leave_now(worker, is_empty=not (worker.member and worker.member.waiting)):
+            holds = True
+        assert worker.logic is not None, "a worker that serves has its logic"
+        turn = worker.logic.turn(worker.id, self._plan_state.plan, self._live, self._events.now_ms, holds=holds)
+        if turn.leaves or (turn.is_leaving and self._leaves_empty(worker)):
             self._leave(worker)
             if wanted:
                 self._load(worker, wanted)
             else:
                 self._wait(worker)
         else:
-            self._serving.take_window(worker, is_leaving=moves)
+            self._serving.take_window(worker, turn)
             if worker.call:
                 self._beats.now(worker)
-            elif moves and worker.logic is not None and worker.logic.may_leave_empty(self._events.now_ms):
+            elif turn.is_leaving and worker.logic.may_leave_empty(self._events.now_ms):
                 self._events.at(self._events.now_ms + POLL_MS, self._recheck, worker)  # all that waited was late
 
-    def _may_leave_now(self, worker: Worker, is_empty: bool) -> bool:
-        plan, now_ms = self._plan_state.plan, self._events.now_ms
-        live = live_workers(self._beats.heartbeats(), int(now_ms), int(self._timing.silent_ms))
-        assert worker.logic is not None, "a worker that serves has its logic"
-        if worker.logic.may_leave(worker.id, plan, live, now_ms):
+    def _live(self) -> Iterable[WorkerView]:
+        return live_workers(self._beats.heartbeats(), int(self._events.now_ms), int(self._timing.silent_ms))
+
+    def _leaves_empty(self, worker: Worker) -> bool:
+        """Whether the last worker of a variant leaves its topic, which is empty; if not yet, it asks again later."""
+        if worker.logic is None or (worker.member and worker.member.waiting):
+            return False
+        if worker.logic.may_leave_empty(self._events.now_ms):
             return True
-        is_obeyed = worker.logic.may_leave_empty(now_ms)
-        if is_empty and not is_obeyed:
-            left_ms = plan.created_ms if worker.logic.left_ms is None else worker.logic.left_ms
-            self._events.at(left_ms + SETTLE_MS + POLL_MS, self._recheck, worker)
-        return is_empty and is_obeyed  # the last one leaves an empty topic
+        plan, left_ms = self._plan_state.plan, worker.logic.left_ms
+        self._events.at((plan.created_ms if left_ms is None else left_ms) + SETTLE_MS + POLL_MS, self._recheck, worker)
+        return False
 
     def _recheck(self, worker: Worker) -> None:
         if worker.is_up and worker.member is not None and not worker.call:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from planner.catalog.model import Catalog
 from planner.catalog.options import ResolvedOptions
-from planner.serving.dispatch.worker import WorkerLogic, idle_state, jobs_at_once, waiting_state, working_state
+from planner.serving.dispatch.worker import Turn, WorkerLogic, idle_state, jobs_at_once, waiting_state, working_state
 from planner.serving.generating.effects import (
     Answer,
     Away,
@@ -128,33 +128,31 @@ class Serving:
         worker.logic = logic
         worker.window = WindowLogic(worker.variant, logic, SimulatedWork(self, worker), self._refuges)
 
-    def take_window(self, worker: Worker, *, is_leaving: bool) -> None:
+    def take_window(self, worker: Worker, turn: Turn) -> None:
         """Begin a window of work, if any waits that is still wanted."""
         assert worker.member is not None
         assert worker.window is not None
         assert not worker.call, f"{worker.id} is generating"
         self._refuges.obey(self.plan_state.plan)
         while worker.member.waiting:
-            batch = self.take(worker)
-            worker.since_ms, worker.state = self.events.now_ms, working_state(is_leaving)
-            if self._carry_out(worker, worker.window.begin(worker.taken, batch, self.events.now_ms)):
+            self.take(worker, turn.max_jobs)
+            worker.since_ms, worker.state = self.events.now_ms, working_state(turn.is_leaving)
+            if self._carry_out(worker, worker.window.begin(worker.taken, turn.batch, self.events.now_ms)):
                 return
             worker.call = []
             worker.window.end()
-        worker.state = waiting_state(worker.state, is_leaving)
+        worker.state = waiting_state(worker.state, turn.is_leaving)
         if self.components is not None:
             self.components.tend(worker)
 
-    def take(self, worker: Worker) -> int:
-        """Take the jobs of a window from the worker's topic; return how many of them may share a call."""
-        assert worker.logic is not None
+    def take(self, worker: Worker, max_jobs: int) -> None:
+        """Take the jobs of a window from the worker's topic."""
         assert worker.member is not None
-        batch, member = self.plan_state.plan.batch.get(worker.variant, 1), worker.member
+        member = worker.member
         jobs = len(member.waiting)
         if jobs > 1:
-            jobs = min(jobs_at_once(worker.logic.max_jobs(batch), are_suspects=member.suspects > 0), jobs)
+            jobs = min(jobs_at_once(max_jobs, are_suspects=member.suspects > 0), jobs)
         worker.taken, worker.is_absolved = member.take(jobs), False
-        return batch
 
     def _carry_out(self, worker: Worker, effects: Sequence[Effect[Job]]) -> bool:
         """Carry out what a window asks for, as far as it goes without time; return whether the window goes on."""

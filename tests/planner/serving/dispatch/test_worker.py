@@ -291,3 +291,28 @@ def test_never_do_all_who_serve_a_variant_leave_at_once(workers: tuple[WorkerVie
         assert bool(stay) == bool(serving)
         if serving and all(plan.allocation[name] != variant for name in serving):
             assert stay == [min(serving)]  # exactly one drains
+
+
+@pytest.mark.parametrize(
+    ("plan", "turn"),
+    [
+        (None, (False, False, 1)),
+        (a_plan(allocation={"w-1": "light"}, batch={"light": 4}), (False, False, 4)),
+        (a_plan(allocation={"w-2": "light"}), (False, False, 1)),
+        (a_plan(allocation={"w-2": "light"}, scale=ScalePlan(targets={})), (True, True, 1)),
+        (a_plan(allocation={"w-1": "heavy", "w-2": "light"}, batch={"light": 4}), (True, True, 4)),
+        (a_plan(allocation={"w-1": "heavy", "w-2": "heavy"}), (True, False, 1)),
+    ],
+    ids=["no plan", "as planned", "not named", "not named in a scaled fleet", "moved", "moved, and drains"],
+)
+def test_a_turn_leaves_or_takes_jobs_as_the_plan_has_it(plan: Plan | None, turn: tuple[bool, bool, int]) -> None:
+    live = [a_worker("w-1", "light"), a_worker("w-2", "light")]
+    found = WorkerLogic(a_variant()).turn("w-1", plan, lambda: live, 0.0)
+    assert (found.is_leaving, found.leaves, found.batch) == turn
+
+
+def test_a_worker_that_holds_its_variant_does_not_leave_it() -> None:
+    moved = a_plan(allocation={"w-1": "heavy"})
+    logic = WorkerLogic(a_variant())
+    assert not logic.turn("w-1", moved, lambda: (), 0.0, holds=True).is_leaving
+    assert logic.turn("w-1", moved, lambda: (), 0.0).is_leaving

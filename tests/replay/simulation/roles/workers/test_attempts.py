@@ -85,7 +85,8 @@ def simulated(fates: list[str]) -> Windows:
         if not worker.member.waiting:
             break
         assert worker.window is not None
-        serving.take(worker)
+        assert worker.logic is not None
+        serving.take(worker, worker.logic.max_jobs(serving.plan_state.plan.batch.get(worker.variant, 1)))
         windows.append([(job.number, job.attempts) for job in worker.taken])
         worker.is_absolved = fate == DIES_WAITING
         if fate != DONE:

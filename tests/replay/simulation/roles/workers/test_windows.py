@@ -252,7 +252,9 @@ def simulated(story: Story) -> list[tuple[Any, ...]]:
         assert worker.member is not None
         for window in windows:
             worker.member.wait_for([_simulated(job) for job in window])
-            serving.take_window(worker, is_leaving=False)
+            assert worker.logic is not None
+            turn = worker.logic.turn(worker.id, serving.plan_state.plan, lambda: (), serving.events.now_ms, holds=True)
+            serving.take_window(worker, turn)
             if worker.call:
                 return
 
