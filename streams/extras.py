@@ -26,7 +26,7 @@ LABORATORY: Final = frozenset({"bench", "chaos", "evaluate", "train"})
 
 
 def lacking(*modules: str) -> str | None:
-    """What to install for modules, as of ModuleNotFoundError.name, in a sentence; None: one is of no extra."""
+    """Say what to install for modules (ModuleNotFoundError.name); None if one belongs to no extra."""
     tops = [module.partition(".")[0] for module in modules]
     if not set(tops) <= EXTRA_OF.keys():
         return None

@@ -70,7 +70,7 @@ class ProfiledDevice(_Moved):
 def open_profiled(
     variant: Variant, keeping: Keeping, sleep: Callable[[float], None] = time.sleep
 ) -> ComponentStore | None:
-    """Open the store of a variant; None: it lists no components of a known size."""
+    """Open the store of a variant; None if it lists no components of a known size."""
     known = of_variant(variant)
     if not known:
         return None

@@ -100,7 +100,7 @@ class Fetched:
         pools: BufferPools,
         wait: Callable[[float], None] | None = None,
     ) -> None:
-        """`wait`: sleeps between tries to reach the remote; None: really."""
+        """`wait`: sleeps between tries to reach the remote; None for real sleep."""
         self._components, self._volume, self._remote_of = components, volume, remote_of
         self._loader, self._pools = WeightsLoader(volume, pools), pools
         self._wait: dict[str, Callable[[float], None]] = {"wait": wait} if wait else {}

@@ -337,7 +337,7 @@ class ComponentStore:
                     host.release()
 
     def _host(self, id_: str) -> HostWeights | None:
-        """A component in host memory, its caller's to release; None: only a library reads it. Its mover asks."""
+        """Return a component in host memory, for the caller to release; None if only a library reads it."""
         with self._lock:
             if id_ in self._hosts:
                 return self._hosts[id_].hold()

@@ -122,7 +122,7 @@ class PlannerLoop:
         fleet: Fleet,
         logic: PlannerLogic | None = None,
     ) -> None:
-        """`logic`: whose decisions it carries out; None: that of the settings."""
+        """`logic`: makes the decisions; None for that of the settings."""
         self._followed, self._fleet = plans, fleet
         self._plans = LeadersPlans(plans)
         self._unwritten: Plan | None = None  # what is remembered beside the plan that stays

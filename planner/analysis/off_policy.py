@@ -99,7 +99,7 @@ class Estimate:
 
 
 def ending(past: Past, plan: Plan) -> Ending | None:
-    """Return how a past request would have ended under a plan, from its first level on; None: unknown."""
+    """Return how a past request would have ended under a plan, from its first level on; None if unknown."""
     if not past.level:  # it ended before any image
         return Ending("", past.latency_ms, past.work_ms, past.is_completed, is_escalated=False)
     cascade = cascade_of(plan, past.level)

@@ -154,7 +154,7 @@ class Fault(NamedTuple):
 
 
 def unhonoured(options: GenerateOptions, offer: Offer) -> Fault | None:
-    """Return why a variant cannot generate with what a request names, and what there is; None: it can."""
+    """Say why a variant cannot generate with a request's components, and which there are; None if it can."""
     for kind, names in ((ADAPTER, options.adapters), (CONTROL, options.controls)):
         if not names:
             continue

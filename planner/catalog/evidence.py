@@ -91,7 +91,7 @@ def _run_cv(level: LevelProfile) -> dict[int, float]:
 
 
 def _reuse_profile(catalog: Catalog, profile: Profile, reuse: Mapping[str, tuple[Start, ...]]) -> ReuseProfile | None:
-    """Caching as it was measured of the variant whose images are kept; None: it was not, or at other steps."""
+    """Return the measured caching of the variant whose images are kept; None without one at its number of steps."""
     base = next(iter(catalog.reuse or reuse), catalog.best().name)
     measured = profile.caching.get(base)
     return reuse_profile_of(base, measured) if measured and measured.steps == catalog.level(base).steps else None

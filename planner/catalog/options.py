@@ -117,7 +117,7 @@ def read_as_letters(prompt: str) -> tuple[str, ...]:
 
 
 def _requested(options: GenerateOptions, variant: Variant) -> dict[str, str | int | float | None]:
-    """Return what a request asks of a variant, by option; None: nothing."""
+    """Return the options that a request states for a variant; None without any."""
     return {
         "width": options.width,
         "height": options.height,

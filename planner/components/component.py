@@ -137,7 +137,7 @@ def name_of(id_: str) -> str:
 
 
 def base_of(id_: str) -> str | None:
-    """Return the id of the base that a fused component was made from; None: the component is no fused one."""
+    """Return the id of a fused component's base; None if the component is not fused."""
     if not id_.startswith(f"{Kind.FUSED}:"):
         return None
     return f"{Kind.BASE}:{name_of(id_).split('+')[0]}"

@@ -17,7 +17,7 @@ class Mismatch(NamedTuple):
 
 
 def mismatch(demand: Mapping[str, float], allocated: Mapping[str, float] | None = None) -> Mismatch:
-    """Compare demand by component with what is allocated to each, both in any unit; None: the same to each (Eq. 2).
+    """Compare demand by component with the allocation, both in any unit; None for an equal allocation (Eq. 2).
 
     Without demand or without an allocation there is no mismatch. Raises ValueError for a negative amount.
     """

@@ -33,7 +33,7 @@ def pool_sizes(allocations: Mapping[int, float], pools: int = POOLS) -> tuple[in
 
 
 def best_pool(pools: Iterable[int], size: int) -> int | None:
-    """Return the size in bytes of the smallest pool that holds `size` bytes (Eq. 9); None: none does, do not pin."""
+    """Return the size in bytes of the smallest pool for `size` bytes (Eq. 9); None if none fits: do not pin."""
     return min((pool for pool in pools if pool >= size), default=None)
 
 

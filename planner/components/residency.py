@@ -59,7 +59,7 @@ class ResidencyLogic:
         self._refused: set[str] = set()
 
     def follow(self, residency: ResidencyPlan | None) -> bool:
-        """Obey the plan in force; None: it pins nothing. Return whether what it lists for this worker changed."""
+        """Obey the plan in force, None if it pins nothing. Return whether its list for this worker changed."""
         listed = dict(residency.workers.get(self._worker_id, {})) if residency is not None else {}
         if listed == self._listed:
             return False
@@ -73,7 +73,7 @@ class ResidencyLogic:
         return True
 
     def next_load(self, tiers: ComponentTiers, now_ms: float) -> Load | None:
-        """Return what an idle worker loads next; None: it has all that is listed, or cannot have it now."""
+        """Return the component that an idle worker loads next; None if it has all listed, or no room."""
         for load in self._loads:
             if kind_of(load.id) is Kind.FUSED or load.id in self._refused:
                 continue

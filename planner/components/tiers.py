@@ -194,7 +194,7 @@ class WorkerTiers:
         return use
 
     def next_victim(self, tier: Tier, now_ms: float, keep: Iterable[str] = ()) -> str | None:
-        """Return which component of a tier would leave first, but for those of `keep`; None: there is no other."""
+        """Return the component of a tier that would leave first, except those of `keep`; None if there is no other."""
         leaving = self._held[tier].keys() - set(keep)
         return min(leaving, key=lambda each: (*self._rank(each, tier, now_ms), each), default=None)
 
@@ -245,7 +245,7 @@ class WorkerTiers:
         self._displaced.discard((id_, tier))
 
     def _leaving(self, id_: str, tier: Tier, now_ms: float, needed: Mapping[str, None] | None) -> list[str] | None:
-        """Return what leaves a tier for a newcomer, `needed` as in `_admit`; None: it is not let in."""
+        """Return the components that leave a tier for a new one, `needed` as in `_admit`; None if not admitted."""
         size = self._components[id_].bytes
         if size > self._budgets.of(tier):
             return None
@@ -257,7 +257,7 @@ class WorkerTiers:
         return None if any(self._rank(each, tier, now_ms) >= own for each in victims) else victims
 
     def _victims(self, tier: Tier, excess: float, now_ms: float, keep: Mapping[str, None]) -> list[str] | None:
-        """What leaves so that `excess` bytes become free, the lowest score first; None: that is not possible."""
+        """Return the components to evict for `excess` bytes, the lowest score first; None if that is not possible."""
         if excess <= 0:
             return []
         victims: list[str] = []

@@ -48,7 +48,7 @@ def propose(
 ) -> PlanProposal:
     """The policy's proposal under the rules. Raises whatever the policy raises, such as Unknown for a parameter.
 
-    `staffing`: who serves what in a fleet that is scaled; None: the fleet stays as it is.
+    `staffing`: the workers' variants in a fleet that is scaled; None if it is not.
     """
     seen = with_forecast_of(terms_of(policy), seen, rules)
 

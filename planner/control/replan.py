@@ -52,7 +52,7 @@ def signals_of(
 def why_now(before: Signals | None, now: Signals, since_ms: float, period_ms: int) -> str:
     """Why a plan is due, in words; "" if it is not.
 
-    `before`: the signals when it was planned last, `since_ms` ago; None: never.
+    `before`: the signals at the last plan, `since_ms` ago; None without one.
     """
     if before is None:
         return "the first plan"

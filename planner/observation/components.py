@@ -103,7 +103,7 @@ class ComponentLog:
     def observed(
         self, heartbeats: Mapping[str, ReceivedHeartbeat], live: Iterable[str], plan: Plan | None, now_ms: int
     ) -> ObservedComponents | None:
-        """Return what is seen; None: no variant of the catalog lists bases. `plan`: the one in force.
+        """Return the observed components; None if no variant of the catalog lists bases. `plan`: the one in force.
 
         A report of impossible figures counts for none: no worker's heartbeat may keep the planner from planning.
         """

@@ -30,7 +30,7 @@ def any_neighbour(share: float) -> tuple[ReuseFloor, ...]:
 
 
 def check_of(catalog: Catalog) -> ReuseCheck | None:
-    """Let only images enter that the catalog's own discriminator trusts; None: there is none to ask."""
+    """Let only images enter that the catalog's own discriminator accepts; None without one."""
     name = catalog.cascades[0].discriminator if catalog.cascades else next(iter(catalog.discriminators), "")
     return ReuseCheck(discriminator=name, threshold=catalog.discriminator(name).threshold) if name else None
 
@@ -49,7 +49,7 @@ def reuse_plan(
     """Return a plan's group with the hits that are expected on each level that it offers.
 
     `key`: encoder of the prompts; "": the profile's. `seen`: level -> what its newest jobs saved; the profile counts
-    for as many as they fall short of PRIOR. `levels`: those offered; None: every reuse level of the catalog.
+    for as many as they fall short of PRIOR. `levels`: those offered; None for every reuse level of the catalog.
     """
     plan = ReusePlan(floors=tuple(floors), guard=guard, check=check, key=key or profile.key)
     terms = terms_of(plan)
@@ -61,7 +61,7 @@ def reuse_plan(
 
 
 def level_of(catalog: Catalog, floors: Sequence[ReuseFloor]) -> Level | None:
-    """Return the reuse level of the smallest K on which each floor saves all that it may; None: the catalog has none.
+    """Return the reuse level of the smallest K on which each floor saves all that it may; None without any.
 
     On a level with a smaller K the floors act as min(route, floor), at shares that they were not tested with; one with
     a larger K saves nothing more.

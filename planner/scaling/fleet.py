@@ -254,7 +254,7 @@ class _Fleet:
         *,
         is_scaled: bool,
     ) -> None:
-        """`seen`: demand for components and who holds them; None: no variant lists any."""
+        """`seen`: demand for components and their holders; None if no variant lists any."""
         self._seen = seen
         self._holdings = seen.holdings() if seen else Holdings()
         self.homes: dict[str, list[WorkerView]] = {}  # group -> who serves it, or is on its way there

@@ -23,7 +23,7 @@ class Orders(NamedTuple):
 
 
 def wanted_workers_of(plan: Plan | None) -> int | None:
-    """Return the number of workers that a plan asks for, with the pool; None: the fleet stays as it is."""
+    """Return the number of workers that a plan asks for, with the pool; None if the plan does not scale."""
     if plan is None or plan.scale is None:
         return None
     return sum(plan.scale.targets.values()) + plan.scale.warm

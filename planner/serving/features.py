@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # most roles route nothing
 
 
 class Feature(NamedTuple):
-    """The parts of a feature; None: it has none of that kind."""
+    """The parts of a feature; None for a kind that it lacks."""
 
     checks: Callable[[Catalog], "Sequence[RouterCheck]"] | None = None  # of requests, in live and simulated routers
     rights: Callable[..., Any] | None = None  # settings -> `TenantRights` of a live router

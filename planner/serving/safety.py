@@ -38,7 +38,7 @@ class SafetyTerms:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The score of an image, and what is done about it; None: nothing."""
+    """The score of an image, and the action on it; None for no action."""
 
     score: float
     action: Action | None

@@ -82,7 +82,7 @@ def results_of(client: "pochade.Client", since_ms: int, *, is_following: bool = 
 
 
 def find(client: "pochade.Client", request_id: str, since_ms: int) -> "Result | None":
-    """Return the result of a request among those of the last `since_ms`; None: it has none yet."""
+    """Return the result of a request among those of the last `since_ms`; None if it has none yet."""
     return next((result_of(end) for end in client.ends(since_ms / 1000, request_id=request_id)), None)
 
 

@@ -126,7 +126,7 @@ def _order(log: ControlLog, place: Place, low: int, start: int) -> Incoming | No
 
 
 def newest(log: ControlLog) -> Plan | None:
-    """The newest plan; None: there is none. Raises as `ControlLog`."""
+    """Return the newest plan; None without one. Raises as `ControlLog`."""
     low, high = log.span()
     start, back = high, STEP
     while start > low:
@@ -146,7 +146,7 @@ def foreign(log: ControlLog) -> list[int]:
 
 
 def oldest(log: ControlLog) -> Plan | None:
-    """The first plan that is still there; None: there is none. Raises as `ControlLog`."""
+    """Return the first plan on the topic; None without one. Raises as `ControlLog`."""
     return _first_plan(log, *log.span())[1]
 
 

@@ -140,7 +140,7 @@ def await_answer(settings: Settings, offset: int, policy: str = "", within_s: fl
 
 
 def _answer(control: ControlLog, offset: int, until_s: float) -> Plan | None:
-    """Return the first plan whose planner had read up to an order or a later one; None: there is none in time."""
+    """Return the first plan whose planner had read an order or a later one; None if there is none in time."""
     start = offset + 1
     while True:
         for record in control.read(start, control.span()[1]):

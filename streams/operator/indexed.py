@@ -37,7 +37,7 @@ class NamedLatent:
 
 
 def named_latent(result: Result, path: tuple[Stage, ...], partition: int, offset: int) -> NamedLatent | None:
-    """Return the latent that the index may name because of a completed result; None: it has none."""
+    """Return the latent that the index may name because of a completed result; None if it has none."""
     last = path[-1] if path else None
     if last is None or last.latent is None or last.image is None:
         return None

@@ -74,7 +74,7 @@ def _waiting(settings: Settings, step: Step, catalog: Catalog) -> str:
 
 
 def last_step(way: Sequence[Incoming], catalog: Catalog) -> Step | None:
-    """Return the newest step that the records of a request report; None: they report none."""
+    """Return the newest step that the records of a request report; None without any."""
     step: Step | None = None
     for record in sorted(way, key=lambda each: (each.timestamp_ms, each.topic == EVENTS)):
         try:

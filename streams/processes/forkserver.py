@@ -129,7 +129,7 @@ class ForkServer:
     ) -> ForkedChild:  # fmt: skip
         """Fork a process that runs `pochade` with these arguments; both its outputs are appended to `log`.
 
-        `environment`: of the process; None: this one's. `target`: MODULE:FUNCTION that takes the arguments.
+        `environment`: of the process; None for this one's. `target`: MODULE:FUNCTION that takes the arguments.
         `is_detached`: it goes on when the server ends, in a session of its own. Raises ForkFailed.
         """
         create_private(log.parent)

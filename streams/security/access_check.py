@@ -98,7 +98,7 @@ def _of_variants(begin: str, variants: Sequence[str]) -> list[str]:
 
 
 def _operations(future: "Future[Any]") -> set[str] | None:
-    """Return the operations that this user may do on a described resource; None: unknown, or it does not exist yet."""
+    """Return the operations that this user may do on a described resource; None if unknown, or it does not exist."""
     try:
         held = future.result(2 * ANSWER_LIMIT_S).authorized_operations
     except KafkaException as failure:

@@ -69,7 +69,7 @@ def _check_text(what: str, text: str, least: int) -> None:
 
 
 def why_refused(key: ApiKey, now_ms: int) -> Refused | None:
-    """Return why a known key is refused at a moment (epoch ms); None: it holds."""
+    """Return why a known key is refused at a time (epoch ms); None if it is valid."""
     if key.revoked_ms is not None:
         return Refused.REVOKED
     return Refused.EXPIRED if key.expires_ms is not None and now_ms >= key.expires_ms else None
@@ -107,7 +107,7 @@ class KeyRing:
         return Refused.UNKNOWN if known is None or known.digest != digest else why_refused(known, now_ms) or known
 
     def with_id(self, key_id: str) -> ApiKey | None:
-        """Return what is stored of the key with an id, whether or not it holds; None: nothing."""
+        """Return the stored key with an id, valid or not; None if unknown."""
         return self._by_id.get(key_id)
 
     def keys(self) -> list[ApiKey]:

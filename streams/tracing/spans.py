@@ -73,7 +73,7 @@ recorder: Recorder | None = None  # of this process; None: tracing is off
 
 
 def use(other: Recorder | None) -> None:
-    """Record spans by this from now on; None: record none."""
+    """Set the recorder of spans; None to record none."""
     global recorder
     recorder = other
 

@@ -41,7 +41,7 @@ def checked(found: Nearest, vector: Sequence[float], wanted: Wanted, limit: int)
 
 
 def why_dropped(row: VectorRow, vector: Sequence[float], wanted: Wanted) -> Dropped | None:
-    """The reason why a row must not be reused; None: it may be. The order is that of the damage it would do."""
+    """Return why a row must not be reused; None if it may. Ordered by the damage that reuse would do."""
     if row.tenant != wanted.tenant:
         return Dropped.TENANT
     if row.model != wanted.model:

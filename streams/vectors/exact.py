@@ -56,7 +56,7 @@ class ExactVectorStore:
     """Compares a vector with every row: 0.1 ms for 10,000 rows of 128 dimensions. Beyond `max_rows` the oldest go."""
 
     def __init__(self, file: pathlib.Path | None = None, *, max_rows: int = 10_000) -> None:
-        """`file`: shared by all processes of a machine; None: nothing outlives this object."""
+        """`file`: shared by all processes of a machine; None to keep rows in this object only."""
         self._file = _File(file) if file else None
         self._max_rows = max_rows
         self._lock = threading.Lock()

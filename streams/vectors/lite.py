@@ -16,7 +16,7 @@ from streams.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiteRecord:
-    """A port on the loopback address, and the process that listens there; None: it was stopped."""
+    """A port on the loopback address, and the process that listens there; None if it was stopped."""
 
     port: int
     process: Process | None = None

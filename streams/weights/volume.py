@@ -46,7 +46,7 @@ class Volume:
         self, folder: pathlib.Path, budget_bytes: int, pools: BufferPools | None = None, *, ranges: int = RANGES,
         lock_timeout_s: float = LOCK_TIMEOUT_S, wait: Callable[[float], None] | None = None,
     ) -> None:  # fmt: skip
-        """`pools`: buffers of fetches; None: of its own. `wait`: sleeps between tries of a fetch; None: really.
+        """`pools`: buffers of fetches; None for its own. `wait`: sleeps between tries of a fetch; None for real sleep.
 
         Raises OSError where the folder cannot be made.
         """

@@ -74,7 +74,7 @@ def uri_before(tenant: str) -> str:
 
 
 def edited_of(image: Image.Image) -> Image.Image | None:
-    """Return the pipeline's mask, white where an image is fully transparent; None: it is so nowhere."""
+    """Return the pipeline's mask, white where an image is fully transparent; None if it is opaque."""
     if not image.has_transparency_data:
         return None
     alpha = image.convert("RGBA").getchannel("A")

@@ -20,7 +20,7 @@ class StaticCombination(NamedTuple):
 
 
 def combination(base: str, adapters: Mapping[str, float]) -> str | None:
-    """Return the fused id of a request's base and adapters with weights; None: it has no adapters."""
+    """Return the fused id of a request's base and adapters with weights; None without adapters."""
     return fused_id(base, adapters) if adapters else None
 
 

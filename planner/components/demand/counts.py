@@ -41,7 +41,7 @@ class ComponentDemand:
         return 1000.0 * self._requests.rate_per_ms(id_, now_ms)
 
     def last_ms(self, id_: str) -> float | None:
-        """Return when a component was last asked for; None: never."""
+        """Return when a component was last requested; None if never."""
         return self._requests.last_ms(id_)
 
     def popularity(self, now_ms: float) -> dict[str, Popularity]:

@@ -57,7 +57,7 @@ class DecayedCounts(Generic[K]):
         return self.value(key, now_ms) * math.log(2) / self.half_life_ms
 
     def last_ms(self, key: K) -> float | None:
-        """Return when a key was last added to; None: never."""
+        """Return when a key was last added to; None if never."""
         seen = self._counts.get(key)
         return None if seen is None else seen.at_ms
 

@@ -27,7 +27,7 @@ def saved_ms(run_ms: float, share: float) -> float:
 
 
 def lookup_deadline_ms(run_ms: float, share: float, rule: DeadlineRule = DEFAULT_RULE) -> float | None:
-    """Return how long a lookup may take, in ms; None: not worth one.
+    """Return how long a lookup may take, in ms; None if it is not worth one.
 
     `run_ms`: predicted time of all steps of the request; `share`: of them that the route allows to skip.
     """

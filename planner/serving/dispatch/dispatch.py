@@ -54,7 +54,7 @@ class WorkerChoice:
     def choose(
         self, plan: Plan, variant: str, request_id: str, free: FreeTimes, now_ms: float, cost: JobCost | None = None
     ) -> int | Retry | None:
-        """The place in `free` of the worker that gets the job; None: the variant has no worker.
+        """Return the place in `free` of the worker that gets the job; None if the variant has no worker.
 
         `free`: when each worker of the variant has done all that it has, on the clock of `now_ms`. `cost`: None: the
         job needs no components, so that it takes as long on each worker.
@@ -75,7 +75,7 @@ class WorkerChoice:
     def _by_cost(
         self, kind: str, variant: str, request_id: str, free: FreeTimes, now_ms: float, cost: JobCost
     ) -> int | None:
-        """Look at each worker; None: none is idle, and the kind gives a job to no other."""
+        """Look at each worker; None if none is idle and the kind gives jobs only to idle ones."""
         options = [
             Option(max(0.0, at_ms - now_ms), cost.lacking_ms(place), cost.run_ms) for place, at_ms in enumerate(free)
         ]
@@ -98,7 +98,7 @@ def ahead_ms(image_ms: float, most: int) -> float:
 def pick(
     kind: str, free: FreeTimes, now_ms: float, request_id: str, sent_before: int, most_ahead_ms: float = 0.0
 ) -> int | None:
-    """The worker for a job by its place in `free`; None: there is none, or (pull) none can take it yet.
+    """Return the worker for a job by its place in `free`; None if there is none, or (pull) none can take it yet.
 
     `free` is on the clock of `now_ms`; `sent_before` counts the sender's jobs to this variant. `most_ahead_ms`: work
     that may wait before a worker whose jobs are pulled, `ahead_ms`. least-work and pull look at the idle workers, or at

@@ -34,7 +34,7 @@ class Option(NamedTuple):
 
 
 def pick(kind: str, options: Sequence[Option], request_id: str, sent_before: int) -> int | None:
-    """Return the place in `options` of the worker for a job; None: there is none, or (pull) none is idle.
+    """Return the place in `options` of the worker for a job; None if there is none, or (pull) none is idle.
 
     `sent_before`: the sender's jobs to this variant so far. Equal arguments choose equally: ties are drawn by the
     request's own random number. Raises Unknown for a kind that is not in KINDS.

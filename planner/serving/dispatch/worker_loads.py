@@ -281,7 +281,7 @@ class LoadView:
     def _changed(
         self, worker: LoadedWorker | None, worker_id: str, variant: str, state: str, partitions: list[int]
     ) -> LoadedWorker | None:
-        """The worker as it is now; None: it is gone."""
+        """Return the worker as it is now; None if it is gone."""
         self._release(worker_id)
         if state in GONE:
             self._workers.pop(worker_id, None)

@@ -62,7 +62,7 @@ class LedgerLogic:
     """Decides which outcome ends a request, once. Remembers nothing: its driver adds to `ended` what it has written."""
 
     def __init__(self, ended: EndedIds, elsewhere: Callable[[bytes], int | None] = lambda _key: None) -> None:
-        """`elsewhere`: the partition whose ledger knows a key's request; None: it is this one."""
+        """`elsewhere`: the partition whose ledger knows a key's request; None if it is this one."""
         self._ended, self._elsewhere = ended, elsewhere
 
     def on_outcomes(self, read: Iterable[tuple[Incoming, Outcome | InvalidRecord]]) -> list[Effect]:
@@ -136,7 +136,7 @@ class LedgerLogic:
 
 
 def _expired(record: Incoming, said: ClassifiedRequest | InvalidRecord, now_ms: int) -> Outcome | None:
-    """Return the end of a request whose deadline has passed; None: the record is none of ours."""
+    """Return the end of a request whose deadline has passed; None if the record is invalid or has a foreign key."""
     if isinstance(said, UnknownSchema):  # a newer release's: its header has the deadline, and its key is the id
         reason = "it had no result by its deadline; a newer release had classified it"
         return expired((record.key or b"").decode(errors="replace"), reason=reason, by=ROLE, now_ms=now_ms)

@@ -217,7 +217,7 @@ class Gateway:
             await self._network.pause(wait_s)
 
     def _wait_s(self, answer: Answer, failures: int, until_s: float, also: Collection[int]) -> float | None:
-        """Return after how many seconds a call is repeated; None: it is not, or the time for it would be over."""
+        """Return the seconds until a call is repeated; None if it is not, or its time would be over."""
         is_final = answer.status == 500 and answer.headers.get("x-should-retry") == "false"
         if is_final or answer.status not in (*REPEATED, *also):
             return None
@@ -242,7 +242,7 @@ class Gateway:
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds after which an answer asks for a repetition; None: it does not."""
+    """Return the seconds after which an answer asks for a repetition; None if it does not."""
     for name, of in (("retry-after-ms", 1000), ("retry-after", 1)):
         with contextlib.suppress(KeyError, ValueError):
             return float(headers[name]) / of

@@ -144,7 +144,7 @@ def set_timeouts(settings: Settings, group: str) -> Timeouts | None:
 
 
 def knows_group_settings(settings: Settings, group: str) -> bool | None:
-    """Whether the cluster has settings of groups, as every Kafka since 4.0 does; None: this user may not ask.
+    """Whether the cluster has settings of groups, as every Kafka since 4.0 does; None without the right to ask.
 
     Raises:
         PochadeError: the cluster does not answer.

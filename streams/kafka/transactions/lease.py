@@ -68,7 +68,7 @@ class KafkaLease:
     """A `Lease` by Kafka's transactions."""
 
     def __init__(self, settings: Settings, bite: Bite | None = None) -> None:
-        """`bite`: what to do when a transaction hangs; None: end the process, as only a new one gets on."""
+        """`bite`: called if a transaction hangs; None to end the process, as only a new one can continue."""
         self._settings = settings
         self._watchdog = watchdog("a beat of the leading planner", TRANSACTION_S, bite)
         self._name = f"{settings.kafka.prefix}.planner"
