@@ -111,7 +111,7 @@ def test_work_for_more_than_a_worker_has_as_many_and_one_is_left_to_the_levels()
     assert reserved(seen(3, a_need(rps=0.1), w2="styles")) == {"w-2": "styles"}
     short = reserve(seen(2, a_need(rps=30.0), demand_rps=31.0), a_composing_catalog(), ())
     assert len(short.allocation) == 1
-    assert "1 of 2 wanted on styles" in short.reason
+    assert "1 of 2 workers for styles" in short.reason
     assert short.without.demand_rps == pytest.approx(1.0)
     assert reserved(seen(1, a_need(), demand_rps=2.0)) == {}
     assert reserved(seen(1, a_need(), demand_rps=1.0)) == {"w-0": "styles"}
