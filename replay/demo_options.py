@@ -31,7 +31,7 @@ FREEZE_S = 15.0  # every breaker is open, and a plan has seen it, after 6 to 12 
 
 
 class Reuse(Enum):
-    """What a demo shows of images that begin from stored latents of earlier ones."""
+    """Whether a demo shows images that begin from stored latents of earlier ones."""
 
     NONE = "none"  # its policy does not ask for them first
     UNMEASURED = "unmeasured"  # its policy does, but the catalog has no profile of reuse

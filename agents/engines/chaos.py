@@ -1,4 +1,4 @@
-"""The `chaos` engine: `profile`, but a prompt may break it. For tests of what a job that kills its worker does."""
+"""The `chaos` engine: as `profile`, but some prompts end or block the process. For tests of failing jobs."""
 
 import os
 import threading

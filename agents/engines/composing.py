@@ -141,7 +141,7 @@ class Resident:
 
 
 class Prepared(NamedTuple):
-    """What a call is made with."""
+    """The pipeline and arguments of a call."""
 
     pipeline: Any
     arguments: dict[str, Any]
@@ -266,7 +266,7 @@ def _id_of(base_id: str, known: Combination) -> str:
 
 
 def _arguments(tasks: Sequence[GenerationTask], how: ResolvedOptions) -> dict[str, Any]:
-    """What the pipeline takes beside prompts and steps. An image has the size that is generated."""
+    """Return the pipeline's arguments beside prompts and steps. Images have the generated size."""
     chosen = how.components
     arguments: dict[str, Any] = {}
     if chosen.strength is None:

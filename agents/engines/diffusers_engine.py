@@ -203,7 +203,7 @@ class DiffusersEngine:
         return self._over, {**begin, "image": self._starts(tasks, how), "strength": strength}
 
     def _starts(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> Any:
-        """What a pipeline takes as its images: all the drafts, or all the latents."""
+        """Return the pipeline's argument for images: all the drafts, or all the latents."""
         latents = [task.over for task in tasks if isinstance(task.over, Latent)]
         if not latents:
             return [task.over for task in tasks]

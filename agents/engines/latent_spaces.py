@@ -1,4 +1,4 @@
-"""The latents that a loaded pipeline gives and takes, and the digest by which models know whose they can go on from."""
+"""The latents that a loaded pipeline gives and takes; equal digests of the autoencoder mean exchangeable latents."""
 
 import hashlib
 import json

@@ -27,7 +27,7 @@ ANY_LENGTH: Final = 10**6  # tokens: a tokenizer that states no limit states a f
 
 
 class TextLimits:
-    """How many tokens the text encoders of a pipeline read."""
+    """The numbers of tokens that the text encoders of a pipeline read."""
 
     def __init__(self, pipeline: Any) -> None:
         """A tokenizer states its limit; the pipeline's call may have a lower one (T5 in Stable Diffusion 3)."""

@@ -112,7 +112,7 @@ def _difference(variant: Variant, adapters: Sequence[str]) -> float:
 
 
 def _hits(variant: Variant, rule: str, requests: int, seed: int) -> dict[str, Any]:
-    """Where a stream of requests found its components, with a device that cannot hold them all."""
+    """Return the tiers in which a stream's components were found, with a device that cannot hold them all."""
     room = 2 * int(
         RESIDENT_BASES * max(variant.base(name).bytes for name in variant.bases)
     )  # on a CPU, twice its files

@@ -58,7 +58,7 @@ def known(pair: Pair, prompts: PromptTable) -> np.ndarray:
 
 
 def grounds(pair: Pair, profile: Profile, prompts: PromptTable, rows: np.ndarray) -> Grounds:
-    """What the prompts of bool [n] show of a pair that `is_judged`."""
+    """Return the arrays of a judged pair on the prompts of bool [n]."""
     light, heavy = prompts.of(pair.light), prompts.of(pair.heavy)
     is_first = (
         prompts.judged[0] == f"{_judged(pair)} > {pair.heavy}"

@@ -18,7 +18,7 @@ MIN_PROMPTS = 30
 
 
 class Choice(NamedTuple):
-    """How rows are chosen and judged."""
+    """The rules by which rows are chosen and judged."""
 
     sure: float = SURE
     resampling: Resampling = Resampling(seed=1)

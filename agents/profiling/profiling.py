@@ -123,7 +123,7 @@ def in_turns(calls: Mapping[str, Callable[[], object]], budget_s: float, label: 
 
 
 def times_of(turns: Sequence[Sequence[Sample]], others: Sequence[Sequence[Sample]], clock: str) -> float:
-    """How many times the others' time a call takes: the median over turns, so that a turn of drift counts once."""
+    """Return a call's time as a multiple of the others': the median over turns, so that a turn of drift counts once."""
 
     def ms(turn: Sequence[Sample]) -> float:
         return statistics.median(sample.cpu_ms if clock == "cpu" else sample.wall_ms for sample in turn)
@@ -158,7 +158,7 @@ def samples(
 
 
 def clock_of(variant: Variant, threads: int) -> str:
-    """Which clock counts for a variant; see the module."""
+    """Return the clock that counts for a variant; see the module."""
     return "cpu" if variant.engine == "diffusers" and threads == 1 and not _is_on_cuda(variant) else "wall"
 
 

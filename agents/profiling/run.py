@@ -28,7 +28,7 @@ NEAREST = "nearest stored prompt"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is to be measured, and how much of it."""
+    """The options of a profile: levels, prompts and amounts."""
 
     catalog: Catalog
     levels: tuple[str, ...]
@@ -44,7 +44,7 @@ class Wanted:
     keeping: Keeping = field(default_factory=Keeping)  # where engines have their volume
 
     def judge_of(self, variant: Variant) -> str:
-        """What judges the variant's images, as in quality.judge; "": nothing does."""
+        """Return the judge of the variant's images, as in quality.judge; "" without one."""
         if self.scorer:
             return CLIP + self.scorer
         there = world.installed()

@@ -1,4 +1,4 @@
-"""The most of the requested components that any fleet could find on its devices: requests known beforehand.
+"""An upper bound of the hits on devices that a fleet can have if it knows all requests beforehand.
 
     maximise    sum of x over the gaps between two uses of a component; x: the share of it that is held meanwhile
     such that   at each request, bytes of what it needs + bytes held for later ones <= bytes of all devices together,

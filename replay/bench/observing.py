@@ -163,7 +163,7 @@ class RouterSide:
         return float(times.user + times.system)
 
     def lost(self) -> int:
-        """How many records made no job."""
+        """Number of records without a job."""
         return self._sent - self._jobs.count()
 
 

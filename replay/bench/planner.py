@@ -27,7 +27,7 @@ ReportProgress = Callable[[str, int], object]  # a case and how many solves of a
 
 
 class Effort(NamedTuple):
-    """How much the bench measures: solves, and time limits in seconds."""
+    """The number of solves, and time limits in seconds."""
 
     solves: int  # of each policy
     baselines: int  # of each baseline, on the first of the same observations

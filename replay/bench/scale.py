@@ -35,7 +35,7 @@ UNLIKE: Final = 1.0  # coefficient of variation of run times, of jobs whose step
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is run."""
+    """The options of the bench."""
 
     workers: int = 8  # that serve at the start
     busy: float = 0.6  # share of their time, before and after the burst

@@ -1,4 +1,4 @@
-"""`pochade audit`: compares what lies on the topics with what is promised."""
+"""`pochade audit`: compares topics and images with the promises of delivery."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any

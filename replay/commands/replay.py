@@ -1,4 +1,4 @@
-"""`pochade replay TRACE | run | inspect | save | make | genai2026 | outages | what-if`: what happened, again."""
+"""`pochade replay TRACE | run | inspect | save | make | genai2026 | outages | what-if`: traces and live replays."""
 
 import json
 import os

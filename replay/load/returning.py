@@ -1,4 +1,4 @@
-"""Our prompts as a stream in which people come back: some ask for an earlier one again, some change one word of it.
+"""Our prompts as a stream with repetitions: some requests repeat an earlier prompt, some change one word of it.
 
 Shares as among the prompts of DiffusionDB (Wang et al., DiffusionDB, 2022) in their order: 13 % equal an earlier one,
 28 % differ from one in one or two words, and the earlier one is a few requests back.

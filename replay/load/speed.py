@@ -1,4 +1,4 @@
-"""A probe of the machine's speed during a run: how long a piece of work takes that goes to another process and back.
+"""Measures the machine's speed during a run: the time of a fixed piece of work, to another process and back.
 
 What lies between the processes of a pipeline is work of this kind, a little CPU time and a wake-up on either side, so
 that times measured on a busy machine may be scaled to a quiet one's, and back. A machine is as fast as it is during the

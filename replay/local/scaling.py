@@ -43,7 +43,7 @@ class _Owned:
 
 
 class SupplyState(NamedTuple):
-    """What a supervisor has and wants, for a line of status."""
+    """Running and wanted workers of a supervisor, for a line of status."""
 
     wanted: int | None  # workers, with the pool; None: the plan does not scale
     running: int

@@ -1,4 +1,4 @@
-"""The gallery of a run: one HTML file with every image in it, and beside each the reason why it is the one."""
+"""The gallery of a run: one HTML file with every image and the reason of its level."""
 
 import base64
 import difflib
@@ -53,7 +53,7 @@ class Word(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """How an image began, where its plan lets images begin from earlier ones."""
+    """The start of an image, under a plan that lets images begin from earlier ones."""
 
     step: int  # of `steps`: skipped; 0: from noise
     steps: int

@@ -81,7 +81,7 @@ def _source_of(result: Result, stored: Sequence[Result], vectors: Mapping[str, n
 
 
 def embedder(key: str) -> Embed:
-    """What embeds prompts as the workers do under a plan with this key, in a process of its own."""
+    """Return a function that embeds prompts as workers do under a plan with this key, in a process of its own."""
 
     def embed(prompts: Sequence[str]) -> np.ndarray:
         asked = json.dumps({"key": key, "prompts": list(prompts)})

@@ -1,4 +1,4 @@
-"""The end of a demo on the terminal: the numbers that matter, and where the rest is."""
+"""The end of a demo on the terminal: the main figures, and the paths of its files."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any

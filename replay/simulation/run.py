@@ -140,7 +140,7 @@ class Simulation:
             self._supply = Supply(self._events, self._plan_state, setup, self._fleet, self._beats)
 
     def _new_serving(self, run_times: RunTimes) -> Serving:
-        """What workers do with their jobs, in their true times."""
+        """Return the workers' generating, in true times."""
         setup = self._setup
         serving = Serving(
             self._events, self._plan_state, setup.catalog, setup.timing, self._times, self._ledger, self._store,

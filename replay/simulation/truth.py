@@ -1,4 +1,4 @@
-"""What is true in a simulation, where it differs from the catalog that policies plan with.
+"""The truth of a simulation: the catalog of outcomes, where it differs from the one that policies plan with.
 
 A `Truth` is a set of aspects, each with its number; `of` makes the true catalog, from which outcomes are drawn, calls
 take their time and answers are judged. Dispatch is the setup's own (`Setup.dispatch`): it replaces what a plan says.

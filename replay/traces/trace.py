@@ -25,7 +25,7 @@ class InvalidTrace(PochadeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overrides:
-    """What a request asks for beside its prompt; few differ, so that a trace keeps each once."""
+    """A request's fields beside its prompt; few differ, so that a trace keeps each once."""
 
     options: GenerateOptions = _PLAIN.options
     tier: str = _PLAIN.tier

@@ -1,1 +1,1 @@
-"""Checks of a deployment: an audit of what lies on its topics, and faults on purpose."""
+"""Checks of a deployment: an audit of its topics and images, and injected faults."""

@@ -108,7 +108,7 @@ def _mark_batches(value: Any) -> None:
 
 
 def _kind_of(args: tuple[Any, ...], more: dict[str, Any]) -> Kind:
-    """What is alike of the inputs of one compiled function: shapes, precisions, and which are there."""
+    """Return the kind of a function's inputs: shapes, precisions, and which are given."""
     return (*map(_alike, args), *((name, _alike(value)) for name, value in sorted(more.items())))
 
 

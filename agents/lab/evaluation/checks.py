@@ -1,4 +1,4 @@
-"""Refusing arrays that do not fit, in words that say which and why."""
+"""Refuses arrays that do not fit; the error names the array and the reason."""
 
 from collections.abc import Iterable
 

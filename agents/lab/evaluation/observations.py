@@ -1,4 +1,4 @@
-"""What the images of an evaluation's prompts have shown: plain arrays, from which everything else here is computed.
+"""The observations of an evaluation: plain arrays, from which all figures are computed.
 
 n prompts throughout; a prompt has the same row everywhere. Scores and benefits are higher where light is good enough.
 """

@@ -43,7 +43,7 @@ def save(evaluation: Evaluation, folder: Path) -> None:
 
 
 def load(folder: Path) -> Evaluation:
-    """What `save` wrote. Raises PochadeError for a version it does not know, OSError where a file is missing."""
+    """Read what `save` wrote. Raises PochadeError for an unknown version, OSError where a file is missing."""
     tree = json.loads((folder / _TREE).read_text())
     if tree.get("version") != VERSION:
         raise PochadeError(f"{folder / _TREE} has version {tree.get('version')}, this is {VERSION}: evaluate again")

@@ -9,7 +9,7 @@ Progress = Callable[[str, int], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How much is measured, and on which draws."""
+    """The amount of measurements, and their seeds."""
 
     requests: int = 400  # of the stream
     images: int = 60  # of each side, where nothing repeats

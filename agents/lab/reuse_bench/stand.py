@@ -63,7 +63,7 @@ class Request(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where the bench runs: the catalog, the stores that the settings name, and the variant's loaded engine."""
+    """The context of the bench: catalog, the settings' stores, and the variant's loaded engine."""
 
     settings: Settings
     catalog: Catalog

@@ -23,9 +23,9 @@ class Ledger:
         return step.seed + 1000 * self.seed
 
     def is_finished(self, step: Step) -> bool:
-        """Its artefacts are there, from this seed and from inputs of the present content, on this scale or larger.
+        """Whether its artefacts are there, from this seed and the present inputs, on this scale or larger.
 
-        A step run by hand is believed: its loop leaves a note, though not what it was made from.
+        A step run by hand counts: its loop leaves a note, but without the hashes of its inputs.
 
         Raises:
             PochadeError: it was trained with another seed, which training again would overwrite.
@@ -45,7 +45,7 @@ class Ledger:
         return self.folders.path(artefact).exists()
 
     def note(self, step: Step) -> dict[str, Any]:
-        """What is noted of a step; empty for one that never ran."""
+        """Return the note of a step; empty if it never ran."""
         path = self._path(step)
         content: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
         return content

@@ -20,7 +20,7 @@ _scale = 1.0  # of this process, which trains one thing and ends
 
 
 class Stateful(Protocol):
-    """What can be written to a checkpoint: modules, their averages and optimizers."""
+    """Parts of a checkpoint: modules, their averages and optimizers."""
 
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state_dict: Any) -> Any: ...
@@ -53,7 +53,7 @@ def set_scale(scale: float) -> None:
 
 
 def scaled(count: int, least: int = 2) -> int:
-    """How many of `count` images, prompts or repeats this process should take; the loop scales its steps itself."""
+    """Return the number of images, prompts or repeats on this scale of training; the loop scales its steps itself."""
     return max(min(count, least), round(count * _scale))
 
 

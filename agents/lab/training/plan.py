@@ -9,7 +9,7 @@ from schemas.errors import Unknown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folders:
-    """Where training works and where it ships; artefacts are named "work/..." and "models/..."."""
+    """The work folder and the folder of shipped models; artefacts are named "work/..." and "models/..."."""
 
     work: Path
     models: Path

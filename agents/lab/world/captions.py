@@ -106,7 +106,7 @@ def _noun_phrase_regex() -> re.Pattern[str]:
 
 
 def _meaning(match: re.Match[str]) -> tuple[int, SceneObject]:
-    """How many of which thing, with no slot yet."""
+    """Return the number and kind of the things of a phrase, without slots yet."""
     number = next((n for n, word in NUMBERS.items() if word == match["number"]), 1)
     if match["banned"] and (number > 1) != bool(match["are"]):
         raise KeyError(match["are"] or "is")

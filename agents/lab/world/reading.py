@@ -36,7 +36,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What an image shows."""
+    """The things and the background that an image shows."""
 
     background: str | None  # "plain" for the grey of no stated background; None if it is none of the known ones
     found: tuple[Found, ...]
@@ -130,12 +130,12 @@ def _fit_size(distance: np.ndarray, slot: str, word: str, size: int) -> _Fit:
 
 
 def _cover(distance: np.ndarray, contrast: float | np.ndarray) -> np.ndarray:
-    """How much of each pixel a thing of that contrast covers, 0..1; noise on the background counts as 0."""
+    """Return the share of each pixel, 0..1, that a thing of that contrast covers; background noise counts as 0."""
     return np.asarray(np.clip((distance / contrast - _NOISE) / (0.97 - _NOISE), 0.0, 1.0), np.float32)
 
 
 def _explained(distance: np.ndarray, fits: list[_Fit]) -> float:
-    """How well the sprites of a layout cover what is visible: soft intersection over union of the whole image."""
+    """Return how well the sprites of a layout cover the visible: soft intersection over union of the whole image."""
     scale = np.full((SIZE, SIZE), 4 * _VISIBLE, np.float32)
     for fit in fits:  # a pink thing on grey stands out less than a black one beside it
         scale[_window(fit.top, fit.left, fit.size, 1)] = max(fit.contrast, _VISIBLE)

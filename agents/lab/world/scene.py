@@ -16,7 +16,7 @@ class SceneObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """What a caption states."""
+    """The facts that a caption states."""
 
     objects: tuple[SceneObject, ...]  # in the order the caption names them
     background: str | None  # a key of words.BACKGROUNDS; None: not stated, a plain one

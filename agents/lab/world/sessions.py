@@ -23,7 +23,7 @@ _TRIES: Final = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sessions:
-    """How often people come back to a prompt. Shares are of all requests; the rest are new."""
+    """Shares of requests that repeat or change a prompt, of all requests; the rest are new."""
 
     repeated: float  # word for word
     restyled: float  # with a style word more or less: every stated fact is the same

@@ -32,7 +32,7 @@ def _grey_towards(target: tuple[int, int, int], share: float) -> Tint:
 
 @dataclass(frozen=True)
 class Style:
-    """How a scene is drawn."""
+    """The colours in which a scene is drawn."""
 
     name: str
     things: Tint = _same

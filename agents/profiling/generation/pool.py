@@ -21,7 +21,7 @@ _JUDGE_MS = 15.0  # an image
 
 
 def progress_bar() -> Progress:
-    """What is done, and how long the rest will take, by predicted work; on stderr."""
+    """Return a bar on stderr: the share done, and the time left, by predicted work."""
     return Progress(
         TextColumn("[progress.description]{task.description}"), BarColumn(), TaskProgressColumn(),
         TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), console=Console(stderr=True),

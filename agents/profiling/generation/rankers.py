@@ -32,7 +32,7 @@ _BROKEN = (PochadeError, OSError, ValueError, KeyError, RuntimeError, TypeError)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rankers:
-    """What was found, by name."""
+    """The classifiers, discriminators and scorer that were found, by name."""
 
     discriminators: dict[str, Scores]
     predictors: dict[str, "Predictor"]

@@ -40,7 +40,7 @@ def refinement_orders(name: str, blank: Order, images: np.ndarray, steps: Sequen
 
 
 def at(name: str, k: int) -> str:
-    """What an order begun at step k is called."""
+    """Return the name of an order begun at step k."""
     return f"{name}, from step {k}"
 
 

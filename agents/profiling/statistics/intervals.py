@@ -19,7 +19,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resampling:
-    """How intervals are drawn; the same values give the same intervals."""
+    """Seed and number of resamples; the same values give the same intervals."""
 
     seed: int
     resamples: int = 1000
@@ -134,7 +134,7 @@ def paired_difference(held: np.ndarray, other: np.ndarray) -> Estimate:
         return apart / math.sqrt(variance) if variance > 0 else math.copysign(math.inf, apart) if apart else 0.0
 
     def end(limit: float) -> float:
-        """Where `off` falls to z or -z between the value and the limit, -1 or 1."""
+        """Return where `off` falls to z or -z between the value and the limit, -1 or 1."""
         target = math.copysign(z, value - limit)
         most = limit + math.copysign(1e-9, -limit)
         if abs(value - limit) < 1e-9 or abs(off(most)) <= z:

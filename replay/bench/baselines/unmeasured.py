@@ -1,4 +1,4 @@
-"""A `pochade` process whose metrics count nothing: what they cost is what a process with them takes more.
+"""A `pochade` process whose metrics count nothing, the baseline for the cost of metrics.
 
 python -m replay.bench.baselines.unmeasured OPTIONS serve ROLE...
 """

@@ -1,1 +1,1 @@
-"""What some clients cost the others: one deployment, measured calm, then crowded."""
+"""The effect of some clients on the others: one deployment, measured calm, then crowded."""

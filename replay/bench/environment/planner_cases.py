@@ -1,4 +1,4 @@
-"""Which policies are asked to plan, of what size, and what their answers are held against."""
+"""The cases of `bench planner`: policies, sizes of fleets, and the baselines that plans are compared with."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""One cell as a `pochade simulate` command: it is run from the very arguments that are printed."""
+"""One cell as a `pochade simulate` command, which is run from the arguments that are printed."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Digests of the code that decides results: what all cells share, and what belongs to one policy alone.
+"""Digests of the code that decides results: one of the code that all cells share, one for each policy.
 
 A policy's own code is its module, those of the policies that it imports, and a folder of its name among the solvers.
 So a change of one policy makes only its own cells run again, and those of policies that contain it.

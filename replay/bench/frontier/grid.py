@@ -1,4 +1,4 @@
-"""What is run: catalogs with their fleets, traces, truths, and of each policy the settings that are swept.
+"""The grid: catalogs with their fleets, traces, truths, and the swept settings of each policy.
 
 Loads fit the catalog. A trace is scaled so that at its peak (the busiest 10 s) the fleet, nine tenths busy, can
 generate a quarter of the requests on the best level and the rest on the cheapest: all on the best would overload it,

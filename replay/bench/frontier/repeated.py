@@ -1,4 +1,4 @@
-"""Whether a second run with other redraws says the same: how many signs are kept, and whether one turns beyond chance.
+"""Compares the signs of a second run with other redraws: how many are kept, and whether one turns beyond chance.
 
 sign      of a comparison: + ours is better by more than the margin, - the other is, 0 within the margin; who is
           alone within the violations is better
@@ -24,7 +24,7 @@ Comparison = tuple[str, str, str, str, float]
 
 
 class Repeated(NamedTuple):
-    """What two runs with different redraws agree on."""
+    """The agreement of two runs with different redraws."""
 
     comparisons: int  # that are in both
     kept: int

@@ -1,1 +1,1 @@
-"""What the papers found, asked again in simulation: `pochade bench papers`. One file a question."""
+"""Repeats the papers' comparisons in simulation: `pochade bench papers`. One file a question."""

@@ -1,4 +1,4 @@
-"""In which part of a sweep of the affinity model the verdicts on ARGUS hold.
+"""Finds the part of a sweep of the affinity model in which the verdicts on ARGUS hold.
 
 The model has two parameters that were fitted to means (replay/bench/papers/affinity.py): a loss, here times a factor
 for both strategies, and a power. What a published mean was fitted to moves with them, and is in the table.
@@ -42,7 +42,7 @@ class Swept(NamedTuple):
     held: Mapping[str, int]
 
     def words(self) -> str:
-        """Where the claims hold, in words."""
+        """Say where the claims hold."""
         found = ", ".join(f"{claim} in {count}" for claim, count in self.held.items())
         return f"of {self.places} settings of the affinity model: {found}"
 

@@ -1,4 +1,4 @@
-"""A catalog in which a prompt's class decides what it loses on faster levels: what ARGUS rests on.
+"""A catalog in which a prompt's class decides its loss of quality on faster levels, as ARGUS assumes.
 
     q(own, level) = best                         on the prompt's own level and slower ones
                     best - loss x gap^power      on faster ones, gap = run time of own / run time of level - 1
@@ -24,7 +24,7 @@ from planner.catalog.quality import Level, levels_of
 
 
 class Affinity(NamedTuple):
-    """What prompts lose on levels faster than their own."""
+    """The loss of prompts on levels faster than their own."""
 
     loss: float  # quality at a gap of 1, a level twice as fast; >= 0
     power: float  # > 0; above 1: losses grow faster than the gap

@@ -1,4 +1,4 @@
-"""What a question is answered with: a verdict in a line, and tables.
+"""The answer to a question: a verdict in a line, and tables.
 
 What was run, and what differs from the paper and why, stands in the template of the question's name.
 """

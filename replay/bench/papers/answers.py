@@ -1,4 +1,4 @@
-"""What questions are asked with, and how their figures are averaged and written."""
+"""The inputs of questions, and how their figures are averaged and written."""
 
 import dataclasses
 import math
@@ -29,7 +29,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How much is asked. `few` seeds where chance decides little, `seeds` where an interval is wanted."""
+    """The amount of runs: `few` seeds where chance matters little, `seeds` where an interval is wanted."""
 
     seeds: int = 5
     few: int = 5
@@ -42,7 +42,7 @@ QUICK = Scale(seeds=2, few=1, is_quick=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """What a question may use."""
+    """The inputs of a question."""
 
     run: Run
     grid: Callable[[Sequence[GridCell]], list[Figures]]  # cells of `pochade bench frontier` -> their figures, in order

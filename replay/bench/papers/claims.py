@@ -1,4 +1,4 @@
-"""What a paper claims of two sides, held against redraws by the rule of `replay/bench/comparison.py`."""
+"""Tests a paper's claims about two sides on redraws, by the rule of `replay/bench/comparison.py`."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple

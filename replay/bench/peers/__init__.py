@@ -1,1 +1,1 @@
-"""Pochade beside what people would use instead: the same work, asked for in the same words over HTTP."""
+"""Compares Pochade with other servers: the same work, requested by the same calls over HTTP."""

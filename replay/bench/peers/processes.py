@@ -1,4 +1,4 @@
-"""All processes of one side, and the end of those that outlive the ones that began them."""
+"""The processes of one side: their processor time, and the end of those that outlive their parents."""
 
 import pathlib
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What each side takes beside the work itself, and how it comes through a burst; all in one run, one side at a time.
+"""Measures each side's overhead beside the work, and its answers in a burst, in one run, one side at a time.
 
 `beside_ms` is the time of an answer less the time of the work. A steady load is a share of what the workers carry; the
 burst is eight times as much for a while, and an answer is in time within `deadline_s` of when it was to be sent.
@@ -94,7 +94,7 @@ def _measure(name: str, side: Side, work: Work, busy: float, span_s: float, burs
 
 
 def _beside(answers: Sequence[Answered], work: Work) -> dict[str, Any]:
-    """How long answers took beside the work, in ms, and how many had no image."""
+    """Return the times of answers less the work, in ms, and how many had no image."""
     took = [each.took_ms for each in answers if each.has_image]
     return {
         "requests": len(answers),

@@ -45,7 +45,7 @@ SIDES: Final = (POCHADE, RAY, LITSERVE, CELERY, QUEUE)
 
 
 class Work(NamedTuple):
-    """What every side is to do."""
+    """Workers and time of an image, equal for every side."""
 
     workers: int
     seconds: float  # of an image

@@ -1,4 +1,4 @@
-"""The folder that a live run leaves: its report, its trace as published, and what was seen of each request."""
+"""The folder of a live run: its report, its trace as published, and a record of each request."""
 
 import pathlib
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a live run took beside generation, from the times that its own records carry."""
+"""The times of a live run beside generation, from the times in its records."""
 
 import itertools
 from collections import defaultdict

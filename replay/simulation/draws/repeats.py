@@ -1,4 +1,4 @@
-"""Requests that repeat a prompt, or a prompt with its noise seed: a prompt is as hard again, an image as good."""
+"""Requests that repeat a prompt (same hardness), or a prompt with its noise seed (same quality)."""
 
 import numpy as np
 

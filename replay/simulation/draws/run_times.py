@@ -29,7 +29,7 @@ Spread = Mapping[int, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variation:
-    """What makes run times and load times differ from the catalog's; the default is nothing."""
+    """The variation of run times and load times around the catalog's; none by default."""
 
     run_cv: Mapping[str, Spread] = field(default_factory=dict)  # by variant; one that is not in it does not vary
     origin: str = UNKNOWN  # of `run_cv`

@@ -1,4 +1,4 @@
-"""The quality that no plan can beat on a trace: of each planning interval by itself, its demand known beforehand."""
+"""The quality that no plan can beat on a trace: each planning interval is solved alone with known demand."""
 
 from collections.abc import Callable
 from typing import Any

@@ -45,7 +45,7 @@ def of_requests(timeline: Timeline, catalog: Catalog) -> Series:
 
 
 def of_spans(spans: Sequence[tuple[float, float | None]], timeline: Timeline) -> np.ndarray:
-    """What is known of stretches of SPAN_MS only, as (end in ms, value): the mean of those an interval touches."""
+    """Return series of values of stretches of SPAN_MS, (end in ms, value): the mean of those an interval touches."""
     known = [(end, np.nan if value is None else value) for end, value in spans]
     ends, values = [end for end, _ in known], np.array([value for _, value in known])
     means = np.full(timeline.count, np.nan)

@@ -20,7 +20,7 @@ LONGEST_GAP: Final = 1000  # rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shaping:
-    """How counts become arrivals. The defaults leave them as they are: each row's number, within the row's time."""
+    """The rule by which counts become arrivals. By default each row's number, within the row's time."""
 
     to_rps: tuple[float, float] | None = None  # the least count becomes the first rate, the greatest the second
     interval_s: float | None = None  # that a row lasts in the replay; None: what its column says

@@ -1,1 +1,1 @@
-"""The promises of design section 7, counted from what lies on the topics: `pochade audit`, and the end of every run."""
+"""Checks the promises of delivery on a deployment's topics: `pochade audit`, and the end of every run."""

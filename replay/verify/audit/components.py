@@ -77,7 +77,7 @@ class NamedComponents:
 
 
 def contradiction(options: GenerateOptions, result: Result, variant: Variant) -> str:
-    """What a completed result says instead of the components asked for; "": it says these, of this variant."""
+    """Return how a completed result differs from the components asked for; "" if it does not."""
     wanted = resolve_options(options, variant).components.ids
     if (variant_of(result.level or ""), result.components) == (variant.name, wanted):
         return ""

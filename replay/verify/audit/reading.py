@@ -1,4 +1,4 @@
-"""Reads a deployment's topics and store for an audit: first how far every role has come, then what lies there."""
+"""Reads a deployment's topics and store for an audit: first every role's committed offsets, then the records."""
 
 import math
 import time

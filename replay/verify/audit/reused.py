@@ -1,4 +1,4 @@
-"""Whether results that began from a stored latent may have done so: from one of their own tenant, and as they say.
+"""Checks results that began from a stored latent: that their tenant had one, and that their fields agree.
 
 A result never says whose latent it was. So what can be held against it is, from what everybody may read:
 

@@ -1,4 +1,4 @@
-"""Counts what lies on the topics: records in, figures out. Reads nothing itself."""
+"""Counts the records of topics: records in, figures out. Reads nothing itself."""
 
 import json
 import math

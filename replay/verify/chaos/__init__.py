@@ -1,1 +1,1 @@
-"""Faults on purpose: a deployment of one's own, broken at while numbered requests run through it, then audited."""
+"""Injects faults: starts a deployment, sends numbered requests, causes faults meanwhile, then audits."""

@@ -1,4 +1,4 @@
-"""Several embedded brokers as one cluster, for tests and for faults on purpose: each node is broker and controller.
+"""Several embedded brokers as one cluster, for tests and injected faults: each node is broker and controller.
 
 Clients and roles are given its `bootstrap` as a configured cluster, which it is to them.
 """

@@ -1,4 +1,4 @@
-"""Roles started behind a statement of ours, which changes what they will meet. Loads nothing: it delays their start."""
+"""Starts roles after a statement that changes their environment. Imports little, as it delays their start."""
 
 import contextlib
 import ctypes

@@ -1,4 +1,4 @@
-"""What heartbeats say of lookups during a run: how long they took at most, and which breakers opened."""
+"""Reads lookups of a run from heartbeats: their longest times, and which breakers opened."""
 
 from typing import Any
 

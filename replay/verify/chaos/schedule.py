@@ -34,7 +34,7 @@ class Fault:
     dice: int  # seed of whatever else it draws
 
     def draw(self) -> random.Random:
-        """Its own dice, the same whenever it is asked."""
+        """Return random numbers of its own, the same at each call."""
         return random.Random(self.dice)
 
 

@@ -50,7 +50,7 @@ def of_steps(
 
 
 def of_failures(prompts: Sequence[str], level: str, wrong: np.ndarray, images: np.ndarray, true: np.ndarray) -> Grid:
-    """What `level` got wrong (rows int [m]) above true renderings."""
+    """Draw the wrong images of `level` (rows int [m]) above true renderings."""
     return Grid(
         title=f"Where {level} has a fact wrong",
         image=sheet([images[wrong], true[wrong]]),

@@ -39,7 +39,7 @@ class Scope:
 
     @property
     def sweep_steps(self) -> tuple[int, ...]:
-        """Where the heavy level of the main pair begins; the step that the cascade uses is always among them."""
+        """The start steps of the main pair's heavy level; the cascade's own is always among them."""
         pair = self.catalog.pair()
         tried = steps_to_try(self.catalog.level(pair.heavy).steps, self.steps)
         return tuple(sorted({*tried, pair.refine_from_step} - {0}))
@@ -70,7 +70,7 @@ def scope(
 
 
 def stream_of_draws(seed: int, kind: str) -> list[int]:
-    """What seeds the draws of one kind of prompts, apart from those of the others and of training."""
+    """Return the seed of the draws of one kind of prompts, apart from those of the others and of training."""
     return [seed, _STREAM, KINDS.index(kind)]
 
 

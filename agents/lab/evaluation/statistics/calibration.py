@@ -1,4 +1,4 @@
-"""Whether a confidence means what it says: of images at 0.8, are four in five right?"""
+"""Calibration of a confidence: of images at 0.8, are four in five right?"""
 
 from dataclasses import dataclass
 

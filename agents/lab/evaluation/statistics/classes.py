@@ -13,7 +13,7 @@ TOLERANCE = 0.9  # ARGUS 3.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regret:
-    """What following the predicted class costs against the best choice, as means over prompts."""
+    """The loss of the predicted class against the best choice, as means over prompts."""
 
     quality_lost: float  # over prompts sent to a worse level than the best choice, 0..1
     ms_wasted: float  # over prompts sent to a slower level than the best choice

@@ -105,7 +105,7 @@ def save(pool: Pool, file: Path) -> None:
 
 
 def load(file: Path) -> Pool:
-    """What `save` wrote. Raises OSError, KeyError for another file."""
+    """Read what `save` wrote. Raises OSError, KeyError for another file."""
     with np.load(file, allow_pickle=False) as arrays:
         return Pool(*(arrays[name].astype(np.float64) for name in Pool._fields))
 

@@ -55,9 +55,9 @@ def standard_error(features: np.ndarray, other: np.ndarray, how: Resampling) -> 
 
 
 def floor(true: np.ndarray) -> float:
-    """What true renderings [n, d] are from each other: their first half against their second, nan below four.
+    """Return the distance of true renderings [n, d]: their first half from their second; nan below four.
 
-    It is measured at n/2 and so lies a little above what a perfect model would show at n.
+    It is measured at n/2 and so lies a little above a perfect model's at n.
     """
     half = len(true) // 2
     return frechet_distance(true[:half], true[half : 2 * half]) if half >= 2 else float("nan")

@@ -1,4 +1,4 @@
-"""What every ranker of one pair achieves, all on the same resampled prompts, so that any two can be subtracted."""
+"""The figures of every ranker of a pair, on the same resampled prompts, so that any two can be subtracted."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Merits:
         return [self.samples.estimate(self._row(ranker, _CURVE + at)) for at in range(len(SHARES))]
 
     def recovery_above(self, ranker: str, other: str) -> Estimate:
-        """How much more one recovers than the other, paired."""
+        """Return the recovery of one less the other's, paired."""
         return self.samples.difference(self._row(ranker, _RECOVERY), self._row(other, _RECOVERY))
 
 

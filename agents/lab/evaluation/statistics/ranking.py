@@ -63,7 +63,7 @@ def recovered(quality: np.ndarray, chance: np.ndarray, best: np.ndarray) -> np.n
 
 
 def recovery(scores: np.ndarray, light: np.ndarray, heavy: np.ndarray, share: float) -> float:
-    """What escalating `share` by these scores gains over escalating at random, as a part of what an oracle gains."""
+    """Return the gain of escalating `share` by these scores over random escalation, as a part of an oracle's gain."""
     at = np.array([share])
     chance, best = random_quality_at(light, heavy, at), oracle_quality_at(light, heavy, at)
     return float(recovered(quality_at(scores, light, heavy, at), chance, best)[0])

@@ -33,7 +33,7 @@ class Threshold:
 
 
 def upper_bound(wrong: int, kept: int, delta: float) -> float:
-    """What the true share is below with confidence 1 - delta, exactly, after `wrong` of `kept`; 1 if none was kept."""
+    """Return the exact bound of the true share at confidence 1 - delta, from `wrong` of `kept`; 1 if all are wrong."""
     return float(stats.beta.ppf(1 - delta, wrong + 1, kept - wrong)) if wrong < kept else 1.0
 
 

@@ -42,7 +42,7 @@ def _plain(value: Any) -> Any:
 
 
 def _lines(name: str, value: Any, depth: int) -> str:
-    """What fits stands on one line, the rest a part a line."""
+    """Return JSON lines: values that fit on one line, others with a part a line."""
     indent, label = " " * depth, f"{json.dumps(name)}: " if name else ""
     line = f"{indent}{label}{json.dumps(value)}"
     if len(line) <= _LINE or not isinstance(value, dict | list):

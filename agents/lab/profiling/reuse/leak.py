@@ -1,4 +1,4 @@
-"""Leaks: what an image shows that its neighbour's prompt states and its own does not."""
+"""Leaks: things in an image that its neighbour's prompt states and its own does not."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -17,7 +17,7 @@ PLAIN: Final = "plain"  # the background of a prompt that states none
 
 
 class Inherited(NamedTuple):
-    """What a neighbour's prompt states that a request does not."""
+    """Facts that a neighbour's prompt states and the request's does not."""
 
     things: int | None  # their number; None: both state as many
     colours: frozenset[str]

@@ -1,4 +1,4 @@
-"""What was seen of a stream of requests whose images began from earlier ones: plain arrays, which statistics read."""
+"""The observations of a stream of requests with images begun from earlier ones: plain arrays for the statistics."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The images that measuring caching takes: from noise, from stored latents, in fewer steps, several of one prompt."""
+"""Orders for the images of a measurement: from noise, from stored latents, in fewer steps, several of one prompt."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ _VARIED_STEPS: Final = 3  # K at which diversity is measured
 
 
 class Key(NamedTuple):
-    """Which images."""
+    """The images of an order."""
 
     begun: str  # NOISE, NEAREST, ALLOWED, UNRELATED, FEWER, BY_IMAGE, or "varied " and one of `diversity`
     step: int = 0  # K
@@ -82,7 +82,7 @@ class Images:
         return {step: some for step, some in rows.items() if len(some)}
 
     def name(self, key: Key) -> str:
-        """What a bar and the files of kept parts call them."""
+        """Their name on the progress bar and in the files of parts."""
         return f"{self.variant.name} {key.begun}" + (f" {key.step}" if key.step else "")
 
     def from_noise(self) -> Order:

@@ -14,14 +14,14 @@ from planner.reuse.terms import Floors, GuardShares
 
 
 class Replayed(NamedTuple):
-    """What the requests of a stream skip."""
+    """The steps that a stream's requests skip."""
 
     steps: np.ndarray  # int [n]: K; 0: all steps are run
     is_exact: np.ndarray  # bool [n]: it began from an image of the same prompt
 
 
 class Capacity(NamedTuple):
-    """How many images the index holds, and which of them leave first."""
+    """The capacity of the index in images, and the order in which they leave."""
 
     entries: int
     eviction: str  # name of an order of `planner.reuse.eviction`

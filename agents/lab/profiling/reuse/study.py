@@ -38,7 +38,7 @@ LEAK_PAIRS: Final = 300  # whose images are read for leaks, of the nearest and o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """How caching is to be measured."""
+    """The options of a measurement of caching."""
 
     catalog: Catalog
     levels: tuple[str, ...]
@@ -50,7 +50,7 @@ class Wanted:
 
 
 class Judges(NamedTuple):
-    """What embeds prompts, and what compares their facts."""
+    """The functions that embed prompts and compare their facts."""
 
     scorer: Scorer
     compare: Compare
@@ -124,7 +124,7 @@ class _Study:
         return replace(self._tabulated(seen, limits, about, leak, varied), **self._by_image(pool, seen, noise))
 
     def _by_image(self, pool: GenerationPool, seen: Observed, noise: GeneratedImages) -> dict[str, Any]:
-        """What the profile says of beginning from the image that fits a prompt best."""
+        """Return the profile's part on beginning from the image that fits a prompt best."""
         images = self._images
         found = find_by_image(seen.vectors, self._judges.scorer.embed_images(list(noise.images())))
         wanted = images.by_image(noise.latents(), found)

@@ -73,7 +73,7 @@ def differences(seen: Observed, how: Resampling) -> dict[str, tuple[BegunFrom, .
 
 
 def verdicts(seen: Observed) -> dict[str, float]:
-    """What the guard says of the nearest one -> share of all requests; "none": there is no earlier one."""
+    """Return the guard's verdict on the nearest one -> share of all requests; "none" without an earlier one."""
     named = ["none" if each is None else str(each.verdict) for each in seen.neighbours.comparisons]
     names, counts = np.unique(named, return_counts=True)
     return {str(name): round(float(count / seen.count), 5) for name, count in zip(names, counts, strict=True)}
@@ -155,7 +155,7 @@ def evictions(
 def routes(
     seen: Observed, floors: Mapping[int, Floors], guard: GuardShares, compare: Compare, how: Resampling
 ) -> tuple[RouteSavings, ...]:
-    """What the stream saves and loses by K that a route allows, with the floors of each. Hits are those of `replay`."""
+    """Return what each route saves and loses on the stream, with its floors. Hits are those of `replay`."""
     found: list[RouteSavings] = []
     for step, allowed in sorted(floors.items()):
         share = seen.share(step)

@@ -25,7 +25,7 @@ _BOOKKEEPING: Final = ("is_finished", "made_from")  # of the work folder, not of
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What the cards are written from; empty where a file is not there."""
+    """The sources of the cards; empty where a file is missing."""
 
     notes: Mapping[str, Any]  # training -> its note
     evaluated: Mapping[str, Any]  # evaluate.json

@@ -1,4 +1,4 @@
-"""Train the quality predictors, one a strategy, and the rules beside them, on what every level made of prompts.
+"""Train the quality predictors, one a strategy, and the rules, on the quality of every level on prompts.
 
 Source: ARGUS 4.1 (a classifier for each strategy, taught on generated prompts). We differ: it predicts qualities, from
 which the class follows, so that levels can be left out or compared without training again; and it stands on the

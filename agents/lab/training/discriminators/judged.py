@@ -20,7 +20,7 @@ _BATCH: Final = 32
 
 
 class PromptGenerator(Protocol):
-    """What generates images of prompts: `agents.lab.generator.ImageGenerator`, or a fake."""
+    """Generates images of prompts: `agents.lab.generator.ImageGenerator`, or a fake."""
 
     def generate(self, prompts: Sequence[str], seeds: Sequence[int]) -> np.ndarray: ...
 

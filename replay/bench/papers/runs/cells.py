@@ -67,7 +67,7 @@ class Cell:
 
 
 class Course(NamedTuple):
-    """What happened when; one entry an interval, requests count where they arrived."""
+    """Counts over time; one entry an interval, requests count where they arrived."""
 
     width_s: float
     arrived: list[int]
@@ -146,7 +146,7 @@ def run(cell: Cell, trace: Trace) -> Found:
 
 
 def setup_of(cell: Cell, trace: Trace | None = None) -> Setup:
-    """What is simulated; tiers are as large as the trace's requests need, and without a trace there are none."""
+    """Return the setup of a cell; tiers are as large as the trace's requests need, and absent without a trace."""
     parameters = dict(cell.parameters)
     catalog, tiers = catalog_of(cell.catalog), cell.tiers
     return Setup(

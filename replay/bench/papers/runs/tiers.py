@@ -24,7 +24,7 @@ class Tiers(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """What a run's workers loaded and moved."""
+    """Loads and bytes moved of a run's workers."""
 
     network_gb: float = 0.0
     disk_gb: float = 0.0  # written to volumes and read from them

@@ -95,7 +95,7 @@ class Group:
         self._assign()
 
     def leave(self, member: Member, in_hand: list[Job]) -> None:
-        """Its partitions are to be the others'; so are the jobs it had taken and not finished, the first of all."""
+        """Give its partitions to the others, and the jobs it had taken and not finished, which go first."""
         self.members.remove(member)
         for partition in member.partitions:
             self._owners[partition] = None

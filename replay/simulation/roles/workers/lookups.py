@@ -218,5 +218,5 @@ def _begin(job: Job, decision: Decision | None, own_steps: int = 0) -> None:
 
 
 def _compared(_prompt: str, verdict: str) -> Comparison:
-    """How facts compare was drawn: a simulated neighbour's prompt is the verdict on it."""
+    """Return the drawn comparison of facts: a simulated neighbour's prompt is the verdict on it."""
     return comparison_of(verdict)

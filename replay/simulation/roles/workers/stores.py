@@ -35,6 +35,6 @@ class ObjectStore:
             "object_down_s": round((self._down_ms + away_ms) / 1000, 3),
             "waits": self._waits,
             "waited_s": round(self._waited_ms / 1000, 3),
-            "hung": 0,  # as live, a watchdog ends nobody who waits for a store
+            "hung": 0,  # as live, a watchdog ends no worker that waits for a store
             "on_blank": self.on_blank,
         }

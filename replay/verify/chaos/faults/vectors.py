@@ -149,7 +149,7 @@ def _foreign_object(row: VectorRow, other: VectorRow) -> str:
 
 
 def _foreign_row(row: VectorRow, other: VectorRow) -> str:
-    """It is found by one tenant's filter, and is another's."""
+    """Return a row that one tenant's filter finds, but that is another's."""
     return as_text(replace(other, id=row.id))
 
 

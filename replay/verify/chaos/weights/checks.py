@@ -1,4 +1,4 @@
-"""Whether what was completed is what was asked: components by name, and images by those that the shipped weights make.
+"""Checks completed requests: components by name, and images by those that the shipped weights generate.
 
 A component's digest is compared by the worker that loads it. Here its images are held against the same requests
 generated again from the shipped folders, by a process that reads no volume and no remote: other weights, or a

@@ -1,4 +1,4 @@
-"""What the requests of a run with components name: bases, adapters with weights, and a control with its image."""
+"""Draws the components that a run's requests name: bases, adapters with weights, and a control with its image."""
 
 import dataclasses
 import io

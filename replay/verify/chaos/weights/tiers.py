@@ -1,4 +1,4 @@
-"""What heartbeats say of components during a run: bytes moved between tiers, and budgets that were exceeded."""
+"""Reads components of a run from heartbeats: bytes moved between tiers, and exceeded budgets."""
 
 from collections import Counter
 from typing import Any

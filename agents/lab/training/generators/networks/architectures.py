@@ -53,13 +53,13 @@ def build_scheduler() -> DDIMScheduler:
 
 
 def autoencoder_of(work: Path) -> Path:
-    """Where the best autoencoder lies: the one encoder, with the decoder trained for longer if it is there."""
+    """Return the folder of the best autoencoder: the one encoder, with the longer trained decoder if it is there."""
     sharp = work / "vae_sharp"
     return sharp if sharp.is_dir() else work / "vae"
 
 
 class Frozen(NamedTuple):
-    """What every UNet of the family is trained on top of."""
+    """The frozen parts that every UNet of the family is trained with."""
 
     vae: AutoencoderTiny
     text_encoder: CLIPTextModel

@@ -113,7 +113,7 @@ def v_loss(denoise: Denoiser, batch: Batch, index: int, seed: int, at: int | Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
-    """How long and how fast a network is trained."""
+    """The steps and rates of a training."""
 
     name: str  # of the checkpoint and of the JSON of what was measured
     work: Path

@@ -39,7 +39,7 @@ def deepen(small: UNet2DConditionModel, deep: UNet2DConditionModel) -> None:
 
 
 def _placed(name: str, extra: int) -> str:
-    """Where a parameter of the small network goes: the last layers of upward blocks stay the last."""
+    """Return the deep network's name of a small one's parameter: the last layers of upward blocks stay the last."""
     layer = _LAYER.match(name)
     if layer is None or layer["number"] == "0":
         return name

@@ -21,7 +21,7 @@ BATCH: Final = 32  # images generated at once
 
 
 class Quality(NamedTuple):
-    """How many facts hold in images of fresh captions of the natural mix."""
+    """Shares of facts that hold in images of fresh captions of the natural mix."""
 
     facts: float  # mean share of facts that hold
     all_facts: float  # share of images of which every fact holds
@@ -91,7 +91,7 @@ def quality(
     steps: int = STEPS,
     guidance: float = GUIDANCE,
 ) -> Quality:
-    """How much of what fresh captions state holds in the images, read in a style.
+    """Return the share of fresh captions' facts that hold in the images, read in a style.
 
     The same seed means the same captions and the same noise, so that two networks can be compared.
     """
