@@ -155,7 +155,7 @@ class Stage:
     reuse: StageReuse | None = None  # None: the plan asked for none
     latent: LatentRef | None = None  # of `image`; None: not stored
     components: tuple[str, ...] = ()  # "base:poster", "adapter:candy@0.8"; (): the variant's own model
-    times: CallTimes | None = None  # None: an engine that does not tell them, or an older release
+    times: CallTimes | None = None  # None: an engine that does not report them, or an older release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +196,7 @@ class ImageGenerated:
     reuse: StageReuse | None = None  # None: the plan asked for none
     latent: LatentRef | None = None  # of `image`; None: not stored
     components: tuple[str, ...] = ()  # "base:poster", "adapter:candy@0.8"; (): the variant's own model
-    times: CallTimes | None = None  # None: an engine that does not tell them, or an older release
+    times: CallTimes | None = None  # None: an engine that does not report them, or an older release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

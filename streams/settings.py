@@ -224,7 +224,7 @@ class Safety(Section):
 
     checker: str = ""  # a folder of a checker, or the name of one under infra/models/safety; "": none
     threshold: float = Field(0, ge=0, le=1)  # score from which on something is done; 0: the checker's own
-    # flag: the score is told; blur: beyond recognition, and told; block: REJECTED `unsafe`, and nothing is stored
+    # flag: report the score; blur: beyond recognition, and report it; block: REJECTED `unsafe`, and store nothing
     action: SafetyAction = "block"
     tenants: dict[str, SafetyAction] = {}  # tenant -> the same, where theirs is another
 
@@ -244,7 +244,7 @@ class Results(Section):
 class Ledger(Section):
     """When the ledger ends requests by itself, such as those past their deadline."""
 
-    deadline_grace_s: float = Field(2, ge=0)  # after a deadline, for whoever is about to end it
+    deadline_grace_s: float = Field(2, ge=0)  # after a deadline, for a role that is about to end it
 
 
 class Http(Section):
@@ -273,10 +273,10 @@ Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)]  # in fla
 
 
 class Webhooks(Section):
-    """What predictions' tenants are told by HTTP, at addresses of theirs."""
+    """Events of predictions that are posted to the tenants' addresses."""
 
-    internal: Names = ()  # origins told by http or at private addresses, too, such as http://10.0.0.7:8080
-    max_open: int = Field(1000, ge=0)  # requests of one tenant that are not told to their ends; beyond it 429
+    internal: Names = ()  # origins that get events by http or at private addresses, too, such as http://10.0.0.7:8080
+    max_open: int = Field(1000, ge=0)  # requests of one tenant whose last event is not delivered; beyond it 429
     max_attempts: int = Field(12, ge=1, le=50)  # to deliver an event, within half an hour; then it goes to the dlq
     timeout_s: float = Field(10, gt=0, le=60)  # of one attempt
 
@@ -328,8 +328,9 @@ def _check_listening(section: "Gateway | Console", *, is_keyed: bool) -> None:
     """Refuse a server that others than this machine reach, unless it asks for keys that do not travel in clear."""
     is_private = section.host in LOOPBACK
     if not is_keyed and not is_private:
-        must = f"host must be one of {', '.join(LOOPBACK)} while authentication is none: whoever reaches it may ask"
-        raise PydanticCustomError("host", must)
+        raise PydanticCustomError(
+            "host", f"host must be one of {', '.join(LOOPBACK)} while authentication is none: any client could ask"
+        )  # fmt: skip
     if not is_private and not section.tls_certificate and not section.public_url.startswith("https://"):
         raise PydanticCustomError(
             "tls", "a host that others reach needs tls_certificate and tls_key, or public_url with https:// of a "
@@ -344,13 +345,13 @@ class Console(Section):
 
     host: str = "127.0.0.1"  # one that others reach needs authentication, and TLS of its own or of a proxy before it
     port: int = Field(8770, ge=0, le=65535)  # 0: a free one, logged at start
-    # none: whoever is on this machine is an operator; keys: an API key of scope viewer or operator signs in
+    # none: any user of this machine is an operator; keys: an API key of scope viewer or operator signs in
     authentication: Literal["none", "keys"] = "none"
     max_failures: int = Field(20, ge=1)  # refused keys a minute from one address; those beyond it get 429
     tls_certificate: File = ""  # PEM file with the server's certificate and its chain; "": plain HTTP
     tls_key: File = ""  # PEM file with its private key
     public_url: str = ""  # by which browsers reach it through a proxy, https://HOST; "": the one that they ask at
-    prompts: Literal["hash", "clear"] = "hash"  # what a person asked for is theirs; pictures are shown in any case
+    prompts: Literal["hash", "clear"] = "hash"  # what a person asked for is private; images are shown in any case
     session_s: float = Field(43_200, ge=60)  # until a signed-in browser must show its key again
     history_s: float = Field(3600, ge=0)  # how far back a console that starts reads
     max_requests: int = Field(20_000, ge=100)  # that it remembers, about 3 KB each; the oldest leave

@@ -37,7 +37,7 @@ class Tenants:
             return self._rights.is_crowded_out(tenant, allowed_ms)
 
     def is_open(self, request_id: str, now_ms: int) -> bool:
-        """Whether the request was admitted of late and has not ended."""
+        """Whether the request was admitted recently and has not ended."""
         with self._lock:
             return self._rights.is_open(request_id, now_ms)
 

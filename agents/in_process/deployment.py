@@ -47,7 +47,7 @@ from streams.store.open import open_store
 from streams.store.port import ImageStore
 
 SESSION_MS: Final = 3000.0  # after a worker's death, until others get what it had in hand
-SWEEP_MS: Final = 1000.0  # between two looks for jobs whose variant nobody serves
+SWEEP_MS: Final = 1000.0  # between two searches for jobs whose variant no worker serves
 
 
 class InProcess:
@@ -182,7 +182,7 @@ class InProcess:
         return task
 
     def _on_end(self, task: asyncio.Task[None]) -> None:
-        """Let whoever waits for a result have the error of a role that has ended."""
+        """Raise the error of a role that has ended in all tasks that wait for a result."""
         if task.cancelled() or (error := task.exception()) is None:
             return
         for waiting in self._results.values():
@@ -228,7 +228,7 @@ class InProcess:
             await asyncio.sleep(TICK_MS / 1000)
 
     async def _sweep(self, queues: Mapping[str, JobQueue]) -> None:
-        """Answer jobs whose variant nobody serves and no plan will have served, as the router's sweeper does."""
+        """Answer jobs whose variant no worker serves and no plan will have served, as the router's sweeper does."""
         orphans = orphan_routing_of(self.settings, self._catalog)
         rerouting = Rerouting(orphans, self._ended, self._dispatcher("router"), self.bus)
         while True:
@@ -250,16 +250,16 @@ class InProcess:
 
 def run(
     settings: Settings, requests: Sequence[GenerateRequest], workers: int, store: ImageStore, limit_s: float,
-    tell: Callable[[str], object] = lambda _said: None,
+    report: Callable[[str], object] = lambda _line: None,
 ) -> list[Result]:  # fmt: skip
     """Generate requests with a deployment of their own, and return their results in order. Blocks.
 
-    `tell`: gets a line when an image begins or is generated again. Raises PochadeError: not all end within `limit_s`.
+    `report`: gets a line when an image begins or is generated again. Raises PochadeError: not all end within `limit_s`.
     """
 
     async def all_of_them() -> list[Result]:
         async with InProcess(settings, workers=workers, store=store) as deployment:
-            deployment.on_event = lambda record: tell(_in_words(decode(record.value, Event)))
+            deployment.on_event = lambda record: report(_in_words(decode(record.value, Event)))
             for request in requests:
                 await deployment.submit(request)
             try:

@@ -63,7 +63,7 @@ class JobQueue:
         self._absolved.discard(worker_id)
 
     def orphans(self) -> Sequence[Taken]:
-        """Return the jobs that nobody serves; they stay until `remove`."""
+        """Return the jobs that no worker serves; they stay until `remove`."""
         return () if self._members else [taken for jobs in self._waiting for taken in jobs]
 
     def remove(self, taken: Taken) -> None:

@@ -56,13 +56,13 @@ class LocalLease:
         """Become the holder."""
         return Barrier(0, now_ms())
 
-    def write(self, records: Sequence[Outgoing], beat: int) -> None:  # noqa: ARG002  nobody else waits for the beat
+    def write(self, records: Sequence[Outgoing], beat: int) -> None:  # noqa: ARG002  no other planner waits for the beat
         """Write records, and wait until they are there."""
         for record in records:
             self._bus.send(record).result()
 
     def last_beat(self) -> int:
-        """Return 0: nobody else has ever led."""
+        """Return 0: no other planner has ever led."""
         return 0
 
     def close(self) -> None:
@@ -113,7 +113,7 @@ class LocalLedger:
         self._write(self._logic.on_outcomes(read_each([record], Outcome)))
 
     def on_classified(self, record: Incoming) -> None:
-        """End a request by its deadline, should nobody have ended it."""
+        """End a request by its deadline, unless it has ended."""
         deadline_ms = decode(record.value, ClassifiedRequest).request.deadline_ms
         if deadline_ms is not None:
             after_ms = max(0.0, deadline_ms + self._grace_ms - now_ms()) + 1

@@ -52,7 +52,7 @@ class FleetLoads:
         return queued_ms(jobs, image_ms, self.serving_of(variant))
 
     def slowness(self, variant: str) -> float:
-        """Run time of a variant's calls as a multiple of the profiled one; 1 where nobody serves it."""
+        """Run time of a variant's calls as a multiple of the profiled one; 1 if no worker serves it."""
         return self._fleet.slowness(variant, self._at_ms)
 
     def serving_of(self, variant: str) -> int:
@@ -135,7 +135,7 @@ class Dispatcher:
             self._fleet.acknowledged(sent, delivered.offset)
 
     def on_undelivered(self, record: Outgoing) -> None:
-        """A job will never lie on its partition: nobody has it before them."""
+        """A job will never lie on its partition: no later job waits behind it."""
         _, sent = self._on_their_way.pop(id(record), (None, None))
         if sent is not None:
             self._fleet.acknowledged(sent, NOWHERE)
@@ -143,7 +143,7 @@ class Dispatcher:
     def choose(self, plan: Plan, job: GenerateJob, own_ms: float, components: Selection) -> Load | Retry | None:
         """Choose the worker of a job that is profiled at `own_ms` alone, by the plan's dispatch.
 
-        None: nobody serves the variant. Retry: the job is to wait for an idle worker.
+        None if no worker serves the variant. Retry: the job is to wait for an idle worker.
         """
         at_ms, need = now_ms(), self._need(job, components)
         self._fleet.obey(plan)
@@ -159,7 +159,7 @@ class Dispatcher:
     def record(
         self, job: GenerateJob, load: Load | None, own_ms: float, components: Selection, cause: Headers
     ) -> Outgoing:
-        """The record of a job for its worker; None: for the variant's topic, where it waits for whoever comes.
+        """The record of a job for its worker; without one for the variant's topic, where it waits for any worker.
 
         It counts for the worker from now on. Raises RecordTooLarge.
         """

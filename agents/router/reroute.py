@@ -58,7 +58,7 @@ class Answer(NamedTuple):
 
 
 class Rerouting:
-    """Reroutes orphaned jobs: those on the topic of a variant that nobody serves any more.
+    """Reroutes orphaned jobs: those on the topic of a variant that no worker serves any more.
 
     Answers jobs by the plan in force, as the router answers requests; one that waits stays where it is.
     """
@@ -110,7 +110,7 @@ class Rerouting:
             return Answer(outcome.status.lower(), (outcome_record(outcome, headers, at_ms),))
         attempt = max(taken.attempt, job.attempt)
         sent = self._dispatcher.send(plan, classified, decision, cause=headers, attempt=attempt)
-        detail = {"from": job.level, "to": decision.level, "reason": f"nobody serves {job.variant} any more"}
+        detail = {"from": job.level, "to": decision.level, "reason": f"no worker serves {job.variant} any more"}
         note = event_record(classified.request.request_id, EventKind.REROUTED, ROLE, now_ms(), **detail)
         return Answer(f"to {decision.level}", (sent, note))
 
@@ -174,7 +174,7 @@ class Rerouter:
                 self.refresh()
 
     def refresh(self) -> None:
-        """Keep the offsets of the variants that nobody serves."""
+        """Keep the offsets of the variants that no worker serves."""
         live = live_workers(self._fleet.heartbeats, now_ms(), self._silent_ms)
         for variant in sorted(set(self._catalog.served) - {worker.variant for worker in live}):
             self._refresh(variant)
@@ -213,7 +213,7 @@ class Rerouter:
             source.close()
             if done:
                 jobs = ", ".join(f"{count} {what}" for what, count in done.items())
-                log.warning("rerouted orphaned jobs of %s, which nobody serves any more: %s", variant, jobs)
+                log.warning("rerouted orphaned jobs of %s, which no worker serves any more: %s", variant, jobs)
 
     def _serve(
         self, variant: str, source: Source, window: Sequence[Taken], plan: Plan, stuck: set[int]

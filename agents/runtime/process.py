@@ -32,7 +32,7 @@ CUT_SHORT = 1  # exit status of a process that did not finish in time
 def keep_running(role: str, run: Run, stopping: threading.Event, end_process: Callable[[int], None] = os._exit) -> None:
     """Run a role until `stopping`; an exception is logged and counted, and the role begins again.
 
-    A name that nobody knows stays unknown however often the role begins: it ends the process.
+    An unknown name stays unknown however often the role begins: it ends the process.
     """
     while not stopping.is_set():
         try:
@@ -57,7 +57,7 @@ def run_process(threaded: dict[str, Run], hosts: "Sequence[AgentHost]", on_stop:
     """Block until SIGTERM, SIGINT or SIGHUP, then stop all: work in hand is finished, the rest is left to others.
 
     `on_stop` is called when the signal comes; how long the rest may take is its caller's. A Faust app that has crashed
-    ends the process at once: stopping it waits for work that nobody does any more.
+    ends the process at once: stopping it would wait for work that no thread does any more.
     """
     gc.freeze()  # what is loaded stays: looking through it again and again took 6 % of the ledger's time (measured)
     stopping = threading.Event()

@@ -55,7 +55,7 @@ def _outcome(outcome: Outcome, cause: Headers, now_ms: int) -> Outgoing:
 
 
 def job_record(job: GenerateJob, partition: int | None, cause: Headers, role: str, now_ms: int) -> Outgoing:
-    """A job for one partition of its variant's topic; None: nobody owns one, the key decides."""
+    """A job for one partition of its variant's topic; without an owner the key decides."""
     facts = {"level": job.level, "stage": job.stage, "plan_version": job.plan_version, "worker": job.worker_id}
     return outgoing(
         topics.jobs_topic(job.variant, 1).name, job, request_id=job.classified.request.request_id, cause=cause,
@@ -112,8 +112,8 @@ def fitted_dead_letter(
     letter = _cut(dead_letter(plain, error=error, role=role, request_id=request_id[:MAX_NAME]), role, most)
     if size_of(letter) <= most:
         return letter
-    told = letter.headers[f"{ERROR}message"][:CUT_HEADER]
-    return dataclasses.replace(letter, headers={**letter.headers, f"{ERROR}message": told})
+    message = letter.headers[f"{ERROR}message"][:CUT_HEADER]
+    return dataclasses.replace(letter, headers={**letter.headers, f"{ERROR}message": message})
 
 
 def _cut(letter: Outgoing, role: str, most: int) -> Outgoing:

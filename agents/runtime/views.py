@@ -170,7 +170,7 @@ class FleetView:
             return self._loads.loads(variant, at_ms, self._silent_ms)
 
     def wait_ms(self, variant: str, at_ms: int) -> float:
-        """Time until the least loaded worker of a variant is free; infinite where nobody serves it."""
+        """Time until the least loaded worker of a variant is free; infinite if no worker serves it."""
         with self._lock:
             return self._loads.pool(variant, at_ms, self._silent_ms).wait_ms(at_ms)
 
@@ -224,7 +224,7 @@ class WaitingCounts:
         return max(0, self._jobs[variant])
 
     def add(self, variant: str, jobs: int) -> None:
-        """Note that this process has added so many jobs; fewer than 0: that it has taken them."""
+        """Note that this process has added jobs, or, below 0, taken them."""
         with self._lock:
             self._jobs[variant] += jobs
 

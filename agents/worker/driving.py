@@ -76,7 +76,7 @@ Writes = Callable[[Outgoing], object]
 
 
 class Made(NamedTuple):
-    """What came of a call of the engine, and when."""
+    """The result of a call of the engine, and its time."""
 
     found: Generated | Exception | None  # None: it was stopped
     at_ms: int  # epoch
@@ -175,7 +175,7 @@ class WindowDriver:
         return None
 
     def start(self, write: Writes) -> None:
-        """Answer the records that nobody can read; what the window asks for is to be taken from now on."""
+        """Answer the records that cannot be read; what the window asks for is to be taken from now on."""
         self._write = write
         for taken, error in self._unread:
             self._failed(taken, None, error)
@@ -281,7 +281,7 @@ class WindowDriver:
     def begin_call(self, call: Call[WorkerJob]) -> int:
         """Note that a call begins; return when, in epoch ms."""
         started = now_ms()
-        for each in call.jobs:  # best effort: nobody waits for it
+        for each in call.jobs:  # best effort: nothing waits for it
             self._note(self._started(each, started))
         return started
 

@@ -218,8 +218,8 @@ def _opened(uri: str, data: bytes, size: tuple[int, int]) -> Image.Image:
     try:
         with Image.open(io.BytesIO(data)) as image:
             if image.size != size:
-                told = "{} x {} px, not {} x {}".format(*image.size, *size)
-                raise DraftFault("size", f"{uri} has {told}")
+                sizes = "{} x {} px, not {} x {}".format(*image.size, *size)
+                raise DraftFault("size", f"{uri} has {sizes}")
             return image.convert("RGB")
     except (OSError, SyntaxError, ValueError) as error:  # what PIL raises for bytes that are not an image
         raise DraftFault("broken", f"{uri} does not decode: {error}") from error

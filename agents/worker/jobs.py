@@ -99,18 +99,18 @@ class JobSource:
                 uncommitted.append(committed.partition)
             else:
                 self._next[committed.partition] = committed.offset
-            told = METADATA.fullmatch(committed.metadata or "")
-            if committed.offset >= 0 and told:
-                self._suspects[committed.partition] = Suspect(committed.offset, int(told[2]), int(told[1]))
+            recorded = METADATA.fullmatch(committed.metadata or "")
+            if committed.offset >= 0 and recorded:
+                self._suspects[committed.partition] = Suspect(committed.offset, int(recorded[2]), int(recorded[1]))
         self._resume(self._resumer.find_unfinished(consumer, uncommitted))
 
     def _resume(self, found: Mapping[int, Unfinished]) -> None:
         """Begin where something is open, and commit that: the consumer takes it from there, as its next owner does."""
         for partition, each in found.items():
             self._next[partition], self._found[partition] = each.begin, each
-        told = {partition: each for partition, each in found.items() if each.was_looked_up}
-        if told:
-            self._commit({partition: Suspect(each.begin, each.begin, 0) for partition, each in told.items()})
+        looked_up = {partition: each for partition, each in found.items() if each.was_looked_up}
+        if looked_up:
+            self._commit({partition: Suspect(each.begin, each.begin, 0) for partition, each in looked_up.items()})
 
     def _lose(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         for lost in partitions:

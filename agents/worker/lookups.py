@@ -1,7 +1,7 @@
 """Looks up the latents that a batch of jobs may begin from: search, guard, fetch, each within its deadline.
 
 `LookupLogic` (`planner/reuse/lookups/worker.py`) decides; here stores are asked, in threads. Whatever a store does, a
-job is answered by its deadline: with a latent, or with the reason to run all its steps. Whoever waits may do something
+job is answered by its deadline: with a latent, or with the reason to run all its steps. The caller may do something
 else meanwhile: then a thread of its own asks and waits.
 """
 
@@ -223,7 +223,7 @@ class Lookups:
         return None
 
     def _count(self, each: _Asked, took_ms: float, own_ms: float) -> None:
-        """Tell the breaker and the window of calls of a lookup. `own_ms`: of the job's own work beside it."""
+        """Report a lookup to the breaker and the window of calls. `own_ms`: of the job's own work beside it."""
         over_ms = took_ms - each.guard_ms - each.lookup.deadline_ms
         if over_ms > OVER_MS:  # the process was stopped, or had no processor
             metrics.FALLBACKS.labels("worker", "lookup-overrun").inc()

@@ -1,7 +1,7 @@
 """Finds where a group without commits begins on a topic of jobs, as jobs there may have ended long ago.
 
 Kafka drops the offsets of a group a week after its last member left, and keeps jobs as long or longer. No offset is not
-offset 0: which jobs are open is told by the results. Only ids are compared, as 16 bytes of a hash each: a million jobs
+offset 0: the results say which jobs are open. Only ids are compared, as 16 bytes of a hash each: a million jobs
 take 110 MB for a moment (measured).
 """
 
@@ -175,10 +175,10 @@ class _Ended:
     def _mark(self) -> None:
         import numpy as np
 
-        told = np.frombuffer(bytes(self._waiting), f"S{DIGEST}")
-        at = np.searchsorted(self._ids, told)  # np.isin would sort all jobs again each time
+        ended = np.frombuffer(bytes(self._waiting), f"S{DIGEST}")
+        at = np.searchsorted(self._ids, ended)  # np.isin would sort all jobs again each time
         at[at == len(self._ids)] = 0
-        self._has_result[at[self._ids[at] == told]] = True
+        self._has_result[at[self._ids[at] == ended]] = True
         self._waiting.clear()
 
     def finish(self) -> None:

@@ -156,7 +156,7 @@ class WorkerJob:
 
 
 def read_job(taken: Taken, variant: Variant) -> WorkerJob:
-    """Return the job of a record. Raises PochadeError: nobody can read it, or it is not allowed."""
+    """Return the job of a record. Raises PochadeError: it cannot be read, or is not allowed."""
     job = decode(taken.record.value, GenerateJob)
     check_options(job.classified.request, MAX_IMAGES)  # who wrote it may not have
     return WorkerJob(taken, job, job_options(job, variant))
@@ -207,7 +207,7 @@ class WorkerViews:
             return letters
 
     def looks_up(self) -> bool:
-        """Whether stored latents are looked up; those of several bases are not told apart."""
+        """Whether stored latents are looked up; those of several bases are not distinguished."""
         return not self.variant.bases and self.reuse is not None and self.reuse.terms() is not None
 
     def key(self, job: WorkerJob) -> tuple[str, ResolvedOptions]:

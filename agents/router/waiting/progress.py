@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 METADATA: Final = re.compile(r"until=(\d+) open=([\d,]*)")
-MAX_METADATA: Final = 3000  # characters; brokers take 4,096 bytes unless told otherwise (offset.metadata.max.bytes)
+MAX_METADATA: Final = 3000  # characters; brokers take 4,096 bytes by default (offset.metadata.max.bytes)
 
 
 class Committed(NamedTuple):
@@ -79,8 +79,8 @@ class Progress:
     def committed(self) -> Committed:
         """Return what is to be committed now.
 
-        Of more open jobs than metadata takes, those that have gone behind the first ones are left out: whoever takes
-        over forwards them again.
+        Of more open jobs than metadata takes, those that have gone behind the first ones are left out: the next
+        forwarder forwards them again.
         """
         self.is_news = False
         first = next(iter(self._open), self._next)

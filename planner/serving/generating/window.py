@@ -355,7 +355,7 @@ class WindowLogic(Generic[J]):
     # A call, and what comes after it.
 
     def _call(self, jobs: list[J]) -> Task[J]:
-        """Generate jobs in one call, and keep what came of it."""
+        """Generate jobs in one call, and keep their images."""
         worker, work = self.worker, self._work
         worker.on_loading(work.lacking_ms(jobs[0]))
         answer = yield Call(next(self._ids), jobs, work.has_ended)

@@ -1,11 +1,11 @@
-"""When open requests will end, and their places among those that wait: told to clients, asked by no decision.
+"""When open requests will end, and their places among those that wait: for clients, and for no decision.
 
-Who tells it has no job topic before it, only what topics tell of requests: that they came, that a worker began, that
+Its caller reads no job topic, only what other topics say of requests: that they came, that a worker began, that
 they were escalated or ended. So the queue is laid out anew for each answer: workers are busy with what has begun, and
 what waits is placed in the order of its arrival where `RoutingLogic` places it, each on the worker that is free first,
 which takes as many at once as the plan says. A call takes as long as profiled, times the slowness that its workers
 report. What is not known yet is reckoned with by its share: a hardness by the routes that it may meet, an escalation
-by the discriminator's deferral curve. Of the ways that a request may go the median is told: it has ended by then as
+by the discriminator's deferral curve. Of the ways that a request may go the median counts: it has ended by then as
 probably as not. What requests take besides, such as the hops between roles, is measured: the median by which the last
 ones took longer than was laid out as they came.
 """
@@ -33,7 +33,7 @@ from schemas.errors import InvalidPlan, InvalidRequest
 from schemas.messages import GenerateRequest, Plan
 
 BATCH: Final = "batch"  # the tier whose requests wait for a gate, and not in the queue
-MAX_OPEN: Final = 2000  # requests that are laid out; of those behind them nothing is told
+MAX_OPEN: Final = 2000  # requests that are laid out; nothing is said of those behind them
 MAX_ERRORS: Final = 32  # of requests that ended last: their median is added to what is laid out
 MAX_ENDED: Final = 50_000  # ids whose request may be read after their result
 
@@ -127,7 +127,7 @@ class _Queues:
         return self._calls[variant]
 
     def wait_ms(self, variant: str) -> float:
-        """Time until a call begins that one more job of a variant joins; infinite where nobody serves it."""
+        """Time until a call begins that one more job of a variant joins; infinite if no worker serves it."""
         if not self._of(variant):
             return math.inf
         return self._joined(variant, 1.0, 0.0).begins_ms - self._now_ms
@@ -150,11 +150,11 @@ class _Queues:
         return sum(self._fleet.serving_of(name) for name in self._catalog.served)
 
     def ends_ms(self, variant: str, alone_ms: float) -> float:
-        """When one more job of a variant is generated; infinite where nobody serves it."""
+        """When one more job of a variant is generated; infinite if no worker serves it."""
         return self._joined(variant, 1.0, alone_ms).ends_ms if self._of(variant) else math.inf
 
     def add(self, variant: str, share: float, alone_ms: float) -> None:
-        """Add a job that comes with a probability; no-op where nobody serves the variant."""
+        """Add a job that comes with a probability; no-op if no worker serves the variant."""
         calls = self._of(variant)
         if calls:
             heapreplace(calls, self._joined(variant, share, alone_ms))
@@ -181,7 +181,7 @@ def _median(ways: Iterable[tuple[float, float]]) -> float:
 
 
 def call_ms(variant: Variant, jobs: float, alone_ms: float) -> float:
-    """Run time of a call for so many jobs of a variant as profiled, where each takes `alone_ms` alone.
+    """Profiled run time of a call for this number of jobs of a variant, where each takes `alone_ms` alone.
 
     Between whole numbers of jobs, and below one, it is linear: an expected value.
     """
@@ -213,7 +213,7 @@ class Expecting:
         self._open[request.request_id] = _Open(request)
 
     def on_started(self, request_id: str, level: str, worker: str, at_ms: float, refine_from_step: int = 0) -> None:
-        """A worker has begun with a request, skipping so many of the level's steps."""
+        """A worker has begun with a request, skipping this number of the level's steps."""
         known = self._open.get(request_id)
         if known is not None:
             known.parts, known.worker, known.began_ms = self._on(level, known.request, refine_from_step), worker, at_ms
@@ -262,8 +262,8 @@ class Expecting:
     def expected(self, plan: Plan, fleet: FleetValues, now_ms: float) -> dict[str, Expectation]:
         """Return what is expected of each open request under the plan in force, on the clock of `now_ms`.
 
-        Absent are those of which nothing is known: that nobody serves or the router would turn away, of the batch tier
-        while they wait for its gate, and behind the first MAX_OPEN. O(open requests).
+        Absent are those of which nothing is known: without a worker, to be turned away by the router, of the batch
+        tier while they wait for its gate, and behind the first MAX_OPEN. O(open requests).
         """
         queues = _Queues(self._catalog, plan, fleet, now_ms)
         found: dict[str, Expectation] = {}
@@ -392,7 +392,7 @@ class Expecting:
 
 
 def _kinds(plan: Plan, catalog: Catalog) -> list[tuple[float, float, Mapping[str, str]]]:
-    """What the classifier may say, as far as the plan's routes tell it apart: share of requests, hardness, classes.
+    """What the classifier may say, as far as the plan's routes distinguish it: share of requests, hardness, classes.
 
     Hardness is a quantile on reference prompts, so that the width of an interval is its share of requests.
     """

@@ -14,18 +14,18 @@ class Loads(Protocol):
     """The loads of the workers at one moment, as one sender sees them."""
 
     def wait_ms(self, variant: str) -> float:
-        """Time until the least loaded worker of a variant is free; infinite where nobody serves it."""
+        """Time until the least loaded worker of a variant is free; infinite if no worker serves it."""
         ...
 
     def ready_ms(self, variant: str, selection: Selection) -> float:
         """Time until a worker of a variant is free and has loaded what it lacks of a request's components.
 
-        Of the worker where that is soonest; infinite where nobody serves the variant, which lists bases.
+        Of the worker where that is soonest; infinite if no worker serves the variant, which lists bases.
         """
         ...
 
     def slowness(self, variant: str) -> float:
-        """Run time of a variant's calls as served, as a multiple of the profiled one; 1 where nobody serves it.
+        """Run time of a variant's calls as served, as a multiple of the profiled one; 1 if no worker serves it.
 
         Median over the last heartbeats of the workers that take its new jobs.
         """
@@ -44,7 +44,7 @@ def shared_wait_ms(wait_ms: float, serving: int, planned: int, load_ms: float) -
     """Return `wait_ms` as it becomes where a plan gives a variant more workers than serve it: they share the work.
 
     In ms, as the two times are; `planned` > `serving`. The others come within `load_ms`; what waits for a variant that
-    nobody serves yet is not known, and counts as nothing.
+    no worker serves yet is not known, and counts as nothing.
     """
     if not serving:
         return load_ms

@@ -50,8 +50,8 @@ class RefugeLogic:
     def placement(self, classified: ClassifiedValues, level: str, plan: Plan, now_ms: float) -> Placement | None:
         """The placement of a job of `level` on another one; None: no other is in time, or may stand in.
 
-        It is the cheapest level that the plan gives workers: whoever asks does not know who is free, and that one has
-        the most room. None stands in for a level that the request named, by its quality, its model or its components.
+        It is the cheapest level that the plan gives workers, which has the most room: the caller does not know which
+        worker is free. None stands in for a level that the request named, by its quality, its model or its components.
         """
         request = classified.request
         if request.quality != ANY_QUALITY or not may_escalate(request, self._catalog):

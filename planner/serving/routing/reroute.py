@@ -78,7 +78,7 @@ class OrphanRouting:
 
         A job that was to replace a draft leaves the draft as the answer, as where the next level has no time. Any other
         is decided on anew by the plan in force. It was admitted before, so it is not shed and no backlog is too long.
-        It stays in its queue where nobody serves the level that it would go to: it names its model, or no level of the
+        It stays in its queue if no worker serves the level that it would go to: it names its model, or no level of the
         plan has a worker that is ready. The latter passes, so that jobs which stay are asked about again; the former is
         answered otherwise once it has waited for longer than any backlog may last. `waited_ms`: since it was routed;
         the time in which no worker served anything does not count, as the named level may be served once they return.
@@ -86,7 +86,7 @@ class OrphanRouting:
         if has_ended:
             return ENDED
         if has_draft:
-            return Keep(None, f"nobody serves {variant} any more; the draft was kept")
+            return Keep(None, f"no worker serves {variant} any more; the draft was kept")
         served_ms = waited_ms if self._unserved_ms is None else min(waited_ms, now_ms - self._unserved_ms)
         decision = self._routing.reroute(classified, plan, loads, now_ms, served_ms)
         waits = isinstance(decision, Placement) and math.isinf(loads.wait_ms(decision.variant))

@@ -56,17 +56,17 @@ from planner.serving.routing.soft_deadline import Deadlines, Due
 from schemas.ids import draw
 from schemas.messages import TIERS, Admission, GenerateOptions, Plan, Status
 
-SALT = "admission"  # never the plan's version: under an equal share a request has an equal answer, whoever asks
-ANY_BACKLOG_MS = sys.float_info.max  # infinite is the wait for a level that nobody serves
+SALT = "admission"  # never the plan's version: under an equal share a request has an equal answer from every router
+ANY_BACKLOG_MS = sys.float_info.max  # infinite is the wait for a level without workers
 INTERACTIVE, ANY_QUALITY = "interactive", "auto"
-NOBODY: Container[str] = frozenset()
+NONE: Container[str] = frozenset()
 
 
 class TenantRights(Protocol):
     """Protocol of tenants' rights; `planner.serving.admission.tenants.Rights`, or that class behind a lock."""
 
     def is_open(self, request_id: str, now_ms: int) -> bool:
-        """Whether the request was admitted of late and has not ended."""
+        """Whether the request was admitted recently and has not ended."""
         ...
 
     def admission_of(self, admission: Admission | None, tier: str, tenant: str, now_ms: float) -> Admission | None:
@@ -300,7 +300,7 @@ class RoutingLogic:
         catalog: Catalog,
         limits: BacklogLimits,
         rights: TenantRights | None = None,
-        ended: Container[str] = NOBODY,
+        ended: Container[str] = NONE,
         start_ms: float = 0.0,
         slo_ms: float = 0.0,
         checks: Sequence[RouterCheck] = (),
@@ -325,9 +325,9 @@ class RoutingLogic:
     ) -> Placement | Rejection | Ignored:
         """Decide on a classified request under the plan in force. A placement opens the request: see `abandon`.
 
-        Where nobody serves its level or a cheaper one, or none of them is in time, it goes to a dearer one that has
-        room and time for it. Where nobody serves any of these it is placed nevertheless, and waits for a worker or its
-        deadline. No level stands in for another whose variant the plan gives no worker.
+        If no worker serves its level or a cheaper one, or none of them is in time, it goes to a dearer one that has
+        room and time for it. If no worker serves any of these it is placed nevertheless, and waits for a worker or
+        its deadline. No level stands in for another whose variant the plan gives no worker.
 
         Raises:
             InvalidRequest: an option is out of range or misspelt.
@@ -407,7 +407,7 @@ class RoutingLogic:
         return self._rights.refuse(work, self._allowed_ms(loads), int(now_ms))
 
     def _ended_meanwhile(self, request: RequestValues) -> Ignored | None:
-        """A result that came before the request was open: nobody else would close it."""
+        """A result that came before the request was open: nothing else would close it."""
         if request.request_id not in self._ended:
             return None
         self.abandon(request.request_id)
@@ -590,7 +590,7 @@ def _placement(costs: _Costs, level: str, probability: float, fit: Fit | None, f
 def with_room(wanted: str, cheaper: Sequence[str], wait_ms: Mapping[str, float], limit_ms: float) -> str | Rejection:
     """The wanted level, else the first cheaper one whose predicted wait is within `limit_ms`, else a rejection.
 
-    `wait_ms`: level -> ms of work that waits on the way from it; infinite where nobody serves it. Such a level is
+    `wait_ms`: level -> ms of work that waits on the way from it; infinite if no worker serves it. Such a level is
     returned if it is the wanted one and no cheaper one is served (the request waits for a worker, or for its deadline),
     and never otherwise. `cheaper` is empty for a request that does not allow another level.
     """

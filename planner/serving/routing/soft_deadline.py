@@ -2,7 +2,7 @@
 
 A request's own deadline is hard: nothing is begun that would miss it, and past it the request is EXPIRED. Without one,
 interactive and standard requests have a soft deadline, the time of their record on `prompts` and the SLO: it decides
-between a draft, a cheaper level and an escalation, and nothing is EXPIRED by it. Work that nobody would wait for goes
+between a draft, a cheaper level and an escalation, and nothing is EXPIRED by it. Work that no client waits for goes
 on although it is late, so that requests that an outage held up are served as any other once it is over. Batch requests
 wait for hours at their gate, and have none.
 

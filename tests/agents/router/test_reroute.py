@@ -79,7 +79,7 @@ def test_a_draft_that_was_to_be_replaced_is_the_answer(rerouting: Rerouting, pro
     assert rerouting.serve([on_heavy(stage=1, path=(draft,))], PLAN) == ["kept their draft"]
     outcome = read(producer.topics[OUTCOMES][0], Outcome)
     assert (outcome.status, outcome.path, outcome.by) == (Status.COMPLETED, (draft,), "router")
-    assert outcome.reason == "nobody serves heavy any more; the draft was kept"
+    assert outcome.reason == "no worker serves heavy any more; the draft was kept"
 
 
 def test_what_waits_or_had_ended_writes_nothing(rerouting: Rerouting, producer: MemoryRecordProducer) -> None:

@@ -149,5 +149,5 @@ def test_a_strict_one_that_names_the_lost_model_and_asks_for_more_does_not_wait(
 
 
 def test_one_that_was_to_replace_a_draft_leaves_it_as_the_answer_unless_it_has_one() -> None:
-    assert rerouted(all_light(), draft=True) == Keep(None, "nobody serves heavy any more; the draft was kept")
+    assert rerouted(all_light(), draft=True) == Keep(None, "no worker serves heavy any more; the draft was kept")
     assert rerouted(all_light(), draft=True, ended=True) is ENDED
