@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 BEGIN, END = "<!-- begin: doctor's checks -->\n", "<!-- end: doctor's checks -->\n"
-PROMISE_PAGE: Final = pathlib.Path(__file__).with_name("PROMISE.md")
+PAGE: Final = pathlib.Path(__file__).with_name("PROMISE.md")
 
 
 class Verdict(StrEnum):
@@ -173,4 +173,4 @@ def in_page(page: str) -> str:
 
 
 if __name__ == "__main__":
-    PROMISE_PAGE.write_text(in_page(PROMISE_PAGE.read_text()))
+    PAGE.write_text(in_page(PAGE.read_text()))

@@ -25,7 +25,7 @@ from streams.operator.checks import (
     check_worker_clocks,
 )
 from streams.operator.cluster import Found, differences, expected
-from streams.operator.verdicts import BEGIN, PROMISE_PAGE, ROWS, Verdict, fail, in_page, unmade, warn
+from streams.operator.verdicts import BEGIN, PAGE, ROWS, Verdict, fail, in_page, unmade, warn
 from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_plan, a_variant
 from tests.streams.operator.test_cluster import found
 
@@ -422,7 +422,7 @@ def test_what_was_deleted_unread_fails() -> None:
 
 
 def test_the_promises_show_the_table_that_verdicts_are_made_of() -> None:
-    page = PROMISE_PAGE.read_text()
+    page = PAGE.read_text()
     assert BEGIN in page
     assert page == in_page(page), "run infra/bin/observability"
 
