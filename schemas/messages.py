@@ -27,7 +27,7 @@ PIXELS: Final = {"low": 8, "high": 4096, "multiple_of": 8, "unit": "px", "honour
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerateOptions:
-    """How an image should be generated. None or empty: by the variant's default.
+    """Options of the generation of an image. None or empty for the variant's default.
 
     Each field declares its help and limits (`option_fields.py`), from which all doors are made.
     """
@@ -283,7 +283,7 @@ class EndedChunk:
 
 
 class EventKind(StrEnum):
-    """What happened to a request on its way."""
+    """An event of a request."""
 
     STARTED = "started"  # a worker generates it
     ESCALATED = "escalated"  # its draft was rejected, and it goes on to the next level
@@ -380,7 +380,7 @@ class Cascade:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What the planner expects of a plan, so that the outcome can be compared with it."""
+    """The planner's expectation of a plan, to be compared with the outcome."""
 
     demand_rps: float
     utilization: float
@@ -430,7 +430,7 @@ class ReuseCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReuseStorage:
-    """Which latents are stored, and for how long."""
+    """The latents to store, and for how long."""
 
     share: float = 1.0  # [0, 1], of the images that may be stored
     ttl_s: float = 14_400.0  # > 0; nine of ten of MoDM's hits are on images of the last four hours
@@ -454,7 +454,7 @@ class ReusePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResidencyPlan:
-    """Which components each worker is to hold, and in which tier at least. Source: MLoRA 6.1."""
+    """The components that each worker should hold, with the lowest tier. Source: MLoRA 6.1."""
 
     workers: dict[str, dict[str, str]]  # worker_id -> component id -> tier: volume | host | device
     memory: str = "{}"  # JSON: what placement remembers, so that a restarted planner goes on
@@ -462,7 +462,7 @@ class ResidencyPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalePlan:
-    """How many workers there should be. Source: OctoAI, "Automatic scaling"."""
+    """The wanted number of workers. Source: OctoAI, "Automatic scaling"."""
 
     targets: dict[str, int]  # variant -> workers
     wanted: dict[str, int] = field(default_factory=dict)  # variant -> workers by its load, without any limit
@@ -506,7 +506,7 @@ class Pin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """What is known of a key that clients of the gateway show: never the key itself. The newest of a `key_id` holds."""
+    """The record of a gateway client's key, without the key itself. The newest of a `key_id` is valid."""
 
     key_id: str  # first 16 hex digits of the digest: may be shown
     digest: str  # SHA-256 of the key, 64 hex digits
@@ -545,7 +545,7 @@ class PoisonMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorAction:
-    """What somebody changed by the console or by a command. Written before it is done, and again with how it ended."""
+    """A change by the console or a command. Written before it is done, and again with its outcome."""
 
     action_id: str
     by: str  # id of the API key; "local" where the console asks for none; "command line": a command of `pochade`

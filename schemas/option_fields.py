@@ -1,4 +1,4 @@
-"""What an option of a request says about itself: the one declaration that its limits and all doors are made from.
+"""The declaration of a request's option, from which its limits and all interfaces are made.
 
 The fields of `messages.GenerateOptions` have it as metadata. Read by the checks of requests, `pochade submit`, HTTP
 forms, the OpenAPI and AsyncAPI documents, catalogs (`honours`), and `OPTIONS.md`.

@@ -50,7 +50,7 @@ def check_engine(engine: str) -> None:
 
 
 def check_names(settings: Settings) -> list[PochadeError]:
-    """What is wrong with the catalog, and with the names of engine, policy and variant: each an error, or none."""
+    """Return the errors of the catalog and of the names of engine, policy and variant."""
     from planner.policies import DEFAULT, POLICIES
 
     wrong: list[PochadeError] = []

@@ -1,4 +1,4 @@
-"""What is not installed belongs to an extra of `pochade`, or to another distribution: which one, for errors."""
+"""Finds the extra of `pochade`, or the distribution, of a missing module, for errors."""
 
 import importlib.util
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Where each setting comes from: a flag, the environment, the TOML file or its default; secrets are never shown."""
+"""The origin of each setting: a flag, the environment, the TOML file or its default; secrets are never shown."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

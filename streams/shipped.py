@@ -1,4 +1,4 @@
-"""Where what ships with the product lies: catalogs, models, profiles."""
+"""Paths of shipped catalogs, models and profiles."""
 
 import importlib.resources
 import pathlib

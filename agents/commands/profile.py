@@ -173,7 +173,7 @@ def profile(
 
 
 def _study_of_reuse() -> Callable[..., None]:
-    """What measures approximate caching. Raises PochadeError where it is not installed."""
+    """Return the function that measures approximate caching. Raises PochadeError if it is not installed."""
     from agents.profiling.world import LACKING, registered
     from schemas.errors import PochadeError
 

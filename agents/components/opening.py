@@ -33,7 +33,7 @@ OWN: Final = -1  # a budget that follows from what is free
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keeping:
-    """Where a worker keeps components, in how many bytes."""
+    """A worker's places for components, with their budgets in bytes."""
 
     settings: WorkerComponentSettings = field(default_factory=WorkerComponentSettings)
     home: pathlib.Path = pathlib.Path(".pochade")
@@ -43,13 +43,13 @@ class Keeping:
 
     @classmethod
     def in_place(cls, settings: Settings) -> "Keeping":
-        """What settings say, but with weights from where the catalog says: those are the ones to be measured."""
+        """Return the settings' places, with weights from the catalog's folders: those are to be measured."""
         keeping = cls.of(settings)
         return dataclasses.replace(keeping, settings=keeping.settings.model_copy(update={"remote": ""}))
 
     @classmethod
     def of(cls, settings: Settings, before: WorkerComponents | None = None) -> "Keeping":
-        """What a worker's settings say."""
+        """Return the places in a worker's settings."""
         store = settings.store
         return cls(
             settings=settings.worker.components, home=settings.home, s3_endpoint_url=store.s3_endpoint_url,

@@ -1,4 +1,4 @@
-"""Where a worker's components come from: folders that lie on this machine, or a remote by way of a volume.
+"""Sources of a worker's components: folders on this machine, or a remote by way of a volume.
 
 What is read is compared with the digest that the catalog has of a component: other bytes reach no memory.
 """

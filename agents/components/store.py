@@ -405,7 +405,7 @@ class ComponentStore:
         self._adopt()
 
     def _there(self) -> dict[Tier, frozenset[str]]:
-        """What lies where."""
+        """Return the ids of the components that are really in each tier."""
         return {
             Tier.VOLUME: self._source.on_volume(),
             Tier.HOST: frozenset(self._hosts),

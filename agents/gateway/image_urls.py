@@ -34,7 +34,7 @@ class Presigns(Protocol):
 
 
 class Named(NamedTuple):
-    """What an address of ours names."""
+    """The content of an address."""
 
     uri: str
     format: Format

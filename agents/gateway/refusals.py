@@ -25,7 +25,7 @@ UPLOADED: Final = dict.fromkeys(("image", "mask"), "; upload it to /v1/images/ed
 
 
 class Kind(NamedTuple):
-    """How a code is sent."""
+    """The HTTP form of a code."""
 
     status: int  # of HTTP
     type: str  # OpenAI's word for its class of errors

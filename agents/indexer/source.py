@@ -25,7 +25,7 @@ RECALL_S: Final = 120.0  # for the results of the last hours to be read once
 
 
 class Results(Protocol):
-    """What the index writer reads; `ResultSource` is the live one."""
+    """The port of `results`; `ResultSource` is the live one."""
 
     @property
     def owned(self) -> frozenset[int]:

@@ -1,1 +1,1 @@
-"""What approximate caching needs of prompts while requests are served: the facts that they state."""
+"""Comparison of prompts for approximate caching: their facts and their vectors."""

@@ -60,7 +60,7 @@ _KINDS: Final = {
 
 
 class Said(NamedTuple):
-    """What a prompt says."""
+    """The content of a prompt."""
 
     words: tuple[str, ...]  # in their order
     style: frozenset[str]  # clauses that say how the image is made

@@ -54,7 +54,7 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a request would have ended."""
+    """The estimated end of a request under another plan."""
 
     level: str
     latency_ms: float

@@ -58,7 +58,7 @@ class Histogram(NamedTuple):
 
 
 def hardness_of(catalog: Catalog, observation: Observation | None = None) -> Histogram:
-    """How hard requests are: as seen, in even bins; where that was not seen as the profile's prompts, by band.
+    """The hardness of requests: as observed, in even bins; without observations the profile's prompts, by band.
 
     Without those it is as in the reference set, of which hardness is a quantile: even.
     """

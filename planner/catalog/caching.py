@@ -121,7 +121,7 @@ class Leak(NamedTuple):
 
 
 class Diversity(NamedTuple):
-    """How far apart images of one prompt lie, each with a seed of its own."""
+    """The spread of one prompt's images with different seeds."""
 
     begun: str  # "noise", "neighbours" (another one for each image), "neighbour" (the nearest for all)
     share: float  # of the steps that were skipped

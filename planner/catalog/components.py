@@ -86,7 +86,7 @@ class Selection(NamedTuple):
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """What a result says of them: "base:poster", "adapter:candy@0.8", "control:outline@1"."""
+        """Return their names in a result: "base:poster", "adapter:candy@0.8", "control:outline@1"."""
         base = (f"{BASE}:{self.base}",) if self.base else ()
         adapters = (f"{ADAPTER}:{each}" for each in self.adapters)
         return (*base, *adapters, *(f"{CONTROL}:{each}" for each in self.controls))
@@ -104,7 +104,7 @@ NOTHING: Final = Selection()
 
 @dataclass(frozen=True, eq=False)
 class Offer:
-    """What one variant honours, as the functions below read it: indexed once, as each request asks it."""
+    """The components that one variant honours, indexed once for all requests."""
 
     variant: str
     bases: Sequence[str]

@@ -31,7 +31,7 @@ TOLERANCE: Final = 0.9  # of the best level's quality. Source: ARGUS 3.2
 
 @dataclass(frozen=True)
 class Loading:
-    """How an engine loads a variant's model, beyond the model's folder or id.
+    """An engine's options for loading a variant's model.
 
     Empty values leave it to the engine or to the model's own files. Refuses impossible values.
     """
@@ -106,7 +106,7 @@ class Variant:
 
     @cached_property
     def offer(self) -> Offer:
-        """What requests may name of it."""
+        """The components of it that requests may name."""
         return Offer(self.name, self.bases, self.components, self.honours)
 
     def base(self, name: str) -> Component:

@@ -183,7 +183,7 @@ def _deferred(confidence: np.ndarray, curve: Row) -> Row:
 def _lost_by_keeping(
     confidence: np.ndarray, gain: np.ndarray, known: np.ndarray, bands: Sequence[np.ndarray]
 ) -> np.ndarray:
-    """What each prompt [n] is expected to lose where light's image is kept; `gain`: of heavy's image over light's.
+    """Return the expected loss of each prompt [n] if light's image is kept; `gain`: of heavy's image over light's.
 
     One curve of all bands, which never rises with confidence, times what each band gains beside it, which never falls
     as hardness rises.

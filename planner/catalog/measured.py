@@ -46,7 +46,7 @@ class Start(NamedTuple):
 
 
 class CascadeKey(NamedTuple):
-    """Which cascade a measurement is of; the step from which heavy refines is apart."""
+    """The cascade of a measurement, without the step from which heavy refines."""
 
     light: str
     heavy: str

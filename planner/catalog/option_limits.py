@@ -13,7 +13,7 @@ from schemas.option_fields import Declared, options_of
 
 
 class Quality(NamedTuple):
-    """What a word for the quality asks for, among the levels that honour all else that a request states.
+    """The meaning of a word for the quality, among the levels that honour a request's other options.
 
     A model that names a variant goes before the word. What is done instead of the word is in `overridden`: another
     level, "quality: high -> light", or an image of `medium` that is kept unjudged, "quality: medium -> low".

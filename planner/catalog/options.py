@@ -40,7 +40,7 @@ class ResolvedOptions(NamedTuple):
 
     @property
     def negative_prompt(self) -> str:
-        """What should not be in the image."""
+        """The negative prompt."""
         return self.asked.negative_prompt
 
 

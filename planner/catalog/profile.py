@@ -105,7 +105,7 @@ class Profile:
     )  # level -> approximate caching of it on a stream of requests
 
     def band(self, hardness: float) -> int:
-        """Which band a hardness in [0, 1] lies in; a bound belongs to the band above it, 1 to the last."""
+        """Return the band of a hardness in [0, 1]; a bound belongs to the band above it, 1 to the last."""
         return min(bisect_right(self.bands, hardness), len(self.bands) - 1) - 1
 
 

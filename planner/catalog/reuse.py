@@ -1,4 +1,4 @@
-"""What was measured of beginning from stored latents: how near neighbours are, and what may be skipped at that.
+"""Measurements of beginning from stored latents: similarity of neighbours, and the steps that it lets skip.
 
     neighbours   .99 of them equal    .97 half differ in colour    ...        how prompts repeat
     floors       from .9 on .25 of the steps, from .95 on .5                  what similarity allows
@@ -35,7 +35,7 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReuseProfile:
-    """How often requests find a stored neighbour, how far its latent may be used, and how long finding it takes."""
+    """Measured hits, allowed shares of steps, and times of lookups."""
 
     floors: tuple[ReuseFloor, ...] = ()  # rising; with a quality whose lower bound is good enough
     guard: ReuseGuard | None = None  # the largest shares that lose no facts; None: not measured

@@ -1,1 +1,1 @@
-"""Which model components a worker holds in which tier of memory, and what is loaded ahead of its use."""
+"""Rules for holding model components in tiers of memory, and for loading them ahead of use."""

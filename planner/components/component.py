@@ -1,4 +1,4 @@
-"""What a component is: one file set of a kind, its id, its size, and its load time from each tier of memory.
+"""A component: one file set of a kind, with its id, its size, and its load time from each tier of memory.
 
 base:poster                 the weights of a base model
 adapter:candy               a LoRA adapter, which fits each base of its architecture
@@ -34,7 +34,7 @@ _KINDS: Final = {str(each): each for each in Kind}
 
 
 class Tier(IntEnum):
-    """Where a component's bytes lie; a higher tier is nearer to the computation."""
+    """A place of a component's bytes; a higher tier is nearer to the computation."""
 
     REMOTE = 0  # object store or shipped folder: holds everything but what was fused on a worker
     VOLUME = 1  # local disk

@@ -1,4 +1,4 @@
-"""Which component leaves a full tier: the one with the lowest score. Source: MLoRA 6.3.1, Eq. 10.
+"""Eviction from a full tier: the component with the lowest score leaves. Source: MLoRA 6.3.1, Eq. 10.
 
     E(c) = P_reuse T_load alpha_type / (M_size (1 + beta age))
 

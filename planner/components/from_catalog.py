@@ -50,7 +50,7 @@ def fused(id_: str, base: Component) -> Component:
 
 
 def _load_ms(component: listed.Component, estimate_ms: float) -> dict[Tier, float]:
-    """What was measured; from remote, where that was not, the estimate, or what a nearer tier takes if that is more."""
+    """Return the measured load times; from remote, if not measured, the larger of the estimate and a nearer tier's."""
     times = {Tier[label.upper()]: ms for label, ms in component.load_ms.items() if Tier[label.upper()] < Tier.DEVICE}
     if Tier.REMOTE not in times:
         times[Tier.REMOTE] = max([estimate_ms, *times.values()])

@@ -1,4 +1,4 @@
-"""Which workers hold a component, by consistent hashing. Source: MLoRA 6.1.1.
+"""Chooses the workers that hold a component, by consistent hashing. Source: MLoRA 6.1.1.
 
 Each pair of component and worker has a hash; a component goes to the workers with the highest (rendezvous hashing). It
 keeps the promise of a hash ring exactly, without virtual nodes: a worker that leaves moves the components that it held

@@ -1,4 +1,4 @@
-"""How far demand and a uniform or a given allocation lie apart. Source: MLoRA 4.3, Eq. 2.
+"""The mismatch of demand and a uniform or a given allocation. Source: MLoRA 4.3, Eq. 2.
 
 The paper's 74.2 % at a Gini coefficient of .876 is half of its own sum (37.1 % over and 37.1 % under are the halves of
 that half): this module gives the sum of Eq. 2, and its half, the share of resources that lie where demand is not.

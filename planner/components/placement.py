@@ -1,4 +1,4 @@
-"""Which worker is to hold which component in which tier: the content of `Plan.residency`. Source: MLoRA 6.1.
+"""Places components on workers and tiers: the content of `Plan.residency`. Source: MLoRA 6.1.
 
     hot    on the device of 3 to 5 workers, chosen by consistent hashing, held for good; with the adapters and controls
            that come with a base (Eq. 5) on the same device, or in host memory where the device is full
@@ -26,7 +26,7 @@ from planner.components.tiers import Budgets
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementDemand:
-    """What placement is to serve, by component id."""
+    """The demand that placement serves, by component id."""
 
     requests: Mapping[str, float]  # how often each is asked for, in any unit
     popularity: Mapping[str, Popularity]
@@ -41,7 +41,7 @@ class PlacementDemand:
 
 @dataclass(frozen=True, slots=True)
 class Residency:
-    """What each worker is to hold, by the nearest tier; and the hot components that found no room anywhere."""
+    """The components that each worker should hold, by the nearest tier; and the hot ones without room."""
 
     by_worker: Mapping[str, Mapping[str, Tier]]
     unplaced: tuple[str, ...] = ()

@@ -55,7 +55,7 @@ def _merged(allocations: Mapping[int, float]) -> tuple[list[int], list[float]]:
 
 
 def _segment_ends(sizes: list[int], weights: list[float], clusters: int) -> list[int]:
-    """Where the best clusters of rising sizes end (exclusive): least weighted squared distance of log sizes.
+    """Return the ends (exclusive) of the best clusters of rising sizes: least weighted squared distance of log sizes.
 
     best[j] is the least cost of the first j sizes in the clusters so far, and cut[c][j] where the last of c begins.
     """

@@ -1,4 +1,4 @@
-"""What a worker does about `Plan.residency`: which components it pins, and what it loads while it is idle.
+"""A worker's use of `Plan.residency`: the components that it pins, and those that it loads while it is idle.
 
 The live worker and the simulated one drive the same class. The source, MLoRA 6.1, says what is placed where, and not
 how a worker gets there; the rules are ours.

@@ -39,7 +39,7 @@ class Budgets:
 
 @dataclass(slots=True)
 class Use:
-    """What one request, or one prefetch, did to the tiers."""
+    """The effect of one request, or one prefetch, on the tiers."""
 
     found: dict[str, Tier] = field(default_factory=dict)  # the nearest tier that held each component
     load_ms: dict[str, float] = field(default_factory=dict)  # of each that had to be loaded

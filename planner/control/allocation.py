@@ -1,4 +1,4 @@
-"""Which worker serves which variant: how many each, and who moves."""
+"""Assigns workers to variants: the number of each, and which workers move."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

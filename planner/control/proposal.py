@@ -46,7 +46,7 @@ BY_POLICY, ALWAYS, NEVER = "policy", "always", "never"  # whether a term holds f
 
 
 class PolicyTerms(NamedTuple):
-    """What a policy asks of the planner that runs it; a deployment's `Rules` may say otherwise."""
+    """A policy's requirements on the planner; a deployment's `Rules` may override them."""
 
     forecast: str = "trend"  # of the demand until the next plan, by its name in `planner.observation.forecast`
     hysteresis: bool = True  # a proposal that moves workers must be worth its cost (`planner.control.replan`)

@@ -98,7 +98,7 @@ def only_moves(proposal: PlanProposal, seen: Observation, before: Plan) -> bool:
 
 
 class Expectation(NamedTuple):
-    """What a plan is expected to achieve at the present demand."""
+    """The expected result of a plan at the present demand."""
 
     in_time: float  # share of requests, [0, 1]
     quality: float | None  # of the answers, on the catalog's scale; None: unknown

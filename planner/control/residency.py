@@ -46,7 +46,7 @@ NO_DEMAND: Final = ObservedDemand(rps=0.0)
 
 @dataclass(slots=True)
 class _Notes:
-    """What placement remembers of one variant, beside its demand."""
+    """The memory of placement for one variant, besides its demand."""
 
     bandit: PrefetchBandit
     slot_ms: float  # when the slot began, or was first planned for
@@ -155,7 +155,7 @@ class _Task:
         return {id_: self._counts.companions(id_, self._now_ms, free_share, MAX_COMPANIONS) for id_ in bases}
 
     def _replication(self, hot: Iterable[str]) -> dict[str, int]:
-        """How many workers hold each hot component; one more than the load needs goes only where it has fallen well."""
+        """Return the number of workers that hold each hot component; it falls only if the load has clearly fallen."""
         found = {}
         for id_ in hot:
             busy = self._seen.rps * self._requests[id_] / self._of_bases * self._run_s if self._of_bases else 0.0

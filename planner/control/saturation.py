@@ -1,4 +1,4 @@
-"""How many workers a plan would need: what an operator, or an autoscaler, goes by when levels cannot get any faster.
+"""The number of workers that a plan would need, for operators and autoscalers when no level is fast enough.
 
 Source: ARGUS 5.3 and 6: all workers on the highest level of approximation "serves as a clear signal for horizontal
 scaling". Ours: the number, from a proposal's own expectation, for every policy alike; also where the plan in force

@@ -1,4 +1,4 @@
-"""Which plans a reader obeys: one newer than its own, that is whole and fits the catalog."""
+"""Checks the plans that a reader obeys: newer than its own, whole, and fitting the catalog."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What is seen of components: what requests ask for, by classified requests, and who holds what, by heartbeats.
+"""Observes components: demand, from classified requests, and holdings, from heartbeats.
 
 `ComponentLog` counts; `ObservedComponents` is what an observation has of it, as JSON values. The counts outlast a
 planner: `Plan.residency.memory` has them as of a moment; a log that begins takes them over and adds what came later.
@@ -36,7 +36,7 @@ Counts = dict[str, tuple[float, float]]  # id -> requests, halved with time, as 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedDemand:
-    """What is asked of one variant that lists bases."""
+    """The demand on one variant that lists bases."""
 
     rps: float  # requests a second over RATE_MS
     requests: Counts = field(default_factory=dict)  # by component

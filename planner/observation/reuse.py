@@ -1,4 +1,4 @@
-"""What is seen of reuse: how lookups fare, by the workers' heartbeats, and how many steps they save, by results."""
+"""Observes reuse: results of lookups, from heartbeats, and the steps that they save, from results."""
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping

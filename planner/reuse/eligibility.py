@@ -9,7 +9,7 @@ from schemas.messages import GenerateOptions
 
 
 class Consent(StrEnum):
-    """What a request says about reuse."""
+    """A request's option `reuse`."""
 
     UNSAID = ""  # own images, but nothing with an explicit seed
     OFF = "off"  # neither begin from a stored image nor store its own

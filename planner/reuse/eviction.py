@@ -1,4 +1,4 @@
-"""Which stored images leave: the expired ones, then as many others as the byte budget asks for."""
+"""Eviction of stored images: the expired ones, then as many others as the byte budget requires."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Entry:
 
 
 Order = Callable[[Entry], tuple[float, ...]]
-"""What leaves first has the smallest value."""
+"""The entry with the smallest value is evicted first."""
 
 
 def _fifo(entry: Entry) -> tuple[float, ...]:

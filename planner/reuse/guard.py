@@ -1,4 +1,4 @@
-"""Which share of the steps a plan allows by how the facts of two prompts compare, and the port to what compares them.
+"""The share of steps that a plan allows for a comparison of two prompts' facts, and the port of the comparison.
 
 The cosine of two prompts hardly moves when two becomes three, red blue, or with without. So a guard compares what they
 state: `agents/reuse/plain_guard.py`. Which share follows is a plan's or a profile's to say, not this module's.
@@ -14,7 +14,7 @@ from planner.reuse.terms import InvalidShares as InvalidShares
 
 
 class Verdict(StrEnum):
-    """How the facts of two prompts compare."""
+    """The result of comparing two prompts' facts."""
 
     EQUAL = "equal"
     STYLE = "style"  # equal but for how the image is made
@@ -24,7 +24,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How the facts of two prompts compare, and in what they differ."""
+    """The result of comparing two prompts' facts, with the kinds of difference."""
 
     verdict: Verdict
     differences: frozenset[Difference] = frozenset()  # one at least where they differ

@@ -38,7 +38,7 @@ class Miss(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a neighbour must be."""
+    """The conditions on a neighbour."""
 
     tenant: str
     model: str  # digest of everything that decides what a latent means
@@ -89,7 +89,7 @@ LATENT_NAME: Final = re.compile(r"[0-9a-f]{16}-")  # how the names of latents be
 
 
 def tenant_mark(tenant: str) -> str:
-    """What the names of a tenant's latents begin with."""
+    """Return the prefix of the names of a tenant's latents."""
     return hashlib.sha256(tenant.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

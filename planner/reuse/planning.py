@@ -1,4 +1,4 @@
-"""What a plan says of reuse, as policies say it: floors, guard, check, and how often a hit is expected.
+"""The reuse group of policies' plans: floors, guard, check, and the expected share of hits.
 
 A hit that saves half of K counts half, so that a level's mean number of steps is h (N - K) + (1 - h) N.
 """

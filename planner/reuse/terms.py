@@ -1,4 +1,4 @@
-"""What a plan says of reuse, as checked values: floors of similarity, the guard's shares, what is written.
+"""A plan's terms of reuse, as checked values: floors of similarity, the guard's shares, rules of writing.
 
     schemas.messages.ReusePlan -- terms_of --> Terms    made once for each plan; the other rules here ask for its parts
 
@@ -101,7 +101,7 @@ class GuardShares:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteRule:
-    """What a plan asks of images that enter."""
+    """A plan's rules for stored images."""
 
     discriminator: str = ""  # the check; "": none, as in ARGUS, which stores every image
     threshold: float = 0.0  # enters if score > threshold
@@ -111,7 +111,7 @@ class WriteRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What a plan lets workers begin from, and the index writer store."""
+    """A plan's rules for workers and the index writer."""
 
     floors: Floors
     guard: GuardShares | None  # None: off

@@ -1,1 +1,1 @@
-"""How many workers each variant wants, and which workers are taken for it."""
+"""The number of workers of each variant, and the choice of these workers."""

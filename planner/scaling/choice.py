@@ -1,4 +1,4 @@
-"""Which of the idle or serving workers take a variant's new work. Source: MLoRA 6.1.2, Eq. 4.
+"""Chooses the workers that take a variant's new work. Source: MLoRA 6.1.2, Eq. 4.
 
     min  sum_i x_i (alpha L_queue(i) + beta sum_{c in R_pred} C_load(c, i) + gamma U_gpu(i)),    sum_i x_i = k
 

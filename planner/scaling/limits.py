@@ -1,4 +1,4 @@
-"""How many workers may be added: at most as many as there are, within a tenant's maximum and the fleet's.
+"""Limits of growth: at most doubled, within a tenant's maximum and the fleet's.
 
 Source: OctoAI, "Automatic scaling": "we limit the size of in-flight scale-up operations to be equal to the number of
 current replicas", "a max number defined by the customer". Taken literally none would ever be added to none: one may.

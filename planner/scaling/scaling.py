@@ -1,4 +1,4 @@
-"""How many workers each variant should have: the content of `Plan.scale`. Source: OctoAI, "Automatic scaling".
+"""The number of workers that each variant should have: `Plan.scale`. Source: OctoAI, "Automatic scaling".
 
 In each period, for each variant, in this order:
 
@@ -71,7 +71,7 @@ class ScaleLimits:
 
 @dataclass(slots=True)
 class _Memory:
-    """What is remembered of a variant."""
+    """The memory of one variant."""
 
     in_flight: list[float] = field(default_factory=list)  # of the last periods
     since_change: int = MAX_HOLD  # periods

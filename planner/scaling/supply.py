@@ -1,4 +1,4 @@
-"""What a supervisor of workers does to reach what a plan asks for: whom it starts, and whom it ends.
+"""The workers that a supervisor starts and ends to reach a plan's scale.
 
 Run by `pochade scale` on its processes and by the simulator on its own. A worker is ended only where the plan gives it
 no variant and it serves none: it has drained before, so that nothing waits for it.

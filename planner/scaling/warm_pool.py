@@ -1,4 +1,4 @@
-"""How many started, unassigned workers are held ready, and which variant gets which. Source: OctoAI, "Warm pooling".
+"""The pool of started, unassigned workers: its size, and which variant gets which. Source: OctoAI, "Warm pooling".
 
 The pool is shared by all variants and tenants: "this allows us to amortize the cost of the warm pool while still
 providing burst allocations in the vast majority of cases". The post gives no size. Ours is what scale-ups took at once,

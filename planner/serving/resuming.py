@@ -1,4 +1,4 @@
-"""Which records of a partition are still to be done, where a consumer group has committed nothing."""
+"""Finds the open jobs of a partition whose consumer group has no committed offset."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

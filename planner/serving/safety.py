@@ -1,4 +1,4 @@
-"""What happens to an image that shows what it must not: a score, a threshold, and what its tenant wants done.
+"""The action on an unsafe image, by its score, a threshold and its tenant's setting.
 
 The worker asks before it stores an image, so that nothing that others read was there before: drafts, previews, results,
 webhooks and the index of reuse all begin with what a worker stored.

@@ -1,4 +1,4 @@
-"""What is done about a stored image that is gone, not readable yet, or damaged, while its request has no result.
+"""Decides on a stored image that is missing, not readable yet, or damaged, while its request has no result.
 
     age of the image, and what its deadline leaves     | then
     below REREAD_MS, and no more than that is left  | it is read again, after `pause_ms`
@@ -20,7 +20,7 @@ MAX_PAUSE_MS: Final = 2000.0
 
 
 class Then(Enum):
-    """What becomes of an image that cannot be read."""
+    """The decision on an image that cannot be read."""
 
     READ_AGAIN = "image-read-again"
     SEND_BACK = "image-sent-back"

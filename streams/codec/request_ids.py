@@ -1,4 +1,4 @@
-"""Which request a record belongs to, whether or not it can be read.
+"""Finds the request of a record, also of an unreadable one.
 
 On a public topic a record's key says where it lies and no more: producers key by user, tenant or region. A role that
 writes such a record again states its id in a header (REQUEST_ID), as its position there is another one. A producer that

@@ -83,7 +83,7 @@ class SchemaWait:
 
     @property
     def why(self) -> str:
-        """What the role waits for, "" if it waits for nothing; any thread may ask."""
+        """The schema that the role waits for, "" if none; any thread may ask."""
         whys = list(self._whys.values())
         return whys[0] + (f" (and {len(whys) - 1} partitions more wait)" if len(whys) > 1 else "") if whys else ""
 

@@ -1,4 +1,4 @@
-"""What roles and loads of this project ask of a deployment by their own producer; other programs have `pochade`."""
+"""A client for this project's roles and loads, by their own producer; other programs use `pochade`."""
 
 import threading
 from collections.abc import Callable, Mapping

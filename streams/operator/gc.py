@@ -85,7 +85,7 @@ class Mentions:
 
 
 class Needed(NamedTuple):
-    """What must stay in a store."""
+    """The objects that must stay in a store."""
 
     uris: set[str]  # that a record or a row of an index names
     results_kept_ms: float  # the shortest retention of `results`

@@ -26,7 +26,7 @@ class Verdict(StrEnum):
 
 
 class Row(NamedTuple):
-    """What one kind of check is about; "" where it never has that verdict for a finding."""
+    """The texts of one kind of check; "" for a verdict that it never has."""
 
     promise: str  # what holds while it is ok
     fails: str  # requests are not served, or are or will be lost

@@ -1,4 +1,4 @@
-"""Which roles run on this machine for a deployment, and why they are not ready: so `doctor` knows a start by them.
+"""The roles of a deployment on this machine, and why they are not ready, by which `doctor` recognises a start.
 
 Each process with an address for its health leaves it in a file under HOME while it runs. A process that was killed
 leaves its file, which counts for nothing, as its address does not answer; the next process removes it.

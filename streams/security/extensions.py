@@ -1,4 +1,4 @@
-"""Which extensions a private authority's certificates lack where a TLS library verifies as RFC 5280 has it.
+"""Finds the extensions of RFC 5280 that a private authority's certificates lack for strict TLS libraries.
 
 Python does from 3.13 on (VERIFY_X509_STRICT); older ones and librdkafka accept such certificates.
 """

@@ -1,4 +1,4 @@
-"""What an API key may be for. Apart from keys themselves, as the command's help lists it without loading them."""
+"""The scopes of API keys, apart from keys themselves, so that the command's help need not load those."""
 
 from typing import Final
 

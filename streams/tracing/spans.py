@@ -1,4 +1,4 @@
-"""What roles ask of tracing: spans around the records that they serve. It loads no library; while off it does nothing.
+"""The roles' port of tracing: spans around the records that they serve. It loads no library; while off it does nothing.
 
 A record's `traceparent` names the span that wrote it. `begin` opens a span for each sampled record, `within` has what
 is written because of it name that span, and `end` closes it once all that is acknowledged:
@@ -51,7 +51,7 @@ class Span(Protocol):
 
 
 class Recorder(Protocol):
-    """What records spans."""
+    """The port of a recorder of spans."""
 
     prefix: str  # of the deployment's topics
 

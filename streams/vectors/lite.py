@@ -1,4 +1,4 @@
-"""Where the Milvus Lite of a deployment is: all that roles and clients need of it, and nothing of what starts it.
+"""The address of a deployment's Milvus Lite, for roles and clients, without the code that starts it.
 
 `HOME/vectors/lite.json` names its port, which stays between starts, and the process that runs now.
 """

@@ -259,7 +259,7 @@ class MilvusVectorStore:
 
 
 def _reason(error: Exception) -> str:
-    """What gRPC says where it failed, which pymilvus hides behind a text of its own; else what Milvus says."""
+    """Return gRPC's error text, which pymilvus hides behind its own; else Milvus' text."""
     for each in (error.__cause__, error):
         if isinstance(each, grpc.RpcError) and isinstance(each, grpc.Call):
             return f"{each.code().name} {each.details() or ''}"

@@ -95,7 +95,7 @@ def collection_of(prefix: str, key: str) -> str:
 
 
 def _deployment(prefix: str, version: int) -> str:
-    """How the names of a deployment's collections begin: its prefix in letters that Milvus takes, and the hash of it.
+    """Return the prefix of a deployment's collections: its own prefix in Milvus' characters, and the hash of it.
 
     The letters alone would be those of another deployment's too: `a.b` and `a-b` are both `a_b`.
     """

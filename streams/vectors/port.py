@@ -43,7 +43,7 @@ class Latent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where a latent comes from, and what a guard asks before it is reused."""
+    """The origin of a latent, with the facts that a guard needs."""
 
     request_id: str
     image_uri: str  # the image that was made of the latent
@@ -83,7 +83,7 @@ class VectorRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a row must be to be reused by a job, beside its vector being near."""
+    """A job's conditions on a row, besides its vector."""
 
     tenant: str
     model: str
@@ -145,7 +145,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probed:
-    """What a store that answers said of itself. Both are None before the first `ensure`."""
+    """A store's description of itself. Both fields are None before the first `ensure`."""
 
     rows: int | None  # roughly: rows just written or deleted may not be counted yet
     dimension: int | None

@@ -1,4 +1,4 @@
-"""What can go wrong with weights, by what a caller does about it."""
+"""Errors of weights, by the caller's reaction."""
 
 from schemas.errors import PochadeError
 

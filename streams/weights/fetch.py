@@ -38,7 +38,7 @@ PROGRESS: Final = 64 << 10  # bytes after which tries are counted anew
 
 @dataclass(slots=True)
 class Transfer:
-    """What a fetch did."""
+    """The counts of a fetch."""
 
     fetched_bytes: int = 0
     kept_bytes: int = 0  # found in the draft of an earlier attempt

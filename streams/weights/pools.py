@@ -18,7 +18,7 @@ from streams.weights.memory import PAGE, HostMemory, Memory
 
 @dataclass(frozen=True, slots=True)
 class PoolCounts:
-    """What pools did since they were opened."""
+    """Counts of pools since they were opened."""
 
     from_pool: int  # leases
     too_large: int  # leases of own memory: no pool is large enough

@@ -15,7 +15,7 @@ from streams.weights.remotes.remote import Remote, read_manifest
 
 
 class Missing(NamedTuple):
-    """What a remote lacks of a component."""
+    """The files of a component that a remote lacks."""
 
     files: tuple[ComponentFile, ...]  # that are not there, or are there with other bytes
     is_listed: bool  # whether the list there is this component's

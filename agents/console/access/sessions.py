@@ -24,7 +24,7 @@ LOCAL: Final = "local"  # the actor without authentication
 
 
 class Role(StrEnum):
-    """What a session may do."""
+    """The rights of a session."""
 
     VIEWER = VIEWER
     OPERATOR = OPERATOR

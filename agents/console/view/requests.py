@@ -16,7 +16,7 @@ NEWEST: Final = (2**62, "")  # cursor of the first page
 
 
 class Place(NamedTuple):
-    """Where a record lies."""
+    """The position of a record."""
 
     topic: str  # without the prefix
     partition: int
@@ -25,7 +25,7 @@ class Place(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What the classifier said."""
+    """The classifier's judgement."""
 
     hardness: float
     classes: dict[str, str]

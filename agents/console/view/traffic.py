@@ -14,7 +14,7 @@ DEMAND_S: Final = 30  # window of the demand, as the planner's
 
 @dataclass(slots=True)
 class Second:
-    """What happened within one second."""
+    """The counts of one second."""
 
     arrived: int = 0
     statuses: Counter[str] = field(default_factory=Counter)

@@ -9,7 +9,7 @@ PATH: Final = "/v1/streams/"
 
 
 class Named(NamedTuple):
-    """What an address names."""
+    """The content of an address."""
 
     request_id: str
     tenant: str

@@ -1,1 +1,1 @@
-"""What HTTP brings: bodies and answers, limits of size, time and number, clients that stall."""
+"""The HTTP side: bodies and answers, limits of size, time and number, stalled clients."""

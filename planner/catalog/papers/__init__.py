@@ -1,1 +1,1 @@
-"""What the papers published, as catalogs: their files, and a model fitted to figures that have no file."""
+"""The papers' published figures as catalogs: their files, and a model fitted to figures without a file."""

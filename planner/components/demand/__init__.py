@@ -1,1 +1,1 @@
-"""What is asked for of components: how often, how popular, with what, and what is worth loading ahead."""
+"""The demand for components: counts, popularity, combinations, and what to load ahead."""

@@ -1,4 +1,4 @@
-"""Which warm components are loaded ahead of the time of day at which they are expected. Source: MLoRA 6.1.1.
+"""Chooses the warm components to load ahead of their usual time of day. Source: MLoRA 6.1.1.
 
 The paper names "temporal prefetching using multi-armed bandit algorithms" and gives no algorithm. Ours: the period (a
 day) has slots (hours), and an arm is a component in a slot. Its reward is 1 where the component was asked for in the

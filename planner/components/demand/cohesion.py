@@ -1,4 +1,4 @@
-"""Which components a user is about to ask for again, while trying out variants. Source: MLoRA 6.3.1.
+"""Predicts the components that a user who tries variants requests again. Source: MLoRA 6.3.1.
 
 The paper extends the lifetime of related components "based on the empirical observation that users iteratively explore
 creative variants within short time windows", without a rule. Ours learns how often a user's next request within a

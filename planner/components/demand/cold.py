@@ -1,4 +1,4 @@
-"""What a cold component is worth holding, while there is room. Source: MLoRA 6.1.1, Eq. 3.
+"""The value of holding a cold component, while there is room. Source: MLoRA 6.1.1, Eq. 3.
 
 S(m, t) = freq(m) exp(-lambda (t - t_last)) C_load(m) / M_size(m),    lambda .01 to .1 per hour
 """

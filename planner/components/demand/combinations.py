@@ -1,4 +1,4 @@
-"""Which bases with adapters are kept fused. Source: MLoRA 6.3.1: the 50 most frequent combinations, 73.2 % of requests.
+"""Chooses the combinations to keep fused. Source: MLoRA 6.3.1: the 50 most frequent ones, 73.2 % of requests.
 
 All others are fused when a request asks for them.
 """

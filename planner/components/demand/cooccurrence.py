@@ -1,4 +1,4 @@
-"""Which adapters come with a base, and are loaded with it. Source: MLoRA 6.1.2, Eq. 5.
+"""Finds the adapters to load with a base. Source: MLoRA 6.1.2, Eq. 5.
 
     L_prefetch(b) = TopK { l : M_co(b, l) > theta max_l M_co(b, l) },    theta .15 to .3
 
@@ -16,7 +16,7 @@ MAX_THETA: Final = 0.30
 
 
 class CoOccurrence:
-    """How often adapters and controls are asked for together with each base. Not thread-safe: one owner."""
+    """Counts of adapters and controls in requests for each base. Not thread-safe: one owner."""
 
     def __init__(self, half_life_ms: float) -> None:
         self._bases: dict[str, DecayedCounts[str]] = {}

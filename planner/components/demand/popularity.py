@@ -1,4 +1,4 @@
-"""Which components are hot, warm or cold. Source: MLoRA 6.1.1: the top 5 %, the next to 30 %, the other 70 %.
+"""Classes of components: hot, warm, cold. Source: MLoRA 6.1.1: the top 5 %, the next to 30 %, the other 70 %.
 
 Ranks are taken within a kind, as a hundred adapters would otherwise push every base out of the hot ones.
 """
@@ -18,7 +18,7 @@ MAX_REPLICAS: Final = 5
 
 
 class Popularity(StrEnum):
-    """How often a component is asked for, compared with others of its kind."""
+    """The class of a component's demand among those of its kind."""
 
     HOT = "hot"  # held for good on several workers
     WARM = "warm"  # loaded ahead of the time at which it is expected

@@ -1,1 +1,1 @@
-"""Which images the index writer takes in, in which order it checks, and what it keeps account of."""
+"""The index writer's rules: the order of its checks, and its account of bytes."""

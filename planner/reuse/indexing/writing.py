@@ -1,4 +1,4 @@
-"""What the index writer lets in: only images that were generated from noise, are good enough, and may be shared.
+"""The rules of writing: only images that were generated from noise, are good enough, and may be shared.
 
 examine(ended, rule)  -> NotWritten    with the reason
                       -> ScoreFirst    no cascade scored it, and it is of the share that is scored here

@@ -1,4 +1,4 @@
-"""How long a lookup may take: no longer than what it can save is worth.
+"""The deadline of a lookup, by the time that it can save.
 
 Search and fetch together have one deadline. A job waits for both before it is generated; what has not answered by then
 counts as a timeout, and the request runs all its steps.

@@ -1,4 +1,4 @@
-"""How well lookups do, as a worker's heartbeat says it."""
+"""The results of recent lookups, for a worker's heartbeat."""
 
 import math
 from collections import deque

@@ -220,7 +220,7 @@ def outcome_of(decision: Decision) -> str:
 
 
 def described(decision: Decision, steps: int) -> StageReuse:
-    """What a result says. That somebody else's image was near is not said: it would show what others asked for."""
+    """Return the reason in a result. A near image of another tenant is not mentioned: it would reveal a prompt."""
     if isinstance(decision, Reuse):
         return StageReuse(step=decision.step, steps=decision.steps, similarity=decision.similarity)
     return StageReuse(steps=steps, miss=Miss.NONE if decision.why is Miss.TENANT else outcome_of(decision))

@@ -1,4 +1,4 @@
-"""What a worker decides on its lookups, and what its heartbeats say of them. Live and simulated workers each own one.
+"""A worker's decisions on its lookups, and its heartbeats' report of them. Live and simulated workers each own one.
 
     begin      a batch of jobs: which of them the stores are asked for, and by when each must be answered
     finish     a lookup that was answered or cut: the breaker and the window of calls learn of it

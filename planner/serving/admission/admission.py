@@ -49,7 +49,7 @@ class Limits(Protocol):
 
 
 class Way(Enum):
-    """Where a request goes that may be served."""
+    """The destination of an admitted request."""
 
     JUDGE = "its prompt is judged"
     BATCH = "it waits on the topic of its tier"

@@ -1,1 +1,1 @@
-"""Which worker gets a job, and what a worker takes at once."""
+"""The choice of a job's worker, and of the jobs that a worker takes at once."""

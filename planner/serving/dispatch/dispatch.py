@@ -1,4 +1,4 @@
-"""Which worker of a variant gets the next job, and when a sender asks again that has to wait for one."""
+"""Chooses the worker of a variant that gets the next job, and the time of a sender's retry if none can."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a worker lacks of a job's components, as a sender sees it: the last heartbeat's, and what was sent since."""
+"""The components of a job that a worker lacks, by its last heartbeat and the jobs sent since."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -48,7 +48,7 @@ class Needs:
 
 
 class ExpectedHoldings:
-    """What one worker is expected to hold. Not thread-safe: one owner; times are of the sender's view of loads.
+    """The components that one worker is expected to hold. Not thread-safe: one owner; the sender's times.
 
     Components of a sent job count as held on the device until its predicted end, for the jobs behind it. Then
     heartbeats say what is held, and what was evicted meanwhile.

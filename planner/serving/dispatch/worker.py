@@ -42,7 +42,7 @@ class Window(NamedTuple, Generic[T]):
 
 
 class Turn(NamedTuple):
-    """What a worker does next, by the plan in force."""
+    """A worker's next action, by the plan in force."""
 
     is_leaving: bool  # the plan wants it elsewhere
     leaves: bool  # at once, and takes nothing more

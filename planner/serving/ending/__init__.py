@@ -1,1 +1,1 @@
-"""How a request ends, once, and which ids have ended."""
+"""The end of a request, once, and the ids that have ended."""

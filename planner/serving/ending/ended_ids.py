@@ -1,4 +1,4 @@
-"""Which request ids have ended, in 12 bytes each: 69 million of them (100 a second for 8 days) in 0.83 GB.
+"""The ended request ids, in 12 bytes each: 69 million of them (100 a second for 8 days) in 0.83 GB.
 
 An id is kept as its 96-bit BLAKE2b digest, so an answer may be wrong: an id that never ended is taken for an ended one
 with probability n / 2**96, which for n = 69 million is 9e-22 an id, and 6e-14 for all ids of 8 days together. To have

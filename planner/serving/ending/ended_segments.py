@@ -22,7 +22,7 @@ class Segment:
         return len(self.high)
 
     def has(self, high: NDArray[np.uint64], low: NDArray[np.uint32]) -> NDArray[np.bool_]:
-        """Which of these digests are here."""
+        """Return which of these digests are in the segment."""
         at = np.searchsorted(self.high, high)
         found = at < len(self.high)
         at[~found] = 0

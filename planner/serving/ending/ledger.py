@@ -1,4 +1,4 @@
-"""What becomes of outcomes, and of requests that are overdue: the order of all checks between them and a result.
+"""Decides on outcomes and overdue requests: the order of all checks before a result.
 
 `LedgerLogic` is the ledger's machine: records in, effects out, in the order in which they are to be written. The ledger
 on Kafka drives it (`agents/ledger/partition.py`), and the one of a single process (`agents/in_process/stand_ins.py`).

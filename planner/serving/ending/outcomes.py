@@ -22,7 +22,7 @@ from schemas.messages import (
 MAX_CLOCK_DIFFERENCE_MS = 24 * 60 * 60 * 1000  # by which a writer's own time of a request may differ from the broker's
 
 Subject = str | GenerateRequest | ClassifiedRequest | GenerateJob
-"""What is known of a request when it ends: from its bare id (a poison record) to a job with a path behind it."""
+"""The knowledge of a request at its end: from its bare id (a poison record) to a job with a path."""
 
 
 def step_of(image: ImageGenerated, confidence: float | None, threshold: float | None, discriminator: str = "") -> Stage:

@@ -1,4 +1,4 @@
-"""What the transport over Kafka asks of librdkafka: to write a record, and to follow topics."""
+"""The Kafka transport's use of librdkafka: writes records and follows topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What transports do on a network: each is written once, as coroutines over one of two networks.
+"""Network operations of transports: each is written once, as coroutines over one of two networks.
 
 `Network` suspends no coroutine, so that `run` drives it without an event loop; `Asyncio` waits on the caller's loop.
 """

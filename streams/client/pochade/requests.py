@@ -11,7 +11,7 @@ FILES = ("image", "mask")
 
 
 class Options(TypedDict, total=False):
-    """What a request may state beside its prompt; what is left out is the deployment's choice."""
+    """Options of a request besides its prompt; the deployment chooses those left out."""
 
     quality: str  # low | medium | high | auto
     n: int  # images

@@ -1,4 +1,4 @@
-"""What a client gets: how requests end, what happens to them on their way, and what is raised."""
+"""A client's values: ends of requests, their events, and errors."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ End = Completed | Cancelled | Rejected | Expired | Failed
 
 @dataclass(frozen=True)
 class Event:
-    """What happened to a request on its way; `kind` is queued, started, escalated, rerouted, preview or ended.
+    """An event of a request; `kind` is queued, started, escalated, rerouted, preview or ended.
 
     A newer deployment may have other kinds. All but the last are best effort.
     """

@@ -1,4 +1,4 @@
-"""Which protocol a consumer group speaks and after what silence it misses a member: the rules, without a client.
+"""Rules for a consumer group's protocol and for its timeouts, without a client.
 
 A cluster since Kafka 4.0 keeps a group's members itself (KIP-848, `group.protocol=consumer`) and takes their timeouts
 as settings of the group, within the brokers' limits. Older ones, and Redpanda, know only the classic protocol, where

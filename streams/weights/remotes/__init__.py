@@ -1,1 +1,1 @@
-"""Where component weights come from: the port, S3 and a folder."""
+"""Remotes of component weights: the port, S3 and a folder."""
