@@ -47,7 +47,7 @@ def print_plan(shown: Plan, pin: Pin | None) -> None:
         ("cascades", "\n".join(map(describe_cascade, shown.cascades)) or "none"),
         ("workers", _workers(shown.allocation)),
         ("dispatch", f"{shown.dispatch}, batches {_counts(shown.batch) or 1}"),
-        ("let in", describe_admission(shown.admission)),
+        ("admitted", describe_admission(shown.admission)),
         *([("reuse", describe_reuse(shown.reuse))] if shown.reuse is not None and is_asked_for(shown) else []),
         *([("components", describe_residency(shown.residency))] if shown.residency else []),
         ("expected", _expected(dataclasses.asdict(shown.expected)) if shown.expected else "not known"),
@@ -86,10 +86,10 @@ def print_shadow(in_force: Plan | None, would: Mapping[str, Any], rows: Sequence
 
 
 def print_explained(found: Mapping[str, Any]) -> None:
-    """Print what binds, and the plan with one worker more or less."""
-    click.echo("\n".join(f"binding: {limit}" for limit in found["binding"]) or "no limit is reached: there is room")
+    """Print the limits, and the plan with one worker more or less."""
+    click.echo("\n".join(f"limit: {limit}" for limit in found["binding"]) or "no limit is reached: there is room")
     _print(
-        ["variant", "workers", "images/s sent there", "it can take", "busy"],
+        ["variant", "workers", "images/s offered", "images/s capacity", "busy"],
         [
             (load["variant"], str(load["workers"]), f"{load['offered_rps']:.3g}", f"{load['capacity_rps']:.3g}",
              f"{load['utilization']:.0%}")
@@ -115,7 +115,7 @@ def _report(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("workers", _counts(found["allocation"]) or "none"),
         ("batches", _counts(found["batch"])),
         ("dispatch", found["dispatch"]),
-        ("let in", found["admission"]["reason"] if found["admission"] else "everything"),
+        ("admitted", found["admission"]["reason"] if found["admission"] else "all requests"),
         ("expected", _expected(found["expected"])),
         ("evidence", found["expected"].get("evidence") or "none"),
         ("solved in", f"{found['solve_ms']:.1f} ms"),

@@ -246,7 +246,7 @@ class Console:
     # forms
 
     async def submit(self, http: Request) -> Response:
-        """Ask for an image."""
+        """Submit a request."""
         session, fields = await form_of(http)
         action, request_id = await self._orders.submit(session, fields)
         return _back(requests.href(request_id), action.action_id)
@@ -299,7 +299,7 @@ class Console:
     async def explain(self, http: Request) -> Response:
         """Show what limits the plan, and what one worker more would change."""
         await form_of(http, needs=Role.VIEWER)
-        return self.page(http, "explain", "What binds the plan", found=await self._commands.run(
+        return self.page(http, "explain", "What limits the plan", found=await self._commands.run(
             "plan", "explain", "-o", "json"))  # fmt: skip
 
     async def checks(self, http: Request) -> Response:

@@ -91,8 +91,8 @@ def _residencies(residency: ResidencyPlan | None) -> dict[str, str]:
 
 
 def describe_admission(admission: Admission | None) -> str:
-    """Describe which share of each tier is admitted."""
-    return admission.reason if admission else "everything"
+    """Say which share of each tier is admitted."""
+    return admission.reason if admission else "all requests"
 
 
 def describe_cascade(cascade: Cascade) -> str:

@@ -129,9 +129,9 @@ def draft(walk: Walk) -> Any:
 
 def _ask(walk: Walk, page: Page, prompt: str) -> None:
     walk.go(page, "/requests")
-    page.get_by_text("Ask for an image").click()
+    page.get_by_text("Submit a request").click()
     page.get_by_label("Prompt").fill(prompt)
-    page.get_by_role("button", name="Ask", exact=True).click()
+    page.get_by_role("button", name="Submit", exact=True).click()
     page.wait_for_url("**/requests/*said=*")
 
 
@@ -153,7 +153,7 @@ def _cancelled(walk: Walk, page: Page, kept: str) -> dict[str, str]:
 
 
 def orders(walk: Walk) -> Any:
-    """What binds, shadow, pin, roll back, unpin; an audit, a simulation, an estimate: all from the pages."""
+    """What limits the plan, shadow, pin, roll back, unpin; an audit, a simulation, an estimate: all from the pages."""
     page, told = walk.page(), {}
     page.set_default_timeout(COMMAND_MS)
 
@@ -162,8 +162,8 @@ def orders(walk: Walk) -> Any:
 
     walk.go(page, "/plan")
     first = page.locator(".plan.big b").inner_text()
-    page.get_by_role("button", name="What binds the plan").click()
-    page.get_by_role("heading", name="What binds the plan").wait_for()
+    page.get_by_role("button", name="What limits the plan").click()
+    page.get_by_role("heading", name="What limits the plan").wait_for()
     told["explained"] = heading()
     walk.go(page, "/plan")
     page.get_by_label("Policy").select_option("joint")
@@ -234,7 +234,7 @@ def keyboard(walk: Walk) -> Any:
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     page.keyboard.type("a red heart, typed")
-    while page.evaluate("document.activeElement.innerText ?? ''") != "Ask":
+    while page.evaluate("document.activeElement.innerText ?? ''") != "Submit":
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     page.wait_for_url("**/requests/*said=*")
@@ -256,9 +256,9 @@ def without_script(walk: Walk) -> Any:
     page.get_by_label("Status").select_option("COMPLETED")
     page.get_by_role("button", name="Filter").click()
     rows = page.locator("tbody tr").count()
-    page.get_by_text("Ask for an image").click()
+    page.get_by_text("Submit a request").click()
     page.get_by_label("Prompt").fill("a red heart without a script")
-    page.get_by_role("button", name="Ask", exact=True).click()
+    page.get_by_role("button", name="Submit", exact=True).click()
     page.wait_for_url("**/requests/*said=*")
     said = page.locator("p.said").inner_text()
     walk.go(page, "/requests?before=" + str(int(time.time() * 1000)) + "-x")

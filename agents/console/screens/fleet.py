@@ -21,7 +21,7 @@ class Variant:
 
     name: str
     wanted: int  # by the plan in force
-    started: int  # heard of, and not ready
+    started: int  # with heartbeats, and not ready
     ready: int
     silent: int
     backlog_s: float | None  # seconds of work in their partitions; None if all its workers are silent

@@ -76,7 +76,7 @@ def state_of(context: Context) -> State:
     if kinds["silent"]:
         silence = ago(context.now_ms - max(beat.seen_ms for beat in beats))
         why = "All are gone, or the broker is away, and what stands here is as old."
-        return State(f"Not serving: no worker has been heard of for {silence}; {open_}. {why}")
+        return State(f"Not serving: no worker has sent a heartbeat for {silence}; {open_}. {why}")
     return State(f"Not serving: no worker is there; {open_}.")
 
 

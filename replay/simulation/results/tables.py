@@ -40,7 +40,7 @@ def did(policy: str, planned: Mapping[str, Any]) -> str:
     ]
     phrases += [
         f"{word} {_range(planned[key], '{:.0%}')}"
-        for key, word in (("heavy_share", "expected heavy"), ("admitted", "let in"))
+        for key, word in (("heavy_share", "expected heavy"), ("admitted", "admitted"))
         if planned.get(key)
     ]
     return f"{policy}: {'; '.join(phrases)}"

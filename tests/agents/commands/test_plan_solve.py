@@ -173,7 +173,7 @@ def test_explaining_tells_what_binds_and_what_one_more_worker_would_buy(tmp_path
     assert sizes == [1, 2, 3]
     assert reported["one_more"]["expected"]["utilization"] < reported["now"]["expected"]["utilization"]
     shown = run(*asked).output
-    assert "binding: heavy" in shown
+    assert "limit: heavy" in shown
     assert "one worker more" in shown
 
 

@@ -508,9 +508,9 @@ def test_a_fleet_that_is_silent_as_a_whole_is_said_so_first_and_nothing_on_the_p
     assert "Serving: 1 worker ready; 1 request open." in text_of(deployment.page("/").text)
     deployment.now_ms += 30_000
     words = text_of(deployment.page("/").text)
-    assert "Not serving: no worker has been heard of for 30 s; 1 request open." in words
+    assert "Not serving: no worker has sent a heartbeat for 30 s; 1 request open." in words
     assert "no worker ready 1 0 0 1" in words
-    assert "Nothing, at the demand of now" not in words
+    assert "Nothing, at the present demand" not in words
     assert "0.0 s" not in words
 
 
@@ -548,12 +548,12 @@ def test_a_plan_is_bound_by_workers_that_are_gone_and_by_what_waits_in_vain(
     monkeypatch.setattr("agents.runtime.views.now_ms", lambda: NOW_MS)
 
     def bound() -> str:
-        return text_of(deployment.page(path).text).partition("What binds it ")[2]
+        return text_of(deployment.page(path).text).partition("What limits it ")[2]
 
     deployment = Deployment()
     deployment.tell(a_plan(allocation={"w-1": "light", "w-2": "light"}))
     deployment.tell(a_heartbeat(worker_id="w-1"), a_heartbeat(worker_id="w-2"))
-    assert bound().startswith("Nothing, at the demand of now.")
+    assert bound().startswith("Nothing, at the present demand.")
     deployment.tell(a_heartbeat(worker_id="w-2", state="stopped"), a_request(options=GenerateOptions(model="heavy")))
     assert bound().startswith("1 waits for heavy, which no worker serves; oldest 0 s light: 1 of 2 workers ready")
     deployment.now_ms += 30_000

@@ -59,7 +59,7 @@ def test_who_is_let_in_and_why_is_reported_to_people_and_programs(capsys: pytest
     assert capsys.readouterr().out.count("shed: demand 50/s, capacity 5/s") == 2
     patient = task._replace(rules=Rules(sheds=False))
     assert report(patient, solve_task(patient))["admission"] is None
-    assert describe_admission(None) == "everything"
+    assert describe_admission(None) == "all requests"
 
 
 def test_what_is_solved_explores_as_the_planner_does() -> None:
