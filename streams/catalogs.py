@@ -78,7 +78,7 @@ def measured(name: str, published: str = "") -> Catalog:
 
     Raises as `load` does, for a profile that is none, and for a compiled variant that no profile has as such.
     """
-    from planner.catalog.evidence import check_compiled, with_profile
+    from planner.catalog.evidence.joining import check_compiled, with_profile
 
     catalog, found = load(name, published), find_profile(name)
     if found:

@@ -187,8 +187,8 @@ def test_no_client_of_the_admin_asks_for_a_groups_offsets() -> None:
 def test_a_process_of_roles_has_one_http_server() -> None:
     """Health and metrics share it; the schema registry's is in a process of its own."""
     serving = {name for name, path in project_modules().items() if "http.server" in {n for _, n in imports_of(path)}}
-    assert serving == {"streams.health", "streams.broker.registry_server"}
-    assert serving & behind("agents.runtime.assembly").keys() == {"streams.health"}
+    assert serving == {"streams.observing.health", "streams.broker.registry_server"}
+    assert serving & behind("agents.runtime.assembly").keys() == {"streams.observing.health"}
 
 
 def test_the_client_of_milvus_is_loaded_only_where_a_milvus_is_opened() -> None:

@@ -26,7 +26,7 @@ from schemas.errors import PochadeError
 from schemas.messages import TIERS, ClassifiedRequest, Outcome, Result, Status
 from schemas.record import Headers, Incoming, Outgoing
 from schemas.topics import full_name
-from streams import log_context, metrics
+from streams import metrics
 from streams.clock import now_ms
 from streams.codec.avro import encode_result, read_each
 from streams.kafka.clients import ClusterSettings, topic_name
@@ -34,6 +34,7 @@ from streams.kafka.producers.partitioner import partition_of
 from streams.kafka.producers.writing import RecordProducer, RecordTooLarge, send_all, size_of
 from streams.kafka.transactions.barrier import Barrier, open_reader, write_barrier
 from streams.kafka.transactions.transactions import BATCH_BYTES, open_producer, watchdog
+from streams.observing import log_context
 from streams.processes.watchdog import Bite
 
 log = logging.getLogger(__name__)

@@ -10,9 +10,9 @@ from planner.catalog.model import Catalog
 from planner.control.planning import Order, PlanDecision, PlannerLogic, PlanRequest, PolicyTimeout
 from planner.control.proposal import PlanProposal
 from planner.control.propose import Rules
-from planner.control.saturation import desired_workers
 from planner.observation.forecast import horizon_of
 from planner.policies import DEFAULT, named
+from planner.scaling.saturation import desired_workers
 from schemas.messages import ScalePlan
 from streams import metrics
 from streams.parsing.scale_rules import scale_rules_of

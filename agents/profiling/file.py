@@ -14,7 +14,7 @@ from agents.profiling.rounds import Measured
 from agents.profiling.run import CascadeFound, Found, Wanted
 from agents.profiling.statistics.sweeps import Sweep
 from planner.catalog.entries import DeferralPoint
-from planner.catalog.estimates import share_interval
+from planner.catalog.evidence.estimates import share_interval
 from planner.catalog.measured import Interval, Shares, Start
 from planner.catalog.profile import FORMAT, CascadeProfile, LevelProfile, Profile
 from planner.catalog.prompt_table import prompt_table

@@ -13,18 +13,19 @@ from agents.runtime.process import Run, not_alive
 from agents.runtime.stream_roles import classifiers_of, discriminator_of, router_of, soft_slo_of
 from planner.catalog.model import Catalog
 from schemas.topics import OUTCOMES, SKEW_MS
-from streams import catalogs, logs
+from streams import catalogs
 from streams.codec.avro import write_up_to
 from streams.codec.schema_topic import KnownSchemas, announcements
 from streams.control import deletions
 from streams.extras import check_roles
-from streams.health import Health, Probe, served
 from streams.kafka.groups.groups import classic_settings, member_config
 from streams.kafka.producers.limit_questions import refreshed
 from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.producers.topic_limits import batching
 from streams.kafka.producers.writing import RecordProducer, send_all
 from streams.kafka.topics import create_topics
+from streams.observing import logs
+from streams.observing.health import Health, Probe, served
 from streams.processes.announced import announced
 from streams.security.access_check import check_access
 from streams.security.properties import check_properties

@@ -22,10 +22,11 @@ from schemas import topics
 from schemas.errors import InvalidPlan, InvalidRecord, UnknownSchema
 from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming
-from streams import log_context, metrics
+from streams import metrics
 from streams.clock import now_ms
 from streams.codec.avro import decode
 from streams.control.records import NO_PIN, Place, place_in, take_in
+from streams.observing import log_context
 
 FORGET_MS = 600_000  # a worker unheard of for longer leaves the view
 MAX_ENDED = 500_000  # ids kept, about 60 MB; older ends are caught by the ledger

@@ -59,12 +59,13 @@ from schemas.errors import InvalidRequest, PochadeError
 from schemas.messages import EventKind, GenerateJob, ImageGenerated, Outcome, Status
 from schemas.record import Outgoing
 from schemas.wire_names import field_name
-from streams import log_context, metrics
+from streams import metrics
 from streams.clock import now_ms
 from streams.codec.avro import encode
 from streams.codec.request_ids import request_id_of
 from streams.kafka.producers.topic_limits import LIMITS
 from streams.kafka.producers.writing import RecordTooLarge
+from streams.observing import log_context
 from streams.store.latents import UnfitLatent
 from streams.store.port import ImageStore, StoreUnavailable, Unreadable
 from streams.tracing import conventions as names

@@ -2,7 +2,7 @@
 
 A profile is two files (infra/profiles): NAME.json, which is a `Profile`, and NAME-quality.npz, the prompt by prompt
 outcomes, which are a `PromptTable`. `streams.catalogs` reads both. Hardness bands are the pieces between two neighbours
-of `bands`. What planning by prompt rests on is `Measured`, which `planner.catalog.evidence` makes of both files.
+of `bands`. Planning by prompt rests on `Measured`, which `planner.catalog.evidence.joining` makes of both files.
 
 The offline table of a catalog's cascades is part of it (`SweptTable`), as `pochade profile` sweeps it from the prompts
 it measured. Source: HADIS 3.2, lookup-table construction: thresholds of router and discriminator for each pair, the

@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
 
-from planner.catalog.estimates import share_interval
+from planner.catalog.evidence.estimates import share_interval
 from planner.catalog.measured import CascadeKey, Difference, Measured
 from planner.catalog.model import Catalog
 from planner.control.format import counted

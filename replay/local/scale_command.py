@@ -18,8 +18,8 @@ from schemas.topics import FLEET, PLAN
 from streams import catalogs, metrics
 from streams.clock import now_ms
 from streams.control.plan_and_fleet import PlanAndFleet
-from streams.health import Health, served
 from streams.kafka.consumers.consumer import TopicTailer
+from streams.observing.health import Health, served
 from streams.processes import signals
 from streams.processes.forkserver import ForkedChild, LastingForkServer
 from streams.settings import Settings, load

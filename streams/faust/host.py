@@ -22,7 +22,7 @@ from faust.types import TP, EventT, StreamT
 from schemas.errors import PochadeError
 from schemas.record import Delivered, Incoming, Outgoing
 from schemas.topics import EVENTS, PUBLIC, full_name
-from streams import log_context, logs, metrics
+from streams import metrics
 from streams.codec.schema_wait import RETRY_S, Place, SchemaWait, awaited
 from streams.faust.consumer import App
 from streams.faust.record_sets import Undecoded
@@ -31,6 +31,7 @@ from streams.kafka.clients import client_config
 from streams.kafka.producers.limit_questions import ask
 from streams.kafka.producers.topic_limits import LIMITS, SENDS_ALONE
 from streams.kafka.producers.writing import DeliveryFailed, RecordProducer, RecordTooLarge, size_of
+from streams.observing import log_context, logs
 from streams.security.private_folder import create_private
 from streams.security.security import security_of
 from streams.settings import Settings

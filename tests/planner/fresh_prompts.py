@@ -19,7 +19,7 @@ import numpy as np
 
 from agents.planner.observation_file import idle_workers
 from agents.profiling.file import deferral
-from planner.catalog.evidence import with_profile
+from planner.catalog.evidence.joining import with_profile
 from planner.catalog.model import Catalog
 from planner.catalog.profile import Profile
 from planner.catalog.prompt_table import PromptTable, prompt_table

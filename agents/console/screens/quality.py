@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from agents.console.screens.context import Context
 from agents.console.screens.now import heavy_share
 from planner.catalog.entries import deferred_share
-from planner.catalog.estimates import share_interval
+from planner.catalog.evidence.estimates import share_interval
 from planner.catalog.model import Catalog
 from planner.reuse.neighbour import Miss
 from schemas.errors import InvalidRecord

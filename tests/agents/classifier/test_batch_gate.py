@@ -15,7 +15,7 @@ from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, OUTCOMES, PROMPTS, PROMPTS_BATCH
 from streams.clock import now_ms
 from streams.codec.request_ids import request_id_of
-from streams.health import Health
+from streams.observing.health import Health
 from streams.settings import Requests
 from tests.agents.classifier.test_role import Judge
 from tests.agents.stubs import StubFleet, a_record

@@ -14,7 +14,7 @@ from agents.commands.serve import ROLES
 from agents.discriminator import scorers
 from agents.runtime import assembly, following
 from streams import catalogs
-from streams.health import Health
+from streams.observing.health import Health
 from streams.settings import load
 from tests.memory_kafka import MemoryRecordProducer
 
@@ -85,6 +85,7 @@ def test_models_are_loaded_before_the_broker_is_asked_as_it_may_be_away_meanwhil
         view = SimpleNamespace(start=lambda: done.append("view"), close=lambda: None)
         monkeypatch.setattr(following, name, lambda *_args, view=view: view)
     monkeypatch.setattr(assembly, "check_access", lambda *_args: None)
+    monkeypatch.setattr(assembly.deletions, "report", lambda *_args: None)  # it asks a broker that is away
     known = SimpleNamespace(start=lambda: done.append("schemas"), close=lambda: None)
     monkeypatch.setattr(assembly, "KnownSchemas", lambda _settings: known)
     monkeypatch.setattr(assembly, "create_topics", lambda *_args: done.append("topics"))

@@ -14,10 +14,10 @@ from agents.runtime.process import not_alive
 from agents.worker import role as worker_module
 from agents.worker.role import NO_BEAT_S, Worker
 from schemas.errors import PochadeError
-from streams import logs
 from streams.codec.schema_wait import SchemaWait
 from streams.faust import host as faust_host
 from streams.faust.host import AgentHost
+from streams.observing import logs
 from tests.builders import a_catalog, a_variant
 
 

@@ -488,8 +488,10 @@ def test_the_planner_sees_a_store_die_and_come_back_though_no_job_comes(caplog: 
     assert seen() == ("closed", 0.0), "what failed before it was back no longer counts"
 
 
-@pytest.mark.slow
-def test_an_object_store_that_hangs_fails_the_probes_and_holds_up_nothing(hanging: Hanging) -> None:
+def test_an_object_store_that_hangs_fails_the_probes_and_holds_up_nothing(
+    hanging: Hanging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agents.worker.lookups.OPEN_S", 0.1)
     worker = Reusing(deadlines=DeadlineRule(max_ms=1.0))
     worker.lookups.probe()
     get = worker.store.get

@@ -8,7 +8,7 @@ import pytest
 
 from planner.catalog.components import Component
 from planner.catalog.entries import DeferralPoint, run_ms
-from planner.catalog.evidence import with_profile
+from planner.catalog.evidence.joining import with_profile
 from planner.catalog.measured import Measured, Shares
 from planner.components.component import Tier
 from planner.components.from_catalog import components_of

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from planner.catalog.curves import PairRow
-from planner.catalog.evidence import with_profile
+from planner.catalog.evidence.joining import with_profile
 from planner.catalog.measured import Start
 from planner.catalog.profile import FORMAT, Profile
 from planner.catalog.prompt_table import prompt_table

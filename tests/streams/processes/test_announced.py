@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from streams.health import Health, served
+from streams.observing.health import Health, served
 from streams.processes.announced import FOLDER, announced, readiness
 from streams.settings import Http
 

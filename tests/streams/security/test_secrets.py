@@ -10,10 +10,10 @@ from click.testing import CliRunner
 
 from replay.local.deployment import child_environment, child_options, settings_shown
 from schemas.errors import PochadeError
-from streams import logs
 from streams.broker.record import locked, make_private
 from streams.cli import main
 from streams.commands.showing import line
+from streams.observing import logs
 from streams.settings import InvalidSettings, load
 from streams.visible import json_text, visible
 from tests.replay.runs import a_result

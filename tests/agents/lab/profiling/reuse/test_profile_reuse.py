@@ -13,7 +13,7 @@ from agents.lab.profiling.reuse.file import with_caching
 from agents.lab.profiling.reuse.study import levels_to_measure
 from agents.profiling.generation import orders, pool
 from agents.profiling.generation.orders import Order, generate_into
-from planner.catalog.evidence import with_profile
+from planner.catalog.evidence.joining import with_profile
 from schemas.errors import PochadeError
 from streams.cli import LazySettings
 from streams.parsing.catalog import parse as parse_catalog

@@ -2,8 +2,8 @@
 
 import pytest
 
-from planner.control.saturation import desired_workers
 from planner.policies.argus import plan
+from planner.scaling.saturation import desired_workers
 from schemas.messages import Expected
 from tests.builders import an_observation
 from tests.planner.solvers.levels.builders import a_reuse_ladder

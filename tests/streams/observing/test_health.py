@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from streams import metrics
-from streams.health import Health, served
+from streams.observing.health import Health, served
 from streams.settings import Http, InvalidSettings
 from tests.patience import PATIENCE_S
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from schemas.errors import InvalidRecord, InvalidRequest
 from streams.clock import utc
-from streams.log_context import context
+from streams.observing.log_context import context
 from streams.settings import Logs
 from streams.visible import visible, visible_lines
 

@@ -20,7 +20,7 @@ import numpy as np
 from planner.catalog.caching import reuse_profile_of
 from planner.catalog.curves import PairRow
 from planner.catalog.entries import fastest_good, shares_below, variant_of
-from planner.catalog.estimates import difference_of, rising, rising_by, shrunk
+from planner.catalog.evidence.estimates import difference_of, rising, rising_by, shrunk
 from planner.catalog.measured import CascadeBands, CascadeKey, Difference, Measured, Row, Shares, Start
 from planner.catalog.model import Catalog
 from planner.catalog.options import fault

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from planner.catalog.estimates import difference_of, rising, rising_by, share_interval, shrunk
+from planner.catalog.evidence.estimates import difference_of, rising, rising_by, share_interval, shrunk
 from planner.catalog.measured import Difference
 
 

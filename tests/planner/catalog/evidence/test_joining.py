@@ -9,7 +9,7 @@ import pytest
 from planner.catalog.bands import cascade_table
 from planner.catalog.caching import reuse_profile_of
 from planner.catalog.entries import DeferralPoint, Loading
-from planner.catalog.evidence import PRIOR, check_compiled, with_profile
+from planner.catalog.evidence.joining import PRIOR, check_compiled, with_profile
 from planner.catalog.measured import Measured, Start
 from planner.catalog.model import Catalog
 from planner.catalog.profile import CascadeProfile, LevelProfile, Profile

@@ -11,8 +11,8 @@ import pytest
 
 from schemas.errors import InvalidRecord
 from schemas.record import Incoming
-from streams import log_context, logs
 from streams.codec.requests import decode_request
+from streams.observing import log_context, logs
 from streams.settings import InvalidSettings, Logs, load
 
 PROMPT = "a portrait of my neighbour"

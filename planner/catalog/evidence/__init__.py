@@ -1,0 +1,1 @@
+"""What planning by prompt rests on, estimated from a catalog and its profile."""
