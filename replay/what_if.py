@@ -104,13 +104,13 @@ def _plan(found: Mapping[str, Any]) -> Plan:
 
 
 def answer(collected: Collected, plan: Plan, slo_ms: float, seed: int) -> dict[str, Any]:
-    """JSON values: the plan's estimate beside what really happened.
+    """Return the plan's estimate beside the measured figures, as JSON values.
 
     Raises:
-        PochadeError: no result says anything, or the plan has no route for a request.
+        PochadeError: no result has what an estimate needs, or the plan has no route for a request.
     """
     if not collected.past:
-        raise PochadeError("no result in this time says anything of plans: read a longer time with --since")
+        raise PochadeError("no result in this time has what an estimate needs: read a longer time with --since")
     try:
         found = estimate(collected.past, plan, slo_ms, seed)
     except InvalidPlan as error:

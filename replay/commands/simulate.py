@@ -233,9 +233,9 @@ def _require(asked: dict[str, Any], catalog: str) -> None:
     if asked["max_workers"] is None:
         given = [option for name, option in scaling.NEEDING.items() if asked[name] not in (None, ())]
         if given:
-            raise click.UsageError(f"{', '.join(given)}: of a fleet that is scaled; give also --max-workers")
+            raise click.UsageError(f"{', '.join(given)}: needs a fleet that is scaled; give also --max-workers")
     elif asked["span"]:
-        raise click.UsageError("--sweep finds a fleet that stays as it is: leave --max-workers out")
+        raise click.UsageError("--sweep finds a fleet of constant size: leave --max-workers out")
 
 
 def _run(setups: "list[Setup]", trace: "Trace", seeds: int) -> "dict[str, list[Ran]]":

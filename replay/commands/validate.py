@@ -85,7 +85,9 @@ def show(path: pathlib.Path, measured: pathlib.Path | None, catalog: str | None,
     )  # fmt: skip
     apart = [row.name + (" (within the range)" if row.is_chance else "") for row in rows if not row.is_within]
     if apart:
-        raise PochadeError(f"live and simulated differ in {', '.join(apart)}: the simulation does not stand for this")
+        raise PochadeError(
+            f"live and simulated differ in {', '.join(apart)}: the simulation does not hold for this run"
+        )
     console.print("the simulation agrees with the live run")
 
 

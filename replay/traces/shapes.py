@@ -95,7 +95,7 @@ def shaped(shape: Shape, spacing: str, seed: int, graded: Graded | None = None) 
     curve = CURVES[shape.name](shape)
     arrival_ms = along(curve, spacing, seed)
     if not len(arrival_ms):
-        raise InvalidTrace(f"the shape {shape.name} comes to no request: give higher rates, or a longer time")
+        raise InvalidTrace(f"the shape {shape.name} gives no request: give higher rates, or a longer time")
     given = {name: value for name, value in dataclasses.asdict(shape).items() if value not in (None, ())}
     trace = of_arrivals(arrival_ms, shape.name, f"pochade replay make: {given}, spacing {spacing}, seed {seed}")
     if shape.name == COMBINATIONS:

@@ -194,8 +194,9 @@ def _report_comparison(reference: dict[str, Any], summary: dict[str, Any], folde
     Console().print(table)
     within, differ = sum(figure.is_within for figure in found), sum(figure.differs for figure in found)
     click.echo(
-        f"of {len(found)} figures {within} lie where the reference predicts as many prompts to lie, and {differ} "
-        f"differ beyond chance; of the same models, expect about {0.05 * len(found):.1f} of each"
+        f"of {len(found)} figures {within} are in the range that the reference predicts for this number of prompts, "
+        f"and {differ} differ beyond chance; equal models have about {0.05 * len(found):.1f} outside the range, and "
+        "as many that differ"
     )
     for line in doubts(reference, summary):
         click.echo(f"note: {line}", err=True)

@@ -47,10 +47,10 @@ def target_of(name: str, catalog: str, out: pathlib.Path | None) -> Target:
 
 
 def refuse_others(parameters: Mapping[str, object]) -> None:
-    """Raise click.BadParameter for an option of `profile` that says nothing of reuse."""
+    """Raise click.BadParameter for an option of `profile` without effect on a measurement of reuse."""
     for parameter, option in REFUSED.items():
         if parameters[parameter]:
-            raise click.BadParameter(f"{option} says nothing with --reuse, which draws its own requests: omit it")
+            raise click.BadParameter(f"{option} has no effect with --reuse, which draws its own requests: omit it")
 
 
 def profile_reuse(

@@ -61,7 +61,7 @@ def judged_cells(part: Part, chosen: Mapping[str, Sequence[Setting]]) -> list[Gr
     cells, seeds = [], range(part.first_seed, part.first_seed + part.redraws)
     if seeds.stop > FIRST_TUNING_SEED:
         raise PochadeError(
-            f"seeds from {FIRST_TUNING_SEED} on are those that settings are chosen on: got {seeds.stop - 1}"
+            f"seeds from {FIRST_TUNING_SEED} on are reserved for choosing settings: got {seeds.stop - 1}"
         )
     for catalog in part.of(part.catalogs, [fleet.catalog for fleet in FLEETS]):
         if not chosen.get(catalog):

@@ -60,7 +60,7 @@ def read_counts(
         counts = interval_s * minmax(counts, *shaping.to_rps)
     arrival_ms = within(counts * scale, interval_s, shaping.spacing, seed, limit)
     if not len(arrival_ms):
-        raise InvalidTrace(f"{faults.source} comes to no request: its counts are all near 0; give --scale or --to")
+        raise InvalidTrace(f"{faults.source} gives no request: its counts are all near 0; give --scale or --to")
     return dataclasses.replace(of_arrivals(arrival_ms, name, faults.source), skipped=dict(faults.skipped))
 
 

@@ -92,7 +92,7 @@ def test_over_provisioning_goes_to_the_policies_that_know_it(trace: pathlib.Path
     ("options", "fault"),
     [
         (["--workers", "0"], "0 is not in the range 1<=x"),
-        (["--pool", "2"], "--pool: of a fleet that is scaled; give also --max-workers"),
+        (["--pool", "2"], "--pool: needs a fleet that is scaled; give also --max-workers"),
         (["--max-workers", "3", "--pool", "1"], "--max-workers must be at least 4"),
         (["--max-workers", "9", "--min-workers", "heavy"], "write VARIANT=NUMBER, such as heavy=2"),
         (["--max-workers", "9", "--min-workers", "hevay=2"], "did you mean 'heavy'"),

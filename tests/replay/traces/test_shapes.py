@@ -79,7 +79,7 @@ def test_a_shape_belongs_to_its_seed(name: str) -> None:
         (Shape(name="ramp", rates_rps=(1,)), "the shape ramp has 2 rates: got 1"),
         (Shape(name="phases", rates_rps=(1, 2)), "the shape phases has 1 rates: got 2"),
         (Shape(name="steps", seconds=0), "lasts more than 0 s"),
-        (Shape(name="steps", rates_rps=(0,)), "comes to no request"),
+        (Shape(name="steps", rates_rps=(0,)), "gives no request"),
         (Shape(name="steps", rates_rps=(-1,)), "0 or more: got"),
         (Shape(name="steps", rates_rps=(1e9,)), "more than 20,000,000"),
         (Shape(name="burst", every_s=0), "--every must be above 0"),

@@ -115,7 +115,7 @@ def test_settings_are_chosen_on_tuning_traces_and_on_redraws_that_are_not_judged
     assert {cell.trace for cell in judged} == set(TRACES) == set(TUNING) | set(HELD_OUT)
     assert len(judged) == len(FLEETS) * 6 * 3 * 10
     assert not {cell.seed for cell in judged} & {cell.seed for cell in cells}
-    with pytest.raises(PochadeError, match="chosen on"):
+    with pytest.raises(PochadeError, match="reserved for choosing settings"):
         judged_cells(Part(first_seed=FIRST_TUNING_SEED - 5), {})
 
 

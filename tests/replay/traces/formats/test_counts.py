@@ -84,7 +84,7 @@ def test_a_bad_row_is_reported_or_counted(
 def test_counts_that_come_to_nothing_are_reported(tmp_path: pathlib.Path) -> None:
     with pytest.raises(InvalidTrace, match="has no counts"):
         read_in(tmp_path, "hour,invocations\n")
-    with pytest.raises(InvalidTrace, match="comes to no request"):
+    with pytest.raises(InvalidTrace, match="gives no request"):
         read_in(tmp_path, "hour,invocations\n0,0\n")
     with pytest.raises(InvalidTrace, match="has no counts, 1 skipped: 1 not a number"):
         read_in(tmp_path, "hour,invocations\n0,x\n", LENIENT)

@@ -109,7 +109,7 @@ def test_options_that_say_nothing_of_reuse_are_refused(tmp_path: pathlib.Path, o
     with_levels(tmp_path)
     status, told = run_reuse(tmp_path, option)
     assert status == 2
-    assert f"{option} says nothing with --reuse" in told
+    assert f"{option} has no effect with --reuse" in told
 
 
 def test_measurements_of_another_version_are_replaced(tmp_path: pathlib.Path) -> None:
