@@ -111,7 +111,7 @@ def _add(ids: OrderedDict[int, None], schema_id: int) -> None:
 
 
 def _is_schema_of(entry: Registered) -> bool:
-    schema: object = entry.schema  # whatever somebody wrote there
+    schema: object = entry.schema  # unchecked
     if not isinstance(schema, dict) or f"{schema.get('namespace')}.{schema.get('name')}" != entry.subject:
         return False
     try:

@@ -266,7 +266,7 @@ class Result:
 class EndedChunk:
     """A summary of one partition of `results` between two offsets, so that a starting ledger need not read it again.
 
-    A fact about committed results: it may repeat, and anybody may have written it. `open` are the requests with a
+    A fact about committed results: it may repeat, and any writer may have written it. `open` are the requests with a
     deadline that lay on the same partition of `classified` before `classified_offset`, and were open at `end_offset`.
     """
 

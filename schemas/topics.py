@@ -64,7 +64,7 @@ WEBHOOKS = "webhooks.v1"
 ACTIONS = "actions.v1"
 POISON = "poison.v1"
 
-PUBLIC = frozenset({PROMPTS, PROMPTS_BATCH})  # anybody writes here; elsewhere only roles and the command line do
+PUBLIC = frozenset({PROMPTS, PROMPTS_BATCH})  # clients write here; elsewhere only roles and the command line
 
 PLAN_KEY = "pipeline"
 PIN_KEY = "pipeline.pin"

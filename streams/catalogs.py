@@ -74,7 +74,7 @@ def check_names(settings: Settings) -> list[PochadeError]:
 def measured(name: str, published: str = "") -> Catalog:
     """The catalog of `load` with what its profile knows by hardness band and class, where it has one.
 
-    Planner and simulator reckon with it.
+    Planner and simulator use it.
 
     Raises as `load` does, for a profile that is none, and for a compiled variant that no profile has as such.
     """

@@ -30,12 +30,12 @@ SCALE = ("pochade scale",)
 RECORDS = counter("pochade_records_total", "Records handled", {"role": ROLES})
 QUEUE_SECONDS = histogram(
     "pochade_queue_seconds",
-    "Time from a record's writing until its role took it in hand, by the clocks of both",
+    "Time from a record's writing until its role read it, by the clocks of both",
     {"role": (*STREAM_ROLES, "worker", "ledger")}, of=(*STREAM_ROLES, "worker", "ledger"),
 )  # fmt: skip
 HOP_SECONDS = histogram(
     "pochade_hop_seconds",
-    "Time from taking a record in hand until all that was written because of it was acknowledged",
+    "Time from reading a record until all records that it caused were acknowledged",
     {"role": (*STREAM_ROLES, "worker", "ledger")}, of=(*STREAM_ROLES, "worker", "ledger"),
 )  # fmt: skip
 JOB_QUEUE_SECONDS = histogram(
@@ -116,7 +116,7 @@ FALLBACKS = counter(
     "pochade_fallbacks_total", "Decisions taken without what they wanted", {"role": ROLES, "kind": KINDS}
 )
 SHED = counter(
-    "pochade_shed_total", "Requests turned away as the plan lets in a share of their tier", {"tier": TIERS}, of=ROUTER
+    "pochade_shed_total", "Requests rejected as the plan admits a share of their tier", {"tier": TIERS}, of=ROUTER
 )
 RESTARTS = counter("pochade_role_restarts_total", "Times a role's loop began again after an error", {"role": ROLES})
 LEDGER_DUPLICATES = counter(
@@ -134,7 +134,7 @@ GENERATED = counter(
 )  # fmt: skip
 BUSY_SECONDS = counter(
     "pochade_worker_busy_seconds_total",
-    "Time that this worker had jobs in hand; its rate is the share of the time that it is busy",
+    "Time that this worker had jobs in progress; its rate is its busy share",
     unit="seconds", of=WORKER,
 )  # fmt: skip
 PREVIEWS = counter(

@@ -77,7 +77,7 @@ class LedgerPartition:
         self._limits = self._topics.limits
         self._batch_bytes = min(BATCH_BYTES, self._limits.batch_bytes(WRITTEN))
         self._clock = clock or BrokerClock()
-        self._made: list[tuple[Outcome, Result]] = []  # the results in hand, counted once they are committed
+        self._made: list[tuple[Outcome, Result]] = []  # results of the open transaction, counted at its commit
         self._last: tuple[int, Sequence[str]] | None = None  # the last transaction: its first result, and who ended
         self._format = result_format
         self._watchdog = watchdog("a transaction of the ledger", TRANSACTION_S, bite)

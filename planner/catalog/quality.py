@@ -9,7 +9,7 @@ class or by a router, and requests sent straight to heavy beside a cascade. So o
 its curve, and the names of levels do not matter.
 
 Mixing adds to the mean of the levels by the product of their shares, as it does in FID's distance of means. Of HADIS's
-486 settings with both router and discriminator that foretells FID to .05 (root mean square) from the columns with one
+486 settings with both router and discriminator that predicts FID to .05 (root mean square) from the columns with one
 of them; the discriminator's curve at the whole heavy share to .19, the mean of the two parts to .64. Where a setting
 was measured, what is missing is added, falling to nothing at its neighbours. Where no random split was measured
 (DiffServe) what they are worth is known between two bounds. The pessimistic one lets the parts count apart, as mixtures

@@ -93,7 +93,7 @@ class PlansInForce(PlansOfTopic, Protocol):
 
 
 class PlanRequest(NamedTuple):
-    """A request for a plan that is due: when, for whom, and why."""
+    """A plan that is due: its time, order and reason."""
 
     why: str
     now_ms: int

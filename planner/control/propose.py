@@ -28,7 +28,7 @@ NO_SCALING = ScaleRules()
 class Rules(NamedTuple):
     """The rules that hold for every policy, and whether its own terms hold."""
 
-    sheds: bool = True  # what no worker has time for is turned away by tier; else it expires at its deadline
+    sheds: bool = True  # demand beyond the workers' capacity is rejected by tier; else it expires at its deadline
     explore: float = 0.0  # share of first levels drawn evenly, [0, 1]
     dispatch: str = ""  # instead of the policy's; "": as it says
     forecast: str = BY_POLICY  # of the demand, by its name in `planner.observation.forecast`

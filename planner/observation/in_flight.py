@@ -59,7 +59,7 @@ class InFlight:
         self._open: dict[str | int, tuple[str, str]] = {}  # request -> tenant, variant
         self._early: dict[str | int, None] = {}
         self._kinds: dict[tuple[str, str], _Integral] = {}
-        self._leaving: list[tuple[float, str | int]] = []  # when requests that were turned away count no more
+        self._leaving: list[tuple[float, str | int]] = []  # when rejected requests stop counting
 
     def begin(self, request: str | int, tenant: str, variant: str, at_ms: float) -> bool:
         """A request was admitted to the pipeline; `variant`: the only one that will do, "": any level.
@@ -82,7 +82,7 @@ class InFlight:
         return True
 
     def end(self, request: str | int, at_ms: float, counts_on_ms: float = 0.0) -> None:
-        """A request has its result; `counts_on_ms`: it was turned away, and counts for this long nevertheless."""
+        """Take in a result; `counts_on_ms`: how long a rejected request still counts."""
         if request not in self._open:
             self._early[request] = None
             if len(self._early) > MAX_EARLY:
@@ -93,7 +93,7 @@ class InFlight:
             self._close(request, at_ms)
 
     def count(self) -> int:
-        """Return the number of requests that have no result now, but for those that were turned away."""
+        """Return the number of requests without a result now, without rejected ones."""
         return max(0, len(self._open) - len(self._leaving))
 
     def means(self, now_ms: float) -> Means:

@@ -22,7 +22,7 @@ class Miss(StrEnum):
     TIMEOUT = "timeout"  # the lookup or the fetch did not answer by its deadline
     FAILED = "failed"  # the store answered with an error
     NONE = "none"  # no neighbour was found
-    TENANT = "tenant"  # a neighbour of somebody else
+    TENANT = "tenant"  # another tenant's neighbour
     MODEL = "model"  # made by another model
     SIZE = "size"  # in px
     DIMENSION = "dimension"  # of the vector, or of the latent

@@ -73,7 +73,7 @@ def raw_score(features: PromptFeatures, weights: Mapping[str, float] = DEFAULT_W
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """The reference that hardness is measured against: figures of the scores of prompts that anybody can draw again."""
+    """The reference of hardness: figures of the scores of reproducible prompts."""
 
     version: str  # of the score, the prompts and what else decides it; requests are stamped with it
     description: str

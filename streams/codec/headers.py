@@ -26,7 +26,7 @@ FACT = "pochade_"  # prefix of routing facts: pochade_level, pochade_plan_versio
 ERROR = "pochade_error_"  # prefix of error headers
 UNREAD = "unread"  # code of a dead letter whose request stays open
 
-# The spans in hand (`streams/tracing/spans.py`): `traceparent` of a cause -> that of what is written because of it
+# The current spans (`streams/tracing/spans.py`): `traceparent` of a cause -> that of what is written because of it
 FOLLOWING: ContextVar[Mapping[bytes, bytes]] = ContextVar("following", default=MappingProxyType({}))
 
 _dice = random.Random(secrets.randbits(128))
@@ -35,7 +35,7 @@ _dice = random.Random(secrets.randbits(128))
 def stamp(
     incoming: Headers, *, kind: str, source: str, subject: str, time_ms: int, facts: Mapping[str, object] | None = None
 ) -> dict[str, bytes]:
-    """The headers of a record that follows from another: its trace, the span in hand, its own `ce_*` attributes."""
+    """Return the headers of a record that another caused: its trace, the current span, its own `ce_*` attributes."""
     headers = {
         **incoming,
         "traceparent": _next_span(incoming.get("traceparent", b"")),
@@ -64,7 +64,7 @@ def _hex(bits: int) -> bytes:
 
 
 def _next_span(traceparent: bytes) -> bytes:
-    """The span in hand; without one the cause's, as who records no span must not name one."""
+    """Return the current span, else the cause's: a role that records no span must not name one."""
     own = FOLLOWING.get().get(traceparent)
     if own is not None:
         return own
@@ -79,7 +79,7 @@ def new_trace() -> bytes:
 def is_unread(record: Incoming, error: BaseException) -> bool:
     """Whether a record between roles may be a newer release's: it is set aside, and its request stays open.
 
-    On a public topic anybody may write any bytes, which are refused.
+    On a public topic clients may write any bytes, which are refused.
     """
     return isinstance(error, UnknownSchema) and record.topic not in PUBLIC and may_come(error.schema_id)
 

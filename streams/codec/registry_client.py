@@ -39,7 +39,7 @@ class NoSuchSchema(RegistryFailed):
 
 
 class RegistryRefused(RegistryFailed):
-    """The registry does not let us in, or is not who it should be: somebody must correct a setting."""
+    """The registry refuses the credentials, or its certificate is wrong: a setting must be corrected."""
 
 
 class _Refusal(NamedTuple):

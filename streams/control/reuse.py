@@ -1,4 +1,4 @@
-"""Whether a plan begins images from stored latents: its group of reuse says how, its routes say for whom."""
+"""Whether a plan begins images from stored latents: its reuse group says how, its routes for which requests."""
 
 from planner.catalog.entries import reuse_step
 from schemas.messages import Plan

@@ -110,7 +110,7 @@ class AgentHost:
 
         Where the partition moves, or the process ends, the whole group waits for what is not acknowledged: a record
         that waits goes to its topic's end again, where a newer member may read it. On a public topic its position may
-        be its request's id, a role may not write there, and the wait is short: there it stays in hand.
+        be its request's id, a role may not write there, and the wait is short: there the role keeps it.
         """
         waits = self._schemas.waits(record)
         if waits and (record.topic in PUBLIC or not self._leaves()):

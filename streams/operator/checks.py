@@ -373,7 +373,7 @@ def check_role(role: str, topic: str, seen: Attendance, readiness: Mapping[str, 
 def check_queue(topic: str, seen: Attendance, serving: int, limit_s: float, *, is_scaled_to_zero: bool) -> Check:
     """Check the jobs of a level, or those that wait until one of its workers is idle. `serving`: its live workers.
 
-    `limit_s`: age of the oldest job that is still in order: it may wait, and one in hand lies there until it is done.
+    `limit_s`: age of the oldest job that is still in order: it may wait, and stays there until it is done.
     """
     match = OF_VARIANT.fullmatch(topic)
     level = match[1] if match else topic

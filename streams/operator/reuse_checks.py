@@ -1,4 +1,4 @@
-"""The verdicts of `doctor` on reuse: whether its index is written, can be searched, and holds what somebody can use."""
+"""The verdicts of `doctor` on reuse: whether its index is written, can be searched, and has usable rows."""
 
 from collections.abc import Mapping, Set
 
@@ -20,7 +20,7 @@ def check_store_named(url: str, *, is_asked: bool) -> Check | None:
 
 
 def check_indexer(seen: Attendance) -> Check:
-    """Check that somebody writes the index, and how far behind: without it no request is lost, but hits are."""
+    """Check that an index writer runs, and its lag: without it no request is lost, but hits are."""
     waits = f"{counted(seen.behind, 'record')} of {RESULTS} {'waits' if seen.behind == 1 else 'wait'}"
     if seen.members is None:
         return warn("indexer", f"this user may not see its members; {waits}", "grant DESCRIBE on the groups PREFIX.*")

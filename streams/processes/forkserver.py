@@ -44,7 +44,7 @@ class ForkedChild:
 
     def __init__(self, pid: int, handle: int, connection: socket.socket) -> None:
         self.pid = pid
-        self._handle, self._connection = handle, connection  # a pidfd: a pid may be somebody else's later
+        self._handle, self._connection = handle, connection  # a pidfd: a pid may be reused later
         self._status: int | None = None
 
     def poll(self) -> int | None:

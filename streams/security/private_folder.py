@@ -1,4 +1,4 @@
-"""Folders that hold what people asked for, and its images: for their owner alone, unless somebody made them before."""
+"""Folders of prompts and images, readable by their owner only, unless they existed before."""
 
 import pathlib
 from typing import Final

@@ -1,4 +1,4 @@
-"""The user of this process, by whom orders and keys are made."""
+"""The user of this process, who is recorded in orders and keys."""
 
 import getpass
 import os

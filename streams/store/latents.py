@@ -3,7 +3,7 @@
 A later image may begin with a stored latent instead of noise. A latent means something to one autoencoder only, and
 another one's may have its shape: each latent says which autoencoder decodes it.
 
-Stored, a latent is a safetensors file of one tensor, which anybody's tools can read and which runs no code when it is
+Stored, a latent is a safetensors file of one tensor, which common tools can read and which runs no code when it is
 read. Equal latents give equal bytes, so the store's keys, which carry the content's hash, hold each of them once.
 """
 

@@ -143,7 +143,7 @@ class S3ImageStore:
             self._client.delete_object(Bucket=self._bucket, Key=key)
 
     def presigned(self, uri: str, lifetime_s: float) -> str:
-        """Return an address at which anybody may read an object for `lifetime_s`, signed here: S3 is not asked.
+        """Return an address that reads an object without credentials for `lifetime_s`, signed without a call of S3.
 
         It ends earlier where the credentials that signed it do. Raises StoreUnavailable where there are none.
         """

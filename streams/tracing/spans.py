@@ -150,7 +150,7 @@ def within(hop: Hop | None) -> Iterator[None]:
 def note(
     role: str, records: Sequence[Incoming], name: str, begun_ms: int, ended_ms: int, attributes: Mapping[str, Any]
 ) -> None:
-    """Record what was done for records of the hop in hand, such as an engine's call: a child of each one's span."""
+    """Record work for records of the current hop, such as an engine's call: a child of each one's span."""
     hop = _hop.get()
     if recorder is None or hop is None:
         return

@@ -28,7 +28,7 @@ class PoolCounts:
 
 
 class Lease:
-    """A buffer that is somebody's until `release`. `view` has as many bytes as were asked for."""
+    """A buffer in use until `release`. `view` has the requested number of bytes."""
 
     def __init__(self, pools: "BufferPools", memory: mmap.mmap, size: int, pool: int | None) -> None:
         self._pools, self.memory, self.size, self.pool = pools, memory, size, pool
@@ -139,7 +139,7 @@ class BufferPools:
             return PoolCounts(self._from_pool, self._too_large, self._exhausted, self._pool_bytes, self._lent)
 
     def close(self) -> None:
-        """Free what waits; what is lent stays with whom it is lent to."""
+        """Free unused buffers; lent ones stay with their users."""
         with self._lock:
             self._shrink_to(0, besides=-1)
 

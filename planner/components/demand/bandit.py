@@ -8,7 +8,7 @@ that of UCB with forgetting (discounted UCB), so that new habits replace old one
     (s + m) / (n + 1)  +  c sqrt(ln(1 + visits) / (n + 1))
 
 s and n are the arm's discounted rewards and observations, m the component's mean over all slots, which stands in until
-the slot itself has been observed. There are no dice: equal histories choose equally.
+the slot itself has been observed. It draws nothing: equal histories choose equally.
 """
 
 import math

@@ -151,7 +151,7 @@ def check_request(
 
 
 def _check_deadline(deadline_ms: int | None, max_s: float, now_ms: int, who: str) -> None:
-    """The ledger remembers for some days who has ended: whom it forgot before the deadline it would end once more."""
+    """Refuse a deadline beyond the ledger's memory of ended requests: the ledger would end the request once more."""
     ahead_s = 0.0 if deadline_ms is None else (deadline_ms - now_ms) / 1000
     if ahead_s > max_s:
         limit = f"deadline_ms must be at most {max_s:g} s ahead (requests.max_deadline_s): got {deadline_ms}"

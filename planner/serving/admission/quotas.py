@@ -29,7 +29,7 @@ def take_tokens(bucket: Bucket | None, quota: Quota, cost: float, now_ms: int) -
     """The bucket after `cost` tokens were taken, and None; or as it was, and the ms until there are enough.
 
     A cost above the burst waits for a full bucket and then overdraws it, so that a large request is served in the end.
-    A clock that jumps back adds nothing. Source: the token bucket of ITU-T I.371, as everybody builds it.
+    A clock that jumps back adds nothing. Source: the token bucket of ITU-T I.371.
     """
     if quota.rate_rps <= 0:
         return bucket or Bucket(quota.burst, now_ms), None

@@ -118,10 +118,10 @@ def _who(tenant: str, party: Party) -> str:
 class Crowd:
     """Counts the recent requests of each name, and decides which unconfigured tenants count as one tenant.
 
-    A tenant is what the record says, and anybody may send under a new name each time. A few names are each a party. Of
-    many, those are that ask often: as many of the busiest as ask at least that many times. So k parties take k names
-    with k requests each, and who changes his name with every request is one party with all others who ask as rarely.
-    A clock that jumps back begins anew.
+    A tenant is what the record says, and a client may send under a new name each time. A few names are each a party. Of
+    many, the k busiest with at least k requests each are; all others are one party. So k parties need k names with k
+    requests each, and a client with a new name for every request shares one party with all rare ones. A clock that
+    jumps back begins anew.
     """
 
     def __init__(self) -> None:
@@ -311,9 +311,9 @@ def level(needs: Iterable[Need], amount: float) -> float:
 class Asking:
     """Counts the recent requests of one tier by party, and computes the part of them to admit.
 
-    Of what a plan lets in of a tier, who asks for little has it whole, and the others share the rest: max-min fairness.
-    A plan's share of a tier is reckoned over all of its requests, so that one tenant that floods would otherwise have
-    the same part of everybody's turned away. Source: Bertsekas and Gallager, Data Networks, 6.5.2.
+    Of a tier's admitted requests, parties with few get all of theirs, and the others share the rest: max-min fairness.
+    A plan's share of a tier is computed over all of its requests, so that one tenant that floods would otherwise have
+    the same part of all tenants' requests rejected. Source: Bertsekas and Gallager, Data Networks, 6.5.2.
     """
 
     def __init__(self, quotas: Mapping[str, Quota]) -> None:

@@ -28,7 +28,7 @@ WINDOW_MS = 200  # of work is taken at once: quick variants pay for acks and com
 PACE_OVER = 16  # jobs: how many back the pace remembers, and the mean of what jobs wait for components
 MAX_CALLS: Final = 30  # of its own that a worker looks back on, to know how long its calls take; MIN_CALLS at least
 TOLERANCE: Final = 0.05  # of the profiled time, within which it takes the profile for right: the noise of so few calls
-MAX_DEATHS: Final = 2  # owners that a job may end: the second had it alone in hand
+MAX_DEATHS: Final = 2  # owners that a job may end: the second had no other job
 STALLED = "hanging"  # the state of a worker whose call is stalled: it is there, but takes no new jobs
 STALL_FACTOR = 3.0  # times the predicted time of the work, plus
 MIN_STALL_MS = 2000.0  # this: later than both together a call is stalled
@@ -59,7 +59,7 @@ class WorkerLogic:
         self.own_ms = run_ms(variant, 1)
         self.pace = 1.0  # predicted time of its recent jobs over the variant's own: options and drafts change it
         self.reported_pace = 1.0  # `pace` at the end of the last window, which heartbeats go by
-        self.in_hand_ms = 0.0  # predicted time of the window in hand, with the loads of its calls so far; 0: none
+        self.in_hand_ms = 0.0  # predicted time of the current window, with the loads of its calls so far; 0 without one
         self.loading_ms = 0.0  # that its recent jobs waited for components: running mean
         self.reported_loading_ms = 0.0  # `loading_ms` at the end of the last window
         self.slowness = 1.0  # median run time of its last calls, as a multiple of the profiled one
@@ -226,7 +226,7 @@ def counted_attempts(attempts: Sequence[int]) -> int:
 
 
 def attempts_before(recorded: int) -> int:
-    """Return the attempts at a job that a dead owner had in hand, by what that one recorded: 1 in company.
+    """Return the attempts at a job that a dead owner had in progress, by its record: 1 if it had other jobs too.
 
     Each such job is taken alone from then on, so that no job beside a killer is met by a second death.
     """
@@ -239,7 +239,7 @@ def jobs_at_once(max_jobs: int, *, are_suspects: bool) -> int:
 
 
 def has_killed_enough(attempt: int, max_deaths: int = MAX_DEATHS) -> bool:
-    """Whether a job fails instead of being generated once more, as `max_deaths` owners died with it in hand."""
+    """Whether a job fails instead of being generated once more, as `max_deaths` owners died with it in progress."""
     return attempt > max_deaths
 
 

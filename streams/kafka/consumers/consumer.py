@@ -24,7 +24,7 @@ from streams.settings import Settings
 log = logging.getLogger(__name__)
 
 POLL_S = 2.0  # between two looks at whether the broker refuses: new rights reach it a moment after they were granted
-CLOSE_S = 30.0  # for the record in hand
+CLOSE_S = 30.0  # for the current record
 POLLS_AT_END = 3  # once the past is read, before the shared client reads on: most commands have closed by then
 SET_ASIDE_S = 0.1  # between two looks whether a schema is known that records wait for
 MAX_SET_ASIDE = 2000  # records of unknown schemas that a follower keeps until it can read them

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 POLL_S: Final = 0.1  # the most that joining waits, and the last to leave
 ERROR_PAUSE_S: Final = 1.0
-CLOSE_S: Final = 30.0  # for the batch in hand
+CLOSE_S: Final = 30.0  # for the current batch
 MAX_WAITING: Final = 5000  # records that wait for one follower
 
 Place = tuple[str, int]  # topic by its full name, partition
@@ -56,7 +56,7 @@ class Subscription:
 
 
 class SharedReader:
-    """One client and one thread, while anybody is subscribed. The topics of several followers may be the same."""
+    """One client and one thread, while there are subscribers. Several followers may share a topic."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._key = frozenset(config.items())

@@ -79,7 +79,7 @@ def member_config(settings: Settings, group: str) -> dict[str, Any]:
     return begins | {
         "session.timeout.ms": timeouts.session_ms,
         "heartbeat.interval.ms": timeouts.beat_ms,
-        "partition.assignment.strategy": "cooperative-sticky",  # eager ones make everybody wait for the slowest job
+        "partition.assignment.strategy": "cooperative-sticky",  # eager ones make all members wait for the slowest job
     }
 
 

@@ -31,7 +31,7 @@ def open_producer(
 
 
 def is_fenced(error: KafkaError) -> bool:
-    """Whether somebody newer holds the id: this producer never commits again."""
+    """Whether a newer producer has the id, so that this one can never commit again."""
     return error.code() in FENCED or error.fatal()
 
 
