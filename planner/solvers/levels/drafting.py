@@ -7,7 +7,7 @@ Where nobody measured reuse, or the parameter `reuse` is 0, the strategy is `mod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from planner.catalog.entries import variant_of
 from planner.catalog.model import Catalog
@@ -41,11 +41,10 @@ PARAMETERS = {
     "guarded": Parameter(0, 0, 1, is_whole=True),  # 1: floors, guard and check, of which ARGUS has none
     "switch": Parameter(1, 0, 1, is_whole=True),  # 0: never leave reuse, as the black line of ARGUS's Fig. 20b
     "hold": Parameter(0, 0, 1),  # how much less quality, of best less worst level, is better than moving workers
-    "switch_margin": Parameter(1.5, 1, 10),  # of the demand, while the fleet is under way. Source: ARGUS 4.6
     "return_s": Parameter(15, 0, 86_400),  # how long retrievals must be healthy before reuse is taken up again
 }
 
-
+MARGIN: Final = 1.5  # of the demand, while the fleet is under way. Source: ARGUS 4.6
 NO_PROFILE = "nothing is reused, as the catalog has no profile of reuse"
 NO_GUARD = "nothing is reused, as the profile of reuse has no floors and guard, or no level that they were tested on"
 
@@ -85,7 +84,7 @@ def draft(
     retrieval = strategy_switch.retrieval_of(observation.reuse, _saved_ms(reuse))
     rule = strategy_switch.Rule(return_after_ms=int(1000 * settings["return_s"]))
     if settings["switch"]:
-        retrieval = retrieval._replace(carries=_carries(task, reuse, state, settings["switch_margin"]))
+        retrieval = retrieval._replace(carries=_carries(task, reuse, is_away=state.stage in strategy_switch.AWAY))
         state = strategy_switch.step(state, retrieval, observation.now_ms, rule)
     if state.stage == strategy_switch.REUSE:
         return _on_reuse(task, reuse, state)
@@ -95,8 +94,8 @@ def draft(
         return _tried(away, group, catalog) if strategy_switch.is_answered(retrieval, rule) else away
     if state.stage == strategy_switch.LEAVING:
         why = strategy_switch.describe(retrieval)
-        return _leaving(task, reuse, state, settings["switch_margin"], why)
-    return _returning(task, reuse, state, settings["switch_margin"])
+        return _leaving(task, reuse, state, why)
+    return _returning(task, reuse, state)
 
 
 def _reuse_of(seen: Observation, catalog: Catalog, *, is_guarded: bool) -> tuple[ReusePlan | None, str]:
@@ -142,31 +141,31 @@ def _on_reuse(task: Task, reuse: Sequence[Offer], state: strategy_switch.State) 
     return _drafted(task, "reuse", reuse, mix, allocation, "", strategy_switch.remembered(state))
 
 
-def _carries(task: Task, reuse: Sequence[Offer], state: strategy_switch.State, margin: float) -> bool:
-    """Return whether the fleet could reuse at the forecast demand, or at a margin more to come back.
+def _carries(task: Task, reuse: Sequence[Offer], *, is_away: bool) -> bool:
+    """Return whether the fleet could reuse at the forecast demand, or at MARGIN times it to come back.
 
     Always without a guard: a level then saves all of its K whatever is near, and the deepest one carries the most.
     """
     if task.reuse is None or task.reuse.guard is None:
         return True
-    demand_rps = task.seen.planning_rps * (margin if state.stage in strategy_switch.AWAY else 1.0)
+    demand_rps = task.seen.planning_rps * (MARGIN if is_away else 1.0)
     return fill({reuse[0].variant: len(task.seen.workers)}, reuse, demand_rps).carried >= 1
 
 
-def _leaving(task: Task, reuse: Sequence[Offer], state: strategy_switch.State, margin: float, why: str) -> PlanProposal:
+def _leaving(task: Task, reuse: Sequence[Offer], state: strategy_switch.State, why: str) -> PlanProposal:
     """A wave of workers on their way to smaller models, and routes to those that generate and stay. `why`: in words.
 
     In full, as lookups fail or cost too much; with the reuse levels where the demand alone is the reason.
     """
-    is_for_demand = not _carries(task, reuse, state, 1.0)
-    task, workers = task._replace(demand_rps=task.demand_rps * margin), task.seen.workers
+    is_for_demand = not _carries(task, reuse, is_away=False)
+    task, workers = task._replace(demand_rps=task.demand_rps * MARGIN), task.seen.workers
     offers = offers_of(task.catalog, dict.fromkeys(task.catalog.variants, task.batch))
     target = assign(maximize_quality(offers, len(workers), task.demand_rps).counts, workers)
     after = strategy_switch.after_switch(state, target, workers)
     return _under_way(task, _mixed(task) if is_for_demand else offers, after, target, f"leaving reuse: {why}")
 
 
-def _returning(task: Task, reuse: Sequence[Offer], state: strategy_switch.State, margin: float) -> PlanProposal:
+def _returning(task: Task, reuse: Sequence[Offer], state: strategy_switch.State) -> PlanProposal:
     """A wave of workers on their way to the model that is reused; those that generate with it reuse already.
 
     The plan that sees the last one there is the first of the strategy `reuse`.
@@ -176,7 +175,7 @@ def _returning(task: Task, reuse: Sequence[Offer], state: strategy_switch.State,
     after = strategy_switch.after_switch(state, target, workers)
     if after.stage == strategy_switch.REUSE:
         return _on_reuse(task, reuse, after)
-    task = task._replace(demand_rps=task.demand_rps * margin)
+    task = task._replace(demand_rps=task.demand_rps * MARGIN)
     return _under_way(task, _mixed(task), after, target, "returning to reuse")
 
 
