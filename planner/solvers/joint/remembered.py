@@ -42,28 +42,6 @@ def by_value(method: Callable[[M, V], T]) -> Callable[[M, V], T]:
     return known
 
 
-def by_parts(*parts: str) -> Callable[[Callable[[M, PlanProposal], T]], Callable[[M, PlanProposal], T]]:
-    """Remember a method's answer for plans that share these very parts of a plan, as `dataclasses.replace` leaves them.
-
-    By identity, so that two plans with equal parts are two, and nothing long is compared.
-    """
-    own_of = attrgetter(*parts)
-
-    def decorated(method: Callable[[M, PlanProposal], T]) -> Callable[[M, PlanProposal], T]:
-        @wraps(method)
-        def known(model: M, plan: PlanProposal) -> T:
-            own = own_of(plan)
-            key = (method.__name__, *map(id, own))
-            if key not in model.remembered:
-                model.remembered[key] = own, method(model, plan)  # the parts with it, so that an id stays one part's
-            answer: T = model.remembered[key][1]
-            return answer
-
-        return known
-
-    return decorated
-
-
 def by_numbers(
     flow_type: type[F], *others: str
 ) -> Callable[[Callable[Concatenate[M, str, F, P], T]], Callable[Concatenate[M, str, F, P], T]]:

@@ -10,7 +10,7 @@ from planner.solvers.joint.program.problem import Problem, Solution, score
 from planner.solvers.joint.search.gates import Found, Search
 from planner.solvers.joint.search.linear import Linear
 from planner.solvers.joint.search.relaxation import Guess, relaxed, starts, straight_only, timings_of
-from planner.solvers.joint.search.workers import planned, search_neighbourhood, whole
+from planner.solvers.joint.search.workers import planned, whole
 
 NOTHING = "the solver found nothing better"
 
@@ -26,8 +26,9 @@ def solve(problem: Problem) -> Solution:
         return simple
     counts = np.full(len(problem.levels), max(problem.workers / 4, 1.0))
     timings = timings_of(problem, counts)
-    simple = _better(problem, simple, one_way(problem, timings))
-    return _better(problem, simple, searched(problem, relaxed(problem, timings, counts)))
+    simple = _best(problem, simple, one_way(problem, timings))
+    found = searched(problem, relaxed(problem, timings, counts))
+    return _best(problem, simple, found) if found else replace(simple, trouble=NOTHING)
 
 
 def searched(problem: Problem, guess: Guess) -> Solution | None:
@@ -38,11 +39,9 @@ def searched(problem: Problem, guess: Guess) -> Solution | None:
     for end in ends:
         if not best or end.value > best.value:  # whole workers are worth no more than others
             best = max(filter(None, (best, whole(search, end))), key=lambda found: found.value, default=None)
-    return planned(search, search_neighbourhood(search, best)) if best else None
+    return planned(search, best) if best else None
 
 
-def _better(problem: Problem, old: Solution, new: Solution | None) -> Solution:
-    """The better one, which says where there is no new one."""
-    if new is None:
-        return replace(old, trouble=NOTHING)
-    return new if score(problem, new).value >= score(problem, old).value else old
+def _best(problem: Problem, old: Solution, new: Solution | None) -> Solution:
+    """The better one; of equal ones the new one."""
+    return new if new and score(problem, new).value >= score(problem, old).value else old

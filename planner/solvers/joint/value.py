@@ -33,7 +33,7 @@ from planner.observation.workers import SERVING
 from planner.serving.dispatch.worker import drain_ms
 from planner.solvers.joint.losses import AFTER_S, Queue, limits_of
 from planner.solvers.joint.pooled import DIGITS, Mixture, Pool
-from planner.solvers.joint.remembered import Memory, by_numbers, by_parts, by_value
+from planner.solvers.joint.remembered import Memory, by_numbers, by_value
 from planner.solvers.joint.taken import returns_worker
 from schemas.messages import Cascade
 
@@ -369,7 +369,6 @@ class Model:
         at = self._slow_first.index(name)
         return next((other for other in served if self._slow_first.index(other) > at), "")
 
-    @by_parts("routes", "strategy")
     def _masses(self, plan: PlanProposal) -> dict[str, np.ndarray]:
         """level -> [C] share of all requests that go there first; a class counts as spread over all bands."""
         masses: dict[str, np.ndarray] = {}
@@ -449,7 +448,6 @@ class Model:
         hit_rate = plan.reuse.hits.get(level, 0.0) if plan.reuse else 0.0
         return 1.0 - hit_rate * (1.0 - starts.get(step, 1.0))
 
-    @by_parts("allocation", "batch")
     def _fleet(self, plan: PlanProposal) -> dict[str, VariantWorkers]:
         """variant -> who serves it now, and under the plan.
 
@@ -577,7 +575,6 @@ class Model:
             total += float(mass @ sum((share * self._of_level(other) for other, share in others.items()), stayed * own))
         return total
 
-    @by_parts("routes", "strategy")
     def _by_class(self, plan: PlanProposal) -> float:
         """What routes by class gain beyond the levels' means over all prompts, where that was measured."""
         known = self.catalog.measured.classes.get(plan.strategy, {}) if self.catalog.measured else {}

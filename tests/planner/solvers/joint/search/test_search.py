@@ -8,7 +8,7 @@ from planner.solvers.joint.program.problem import Problem, score
 from planner.solvers.joint.search.gates import Search
 from planner.solvers.joint.search.linear import Linear
 from planner.solvers.joint.search.relaxation import Start, relaxed, timings_of
-from planner.solvers.joint.search.workers import planned, search_neighbourhood, whole
+from planner.solvers.joint.search.workers import planned, whole
 from planner.solvers.joint.solve import searched, solve
 from tests.planner.solvers.joint.problems import a_problem, faults, random_problem, without_queues
 
@@ -18,7 +18,7 @@ def large(seed: int) -> Problem:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_what_is_searched_can_be_done_and_is_better_than_where_it_began(seed: int) -> None:
+def test_what_is_searched_can_be_done_and_is_no_worse_than_where_it_began(seed: int) -> None:
     problem = large(400 + seed)
     counts = np.full(5, 6.0)
     search = Search(problem, Linear(problem))
@@ -27,10 +27,8 @@ def test_what_is_searched_can_be_done_and_is_better_than_where_it_began(seed: in
     assert best.value >= max(found.value for found in begun)
     manned = whole(search, best)
     assert manned is not None
-    found = search_neighbourhood(search, manned)
-    assert found.value >= manned.value
-    assert faults(problem, planned(search, found)) == []
-    assert score(problem, planned(search, found)).value == pytest.approx(found.value, abs=1e-4)
+    assert faults(problem, planned(search, manned)) == []
+    assert score(problem, planned(search, manned)).value == pytest.approx(manned.value, abs=1e-4)
 
 
 def test_the_same_problem_has_the_same_plan() -> None:
