@@ -13,6 +13,7 @@ from tests.behaviour.sections import (
     metrics,
     names,
     plans,
+    processor,
     reports,
     serving,
     size,
@@ -28,7 +29,13 @@ Section = Callable[[Tree, Track], Any]
 NAMES = (
     "messages", "help", "config", "metrics", "size", "imports", "names", "plans", "wheel", "tests", "reports",
 )  # fmt: skip
-LONG = ("traces", "million", "serving", "benches")  # recorded where they are asked for; the last two need a broker
+LONG = (
+    "traces",
+    "million",
+    "serving",
+    "benches",
+    "processor",
+)  # recorded where asked for; the last three need a broker
 
 
 def sections(junit: Sequence[pathlib.Path] = ()) -> dict[str, Section]:
@@ -49,6 +56,7 @@ def sections(junit: Sequence[pathlib.Path] = ()) -> dict[str, Section]:
         "million": traces.record_million,
         "serving": serving.record,
         "benches": benches.record,
+        "processor": processor.record,
     }
     assert tuple(made) == NAMES + LONG
     return made
