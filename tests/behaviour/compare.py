@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import click
 
 INFORMATION = "(information)"  # in a key: what is beneath may differ
-INFORMATIVE_SECTIONS = ("size", "serving", "benches")
+INFORMATIVE_SECTIONS = ("size", "serving", "benches", "processor")
 AROUND = 60  # characters shown before and after the first difference of two long texts
 LONG = 200
 MISSING = "nothing"

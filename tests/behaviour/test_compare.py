@@ -30,6 +30,7 @@ RECORD: dict[str, Any] = {
     "traces": {"ramp": {"sha256": "ab", "policies": {"joint": {"late": 3}}}},
     "million": {"sha256": "ab", "took (information)": {"cpu_s": 95.0}},
     "serving": {"features off": {"loaded": {"router": {"files": 126}}}},
+    "processor": {"router": {"median_ms": 3.6}},
     "benches": {"router": {"records_per_s": {"median": 2064.0}}},
 }  # fmt: skip
 CHANGES: dict[str, tuple[Callable[[Any], object], list[str]]] = {
@@ -99,6 +100,7 @@ def test_a_section_that_one_record_lacks_is_a_difference(tmp_path: pathlib.Path,
         ("imports", lambda r: r["submit"].update({"modules of the project (information)": 9})),
         ("million", lambda r: r["took (information)"].update(cpu_s=99.0)),
         ("serving", lambda r: r["features off"]["loaded"]["router"].update(files=60)),
+        ("processor", lambda r: r["router"].update(median_ms=3.0)),
         ("benches", lambda r: r["router"]["records_per_s"].update(median=1990.0)),
         ("names", lambda r: r["mentions (information)"].update(module=8)),
     ],

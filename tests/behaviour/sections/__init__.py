@@ -29,13 +29,7 @@ Section = Callable[[Tree, Track], Any]
 NAMES = (
     "messages", "help", "config", "metrics", "size", "imports", "names", "plans", "wheel", "tests", "reports",
 )  # fmt: skip
-LONG = (
-    "traces",
-    "million",
-    "serving",
-    "benches",
-    "processor",
-)  # recorded where asked for; the last three need a broker
+LONG = ("traces", "million", "serving", "benches", "processor")  # where asked for; the last three need a broker
 
 
 def sections(junit: Sequence[pathlib.Path] = ()) -> dict[str, Section]:
