@@ -1,8 +1,8 @@
-"""`mlora`: workers are told which components to hold, and a job goes where it costs least, what is missing included.
+"""`mlora`: plans say which components each worker holds, and a job goes where it costs least, loads included.
 
 Source: MLoRA 6: one view of all components (`planner/control/residency.py`: hot ones on several devices, warm ones
 loaded ahead, frequent combinations fused) and a router that weighs queues against cache locality. The paper has no
-levels: where a catalog has several, workers and shares are those of the integer program of `proteus`, by capacity.
+levels: for a catalog with several, workers and shares are those of the integer program of `proteus`, by capacity.
 """
 
 from collections.abc import Mapping

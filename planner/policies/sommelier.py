@@ -1,4 +1,4 @@
-"""`sommelier`: every worker for itself takes the best variant that keeps up with its own load; nobody plans for all.
+"""`sommelier`: each worker takes the best variant that keeps up with its own load, without a plan for all workers.
 
 Source: ARGUS 5.1: Sommelier "assesses the workload for each GPU" and "recommends alternative models based on the
 single-server workload". A worker's workload is an even part of the arrivals here; ARGUS gives no rule. `drain_s` counts

@@ -15,7 +15,7 @@ def tuned(
 ) -> dict[str, int]:  # fmt: skip
     """Return level -> next batch size: `left` of it, [0, 1), if it is late, else one more, up to the largest measured.
 
-    The first is 1. A window in which no request ended changes nothing: nobody measured a batch.
+    The first is 1. A window in which no request ended changes nothing, as no batch was measured.
     Source: Clipper (NSDI 2017), dynamic batch size: one more until a batch takes over the objective, then a back-off.
     """
     before = memory.get(MEMORY, {})

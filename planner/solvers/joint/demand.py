@@ -20,7 +20,7 @@ GAINS: Final = np.array([0.02, 0.04, 0.08, 0.15, 0.3, 0.5])  # of the newest cou
 OF_TREND: Final = 1 / 6  # of the level's gain, of its last step in the trend: .05 of .3, as `forecast.trend` has it
 WARM_UP_S: Final = 5  # whose forecasts do not count, as the levels still settle
 MIN_FORECAST_RPS: Final = 0.05  # lowest rate that a level forecasts: a Poisson likelihood of nothing is no number
-RECENT_S = (1, 2, 3)  # the last seconds that may tell a surge
+RECENT_S = (1, 2, 3)  # windows of the last seconds in which a surge may show
 CHANCE = 1e-4  # of such a surge without one, in one look
 MIN_HISTORY_S = 10  # fewest seconds before a surge that show what is usual
 IDLE_RPS = 1 / 60  # that is planned for where none come: without demand every plan would be as good
@@ -74,11 +74,11 @@ def followed(counts: Sequence[int], horizon_s: int) -> Followed:
 
 
 def surge_rps(counts: Sequence[int]) -> float:
-    """Arrivals a second of late where they are more than chance explains; 0 where they are not.
+    """Return recent arrivals a second if they are significantly above those before; else 0.
 
-    A forecast follows a jump by a share a second, and a plan made meanwhile is made again; a jump that is beyond the
-    noise of the seconds before it, Poisson's or theirs if that is more, is taken as it is, but for one deviation: of
-    several looks the one that shows most is likely to show too much. `counts`: the oldest first.
+    A forecast follows a jump only gradually. A jump beyond the noise of the seconds before it (Poisson's, or the
+    observed one if larger) is taken at once, less one deviation, as the largest of several windows is likely to be too
+    large. `counts`: the oldest first.
     """
     return max((_surge_rps(counts[:-recent], counts[-recent:]) for recent in RECENT_S), default=0.0)
 

@@ -1,7 +1,7 @@
 """Small changes to a plan as long as its value grows: thresholds, workers, batches, shares and bounds of its routes.
 
-Every plan is judged by `planner.solvers.joint.value`, whoever made it, so that what a rule rounds or leaves out (whole
-workers, thresholds of a grid, room for queueing) is found here for all alike.
+`planner.solvers.joint.value` judges the plans of all rules alike, so that small changes here correct what a rule rounds
+or leaves out (whole workers, thresholds of a grid, room for queueing).
 """
 
 import itertools

@@ -25,9 +25,9 @@ AFTER_S: Final = (8.0, 30.0, 80.0)  # of a new plan, at which its queues are loo
 
 
 class Limits(NamedTuple):
-    """How long jobs may wait, and what comes of it where the queue is as long as it can be."""
+    """How long jobs may wait, and the consequences when the queue is at its limit."""
 
-    turned_s: float  # who would wait longer is turned away
+    turned_s: float  # a job that would wait longer is rejected
     late: float = 0.0  # share of the others that are late then
     batch: int = 1  # jobs that share a call then
     full: float = FULL  # of the longest queue: beyond it they are late
@@ -50,7 +50,7 @@ class Queue(NamedTuple):
     is_one: bool  # one queue for all workers
 
     def with_more(self, images: float) -> "Queue":
-        """Return the queue with so many more images a request that have no draft."""
+        """Return the queue with `images` more images a request that have no draft."""
         if not images:
             return self
         work = images * self.whole_s
@@ -136,7 +136,7 @@ class Edge:
             at_s = time_s - self._above_s
             if at_s <= 0:
                 found.append((load, (1 - part) * wait))
-            elif z < -60:  # in the end nobody is turned away: only what waits already may be
+            elif z < -60:  # in the end no request is rejected, except waiting ones
                 found.append((0.0, 0.0))
             else:
                 there = self._there(at_s if at_s > 1e-9 else 1e-9)
@@ -165,7 +165,7 @@ class Edge:
 
 @lru_cache(maxsize=4096)
 def _erlang(servers: int, hundredths: int) -> float:
-    """Erlang C at a utilisation of so many halves of a hundredth, as `queueing.erlang_c` has it for many at once."""
+    """Return Erlang C at a utilisation of `hundredths` / 200, as `queueing.erlang_c` for arrays."""
     utilization, blocked = hundredths / 200, 1.0
     offered = servers * utilization
     for k in range(1, servers + 1):
@@ -182,12 +182,12 @@ def waiting_share(servers: int, load: float) -> float:
 def limits_of(left_s: float, call_s: Callable[[int], float], most: int) -> Limits:
     """Return how long jobs may wait that must end within `left_s`, their call included, at most `most` to a call.
 
-    Whoever places a job reckons the call in progress, what waits image by image, and the job as one image. So as many
-    can wait as fit in like this, which take less together than foretold; but a job's own call is as long as all that
-    share it make it, and it begins when the calls before it have ended: so who is let in may be late. NOT_FIRST of
-    these are reckoned so. A worker lets the most urgent of a call go first, after which none is at a constant demand
-    (simulated: 0 to .1 %, where 1 says 3 to 9 and .45 up to 4). But with less, plans leave too little room for a demand
-    that moves: cascade 3 with azure-1to8 is late with .02 % by 1, .24 by .45, .61 by .25, .85 by 0, at one FID.
+    Senders predict the wait as the call in progress plus all waiting images one by one, and the job as one image. So
+    the queue may grow until this prediction reaches the limit, although batches take less time. But a job's own call is
+    as long as all jobs that share it, and begins after the calls before it, so an admitted job may be late. NOT_FIRST
+    of these count as late. Since workers serve the most urgent jobs of a call first, none is late at a constant demand
+    (simulated: 0 to .1 %, where 1 predicts 3 to 9 and .45 up to 4). But with less, plans leave too little room for a
+    varying demand: cascade 3 with azure-1to8 is late with .02 % by 1, .24 by .45, .61 by .25, .85 by 0, at one FID.
 
     In a busy fleet a place is taken as soon as a call begins, so its job waits for all of this call. Where the next
     call in full would then end too late for it, its worker generates it alone and the others after it

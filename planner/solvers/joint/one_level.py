@@ -6,19 +6,19 @@ from planner.solvers.joint.program.problem import Line, Problem, Running, Soluti
 
 
 def on_one_level(problem: Problem) -> Solution:
-    """The best of such plans; what it cannot take is shed. Without workers nothing is served."""
+    """Return the best plan on one level; requests beyond its capacity are shed. Without workers all are."""
     bands = len(problem.shares)
-    nobody = solution_of(problem, np.zeros((bands, len(problem.options))), np.ones(bands), {})
+    none_served = solution_of(problem, np.zeros((bands, len(problem.options))), np.ones(bands), {})
     plain = [
         o
         for o, option in enumerate(problem.options)
         if problem.gates[option.gate].next_level < 0 and option.straight_to < 0
     ]
-    return max([nobody, *(_only(problem, o) for o in plain)], key=lambda found: score(problem, found).value)
+    return max([none_served, *(_only(problem, o) for o in plain)], key=lambda found: score(problem, found).value)
 
 
 def throughput(line: Line, workers: int) -> float:
-    """Pictures a second of this many workers on a line; 0 outside it."""
+    """Return the images a second of this many workers on a line; 0 outside it."""
     return line.slope * workers - line.lost if line.least <= workers <= line.most else 0.0
 
 

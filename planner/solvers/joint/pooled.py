@@ -1,8 +1,8 @@
-"""Answers to come and those before them, judged as one: FID is of all answers together, and no mean over images.
+"""Judges future answers together with recent ones: FID is of all answers together, and no mean over images.
 
-Where busy times had to be answered by cheap levels, the best mixture of all answers takes more of dear levels in quiet
-times than would be best of these alone. So a plan is worth what it adds to the answers of late, which count the less
-the longer ago they were. They are those that the plans were expected to give, as no role reports who answered what.
+If busy times had to be answered by cheap levels, the best mixture of all answers uses more of dear levels in quiet
+times than these alone would need. So a plan's quality is what it adds to the recent answers, with weights that decay
+with age. Those are the answers that plans expected, as no role reports which level answered which request.
 """
 
 import math
@@ -53,10 +53,10 @@ class Pool(NamedTuple):
     requests: float  # that they count as, > 0
 
     def value_of(self, mixture: Mixture, requests: float, catalog: Catalog, before: float) -> float | None:
-        """Return what a mixture of so many requests to come adds to them, as the quality of one; None: unknown.
+        """Return the quality that a mixture of `requests` future requests adds, per request; None if unknown.
 
-        It is what all would be worth less what the earlier are worth, for each request that is added. `before`: quality
-        of the earlier ones, which is the same for all plans of a moment.
+        It is the quality of all answers less that of the earlier ones, divided by the added requests. `before`: quality
+        of the earlier ones, equal for all plans of one time.
         """
         share = requests / (requests + self.requests)
         both = self.answers.with_share(mixture, share).quality(catalog)

@@ -52,7 +52,7 @@ class Bet(NamedTuple):
         return max(self.stake, weight)
 
     def rescaled(self, weight: float, times: float) -> float:
-        """Return the weight as if all gains so far had been measured on a scale so many times as large, >= 1."""
+        """Return the weight as if all gains so far had been measured on a scale `times` as large, >= 1."""
         return self.stake * math.pow(weight / self.stake, 1 / times)
 
     def regret(self, jumps: int) -> float:
@@ -111,9 +111,9 @@ def updated(
 ) -> Reserve:  # fmt: skip
     """Return the reserve with what it has cost since the last plan, and with a jump of the last minute.
 
-    `keep_s`: how long jumps are remembered; `late`: what a request costs that is not in time, in units of quality. A
-    jump is seen in many plans, at first only in part: it stays one, by its time, and is told by the most of it. What
-    lies in the future, after a clock was set back, and what is no jump, of another release, is forgotten.
+    `keep_s`: how long jumps are remembered; `late`: cost of a request that is not in time, in units of quality. A jump
+    shows in many plans, at first only in part: by its time it counts as one, with its largest size. Jumps in the future
+    (after a clock was set back) and malformed ones (of another release) are forgotten.
     """
     now_s = now_ms // 1000
     was = _read(memory, bet)

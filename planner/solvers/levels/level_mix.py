@@ -85,7 +85,7 @@ def fill(counts: Mapping[str, int], offers: Sequence[Offer], demand_rps: float) 
             flow[step.before.level] -= added * step.before_rps / more_rps
         left -= added
     carried = math.fsum(flow.values())
-    if carried <= 0:  # nobody serves anything yet: the fastest level will be there first
+    if carried <= 0:  # no worker serves yet: the fastest level will be ready first
         return Mix(dict(counts), {offers[-1].level: 1.0}, 0.0 if demand_rps > 0 else 1.0)
     shares = {level: share / carried for level, share in flow.items()}
     return Mix(dict(counts), _positive(shares, offers), 1.0 if left <= CLOSE else carried)

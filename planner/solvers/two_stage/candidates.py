@@ -47,7 +47,7 @@ def pruned(pool: Iterable[Candidate], tolerance: Tolerance = ALIKE) -> dict[str,
 
 def _dominated(ordered: Sequence[Candidate], dropped: dict[str, str]) -> None:
     best = float("-inf")
-    for candidate in ordered:  # whoever is quicker has been seen
+    for candidate in ordered:  # quicker ones come first
         if candidate.quality <= best:
             dropped[candidate.name] = DOMINATED
         best = max(best, candidate.quality)

@@ -153,12 +153,12 @@ def _needs(level: Stage, demand_rps: float, shares: Sequence[float]) -> Floats:
 
 
 def rows_of(catalog: Catalog, pair: Pair, observation: Observation) -> tuple[Row, ...]:
-    """The pair's rows, scored by expected quality, with the shares that the traffic of late gives them.
+    """Return the pair's rows, scored by expected quality, with the shares of recent traffic.
 
-    A row fixes the thresholds; the share straight to heavy is that of the prompts now above its hardness, and the share
-    deferred that of the others' drafts now below its confidence, where that was seen. Quality is as measured, by the
-    hardness of late where it is known by band. A row of unknown quality is left out, unless all are: then the share
-    that heavy generates is the score, as the best there is to go by.
+    A row fixes the thresholds; the share straight to heavy is that of recent prompts above its hardness, and the
+    deferred share that of the others' drafts below its confidence, if observed. Quality is as measured, by recent
+    hardness if it is known by band. A row of unknown quality is left out; if all are unknown, heavy's share is the
+    score.
     """
     table = by_step(catalog, pair).get(pair.refine_from_step, [])
     found = tuple(_listed(catalog, pair, table, observation) if table else _swept(catalog, pair, observation))

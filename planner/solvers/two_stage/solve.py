@@ -233,7 +233,7 @@ def draft(
 
 
 def _routes(plan: PairPlan) -> tuple[Route, ...]:
-    """Hard prompts straight to heavy; all to light where nobody serves heavy or none is that hard."""
+    """Return the routes: hard prompts straight to heavy; all to light if no worker serves heavy or none is hard."""
     light, heavy, hardness = {plan.pair.light: 1.0}, {plan.pair.heavy: 1.0}, plan.answer.row.hardness
     if hardness >= 1 or not plan.answer.workers[1]:
         return (Route(levels=light),)

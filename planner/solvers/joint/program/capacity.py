@@ -20,7 +20,7 @@ FAR = 4  # times fewer workers than guessed for which a line must still hold
 
 
 def modes(run_s: Mapping[int, float], targets_s: Sequence[float], workers: int, room: Room) -> tuple[Mode, ...]:
-    """A mode for each latency target, the longest that a picture may take; each count works in the batch best for it.
+    """Return a mode for each latency target, the max time of an image; each count uses its best batch size.
 
     `run_s`: batch -> seconds of a call. A target that no batch can meet has no mode.
     """
@@ -36,11 +36,11 @@ def modes(run_s: Mapping[int, float], targets_s: Sequence[float], workers: int, 
 
 
 def draft_modes(run_s: Mapping[int, float], targets_s: Sequence[float], workers: int) -> tuple[Mode, ...]:
-    """Modes for nothing but pictures that are painted again, which need no room for queueing.
+    """Return modes for levels that only get escalated images, which need no room for queueing.
 
-    Who would wait too long there is not sent (`planner.serving.routing.escalation`) and keeps the draft: overload costs
-    quality, never a late answer, so that the best plan keeps these workers busy. Of targets alike in rate only the
-    shortest has a mode.
+    An image that would wait too long is not escalated (`planner.serving.routing.escalation`) and the draft is kept:
+    overload costs quality, never a late answer, so the best plan keeps these workers busy. Of targets with equal rates
+    only the shortest has a mode.
     """
     made = modes(run_s, sorted(targets_s), workers, _all)
     shortest = {mode.lines: mode for mode in reversed(made)}
@@ -62,7 +62,7 @@ def straight(mode: Mode, count: float, workers: int) -> Mode:
 
 
 def staff_s(mode: Mode, count: float) -> float:
-    """Worker-seconds of one picture where `count` workers run in a mode; inf where they can meet no target."""
+    """Return the worker-seconds of an image with `count` workers in a mode; inf if they can meet no target."""
     line = _line_at(mode, count)
     if line is None:
         return float("inf")

@@ -1,4 +1,4 @@
-"""What a catalog offers to serve with: levels, cascades at each threshold and paint-over step, measured rows."""
+"""The options of a catalog: levels, cascades at each threshold and refinement step, measured rows."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -16,12 +16,12 @@ from planner.observation.observation import Observation
 from planner.solvers.joint.program.problem import Gate, Option
 from planner.solvers.two_stage.problem import rows_of
 
-WIDE = 0.05  # of a band's pictures: where the next threshold defers so many more, there are some between
-NOTICED = 0.003  # of a band's pictures: thresholds nearer to each other are one
+WIDE = 0.05  # of a band's images: if the next threshold defers more than this in addition, values between are added
+NOTICED = 0.003  # of a band's images: thresholds nearer to each other are one
 
 
 class Offer(NamedTuple):
-    """An option with what it gives and takes in each band."""
+    """An option with its work and quality in each band."""
 
     option: Option
     pictures: dict[int, np.ndarray]  # level -> [C] per request, in whole calls' worth
@@ -90,15 +90,15 @@ def _add_cascade(found: Offers, catalog: Catalog, pair: Pair, seen: Observation,
     deferred, quality = np.array(rows[: len(known)]), np.array(rows[len(known) :])
     plain, ones = _gate(found, catalog, pair, 0.0, hop_s), np.ones(len(known))
     for at in _apart(deferred):
-        if thresholds[at] < 1:  # at 1 nothing is kept: then why paint it
+        if thresholds[at] < 1:  # at 1 no draft is kept, so drafts are useless
             gate = plain._replace(threshold=float(thresholds[at]))
             found.add(gate, Option(0), {light: ones, heavy: share * deferred[:, at]}, quality[:, at])
 
 
 def _places(deferred: np.ndarray, is_curve: bool) -> np.ndarray:
-    """Where to read a table: at its thresholds, and on a curve evenly between two that defer far apart too.
+    """Return the places to read a table: its thresholds, and on a curve also evenly between two that defer far apart.
 
-    A curve tells quality by deferral, so that what is between its points is known; `deferred`: [C, T].
+    A curve is quality by deferral, so values between its points are known; `deferred`: [C, T].
     """
     if not is_curve:
         return np.arange(deferred.shape[1])
@@ -143,7 +143,7 @@ def _work_share(variant: Variant, step: int) -> float:
 
 
 def _level_quality(catalog: Catalog, level: str, band: int) -> float:
-    """Return a level's quality in a band; where nobody judged it the lowest known, or its share of the longest time."""
+    """Return a level's quality in a band; if it was not judged the lowest known, or its share of the longest time."""
     quality = level_quality(catalog, level, band)
     if quality is not None:
         return quality

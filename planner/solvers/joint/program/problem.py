@@ -14,11 +14,11 @@ from planner.control.replan import HOLD_S
 
 SHED = 1000.0  # what a shed request costs, in spans of quality: no quality is worth a request
 SPENT = 1e-6  # below it a share is rounding
-BUSY = 1e-3  # what keeping all workers busy costs, in spans of quality: between equals the cheaper
+BUSY = 1e-3  # cost of keeping all workers busy, in spans of quality: of equal plans the cheaper one wins
 
 
 class Gate(NamedTuple):
-    """What happens to the pictures of a level: all are kept, or judged and some painted again. One a level holds."""
+    """The rule for a level's images: all are kept, or they are judged and some escalated. One a level is in force."""
 
     level: int
     next_level: int = -1  # -1: all are kept
@@ -38,7 +38,7 @@ class Option(NamedTuple):
 
 
 class Line(NamedTuple):
-    """What `least` .. `most` workers carry together: slope * workers - lost pictures a second, in calls of `batch`."""
+    """The capacity of `least` .. `most` workers: slope * workers - lost images a second, in calls of `batch`."""
 
     least: int
     most: int
@@ -48,11 +48,11 @@ class Line(NamedTuple):
 
 
 class Mode(NamedTuple):
-    """How long a variant may take for a picture, waiting included (its latency target), and what it carries then."""
+    """A variant's latency target, its max time for an image with its wait, and its capacity under it."""
 
     sojourn_s: float
     lines: tuple[Line, ...]
-    has_draft: bool = False  # only for pictures that are painted again: who would wait longer keeps the draft
+    has_draft: bool = False  # only for escalated images, whose draft is kept if they would wait longer
 
     @property
     def first_s(self) -> float:
@@ -69,20 +69,20 @@ class Problem:
     shed_weights: np.ndarray  # [C] >= 0, how much a shed request of the band counts: its tier
     gates: tuple[Gate, ...]
     options: tuple[Option, ...]
-    load: np.ndarray  # [O, C, V] pictures painted per request, in whole calls' worth
+    load: np.ndarray  # [O, C, V] images generated per request, in calls without a draft
     quality: np.ndarray  # [O, C] of the answer, any scale, higher is better
     modes: tuple[tuple[Mode, ...], ...]  # per variant, by latency target
     demand_rps: float  # requests a second
-    slo_s: float  # the longest way a request may take
+    slo_s: float  # max time of a request's whole path
     workers: int
     before: tuple[int, ...]  # workers per variant of the plan in force
     switch_s: tuple[float, ...]  # per variant: seconds that a worker is away before it serves it
     hold_s: float = HOLD_S  # how long a plan is expected to hold
-    least: float = field(init=False)  # quality of the worst of the options that none betters
-    unit: float = field(init=False)  # of quality: the span of those
-    merit: np.ndarray = field(init=False)  # [O, C] quality above the worst of those, in units
-    seconds: np.ndarray = field(init=False)  # [V] worker-seconds of a picture at a worker's best; inf: it carries none
-    possible: np.ndarray = field(init=False)  # [O] whether workers can carry all that an option paints
+    least: float = field(init=False)  # quality of the worst option on the Pareto front
+    unit: float = field(init=False)  # of quality: the span of the front
+    merit: np.ndarray = field(init=False)  # [O, C] quality above the worst of the front, in units
+    seconds: np.ndarray = field(init=False)  # [V] least worker-seconds of an image; inf if it can serve none
+    possible: np.ndarray = field(init=False)  # [O] whether workers can serve all images of an option
 
     def __post_init__(self) -> None:
         n_options, n_bands, n_variants = len(self.options), len(self.shares), len(self.levels)
@@ -106,9 +106,9 @@ class Problem:
         object.__setattr__(self, "merit", (self.quality - low) / self.unit)
 
     def _reachable(self) -> tuple[float, float]:
-        """The worst and the best mean quality of options that none betters: for as little work or less as good a one.
+        """Return the worst and the best mean quality on the Pareto front of work and quality.
 
-        So an option that nobody would take changes no plan.
+        So a dominated option changes no plan.
         """
         options = np.flatnonzero(self.possible)
         if not len(options):
@@ -138,15 +138,15 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Solution:
-    """What to do. Shares are of a band's requests."""
+    """A solution. Shares are of a band's requests."""
 
     given: np.ndarray  # [C, O] share of a band served by an option
-    shed: np.ndarray  # [C] share of a band that nothing serves
+    shed: np.ndarray  # [C] share of a band that is not served
     counts: tuple[int, ...]  # workers per variant
-    lines: tuple[Line | None, ...]  # per variant, what its workers carry; None: nobody serves it
+    lines: tuple[Line | None, ...]  # per variant, its workers' capacity; None if no worker serves it
     sojourns_s: tuple[float, ...]  # per variant, its latency target
     gates: tuple[int, ...]  # in force, one a level at most
-    trouble: str = ""  # why there may be a better one that the solver should have found, for operators
+    trouble: str = ""  # the solver's failure, after which a better solution may exist; for operators
 
 
 class Running(NamedTuple):
@@ -194,7 +194,7 @@ class Score(NamedTuple):
 
 
 def score(problem: Problem, solution: Solution) -> Score:
-    """What a solution is worth, whoever made it."""
+    """Return the score of a solution of any solver."""
     per_request = problem.shares[:, None] * solution.given  # [C, O]
     pictures = np.einsum("co,ocv->v", per_request, problem.load)
     staff = max(problem.workers, 1)

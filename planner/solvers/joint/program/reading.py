@@ -94,7 +94,7 @@ def _levels(problem: Problem, found: Solution, band: int, hardness: float) -> di
 
 
 def _otherwise(problem: Problem, found: Solution, catalog: Catalog) -> dict[str, float]:
-    """Where a band's requests go that no share was found for: whoever runs and is quickest gets what still comes."""
+    """Return the route of a band without shares: to the quickest level with workers."""
     running = [level for level, count in zip(problem.levels, found.counts, strict=True) if count]
     cheapest = [variant.name for variant in (catalog.cheapest(), *catalog.cheaper_than(catalog.best().name)[::-1])]
     return {next((name for name in [*cheapest, *running] if name in running), cheapest[0]): 1.0}
@@ -116,7 +116,7 @@ def _cascades(problem: Problem, found: Solution) -> list[Cascade]:
 
 
 def _work(problem: Problem, found: Solution) -> np.ndarray:
-    """[V] pictures a second to paint, in workers that never wait."""
+    """Return [V] the images a second to generate, in always busy workers."""
     pictures = problem.demand_rps * np.einsum("c,co,ocv->v", problem.shares, found.given, problem.load)
     runs = zip(found.lines, found.counts, strict=True)
     return np.asarray(pictures / [throughput(line, count) / count if line and count else 1.0 for line, count in runs])

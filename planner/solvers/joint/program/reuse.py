@@ -20,9 +20,9 @@ from planner.solvers.levels.level_mix import expected_levels
 from schemas.messages import Cascade, ReusePlan, Route
 
 MEMORY: Final = "reuse"  # key of a plan's memory
-MIN_SAVED_SHARE: Final = 0.02  # of a run, misses included: as much as asking may cost where nothing repeats
-RULE: Final = strategy_switch.Rule(too_much=1.0, healthy=0.75)  # no worker moves for it: what it saves decides
-AT_ONCE: Final[Mapping[str, str]] = {  # nobody loads anything: there are no stages between
+MIN_SAVED_SHARE: Final = 0.02  # of a run, misses included: the cost of lookups if no prompt repeats
+RULE: Final = strategy_switch.Rule(too_much=1.0, healthy=0.75)  # no worker moves for it: its savings decide
+AT_ONCE: Final[Mapping[str, str]] = {  # no worker loads anything, so there are no stages between
     strategy_switch.LEAVING: strategy_switch.MODELS, strategy_switch.RETURNING: strategy_switch.REUSE,
 }  # fmt: skip
 

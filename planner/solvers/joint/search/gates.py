@@ -118,7 +118,7 @@ class Search:
         return found.answer.price * idle
 
     def _value_at_prices(self, found: Found, taken: np.ndarray) -> float:
-        """The value that the program would have at its prices if bands took so much."""
+        """Return the program's value at its prices if bands took the shares `taken`."""
         return found.value + float((taken - found.answer.bands).sum())
 
     def _promising(
@@ -191,7 +191,7 @@ class Search:
         return self._capacities[v, m, count]
 
     def prices(self, found: Found) -> np.ndarray:
-        """[V] what a picture a second costs: as the program has it, or where nobody runs, by a worker's price."""
+        """Return [V] the price of an image a second: the program's, or without workers, by a worker's price."""
         about = self._about(found.answer.staff)
         targets = map(self._targets_of, range(len(about)), about)
         prices = np.array([its[0].staff_s if its else np.inf for its in targets])

@@ -11,9 +11,9 @@ ROUNDING_S = 1e-9
 
 
 class LatencyTarget(NamedTuple):
-    """The latency target of a mode, and what it costs where a variant has so many workers."""
+    """The latency target of a mode, and its cost for a number of workers."""
 
-    staff_s: float  # worker-seconds of a picture
+    staff_s: float  # worker-seconds of an image
     mode: int
     first_s: float
     sojourn_s: float
@@ -27,10 +27,10 @@ def targets_by_cost(modes: Sequence[Mode], count: float) -> list[LatencyTarget]:
 def choose_targets(
     problem: Problem, legs: Iterable[Gate], pictures: Sequence[float], targets: Sequence[Sequence[LatencyTarget]]
 ) -> dict[int, int] | None:
-    """variant -> its mode, for these legs, one a level; None where some way cannot be quick enough.
+    """Return variant -> its mode, for these legs, one a level; None if some path cannot be quick enough.
 
-    Exact: whoever paints again is tried in every mode; who paints before it takes the cheapest that leaves the time.
-    `pictures`: [V] a request, roughly; `targets`: [V] as `targets_by_cost` has them.
+    Exact: the second level of a cascade is tried in every mode; the first takes the cheapest that leaves enough time.
+    `pictures`: [V] a request, roughly; `targets`: [V] as `targets_by_cost` returns them.
     """
     held = {leg.level: leg for leg in legs}
     sources: defaultdict[int, list[Gate]] = defaultdict(list)
@@ -65,7 +65,7 @@ def _shared(
     pictures: Sequence[float],
     targets: Sequence[Sequence[LatencyTarget]],
 ) -> dict[int, int]:
-    """The modes of a level that paints again and of those whose drafts it gets; {}: none fit."""
+    """Return the modes of a level that gets escalated images and of its drafts' levels; {} if none fit."""
     best: tuple[float, dict[int, int]] = float("inf"), {}
     for target in targets[level]:
         cost = pictures[level] * target.staff_s

@@ -75,7 +75,7 @@ class Relaxation:
             before = dict(held)
             for (level, rows, nexts), merit in zip(self.levels, own, strict=True):
                 taken[level], next_of[level] = -np.inf, -1
-                free = nexts < 0  # nothing painted again is judged again
+                free = nexts < 0  # escalated images are not judged again
                 if level not in next_of:
                     free = free | (next_of[nexts] < 0)
                 gains = np.where(free, np.maximum(np.maximum.reduce(taken), merit) @ shares, -np.inf)
@@ -125,9 +125,9 @@ def relaxation_of(problem: Problem, timings: Timings, counts: np.ndarray) -> Rel
 
 
 def _costs(timings: Sequence[Timing], costs: Sequence[Sequence[float]], work: np.ndarray) -> np.ndarray:
-    """[G, n] worker-seconds of a picture on each of a way's n variants, under the targets that suit each gate's work.
+    """Return [G, n] worker-seconds of an image on each of a path's n variants, under targets for each gate's work.
 
-    `costs`: of each variant's modes; `work`: [G, n] pictures a request.
+    `costs`: of each variant's modes; `work`: [G, n] images a request.
     """
     rows = np.array(
         [[c[mode] if mode >= 0 else np.inf for c, mode in zip(costs, timing, strict=False)] for timing in timings]
@@ -146,7 +146,7 @@ class Guess:
 
 
 def relaxed(problem: Problem, timings: Timings, counts: np.ndarray) -> Guess:
-    """The guess, begun with these targets for workers so many. It takes some milliseconds for hundreds of gates."""
+    """Return the guess, begun with the targets of these worker counts. Takes milliseconds for hundreds of gates."""
     priced = relaxation_of(problem, timings, counts)
     price, needed = _within(priced, LOW, HIGH, HALVINGS)
     counts = np.maximum(needed, 1.0)
@@ -215,7 +215,7 @@ class Start(NamedTuple):
 
 
 def starts(priced: Relaxation, price: float) -> list[Start]:
-    """What single changes do not better at the price of a worker, begun with every way to paint again."""
+    """Return local optima of single changes at the price of a worker, begun with every choice of escalations."""
     if not len(priced.rows):
         return []
     best = np.maximum.reduceat(priced.net_merit(price), priced.firsts, axis=0)  # [G, C]
@@ -234,7 +234,7 @@ def starts(priced: Relaxation, price: float) -> list[Start]:
 
 
 def straight_only(problem: Problem) -> list[Start]:
-    """Every set of levels whose pictures are all kept, where there are few."""
+    """Return every set of levels without escalations; none if there are too many levels."""
     plain = [g for g, gate in enumerate(problem.gates) if gate.next_level < 0]
     sizes = range(1, len(plain) + 1) if len(plain) <= MAX_EXHAUSTIVE_LEVELS else ()
     sets = (frozenset(some) for size in sizes for some in itertools.combinations(plain, size))
