@@ -114,7 +114,7 @@ def _heavy(offer: Offer, found: Offers, best: int) -> np.ndarray:
     """[C] share of the answers that the best level generates; a floor, as refining a draft takes fewer steps."""
     gate = list(found.gates)[offer.option.gate]
     answers = best in (gate.level if gate.next_level < 0 else gate.next_level, offer.option.straight_to)
-    generated = offer.pictures.get(best, np.zeros(len(offer.quality)))
+    generated = offer.images.get(best, np.zeros(len(offer.quality)))
     return np.minimum(1.0, generated) if answers else np.zeros(len(offer.quality))
 
 
@@ -143,13 +143,13 @@ def _seconds(offer: Offer, found: Offers, catalog: Catalog, slo_s: float) -> np.
     """[C] worker-seconds per request in the batches that cost least; None where no batches fit the SLO."""
     gate = list(found.gates)[offer.option.gate]
     levels = [level for level in (gate.level, gate.next_level) if level >= 0]
-    levels += [level for level in offer.pictures if level not in levels]
+    levels += [level for level in offer.images if level not in levels]
     ways = _ways(
         [_batches(catalog, found.levels[level]) for level in levels], slo_s - gate.extra_s, gate.next_level >= 0
     )
     if not ways:
         return None
-    by_level = [offer.pictures.get(level, np.zeros(len(offer.quality))) for level in levels]
+    by_level = [offer.images.get(level, np.zeros(len(offer.quality))) for level in levels]
     each = [sum(p * s for p, s in zip(by_level, way, strict=True)) for way in ways]
     best = min(range(len(each)), key=lambda at: float(np.sum(each[at])))
     return np.asarray(each[best])

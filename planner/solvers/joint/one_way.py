@@ -34,10 +34,10 @@ def _best(problem: Problem, options: list[int], modes: dict[int, Mode] | None) -
     """The best option of a way in these modes that fits, with its value."""
     if modes is None:
         return None
-    pictures = problem.demand_rps * np.einsum("c,ocv->ov", problem.shares, problem.load[options])
-    counts = np.zeros(pictures.shape, dtype=int)
+    images = problem.demand_rps * np.einsum("c,ocv->ov", problem.shares, problem.load[options])
+    counts = np.zeros(images.shape, dtype=int)
     for v, mode in modes.items():
-        counts[:, v] = np.maximum(1, np.searchsorted(_rates(mode, problem.workers), pictures[:, v] * (1 - 1e-9)))
+        counts[:, v] = np.maximum(1, np.searchsorted(_rates(mode, problem.workers), images[:, v] * (1 - 1e-9)))
     moved = np.maximum(0, counts - problem.before) @ np.array(problem.switch_s)
     value = problem.merit[options] @ problem.shares - moved / (max(problem.workers, 1) * problem.hold_s)
     value = np.where((counts.sum(axis=1) <= problem.workers) & (counts <= problem.workers).all(axis=1), value, -np.inf)

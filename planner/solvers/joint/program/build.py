@@ -101,8 +101,8 @@ def _latency_targets(found: Offers, slo_s: float) -> tuple[list[list[float]], li
 def _load(found: Offers, bands: int) -> np.ndarray:
     load = np.zeros((len(found.offers), bands, len(found.levels)))
     for o, offer in enumerate(found.offers):
-        for v, pictures in offer.pictures.items():
-            load[o, :, v] = pictures
+        for v, images in offer.images.items():
+            load[o, :, v] = images
     return load
 
 

@@ -24,7 +24,7 @@ class Offer(NamedTuple):
     """An option with its work and quality in each band."""
 
     option: Option
-    pictures: dict[int, np.ndarray]  # level -> [C] per request, in whole calls' worth
+    images: dict[int, np.ndarray]  # level -> [C] per request, in whole calls' worth
     quality: np.ndarray  # [C]
 
 
@@ -36,11 +36,11 @@ class Offers:
     gates: dict[Gate, int] = field(default_factory=dict)  # with their places
     offers: list[Offer] = field(default_factory=list)
 
-    def add(self, gate: Gate, option: Option, pictures: dict[int, np.ndarray], quality: np.ndarray) -> None:
+    def add(self, gate: Gate, option: Option, images: dict[int, np.ndarray], quality: np.ndarray) -> None:
         """Collect an option; its gate is set here. One of unknown quality is left out."""
         if np.isfinite(quality).all():
             place = self.gates.setdefault(gate, len(self.gates))
-            self.offers.append(Offer(option._replace(gate=place), pictures, quality))
+            self.offers.append(Offer(option._replace(gate=place), images, quality))
 
 
 def offers_of(catalog: Catalog, seen: Observation, hop_s: float, reuse: Sequence[Level] = ()) -> Offers:
@@ -68,8 +68,8 @@ def _add_reuse(found: Offers, catalog: Catalog, level: Level, bands: int, hop_s:
     at, full = found.levels.index(level.variant), catalog.level(level.variant)
     lost = full.quality - level.quality if full.quality is not None and level.quality is not None else math.nan
     quality = np.array([_level_quality(catalog, level.variant, c) - lost for c in range(bands)])
-    pictures = {at: np.full(bands, level.run_ms / run_ms(full, 1))}
-    found.add(Gate(at, extra_s=hop_s), Option(0, reuse_step=level.reuse_step), pictures, quality)
+    images = {at: np.full(bands, level.run_ms / run_ms(full, 1))}
+    found.add(Gate(at, extra_s=hop_s), Option(0, reuse_step=level.reuse_step), images, quality)
 
 
 def _steps(catalog: Catalog, pair: Pair) -> Iterator[int]:
@@ -128,8 +128,8 @@ def _add_rows(found: Offers, catalog: Catalog, pair: Pair, seen: Observation, ho
         if 0 < row.straight < 1 and row.quality is not None:
             judged = _gate(found, catalog, pair, row.threshold, hop_s)
             gate = judged if row.deferred > 0 else Gate(light, extra_s=hop_s)
-            pictures = {light: np.array([row.light]), heavy: np.array([row.straight + share * row.refined_share])}
-            found.add(gate, Option(0, heavy, row.hardness), pictures, np.array([row.quality]))
+            images = {light: np.array([row.light]), heavy: np.array([row.straight + share * row.refined_share])}
+            found.add(gate, Option(0, heavy, row.hardness), images, np.array([row.quality]))
 
 
 def _gate(found: Offers, catalog: Catalog, pair: Pair, threshold: float, hop_s: float) -> Gate:

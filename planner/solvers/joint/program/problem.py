@@ -196,15 +196,15 @@ class Score(NamedTuple):
 def score(problem: Problem, solution: Solution) -> Score:
     """Return the score of a solution of any solver."""
     per_request = problem.shares[:, None] * solution.given  # [C, O]
-    pictures = np.einsum("co,ocv->v", per_request, problem.load)
+    images = np.einsum("co,ocv->v", per_request, problem.load)
     staff = max(problem.workers, 1)
-    seconds = np.where(pictures > 0, problem.seconds, 0.0)
+    seconds = np.where(images > 0, problem.seconds, 0.0)
     moved = [max(0, n - was) for n, was in zip(solution.counts, problem.before, strict=True)]
     away_s = sum(count * switch_s for count, switch_s in zip(moved, problem.switch_s, strict=True))
     return Score(
         shed=float(problem.shares * problem.shed_weights @ solution.shed),
         quality=float((per_request * problem.merit.T).sum()),
-        busy=problem.demand_rps * float(pictures @ seconds) / staff,
+        busy=problem.demand_rps * float(images @ seconds) / staff,
         away=away_s / (staff * problem.hold_s),
     )
 

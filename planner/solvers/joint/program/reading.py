@@ -117,15 +117,15 @@ def _cascades(problem: Problem, found: Solution) -> list[Cascade]:
 
 def _work(problem: Problem, found: Solution) -> np.ndarray:
     """Return [V] the images a second to generate, in always busy workers."""
-    pictures = problem.demand_rps * np.einsum("c,co,ocv->v", problem.shares, found.given, problem.load)
+    images = problem.demand_rps * np.einsum("c,co,ocv->v", problem.shares, found.given, problem.load)
     runs = zip(found.lines, found.counts, strict=True)
-    return np.asarray(pictures / [throughput(line, count) / count if line and count else 1.0 for line, count in runs])
+    return np.asarray(images / [throughput(line, count) / count if line and count else 1.0 for line, count in runs])
 
 
 def _utilizations(problem: Problem, found: Solution, counts: Sequence[int]) -> list[float]:
     """Busy share of each variant's workers, by run time alone."""
-    pictures = problem.demand_rps * np.einsum("c,co,ocv->v", problem.shares, found.given, problem.load)
-    return [float(p * s / n) for p, s, n in zip(pictures, problem.seconds, counts, strict=True) if n and p > 0]
+    images = problem.demand_rps * np.einsum("c,co,ocv->v", problem.shares, found.given, problem.load)
+    return [float(p * s / n) for p, s, n in zip(images, problem.seconds, counts, strict=True) if n and p > 0]
 
 
 def _answered_share(problem: Problem, found: Solution, level: str) -> float:

@@ -165,8 +165,8 @@ class Search:
     def _choose_modes(self, legs: frozenset[Gate], about: tuple[int, ...]) -> dict[int, int] | None:
         if (legs, about) not in self._modes:
             targets = list(map(self._targets_of, range(len(about)), about))
-            pictures = [count / its[0].staff_s if its else 0.0 for count, its in zip(about, targets, strict=True)]
-            self._modes[legs, about] = choose_targets(self.problem, legs, pictures, targets)
+            images = [count / its[0].staff_s if its else 0.0 for count, its in zip(about, targets, strict=True)]
+            self._modes[legs, about] = choose_targets(self.problem, legs, images, targets)
         return self._modes[legs, about]
 
     def _used(self, gates: Gates, answer: Answer) -> Gates:

@@ -25,12 +25,12 @@ def targets_by_cost(modes: Sequence[Mode], count: float) -> list[LatencyTarget]:
 
 
 def choose_targets(
-    problem: Problem, legs: Iterable[Gate], pictures: Sequence[float], targets: Sequence[Sequence[LatencyTarget]]
+    problem: Problem, legs: Iterable[Gate], images: Sequence[float], targets: Sequence[Sequence[LatencyTarget]]
 ) -> dict[int, int] | None:
     """Return variant -> its mode, for these legs, one a level; None if some path cannot be quick enough.
 
     Exact: the second level of a cascade is tried in every mode; the first takes the cheapest that leaves enough time.
-    `pictures`: [V] a request, roughly; `targets`: [V] as `targets_by_cost` returns them.
+    `images`: [V] a request, roughly; `targets`: [V] as `targets_by_cost` returns them.
     """
     held = {leg.level: leg for leg in legs}
     sources: defaultdict[int, list[Gate]] = defaultdict(list)
@@ -45,7 +45,7 @@ def choose_targets(
                 return None
             chosen[level] = target.mode
     for level, before in sources.items():
-        found = _shared(problem, level, before, held.get(level), pictures, targets)
+        found = _shared(problem, level, before, held.get(level), images, targets)
         if not found:
             return None
         chosen |= found
@@ -62,13 +62,13 @@ def _shared(
     level: int,
     before: Sequence[Gate],
     own: Gate | None,
-    pictures: Sequence[float],
+    images: Sequence[float],
     targets: Sequence[Sequence[LatencyTarget]],
 ) -> dict[int, int]:
     """Return the modes of a level that gets escalated images and of its drafts' levels; {} if none fit."""
     best: tuple[float, dict[int, int]] = float("inf"), {}
     for target in targets[level]:
-        cost = pictures[level] * target.staff_s
+        cost = images[level] * target.staff_s
         if cost >= best[0]:
             break
         if own and target.first_s > problem.slo_s - own.extra_s + ROUNDING_S:
@@ -78,7 +78,7 @@ def _shared(
             first = _cheapest(targets[gate.level], problem.slo_s - gate.extra_s - target.sojourn_s)
             if first is None:
                 break
-            cost += pictures[gate.level] * first.staff_s
+            cost += images[gate.level] * first.staff_s
             chosen[gate.level] = first.mode
         else:
             if cost < best[0]:

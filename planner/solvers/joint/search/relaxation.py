@@ -111,10 +111,10 @@ def relaxation_of(problem: Problem, timings: Timings, counts: np.ndarray) -> Rel
         per_gate[np.ix_(gates, at)] = _costs(timings[way], [costs[v] for v in at], work[np.ix_(gates, at)])
     gate_of = np.array([option.gate for option in problem.options], dtype=int)
     cost = np.broadcast_to(per_gate[gate_of][:, None, :], problem.load.shape)
-    per_picture = np.where(problem.load > 0, cost, 0.0)
-    options = np.flatnonzero(np.isfinite(per_picture).all(axis=(1, 2)))
+    per_image = np.where(problem.load > 0, cost, 0.0)
+    options = np.flatnonzero(np.isfinite(per_image).all(axis=(1, 2)))
     options = options[np.argsort(gate_of[options], kind="stable")]
-    staff = problem.demand_rps * problem.load[options] * per_picture[options]
+    staff = problem.demand_rps * problem.load[options] * per_image[options]
     rows, firsts = np.unique(gate_of[options], return_index=True)
     level_of, next_of = (np.array([problem.gates[g][at] for g in rows], dtype=int) for at in (0, 1))
     places = [(int(level), np.flatnonzero(level_of == level)) for level in np.unique(level_of)]

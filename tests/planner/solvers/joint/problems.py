@@ -95,7 +95,7 @@ def best_value(problem: Problem) -> float:
 
 
 def _candidates(problem: Problem) -> Iterator[tuple[float, list[int], np.ndarray, float]]:
-    """(no plan is above it, options, pictures a second by variant, cost of moves)."""
+    """(no plan is above it, options, images a second by variant, cost of moves)."""
     variants, staff = range(len(problem.levels)), max(problem.workers, 1)
     every = itertools.product(range(problem.workers + 1), repeat=len(variants))
     splits = [counts for counts in every if sum(counts) <= problem.workers]
@@ -150,8 +150,8 @@ def _shares(problem: Problem, options: Sequence[int], rates: np.ndarray) -> floa
     busy = (problem.load[options] @ np.where(np.isfinite(problem.seconds), problem.seconds, 0.0)) / staff
     gain = (problem.merit[options] - BUSY * problem.demand_rps * busy) * problem.shares
     cost = np.concatenate([-gain.T.ravel(), SHED * problem.shares * problem.shed_weights])
-    pictures = problem.shares[:, None, None] * problem.load[options].transpose(1, 0, 2)
-    work = problem.demand_rps * pictures.reshape(-1, len(rates))
+    images = problem.shares[:, None, None] * problem.load[options].transpose(1, 0, 2)
+    work = problem.demand_rps * images.reshape(-1, len(rates))
     limits = np.hstack([work.T, np.zeros((len(rates), bands))])
     sums = np.hstack([np.kron(np.eye(bands), np.ones(len(options))), np.eye(bands)])
     found = linprog(cost, limits, rates, sums, np.ones(bands), (0, 1))
@@ -160,7 +160,7 @@ def _shares(problem: Problem, options: Sequence[int], rates: np.ndarray) -> floa
 
 def faults(problem: Problem, solution: Solution) -> list[str]:
     """What a solution breaks, in words; [] of a feasible one."""
-    pictures = problem.demand_rps * np.einsum("c,co,ocv->v", problem.shares, solution.given, problem.load)
+    images = problem.demand_rps * np.einsum("c,co,ocv->v", problem.shares, solution.given, problem.load)
     found = []
     if sum(solution.counts) > problem.workers or min(solution.counts, default=0) < 0:
         found.append(f"{solution.counts} of {problem.workers} workers")
@@ -168,8 +168,8 @@ def faults(problem: Problem, solution: Solution) -> list[str]:
         found.append("shares that do not sum to 1")
     for v, (line, count) in enumerate(zip(solution.lines, solution.counts, strict=True)):
         rate = throughput(line, count) if line else 0.0
-        if pictures[v] > rate + 1e-4 * max(1.0, rate):
-            found.append(f"{problem.levels[v]} carries {rate} of {pictures[v]}")
+        if images[v] > rate + 1e-4 * max(1.0, rate):
+            found.append(f"{problem.levels[v]} carries {rate} of {images[v]}")
     levels = [problem.gates[g].level for g in solution.gates]
     judged = {problem.gates[g].level for g in solution.gates if problem.gates[g].next_level >= 0}
     if len(levels) != len(set(levels)):

@@ -58,8 +58,8 @@ def test_a_cascade_is_offered_at_each_measured_step_and_at_thresholds_that_diffe
     steps = sorted({0, 1, 3, in_bands().cascades[0].refine_from_step})
     assert sorted(judged) == [(step, 0.5) for step in steps], "0.9 defers as much, 1 keeps nothing"
     heavy, left = found.levels.index("heavy"), 1 - 3 / in_bands().level("heavy").steps
-    assert judged[0, 0.5].pictures[heavy].tolist() == pytest.approx([0.1, 0.4])
-    assert judged[3, 0.5].pictures[heavy].tolist() == pytest.approx([0.1 * left, 0.4 * left])
+    assert judged[0, 0.5].images[heavy].tolist() == pytest.approx([0.1, 0.4])
+    assert judged[3, 0.5].images[heavy].tolist() == pytest.approx([0.1 * left, 0.4 * left])
     assert judged[1, 0.5].quality.tolist() == pytest.approx([0.9 * 0.95 + 0.1 * 0.99, 0.6 * 0.8 + 0.4 * 0.88])
 
 
@@ -68,11 +68,11 @@ def test_a_curve_is_offered_between_thresholds_that_defer_far_apart() -> None:
     found = offers_of(shipped("diffserve-sdturbo"), SEEN, 0.0)
     heavy = found.levels.index("sd15")
     judged = [(g.threshold, found.offers[at]) for g, at in found.gates.items() if g.next_level >= 0]
-    deferred = [float(offer.pictures[heavy][0]) for _, offer in sorted(judged, key=lambda pair: pair[0])]
+    deferred = [float(offer.images[heavy][0]) for _, offer in sorted(judged, key=lambda pair: pair[0])]
     assert max(np.diff([0.0, *deferred])) <= WIDE + 1e-9
     threshold, first = min(judged, key=lambda pair: pair[0] or 1.0)
     assert threshold == pytest.approx(0.005 / 3)
-    assert first.pictures[heavy].tolist() == pytest.approx([0.1426 / 3])
+    assert first.images[heavy].tolist() == pytest.approx([0.1426 / 3])
     assert first.quality.tolist() == pytest.approx([-22.77 + (22.77 - 19.55) / 3], abs=0.5)
 
 
@@ -96,16 +96,16 @@ def test_the_deferral_that_was_seen_counts() -> None:
     found = offers_of(in_bands(), seen, 0.0)
     heavy = found.levels.index("heavy")
     at_half = next(at for g, at in found.gates.items() if (g.refine_from_step, g.threshold) == (0, 0.5))
-    assert found.offers[at_half].pictures[heavy].tolist() == pytest.approx([0.8, 0.8])
+    assert found.offers[at_half].images[heavy].tolist() == pytest.approx([0.8, 0.8])
 
 
 def test_measured_rows_send_hard_prompts_straight_and_charge_light_for_the_rest_alone() -> None:
     found = offers_of(shipped("hadis-l40s"), SEEN, 0.0)
     turbo, medium = found.levels.index("sd35-turbo"), found.levels.index("sd35-medium")
-    rows = [o for o in found.offers if o.option.straight_to == medium and turbo in o.pictures]
+    rows = [o for o in found.offers if o.option.straight_to == medium and turbo in o.images]
     row = next(o for o in rows if o.option.hardness == pytest.approx(0.6) and o.quality[0] == -21.6)  # r = .4, d = .1
-    assert row.pictures[turbo].tolist() == pytest.approx([0.6])
-    assert row.pictures[medium].tolist() == pytest.approx([0.4 + 0.6 * 0.1])
+    assert row.images[turbo].tolist() == pytest.approx([0.6])
+    assert row.images[medium].tolist() == pytest.approx([0.4 + 0.6 * 0.1])
 
 
 def test_a_level_that_nobody_judged_counts_as_the_worst_known() -> None:

@@ -14,31 +14,31 @@ def test_latency_targets_cost_as_little_as_by_looking_at_all_of_them(seed: int) 
     problem = random_problem(np.random.default_rng(seed), levels=4)
     costs = [[staff_s(mode, 2) for mode in modes] for modes in problem.modes]
     targets = [targets_by_cost(modes, 2) for modes in problem.modes]
-    pictures = np.random.default_rng(seed).uniform(0.1, 1.0, len(costs)).tolist()
+    images = np.random.default_rng(seed).uniform(0.1, 1.0, len(costs)).tolist()
     cascades = [g for g, gate in enumerate(problem.gates) if gate.next_level >= 0]
     for gates in ([0], [3], cascades[:1], [*cascades[-1:], *plain_beside(problem, cascades[-1])]):
-        chosen = choose_targets(problem, [problem.gates[g] for g in gates], pictures, targets)
-        best = cheapest(problem, gates, pictures, costs)
+        chosen = choose_targets(problem, [problem.gates[g] for g in gates], images, targets)
+        best = cheapest(problem, gates, images, costs)
         if chosen is None:
             assert best is None
         else:
             assert is_quick_enough(problem, gates, chosen)
-            assert sum(pictures[v] * costs[v][m] for v, m in chosen.items()) == pytest.approx(best)
+            assert sum(images[v] * costs[v][m] for v, m in chosen.items()) == pytest.approx(best)
 
 
 def plain_beside(problem: Problem, cascade: int) -> list[int]:
-    """The gates of all levels but the cascade's first that keep every picture."""
+    """The gates of all levels but the cascade's first that keep every image."""
     first = problem.gates[cascade].level
     return [g for g, gate in enumerate(problem.gates) if gate.next_level < 0 and gate.level != first]
 
 
-def cheapest(problem: Problem, gates: list[int], pictures: list[float], costs: list[list[float]]) -> float | None:
+def cheapest(problem: Problem, gates: list[int], images: list[float], costs: list[list[float]]) -> float | None:
     used = sorted({level for g in gates for level in problem.levels_of(problem.gates[g])})
     found = []
     for modes in itertools.product(*(range(len(problem.modes[v])) for v in used)):
         chosen = dict(zip(used, modes, strict=True))
         if is_quick_enough(problem, gates, chosen):
-            found.append(sum(pictures[v] * costs[v][m] for v, m in chosen.items()))
+            found.append(sum(images[v] * costs[v][m] for v, m in chosen.items()))
     return min(found, default=None)
 
 
