@@ -283,7 +283,7 @@ def routes_of(
     named = catalog.classes(strategy)
     known = [level for level in levels if level in named]
     if classes is None or not known:
-        how = "levels are drawn whatever the prompt"
+        how = "levels are drawn at random for all prompts"
         return (blind,), how if classes is None else f"{how}, as the catalog has no classes of prompts"
     wanted = predicted(classes, known)
     pasm = shift_map(levels, wanted, mix.shares, _lost(degradations(catalog, strategy), offers, hits))
@@ -328,5 +328,5 @@ def describe_mix(mix: Mix, offers: Sequence[Offer], demand_rps: float) -> str:
     words = f"{f'workers: {counts}' if counts else 'no live worker'} for {rate(demand_rps, 'requests')}"
     if mix.carried < 1 and counts:
         needed = math.ceil(demand_rps / max(offer.rps for offer in offers))
-        words += f", saturated: they carry {mix.carried:.0%} of it, {counted(needed, 'worker')} would carry all"
+        words += f", saturated: they serve {mix.carried:.0%} of it, {counted(needed, 'worker')} would serve all"
     return f"{words}, as {mix.trouble}" if mix.trouble else words

@@ -72,7 +72,7 @@ def _unmet(plan: PairPlan, planning_rps: float) -> str:
     carried = f"where {counted(problem.workers, 'worker')} {verb} {rate(light_capacity_rps(plan), 'images')}"
     shed = shed_share(plan, planning_rps)
     if shed > 0:
-        return f"{where}, {carried}: {shed:.1%} of the requests are to be shed"
+        return f"{where}, {carried}: {shed:.1%} of the requests are shed"
     if answer.latency_ms > problem.slo_ms:
         wait = f", {problem.light.wait_ms:.0f} of it in the queue" if problem.light.wait_ms else ""
         return f"{where}, where an image takes {answer.latency_ms:.0f} ms{wait}, beyond {slo}"

@@ -26,7 +26,7 @@ def test_where_the_published_allocator_crashed_the_rest_is_shed() -> None:
     draft = drafted(seen(16, 50, slo_ms=15_000.0), catalogs.load("diffserve-sdxlltn"))
     assert set(draft.allocation.values()) == {"sdxl-lightning"}
     assert draft.cascades[0].threshold == 0
-    assert "27.9% of the requests are to be shed" in draft.reason
+    assert "27.9% of the requests are shed" in draft.reason
 
 
 def test_a_queue_beyond_the_slo_is_worked_off_by_all_workers_and_said() -> None:
@@ -51,7 +51,7 @@ def test_demand_beyond_all_workers_is_shed_and_said() -> None:
     assert counts(draft) == (4, 0)
     assert draft.expected
     assert draft.expected.utilization == pytest.approx(500 / (4 * 4 / 0.044))
-    assert "27.3% of the requests are to be shed" in draft.reason
+    assert "27.3% of the requests are shed" in draft.reason
     assert not draft.is_feasible
     assert drafted(seen()).is_feasible
 

@@ -104,7 +104,7 @@ def test_demand_beyond_all_is_generated_light_and_the_rest_shed() -> None:
     draft = drafted(seen(4, 500.0))
     assert counts(draft) == (4, 0)
     assert [route.levels for route in draft.routes] == [{"light": 1.0}]
-    assert "27.3% of the requests are to be shed" in draft.reason
+    assert "27.3% of the requests are shed" in draft.reason
     assert not draft.is_feasible
     assert drafted(seen(8)).is_feasible
 

@@ -307,7 +307,7 @@ def test_more_than_all_hits_can_carry_is_said_to_be_saturated() -> None:
     half = a_reuse_profile(neighbours=(Neighbours(0.96, 0.5),))
     draft = plan(an_observation(4, demand_rps=100), a_reuse_ladder(reuse_profile=half), {}, {"overprovision": 1})
     assert set(draft.routes[-1].levels) == {"heavy~k20"}
-    assert "saturated: they carry 33% of it, 12 workers would carry all" in draft.reason
+    assert "saturated: they serve 33% of it, 12 workers would serve all" in draft.reason
 
 
 def test_while_the_fleet_is_away_the_plan_still_asks_for_lookups_in_the_background() -> None:
