@@ -1,10 +1,10 @@
-"""The value of a plan, whoever made it: the share of requests in time, the quality of the answers, the way there.
+"""The value of a plan: the share of requests in time, the quality of the answers, and the cost of the change.
 
-One model for all candidates of `joint`. Each variant's workers are a queue (`planner.solvers.joint.losses`) that turns
-away who would wait too long, as routers, workers and discriminators do: who has a draft keeps it, others go to a
-cheaper level, or are late where there is none. Demand is uncertain: its mean and deviation are spread over a few
-nodes, and nothing else is taken for safety. Workers on their way are missed until they serve; so a change has one
-price, whoever proposes it. What waits in the end must be worked off later, and costs that.
+One model for all candidates of `joint`. Each variant's workers are a queue (`planner.solvers.joint.losses`) that
+rejects jobs that would wait too long, as routers, workers and discriminators do: a job with a draft keeps it, others go
+to a cheaper level, or are late if there is none. Demand is uncertain: its mean and deviation are spread over a few
+nodes, the only margin for safety. Workers do not count until they serve, so a change has one price for all candidates.
+Jobs that wait at the end must be served later, which costs.
 """
 
 import math
@@ -39,7 +39,7 @@ from schemas.messages import Cascade
 
 NODES: Final = ((-2.857, 0.0113), (-1.356, 0.2221), (0.0, 0.5332), (1.356, 0.2221), (2.857, 0.0113))  # Gauss-Hermite
 MOSTLY: Final = 0.5  # share of the requests in time, below which a fleet is overloaded
-FEWEST: Final = 1e-6  # the least share in time that is told from none
+FEWEST: Final = 1e-6  # the least share in time that counts as above 0
 EVERYTHING: Final = 0.9  # share of a level's images from which all but a few count as escalated
 FORBIDDEN: Final = 1e6  # units of quality that a plan is worth less which `joint` must not choose
 OTHERS: Final = frozenset({"random", "round-robin"})  # dispatch that does not look at queues
@@ -129,7 +129,7 @@ class VariantWorkers(NamedTuple):
     before: int = 0  # workers that are there, whether they stay or not
 
     def end_s(self, work_s: float) -> float:
-        """When so many worker-seconds that wait now are done; the last worker of a variant stays until then."""
+        """Return the seconds until `work_s` worker-seconds of work are done; the last worker stays until then."""
         now = max(self.now, int(self.then == 0))
         if work_s <= now * self.comes_s or not self.then:
             return work_s / max(1, now)

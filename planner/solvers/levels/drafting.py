@@ -1,7 +1,7 @@
-"""A fleet on several approximation levels, by the demand: what `argus` and its prompt-blind `pac` do.
+"""Plans a fleet on several approximation levels by the demand: for `argus` and its prompt-blind `pac`.
 
 Source: ARGUS 4.2 (Eq. 1), 4.3 (PASM), 4.6 (switch of strategy). Reuse is the strategy it begins with, and returns to.
-Where nobody measured reuse, or the parameter `reuse` is 0, the strategy is `models` for good.
+If reuse was not measured, or the parameter `reuse` is 0, the strategy is always `models`.
 """
 
 from collections import Counter

@@ -113,7 +113,7 @@ class Search:
         idle = 0.0
         for v, capacity in found.capacities.items():
             if v not in needed:
-                has_slack = found.answer.pictures[v] < SPENT
+                has_slack = found.answer.prices[v] < SPENT
                 idle += float(found.answer.staff[v]) if has_slack else capacity.line.lost / capacity.line.slope
         return found.answer.price * idle
 
@@ -198,7 +198,7 @@ class Search:
         of_worker = found.answer.price + np.where(np.array(self.problem.before) > 0, 0.0, -self.linear.came)
         np.multiply(prices, of_worker, out=prices, where=np.isfinite(prices))  # a worker may cost nothing
         for v in found.capacities:
-            prices[v] = found.answer.pictures[v]
+            prices[v] = found.answer.prices[v]
         return prices
 
 

@@ -1,9 +1,9 @@
 """The joint problem with its gates and latency targets given: a linear program for shares and, where free, workers.
 
-A search asks dozens of times, so the tables are made once and the solver (HiGHS) runs in this process.
+A search solves it dozens of times, so the tables are made once and the solver (HiGHS) runs in this process.
 
-Columns: shed [C], staff [V], came [V], and the shares of each open option [P, C]. Rows: bands [C], what is painted [V],
-who came [V], all workers.
+Columns: shed [C], staff [V], workers that came [V], and the shares of each open option [P, C]. Rows: bands [C], images
+generated [V], workers that came [V], all workers.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,11 +20,11 @@ SETTINGS: dict[str, bool | int | str] = {"output_flag": False, "threads": 1, "pr
 
 
 class VariantCapacity(NamedTuple):
-    """The capacity of a variant: as many workers of a line as suit, or a given number with its rate."""
+    """The capacity of a variant: a free number of workers on a line, or a given number with its rate."""
 
     line: Line
     workers: int = 0  # 0: free, from the line's least on
-    rate: float = 0.0  # pictures a second of that count
+    rate: float = 0.0  # images a second of that count
 
     @property
     def span(self) -> tuple[int, int]:
@@ -33,12 +33,12 @@ class VariantCapacity(NamedTuple):
 
     @property
     def slope(self) -> float:
-        """Pictures a second that each adds to `base`."""
+        """Images a second that each worker adds to `base`."""
         return 0.0 if self.workers else self.line.slope
 
     @property
     def base(self) -> float:
-        """Pictures a second, however many there are."""
+        """Images a second at 0 workers on the line, or of the given number."""
         return self.rate if self.workers else -self.line.lost
 
 
@@ -51,9 +51,9 @@ class Answer:
     given: np.ndarray  # [C, P]
     shed: np.ndarray  # [C]
     staff: np.ndarray  # [V] not whole where free
-    price: float  # what one more worker would add
-    pictures: np.ndarray  # [V] what one more picture a second would cost
-    bands: np.ndarray  # [C] what all requests of a band bring
+    price: float  # value of one more worker
+    prices: np.ndarray  # [V] of one more image a second
+    bands: np.ndarray  # [C] value of all requests of a band
 
 
 class Linear:
@@ -105,20 +105,19 @@ class Linear:
             shed=columns[:bands],
             staff=columns[bands : bands + n],
             price=abs(float(duals[-1])),
-            pictures=np.abs(duals[bands : bands + n]),
+            prices=np.abs(duals[bands : bands + n]),
             bands=duals[:bands],
         )
 
-    def gains_at_prices(self, pictures: np.ndarray) -> np.ndarray:
-        """[G, C] what a band gains by a gate's best option, net of work at these prices of a picture a second, [V]."""
+    def gains_at_prices(self, prices: np.ndarray) -> np.ndarray:
+        """Return [G, C] a band's gain by a gate's best option, net of work. `prices`: [V] of an image a second."""
         found = np.full((self._n_gates, len(self._problem.shares)), -SHED)
-        price = np.where(np.isfinite(pictures), pictures, SHED)
-        net = self._terms.given - self._work @ price
+        net = self._terms.given - self._work @ np.where(np.isfinite(prices), prices, SHED)
         found[self._gates] = np.maximum.reduceat(net[self._in_order], self._starts, axis=0)
         return found
 
     def _open(self, gates: Iterable[int]) -> np.ndarray:
-        """The options of these gates; where hard prompts go straight, all pictures are kept."""
+        """Return the options of these gates; those with a direct path to a level only if it keeps all its images."""
         held = sorted(gates)
         plain = {level for level, g in self._plain.items() if g in held} | {-1}
         return np.array([o for g in held for o, straight_to in self._options[g] if straight_to in plain], dtype=int)

@@ -24,7 +24,7 @@ def whole(search: Search, found: Found) -> Found | None:
 
 
 def _staffed(search: Search, found: Found, v: int, count: int) -> Found | None:
-    """Solve for the gates and modes of a plan with so many workers of a variant; None where these cannot serve."""
+    """Solve for the gates and modes of a plan with `count` workers of a variant; None if these cannot serve."""
     line = max(search.problem.modes[v][found.modes[v]].lines, key=lambda line: throughput(line, count))
     rate = throughput(line, count)
     if rate <= 0:
