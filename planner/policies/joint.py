@@ -161,7 +161,7 @@ def model_of(
 
 
 def _cost(calm: Model, ready: PlanProposal, candidates: Candidates, most: int) -> float:
-    """What a plan that is ready for a jump gives up until one comes, in units of quality a second."""
+    """Return the cost of being ready for a jump until one comes, in units of quality a second."""
     _, plain, _ = _best(calm, candidates, most)
     return max(0.0, plain.value.total - calm.evaluate(ready).total) * calm.outlook.mean_rps
 
@@ -223,7 +223,7 @@ def _candidates(
 
 
 def _decided(plan: PlanProposal) -> str:
-    """What a plan decides, so that equal plans are known."""
+    """Return a plan's decisions as a key, so that equal plans are recognised."""
     counts = sorted(Counter(plan.allocation.values()).items())
     return repr((plan.routes, plan.cascades, counts, sorted((v, plan.batch.get(v, 1)) for v, _ in counts)))
 
@@ -261,7 +261,7 @@ def _describe_plan(best: Valued, name: str, steps: int) -> list[str]:
 
 
 def _troubles(problem: Problem, found: Solution, seen: Observation) -> list[str]:
-    """What the program lacked, and what of the SLO no plan can meet."""
+    """Say what the program lacked, and which part of the SLO no plan can meet."""
     troubles = [found.trouble] if found.trouble else []
     if 0 < seen.slo_ms / 1000 < problem.slo_s:
         limit = f"the SLO of {seen.slo_ms / 1000:g} s"

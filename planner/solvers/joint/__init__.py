@@ -1,1 +1,1 @@
-"""What any plan is worth, and the best plan of one program: the core of `joint`."""
+"""The value of any plan, and the best plan of one program: the core of `joint`."""

@@ -27,7 +27,7 @@ IDLE_RPS = 1 / 60  # that is planned for where none come: without demand every p
 
 
 class Followed(NamedTuple):
-    """What damped trends of all GAINS came to; one entry a gain."""
+    """The results of damped trends of all GAINS; one entry a gain."""
 
     means: np.ndarray  # [G] requests a second expected over the horizon
     variances: np.ndarray  # [G] of the true mean over the horizon about it

@@ -1,4 +1,4 @@
-"""What a level's requests wait for components that no worker holds: a part of its run time, in the model of value.
+"""The wait of a level's requests for components that no worker holds: a part of its run time, in the model of value.
 
 Source: MLoRA 6.3.2 and 7.2, where a request is routed by the locality of what it needs; here that also says which level
 is the better one, so that a level whose bases are warm is worth more than one that loads for 20 s first.

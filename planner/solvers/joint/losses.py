@@ -1,4 +1,4 @@
-"""What the queue of a variant's workers turns away, and whom it makes late.
+"""The requests that the queue of a variant's workers rejects or makes late.
 
 Its work, in seconds a worker, drifts by load - 1 and varies as arrivals do (reflected Brownian motion). Who would wait
 longer than allowed is turned away, so the queue ends at a barrier, and what is lost is the rate at which it is pushed
@@ -145,7 +145,7 @@ class Edge:
         return found
 
     def _there(self, at_s: float) -> float:
-        """How far the queue has grown to the barrier by then, as a share of what it comes to in the end."""
+        """Return the growth of the queue to the barrier by then, as a share of its final size."""
         spread, moved_s = SQRT_2 * math.sqrt(self._variance * at_s), self._drift * at_s
         by_then = 0.5 * math.erfc((self._barrier_s - self._start_s - moved_s) / spread)
         if self._z < 30:

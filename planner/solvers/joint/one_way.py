@@ -66,7 +66,7 @@ def _solution(problem: Problem, option: int, counts: np.ndarray, modes: dict[int
 
 
 def _rates(mode: Mode, workers: int) -> np.ndarray:
-    """What 0 .. `workers` carry, rising."""
+    """Return the capacity of 0 .. `workers`, rising."""
     counts, rates = np.arange(workers + 1), np.zeros(workers + 1)
     for line in mode.lines:
         held = slice(line.least, line.most + 1)

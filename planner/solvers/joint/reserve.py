@@ -83,7 +83,7 @@ class Rise(NamedTuple):
 
 
 class Reserve(NamedTuple):
-    """What is remembered of jumps, and what being ready for the next has been worth."""
+    """The memory of jumps, and the value so far of being ready for the next."""
 
     rises: tuple[Rise, ...] = ()  # oldest first
     before: float = 0.0  # weight of being ready before the newest jump

@@ -54,7 +54,7 @@ class Outlook(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """What things cost, in units of quality a request."""
+    """Costs, in units of quality a request."""
 
     unit: float  # of the catalog's quality: `planner.solvers.joint.program.problem.Problem.unit`
     late: float = LATE  # a request that is not answered in time
@@ -78,7 +78,7 @@ class PlanValue(NamedTuple):
 
 
 class Flow:
-    """What goes to a variant, in images a request."""
+    """The flow to a variant, in images a request."""
 
     __slots__ = (
         "again", "at_once", "before_s", "elsewhere", "first", "judging_s", "over", "sources", "work_again",
@@ -109,7 +109,7 @@ class Demand(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """What becomes of a variant's flow, as means over the demand and the time that the plan holds."""
+    """The outcome of a variant's flow, as means over the demand and the time that the plan holds."""
 
     lost_first: float  # share of the images without a draft that are turned away
     over: tuple[float, ...]  # the same in images a request, at each demand
@@ -140,7 +140,7 @@ NO_WORKERS = VariantWorkers(0, 0, 0.0)
 
 
 class Courses(NamedTuple):
-    """Where requests go first, and what becomes of them."""
+    """The first levels of requests, and the outcomes."""
 
     masses: Mapping[str, np.ndarray]  # level -> [C] share of all requests that go there first
     cascades: Mapping[str, Cascade]  # by their level
@@ -359,13 +359,13 @@ class Model:
     def _wait_s(
         self, name: str, flows: Mapping[str, Flow], fleet: Mapping[str, VariantWorkers], plan: PlanProposal
     ) -> float:
-        """How long a variant's drafts wait before they are generated, at the mean demand."""
+        """Return how long a variant's drafts wait before they are generated, at the mean demand."""
         workers, queue = fleet.get(name, NO_WORKERS), self._queue(name, flows[name], plan, 0.0)
         start_s = queue.image_s * self._waiting.get(name, 0.0) / max(1, workers.then)
         return queue.wait_s(self.outlook.mean_rps, workers.then, start_s)
 
     def _otherwise(self, name: str, served: Sequence[str]) -> str:
-        """Where the router sends what is late on a level: the next cheaper one that somebody serves; "": nowhere."""
+        """Return the level that gets another's late requests: the next cheaper one with workers; "" if none."""
         at = self._slow_first.index(name)
         return next((other for other in served if self._slow_first.index(other) > at), "")
 
@@ -486,7 +486,7 @@ class Model:
 
     @by_numbers(Flow, "sources")
     def _stage(self, name: str, flow: Flow, workers: VariantWorkers, plan: PlanProposal, waits_s: float) -> Stage:
-        """What becomes of a variant's flow; `waits_s`: how long its drafts have waited before they were there."""
+        """Return the outcome of a variant's flow; `waits_s`: how long its drafts have waited before."""
         if not workers.then:
             none = tuple(flow.first + more for more in flow.over or self._nothing)
             return Stage(1.0, none, 1.0, 0.0, 0.0, math.inf if flow.first + flow.again > 0 else 0.0, 0.0)
@@ -576,7 +576,7 @@ class Model:
         return total
 
     def _by_class(self, plan: PlanProposal) -> float:
-        """What routes by class gain beyond the levels' means over all prompts, where that was measured."""
+        """Return the gain of routes by class over the levels' means over all prompts, if measured."""
         known = self.catalog.measured.classes.get(plan.strategy, {}) if self.catalog.measured else {}
         if not known or self.catalog.scale == "fid":
             return 0.0
@@ -643,7 +643,7 @@ class Model:
 
 
 class Ends(NamedTuple):
-    """Which variants generate what is sent to one."""
+    """Return the variants that generate the images sent to one."""
 
     stayed: float  # share that the variant itself generates
     others: dict[str, float]  # shares of those that requests went on to

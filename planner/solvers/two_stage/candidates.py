@@ -1,4 +1,4 @@
-"""Which models are worth profiling in pairs: three rules that prune a pool before any sweep. Source: HADIS 3.2.
+"""Chooses models to profile in pairs: three rules that prune a pool before any sweep. Source: HADIS 3.2.
 
 The paper gives no numbers for "similar", "close" and "approximately": those here are ours and parameters.
 """

@@ -1,4 +1,4 @@
-"""What n workers of a variant carry within a latency target, as straight pieces over n: workers are counts.
+"""The capacity of n workers of a variant within a latency target, piecewise linear over n: workers are counts.
 
 Room for queueing grows with the number of workers, so that what they carry together is convex in it. Between the
 counts of a fixed grid it is taken as straight, at most a few per cent too much for three or five workers, less above.

@@ -210,7 +210,7 @@ def score(problem: Problem, solution: Solution) -> Score:
 
 
 class Objective(NamedTuple):
-    """What a linear or integer program maximises: the terms of `Score.value`, by what one of each unknown adds."""
+    """The objective of a linear or integer program: the terms of `Score.value` for one of each unknown."""
 
     given: np.ndarray  # [O, C] all requests of a band served by an option, less the price of the work
     shed: np.ndarray  # [C] all requests of a band that nothing serves

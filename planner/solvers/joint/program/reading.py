@@ -165,7 +165,7 @@ def describe_escalation(cascade: Cascade) -> str:
 
 
 def _troubles(problem: Problem, found: Solution, seen: Observation) -> list[str]:
-    """What of the demand or of the SLO the plan cannot meet."""
+    """Say which part of the demand or of the SLO the plan cannot meet."""
     troubles, shed = [], float(problem.shares @ found.shed)
     if _slo_s(problem, seen) < problem.slo_s:
         limit = f"the SLO of {seen.slo_ms / 1000:g} s"

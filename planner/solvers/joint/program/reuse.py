@@ -28,7 +28,7 @@ AT_ONCE: Final[Mapping[str, str]] = {  # no worker loads anything, so there are 
 
 
 class ReuseChoice(NamedTuple):
-    """What a joint plan may do with stored latents."""
+    """A joint plan's options of reuse."""
 
     plan: ReusePlan | None = None  # also while nothing is offered for want of answers, so that lookups are tested
     levels: tuple[Level, ...] = ()  # offered: means over hits and misses

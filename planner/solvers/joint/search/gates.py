@@ -1,4 +1,4 @@
-"""Which gates to hold, by local search: each set is judged by the linear program that is left.
+"""Chooses the gates by local search: each set is judged by the remaining linear program.
 
 Begins at what the relaxation held at the price of a worker. A step takes one gate away, adds one or puts one in place
 of another, those first that gain most at the prices which the program itself names. What is left out can cost
@@ -60,7 +60,7 @@ class Search:
         self._modes: dict[tuple[frozenset[Gate], tuple[int, ...]], dict[int, int] | None] = {}
 
     def best(self, starts: Iterable[Start], counts: np.ndarray) -> list[Found]:
-        """What is best of all that was looked at from these starts on. `counts`: [V] workers, roughly."""
+        """Return the best plan found from these starts. `counts`: [V] workers, roughly."""
         tried = (self.free(start.gates, counts) or self.free(start.taken, counts) for start in starts)
         begun = [found for found in tried if found]
         for found in sorted(begun, key=lambda found: -found.value):
@@ -203,5 +203,5 @@ class Search:
 
 
 def way_of(gate: Gate) -> tuple[object, ...]:
-    """What gates have in common that differ in threshold and step only."""
+    """Return the key of gates that differ in threshold and step only."""
     return gate.level, gate.next_level, gate.discriminator, gate.extra_s

@@ -1,4 +1,4 @@
-"""Which latency target each variant has, so that every way of a request fits the SLO at the least work."""
+"""Chooses each variant's latency target, so that every path of a request fits the SLO at the least work."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Where the search begins: which gates and how many workers a good plan has, before any program is solved.
+"""The start of the search: gates and workers of a good plan, before any program is solved.
 
 A Lagrangian relaxation: workers are alike, so that without whole numbers the problem has one scarce good, and at a
 price for it each band takes the way that is best. One gate a level is kept by changing one level after the other while
@@ -29,7 +29,7 @@ Gates = frozenset[int]
 
 
 class Timing(NamedTuple):
-    """Which modes the first and the next variant of a way run in; -1: none."""
+    """The modes of the first and the next variant of a path; -1 for none."""
 
     first: int
     second: int
@@ -41,7 +41,7 @@ Timings = dict[tuple[int, int], tuple[Timing, ...]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relaxation:
-    """What each way to serve gives and takes when a worker's time can be bought and sold.
+    """The value and cost of each way to serve at a price of a worker's time.
 
     Ways that no worker can go are left out; options are in the order of their gates.
     """
@@ -138,7 +138,7 @@ def _costs(timings: Sequence[Timing], costs: Sequence[Sequence[float]], work: np
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Guess:
-    """Where a good plan lies. Prices are of keeping all workers busy, in spans of quality."""
+    """A guess of a good plan. Prices are of keeping all workers busy, in spans of quality."""
 
     relaxation: Relaxation
     counts: np.ndarray  # [V] workers, 1 at least
