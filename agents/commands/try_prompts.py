@@ -97,10 +97,11 @@ def _settings(settings: "Settings", catalog: str | None, engine: str | None, pol
 
 
 def _show(request: GenerateRequest, result: Result, store: "ImageStore", out: Path) -> None:
+    from streams.commands.showing import changes
     from streams.operator.explain import why
     from streams.visible import visible
 
-    click.echo(visible(f"{result.status}  {request.prompt}: {why(result)}"))
+    click.echo(visible(f"{result.status}  {request.prompt}: {why(result)}{changes(result)}"))
     uris: Sequence[str] = result.image_uris or ([result.image_uri] if result.image_uri else [])
     words = re.sub(r"[^a-z0-9]+", "-", request.prompt.lower()).strip("-")[:40]
     for number, uri in enumerate(uris):

@@ -3,6 +3,7 @@
 import contextlib
 import inspect
 import logging
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -34,6 +35,8 @@ from streams import metrics
 from streams.store.latents import Latent, LatentSpace, UnfitLatent
 
 log = logging.getLogger(__name__)
+
+_LOADING = threading.Lock()  # diffusers and transformers patch torch while they load: two loads at once break both
 
 WARM_UP_STEPS = 2  # the second one's latent is the scheduler's, which has other strides than noise
 
@@ -245,6 +248,11 @@ def load(variant: Variant, threads: int, keeping: Keeping | None = None) -> Diff
     Raises:
         EngineFailed: the model, its other weights or the device is missing, or it is not a diffusers model.
     """
+    with _LOADING:
+        return _load(variant, threads, keeping)
+
+
+def _load(variant: Variant, threads: int, keeping: Keeping | None) -> DiffusersEngine:
     torch.set_num_threads(threads)
     diffusers_logging.set_verbosity_error()  # the tiny autoencoder is reported as unexpected at every load
     for libraries in (diffusers_logging, transformers_logging):

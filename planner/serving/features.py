@@ -45,6 +45,5 @@ def active(named: Iterable[str]) -> list[Feature]:
 
 
 def checks_of(named: Iterable[str], catalog: Catalog) -> "list[RouterCheck]":
-    """Return the checks of routers that features of these names add. Raises PochadeError: one cannot be loaded."""
-    makes = [FEATURES.load(name).checks for name in dict.fromkeys(named)]
-    return [check for make in makes if make is not None for check in make(catalog)]
+    """Return the checks of routers that active features add. Raises PochadeError: one cannot be loaded."""
+    return [check for each in active(named) if each.checks is not None for check in each.checks(catalog)]

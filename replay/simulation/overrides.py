@@ -112,12 +112,15 @@ class RequestedOverrides:
 
 
 def requested_overrides(
-    trace: Trace, catalog: Catalog, quotas: Mapping[str, Quota] = NO_QUOTAS
+    trace: Trace, catalog: Catalog, quotas: Mapping[str, Quota] = NO_QUOTAS, features: Sequence[str] = ()
 ) -> RequestedOverrides | None:
-    """Return the overrides of a trace; None without any that is simulated. Tenants count if several, or with quotas."""
+    """Return the overrides of a trace; None without any that is simulated.
+
+    Tenants count if they are several, have quotas, or `features` are named, whose checks may ask for them.
+    """
     asks = any(not _is_plain(trace.wishes[row]) for row in np.unique(trace.wish).tolist())
     tenants = _counts(trace, lambda wish: wish.tenant).keys()
-    has_tenants = len(tenants) > 1 or bool(tenants & quotas.keys())
+    has_tenants = len(tenants) > 1 or bool(tenants & quotas.keys()) or bool(features)
     if not asks and not has_tenants and np.isnan(trace.slack_ms).all():
         return None
     return RequestedOverrides(trace, catalog, has_tenants=has_tenants)

@@ -42,11 +42,11 @@ def with_overprovision(setup: Setup, factor: float) -> Setup:
 def simulate(setup: Setup, trace: Trace, seeds: int, on_progress: Callable[[int], object]) -> list[Ran]:
     """Return a policy's runs, one per seed from the setup's on. Known hardness counts, the rest is drawn."""
     knows, runs = setup.prompts is None and not np.isnan(trace.hardness).all(), []
-    wishes = None if setup.redraws else requested_overrides(trace, setup.catalog, setup.quotas)
+    wishes = None if setup.redraws else requested_overrides(trace, setup.catalog, setup.quotas, setup.features)
     for seed in range(setup.seed, setup.seed + seeds):
         own, arrived = dataclasses.replace(setup, seed=seed), arrivals_of(setup, trace, seed)
         if setup.redraws:
-            wishes = requested_overrides(arrived, setup.catalog, setup.quotas)
+            wishes = requested_overrides(arrived, setup.catalog, setup.quotas, setup.features)
         repeats = repeats_of(arrived)
         source = SyntheticOutcomes(setup.true_catalog, seed, arrived.hardness, repeats) if knows else None
         end_ms = float(trace.arrival_ms[-1])

@@ -73,10 +73,14 @@ def table(results: Iterable[Result], console: Console) -> None:
     console.print(grid)
 
 
+def changes(result: Result) -> str:
+    """Return what was done instead of what the request states, to follow a sentence; "" if nothing was."""
+    return f"; overridden: {'; '.join(result.overridden)}" if result.overridden else ""
+
+
 def ending(result: Result) -> None:
     """Print a result as `submit --wait` shows it."""
-    overridden = f"; overridden: {'; '.join(result.overridden)}" if result.overridden else ""
-    click.echo(visible(f"{result.status}  {why(result)}{overridden}"))
+    click.echo(visible(f"{result.status}  {why(result)}{changes(result)}"))
     if result.image_uri:
         click.echo(visible(f"image  {place_of(result.image_uri)}"))
 

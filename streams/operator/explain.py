@@ -86,14 +86,15 @@ def _begun(step: Stage) -> str:
 
 
 def _verdict(step: Stage, reason: str = "") -> str:
-    """`reason`: that of the role that kept the image, which knows more than the stage where it judged nothing."""
+    """`reason`: that of the role that kept the image; the score says enough where it is at the threshold or above."""
     if step.threshold is None:
         return reason or f"kept: the plan judges no images of {step.level}"
     if step.confidence is None:
         return f"kept: not scored, though the threshold was {scores_in_words(step.threshold)[0]}"
     if step.confidence >= step.threshold:
         return f"kept: confidence {_against(step, '≥')}"
-    return f"kept although confidence {_against(step, '<')}: there was no time or place for a better one"
+    why = reason.rpartition(", but ")[2] or "there was no time or place for a better one"  # what follows the score
+    return f"kept although confidence {_against(step, '<')}: {why}"
 
 
 def _against(step: Stage, relation: str) -> str:

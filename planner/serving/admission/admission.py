@@ -196,7 +196,9 @@ def _check_prompt(prompt: str, max_bytes: int, who: str) -> None:
 def _check_texts(request: GenerateRequest, max_bytes: int, who: str) -> None:
     """Limit the texts of a request: every record of it carries them, some twice, and each must fit its topic."""
     stated = ((name, getattr(request.options, name)) for name in TEXTS)
-    texts = {"tenant": (request.tenant,)} | {name: (text,) if isinstance(text, str) else text for name, text in stated}
+    texts = {"tenant": (request.tenant,)} | {
+        name: (text,) if isinstance(text, str) else text or () for name, text in stated
+    }
     sizes = {name: sum(len(text.encode(errors="replace")) for text in values) for name, values in texts.items()}
     size = sum(sizes.values())
     if size > max_bytes:

@@ -96,7 +96,7 @@ class Scored:
 
     def is_late(self) -> str:
         """The reason of an image that is not good enough, but must do."""
-        left_ms = (self.due.at_ms or 0) - self.now_ms
+        left_ms = max(0.0, (self.due.at_ms or 0) - self.now_ms)
         within = " within the SLO" if self.due.is_soft else ""
         late = f"{self.asked.cascade.next_level} would need {self.next_ms:.0f} ms of {left_ms:.0f}{within}"
         return f"{self.is_doubtful()}, but no time left: {late}"

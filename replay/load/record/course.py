@@ -36,7 +36,7 @@ def ran_of(history: History, seen: Sequence[RequestRecord], setup: Setup, trace:
     The order of completions, their levels and drafts are the run's; quality, which was not measured, is the catalog's
     for the level, hardness and confidence.
     """
-    arrival_ms, wishes = trace.arrival_ms, requested_overrides(trace, setup.catalog, setup.quotas)
+    arrival_ms, wishes = trace.arrival_ms, requested_overrides(trace, setup.catalog, setup.quotas, setup.features)
     clock = TraceClock(arrival_ms, history.published.created_ms)
     beats = [(clock(at_ms), beat) for at_ms, beat in history.beats]
     tally = metrics_for(wishes, setup.slo_ms, arrival_ms)

@@ -2,18 +2,21 @@
 
 import dataclasses
 import pathlib
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from agents.engines import EngineFailed, GenerationTask
+from agents.engines import EngineFailed, GenerationTask, diffusers_engine
 from agents.engines.diffusers_engine import load
 from agents.engines.pipelines import load_pipeline, placement, weights_file
 from planner.catalog.entries import Loading, Variant
 from planner.catalog.options import resolve_options
 from schemas.messages import GenerateOptions
 from streams import catalogs
+from tests.builders import a_variant
 
 pytestmark = pytest.mark.torch
 
@@ -169,3 +172,25 @@ def test_on_a_cpu_convolutions_are_laid_out_by_pixel_and_generate_the_same() -> 
     pipeline.vae.to(memory_format=torch.contiguous_format)
     by_channel = pipeline(**asked, **size, generator=torch.Generator().manual_seed(1)).images
     assert abs(by_pixel - by_channel).max() < 1e-3
+
+
+def test_two_engines_of_a_process_load_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    loading, most = list[str](), list[int]()
+
+    def load_one(variant: Variant) -> None:
+        loading.append(variant.name)
+        most.append(len(loading))
+        time.sleep(0)  # let the other thread run
+        loading.remove(variant.name)
+        raise EngineFailed("nothing to load")
+
+    monkeypatch.setattr(diffusers_engine, "load_pipeline", load_one)
+
+    def load_often(name: str) -> None:
+        for _ in range(50):
+            with pytest.raises(EngineFailed):
+                load(a_variant(name=name), 1)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(load_often, ("light", "heavy")))
+    assert max(most) == 1

@@ -3,7 +3,8 @@
 import io
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,17 +17,18 @@ from agents.worker.images import SafeImage
 from agents.worker.stages import Stage, Stages
 from planner.catalog.model import Catalog
 from planner.serving.decisions import INVALID, Rejection
-from planner.serving.features import FEATURES, Feature
+from planner.serving.features import FEATURES, Feature, checks_of
 from planner.serving.routing.routing import Case, RouterCheck
 from replay.simulation.results.figures import figures_of
 from replay.simulation.session import simulate
 from replay.traces.trace import Overrides
+from schemas import extensions
 from schemas.errors import PochadeError, Unknown
 from schemas.messages import GenerateOptions, Result, Status
 from streams.clock import now_ms
 from streams.settings import InvalidSettings, load
 from streams.store.port import MemoryImageStore
-from tests.builders import a_request
+from tests.builders import a_catalog, a_request
 from tests.paths import ROOT
 from tests.replay.simulation.runs import a_setup, arrivals, asking
 
@@ -59,11 +61,11 @@ def without(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def added() -> Iterator[str]:
-    """Add the feature of somebody's own."""
-    FEATURES["own"] = Feature(checks=one_image, worker=lambda _opening: Sepia())
-    yield "own"
-    del FEATURES["own"]
+def added(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Install a feature, as a package does."""
+    entry = SimpleNamespace(load=lambda: Feature(checks=one_image, worker=lambda _opening: Sepia()), dist=None)
+    monkeypatch.setattr(extensions, "_installed", lambda _group: extensions.Installed({"own": (entry,)}, ()))  # type: ignore[dict-item]
+    return "own"
 
 
 async def two_images(deployment: InProcess) -> list[Result]:
@@ -128,10 +130,15 @@ def test_a_feature_that_nobody_has_is_named_with_the_nearest() -> None:
         check_settings(load({"features": ["saftey"]}))
 
 
-def test_two_features_with_rights_of_tenants_are_refused(added: str) -> None:
-    FEATURES[added] = Feature(rights=lambda _settings: None)
+def test_two_features_with_rights_of_tenants_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FEATURES._shipped, "others", Feature(rights=lambda _settings: None))
     with pytest.raises(InvalidSettings, match="two features have rights"):
-        rights_of(load({"features": [added]}))
+        rights_of(load({}))
+
+
+def test_a_check_that_ships_is_asked_unnamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FEATURES._shipped, "one-image", Feature(checks=one_image))
+    assert len(checks_of([], a_catalog())) == 1
 
 
 def test_stages_are_asked_in_order_and_closed() -> None:
@@ -162,6 +169,16 @@ def test_the_simulated_router_asks_the_same_checks(added: str) -> None:
     wishes = asking(arrivals(10, 100), [Overrides(), Overrides(options=GenerateOptions(n=2))])
     own, plain = (simulate(a_setup(features=named), wishes, 1, lambda _n: None)[0] for named in ((added,), ()))
     assert figures_of(own)["shed"] == figures_of(plain)["shed"] + 50 == 50
+
+
+def test_a_simulated_check_sees_the_one_tenant_of_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(case: Case) -> Rejection | None:
+        return Rejection(Status.REJECTED, INVALID, "not here") if case.request.tenant == "acme" else None
+
+    monkeypatch.setitem(FEATURES._shipped, "own", Feature(checks=lambda _catalog: [check]))
+    wishes = asking(arrivals(10, 40), [Overrides(tenant="acme")])
+    (ran,) = simulate(a_setup(features=("own",)), wishes, 1, lambda _n: None)
+    assert figures_of(ran)["shed"] == 40
 
 
 def test_every_module_of_a_feature_is_in_the_table() -> None:

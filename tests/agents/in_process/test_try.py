@@ -50,3 +50,10 @@ def test_what_does_not_end_in_time_is_an_error_that_says_what_it_waits_for(tmp_p
     code, said = tried(tmp_path, *asked)
     assert code != 0
     assert "not all have a result after 0.1 s" in said
+
+
+def test_what_a_level_does_not_honour_is_said_beside_the_end(tmp_path: pathlib.Path) -> None:
+    asked = ("a star", "--catalog", "profile", "--engine", "profile", "--steps", "77", "--out", str(tmp_path))
+    code, said = tried(tmp_path, *asked)
+    assert code == 0
+    assert "; overridden: steps: 77 -> " in said

@@ -43,6 +43,12 @@ def test_what_the_role_says_that_kept_an_image_is_not_contradicted() -> None:
     assert why(result) == AS_REQUESTED
 
 
+def test_an_image_below_its_threshold_is_reported_with_the_reason_of_the_role_that_kept_it() -> None:
+    for reason in ("two images are enough", "confidence 0.31 < threshold 0.55, but two images are enough"):
+        result = dataclasses.replace(a_result(a_step(confidence=0.31, threshold=0.55)), reason=reason)
+        assert why(result) == "kept although confidence 0.31 < 0.55: two images are enough"
+
+
 def test_an_escalation_tells_the_rejected_score() -> None:
     heavy = a_step(stage=1, level="heavy", confidence=None, threshold=None)
     assert why(a_result(a_step(confidence=0.31), heavy)) == (

@@ -16,7 +16,15 @@ from tests.builders import NOW_MS, a_request
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"prompt": "é" * 50}, {"seed": 0}, {"seed": 2**63 - 1}, {"deadline_ms": 1}, {"prompt": " x\n"}],
+    [
+        {},
+        {"prompt": "é" * 50},
+        {"seed": 0},
+        {"seed": 2**63 - 1},
+        {"deadline_ms": 1},
+        {"prompt": " x\n"},
+        {"options": GenerateOptions(negative_prompt=None)},  # type: ignore[arg-type]  # as a text option that states nothing
+    ],
 )
 def test_requests_that_can_be_served_pass(changes: dict[str, Any]) -> None:
     check_request(a_request(**changes), 100, NOW_MS)
