@@ -51,6 +51,8 @@ def _of_option(schema: dict[str, Any], about: Option) -> dict[str, Any]:
         limits["maximum"] = about.high
     if about.multiple_of > 1:
         limits["multipleOf"] = about.multiple_of
+    if about.longest:
+        limits["maxLength"] = about.longest
     if "items" in schema:
         schema, limits = {**schema, "items": schema["items"] | limits}, {}
     return schema | limits | {"description": about.help}

@@ -18,10 +18,11 @@ class Option:
     """Help, limits and use of an option. Limits of a list hold for each of its items."""
 
     help: str  # sentences, as `pochade submit --help` has them
-    low: float | None = None  # inclusive
+    low: float | None = None  # of a number, inclusive; stands with `high`
     high: float | None = None  # inclusive
     is_above_low: bool = False  # `low` itself is not allowed
     multiple_of: int = 1
+    longest: int = 0  # characters of a text; 0: any number
     words: tuple[str, ...] = ()  # the only values that may be stated; (): any
     unit: str = ""  # for messages, such as px
     placeholder: str = ""  # for its value in help, such as URI; "": that of its type
@@ -61,7 +62,7 @@ def option(default: Any, help: str, **about: Any) -> Any:
 
 @functools.cache
 def options_of(kind: type) -> Mapping[str, Declared]:
-    """Name -> option, in the order of the fields of a dataclass."""
+    """Name -> option, in the order of a dataclass's fields. Raises TypeError for a limit that no door would check."""
     hints = typing.get_type_hints(kind)
     return {each.name: _declared(hints[each.name], each) for each in dataclasses.fields(kind) if KEY in each.metadata}
 
@@ -70,4 +71,9 @@ def _declared(hint: Any, field: "dataclasses.Field[Any]") -> Declared:
     about, kinds = field.metadata[KEY], {hint, *typing.get_args(hint)}
     numbers = next((each for each in (int, float) if each in kinds), None)
     is_list, is_text = typing.get_origin(hint) is tuple, str in kinds and not about.words
+    has_number = about.low is not None or about.multiple_of > 1
+    if (about.low is None) != (about.high is None) or (has_number and not numbers):
+        raise TypeError(f"option {field.name}: low with high, and multiple_of, limit numbers; longest limits a text")
+    if about.longest and not is_text:
+        raise TypeError(f"option {field.name}: longest limits texts of any words: got {about.longest}; leave it out")
     return Declared(hint, field.default, about, numbers, is_list, is_text)

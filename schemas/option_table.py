@@ -36,7 +36,11 @@ def _row(named: tuple[str, Declared]) -> str:
 def _values(declared: Declared) -> str:
     about, kind = declared.about, KINDS.get(declared.numbers, "text") if declared.type is not bool else "true or false"
     kind = " or ".join(f"`{word}`" for word in about.words) or kind
-    limits = [f"{about.span} {about.unit}".strip(), f"a multiple of {about.multiple_of}" * (about.multiple_of > 1)]
+    limits = [
+        f"{about.span} {about.unit}".strip(),
+        f"a multiple of {about.multiple_of}" * (about.multiple_of > 1),
+        f"at most {about.longest} characters" * (about.longest > 0),
+    ]
     return ("list: " if declared.is_list else "") + ", ".join([kind, *filter(None, limits)])
 
 

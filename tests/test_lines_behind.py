@@ -17,7 +17,8 @@ from tests.lines_behind import ROLES, lines_behind, parts_behind, table
 # 25 behind the ledger keep it from ending what its unread outcomes have ended.
 # 24 behind the router are the list of its checks, to which features add theirs.
 # 23 behind the router are what a job says of its options, and how that is read.
-MAX_LINES = {"router": 7921, "ledger": 5926}
+# 11 behind the router, and 4 behind the ledger, limit texts, and refuse limits that no door checks.
+MAX_LINES = {"router": 7932, "ledger": 5930}
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -43,7 +43,9 @@ MAX_ID = 200  # characters, of a tenant's name too
 BATCH_TIER = "batch"
 AS_IT_IS: Final = GenerateOptions()
 OPTIONS: Final = options_of(GenerateOptions)
-LIMITED: Final = tuple(each for each in OPTIONS.items() if each[1].about.words or each[1].numbers)
+LIMITED: Final = tuple(
+    each for each in OPTIONS.items() if each[1].about.words or each[1].numbers or each[1].about.longest
+)
 values_of_limited = operator.attrgetter(*(name for name, _ in LIMITED))
 NEEDING: Final = tuple((name, each.default, each.about.needs) for name, each in OPTIONS.items() if each.about.needs)
 MAX_IMAGES: Final = int(OPTIONS["n"].about.high or 0)  # of one request, whatever a deployment allows
@@ -104,9 +106,13 @@ def _check_value(name: str, value: Any, declared: Declared, who: str) -> None:
     about = declared.about
     if about.words:
         _one_of(name, value, ("", *about.words), who)
+    items = value if declared.is_list else (value,)
+    if about.longest and (most := max(map(len, items), default=0)) > about.longest:
+        limit = f"{name} must have at most {about.longest} characters"
+        raise InvalidRequest(f"{limit}: got {most}; shorten it {who}", field=name)
     if declared.numbers is None:
         return
-    for number in value if declared.is_list else (value,):
+    for number in items:
         if not about.has(number):
             raise InvalidRequest(f"{name} must be {about.span}: got {number} {who}", field=name)
         if about.multiple_of > 1 and number % about.multiple_of:
