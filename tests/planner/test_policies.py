@@ -15,7 +15,10 @@ from tests.builders import a_catalog, a_variant, an_observation
 NAMES = sorted(POLICIES)
 CHOOSE_BATCHES = {"diffserve", "hadis", "joint"}
 TUNE_BATCHES = {"clipper-heavy", "clipper-light", "diffserve-static"}
-OF_A_GIVEN_BATCH = sorted(set(NAMES) - CHOOSE_BATCHES)
+ONE_BATCH = {
+    "argus", "lru-round-robin", "mlora", "nirvana", "octoai", "pac", "proteus", "push-round-robin", "random-split",
+    "sommelier",
+}  # fmt: skip
 
 
 def drafted(name: str, n_workers: int = 4, **parameters: float) -> PlanProposal:
@@ -48,11 +51,17 @@ def test_every_policy_routes_only_to_levels_that_a_worker_serves(name: str) -> N
         assert {c.next_level for c in draft.cascades if c.threshold > 0} <= served
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_every_policy_refuses_a_parameter_that_it_does_not_know(name: str) -> None:
+    with pytest.raises(Unknown, match="unknown parameter 'btch'"):
+        drafted(name, btch=2)
+
+
 @pytest.mark.parametrize(
     ("names", "parameter", "misspelt", "outside", "limits"),
     [
         (
-            sorted(set(NAMES) - CHOOSE_BATCHES - TUNE_BATCHES),
+            sorted(ONE_BATCH),
             "batch",
             "batsch",
             0,
@@ -62,7 +71,7 @@ def test_every_policy_routes_only_to_levels_that_a_worker_serves(name: str) -> N
         (sorted(CHOOSE_BATCHES), "overprovision", "overprovison", 0, r"in \[0.01, 100\]: got 0"),
     ],
 )
-def test_every_policy_refuses_a_parameter_it_does_not_know_or_out_of_range(
+def test_a_parameter_that_is_misspelt_or_out_of_range_is_refused_with_the_right_one_or_the_limits(
     names: list[str], parameter: str, misspelt: str, outside: float, limits: str
 ) -> None:
     for name in names:
@@ -72,7 +81,7 @@ def test_every_policy_refuses_a_parameter_it_does_not_know_or_out_of_range(
             drafted(name, **{parameter: outside})
 
 
-@pytest.mark.parametrize("name", OF_A_GIVEN_BATCH)
+@pytest.mark.parametrize("name", sorted(ONE_BATCH | TUNE_BATCHES))
 def test_batch_is_one_unless_told_otherwise(name: str) -> None:
     assert set(drafted(name).batch.values()) == {1}
     assert set(drafted(name, batch=4).batch.values()) == {4}

@@ -1,4 +1,4 @@
-"""`pochade bench frontier`: every policy on a grid of catalogs, traces and truths, with arrivals redrawn."""
+"""`pochade bench frontier`: policies on a grid of catalogs, traces and truths, with arrivals redrawn."""
 
 import json
 import pathlib

@@ -12,10 +12,7 @@ from planner.policies import (
     PlanProposal,
     Policy,
     argus,
-    clipper_heavy,
-    clipper_light,
     diffserve,
-    diffserve_static,
     hadis,
     joint,
     lru_round_robin,
@@ -25,7 +22,6 @@ from planner.policies import (
     pac,
     proteus,
     push_round_robin,
-    random_split,
     sommelier,
 )
 from planner.solvers.joint.program.build import problem_of as joint_problem
@@ -70,13 +66,13 @@ class Size(NamedTuple):
     """A policy, the shipped catalog it plans for ("": a made-up one) and the workers."""
 
     policy: Policy
-    catalog: str
-    workers: int
+    catalog: str = "diffserve-sdturbo"
+    workers: int = 16
     wanted_ms: float | None = None
 
 
 SIZES = (
-    Size(diffserve.plan, "diffserve-sdturbo", 16, 10),
+    Size(diffserve.plan, wanted_ms=10),
     Size(hadis.plan, "hadis-l40s", 16, 10),
     Size(argus.plan, "argus-a100", 64, 50),
     Size(joint.plan, "", 64, 100),
@@ -86,11 +82,13 @@ SIZES = (
         Size(one.plan, "argus-a100", 64)
         for one in (pac, proteus, sommelier, nirvana, mlora, lru_round_robin, octoai, push_round_robin)
     ),
-    *(
-        Size(one.plan, "diffserve-sdturbo", 16)
-        for one in (clipper_light, clipper_heavy, diffserve_static, random_split)
-    ),
 )
+
+
+def sizes() -> list[Size]:
+    """Return the sizes named above, and one by default for each other policy of the table."""
+    named = {size.policy for size in SIZES}
+    return [*SIZES, *(Size(policy) for policy in every.POLICIES.values() if policy not in named)]
 
 
 def cases(load: Callable[[str], Catalog], count: int, seed: int, policies: Sequence[str] = ()) -> list[Case]:
@@ -105,7 +103,7 @@ def cases(load: Callable[[str], Catalog], count: int, seed: int, policies: Seque
             load(size.catalog) if size.catalog else made_up(LEVELS, CLASSES, seed),
             size.workers, count, seed, size.wanted_ms,
         )
-        for size in SIZES
+        for size in sizes()
         if size.policy in asked or not asked
     ]  # fmt: skip
 

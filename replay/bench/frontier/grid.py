@@ -13,22 +13,16 @@ import numpy as np
 
 from planner.catalog.entries import Variant, run_ms
 from planner.catalog.model import Catalog
-from planner.policies import POLICIES
 from replay.bench.papers.runs.arrivals import HELD_OUT, TUNING
 from replay.bench.papers.runs.names import (
     ARGUS,
     DIFFSERVE,
     HADIS,
     HEAVY,
-    IN_TURN,
     JOINT,
     LIGHT,
-    MLORA,
-    NIRVANA,
-    OCTOAI,
     PAC,
     PROTEUS,
-    PUSHED,
     RANDOM,
     SOMMELIER,
     STATIC,
@@ -52,9 +46,9 @@ MANY_FACTORS: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 1.05, 1.2, 1.4, 1.7, 2.0)
 OF_PEAK: Final = (0.6, 0.7, 0.8, 0.9, 1.05)  # of the true peak, which diffserve-static is given
 TRACES: Final = (*TUNING, *HELD_OUT)
 TRUTHS: Final = ("catalog", "slow", "curve")
-# NIRVANA generates all on one level where nothing is reused, MLORA and its baseline plan levels as PROTEUS does, OCTOAI
-# and its baseline are Clipper's heavy end in a fleet that stays as it is
-LEFT_OUT: Final = (NIRVANA, MLORA, IN_TURN, OCTOAI, PUSHED)
+# left out: NIRVANA generates all on one level where nothing is reused, MLORA and its baseline plan levels as PROTEUS
+# does, OCTOAI and its baseline are Clipper's heavy end in a fleet that stays as it is
+COMPARED: Final = (ARGUS, HEAVY, LIGHT, DIFFSERVE, STATIC, HADIS, JOINT, PAC, PROTEUS, RANDOM, SOMMELIER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,8 +172,3 @@ def _swept(policy: str, peak: float) -> list[Parameters]:
         return [(), *((("batch", batch),) for batch in (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0, 16.0))]
     assert policy in (ARGUS, PAC), f"no sweep of {policy}"
     return [(("overprovision", factor),) for factor in MANY_FACTORS]
-
-
-def policies_of() -> list[str]:
-    """Return the policies of the grid."""
-    return [policy for policy in POLICIES if policy not in LEFT_OUT]

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from planner.policies import POLICIES
 from replay.bench.frontier.grid import (
+    COMPARED,
     FIRST_TUNING_SEED,
     FLEETS,
     REDRAWS,
@@ -16,7 +16,6 @@ from replay.bench.frontier.grid import (
     Setting,
     fleet_of,
     peak_rps,
-    policies_of,
     swept,
 )  # fmt: skip
 from replay.bench.papers.runs.arrivals import TUNING
@@ -45,7 +44,7 @@ class Part:
             ("catalog", self.catalogs, [fleet.catalog for fleet in FLEETS]),
             ("trace", self.traces, TRACES),
             ("truth", self.truths, TRUTHS),
-            ("policy", self.policies, POLICIES),
+            ("policy", self.policies, COMPARED),
         ):
             for name in given:
                 if name not in known:
@@ -76,7 +75,7 @@ def tuning_cells(part: Part) -> list[GridCell]:
     cells, seeds = [], range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + min(part.redraws, TUNING_REDRAWS))
     for catalog in part.of(part.catalogs, [fleet.catalog for fleet in FLEETS]):
         peak = peak_rps(measured(catalog), fleet_of(catalog).workers)
-        tried = [setting for policy in part.of(part.policies, policies_of()) for setting in swept(policy, peak)]
+        tried = [setting for policy in part.of(part.policies, COMPARED) for setting in swept(policy, peak)]
         cells += _spread(catalog, part, tried, TUNING, TRUTHS[:1], seeds)
     return cells
 

@@ -16,7 +16,7 @@ from planner.solvers.levels.level_mix import Offer
 from replay.bench.baselines import planner_baselines as plain
 from replay.bench.baselines.planner_baselines import Found
 from replay.bench.commands.bench import bench
-from replay.bench.environment.planner_cases import SIZES, Case, a_case, cases
+from replay.bench.environment.planner_cases import Case, Size, a_case, cases, sizes
 from replay.bench.environment.planner_instance import catalog, observations
 from replay.bench.planner import Effort, one_core, run, table, timed
 from schemas.errors import PochadeError, Unknown
@@ -52,9 +52,16 @@ def test_observations_vary_and_follow_from_their_seed() -> None:
     assert {bool(one.queues) for one in seen} == {True, False}
 
 
-def test_every_policy_is_asked() -> None:
-    assert {size.policy for size in SIZES} == set(POLICIES.values())
-    wanted = {(size.policy, size.workers): size.wanted_ms for size in SIZES if size.wanted_ms}
+def test_every_policy_is_asked_and_one_that_is_new_at_the_default_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(POLICIES, "new", new := lambda *given: argus.plan(*given))
+    assert {size.policy for size in sizes()} == set(POLICIES.values())
+    assert [size for size in sizes() if size.policy is new] == [Size(new)]
+    (case,) = cases(measured, 3, 1, ["new"])
+    assert ran(case)["cases"][case.name]["solves"] == 3  # type: ignore[index]
+
+
+def test_policies_with_a_limit_are_asked_at_its_size() -> None:
+    wanted = {(size.policy, size.workers): size.wanted_ms for size in sizes() if size.wanted_ms}
     assert wanted == {
         (diffserve.plan, 16): 10, (hadis.plan, 16): 10, (argus.plan, 64): 50, (joint.plan, 64): 100,
         (joint.plan, 1000): 2000,

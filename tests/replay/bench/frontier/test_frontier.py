@@ -23,6 +23,7 @@ from replay.bench.frontier.cells import Figures, arguments_of, command_of
 from replay.bench.frontier.code_state import digest_of, own_files, policy_digest
 from replay.bench.frontier.grid import (
     BUDGET,
+    COMPARED,
     FIRST_TUNING_SEED,
     FLEETS,
     LEVELS,
@@ -32,7 +33,6 @@ from replay.bench.frontier.grid import (
     Setting,
     fleet_of,
     peak_rps,
-    policies_of,
     swept,
     truth_of,
 )  # fmt: skip
@@ -91,7 +91,7 @@ def test_at_its_peak_a_fleet_is_overloaded_with_all_on_the_best_level_and_not_on
 
 
 def test_every_policy_has_the_same_budget_of_settings_and_the_defaults_are_not_all_of_them() -> None:
-    for policy in policies_of():
+    for policy in COMPARED:
         tried = swept(policy, 40.0)
         assert len(set(tried)) == len(tried) == BUDGET, policy
         for setting in tried:
@@ -159,10 +159,10 @@ def test_the_settings_that_ship_are_of_every_catalog_and_policy() -> None:
     chosen = tuning.read()
     assert chosen.keys() == {fleet.catalog for fleet in FLEETS}
     for catalog, settings in chosen.items():
-        assert {setting.policy for setting in settings} == set(policies_of())
+        assert {setting.policy for setting in settings} == set(COMPARED)
         peak = peak_rps(measured(catalog), fleet_of(catalog).workers)
-        assert set(settings) <= {setting for policy in policies_of() for setting in swept(policy, peak)}
-        assert all(sum(s.policy == policy for s in settings) <= len(LEVELS) for policy in policies_of())
+        assert set(settings) <= {setting for policy in COMPARED for setting in swept(policy, peak)}
+        assert all(sum(s.policy == policy for s in settings) <= len(LEVELS) for policy in COMPARED)
 
 
 def test_the_printed_command_gives_the_figures_of_the_cell(tmp_path: pathlib.Path) -> None:
