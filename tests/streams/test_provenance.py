@@ -7,6 +7,7 @@ import re
 import pytest
 from click.testing import CliRunner, Result
 
+from planner.catalog.engines import ENGINES
 from schemas.errors import PochadeError
 from streams.broker import probe
 from streams.cli import main
@@ -106,7 +107,7 @@ def test_validate_tells_all_that_is_wrong_and_fails() -> None:
     [
         (
             "worker.engine=profil",
-            "unknown engine 'profil': known are chaos, diffusers, profile; did you mean 'profile'",
+            f"unknown engine 'profil': known are {', '.join(ENGINES.names())}; did you mean 'profile'",
         ),
         ("planner.policy=foo", "unknown policy 'foo': known are argus"),
         ("worker.variant=foo", "unknown level 'foo': known are "),
