@@ -12,7 +12,7 @@ from streams.pages.plots import gaps, markup, rc_params_of
 INK, SOFT, LINE, PAPER = "#2b2722", "#7d756a", "#e6dfd3", "#fffdf9"
 HUES = ("#4c7a6b", "#b0683c", "#5a6aa0", "#8b5a84", "#9a8a2c", "#3f8fa3", "#a5453c", "#6b6b6b")
 Corner = Literal["upper left", "lower left", "lower right"]
-_RC_PARAMS = rc_params_of(INK, SOFT, LINE, {
+RC_PARAMS = rc_params_of(INK, SOFT, LINE, {
     "font.sans-serif": ["Segoe UI", "Helvetica Neue", "Noto Sans", "DejaVu Sans", "Arial", "sans-serif"],
     "font.size": 9.5,
     "axes.titlesize": 10.5,
@@ -26,7 +26,7 @@ _RC_PARAMS = rc_params_of(INK, SOFT, LINE, {
 
 def panels(titles: Sequence[str], width: float = 10.8, height: float = 3.7) -> tuple[Figure, list[Axes]]:
     """A row of plots, one for each title, in inches."""
-    with mpl.rc_context(_RC_PARAMS):
+    with mpl.rc_context(RC_PARAMS):
         figure = Figure(figsize=(width, height), layout="constrained", facecolor="none")
         axes = figure.subplots(1, len(titles), squeeze=False)[0]
         for at, title in zip(axes, titles, strict=True):
@@ -36,7 +36,7 @@ def panels(titles: Sequence[str], width: float = 10.8, height: float = 3.7) -> t
 
 def svg(figure: Figure) -> str:
     """The figure's markup, without a date."""
-    return markup(figure, _RC_PARAMS)
+    return markup(figure, RC_PARAMS)
 
 
 def series(at: int) -> dict[str, Any]:
@@ -51,22 +51,8 @@ def marker(at: int) -> str:
 
 def legend(axes: Axes, where: Corner) -> None:
     """A quiet legend."""
-    with mpl.rc_context(_RC_PARAMS):
+    with mpl.rc_context(RC_PARAMS):
         axes.legend(loc=where, handlelength=1.8, labelcolor=INK)
-
-
-def legend_below(figure: Figure, axes: Axes, columns: int = 5) -> None:
-    """One legend for several panels, under them, from the lines of one."""
-    handles, labels = axes.get_legend_handles_labels()
-    with mpl.rc_context(_RC_PARAMS):
-        figure.legend(
-            handles,
-            labels,
-            loc="outside lower center",
-            ncols=min(columns, len(labels)),
-            handlelength=1.8,
-            labelcolor=INK,
-        )
 
 
 def with_bars(

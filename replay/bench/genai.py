@@ -14,7 +14,7 @@ from planner.catalog.model import Catalog
 from replay.bench.comparison import AHEAD, BEHIND, LEVEL, UNDECIDED, PairedDifference, paired
 from replay.bench.hits_bound import max_hit_rate
 from replay.bench.papers.runs.names import IN_TURN, MLORA
-from replay.simulation.component_setup import ComponentSetup, budgets_of, needs_in_order, needs_of, table_of
+from replay.simulation.component_setup import ComponentSetup, budgets_of, needs_by_row, needs_of, table_of
 from replay.simulation.overrides import requested_overrides
 from replay.simulation.results.figures import Figures, figures_of
 from replay.simulation.run import Simulation
@@ -84,7 +84,8 @@ def measure(
 
 def hits_bound(trace: Trace, catalog: Catalog, workers: int) -> float:
     """Return the largest share of a trace's lookups that the workers' devices can answer, nothing loaded ahead."""
-    order = needs_in_order(trace, catalog)
+    by_row = needs_by_row(trace, catalog)
+    order = [by_row[row] for row in trace.wish.tolist()]
     return max_hit_rate(order, table_of(catalog), workers, budgets_of(order, catalog, workers).device)
 
 

@@ -54,16 +54,10 @@ def ids_of(selection: Selection, variant: Variant, known: Container[str]) -> tup
 
 def needs_of(trace: Trace, catalog: Catalog) -> set[tuple[str, ...]]:
     """Return what the requests of a trace need, each combination once."""
-    return set(_needs_by_row(trace, catalog).values()) - {()}
+    return set(needs_by_row(trace, catalog).values()) - {()}
 
 
-def needs_in_order(trace: Trace, catalog: Catalog) -> list[tuple[str, ...]]:
-    """Return what each request of a trace needs, in the order in which they arrive; (): nothing of known size."""
-    by_row = _needs_by_row(trace, catalog)
-    return [by_row[row] for row in trace.wish.tolist()]
-
-
-def _needs_by_row(trace: Trace, catalog: Catalog) -> dict[int, tuple[str, ...]]:
+def needs_by_row(trace: Trace, catalog: Catalog) -> dict[int, tuple[str, ...]]:
     """Return what requests need by their row in the trace's wishes."""
     known = table_of(catalog)
 

@@ -19,6 +19,7 @@ import numpy as np
 from agents.lab.evaluation.generation.samples import sheet
 from agents.lab.evaluation.generation.scope import fresh
 from agents.lab.evaluation.statistics.fid import frechet_distance
+from agents.lab.evaluation.statistics.paired import paired_difference
 from agents.lab.world import renderer
 from agents.lab.world.captions import parse
 from agents.models.scorer import Scorer
@@ -28,7 +29,7 @@ from agents.profiling.generation.pool import GenerationPool
 from agents.profiling.generation.sweeps import order
 from agents.profiling.profiling import clock_of, in_turns, times_of, usual_order
 from agents.profiling.seeded_prompts import SeededPrompts
-from agents.profiling.statistics.intervals import paired_difference, proportion
+from agents.profiling.statistics.intervals import proportion
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
 from streams import catalogs

@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from agents.lab.evaluation.statistics.paired import paired_difference
 from agents.lab.profiling.reuse.stream import draw_requests
 from agents.lab.reuse_bench.near_misses import of_prompts, of_world
 from agents.lab.reuse_bench.pairs import (
@@ -27,7 +28,7 @@ from agents.lab.reuse_bench.pairs import (
     read_pairs,
 )
 from agents.lab.world.stream import STANDARD
-from agents.profiling.statistics.intervals import Estimate, paired_difference, proportion
+from agents.profiling.statistics.intervals import Estimate, proportion
 from agents.reuse.plain_guard import compare
 from agents.reuse.prompt_key import open_key
 from planner.reuse.guard import Compare, Comparison, Verdict

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from agents.lab.evaluation.statistics.paired import paired_difference
 from agents.lab.profiling.reuse.observed import EXACT, Marks
-from agents.profiling.statistics.intervals import Estimate, Resampling, mean, paired_difference
+from agents.profiling.statistics.intervals import Estimate, Resampling, mean
 from schemas.messages import StageReuse
 
 _DIGITS: Final = 5

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -14,9 +15,9 @@ from agents.lab.evaluation.statistics.ranking import roc
 from agents.profiling.canvas import (
     INK,
     PAPER,
+    RC_PARAMS,
     SOFT,
     legend,
-    legend_below,
     marker,
     panels,
     series,
@@ -44,7 +45,7 @@ def by_difficulty(summary: Mapping[str, Any]) -> Figure:
         quarter.set_xticks(range(4), _QUARTERS)
     axes[2].set_xlabel("objects asked for")
     axes[2].xaxis.set_major_locator(MaxNLocator(integer=True))
-    legend_below(figure, axes[0])
+    _legend_below(figure, axes[0])
     return figure
 
 
@@ -71,7 +72,7 @@ def cost_and_quality(summary: Mapping[str, Any]) -> Figure:
         panel.margins(0.1)
         panel.set_xlabel("ms an image, batch 1 (logarithmic)")
         panel.set_ylabel(meaning)
-    legend_below(figure, axes[0])
+    _legend_below(figure, axes[0])
     return figure
 
 
@@ -173,6 +174,20 @@ def start_steps(summary: Mapping[str, Any]) -> Figure:
         panel.set_xlabel("step K started from")
     axes[1].set_xlabel("work, as a share of generating from noise")
     axes[0].set_ylabel("share of facts right")
-    legend_below(figure, axes[0], columns=4)
+    _legend_below(figure, axes[0], columns=4)
     legend(axes[2], "lower left")
     return figure
+
+
+def _legend_below(figure: Figure, axes: Axes, columns: int = 5) -> None:
+    """One legend for several panels, under them, from the lines of one."""
+    handles, labels = axes.get_legend_handles_labels()
+    with mpl.rc_context(RC_PARAMS):
+        figure.legend(
+            handles,
+            labels,
+            loc="outside lower center",
+            ncols=min(columns, len(labels)),
+            handlelength=1.8,
+            labelcolor=INK,
+        )

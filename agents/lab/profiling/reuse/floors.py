@@ -11,8 +11,9 @@ from typing import Final
 
 import numpy as np
 
+from agents.lab.evaluation.statistics.paired import paired_difference
 from agents.lab.profiling.reuse.observed import EXACT, Marks, Observed
-from agents.profiling.statistics.intervals import Estimate, paired_difference
+from agents.profiling.statistics.intervals import Estimate
 from planner.catalog.caching import Bounded, MeasuredFloor
 from planner.reuse.guard import Comparison, Verdict, allowed_share
 from planner.reuse.neighbour import Neighbour, Wanted

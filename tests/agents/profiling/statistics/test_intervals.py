@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agents.lab.evaluation.statistics.ranking import auc, oracle_quality_at, quality_at, random_quality_at, recovered
-from agents.profiling.statistics.intervals import Resampling, mean, paired_difference, proportion, resampled
+from agents.profiling.statistics.intervals import Resampling, mean, proportion, resampled
 
 DRAWS, COUNT = 200, 250
 
@@ -86,26 +86,3 @@ def test_nothing_and_a_single_value_have_no_interval() -> None:
     assert mean(np.array([0.5]), Resampling(seed=1)).value == 0.5
     assert math.isnan(mean(np.array([0.5]), Resampling(seed=1)).low)
     assert math.isnan(proportion(np.array([], bool)).value)
-
-
-def test_a_paired_difference_has_the_published_interval() -> None:
-    """Source: Tango 1998, table III: of 50 pairs 12 hold the first time only and 2 the second time only."""
-    first = np.array([1] * 36 + [1] * 12 + [0] * 2, bool)
-    second = np.array([1] * 36 + [0] * 12 + [1] * 2, bool)
-    found = paired_difference(first, second)
-    assert found.value == pytest.approx(0.2)
-    assert (found.low, found.high) == pytest.approx((0.061, 0.345), abs=0.0005)
-
-
-def test_pairs_that_all_agree_prove_no_more_than_their_number() -> None:
-    few, many = (paired_difference(np.ones(n, bool), np.ones(n, bool)) for n in (60, 1200))
-    assert few.low == pytest.approx(-0.06, abs=0.001)
-    assert many.low == pytest.approx(-0.0032, abs=0.0001)
-    assert many.high == -many.low
-
-
-def test_a_paired_difference_ends_at_one_where_every_pair_says_so() -> None:
-    found = paired_difference(np.zeros(5, bool), np.ones(5, bool))
-    assert (found.value, found.low) == (-1.0, -1.0)
-    assert -0.5 < found.high < 0
-    assert np.isnan(paired_difference(np.zeros(0, bool), np.zeros(0, bool)).value)
