@@ -18,7 +18,8 @@ from tests.lines_behind import ROLES, lines_behind, parts_behind, table
 # 24 behind the router are the list of its checks, to which features add theirs.
 # 23 behind the router are what a job says of its options, and how that is read.
 # 11 behind the router, and 4 behind the ledger, limit texts, and refuse limits that no door checks.
-MAX_LINES = {"router": 7932, "ledger": 5930}
+# 8 of the router's and 10 of the ledger's are room: a declared option, or a field of a message, is a line behind each.
+MAX_LINES = {"router": 7940, "ledger": 5940}
 
 
 @pytest.mark.parametrize("role", ROLES)

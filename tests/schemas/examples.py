@@ -1,6 +1,7 @@
 """Full values of the messages, written out: what the golden bytes of each schema id say."""
 
 import dataclasses
+from typing import Any
 
 from schemas.messages import (
     Admission,
@@ -258,6 +259,22 @@ SURE = dataclasses.replace(
 # a job that says which options are honoured; ids 55 and 56
 HONOURING = dataclasses.replace(SAFETY[0], honoured=("steps", "negative_prompt"))
 HONOURED = (HONOURING, dataclasses.replace(SAFETY[1], job=HONOURING))
+
+
+def stating(**options: Any) -> tuple[Any, ...]:
+    """Return the five messages that carry options, with some of them stated: an option's own are of five new ids."""
+    request = dataclasses.replace(COMPOSED, options=dataclasses.replace(COMPOSED.options, **options))
+    judged = dataclasses.replace(COMPOSED_JUDGED, request=request)
+    job = dataclasses.replace(HONOURING, classified=judged, honoured=tuple(options))
+    return (
+        request,
+        judged,
+        job,
+        dataclasses.replace(HONOURED[1], job=job),
+        dataclasses.replace(AT_FAULT[0], request=request, classified=judged),
+    )
+
+
 EXAMPLE_OF = dict(
     enumerate(
         (

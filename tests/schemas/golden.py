@@ -1,4 +1,11 @@
-"""Framed bytes as they were first written under each schema id. Never edit a line; a new id adds one."""
+"""Framed bytes as they were first written under each schema id. Never edit a line; a new id adds one.
+
+`python -m tests.schemas.golden` adds those of new ids, from the examples in `examples.py`.
+"""
+
+import pathlib
+
+WIDTH = 100  # hexadecimal digits of a line
 
 GOLDEN: dict[int, str] = {
     1: "000000000106722d3116612072656420686561727480a0abfef9620290eeabfef962020e0e64656661756c74",
@@ -587,3 +594,34 @@ GOLDEN: dict[int, str] = {
         "0000e03f000000000000f83f00000000000034400000000000000440"
     ),
 }
+
+
+def of_new_ids() -> str:
+    """Return the lines of the ids that have an example and no bytes yet.
+
+    Raises:
+        SystemExit: an id of the registry has no example, or one of another id.
+    """
+    from schemas.registry import by_id
+    from streams.codec.avro import encode
+    from tests.schemas.examples import EXAMPLE_OF
+
+    if lacking := sorted(by_id().keys() - EXAMPLE_OF.keys()):
+        raise SystemExit(f"tests/schemas/examples.py: no example of the ids {lacking}; add them to EXAMPLE_OF")
+    written = {schema_id: encode(EXAMPLE_OF[schema_id]).hex() for schema_id in sorted(by_id().keys() - GOLDEN.keys())}
+    for schema_id, digits in written.items():
+        if (own := int(digits[2:10], 16)) != schema_id:
+            raise SystemExit(f"tests/schemas/examples.py: the example of id {schema_id} has the id {own}; move it")
+    return "".join(f"    {schema_id}: {_text(digits)},\n" for schema_id, digits in written.items())
+
+
+def _text(digits: str) -> str:
+    lines = [f'"{digits[at : at + WIDTH]}"' for at in range(0, len(digits), WIDTH)]
+    return lines[0] if len(lines) == 1 else "(\n        " + "\n        ".join(lines) + "\n    )"
+
+
+if __name__ == "__main__":
+    file, added = pathlib.Path(__file__), of_new_ids()
+    head, end, functions = file.read_text().partition("\n}\n")
+    file.write_text(f"{head}\n{added.rstrip()}{end}{functions}" if added else head + end + functions)
+    print(f"{added.count(': ')} ids added")

@@ -16,10 +16,12 @@ from tests.paths import ROOT
 
 STEP = re.compile(r"^\d\. .*?`([\w/]+\.py)`.*?```\w+\n\s*(.*?)\s*```", re.S | re.M)
 CLIENT = {"seed", "quality", "tier", "tenant", "deadline_s", "request_id", "idempotency_key"}  # no options of images
+GOLDEN = ROOT / "tests" / "schemas" / "golden.py"
 PLACES = {  # file -> the line behind which the example's line goes
     "schemas/messages.py": 'anew.", placeholder="URI", honoured=True, needs="image")\n',
     "agents/engines/diffusers_engine.py": "                guidance_scale=how.guidance,\n",
     "streams/client/pochade/requests.py": "    guidance: float\n",
+    "tests/schemas/examples.py": "            *HONOURED,\n",
 }
 DOORS = """
 import asyncio, dataclasses, json
@@ -97,15 +99,16 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The rooms with the example's lines added, and the registry that its command writes."""
     tree = tmp_path_factory.mktemp("tree")
     for room in ("schemas", "planner", "streams", "agents", "tests"):
-        ignored = shutil.ignore_patterns("__pycache__", "nightly", "golden.py")
+        ignored = shutil.ignore_patterns("__pycache__", "nightly")
         shutil.copytree(ROOT / room, tree / room, ignore=ignored, symlinks=True)
     (tree / "infra").symlink_to(ROOT / "infra")
     for file, line in example().items():
         text = (tree / file).read_text()
-        indent = 16 if "engines" in file else 4
+        indent = {"agents": 16, "tests": 12}.get(file.partition("/")[0], 4)
         assert text.count(PLACES[file]) == 1, file
         (tree / file).write_text(text.replace(PLACES[file], f"{PLACES[file]}{indent * ' '}{line}\n"))
     run(tree, "-m", "schemas.registry")
+    run(tree, "-m", "tests.schemas.golden")
     return tree
 
 
@@ -123,9 +126,26 @@ def run(tree: pathlib.Path, *arguments: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_example_names_at_most_four_files() -> None:
+def test_the_example_names_at_most_four_files_of_the_product_beside_a_catalog_and_two_of_the_tests() -> None:
     assert example().keys() == PLACES.keys()
-    assert len({*example(), "schemas/registry.json"}) <= 4
+    written = {*example(), "schemas/registry.json", "tests/schemas/golden.py"}
+    assert len([file for file in written if not file.startswith("tests/")]) <= 4
+    assert len(written) <= 6
+
+
+def test_the_commands_add_versions_and_their_golden_bytes_without_an_edit_by_hand(copy: pathlib.Path) -> None:
+    run(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/schemas/test_registry.py")
+    assert (copy / "tests/schemas/golden.py").read_text().startswith(GOLDEN.read_text().partition("\n}\n")[0])
+
+
+def test_an_id_without_an_example_gets_no_bytes_and_is_named() -> None:
+    lacking = "from schemas import registry; registry.by_id = lambda: dict.fromkeys(range(1, 99)); "
+    done = subprocess.run(
+        [sys.executable, "-c", f"{lacking}from tests.schemas.golden import of_new_ids; of_new_ids()"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert re.search(r"no example of the ids \[.*98\]; add them to EXAMPLE_OF", done.stderr)
 
 
 def test_an_option_that_is_declared_is_at_every_door(copy: pathlib.Path) -> None:
