@@ -92,7 +92,7 @@ def test_hard_prompts_get_the_better_level_and_all_rows_together_meet_the_capaci
 
 def test_a_saturated_fleet_says_how_many_workers_would_do() -> None:
     draft = drafted(400)
-    assert "saturated: they carry 50% of it, 8 workers would carry all" in draft.reason
+    assert "saturated: they serve 50% of it, 8 workers would serve all" in draft.reason
     assert draft.expected.utilization == pytest.approx(2)
 
 
