@@ -12,6 +12,7 @@ from planner.catalog.model import Catalog
 from planner.catalog.options import AS_IT_IS, ResolvedOptions, begins_at, resolve_options
 from planner.control.shedding import ORDINARY
 from planner.serving.admission.quotas import Quota
+from planner.serving.features import active
 from planner.serving.routing.cascades import may_escalate
 from planner.serving.routing.placement import Placement
 from replay.simulation.job import Draws, Job
@@ -116,11 +117,11 @@ def requested_overrides(
 ) -> RequestedOverrides | None:
     """Return the overrides of a trace; None without any that is simulated.
 
-    Tenants count if they are several, have quotas, or `features` are named, whose checks may ask for them.
+    Tenants count if they are several, have quotas, or an active feature has checks, which may ask for them.
     """
     asks = any(not _is_plain(trace.wishes[row]) for row in np.unique(trace.wish).tolist())
     tenants = _counts(trace, lambda wish: wish.tenant).keys()
-    has_tenants = len(tenants) > 1 or bool(tenants & quotas.keys()) or bool(features)
+    has_tenants = len(tenants) > 1 or bool(tenants & quotas.keys()) or any(each.checks for each in active(features))
     if not asks and not has_tenants and np.isnan(trace.slack_ms).all():
         return None
     return RequestedOverrides(trace, catalog, has_tenants=has_tenants)

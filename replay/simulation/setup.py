@@ -105,7 +105,7 @@ class Setup:
     looks: tuple[PlanningTime, ...] = ()  # at which the planner's periods end, where that is known; (): as they come
     before_ms: tuple[int, ...] = ()  # arrivals of other requests that it saw before 0, of a run that begins at rest
     quotas: dict[str, Quota] = field(default_factory=dict)  # of tenants, by name
-    features: tuple[str, ...] = ()  # of installed packages, whose checks its router asks
+    features: tuple[str, ...] = ()  # named beside those that ship: its router asks their checks
     timing: Timing = Timing()
     scale: ScaleRules = FIXED  # of a fleet that grows and shrinks; its pool comes on top of `workers` at the start
     variation: Variation = NO_VARIATION  # of run and load times, and between workers

@@ -17,11 +17,12 @@ from tests.paths import ROOT
 STEP = re.compile(r"^\d\. .*?`([\w/]+\.py)`.*?```\w+\n\s*(.*?)\s*```", re.S | re.M)
 CLIENT = {"seed", "quality", "tier", "tenant", "deadline_s", "request_id", "idempotency_key"}  # no options of images
 GOLDEN = ROOT / "tests" / "schemas" / "golden.py"
+END_OF_EXAMPLES = "        ),\n        start=1,\n"  # its line goes before that: ids are in the order of the file
 PLACES = {  # file -> the line behind which the example's line goes
     "schemas/messages.py": 'anew.", placeholder="URI", honoured=True, needs="image")\n',
     "agents/engines/diffusers_engine.py": "                guidance_scale=how.guidance,\n",
     "streams/client/pochade/requests.py": "    guidance: float\n",
-    "tests/schemas/examples.py": "            *HONOURED,\n",
+    "tests/schemas/examples.py": END_OF_EXAMPLES,
 }
 DOORS = """
 import asyncio, dataclasses, json
@@ -106,7 +107,10 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         text = (tree / file).read_text()
         indent = {"agents": 16, "tests": 12}.get(file.partition("/")[0], 4)
         assert text.count(PLACES[file]) == 1, file
-        (tree / file).write_text(text.replace(PLACES[file], f"{PLACES[file]}{indent * ' '}{line}\n"))
+        parts = [PLACES[file], f"{indent * ' '}{line}\n"]
+        (tree / file).write_text(
+            text.replace(PLACES[file], "".join(parts[:: -1 if PLACES[file] is END_OF_EXAMPLES else 1]))
+        )
     run(tree, "-m", "schemas.registry")
     run(tree, "-m", "tests.schemas.golden")
     return tree
