@@ -83,7 +83,9 @@ class WorkerLogic:
         serves = self._variant.name
         is_leaving = not holds and wanted_variant(worker_id, serves, plan) != serves
         self.follow(plan.version, plan.created_ms, is_leaving=is_leaving)
-        leaves = is_leaving and self.may_leave(worker_id, plan, live(), now_ms)
+        leaves = is_leaving and may_leave(
+            worker_id, serves, plan, live(), has_drained_enough=self.has_drained_enough(now_ms)
+        )
         batch = plan.batch.get(serves, 1)
         return Turn(is_leaving, leaves, batch, self.max_jobs(batch))
 
@@ -107,11 +109,6 @@ class WorkerLogic:
     def has_drained_enough(self, now_ms: float) -> bool:
         """Whether the plans have wanted it elsewhere for longer than it may work off the topic that it leaves."""
         return self.left_ms is not None and now_ms - self.left_ms > drain_ms(self._variant)
-
-    def may_leave(self, worker_id: str, plan: Plan, live: Iterable[WorkerView], now_ms: float) -> bool:
-        """Whether a worker that the plan moved away from its variant may leave it at once. `live`: all live workers."""
-        is_over = self.has_drained_enough(now_ms)
-        return may_leave(worker_id, self._variant.name, plan, live, has_drained_enough=is_over)
 
     def max_jobs(self, batch: int) -> int:
         """Number of jobs to take at once, where the plan lets `batch` share a call."""

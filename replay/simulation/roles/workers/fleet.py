@@ -123,19 +123,11 @@ class Fleet:
 
     def _serve(self, worker: Worker) -> None:
         """Follow the plan, and take one window of work."""
-        wanted = wanted_variant(worker.id, worker.variant, self._plan_state.plan)
-        holds = False
-        if (
-            wanted not in ("", worker.variant)
-            and self._timing.residency.beside_factor
-            and self._timing.loads
-            and wanted not in worker.resident
-        ):
-            self._load_beside(worker, wanted)
-            holds = True
+        holds = bool(self._timing.residency.beside_factor) and self._timing.loads and self._loads_beside(worker)
         assert worker.logic is not None, "a worker that serves has its logic"
         turn = worker.logic.turn(worker.id, self._plan_state.plan, self._live, self._events.now_ms, holds=holds)
         if turn.leaves or (turn.is_leaving and self._leaves_empty(worker)):
+            wanted = self._wanted(worker)
             self._leave(worker)
             if wanted:
                 self._load(worker, wanted)
@@ -177,15 +169,23 @@ class Fleet:
         """Whether jobs wait for the worker, or it belongs to no group and must look for one."""
         return worker.member is None or bool(worker.member.waiting)
 
+    def _wanted(self, worker: Worker) -> str:
+        """Return the variant that the plan gives the worker; "" if none."""
+        return wanted_variant(worker.id, worker.variant, self._plan_state.plan)
+
     def _is_moved(self, worker: Worker) -> bool:
         """Whether the plan gives the worker another variant."""
-        return wanted_variant(worker.id, worker.variant, self._plan_state.plan) != worker.variant
+        return self._wanted(worker) != worker.variant
 
-    def _load_beside(self, worker: Worker, variant: str) -> None:
-        """Begin to load a variant's model while the worker goes on serving; one model at a time."""
+    def _loads_beside(self, worker: Worker) -> bool:
+        """Whether the worker goes on serving while it loads the model that the plan wants; one model at a time."""
+        wanted = self._wanted(worker)
+        if wanted in ("", worker.variant) or wanted in worker.resident:
+            return False
         if not worker.loads_beside:
-            worker.loads_beside = variant
-            self._events.at(self._events.now_ms + self._load_ms(variant), self._on_loaded, worker)
+            worker.loads_beside = wanted
+            self._events.at(self._events.now_ms + self._load_ms(wanted), self._on_loaded, worker)
+        return True
 
     def _on_loaded(self, worker: Worker) -> None:
         if worker.is_up:
