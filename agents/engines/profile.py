@@ -58,15 +58,17 @@ class ProfileEngine:
             except ComponentFailed as error:
                 raise EngineFailed(str(error)) from error
             load_ms = 1000 * (time.monotonic() - began)
+        steps = how.steps - how.refine_from_step
         end, seen = time.monotonic() + took_ms / 1000, 0
         while (left := end - time.monotonic()) > 0:
             if should_stop():
                 return None
             if previews is not None:
-                steps = how.steps - how.refine_from_step
                 before, seen = seen, int(steps * (1 - 1000 * left / took_ms))
                 self._show(tasks, how, previews, range(before + 1, seen + 1))
             time.sleep(min(left, TICK_S))
+        if previews is not None:  # of steps that were done in a sleep that took longer than asked for
+            self._show(tasks, how, previews, range(seen + 1, steps + 1))
         latents = [_latent(task, how) if wants_latents else None for task in tasks]
         times = CallTimes(load_ms=load_ms, denoise_ms=took_ms)  # a profile does not divide its time
         return Generated([_card(task, self._variant, how) for task in tasks], latents, times)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from agents.engines import Generated, Previews, preview_steps
+from agents.engines import Generated, Previews, preview_steps, profile
 from agents.engines.previewing import StepPreviews
 from agents.engines.profile import ProfileEngine
 from planner.catalog.options import ResolvedOptions, resolve_options
@@ -71,7 +71,9 @@ def test_a_preview_that_cannot_be_decoded_or_shown_costs_no_image() -> None:
     assert asked == [0]
 
 
-def test_the_engine_without_a_model_shows_its_card() -> None:
+@pytest.mark.parametrize("tick_s", [profile.TICK_S, 1.0], ids=["in time", "it wakes only at the end"])
+def test_the_engine_without_a_model_shows_its_card(tick_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profile, "TICK_S", tick_s)
     variant, seen = a_variant(steps=4, latency_ms={1: 90.0}), list[Seen]()
     how = resolve_options(GenerateOptions(), variant)
     previews = Previews({0: 2}, lambda task, step, steps, _image: seen.append((task, step, steps)))
