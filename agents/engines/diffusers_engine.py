@@ -1,7 +1,6 @@
 """The `diffusers` engine: any folder or hub id that `DiffusionPipeline.from_pretrained` reads, on CPU or CUDA."""
 
 import contextlib
-import inspect
 import logging
 import threading
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from agents.components.store import ComponentStore
 from agents.engines import CannotRefine, EncodedPrompts, EngineFailed, Generated, GenerationTask, Previews, ShouldStop
 from agents.engines.compiling.compilation import FAILED, Compilation, Warmed
 from agents.engines.composing import Components
+from agents.engines.families import Stopped, call_arguments, signature_of, sizes_of
 from agents.engines.image_to_image import auto_image_to_image, image_to_image, strength_of, take_latents
 from agents.engines.latent_spaces import latent_space_of
 from agents.engines.masking import Masked
@@ -44,8 +44,6 @@ WARM_UP_STEPS = 2  # the second one's latent is the scheduler's, which has other
 class DiffusersEngine:
     """An engine of one variant with its steps, guidance and size: of one loaded pipeline, or of components."""
 
-    shows_previews = True
-
     def __init__(self, pipeline: Any, variant: Variant, keeping: Keeping | None = None) -> None:
         """`pipeline`: None for a variant with components, whose default base is loaded here. Raises EngineFailed."""
         self._watch = Stopwatch()
@@ -61,6 +59,7 @@ class DiffusersEngine:
         self._over_of: Any = None  # the pipeline whose parts it shares
         self.latent_space = None if variant.bases else latent_space_of(pipeline)
         self.kind = type(pipeline).__name__
+        self.shows_previews = bool(signature_of(pipeline).callback)
         self.cuts = TextLimits(pipeline).cuts  # of the default base: all bases of a variant are of one architecture
 
     def _equipped(self, pipeline: Any) -> Any:
@@ -129,36 +128,37 @@ class DiffusersEngine:
         if len(how.components.controls) > 1 and len(tasks) > 1:
             return self._one_by_one(tasks, how, should_stop, previews)
         shown = StepPreviews(previews, len(tasks)) if previews else None
-        was_stopped, latents = False, None
+        latents = None
         masked = Masked(tasks) if how.components.has_mask else None
         self._watch.begin()
         pipeline, begin = self._beginning(tasks, how)
         self._watch.loaded()
 
         def after_step(running: Any, step: int, timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
-            nonlocal was_stopped, latents
+            nonlocal latents
             if masked is not None:
                 tensors["latents"] = masked.after_step(running, timestep, tensors["latents"])
             latents = tensors.get("latents")  # after the last step: what the pipeline decodes
             if should_stop():
-                was_stopped = running._interrupt = True
-            elif shown is not None:
+                raise Stopped
+            if shown is not None:
                 shown.after_step(running, step, latents)
             return tensors
 
         # one generator an image, on the CPU: the same seed starts from the same noise in any batch, on any device
         generators = [torch.Generator("cpu").manual_seed(task.seed) for task in tasks]
-        with torch.inference_mode():
-            images = pipeline(
-                **prompts_of(tasks, how, encoded),
-                num_inference_steps=how.steps,
-                guidance_scale=how.guidance,
-                generator=generators,
-                callback_on_step_end=after_step,
-                **begin,
-                **starting_noise(pipeline, begin, generators),
-            ).images
-        if was_stopped:
+        takes = signature_of(pipeline).takes
+        arguments = {
+            **{name: value for name, value in self._variant.call.items() if name in takes},
+            **call_arguments(pipeline, how, after_step),
+            **prompts_of(pipeline, tasks, how, encoded),
+            **begin,
+            **starting_noise(pipeline, begin, generators),
+        }
+        try:
+            with torch.inference_mode():
+                images = pipeline(generator=generators, **arguments).images
+        except Stopped:
             return None
         images = images if masked is None else masked.finish(images)
         times = self._watch.end()
@@ -193,17 +193,15 @@ class DiffusersEngine:
             if self.components is None:
                 raise EngineFailed(f"variant {self._variant.name!r} has no components: got {how.components.ids}")
             return self.components.prepare(tasks, how)
-        size, plain = {"width": how.width, "height": how.height}, self._plain()
+        plain = self._plain()
         if not how.refine_from_step:
-            return plain, size
+            return plain, sizes_of(plain, how)
         if self._over_of is not plain:
             self._over, self._over_of = self._watch.watch(image_to_image(plain)), plain
             if self.latent_space:
                 take_latents(self._over, self.latent_space.channels)
-        takes = inspect.signature(self._over.__call__).parameters  # some know the size from the image alone
-        begin = {name: value for name, value in size.items() if name in takes}
         strength = strength_of(how.refine_from_step, how.steps)
-        return self._over, {**begin, "image": self._starts(tasks, how), "strength": strength}
+        return self._over, {**sizes_of(self._over, how), "image": self._starts(tasks, how), "strength": strength}
 
     def _starts(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> Any:
         """Return the pipeline's argument for images: all the drafts, or all the latents."""

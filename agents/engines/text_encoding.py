@@ -10,6 +10,7 @@ from typing import Any, Final
 import torch
 
 from agents.engines import EncodedPrompts, GenerationTask
+from agents.engines.families import negative_of
 from planner.catalog.options import ResolvedOptions
 
 _EMBEDDINGS: Final = ("prompt_embeds", "negative_prompt_embeds")
@@ -66,7 +67,7 @@ def encode_ahead(pipeline: Any, tasks: Sequence[GenerationTask], how: ResolvedOp
             device=pipeline._execution_device,
             num_images_per_prompt=1,
             do_classifier_free_guidance=how.guidance > 1 and pipeline.unet.config.time_cond_proj_dim is None,
-            negative_prompt=_negative(how, len(prompts)),
+            negative_prompt=[how.negative_prompt] * len(prompts) if how.negative_prompt else None,
         )
     return EncodedPrompts(
         prompts=tuple(prompts),
@@ -77,17 +78,11 @@ def encode_ahead(pipeline: Any, tasks: Sequence[GenerationTask], how: ResolvedOp
 
 
 def prompts_of(
-    tasks: Sequence[GenerationTask], how: ResolvedOptions, encoded: EncodedPrompts | None
+    pipeline: Any, tasks: Sequence[GenerationTask], how: ResolvedOptions, encoded: EncodedPrompts | None
 ) -> Mapping[str, Any]:
     """Return the arguments of a pipeline for its prompts: their embeddings where they are encoded, else the texts."""
     if encoded is not None and encoded.are_of(tasks, how):
         return encoded.embeddings
-    return {
-        "prompt": [task.prompt for task in tasks],
-        "negative_prompt": _negative(how, len(tasks)),
-    }
-
-
-def _negative(how: ResolvedOptions, count: int) -> list[str] | None:
-    """What is to be avoided, by image; None for nothing: a model may have zeros for that, and not an empty prompt."""
-    return [how.negative_prompt] * count if how.negative_prompt else None
+    negative = negative_of(pipeline, how.negative_prompt, how.guidance)
+    avoided = {} if negative is None else {"negative_prompt": [negative] * len(tasks)}
+    return {"prompt": [task.prompt for task in tasks], **avoided}

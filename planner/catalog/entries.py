@@ -9,9 +9,9 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from planner.catalog.components import BASE, Component, Offer
 from planner.catalog.option_limits import OPTIONS
@@ -81,12 +81,14 @@ class Variant:
     adapters: tuple[str, ...] = ()  # names of the adapters that it can apply
     controls: tuple[str, ...] = ()  # names of the controls that it can follow
     components: tuple[Component, ...] = ()  # of these names; a catalog's file has them in tables of their own
+    call: Mapping[str, Any] = field(default_factory=dict)  # further arguments of the pipeline's call
+    size_multiple: int = 1  # px that width and height are rounded down to
 
     def __post_init__(self) -> None:
         where = f"variant {self.name!r}:"
         is_named = bool(self.model) or self.engine != "diffusers"
         require(is_named, f"{where} model", self.model, "named", "give a folder")
-        for what in ("steps", "width", "height"):
+        for what in ("steps", "width", "height", "size_multiple"):
             require(getattr(self, what) >= 1, f"{where} {what}", getattr(self, what), ">= 1", "correct it")
         for what in ("guidance", "load_ms"):
             require(is_amount(getattr(self, what)), f"{where} {what}", getattr(self, what), ">= 0", "correct it")
@@ -95,6 +97,10 @@ class Variant:
                 raise Unknown("option to honour", option, HONOURABLE)
         compiles = not self.loading.compile or self.engine == "diffusers"
         require(compiles, f"{where} loading.compile", True, f"false for engine {self.engine}", "remove it")
+        for what in ("width", "height"):
+            fits = getattr(self, what) % self.size_multiple == 0
+            limit = f"a multiple of size_multiple = {self.size_multiple}"
+            require(fits, f"{where} {what}", getattr(self, what), limit, "correct one of them")
         judged = self.quality is None or math.isfinite(self.quality)
         require(judged, f"{where} quality", self.quality, "finite", "correct or omit it")
         self._check_latencies(f"{where} latency_ms")

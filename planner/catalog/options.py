@@ -19,7 +19,8 @@ from planner.catalog.option_limits import OPTIONS
 from schemas.messages import GenerateJob, GenerateOptions
 
 ADAPTER_SYNTAX = re.compile(r"<(?:lora|lyco):([^<>]{1,100})>")
-OF_VARIANTS = ("width", "height", "steps", "guidance")  # each variant has its own
+SIZES = ("width", "height")
+OF_VARIANTS = (*SIZES, "steps", "guidance")  # each variant has its own
 COMPONENTS = ("adapters", "controls", "image", "mask")  # honoured all together, or not at all
 PLAIN = tuple(name for name in HONOURABLE if name not in (*OF_VARIANTS, *COMPONENTS))  # nothing is done unless stated
 UNASKED = {name: OPTIONS[name].default for name in PLAIN} | dict.fromkeys(COMPONENTS, "none")
@@ -37,6 +38,7 @@ class ResolvedOptions(NamedTuple):
     refine_from_step: int = 0  # of `steps`: skipped, as a draft is refined; 0: begun from noise
     components: Selection = NOTHING  # base, adapters, controls, and the image to begin with
     asked: GenerateOptions = AS_IT_IS  # of PLAIN those that are stated and honoured; all else at its default
+    rounded: tuple[str, ...] = ()  # "width", "height": as stated, but rounded down to what the variant generates
 
     @property
     def negative_prompt(self) -> str:
@@ -64,6 +66,10 @@ def resolve_options(
         chosen = select(options, variant.offer)
         wants = {name: value for name, value in wants.items() if name not in COMPONENTS}
     done = does | {name: value for name, value in wants.items() if name in honours}
+    multiple = variant.size_multiple
+    rounded = tuple(name for name in SIZES if name in wants and name in honours and int(done[name]) % multiple)
+    for name in rounded:
+        done[name] = max(int(done[name]) // multiple, 1) * multiple
     plain: dict[str, Any] = {name: done[name] for name in PLAIN if name in wants and name in honours}
     return ResolvedOptions(
         n=options.n,
@@ -71,10 +77,11 @@ def resolve_options(
         height=int(done["height"]),
         steps=int(done["steps"]),
         guidance=float(done["guidance"]),
-        overridden=_overridden(does | wants, done, [name for name in wants if name not in honours]),
+        overridden=_overridden(does | wants, done, [name for name in wants if name not in honours or name in rounded]),
         refine_from_step=refine_from_step if refine_from_step < int(done["steps"]) else 0,
         components=chosen,
         asked=GenerateOptions(**plain) if plain else AS_IT_IS,
+        rounded=rounded,
     )
 
 
@@ -83,7 +90,12 @@ def honoured(options: GenerateOptions, how: ResolvedOptions) -> tuple[str, ...]:
     if options == AS_IT_IS:
         return ()
     done = {name: getattr(how if name in OF_VARIANTS else how.asked, name) for name in (*OF_VARIANTS, *PLAIN)}
-    return tuple(name for name, does in done.items() if OPTIONS[name].default != getattr(options, name) == does)
+    stated = {name: getattr(options, name) for name in done}
+    return tuple(
+        name
+        for name, value in stated.items()
+        if value != OPTIONS[name].default and (value == done[name] or name in how.rounded)
+    )
 
 
 def job_options(job: GenerateJob, variant: Variant) -> ResolvedOptions:

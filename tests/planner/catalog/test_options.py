@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.catalog.option_limits import check_options
-from planner.catalog.options import begins_at, fault, job_ms, resolve_options
+from planner.catalog.options import begins_at, fault, honoured, job_ms, resolve_options
+from planner.catalog.validate import InvalidCatalog
 from schemas.errors import InvalidRequest
 from schemas.messages import GenerateOptions
 from tests.builders import a_request, a_variant
@@ -41,6 +42,29 @@ def test_what_it_cannot_honour_is_listed_with_what_it_does_instead() -> None:
         "adapters: ink, oil -> none",
         "controls: edges -> none",
     )
+
+
+def test_a_size_is_rounded_down_to_what_the_variant_generates_and_that_is_said() -> None:
+    coarse = a_variant(width=64, height=64, size_multiple=16, honours=("width", "height"))
+    settled = resolve_options(GenerateOptions(width=72, height=48), coarse)
+    assert (settled.width, settled.height, settled.overridden) == (64, 48, ("size: 72x48 -> 64x48",))
+    assert resolve_options(GenerateOptions(width=8), coarse).width == 16, "never to nothing"
+    assert resolve_options(GenerateOptions(width=80, height=48), coarse).overridden == ()
+
+
+def test_a_job_carries_a_size_that_was_rounded_as_one_that_is_honoured() -> None:
+    coarse = a_variant(width=64, height=64, size_multiple=16, honours=("width", "height"))
+    asked = GenerateOptions(width=72, height=48)
+    carried = honoured(asked, resolve_options(asked, coarse))
+    assert carried == ("width", "height")
+    assert resolve_options(asked, coarse, honours=carried).width == 64
+    narrow = a_variant(width=64, height=64, size_multiple=16, honours=("width",))
+    assert honoured(asked, resolve_options(asked, narrow)) == ("width",)
+
+
+def test_a_variants_own_size_is_a_multiple_of_what_it_generates() -> None:
+    with pytest.raises(InvalidCatalog, match=r"width must be a multiple of size_multiple = 16: got 72"):
+        a_variant(width=72, height=64, size_multiple=16)
 
 
 def test_asking_for_what_the_variant_does_anyway_overrides_nothing() -> None:
