@@ -148,6 +148,12 @@ def a_catalog(**changes: Any) -> Catalog:
     return Catalog(**(values | changes))
 
 
+def unmeasured(catalog: Catalog) -> Catalog:
+    """The catalog without the quality of any level."""
+    variants = {name: replace(variant, quality=None) for name, variant in catalog.variants.items()}
+    return replace(catalog, variants=variants)
+
+
 def a_worker(worker_id: str = "w-1", variant: str = "light", **changes: Any) -> WorkerView:
     values: dict[str, Any] = {
         "worker_id": worker_id,

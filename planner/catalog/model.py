@@ -137,6 +137,13 @@ class Catalog:
         return _known(self.served, "level", name)
 
     @cached_property
+    def has_quality(self) -> bool:
+        """Whether any quality was measured, of a level or of a mixture; without, levels count by their run times."""
+        by_band = self.measured.quality.values() if self.measured else ()
+        known = [*(variant.quality for variant in self.variants.values()), *(q for row in by_band for q in row)]
+        return bool(self.curves or self.pair_rows) or any(quality is not None for quality in known)
+
+    @cached_property
     def served(self) -> dict[str, Variant]:
         """All variants that workers may serve: the levels, and those on request."""
         return self.variants | self.on_request

@@ -20,6 +20,8 @@ discriminator. Whether there was time did not depend on the draft, so that the a
 all rejected drafts generated again, and of light's alone. The pessimistic bound is the mean of these two; by the
 optimistic one the discriminator chose the fewer drafts that were generated again.
 
+A catalog without any measured quality has ranks in its place (`ranked`).
+
 The levels of a strategy, and what a prompt loses on a faster one than its class: `levels_of`, `degradations`. Source:
 ARGUS 3.2, 4.2, 4.3.
 """
@@ -27,15 +29,16 @@ ARGUS 3.2, 4.2, 4.3.
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from planner.catalog.curves import CascadeCurves, PairRow, SharePoint, at
-from planner.catalog.entries import run_ms
+from planner.catalog.entries import deferred_share, run_ms
 from planner.catalog.model import Catalog, Pair
 from schemas.errors import Unknown
 
 NO_CURVES = CascadeCurves()
+UNMEASURED = "no quality is measured, so that a slower level counts as a better one"
 STEP = 0.1  # between neighbouring settings of the table, in both shares. Source: HADIS's table (SOURCES.md 4)
 STRATEGIES = ("models", "reuse")
 
@@ -43,6 +46,29 @@ STRATEGIES = ("models", "reuse")
 def fid_of(catalog: Catalog, quality: float | None) -> float | None:
     """The FID that a quality stands for, lower is better; None on another scale or of an unknown quality."""
     return -quality if catalog.scale == "fid" and quality is not None else None
+
+
+def ranked(catalog: Catalog) -> Catalog:
+    """Return the catalog with ranks from 0 to 1 for qualities, the slowest level's the highest; itself if any is known.
+
+    A discriminator is believed: the drafts that it finds good enough at its own threshold count as heavy's images. One
+    that draws (engine `profile`) is believed nothing: a cascade of it is worth a random split.
+    """
+    if catalog.has_quality:
+        return catalog
+    if "ranked" not in catalog.derived:
+        best_first = sorted(catalog.variants, key=lambda name: -run_ms(catalog.level(name), 1))
+        ranks = {name: 1 - at / max(1, len(best_first) - 1) for at, name in enumerate(best_first)}
+        curves = {}
+        for pair in catalog.cascades:
+            judge, low, high = catalog.discriminator(pair.discriminator), ranks[pair.light], ranks[pair.heavy]
+            again = deferred_share(judge, judge.threshold)
+            if judge.engine != "profile" and 0 < again < 1:
+                curves[pair.key] = CascadeCurves((SharePoint(0, low), SharePoint(again, high), SharePoint(1, high)))
+        variants = {name: replace(each, quality=ranks[name]) for name, each in catalog.variants.items()}
+        catalog.derived["ranked"] = replace(catalog, variants=variants, curves=curves)
+    found: Catalog = catalog.derived["ranked"]
+    return found
 
 
 def cascade_quality(catalog: Catalog, pair: Pair, heavy_share: float) -> float | None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from planner.catalog.evidence.estimates import share_interval
 from planner.catalog.measured import CascadeKey, Difference, Measured
 from planner.catalog.model import Catalog
+from planner.catalog.quality import UNMEASURED
 from planner.control.format import counted
 from planner.control.proposal import PlanProposal
 from schemas.messages import Cascade
@@ -18,10 +19,14 @@ UNKNOWN = "the catalog's qualities are used as published: the number of prompts 
 def with_evidence(proposal: PlanProposal, catalog: Catalog) -> PlanProposal:
     """The proposal with the 95 % interval of its expected quality, the prompts behind it, and what its choices rest on.
 
-    A proposal that expects no quality stays as it is, and so does one whose catalog was measured on unknown prompts but
-    for a sentence that says so.
+    A proposal that expects no quality stays as it is, and so does one whose catalog was measured on unknown prompts, or
+    on none, but for a sentence that says so.
     """
     expected, measured = proposal.expected, catalog.measured
+    if expected is not None and not catalog.has_quality:
+        reason = f"{proposal.reason}; {UNMEASURED}" if UNMEASURED not in proposal.reason else proposal.reason
+        evidence = f"{UNMEASURED}: measure it with `pochade profile --prompt-file FILE`"
+        return replace(proposal, reason=reason, expected=replace(expected, quality=None, evidence=evidence))
     if expected is None or expected.quality is None:
         return proposal
     prompts = sum(measured.prompts) if measured else 0

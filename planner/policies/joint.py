@@ -15,6 +15,7 @@ from typing import Any, Final
 from planner.catalog.bands import bounds_of
 from planner.catalog.entries import variant_of
 from planner.catalog.model import Catalog
+from planner.catalog.quality import ranked
 from planner.control.allocation import describe_counts
 from planner.control.format import counted
 from planner.control.proposal import OURS, Parameter, PlanProposal, Policy, on_terms, validate_parameters
@@ -84,7 +85,7 @@ def plan(
     """Return the best plan found. Parameters: PARAMETERS."""
     settings = validate_parameters(parameters, PARAMETERS)
     run_times = observation.run_times if settings["profiles"] else ()
-    catalog = as_served(catalog, run_times)
+    catalog = as_served(ranked(catalog), run_times)
     catalog = with_cold_loads(catalog, observation.components, observation.now_ms, settings["hold_s"])
     observation = replace(
         observation, run_times=(), deferral=observation.deferral if settings["learns"] else ()

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from planner.catalog.model import Catalog
+from planner.catalog.quality import UNMEASURED
 from planner.serving.routing.unserved import waiting_in_words
 from schemas.messages import Heartbeat, Plan
 from schemas.topics import (
@@ -268,6 +270,18 @@ def check_models(missing: Sequence[str], catalog: str) -> Check:
         do = "correct the catalog, or copy the folders to where workers run"
         return fail("models", f"catalog {catalog}: no folder for {'; '.join(missing)}", do)
     return ok("models", f"every folder that catalog {catalog} names is here")
+
+
+def check_quality(catalog: Catalog, name: str) -> Check:
+    """Warn of levels without a measured quality. `name`: the setting `catalog`."""
+    unknown = ", ".join(each for each, variant in catalog.variants.items() if variant.quality is None)
+    do = f"pochade profile --catalog {name} --prompt-file FILE --scorer CLIP --write"
+    if not catalog.has_quality and len(catalog.variants) > 1:
+        return warn("quality", f"catalog {name}: {UNMEASURED}", do)
+    if unknown and not catalog.curves:
+        worst = "a level of unknown quality counts as the worst, and plans may not serve it"
+        return warn("quality", f"catalog {name}: that of {unknown} is not measured: {worst}", do)
+    return ok("quality", f"that of every level of catalog {name} is known")
 
 
 def check_visibility(found: Mapping[str, Found]) -> Check | None:

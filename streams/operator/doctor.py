@@ -60,6 +60,7 @@ def examine(settings: Settings) -> Iterator[Check]:
     if settings.vectors.url:
         yield _checked("vectors", lambda: _vectors(settings), "correct vectors.*, or `pochade up` for lite")
     yield _checked("models", lambda: _models(settings), "correct the catalog")
+    yield _checked("quality", lambda: _quality(settings), "correct the catalog")
     reached = _checked("broker", lambda: _broker(settings), CONNECT)
     yield reached
     if reached.verdict is Verdict.FAIL:
@@ -96,6 +97,10 @@ def _settings(settings: Settings) -> Check:
 def _models(settings: Settings) -> Check:
     missing = missing_models(load(settings.catalog, settings.published), settings.worker.engine)
     return checks.check_models(missing, settings.catalog)
+
+
+def _quality(settings: Settings) -> Check:
+    return checks.check_quality(load(settings.catalog, settings.published), settings.catalog)
 
 
 def _store(settings: Settings) -> Check:

@@ -39,6 +39,7 @@ ROWS: Final[dict[str, Row]] = {
     "store": Row("images can be stored", "the store cannot be opened"),
     "vectors": Row("latents can be looked up", "the vector store does not answer"),
     "models": Row("levels have their models", "a folder that the catalog names is not here"),
+    "quality": Row("plans know how good each level's images are", "", "not every level's quality is measured"),
     "broker": Row("the cluster answers", "it does not; no further check is made"),
     "topics": Row(
         "every record is kept until it is read", "a topic is missing, or removes other records than the table says",

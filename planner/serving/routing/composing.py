@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from planner.catalog.components import Fault, needs_components, unhonoured
 from planner.catalog.entries import run_ms, variant_of
 from planner.catalog.model import Catalog
-from planner.catalog.option_limits import ANY, CHEAPEST, OPTIONS, quality_named
+from planner.catalog.option_limits import ANY, BEST, CHEAPEST, OPTIONS, quality_named
 from planner.catalog.options import AS_IT_IS, PLAIN, resolve_options
 from planner.serving.routing.placement import Choice, sample
 from schemas.errors import Unknown
@@ -50,6 +50,7 @@ class Fit(NamedTuple):
     dropped: str = ""  # the word for the quality that asks for another variant than the one that its model names
     is_composed: bool = False  # no level that lacks its components stands in
     is_strict: bool = False  # nothing is overridden, so that no other level stands in
+    is_firm: bool = False  # a worker comes for `level`, which no other stands in for but for want of room
 
     def choose(self, drawn: Sequence[Choice], allocated: Collection[str], request_id: str) -> str:
         """Return the level to go to first; "": as the plan draws it.
@@ -74,7 +75,7 @@ class Fit(NamedTuple):
 
     def needs(self) -> tuple[str, ...]:
         """Return the variants one of which must have a worker, as no other will do; (): any level will."""
-        if self.level and (self.is_strict or not self.quality):
+        if self.level and (self.is_strict or self.is_firm):
             return (self.level,)
         return self.variants if self.is_composed or self.is_strict else ()
 
@@ -129,7 +130,7 @@ def fit_of(options: GenerateOptions, quality: str, catalog: Catalog) -> Fit:
         whole = _whole(options, levels, catalog)
         if not whole and options.strict:  # what no level honours, a variant on request may
             whole = [] if options.model else _whole(options, list(catalog.on_request), catalog)
-        fit = Fit(tuple(whole), level=options.model, is_strict=options.strict)
+        fit = Fit(tuple(whole), level=options.model, is_strict=options.strict, is_firm=True)
         if len(whole) == len(catalog.variants):
             fit = fit._replace(variants=())
         elif not whole and options.strict:
@@ -154,7 +155,10 @@ def is_composed(options: GenerateOptions, catalog: Catalog) -> bool:
 
 
 def _of_quality(fit: Fit, options: GenerateOptions, quality: str, catalog: Catalog) -> Fit:
-    """The fit with the level that the word for the quality asks for."""
+    """The fit with the level that the word for the quality asks for.
+
+    Where no quality is measured the word for the best level is all that is known of what another one would lose.
+    """
     wanted = quality_named(quality).level
     if wanted == ANY or fit.fault is not None:
         return fit
@@ -165,7 +169,8 @@ def _of_quality(fit: Fit, options: GenerateOptions, quality: str, catalog: Catal
         level = min(among, key=lambda each: _by_cost(each, catalog))
     else:
         level = max(among, key=lambda each: _by_quality(each, catalog))
-    return fit._replace(level=level, quality=quality)
+    is_firm = wanted == BEST and not catalog.has_quality
+    return fit._replace(level=level, quality=quality, is_firm=is_firm)
 
 
 def _beside_model(fit: Fit, options: GenerateOptions, quality: str, catalog: Catalog) -> Fit:

@@ -479,7 +479,7 @@ class RoutingLogic:
         level = fit.choose(drawn, facts.allocated, classified.request.request_id)
         if not level:
             return facts.choose(classified)
-        if fit.quality and not fit.is_strict and level not in facts.allocated:
+        if fit.quality and not (fit.is_strict or fit.is_firm) and level not in facts.allocated:
             nearest = facts.with_workers((level, *self._levels[level].cheaper, *self._levels[level].dearer))
             other = level if fit.is_composed else [*nearest, level][0]
             level = next((each for each in nearest if each in fit.variants), other)

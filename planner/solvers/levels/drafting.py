@@ -215,7 +215,8 @@ def _drafted(
     classes = None if task.is_blind else seen.classes.get(strategy, {})
     hits = task.reuse.hits if task.reuse else {}
     routes, how = routes_of(mix, offers, catalog, strategy, classes, hits)
-    unjudged = "" if is_judged(catalog) else "; not all qualities are measured, so slower counts as better"
+    is_unsaid = is_judged(catalog) or not catalog.has_quality  # what holds of all plans is said by `with_evidence`
+    unjudged = "" if is_unsaid else "; not all qualities are measured, so slower counts as better"
     return PlanProposal(
         strategy=strategy,
         routes=routes,

@@ -16,10 +16,11 @@ from planner.catalog.quality import (
     levels_of,
     mixture_quality,
     random_quality,
+    ranked,
 )
 from schemas.errors import Unknown
 from streams.parsing.catalog import parse
-from tests.builders import a_catalog, a_variant
+from tests.builders import a_catalog, a_discriminator, a_variant, unmeasured
 from tests.paths import CATALOGS
 
 JUDGED = (SharePoint(0.0, -22.0), SharePoint(0.6, -16.0), SharePoint(1.0, -18.0))
@@ -176,3 +177,23 @@ def test_where_classes_were_not_measured_the_means_tell_and_an_unknown_quality_l
 def test_a_faster_level_that_is_better_loses_nothing() -> None:
     better = a_catalog(variants=a_catalog().variants | {"light": a_variant(quality=1.5)})
     assert degradations(better, "models")["heavy"]["light"] == 0
+
+
+def test_a_catalog_without_quality_has_ranks_by_run_time_and_one_with_any_stays_as_it_is() -> None:
+    middle = a_variant(name="middle", latency_ms={1: 90.0})
+    catalog = unmeasured(a_catalog(variants={**a_catalog().variants, "middle": middle}))
+    assert {name: variant.quality for name, variant in ranked(catalog).variants.items()} == {
+        "light": 0.0, "middle": 0.5, "heavy": 1.0,
+    }  # fmt: skip
+    assert ranked(catalog).best().name == catalog.best().name == "heavy"
+    half = dataclasses.replace(catalog, variants={**catalog.variants, "middle": middle})
+    assert ranked(half) is half
+
+
+def test_with_ranks_a_discriminator_that_looks_is_believed_at_its_threshold_and_one_that_draws_is_not() -> None:
+    looks = a_discriminator(engine="learned", folder="look", threshold=0.3)
+    judged = ranked(unmeasured(a_catalog(discriminators={"look": looks})))
+    drawn = ranked(unmeasured(a_catalog()))
+    shares = (0.0, 0.15, 0.3, 1.0)
+    assert [cascade_quality(judged, judged.pair(), share) for share in shares] == [0.0, 0.5, 1.0, 1.0]
+    assert [cascade_quality(drawn, drawn.pair(), share) for share in shares] == list(shares)

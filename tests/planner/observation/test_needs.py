@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
+from planner.catalog.model import Catalog
 from planner.observation import needs as needs_module
 from planner.observation.needs import WINDOW_MS, Need, Needs
 from planner.serving.routing.composing import Fits
 from schemas.messages import GenerateOptions
-from tests.builders import NOW_MS, a_catalog, a_request, a_variant
+from tests.builders import NOW_MS, a_catalog, a_request, a_variant, unmeasured
 
 CATALOG = a_catalog(
     variants={
@@ -19,9 +20,9 @@ CATALOG = a_catalog(
 )
 
 
-def variants_of(**asked: Any) -> tuple[str, ...]:
+def variants_of(catalog: Catalog = CATALOG, **asked: Any) -> tuple[str, ...]:
     request = a_request(**asked)
-    return Fits(CATALOG).of(request.options, request.quality).needs()
+    return Fits(catalog).of(request.options, request.quality).needs()
 
 
 def begun(needs: Needs, id_: str, ago_ms: int, **asked: Any) -> None:
@@ -37,6 +38,12 @@ def test_what_needs_a_variant_is_what_names_it_and_strict_options_and_qualities(
     assert variants_of(options=GenerateOptions(steps=7, strict=True)) == ("middle", "heavy")
     assert variants_of(options=GenerateOptions(strict=True), quality="high") == ("heavy",)
     assert variants_of(options=GenerateOptions(steps=7, strict=True), quality="low") == ("middle",)
+
+
+def test_without_measured_quality_the_word_for_the_best_level_needs_it_as_nothing_says_what_another_loses() -> None:
+    unknown = unmeasured(CATALOG)
+    assert variants_of(unknown, quality="high") == ("heavy",)
+    assert variants_of(unknown, quality="low") == variants_of(unknown) == ()
 
 
 def test_the_work_that_came_is_by_tenant_in_workers_and_what_waits_is_counted_from_the_first() -> None:

@@ -10,10 +10,12 @@ from planner.catalog.components import Component
 from planner.catalog.entries import DeferralPoint, run_ms
 from planner.catalog.evidence.joining import with_profile
 from planner.catalog.measured import Measured, Shares
+from planner.catalog.quality import UNMEASURED, ranked
 from planner.components.component import Tier
 from planner.components.from_catalog import components_of
 from planner.control.plans import publish
 from planner.control.proposal import PlanProposal, validate_parameters
+from planner.control.propose import Rules, propose
 from planner.control.validity import check
 from planner.observation.components import ObservedComponents, ObservedDemand
 from planner.observation.deferral import ObservedDeferral
@@ -27,7 +29,7 @@ from planner.solvers.joint.program.build import problem_of
 from schemas.messages import Expected, WorkerComponents
 from streams import catalogs
 from streams.parsing.catalog import parse
-from tests.builders import a_catalog, a_variant
+from tests.builders import a_catalog, a_discriminator, a_variant, unmeasured
 from tests.paths import ROOT
 from tests.planner.solvers.joint.exactness import seeds
 
@@ -290,7 +292,7 @@ RULES = {name: POLICIES[name] for name in ("clipper-light", "clipper-heavy", "pr
 def test_by_its_own_model_it_is_never_worse_than_a_rule_of_the_papers(seed: int) -> None:
     rng = np.random.default_rng(seed)
     name = list(CATALOGS)[seed % len(CATALOGS)]
-    catalog = CATALOGS[name]
+    catalog = ranked(CATALOGS[name])
     variants, workers = list(catalog.variants), int(rng.integers(1, 12))
     least_s = min(run_ms(v, 1) for v in catalog.variants.values()) / 1000
     observation = seen(
@@ -361,3 +363,24 @@ def test_a_cold_base_that_is_asked_for_often_is_loaded_once_for_many() -> None:
     assert load_ms == components_of(catalog, "image")["base:base-000"].load_from(Tier.REMOTE)
     assert cold_load_ms("image", catalog, hot, 0.0, 120.0) < load_ms / 1000
     assert cold_load_ms("image", catalog, dataclasses.replace(rare, workers={}), 0.0, 120.0) == 0.0
+
+
+@pytest.mark.parametrize(("demand_rps", "heavy"), [(0.1, 1.0), (2.0, 0.6), (16.0, 0.0)])
+def test_without_measured_quality_the_slower_level_serves_as_much_as_the_load_allows(
+    demand_rps: float, heavy: float
+) -> None:
+    """Heavy was served never: all qualities counted as the same."""
+    draft = propose(joint.plan, seen(demand_rps, 8, 15.0), CATALOGS["sdxl-example"], {}, {}, Rules())
+    assert promised(draft).heavy_share == pytest.approx(heavy, abs=0.1)
+    assert promised(draft).quality is None
+    assert draft.reason.endswith(UNMEASURED)
+    assert UNMEASURED in promised(draft).evidence
+
+
+def test_without_measured_quality_workers_of_heavy_follow_the_share_that_a_judge_finds_too_poor() -> None:
+    looks = a_discriminator(engine="learned", folder="look", threshold=0.3)
+    catalog = unmeasured(a_catalog(discriminators={"look": looks}))
+    draft = joint.plan(seen(8.0, 4), catalog, {}, {})
+    (cascade,) = draft.cascades
+    assert cascade.threshold == pytest.approx(0.3)
+    assert count(draft, "heavy") >= 1

@@ -143,10 +143,9 @@ def _work_share(variant: Variant, step: int) -> float:
 
 
 def _level_quality(catalog: Catalog, level: str, band: int) -> float:
-    """Return a level's quality in a band; if it was not judged the lowest known, or its share of the longest time."""
+    """Return a level's quality in a band; if it was not judged the lowest known."""
     quality = level_quality(catalog, level, band)
     if quality is not None:
         return quality
-    known = [q for name in catalog.variants if (q := level_quality(catalog, name, band)) is not None]
-    times = {name: run_ms(variant, 1) for name, variant in catalog.variants.items()}
-    return min(known) if known else times[level] / max(times.values())
+    known = (level_quality(catalog, name, band) for name in catalog.variants)
+    return min((q for q in known if q is not None), default=0.0)

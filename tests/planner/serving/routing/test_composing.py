@@ -13,7 +13,7 @@ from planner.serving.routing.composing import fit_of
 from planner.serving.routing.placement import Placement
 from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
 from schemas.messages import GenerateOptions, Route, Status
-from tests.builders import NOW_MS, a_catalog, a_classified, a_plan, a_request, a_variant, composed_variant
+from tests.builders import NOW_MS, a_catalog, a_classified, a_plan, a_request, a_variant, composed_variant, unmeasured
 from tests.planner.serving.workers import FixedLoads
 
 URI = "memory:00/input.0123456789abcdef-0123456789abcdef.png"
@@ -96,6 +96,17 @@ def test_without_a_worker_it_waits_for_one_and_no_level_stands_in(options: Gener
     placed = routed(options, loads, quality=quality, deadline_ms=NOW_MS + 60_000)
     assert isinstance(placed, Placement)
     assert (placed.variant, placed.overridden) == ("styles", ())
+
+
+def test_the_best_level_is_waited_for_where_no_quality_is_measured_and_else_the_nearest_one_stands_in() -> None:
+    plan = a_plan(routes=(Route(levels={"light": 1.0}),), allocation={"w-1": "light"}, cascades=())
+    loads = Waits(light=0.0)
+    placed = {}
+    for catalog in (a_catalog(), unmeasured(a_catalog())):
+        decided = RoutingLogic(catalog, NO_LIMITS).route(a_classified(a_request(quality="high")), plan, loads, NOW_MS)
+        assert isinstance(decided, Placement)
+        placed[catalog.has_quality] = decided.variant, decided.overridden
+    assert placed == {True: ("light", ("quality: high -> light",)), False: ("heavy", ())}
 
 
 @pytest.mark.parametrize(
