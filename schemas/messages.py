@@ -177,6 +177,8 @@ class GenerateJob:
     refine_from_step: int = 0  # of this job's steps: begin there, with the images of path[-1]; 0: from noise
     reuse_share: float = 0.0  # of this job's steps, [0, 1): that a stored latent may save; 0: the level asks for none
     honoured: tuple[str, ...] | None = None  # options generated as stated; None: who reads an older job resolves them
+    failed_on: tuple[str, ...] = ()  # workers whose calls with it have failed: it is sent to others while there are any
+    deaths: int = 0  # of `failed_on`, workers whose device failed with it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -341,13 +343,13 @@ class Heartbeat:
     """A worker's report of its state and its remaining work; a worker without heartbeats counts as dead."""
 
     worker_id: str
-    state: str  # starting | loading | ready | painting | draining | hanging | failed | stopped
+    state: str  # starting | loading | ready | painting | draining | hanging | failed | sick | stopped
     variant: str  # "" while it has none
     plan_version: int  # the newest plan it obeys
     sent_ms: int
     partitions: tuple[OwnedPartition, ...] = ()
     generated: int = 0  # jobs since start
-    detail: str = ""  # why it failed
+    detail: str = ""  # why it failed or is sick; of one that serves, the sizes that its memory is too small for
     reuse: ReuseHealth | None = None  # None: no plan has asked this worker for reuse
     components: WorkerComponents | None = None  # None: its variant's catalog entry lists none
     slowness: float = 1.0  # run time of its last calls, as a multiple of what the catalog profiled; 1 until it knows

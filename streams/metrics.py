@@ -277,7 +277,8 @@ WORKERS_WARM = gauge(
 LIVE_WORKERS = gauge("pochade_live_workers", "Workers that the newest proposal was made for", of=PLANNER)
 WORKERS = gauge(
     "pochade_workers", "Workers by the state that their last heartbeat reports; silent: it is overdue",
-    {"state": ("starting", "loading", "ready", "painting", "draining", "hanging", "failed", "silent")}, of=PLANNER,
+    {"state": ("starting", "loading", "ready", "painting", "draining", "hanging", "failed", "sick", "silent")},
+    of=PLANNER,
 )  # fmt: skip
 SERVING_WORKERS = gauge(
     "pochade_serving_workers", "Live workers that take jobs, by the variant that they serve", {"variant": VARIANTS},

@@ -35,7 +35,7 @@ def fleet(obj: LazySettings, output: str) -> None:
     from streams.visible import json_text, visible
 
     live = observe_once(obj(), catalogs.measured(obj().catalog, obj().published))
-    found = fleet_report(live.observation, live.plan)
+    found = fleet_report(live.observation, live.plan, live.out)
     if output == "json":
         click.echo(json_text(found, indent=2))
         return
@@ -73,6 +73,7 @@ def _residency_text(row: Mapping[str, Any], label: str) -> str:
 def _totals(found: Mapping[str, Any]) -> list[str]:
     places = "says who holds what" if found["places_components"] else "leaves components to the workers"
     lines = [f"plan {found['plan']} by {found['policy']} {places}" if found["plan"] else "no plan is in force"]
+    lines += [f"worker {worker} is {why}" for worker, why in found["out"].items()]
     if any(each["reports_components"] for each in found["workers"]):
         rates = _rates(found["hit_rates"])
         lines.append(

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from planner.components.component import Kind, Tier, kind_of
@@ -17,10 +18,11 @@ TIERS = tuple(tier.label for tier in reversed(Tier))  # the nearest first
 NOTHING = WorkerComponents()
 
 
-def fleet_report(seen: Observation, plan: Plan | None) -> dict[str, Any]:
+def fleet_report(seen: Observation, plan: Plan | None, out: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
     """Return JSON values: the live workers' components, the demand for them, and the mismatch of both.
 
     Hits, loads and moved bytes are since each worker's start; requests are counted with a half-life of six hours.
+    `out`: workers that have failed or are sick, with the reason.
     """
     found = seen.components or ObservedComponents()
     residency = plan.residency if plan is not None else None
@@ -30,6 +32,7 @@ def fleet_report(seen: Observation, plan: Plan | None) -> dict[str, Any]:
         "policy": plan.policy if plan else None,
         "places_components": residency is not None,
         "workers": [_worker(each, found.workers.get(each.worker_id), residency) for each in seen.workers],
+        "out": dict(out),
         "components": [
             row
             for variant in sorted({w.variant for w in seen.workers if w.worker_id in found.workers} | {*found.demand})

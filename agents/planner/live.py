@@ -1,12 +1,14 @@
 """Observes a running pipeline once, as its planner does, for commands that are no planner."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from agents.planner.observe import Sources
 from agents.runtime.following import FollowedFleet, FollowedPlans
 from planner.catalog.model import Catalog
 from planner.observation.observation import DEMAND_MS, Observation
-from planner.observation.workers import ReceivedHeartbeat, live_workers
+from planner.observation.workers import OUT, ReceivedHeartbeat, live_workers
 from schemas import topics
 from schemas.messages import Heartbeat, Pin, Plan
 from streams.clock import now_ms
@@ -23,6 +25,7 @@ class Live(NamedTuple):
     observation: Observation
     plan: Plan | None
     pin: Pin | None
+    out: Mapping[str, str] = MappingProxyType({})  # worker -> why it serves nothing: it has failed or is sick
 
 
 def observe_once(settings: Settings, catalog: Catalog) -> Live:
@@ -43,7 +46,12 @@ def observe_once(settings: Settings, catalog: Catalog) -> Live:
         allocation = plans.plan.allocation if plans.plan else {}
         now = now_ms()
         workers = live_workers(fleet.heartbeats, now, settings.planner.worker_timeout_ms, allocation)
-        return Live(sources.observation(now, workers, plans.plan), plans.plan, plans.pin)
+        out = {
+            worker_id: f"{seen.heartbeat.state}: {seen.heartbeat.detail}"
+            for worker_id, seen in sorted(fleet.heartbeats.items())
+            if seen.heartbeat.state in OUT and now - seen.seen_ms <= settings.planner.worker_timeout_ms
+        }
+        return Live(sources.observation(now, workers, plans.plan), plans.plan, plans.pin, out)
     finally:
         sources.close()
         fleet.close()

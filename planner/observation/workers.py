@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from schemas.messages import Heartbeat
 
 SERVING = frozenset({"ready", "painting"})  # states that take new jobs
-GONE = frozenset({"failed", "stopped"})
+SICK = "sick"  # its device fails calls, or its model fails all of them: it has handed back what it had
+OUT = frozenset({"failed", SICK})  # there, but serving nothing until the reason has passed
+GONE = OUT | {"stopped"}
 
 
 @dataclass(frozen=True, slots=True)

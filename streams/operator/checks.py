@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from planner.catalog.model import Catalog
 from planner.catalog.quality import UNMEASURED
+from planner.observation.workers import OUT
 from planner.serving.routing.unserved import waiting_in_words
 from schemas.messages import Heartbeat, Plan
 from schemas.topics import (
@@ -204,10 +205,10 @@ def check_workers(
     A worker is alive if its heartbeat is at most `silent_ms` old and it has not stopped. `readiness`: as of a plan.
     """
     live = [beat for received_ms, beat in beats if now_ms - received_ms <= silent_ms and beat.state not in GONE]
-    failed = [beat for beat in live if beat.state == "failed"]
+    failed = [beat for beat in live if beat.state in OUT]
     if failed:
-        named = "; ".join(f"{beat.worker_id}: {beat.detail or 'no reason given'}" for beat in failed)
-        return fail("workers", f"{len(live)} live, failed: {named}", "see the worker's log"), live
+        named = "; ".join(f"{beat.worker_id} is {beat.state}: {beat.detail or 'no reason given'}" for beat in failed)
+        return fail("workers", f"{len(live)} live, not serving: {named}", "see the worker's log"), live
     if not live:
         do = "pochade serve worker; jobs wait on their topics until one comes"
         if is_scaled_to_zero:

@@ -79,6 +79,10 @@ FIRES_AND_SILENT: dict[str, tuple[Series, Series]] = {
         still('pochade_workers{state="silent"}', 1),
         still('pochade_workers{state="silent"}', 0) + still('pochade_workers{state="failed"}', 1),
     ),
+    "PochadeWorkersSick": (
+        still('pochade_workers{state="sick"}', 1),
+        still('pochade_workers{state="sick"}', 0) + still('pochade_workers{state="failed"}', 1),
+    ),
     "PochadeRestarts": (
         [('pochade_role_restarts_total{role="ledger"}', "0+1x90")],
         [('pochade_role_restarts_total{role="ledger"}', "0+0x80 1+0x5 2+0x5")],

@@ -275,6 +275,13 @@ def stating(**options: Any) -> tuple[Any, ...]:
     )
 
 
+def _sick() -> tuple[GenerateJob, ImageGenerated]:
+    """A job that two workers have failed with, one of them for good, and its images."""
+    job = dataclasses.replace(HONOURED[0], failed_on=("w-1", "w-2"), deaths=1)
+    return job, dataclasses.replace(HONOURED[1], job=job)
+
+
+SICK = _sick()
 EXAMPLE_OF = dict(
     enumerate(
         (
@@ -288,6 +295,7 @@ EXAMPLE_OF = dict(
             *AT_FAULT,
             SURE,
             *HONOURED,
+            *SICK,
         ),
         start=1,
     )

@@ -144,7 +144,7 @@ class View:
             state = beat.heartbeat.state if now_ms - beat.seen_ms <= silent_ms else "silent"
             state = "ready" if state == "painting" else state
             if self._states.get(worker_id) != state:
-                is_bad = state in ("failed", "hanging", "silent") and self._states.get(worker_id) != "stopped"
+                is_bad = state in ("failed", "hanging", "sick", "silent") and self._states.get(worker_id) != "stopped"
                 if is_bad or state != "silent":
                     text = f"{worker_id} {state}{f' for {beat.heartbeat.variant}' if beat.heartbeat.variant else ''}"
                     self.happenings.add(Happening(max(beat.seen_ms, 0), "worker", text, "/fleet", is_bad))

@@ -96,6 +96,10 @@ ALERTS: Final = (
         "{{ $value }} workers send no heartbeats any more.",
     ),
     Alert(
+        "PochadeWorkersSick", 'max(pochade_workers{state="sick"}) > 0', "1m", WARNING,
+        "{{ $value }} workers stay away, as their devices fail.",
+    ),
+    Alert(
         "PochadeRestarts", _grew("pochade_role_restarts_total", "role", "15m", 2), "0s", WARNING,
         "The {{ $labels.role }} began again {{ $value }} times in a quarter of an hour.",
     ),

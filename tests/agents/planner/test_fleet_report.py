@@ -92,9 +92,10 @@ def test_a_fleet_without_components_is_reported_as_such(components: ObservedComp
 
 
 def shown(
-    monkeypatch: pytest.MonkeyPatch, plan: Plan | None, *options: str, workers: dict[str, WorkerComponents] = WORKERS
-) -> str:
-    monkeypatch.setattr(live, "observe_once", lambda *_: Live(an_observed_fleet(workers), plan, None))
+    monkeypatch: pytest.MonkeyPatch, plan: Plan | None, *options: str, workers: dict[str, WorkerComponents] = WORKERS,
+    out: dict[str, str] | None = None,
+) -> str:  # fmt: skip
+    monkeypatch.setattr(live, "observe_once", lambda *_: Live(an_observed_fleet(workers), plan, None, out or {}))
     done = CliRunner().invoke(fleet, [*options], obj=lambda: load({"catalog": "tiny"}))
     assert done.exit_code == 0, done.output
     return done.stdout
@@ -109,6 +110,10 @@ def test_the_command_prints_it_for_people_and_programs(monkeypatch: pytest.Monke
     assert "no plan is in force" in shown(monkeypatch, None)
     values: dict[str, Any] = json.loads(shown(monkeypatch, PLAN, "-o", "json"))
     assert values == json.loads(json.dumps(fleet_report(an_observed_fleet(), PLAN)))
+
+
+def test_a_worker_that_is_sick_is_shown_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "worker w-9 is sick: CUDA error" in shown(monkeypatch, PLAN, out={"w-9": "sick: CUDA error"})
 
 
 def test_workers_that_have_left_the_bases_are_not_said_to_have_used_none(monkeypatch: pytest.MonkeyPatch) -> None:

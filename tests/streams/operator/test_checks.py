@@ -134,9 +134,10 @@ def test_workers_that_are_silent_or_stopped_do_not_count_and_failed_ones_are_rep
     assert (check.verdict, [beat.worker_id for beat in live]) == (OK, ["live"])
     assert checks.check_workers(beats[1:], 3000, NOW_MS)[0].verdict is FAIL, "exit status 0 says that it serves"
     assert checks.check_workers(beats[1:], 3000, NOW_MS, is_scaled_to_zero=True)[0].verdict is WARN
-    beats.append((NOW_MS, a_heartbeat(worker_id="sick", state="failed", detail="no model")))
+    beats.append((NOW_MS, a_heartbeat(worker_id="w-8", state="failed", detail="no model")))
+    beats.append((NOW_MS, a_heartbeat(worker_id="w-9", state="sick", detail="CUDA error")))
     check, _ = checks.check_workers(beats, 3000, NOW_MS)
-    assert (check.verdict, "sick: no model" in check.found) == (FAIL, True)
+    assert (check.verdict, "w-8 is failed: no model; w-9 is sick: CUDA error" in check.found) == (FAIL, True)
 
 
 def test_a_worker_that_serves_another_level_than_the_plan_gives_it_is_shown_with_both() -> None:
