@@ -9,6 +9,7 @@ import pathlib
 import re
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -64,3 +65,11 @@ def no_process_is_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
     yield
     left = end_left_over(folder)
     assert not left, "these processes were left behind, and have been killed:\n" + "\n".join(left)
+
+
+@pytest.fixture(scope="session")
+def toys(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Toys of diffusers' families: `toys("flux-dev")` is the path of a folder that a variant's `model` may name."""
+    from tests.toys import Toys  # needs torch
+
+    return Toys(tmp_path_factory.mktemp("toys"))
