@@ -339,6 +339,21 @@ class WorkerComponents:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerDevice:
+    """The device of a worker, and its driver's newest readings: of the whole device, whoever uses it."""
+
+    device: str  # as the worker's engine names it: cpu, mps, cuda, cuda:N; in its process alone
+    index: int = -1  # on its machine, as nvidia-smi counts; -1: unknown
+    uuid: str = ""  # as `nvidia-smi -L` shows it; "": unknown, as the fields below
+    model: str = ""
+    used_bytes: int | None = None
+    free_bytes: int | None = None
+    temperature_c: int | None = None
+    utilisation: float | None = None  # [0, 1]: share of the last second or less in which it computed
+    age_ms: int = 0  # of the readings; more than some seconds: its driver does not answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
     """A worker's report of its state and its remaining work; a worker without heartbeats counts as dead."""
 
@@ -353,6 +368,7 @@ class Heartbeat:
     reuse: ReuseHealth | None = None  # None: no plan has asked this worker for reuse
     components: WorkerComponents | None = None  # None: its variant's catalog entry lists none
     slowness: float = 1.0  # run time of its last calls, as a multiple of what the catalog profiled; 1 until it knows
+    device: WorkerDevice | None = None  # None: it uses none of its own, or has not begun to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

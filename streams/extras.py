@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 EXTRA_OF: Final[Mapping[str, str]] = {
     **dict.fromkeys(
-        ("accelerate", "diffusers", "huggingface_hub", "peft", "tokenizers", "torch", "transformers"), "worker"
+        ("accelerate", "diffusers", "huggingface_hub", "peft", "pynvml", "tokenizers", "torch", "transformers"),
+        "worker",
     ),
     **dict.fromkeys(("grpc", "pymilvus"), "reuse"),
     **dict.fromkeys(("boto3", "botocore"), "s3"),

@@ -186,6 +186,16 @@ COMPONENT_MOVED_BYTES = counter(
 COMPONENT_BYTES = gauge(
     "pochade_component_bytes", "Bytes that components fill, by tier", {"tier": COMPONENT_TIERS}, unit="bytes", of=WORKER
 )
+CARD = {"uuid": "of the worker's card, as nvidia-smi -L lists it"}
+GPU_MEMORY_BYTES = gauge(
+    "pochade_gpu_memory_bytes", "Memory of the worker's card by whether any process has it (used, free)",
+    CARD | {"state": ("used", "free")}, unit="bytes", of=WORKER,
+)  # fmt: skip
+GPU_TEMPERATURE = gauge("pochade_gpu_temperature_celsius", "Temperature of the worker's card", CARD, of=WORKER)
+GPU_UTILISATION = gauge(
+    "pochade_gpu_utilisation", "Share of the last second in which the worker's card computed", CARD, unit="share",
+    of=WORKER,
+)  # fmt: skip
 PREFETCHES = counter(
     "pochade_component_prefetches_total",
     "Components that an idle worker moved as its plan lists them (loaded), or why it did not",

@@ -145,6 +145,8 @@ class Worker(Section):
     id: str = ""  # "": host and process id
     variant: str = ""  # variant to serve until a plan allocates this worker; "": wait for a plan
     engine: str = ""  # "": the one the catalog names
+    # cpu, mps, cuda or cuda:N, as torch counts in this process; "": as the catalog's loading.device says
+    device: str = Field("", pattern=r"^(cpu|mps|cuda(:\d{1,3})?)?$")
     threads: int = Field(1, ge=1)  # torch threads
     heartbeat_ms: int = Field(500, ge=50)
     job_timeout_s: float = Field(600, gt=0)  # a job longer than this, stores and commits apart, ends the process

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from PIL.Image import Image
@@ -259,6 +259,19 @@ def model_source(model: str) -> str:
         todo = "check the catalog" if MODELS.exists() else "check the catalog, or pip install pochade-tiny"
         raise EngineFailed(f"model folder {model!r} does not exist (looked in {shipped} and here): {todo}")
     return str(shipped) if shipped.exists() else model
+
+
+def on_device(variant: Variant, device: str) -> Variant:
+    """Return the variant with another device than its catalog says; "": as the catalog says.
+
+    Raises EngineFailed where the variant cannot be loaded there.
+    """
+    if not device:
+        return variant
+    try:
+        return replace(variant, loading=replace(variant.loading, device=device))
+    except PochadeError as error:
+        raise EngineFailed(f"variant {variant.name!r} on worker.device {device!r}: {error}") from error
 
 
 def open_engine(name: str, variant: Variant, threads: int, keeping: Keeping | None = None) -> OpenedEngine:

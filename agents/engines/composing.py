@@ -162,11 +162,12 @@ class Components:
         Raises EngineFailed where the store cannot be opened.
         """
         self._variant, self._watch = with_own_base(variant), watch
-        keeping, free = keeping or Keeping(), free_bytes()
+        device, _ = placement(variant.loading, has_cuda=torch.cuda.is_available())
+        keeping, free = keeping or Keeping(), free_bytes(device)
         self._parts = Resident(self._variant, load_base, watch)
         try:
             self.store: ComponentStore = open_components(
-                self._variant, model_source, self._parts, keeping, free_bytes=free, memory=_pinned()
+                self._variant, model_source, self._parts, keeping, free_bytes=free, memory=_pinned(device)
             )  # fmt: skip
             default = component_id(Kind.BASE, self._variant.bases[0])
             if self.store.load_ahead(default, Tier.DEVICE) is not Prefetched.LOADED:
@@ -293,10 +294,11 @@ def bytes_of(pipeline: Any) -> int:
     return sum(weights.numel() * weights.element_size() for part in parts for weights in part.parameters())
 
 
-def _pinned() -> Memory | None:
-    return cuda_memory() if torch.cuda.is_available() else None
+def _pinned(device: str) -> Memory | None:
+    return cuda_memory(device) if torch.device(device).type == "cuda" else None
 
 
-def free_bytes() -> int:
-    """Memory of the device that is free now: of the CUDA device where there is one, else of this machine."""
-    return int(torch.cuda.mem_get_info()[0]) if torch.cuda.is_available() else int(psutil.virtual_memory().available)
+def free_bytes(device: str) -> int:
+    """Memory of a device that is free now: of a CUDA device its own, else of this machine."""
+    is_cuda = torch.device(device).type == "cuda"
+    return int(torch.cuda.mem_get_info(device)[0]) if is_cuda else int(psutil.virtual_memory().available)

@@ -91,7 +91,7 @@ class DiffusersEngine:
     def peak_device_bytes(self) -> int:
         """Return the peak that torch has allocated on CUDA; 0 on a CPU."""
         device, _ = placement(self._variant.loading, has_cuda=torch.cuda.is_available())
-        return int(torch.cuda.max_memory_allocated()) if device.startswith("cuda") else 0
+        return int(torch.cuda.max_memory_allocated(device)) if device.startswith("cuda") else 0
 
     def close(self) -> None:
         """Free host memory."""
@@ -256,6 +256,8 @@ def _load(variant: Variant, threads: int, keeping: Keeping | None) -> DiffusersE
     for libraries in (diffusers_logging, transformers_logging):
         libraries.disable_progress_bar()  # their bars would stand between the lines of the log
     try:
+        if variant.loading.device.startswith("cuda:") and torch.cuda.is_available():
+            torch.cuda.set_device(variant.loading.device)  # for libraries that name none; in this thread
         pipeline = None if variant.components else load_pipeline(variant)
     except EngineFailed:
         raise

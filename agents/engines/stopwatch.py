@@ -4,6 +4,7 @@ import functools
 import time
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import torch
@@ -71,8 +72,8 @@ class Stopwatch:
 
 def _waits_for(pipeline: Any) -> Callable[[], object]:
     """A device computes while its caller goes on: what waits for it; nothing on a CPU."""
-    is_cuda = getattr(getattr(pipeline, "device", None), "type", "cpu") == "cuda"
-    return torch.cuda.synchronize if is_cuda else lambda: None
+    device = getattr(pipeline, "device", None)
+    return partial(torch.cuda.synchronize, device) if getattr(device, "type", "cpu") == "cuda" else lambda: None
 
 
 def _since_ms(began: float) -> float:

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaException
 
 from agents.components.store import ComponentStore
 from agents.runtime.records import outgoing
+from agents.worker.device import DeviceWatch
 from agents.worker.jobs import JobSource
 from agents.worker.reuse import WorkerReuse
 from planner.catalog.entries import Variant
@@ -38,6 +39,7 @@ class WorkerState:
     source: JobSource | None = None
     reuse: WorkerReuse | None = None  # None: this worker never begins from stored latents
     store: ComponentStore | None = None  # of the variant that is served; None: it has no components
+    device: DeviceWatch | None = None  # None: not watched
     beaten_s: float | None = None  # monotonic seconds of the last heartbeat; None: none yet
     watchdog: Watchdog = field(default_factory=lambda: Watchdog(600))
 
@@ -96,6 +98,7 @@ class Heart:
             reuse=me.reuse.health() if me.reuse is not None else None,
             components=store.report() if (store := me.store) is not None else None,
             slowness=logic.slowness if logic is not None else 1.0,
+            device=me.device.report() if me.device is not None else None,
         )  # fmt: skip
         self._producer.send(
             outgoing(topics.FLEET, heartbeat, request_id=me.worker_id, cause={}, role="worker", now_ms=now_ms())

@@ -9,9 +9,10 @@ from concurrent.futures import Future
 from functools import partial
 
 from agents.components.opening import Keeping
-from agents.engines import EngineFailed, OpenedEngine, open_engine
+from agents.engines import EngineFailed, OpenedEngine, on_device, open_engine
 from agents.runtime.request_views import PoisonView
 from agents.runtime.views import EndedView, FleetView, PlanView
+from agents.worker.device import DeviceWatch
 from agents.worker.driving import WindowDriver
 from agents.worker.heartbeat import Heart, WorkerState
 from agents.worker.jobs import JobSource, Taken
@@ -95,6 +96,7 @@ class Worker:
     def run(self, stopping: threading.Event) -> None:
         """Serve until `stopping` is set; the batch in flight is finished first."""
         self._me.reuse = WorkerReuse(lambda: self._plans.plan, self._opens_lookups).start()
+        self._me.device = DeviceWatch(self._settings.worker.device).start()
         self._heart = Heart(self._me, self._producer, self._settings.worker.heartbeat_ms).start()
         try:
             while not stopping.is_set():
@@ -111,6 +113,7 @@ class Worker:
         finally:
             self._me.reuse.close()
             self._heart.close()
+            self._me.device.close()
 
     def not_ready(self) -> str:
         """Why it takes no jobs yet; any thread may ask."""
@@ -192,7 +195,11 @@ class Worker:
         """The engine of a variant; the counters of its components go on from those of the variant before."""
         asked = self._settings.worker
         keeping = Keeping.of(self._settings, self._counted)
-        return open_engine(asked.engine or variant.engine, variant, asked.threads, keeping)
+        here = on_device(variant, asked.device)
+        engine = open_engine(asked.engine or variant.engine, here, asked.threads, keeping)
+        if self._me.device is not None:
+            self._me.device.use(here.loading.device)
+        return engine
 
     def _serve_once(self, source: JobSource, driver: WindowDriver) -> bool:
         """Do one window of work; return True when the plan wants another variant here and this one may be left."""

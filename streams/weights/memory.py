@@ -80,18 +80,27 @@ class PinnedMemory:
         memory.close()
 
 
-def cuda_memory() -> PinnedMemory:
-    """Return memory that CUDA pins, as torch finds it. Raises CannotPin where there is no CUDA device."""
+def cuda_memory(device: str = "cuda") -> PinnedMemory:
+    """Return memory that CUDA pins for a device, as torch finds it. Raises CannotPin where there is no CUDA device.
+
+    Any thread may allocate: each call is made on that device, else CUDA would begin to use the first one.
+    """
     import torch
 
     if not torch.cuda.is_available():
         raise CannotPin("memory is pinned only for a CUDA device, and torch finds none")
     cuda: Any = torch.cuda
     runtime = cuda.cudart()
-    return PinnedMemory(
-        lambda address, size: int(runtime.cudaHostRegister(address, size, 0)),
-        lambda address: int(runtime.cudaHostUnregister(address)),
-    )
+
+    def register(address: int, size: int) -> int:
+        with torch.cuda.device(device):
+            return int(runtime.cudaHostRegister(address, size, 0))
+
+    def unregister(address: int) -> int:
+        with torch.cuda.device(device):
+            return int(runtime.cudaHostUnregister(address))
+
+    return PinnedMemory(register, unregister)
 
 
 def address_of(memory: mmap.mmap) -> int:

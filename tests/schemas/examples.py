@@ -40,6 +40,7 @@ from schemas.messages import (
     Status,
     Webhook,
     WorkerComponents,
+    WorkerDevice,
 )
 
 REQUEST = GenerateRequest(
@@ -259,6 +260,14 @@ SURE = dataclasses.replace(
 # a job that says which options are honoured; ids 55 and 56
 HONOURING = dataclasses.replace(SAFETY[0], honoured=("steps", "negative_prompt"))
 HONOURED = (HONOURING, dataclasses.replace(SAFETY[1], job=HONOURING))
+# a worker that says which device it has; id 59
+ON_A_CARD = dataclasses.replace(
+    SLOW,
+    device=WorkerDevice(
+        device="cuda:0", index=3, uuid="GPU-8f6a1c2d", model="NVIDIA H200", used_bytes=71 << 30, free_bytes=69 << 30,
+        temperature_c=64, utilisation=0.97, age_ms=400,
+    ),
+)  # fmt: skip
 
 
 def stating(**options: Any) -> tuple[Any, ...]:
@@ -296,6 +305,7 @@ EXAMPLE_OF = dict(
             SURE,
             *HONOURED,
             *SICK,
+            ON_A_CARD,
         ),
         start=1,
     )

@@ -54,7 +54,8 @@ def panel(name: str) -> Panel:
         mean = f"sum{by} (rate({name}_sum[{WINDOW}])) / sum{by} (rate({name}_count[{WINDOW}]))"
         return Panel(title, metric.text, unit, [(mean, legend or "mean")])
     if metric.kind == "gauge":  # each process shows its own: planners that stand by show 0
-        how = "max" if metric.roles == ("planner",) or "role" in metric.labels else "sum"
+        is_of_many = metric.roles == ("planner",) or not {"role", "uuid"}.isdisjoint(metric.labels)
+        how = "max" if is_of_many else "sum"
         return Panel(title, metric.text, unit, [(f"{how}{by} ({name})", legend or "now")])
     is_busy = metric.unit == "seconds"  # seconds a second are a share
     per_s = "percentunit" if is_busy else "Bps" if metric.unit == "bytes" else "ops"

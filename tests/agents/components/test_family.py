@@ -129,7 +129,7 @@ def test_parts_are_built_from_memory_as_their_library_reads_them(
         pinned.append(size)
         return 0
 
-    monkeypatch.setattr(composing, "_pinned", lambda: PinnedMemory(pin, lambda _address: 0))  # as with a CUDA device
+    monkeypatch.setattr(composing, "_pinned", lambda _device: PinnedMemory(pin, lambda _at: 0))  # as with CUDA
     before = metrics.FALLBACKS.labels("worker", "read-by-library")._value.get()
     engine = opened(remote)
     assert engine.components is not None

@@ -18,9 +18,11 @@ from agents.engines import (
     ShouldStop,
     check_models,
     model_source,
+    on_device,
     open_engine,
 )
 from planner.catalog.engines import ENGINES
+from planner.catalog.entries import Loading
 from planner.catalog.options import ResolvedOptions, resolve_options
 from schemas.errors import Unknown
 from schemas.messages import GenerateOptions
@@ -153,6 +155,17 @@ def test_an_engine_with_the_two_methods_alone_generates_whatever_is_asked_beside
     generated = engine.generate([a_task()], HOW, lambda: False, wants_latents=True, previews=Previews({0: 1}, print))
     assert generated is not None
     assert generated.latents == [None]
+
+
+def test_a_workers_device_replaces_the_catalogs_and_nothing_else() -> None:
+    variant = a_variant(loading=Loading(device="cuda:0", dtype="bfloat16"))
+    assert on_device(variant, "") is variant
+    assert on_device(variant, "cuda:3").loading == Loading(device="cuda:3", dtype="bfloat16")
+
+
+def test_a_device_that_the_variants_precision_does_not_allow_is_a_failure_to_load() -> None:
+    with pytest.raises(EngineFailed, match=r"worker.device 'cpu'.*half precision is for accelerators"):
+        on_device(a_variant(loading=Loading(dtype="float16")), "cpu")
 
 
 def test_an_engine_that_gives_fewer_images_than_tasks_has_failed() -> None:

@@ -12,16 +12,17 @@ from agents.engines import EngineFailed, OpenedEngine
 from agents.worker import role as module
 from agents.worker.jobs import Taken
 from agents.worker.role import Worker
+from planner.catalog.entries import Loading
 from planner.catalog.model import Catalog
 from planner.serving.dispatch.worker import SETTLE_MS, WorkerLogic
-from schemas.messages import GenerateJob, GenerateOptions, Heartbeat, ImageGenerated, ScalePlan
+from schemas.messages import GenerateJob, GenerateOptions, Heartbeat, ImageGenerated, ScalePlan, WorkerDevice
 from schemas.topics import FLEET, IMAGES, waiting_topic
 from streams.clock import now_ms
 from streams.processes.watchdog import Watchdog
 from streams.settings import load
 from streams.store.port import MemoryImageStore
 from tests.agents.stubs import StubEngine, StubFleet, StubPlans, a_record, read
-from tests.builders import a_catalog, a_classified, a_discriminator, a_heartbeat, a_job, a_plan, a_request
+from tests.builders import a_catalog, a_classified, a_discriminator, a_heartbeat, a_job, a_plan, a_request, a_variant
 from tests.memory_kafka import MemoryRecordProducer
 from tests.patience import PATIENCE_S
 
@@ -72,6 +73,7 @@ class Shop:
         self.queues = {"light": Queue(), "heavy": Queue()}
         self.plans, self.fleet, self.producer = StubPlans(), StubFleet(), MemoryRecordProducer()
         self.opened: list[str] = []
+        self.devices: list[str] = []
         self.load: Callable[[str], None] = lambda variant: None
         self.stopping = threading.Event()
         monkeypatch.setattr(module, "JobSource", self._source)
@@ -81,8 +83,8 @@ class Shop:
         self.worker = self.new_worker(catalog, heartbeat_ms=50)
         self._thread: threading.Thread | None = None
 
-    def new_worker(self, catalog: Catalog, heartbeat_ms: int) -> Worker:
-        settings = load({"worker": {"heartbeat_ms": heartbeat_ms}})
+    def new_worker(self, catalog: Catalog, heartbeat_ms: int, device: str = "") -> Worker:
+        settings = load({"worker": {"heartbeat_ms": heartbeat_ms, "device": device}})
         return Worker(
             settings, catalog, self.producer, MemoryImageStore(), self.plans, set(), self.fleet, "w-1", slo_ms=2000.0
         )
@@ -93,6 +95,7 @@ class Shop:
 
     def _engine(self, name: str, variant: Any, threads: int, keeping: Any) -> OpenedEngine:
         self.opened.append(variant.name)
+        self.devices.append(variant.loading.device)
         self.load(variant.name)
         return OpenedEngine(StubEngine())
 
@@ -154,6 +157,21 @@ def test_a_worker_waits_for_a_plan_then_generates_its_variants_jobs(shop: Shop) 
     shop.plan("light")
     shop.until(lambda: shop.generated() == ["a", "b"])
     shop.until(lambda: shop.queues["light"].log == ["begin", "commit"])
+
+
+@pytest.mark.parametrize("catalog", [a_catalog(on_request={"xl": a_variant(name="xl", loading=Loading("cuda:0"))})])
+@pytest.mark.parametrize(("own", "wanted"), [("cuda:1", "cuda:1"), ("", "cuda:0")])
+def test_a_workers_own_device_goes_before_the_catalogs_and_is_in_its_heartbeats(
+    shop: Shop, catalog: Catalog, monkeypatch: pytest.MonkeyPatch, own: str, wanted: str
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    shop.worker = shop.new_worker(catalog, heartbeat_ms=50, device=own)
+    shop.queues["xl"] = Queue()
+    shop.plan("xl")
+    shop.open().until(lambda: ("ready", "xl") in shop.states())
+    assert shop.devices == [wanted]
+    ready = [beat for record in shop.producer.topics[FLEET] if (beat := read(record, Heartbeat)).state == "ready"]
+    assert WorkerDevice(device=wanted, index=int(wanted[-1])) in [beat.device for beat in ready]
 
 
 @pytest.mark.parametrize("catalog", [a_catalog(discriminators={"look": a_discriminator(latency_ms=3_600_000.0)})])
