@@ -41,6 +41,7 @@ class GenerationTask:
     controls: tuple[Image, ...] = ()  # RGB, of that size: what each of how.components.controls follows
     image: Image | None = None  # RGB, of that size: to begin with, where how.components.strength is given
     mask: Image | None = None  # L, of that size: white where `image` is generated anew
+    deadline_ms: float | None = None  # epoch: after that nothing wants it; None: no deadline
 
 
 class Generated(NamedTuple):
@@ -172,6 +173,15 @@ class AllowsCalls(Protocol):
 
 
 @runtime_checkable
+class ReportsHealth(Protocol):
+    """Knows how the server that it asks is. A worker's heartbeats say it."""
+
+    def health(self) -> str:
+        """Return what is known of it, without waiting; "": nothing. Any thread may ask."""
+        ...
+
+
+@runtime_checkable
 class CompilesCode(Protocol):
     """May run its denoiser as code that was compiled when it was loaded."""
 
@@ -204,6 +214,7 @@ class OpenedEngine:
         self._shows = isinstance(engine, ShowsPreviews) and engine.shows_previews
         self._reports = engine if isinstance(engine, ReportsMemory) else None
         self.close = engine.close
+        self.health = engine.health if isinstance(engine, ReportsHealth) else str
 
     def encode(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> EncodedPrompts | None:
         """As of `EncodesAhead`."""

@@ -4,6 +4,7 @@ import dataclasses
 import logging
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaException
@@ -35,6 +36,7 @@ class WorkerState:
     plan_version: int = 0
     generated: int = 0
     detail: str = ""
+    health: Callable[[], str] = str  # of the server that its engine asks; "": it asks none
     logic: WorkerLogic | None = None  # of the variant that is served; None: none yet
     source: JobSource | None = None
     reuse: WorkerReuse | None = None  # None: this worker never begins from stored latents
@@ -94,7 +96,7 @@ class Heart:
         variant, logic = me.variant.name if me.variant else "", me.logic
         heartbeat = Heartbeat(
             worker_id=me.worker_id, state=state, variant=variant, plan_version=me.plan_version, sent_ms=now_ms(),
-            partitions=self._partitions(), generated=me.generated, detail=me.detail,
+            partitions=self._partitions(), generated=me.generated, detail=me.detail or me.health(),
             reuse=me.reuse.health() if me.reuse is not None else None,
             components=store.report() if (store := me.store) is not None else None,
             slowness=logic.slowness if logic is not None else 1.0,

@@ -157,7 +157,7 @@ class Worker:
         source = JobSource(self._settings, variant.name)
         driver = self._driver(variant, engine)
         self._me.source, self._me.logic = source, driver.worker
-        self._me.store = engine.store
+        self._me.store, self._me.health = engine.store, engine.health
         prefetcher = None
         if engine.store is not None:
             prefetcher = Prefetcher(self._me.worker_id, engine.store, lambda: self._plans.plan, self._is_idle).start()
@@ -175,7 +175,7 @@ class Worker:
             if prefetcher is not None and engine.store is not None:
                 prefetcher.close()
                 self._counted = engine.store.report()
-            self._me.store = None
+            self._me.store, self._me.health = None, str
             engine.close()
 
     def _driver(self, variant: Variant, engine: OpenedEngine) -> WindowDriver:

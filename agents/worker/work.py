@@ -150,6 +150,7 @@ class WorkerJob:
                 controls=inputs.controls,
                 image=inputs.image,
                 mask=inputs.mask,
+                deadline_ms=request.deadline_ms,
             )
             for seed, begin in zip(seeds, over, strict=True)
         ]
@@ -198,13 +199,19 @@ class WorkerViews:
     def _cuts(self, job: WorkerJob) -> tuple[str, ...]:
         """Return what is not read of a job's prompts, or not as it is meant."""
         prompt = job.request.prompt
-        letters = read_as_letters(prompt)
+        letters = (*read_as_letters(prompt), *self._no_seed(job))
         try:
             return (*letters, *self.engine.cuts(prompt, job.how.negative_prompt))
         except Exception as error:  # whatever a tokenizer raises: the call will, and answers for it
             metrics.FALLBACKS.labels(ROLE, "not-counted").inc()
             log.warning("%s: its tokens are not counted: %r", job.request.request_id, error)
             return letters
+
+    def _no_seed(self, job: WorkerJob) -> tuple[str, ...]:
+        server, seed = self.variant.server, job.request.seed
+        return (
+            () if server is None or seed is None or "seed" in server.names else (f"seed: {seed} -> the server's own",)
+        )
 
     def looks_up(self) -> bool:
         """Whether stored latents are looked up; those of several bases are not distinguished."""

@@ -11,6 +11,7 @@ ENGINES: Final = Table[Callable[..., Any]](
     "pochade.engines",
     {
         "diffusers": "agents.engines.diffusers_engine:load",
+        "openai": "agents.engines.openai:load",
         "profile": "agents.engines.profile:load",
         CHAOS: "agents.engines.chaos:load",
     },

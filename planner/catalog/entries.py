@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from planner.catalog.components import BASE, Component, Offer
 from planner.catalog.option_limits import OPTIONS
+from planner.catalog.server import Server
 from planner.catalog.validate import is_amount, is_share, require
 from schemas.errors import Unknown
 
@@ -83,6 +84,7 @@ class Variant:
     components: tuple[Component, ...] = ()  # of these names; a catalog's file has them in tables of their own
     call: Mapping[str, Any] = field(default_factory=dict)  # further arguments of the pipeline's call
     size_multiple: int = 1  # px that width and height are rounded down to
+    server: Server | None = None  # of others, which generates; None: the engine does
 
     def __post_init__(self) -> None:
         where = f"variant {self.name!r}:"
@@ -104,6 +106,10 @@ class Variant:
         judged = self.quality is None or math.isfinite(self.quality)
         require(judged, f"{where} quality", self.quality, "finite", "correct or omit it")
         self._check_latencies(f"{where} latency_ms")
+        if self.server is not None:
+            self.server.check(where, self.honours, (*self.bases, *self.adapters, *self.controls))
+        has_server = self.server is not None or self.engine != "openai"
+        require(has_server, f"{where} server", None, "given for engine openai", f"add [variants.{self.name}.server]")
 
     @cached_property
     def run_times(self) -> dict[tuple[int, int], float]:

@@ -20,6 +20,7 @@ from streams.parsing.closed import Source, check_batch_sizes, names_of, read
 _NAMED: Final[Mapping[str, Mapping[str, Any]]] = {
     "variants": {}, "discriminators": {"deferral": []}, "classifiers": {}, "bases": {}, "adapters": {}, "controls": {},
 }  # fmt: skip
+_OF_SERVERS: Final = {"model": "", "scheduler": "", "load_ms": 0.0}  # left out where a table has a `server`
 _COMPONENTS: Final = {"bases": BASE, "adapters": ADAPTER, "controls": CONTROL}
 MAX_COUNT: Final = 1000  # components that one table with `count` stands for
 _ENDS = ("light", "heavy")  # of a cascade: its settings do not repeat them
@@ -173,7 +174,7 @@ def _named(table: Any, left_out: Mapping[str, Any], name: str, where: str) -> An
     if not isinstance(table, dict):
         return table
     require("name" not in table, f"{where}.name", table.get("name"), "left out", "the table's own name counts")
-    return {**left_out, **table, "name": name}
+    return {**left_out, **(_OF_SERVERS if "server" in table else {}), **table, "name": name}
 
 
 def _with_ends(table: Any, where: str) -> Any:
