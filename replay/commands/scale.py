@@ -1,5 +1,7 @@
 """`pochade scale`: as many worker processes on this machine as the plan in force asks for."""
 
+import re
+import socket
 from typing import TYPE_CHECKING
 
 import click
@@ -10,13 +12,33 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafk
     from streams.settings import Settings
 
 
+def indices_of(text: str) -> list[int]:
+    """Return the numbers of "0-3,6", ascending and each once; "": none. Raises click.BadParameter."""
+    found = set[int]()
+    for part in filter(None, text.split(",")):
+        named = re.fullmatch(r"\s*(\d{1,3})(?:-(\d{1,3}))?\s*", part)
+        first, last = (int(named[1]), int(named[2] or named[1])) if named else (1, 0)
+        if last < first:
+            raise click.BadParameter(f"{part.strip()!r}: write numbers and ranges of cards, such as 0-7 or 0,2,5")
+        found.update(range(first, last + 1))
+    return sorted(found)
+
+
 @click.command()
 @click.option(
     "--name",
     metavar="PREFIX",
-    default="scale",
-    show_default=True,
-    help="First part of the workers' ids; a supervisor on another machine needs another one.",
+    default="",
+    help="First part of the workers' ids (default: scale; with --devices this machine's name); a supervisor on another "
+    "machine needs another one.",
+)
+@click.option(
+    "--devices",
+    metavar="N,N-M",
+    default="",
+    callback=lambda _ctx, _param, text: indices_of(text),
+    help="One worker on each of these cards of this machine, as nvidia-smi counts them, such as 0-7 or 0,2,5. Each "
+    "worker sees its card alone.",
 )
 @click.option(
     "--keep-workers",
@@ -24,11 +46,12 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafk
     help="Leave the workers running when this command is ended; the next one takes them over.",
 )
 @click.pass_obj
-def scale(load: "Callable[[], Settings]", /, name: str, keep_workers: bool) -> None:
+def scale(load: "Callable[[], Settings]", /, name: str, devices: list[int], keep_workers: bool) -> None:
     """Start and drain worker processes on this machine as the plan in force asks, until Ctrl-C or SIGTERM.
 
     The plan asks where its policy scales the fleet, or where the setting planner.scale.when is always. Limits are
     settings of the planner: planner.scale.max_workers, .minimum, .warm and others (`pochade config show`).
+    With --devices there is a worker on each card, unless the plan asks for fewer.
 
     Workers start from a process that has the libraries imported. Those that the plan needs no more drain first: what
     they have in flight is finished and committed. One that dies is started again after a backoff. If this command is
@@ -38,8 +61,9 @@ def scale(load: "Callable[[], Settings]", /, name: str, keep_workers: bool) -> N
     Examples:
       pochade --set kafka.jobs_partitions=16 --set planner.policy=octoai serve classifier router ledger planner &
       pochade --set kafka.jobs_partitions=16 scale
-      pochade --set worker.engine=profile scale --name gpu-1 --keep-workers
+      pochade --set kafka.jobs_partitions=8 scale --devices 0-7
+      pochade --set worker.engine=profile scale --name machine-1 --keep-workers
     """
     from replay.local.scale_command import run
 
-    run(load(), name, is_kept=keep_workers)
+    run(load(), name or (socket.gethostname() if devices else "scale"), devices, is_kept=keep_workers)

@@ -4,6 +4,7 @@ import os
 import pathlib
 import signal
 import threading
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from types import FrameType
@@ -19,6 +20,7 @@ from streams import catalogs, metrics
 from streams.clock import now_ms
 from streams.control.plan_and_fleet import PlanAndFleet
 from streams.kafka.consumers.consumer import TopicTailer
+from streams.observing.cards import AS_NVML, ORDER, VISIBLE, check_there, open_cards
 from streams.observing.health import Health, served
 from streams.processes import signals
 from streams.processes.forkserver import ForkedChild, LastingForkServer
@@ -31,9 +33,14 @@ CAUGHT_UP_S = 60.0  # for reading plan and fleet to their end
 
 
 class Starter:
-    """Forks workers that go on when this process ends."""
+    """Forks workers that go on when this process ends, each of which sees one card alone where `cards` has one for it.
 
-    def __init__(self, settings: Settings, stack: ExitStack) -> None:
+    So libraries that choose a device by themselves choose that one, which is cuda:0 there.
+    """
+
+    def __init__(self, settings: Settings, stack: ExitStack, cards: Mapping[str, int]) -> None:
+        """`cards`: worker id -> index of its card on this machine, as nvidia-smi counts."""
+        self._cards = cards
         self._logs = settings.home.resolve() / "logs"
         self._options = child_options(settings, load())
         os.environ.update(child_environment(settings, load()))
@@ -42,8 +49,13 @@ class Starter:
 
     def __call__(self, name: str, lock: pathlib.Path) -> ForkedChild:
         """Start a worker. Raises ForkFailed."""
-        own = [str(lock.resolve()), *self._options, "--set", f"worker.id={name}", "serve", "worker"]
-        return self._server.spawn(own, self._logs / f"{name}.log", target=OWNED, is_detached=True)
+        own = [str(lock.resolve()), *self._options, "--set", f"worker.id={name}"]
+        environment = None
+        if name in self._cards:
+            own += ["--set", "worker.device=cuda:0"]
+            environment = {**os.environ, VISIBLE: str(self._cards[name]), ORDER: AS_NVML}
+        log = self._logs / f"{name}.log"
+        return self._server.spawn([*own, "serve", "worker"], log, environment, target=OWNED, is_detached=True)
 
 
 def modules_of(settings: Settings) -> list[str]:
@@ -58,8 +70,14 @@ def show(state: SupplyState) -> None:
         metrics.SCALE_WORKERS.labels(name).set(count)
 
 
-def run(settings: Settings, name: str, *, is_kept: bool) -> None:
-    """Supervise until SIGTERM, SIGINT or SIGHUP, then drain the workers unless they are kept. Raises PochadeError."""
+def run(settings: Settings, name: str, devices: Sequence[int] = (), *, is_kept: bool) -> None:
+    """Supervise until SIGTERM, SIGINT or SIGHUP, then drain the workers unless they are kept.
+
+    `devices`: the indices of the cards that get a worker each; (): workers choose. Raises PochadeError, also for a card
+    that is not there.
+    """
+    cards = {f"{name}-gpu{index}": index for index in devices}
+    check_there(devices, open_cards() if cards else None)
     stopping = threading.Event()
 
     def stop(_number: int, _frame: FrameType | None) -> None:
@@ -75,7 +93,10 @@ def run(settings: Settings, name: str, *, is_kept: bool) -> None:
         stack.callback(follower.close)
         reporter.phase("reading the plan and the fleet")
         follower.wait_caught_up(CAUGHT_UP_S)
-        supply = WorkerSupply(settings.home.resolve() / "scale", name, Starter(settings, stack))
+        if len(cards) > settings.kafka.jobs_partitions:
+            reporter.note(f"kafka.jobs_partitions = {settings.kafka.jobs_partitions} workers at most serve one variant")
+        starter = Starter(settings, stack, cards)
+        supply = WorkerSupply(settings.home.resolve() / "scale", name, starter, places=tuple(cards))
         for note in supply.find():
             reporter.note(note)
         health.watch(ROLE, ready=lambda: "" if topics.plan() else "has seen no plan yet", alive=lambda: "")

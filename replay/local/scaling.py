@@ -10,7 +10,7 @@ starts anew goes on with them.
 import pathlib
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -62,10 +62,14 @@ class WorkerSupply:
     """The workers of one supervisor. `step` is called a few times a second, by one thread."""
 
     def __init__(
-        self, folder: pathlib.Path, prefix: str, start: Start, clock_ms: Callable[[], float] | None = None
-    ) -> None:
-        """`folder`: of the files that workers lock; `prefix`: of their ids."""
-        self._folder, self._prefix, self._start = folder, prefix, start
+        self, folder: pathlib.Path, prefix: str, start: Start, clock_ms: Callable[[], float] | None = None,
+        places: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        """`folder`: of the files that workers lock; `prefix`: of their ids.
+
+        `places`: the ids of the only workers that there may be, all of them unless the plan scales; (): any number.
+        """
+        self._folder, self._prefix, self._start, self._places = folder, prefix, start, places
         self._clock_ms = clock_ms or (lambda: 1000 * time.monotonic())
         self._workers: dict[str, _Owned] = {}
         self._gone: dict[str, float] = {}  # worker -> when it ended: its last heartbeat may count as life for a while
@@ -79,7 +83,8 @@ class WorkerSupply:
     def find(self) -> list[str]:
         """Take over the workers that an earlier supervisor left running; a sentence for each."""
         notes = []
-        for file in sorted(self._folder.glob(f"{self._prefix}-*{SUFFIX}")):
+        own = [self._folder / f"{place}{SUFFIX}" for place in self._places]
+        for file in own or sorted(self._folder.glob(f"{self._prefix}-*{SUFFIX}")):
             name, pid = file.name.removesuffix(SUFFIX), holder(file)
             if pid is not None and name not in self._workers:
                 try:
@@ -98,17 +103,24 @@ class WorkerSupply:
         leaving = {name for name, each in self._workers.items() if each.is_ending}
         counted = {name: view for name, view in live.items() if name not in gone | leaving}
         found = orders(plan, staying, counted)
-        for name in next_ids(found.start, {*self._workers, *live}, self._prefix):
+        for name in self._new(plan, found.start, {*self._workers, *live}):
             self._workers[name] = _Owned(self._begin(name), self._clock_ms())
             self._count("started")
             notes.append(f"worker {name} started")
         return notes + [self._end(name) for name in found.end]
 
+    def _new(self, plan: Plan | None, count: int, taken: Collection[str]) -> list[str]:
+        """Return the ids of workers to start. `count`: as the plan asks; `taken`: ids that live or are due again."""
+        if not self._places:
+            return next_ids(count, taken, self._prefix)
+        free = [place for place in self._places if place not in taken]
+        return free if wanted_workers_of(plan) is None else free[:count]
+
     def state(self, plan: Plan | None) -> SupplyState:
         """Return what there is and what is wanted."""
-        each = list(self._workers.values())
+        each, wanted = list(self._workers.values()), wanted_workers_of(plan)
         return SupplyState(
-            wanted=wanted_workers_of(plan),
+            wanted=len(self._places) or None if wanted is None else wanted,
             running=sum(one.child is not None and not one.is_ending for one in each),
             ending=sum(one.is_ending for one in each),
             waiting=sum(one.child is None for one in each),

@@ -5,7 +5,7 @@ Not read: AMD's and Intel's cards, and Apple's.
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from schemas.errors import PochadeError
@@ -86,7 +86,7 @@ def place_of(device: str, visible: str | None = None) -> str:
     return place if place.isdecimal() or place.startswith(UUIDS) else ""
 
 
-def check_there(indices: "list[int]", cards: Cards | None) -> None:
+def check_there(indices: Sequence[int], cards: Cards | None) -> None:
     """Raise PochadeError for a card that this machine lacks, where NVML says what it has."""
     if cards is None:
         return

@@ -180,14 +180,15 @@ class LastingForkServer:
         self._server: ForkServer | None = None
 
     def spawn(
-        self, arguments: Sequence[str], log: pathlib.Path, *, target: str = POCHADE, is_detached: bool = False
-    ) -> ForkedChild:
+        self, arguments: Sequence[str], log: pathlib.Path, environment: Mapping[str, str] | None = None, *,
+        target: str = POCHADE, is_detached: bool = False,
+    ) -> ForkedChild:  # fmt: skip
         """Fork a process, as `ForkServer.spawn` does. Raises ForkFailed: also by a server that was started anew."""
         try:
-            return self._running().spawn(arguments, log, target=target, is_detached=is_detached)
+            return self._running().spawn(arguments, log, environment, target=target, is_detached=is_detached)
         except ForkFailed:
             self.close()
-            return self._running().spawn(arguments, log, target=target, is_detached=is_detached)
+            return self._running().spawn(arguments, log, environment, target=target, is_detached=is_detached)
 
     def _running(self) -> ForkServer:
         if self._server is None:
@@ -204,6 +205,7 @@ class LastingForkServer:
 def serve(handle: int, modules: Sequence[str]) -> None:
     """Be the server: import, then fork a process for each order until the other end closes."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as `pochade serve` does
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # so that libraries which look for CUDA do not begin it here
     for name in modules:
         import_named(name)
     gc.collect()

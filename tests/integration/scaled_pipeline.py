@@ -24,7 +24,7 @@ class Scaled(Pipeline):
         process = role_process(name, self._roles[name], self._options, {})
         if name != SUPERVISOR:
             return process
-        command = (*process.command[: -len(self._roles[name]) - 1], "scale", "--name", "s")
+        command = (*process.command[: -len(self._roles[name]) - 1], "scale", "--name", "s", *self._roles[name][1:])
         return RoleProcess(name=name, command=command)
 
     def targets(self) -> int:
@@ -48,10 +48,15 @@ class Scaled(Pipeline):
 
 @contextlib.contextmanager
 def scaled_pipeline(
-    settings: Settings, logs: pathlib.Path, extra: Sequence[str], *, workers: int = 0, catalog: str = "profile"
-) -> Iterator[Scaled]:
-    """All roles and a supervisor on topics that are there, from `workers` workers on. No process is left."""
-    roles = {"flow": ["classifier", "router", "discriminator", "ledger", "planner"], SUPERVISOR: [SUPERVISOR]}
+    settings: Settings, logs: pathlib.Path, extra: Sequence[str], *, workers: int = 0, catalog: str = "profile",
+    options: Sequence[str] = (),
+) -> Iterator[Scaled]:  # fmt: skip
+    """All roles and a supervisor with `options` on topics that are there, from `workers` workers on.
+
+    No process is left.
+    """
+    flow = ["classifier", "router", "discriminator", "ledger", "planner"]
+    roles = {"flow": flow, SUPERVISOR: [SUPERVISOR, *options]}
     pipeline = Scaled(settings, logs, catalog, extra=extra, roles=roles)
     pipeline._options += child_options(settings, settings)[2:]
     pipeline._follower.start()

@@ -4,12 +4,13 @@ import os
 import pathlib
 import re
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
 
-from schemas.messages import Status
+from schemas.messages import Status, WorkerDevice
 from streams.kafka.topics import create_topics
 from streams.settings import load
 from tests.integration.scaled_pipeline import SUPERVISOR, Scaled, scaled_pipeline
@@ -63,3 +64,19 @@ def test_workers_come_for_requests_and_go_without_them_whoever_is_killed_meanwhi
     (address,) = re.findall(r"metrics on (\S+)/livez", scaled.log(SUPERVISOR))[-1:]
     assert 'pochade_scale_events_total{event="drained"}' in ask(f"{address}/metrics")[1], "of the second supervisor"
     assert ask(f"{address}/readyz")[0] == 200
+
+
+def test_two_cards_have_a_worker_each_both_work_and_their_heartbeats_name_them(
+    broker_home: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    settings = load({"home": broker_home, "kafka": {"prefix": "cards", "session_timeout_ms": 3000}})
+    create_topics(settings, ["light", "heavy"])
+    fast = ("planner.period_ms=200", "planner.policy=clipper-light")
+    with scaled_pipeline(settings, tmp_path, fast, workers=-1, options=("--devices", "2,5")) as pipeline:
+        pipeline.until(lambda: pipeline.serving() == ["s-gpu2", "s-gpu5"], "a worker on each card")
+        seen = {name: beat.device for name, (_, beat) in pipeline.heartbeats.items()}
+        assert seen == {f"s-gpu{index}": WorkerDevice(device="cuda:0", index=index) for index in (2, 5)}
+        results = pipeline.wait_all(pipeline.submit(40))
+        assert {result.status for result in results} == {Status.COMPLETED}
+        shares = Counter(result.worker_id for result in results)
+        assert min(shares["s-gpu2"], shares["s-gpu5"]) >= 10, shares

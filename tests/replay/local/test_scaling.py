@@ -1,18 +1,27 @@
 """A supervisor of workers: as many as the plan asks for, none twice, none ended that serves, the dead started again."""
 
+import os
 import pathlib
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
+from typing import Any
 
+import click
 import pytest
 
 from planner.observation.workers import WorkerView
-from replay.local import owned_worker, scaling
+from replay.commands.scale import indices_of
+from replay.local import owned_worker, scale_command, scaling
 from replay.local.owned_worker import RUNS_ALREADY
 from replay.local.scaling import WorkerSupply
+from schemas.errors import PochadeError
 from schemas.messages import Plan, ScalePlan
+from streams.observing.cards import Cards
+from streams.settings import load
 from tests.builders import a_plan, a_worker
+from tests.nvml import StandInNvml
 
 
 class StubChild:
@@ -40,10 +49,10 @@ class StubChild:
 class House:
     """A supervisor, its processes by worker, and what they tell."""
 
-    def __init__(self, folder: pathlib.Path) -> None:
+    def __init__(self, folder: pathlib.Path, *places: str) -> None:
         self.children: dict[str, list[StubChild]] = {}
         self.now_ms = 0.0
-        self.supply = WorkerSupply(folder, "s", self._start, lambda: self.now_ms)
+        self.supply = WorkerSupply(folder, "s", self._start, lambda: self.now_ms, places)
         self.live: dict[str, WorkerView] = {}
 
     def _start(self, name: str, _lock: pathlib.Path) -> StubChild:
@@ -127,6 +136,80 @@ def test_a_worker_whose_file_another_process_holds_is_taken_over(
         house.supply.close(5)
         assert other.wait(5) == -signal.SIGTERM
     assert len(house.children["s-1"]) == 1
+
+
+def test_each_place_has_one_worker_before_any_plan_and_a_dead_one_returns_to_its_own(tmp_path: pathlib.Path) -> None:
+    house = House(tmp_path, "s-gpu0", "s-gpu3")
+    assert house.step(None) == ["worker s-gpu0 started", "worker s-gpu3 started"]
+    assert house.step(a_plan()) == [], "a plan that scales nothing changes nothing"
+    assert house.supply.state(None).words() == "2 workers wanted, 2 running"
+    house.children["s-gpu3"][0].status = 1
+    house.step(None)
+    house.now_ms += 500
+    assert house.step(None) == ["worker s-gpu3 started again after 1 deaths in a row"]
+
+
+def test_a_plan_that_scales_uses_as_many_places_as_it_asks_for_and_there_are(tmp_path: pathlib.Path) -> None:
+    house = House(tmp_path, "s-gpu0", "s-gpu1")
+    assert house.step(plan_of(1)) == ["worker s-gpu0 started"]
+    assert house.step(plan_of(5)) == ["worker s-gpu1 started"]
+    assert house.step(plan_of(5)) == []
+    assert house.step(plan_of(0))[0] == "worker s-gpu1 is drained and ended: the plan wants fewer"
+
+
+def test_a_place_whose_id_another_process_reports_stays_free_until_that_one_is_silent(tmp_path: pathlib.Path) -> None:
+    house = House(tmp_path, "s-gpu0", "s-gpu1")
+    house.live = {"s-gpu1": a_worker("s-gpu1")}
+    assert house.step(None) == ["worker s-gpu0 started"]
+    house.live = {}
+    assert house.step(None) == ["worker s-gpu1 started"]
+
+
+def test_a_worker_of_a_card_sees_that_card_alone_and_calls_it_the_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    orders: list[tuple[list[str], Any]] = []
+
+    class Server:
+        def __init__(self, *_given: Any) -> None:
+            pass
+
+        def spawn(self, arguments: list[str], _log: pathlib.Path, environment: Any, **_more: Any) -> None:
+            orders.append((arguments, environment))
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(scale_command, "LastingForkServer", Server)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    with ExitStack() as stack:
+        start = scale_command.Starter(load({"home": tmp_path}), stack, {"s-gpu5": 5})
+        start("s-gpu5", tmp_path / "s-gpu5.lock")
+        start("s-1", tmp_path / "s-1.lock")
+    (pinned, environment), (free, inherited) = orders
+    assert "worker.device=cuda:0" in pinned
+    assert (environment["CUDA_VISIBLE_DEVICES"], environment["CUDA_DEVICE_ORDER"]) == ("5", "PCI_BUS_ID")
+    assert (environment["PATH"], inherited) == (os.environ["PATH"], None)
+    assert not any("worker.device" in each for each in free)
+
+
+@pytest.mark.parametrize(
+    ("text", "indices"), [("", []), ("0-7", [*range(8)]), ("0,2,5", [0, 2, 5]), ("3,1-2, 3", [1, 2, 3])]
+)
+def test_cards_are_listed_by_number_and_range(text: str, indices: list[int]) -> None:
+    assert indices_of(text) == indices
+
+
+@pytest.mark.parametrize("text", ["a", "3-1", "-1", "1..3", "0-"])
+def test_a_list_of_cards_that_is_none_is_refused_with_its_form(text: str) -> None:
+    with pytest.raises(click.BadParameter, match=r"such as 0-7 or 0,2,5"):
+        indices_of(text)
+
+
+def test_a_card_that_is_not_there_ends_the_command_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scale_command, "open_cards", lambda: Cards(StandInNvml(2)))
+    with pytest.raises(PochadeError, match=r"got 2, there are 0 \(H0\), 1 \(H1\)"):
+        scale_command.run(load({}), "s", [0, 2], is_kept=False)
 
 
 def test_a_new_supervisor_takes_over_what_runs_and_starts_none_twice(tmp_path: pathlib.Path) -> None:
