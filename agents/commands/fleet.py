@@ -22,24 +22,26 @@ def fleet(obj: LazySettings, output: str) -> None:
     "lacks" is what the plan in force wants on a worker and it does not hold near enough yet. Hits, moved bytes and
     loads (components that a job waited for) are since the worker's start, reported while it serves a variant that has
     bases. The mismatch is Eq. 2 of MLoRA over bases: 0 says that shares of what is held equal shares of demand, 2 that
-    nothing held is asked for.
+    nothing held is asked for. A worker on an NVIDIA card reports the card's memory in use, temperature and utilisation.
 
     \b
     Examples:
       pochade fleet
       pochade fleet -o json | jq '.workers[] | {worker, held}'
     """
-    from agents.planner.fleet_report import fleet_report
+    from agents.planner.fleet_report import device_in_words, fleet_report
     from agents.planner.live import observe_once
     from streams import catalogs
     from streams.visible import json_text, visible
 
     live = observe_once(obj(), catalogs.measured(obj().catalog, obj().published))
-    found = fleet_report(live.observation, live.plan, live.out)
+    found = fleet_report(live.observation, live.plan, live.out, live.devices)
     if output == "json":
         click.echo(json_text(found, indent=2))
         return
     listing.show([_worker(each) for each in found["workers"]], WORKER_COLUMNS, "table")
+    for name, device in live.devices.items():
+        click.echo(visible(f"{name} runs on {device_in_words(device)}"))
     if found["components"]:
         click.echo()
         listing.show(found["components"], COMPONENT_COLUMNS, "table")

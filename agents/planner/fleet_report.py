@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
@@ -12,13 +13,17 @@ from planner.components.mismatch import mismatch
 from planner.observation.components import ObservedComponents, ObservedDemand
 from planner.observation.observation import Observation
 from planner.observation.workers import WorkerView
-from schemas.messages import Plan, ResidencyPlan, WorkerComponents
+from schemas.messages import Plan, ResidencyPlan, WorkerComponents, WorkerDevice
 
 TIERS = tuple(tier.label for tier in reversed(Tier))  # the nearest first
 NOTHING = WorkerComponents()
+OLD_MS = 5000  # age of readings from which on it is shown, as their driver does not answer
 
 
-def fleet_report(seen: Observation, plan: Plan | None, out: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
+def fleet_report(
+    seen: Observation, plan: Plan | None, out: Mapping[str, str] = MappingProxyType({}),
+    devices: Mapping[str, WorkerDevice] = MappingProxyType({}),
+) -> dict[str, Any]:  # fmt: skip
     """Return JSON values: the live workers' components, the demand for them, and the mismatch of both.
 
     Hits, loads and moved bytes are since each worker's start; requests are counted with a half-life of six hours.
@@ -33,6 +38,7 @@ def fleet_report(seen: Observation, plan: Plan | None, out: Mapping[str, str] = 
         "places_components": residency is not None,
         "workers": [_worker(each, found.workers.get(each.worker_id), residency) for each in seen.workers],
         "out": dict(out),
+        "devices": {name: asdict(device) for name, device in devices.items()},
         "components": [
             row
             for variant in sorted({w.variant for w in seen.workers if w.worker_id in found.workers} | {*found.demand})
@@ -68,6 +74,20 @@ def _worker(view: WorkerView, report: WorkerComponents | None, residency: Reside
         "wanted": dict(wanted),
         "missing": sorted(missing),
     }
+
+
+def device_in_words(device: WorkerDevice | None) -> str:
+    """Return such as "card 3 NVIDIA H200, 71.3 of 141 GB, 64 °C, 97 % busy", as far as it is known; "": nothing is."""
+    if device is None:
+        return ""
+    place = f"card {device.index}" if device.index >= 0 else device.device
+    parts = [f"{place} {device.model}".strip()]
+    if device.used_bytes is not None and device.free_bytes is not None:
+        parts.append(f"{device.used_bytes / 1e9:.3g} of {(device.used_bytes + device.free_bytes) / 1e9:.3g} GB")
+    parts += [] if device.temperature_c is None else [f"{device.temperature_c} °C"]
+    parts += [] if device.utilisation is None else [f"{100 * device.utilisation:.0f} % busy"]
+    parts += [f"read {device.age_ms / 1000:.0f} s before"] if device.age_ms >= OLD_MS else []
+    return ", ".join(parts)
 
 
 def _components(

@@ -10,7 +10,7 @@ from planner.catalog.model import Catalog
 from planner.observation.observation import DEMAND_MS, Observation
 from planner.observation.workers import OUT, ReceivedHeartbeat, live_workers
 from schemas import topics
-from schemas.messages import Heartbeat, Pin, Plan
+from schemas.messages import Heartbeat, Pin, Plan, WorkerDevice
 from streams.clock import now_ms
 from streams.codec.avro import decode
 from streams.kafka.consumers.snapshot import past
@@ -26,6 +26,7 @@ class Live(NamedTuple):
     plan: Plan | None
     pin: Pin | None
     out: Mapping[str, str] = MappingProxyType({})  # worker -> why it serves nothing: it has failed or is sick
+    devices: Mapping[str, WorkerDevice] = MappingProxyType({})  # worker -> its device, of those that report one
 
 
 def observe_once(settings: Settings, catalog: Catalog) -> Live:
@@ -51,7 +52,10 @@ def observe_once(settings: Settings, catalog: Catalog) -> Live:
             for worker_id, seen in sorted(fleet.heartbeats.items())
             if seen.heartbeat.state in OUT and now - seen.seen_ms <= settings.planner.worker_timeout_ms
         }
-        return Live(sources.observation(now, workers, plans.plan), plans.plan, plans.pin, out)
+        there = {*out, *(worker.worker_id for worker in workers)}
+        beats = {name: seen.heartbeat for name, seen in sorted(fleet.heartbeats.items()) if name in there}
+        devices = {name: beat.device for name, beat in beats.items() if beat.device is not None}
+        return Live(sources.observation(now, workers, plans.plan), plans.plan, plans.pin, out, devices)
     finally:
         sources.close()
         fleet.close()

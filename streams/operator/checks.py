@@ -265,11 +265,17 @@ def check_dead_letters(ours: int, clients: int, unread: int = 0) -> Check:
     return ok("dead letters", f"none in the last hour{besides}")
 
 
-def check_models(missing: Sequence[str], catalog: str) -> Check:
-    """Check that the catalog's model folders are on this machine."""
+def check_models(missing: Sequence[str], catalog: str, on_one_card: Sequence[str] = ()) -> Check:
+    """Check that the catalog's model folders are on this machine.
+
+    `on_one_card`: variants whose workers all go to the same card, as the catalog names it.
+    """
     if missing:
         do = "correct the catalog, or copy the folders to where workers run"
         return fail("models", f"catalog {catalog}: no folder for {'; '.join(missing)}", do)
+    if on_one_card:
+        do = "remove loading.device there, and use `pochade scale --devices` or worker.device"
+        return warn("models", f"catalog {catalog} puts all workers of {', '.join(on_one_card)} on one card", do)
     return ok("models", f"every folder that catalog {catalog} names is here")
 
 

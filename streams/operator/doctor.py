@@ -95,8 +95,10 @@ def _settings(settings: Settings) -> Check:
 
 
 def _models(settings: Settings) -> Check:
-    missing = missing_models(load(settings.catalog, settings.published), settings.worker.engine)
-    return checks.check_models(missing, settings.catalog)
+    catalog = load(settings.catalog, settings.published)
+    named = {name: each.loading.device for name, each in catalog.served.items()}
+    on_one = [name for name, device in named.items() if ":" in device and not settings.worker.device]
+    return checks.check_models(missing_models(catalog, settings.worker.engine), settings.catalog, on_one)
 
 
 def _quality(settings: Settings) -> Check:

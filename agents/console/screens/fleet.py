@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from agents.console.screens.context import Context
+from agents.planner.fleet_report import device_in_words
 from planner.catalog.entries import variant_of
 from planner.components.component import Tier
 from planner.observation.workers import GONE, SERVING, ReceivedHeartbeat
@@ -118,7 +119,8 @@ def values(context: Context) -> dict[str, Any]:
                 "wanted": plan.allocation.get(worker_id, "") if plan else "",
                 "backlog_ms": sum(owned.remaining_ms for owned in heartbeat.partitions),
                 "partitions": [owned.partition for owned in heartbeat.partitions], "generated": heartbeat.generated,
-                "slowness": heartbeat.slowness, "held": {tier: ids for tier, ids in held.items() if ids},
+                "slowness": heartbeat.slowness, "device": device_in_words(heartbeat.device),
+                "held": {tier: ids for tier, ids in held.items() if ids},
                 "bytes": dict(known.held_bytes) if known else {}, "loads": known.loads if known else None,
                 "lacks": sorted(set(residency.get(worker_id, {})) - nearer), "reuse": heartbeat.reuse,
             }

@@ -12,7 +12,16 @@ import pytest
 from agents.console.pages import MISSING
 from agents.console.view.requests import Place
 from agents.console.view.view import is_in_time
-from schemas.messages import Expected, GenerateOptions, GenerateRequest, OperatorAction, Outcome, StageReuse, Status
+from schemas.messages import (
+    Expected,
+    GenerateOptions,
+    GenerateRequest,
+    OperatorAction,
+    Outcome,
+    StageReuse,
+    Status,
+    WorkerDevice,
+)
 from schemas.topics import ACTIONS, IMAGES, OUTCOMES, PROMPTS
 from streams.codec.avro import decode, encode
 from tests.agents.console.deployment import Deployment, event
@@ -61,6 +70,15 @@ def test_workers_are_wanted_started_ready_and_silent_side_by_side(monkeypatch: p
     words = text_of(deployment.page("/fleet").text)
     assert "light 0.0 0.0 s 3 1 1 1" in words
     assert "w-3 silent" in words
+
+
+def test_the_fleet_shows_the_card_of_each_worker_that_reports_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.runtime.views.now_ms", lambda: NOW_MS)
+    deployment, card = Deployment(), WorkerDevice(device="cuda:0", index=3, model="NVIDIA H200", temperature_c=64)
+    deployment.tell(a_heartbeat(worker_id="w-1", device=card), a_heartbeat(worker_id="w-2"))
+    words = text_of(deployment.page("/fleet").text)
+    assert "w-1 card 3 NVIDIA H200, 64 °C ready" in words
+    assert "w-2 ready" in words
 
 
 def test_a_level_without_a_worker_is_listed_while_requests_need_it_or_it_has_served() -> None:

@@ -11,12 +11,12 @@ from agents.commands.fleet import fleet
 from agents.commands.plan_tables import print_plan
 from agents.planner import live
 from agents.planner.describing import differences
-from agents.planner.fleet_report import fleet_report
+from agents.planner.fleet_report import device_in_words, fleet_report
 from agents.planner.live import Live
 from planner.observation.components import ComponentLog, ObservedComponents
 from planner.observation.observation import Observation
 from planner.observation.workers import ReceivedHeartbeat
-from schemas.messages import GenerateOptions, Plan, ResidencyPlan, WorkerComponents
+from schemas.messages import GenerateOptions, Plan, ResidencyPlan, WorkerComponents, WorkerDevice
 from streams.settings import load
 from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_plan, a_worker, sized_variant
 
@@ -93,9 +93,10 @@ def test_a_fleet_without_components_is_reported_as_such(components: ObservedComp
 
 def shown(
     monkeypatch: pytest.MonkeyPatch, plan: Plan | None, *options: str, workers: dict[str, WorkerComponents] = WORKERS,
-    out: dict[str, str] | None = None,
+    out: dict[str, str] | None = None, devices: dict[str, WorkerDevice] | None = None,
 ) -> str:  # fmt: skip
-    monkeypatch.setattr(live, "observe_once", lambda *_: Live(an_observed_fleet(workers), plan, None, out or {}))
+    seen = Live(an_observed_fleet(workers), plan, None, out or {}, devices or {})
+    monkeypatch.setattr(live, "observe_once", lambda *_: seen)
     done = CliRunner().invoke(fleet, [*options], obj=lambda: load({"catalog": "tiny"}))
     assert done.exit_code == 0, done.output
     return done.stdout
@@ -114,6 +115,34 @@ def test_the_command_prints_it_for_people_and_programs(monkeypatch: pytest.Monke
 
 def test_a_worker_that_is_sick_is_shown_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "worker w-9 is sick: CUDA error" in shown(monkeypatch, PLAN, out={"w-9": "sick: CUDA error"})
+
+
+CARD = WorkerDevice(
+    device="cuda:0", index=3, uuid="GPU-1", model="NVIDIA H200", used_bytes=71_300_000_000, free_bytes=69_700_000_000,
+    temperature_c=64, utilisation=0.97, age_ms=900,
+)  # fmt: skip
+OLD = dataclasses.replace(CARD, age_ms=61_000, used_bytes=None)
+
+
+@pytest.mark.parametrize(
+    ("device", "words"),
+    [
+        (None, ""),
+        (WorkerDevice(device="cpu"), "cpu"),
+        (WorkerDevice(device="cuda:0", index=5), "card 5"),
+        (CARD, "card 3 NVIDIA H200, 71.3 of 141 GB, 64 °C, 97 % busy"),
+        (dataclasses.replace(CARD, utilisation=None, temperature_c=None), "card 3 NVIDIA H200, 71.3 of 141 GB"),
+        (OLD, "card 3 NVIDIA H200, 64 °C, 97 % busy, read 61 s before"),
+    ],
+)
+def test_a_device_is_described_as_far_as_it_is_known(device: WorkerDevice | None, words: str) -> None:
+    assert device_in_words(device) == words
+
+
+def test_each_workers_card_is_shown_to_people_and_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "w-1 runs on card 3 NVIDIA H200, 71.3 of 141 GB, 64 °C" in shown(monkeypatch, PLAN, devices={"w-1": CARD})
+    values = json.loads(shown(monkeypatch, PLAN, "-o", "json", devices={"w-1": CARD}))
+    assert values["devices"] == {"w-1": dataclasses.asdict(CARD)}
 
 
 def test_workers_that_have_left_the_bases_are_not_said_to_have_used_none(monkeypatch: pytest.MonkeyPatch) -> None:

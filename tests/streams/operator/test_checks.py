@@ -7,9 +7,11 @@ from collections.abc import Mapping
 import pytest
 from click.testing import CliRunner
 
+from planner.catalog.entries import Loading
 from planner.catalog.model import Catalog
 from schemas.errors import UnknownSchema
 from schemas.topics import CLASSIFIED, DLQ, ENDED, OUTCOMES, PROMPTS_BATCH, RESULTS, TABLE
+from streams import settings
 from streams.catalogs import load, missing_models
 from streams.cli import main
 from streams.kafka.groups.group_terms import Protocol, Timeouts
@@ -467,3 +469,16 @@ def test_levels_without_a_measured_quality_are_warned_of() -> None:
     assert "that of fast is not measured" in found[1].found
     assert "a slower level counts as a better one" in found[2].found
     assert found[2].do.startswith("pochade profile --catalog own.toml --prompt-file")
+
+
+@pytest.mark.parametrize(
+    ("device", "own", "verdict"), [("cuda:1", "", WARN), ("cuda:1", "cuda:0", OK), ("cuda", "", OK)]
+)
+def test_a_catalog_that_puts_all_workers_on_one_card_is_warned_of(
+    monkeypatch: pytest.MonkeyPatch, device: str, own: str, verdict: Verdict
+) -> None:
+    xl = a_variant(name="xl", engine="profile", loading=Loading(device=device))
+    monkeypatch.setattr(doctor, "load", lambda *_: a_catalog(on_request={"xl": xl}))
+    check = doctor._models(settings.load({"worker": {"device": own, "engine": "profile"}}))
+    assert check.verdict is verdict
+    assert ("all workers of xl on one card" in check.found) is (verdict is WARN)
