@@ -38,7 +38,10 @@ ROWS: Final[dict[str, Row]] = {
     "disk": Row("there is room for records and images", "", "less than a GiB is free"),
     "store": Row("images can be stored", "the store cannot be opened"),
     "vectors": Row("latents can be looked up", "the vector store does not answer"),
-    "models": Row("levels have their models", "a folder that the catalog names is not here"),
+    "models": Row(
+        "levels have their models", "a folder that the catalog names is not here",
+        "the catalog puts all workers of a variant on one card",
+    ),
     "quality": Row("plans know how good each level's images are", "", "not every level's quality is measured"),
     "broker": Row("the cluster answers", "it does not; no further check is made"),
     "topics": Row(
