@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     "--batches",
     default="1,2,4,8",
     show_default=True,
-    help="Batch sizes to measure, in images per call, separated by commas.",
+    help="Batch sizes to measure, in images per call, separated by commas; of a server 1, 2, 4 and so on in flight.",
 )
 @click.option(
     "--scorer",
@@ -206,6 +206,7 @@ def _measure(
     `written_to`: name of the catalog whose file gets the figures too; "" for none.
     """
     from agents.profiling.cascade_table import Choice
+    from agents.profiling.in_flight import advice
     from agents.profiling.machine import usual_jobs
     from agents.profiling.run import run
 
@@ -213,6 +214,8 @@ def _measure(
     measured = _save(wanted, found, profile_file.parent, profile_file.stem)
     _report(measured, found, profile_file)
     catalog = wanted.catalog
+    for line in advice(catalog.served, {name: level.latency_ms for name, level in measured.levels.items()}):
+        click.echo(line)
     if written_to:
         _write(written_to, measured)
         catalog = _open_catalog(written_to, wanted.models)  # with the times that its file has now

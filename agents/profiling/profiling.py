@@ -8,6 +8,7 @@ Speeds of a machine drift within minutes, by half and more where others share it
 calls each, and a figure is the median over all turns: a slow minute falls upon every level, and their ratios hold.
 """
 
+import contextlib
 import gc
 import math
 import statistics
@@ -24,6 +25,7 @@ from rich.progress import track
 from agents.components.opening import Keeping
 from agents.engines import open_engine
 from agents.profiling.generation.orders import Order, generate_images
+from agents.profiling.in_flight import in_flight, sizes_of
 from planner.catalog.engines import ENGINES
 from planner.catalog.entries import Variant
 from schemas.errors import PochadeError
@@ -60,7 +62,7 @@ class Round:
     load_ms: float  # into a process that has loaded it before
     memory_bytes: int  # peak of the process above what it held with the libraries loaded
     cuda_bytes: int  # peak that torch allocated; 0 without CUDA
-    calls: dict[int, list[Sample]]  # batch size -> calls
+    calls: dict[int, list[Sample]]  # batch size -> calls; where calls overlap: calls at once -> as many images
     failed: dict[int, str]  # batch size -> why it could not be generated: memory
     is_compiled: bool = False  # whether its denoiser ran compiled code
 
@@ -81,21 +83,25 @@ def measure(
     before = _resident_bytes()
     engine = open_engine(variant.engine, variant, threads, keeping)
     cold_load_ms = (time.perf_counter() - begun) * 1e3
+    engine.close()
     del engine
     gc.collect()
     begun = time.perf_counter()
     engine = open_engine(variant.engine, variant, threads, keeping)
     load_ms = (time.perf_counter() - begun) * 1e3
     calls, failed = dict[int, list[Sample]](), dict[int, str]()
-    for batch in sorted(batches):
+    overlap = engine.calls_at_once > 1
+    for batch in sizes_of(engine.calls_at_once) if overlap else sorted(batches):
+        call = partial(generate_images, engine, usual_order(variant, 1 if overlap else batch))
         try:
-            calls[batch] = list(samples(partial(generate_images, engine, usual_order(variant, batch)), budget_s))
+            with in_flight(call, batch) if overlap else contextlib.nullcontext(call) as block:
+                calls[batch] = list(samples(block, budget_s))
         except RuntimeError as error:  # torch's word for no memory, and larger batches need more
             failed[batch] = str(error).splitlines()[0]
             break
     if not calls:
         raise PochadeError(f"level {variant.name!r} generates no image here: {failed}")
-    return Round(
+    found = Round(
         cold_load_ms=cold_load_ms,
         load_ms=load_ms,
         memory_bytes=max(0, _peak_bytes() - before),
@@ -104,6 +110,8 @@ def measure(
         failed=failed,
         is_compiled=engine.is_compiled,
     )
+    engine.close()
+    return found
 
 
 def usual_order(variant: Variant, batch: int) -> Order:
