@@ -22,7 +22,7 @@ from agents.components.weight_files import ComponentFailed
 from agents.engines import CannotRefine, EngineFailed, GenerationTask, model_source
 from agents.engines.low_rank import Applied, Combination, FusedWeights, Layers, read_adapter
 from agents.engines.masking import check_masked
-from agents.engines.pipelines import placement
+from agents.engines.pipelines import placed
 from planner.catalog.components import Selection
 from planner.catalog.entries import Variant
 from planner.catalog.options import ResolvedOptions
@@ -108,8 +108,8 @@ class Resident:
         if host is None:
             return self._load_base(source, NETWORKS)
         loading = self._variant.loading
-        besides = ("unet",) if loading.unet else ()
-        device, dtype = placement(loading, has_cuda=torch.cuda.is_available())
+        besides = tuple(loading.weights)
+        device, dtype = placed(loading, source)
         parts = parts_of(host, dtype, loading.files, besides, device)
         if {path.partition("/")[0] for path in host.paths if "/" in path} <= {*parts, *besides}:
             return self._load_base(str(host.folder), parts)
@@ -162,7 +162,7 @@ class Components:
         Raises EngineFailed where the store cannot be opened.
         """
         self._variant, self._watch = with_own_base(variant), watch
-        device, _ = placement(variant.loading, has_cuda=torch.cuda.is_available())
+        device, _ = placed(variant.loading, "")
         keeping, free = keeping or Keeping(), free_bytes(device)
         self._parts = Resident(self._variant, load_base, watch)
         try:

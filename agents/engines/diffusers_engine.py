@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 from diffusers.utils import logging as diffusers_logging
+from PIL.Image import Image
 from transformers.utils import logging as transformers_logging
 
 from agents.components.opening import Keeping
 from agents.components.store import ComponentStore
 from agents.engines import CannotRefine, EncodedPrompts, EngineFailed, Generated, GenerationTask, Previews, ShouldStop
+from agents.engines.claims import check_signature, try_claims
 from agents.engines.compiling.compilation import FAILED, Compilation, Warmed
 from agents.engines.composing import Components
 from agents.engines.families import Stopped, call_arguments, signature_of, sizes_of
@@ -23,7 +25,7 @@ from agents.engines.image_to_image import auto_image_to_image, image_to_image, s
 from agents.engines.latent_spaces import latent_space_of
 from agents.engines.masking import Masked
 from agents.engines.noise import starting_noise
-from agents.engines.pipelines import load_pipeline, placement
+from agents.engines.pipelines import load_pipeline, placed
 from agents.engines.previewing import StepPreviews
 from agents.engines.stopwatch import Stopwatch
 from agents.engines.text_encoding import TextLimits, encode_ahead, prompts_of
@@ -55,6 +57,7 @@ class DiffusersEngine:
             self.components = Components(variant, partial(_base_of, variant), self._equipped, keeping)
             pipeline = self.components.opened()
         self._pipeline = None if self.components else self._equipped(pipeline)
+        self._is_trying = False  # what it generates is no request's
         self._over: Any = None  # the model as a pipeline that begins with an image, made when it is first needed
         self._over_of: Any = None  # the pipeline whose parts it shares
         self.latent_space = None if variant.bases else latent_space_of(pipeline)
@@ -78,6 +81,20 @@ class DiffusersEngine:
         tasks = [GenerationTask(request_id="warm-up", prompt="", seed=seed) for seed in range(images)]
         self.generate(tasks, own._replace(n=images, steps=min(own.steps, WARM_UP_STEPS)), lambda: False)
 
+    def try_claims(self) -> None:
+        """Try what the catalog says of the variant, which warms it up. Raises EngineFailed for what does not hold."""
+        task = GenerationTask(request_id="warm-up", prompt="a house by the sea", seed=1)
+
+        def generate(how: ResolvedOptions) -> Image:
+            made = self.generate([task], how, lambda: False)
+            assert made is not None, "nothing stops it"
+            return made.images[0]
+
+        self._is_trying = True
+        check_signature(self._variant, self._plain())
+        try_claims(self._variant, self._plain(), generate, is_compiled=self.is_compiled)
+        self._is_trying = False
+
     @property
     def is_compiled(self) -> bool:
         """Whether its denoiser runs code that was compiled."""
@@ -90,7 +107,7 @@ class DiffusersEngine:
 
     def peak_device_bytes(self) -> int:
         """Return the peak that torch has allocated on CUDA; 0 on a CPU."""
-        device, _ = placement(self._variant.loading, has_cuda=torch.cuda.is_available())
+        device, _ = placed(self._variant.loading, "")
         return int(torch.cuda.max_memory_allocated(device)) if device.startswith("cuda") else 0
 
     def close(self) -> None:
@@ -110,7 +127,9 @@ class DiffusersEngine:
 
     def _plain(self) -> Any:
         """The pipeline of the model itself, without adapters."""
-        return self.components.pipeline() if self.components else self._pipeline
+        if self.components is None:
+            return self._pipeline
+        return self.components.opened() if self._is_trying else self.components.pipeline()
 
     def generate(
         self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop, *,
@@ -162,7 +181,7 @@ class DiffusersEngine:
             return None
         images = images if masked is None else masked.finish(images)
         times = self._watch.end()
-        if self._compilation and self._compilation.take_eager_steps():
+        if self._compilation and self._compilation.take_eager_steps() and not self._is_trying:
             metrics.FALLBACKS.labels("worker", "not-compiled").inc()
         if not wants_latents or self.latent_space is None or latents is None:
             return Generated(images, [None] * len(images), times)
@@ -269,6 +288,7 @@ def _load(variant: Variant, threads: int, keeping: Keeping | None) -> DiffusersE
         auto_image_to_image()  # now, and not within the first job that refines a draft
     engine = DiffusersEngine(pipeline, variant, keeping)
     engine.compile()
+    engine.try_claims()
     if engine.latent_space is None:
         log.info("variant %r gives and takes no latents: %s", variant.name, engine.kind)
     return engine

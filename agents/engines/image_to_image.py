@@ -9,6 +9,7 @@ import torch
 from diffusers.utils.torch_utils import randn_tensor
 
 from agents.engines import CannotRefine
+from agents.engines.families import signature_of
 
 
 def image_to_image(pipeline: Any) -> Any:
@@ -23,6 +24,8 @@ def image_to_image(pipeline: Any) -> Any:
         over = auto_image_to_image().from_pipe(pipeline)
     except ValueError as error:  # no such pipeline for this kind of model
         raise CannotRefine(f"{type(pipeline).__name__} cannot begin with an image: {error}") from error
+    if "strength" not in signature_of(over).takes:
+        raise CannotRefine(f"{type(pipeline).__name__} takes images to refer to, and cannot begin with one")
     over.set_progress_bar_config(disable=True)
     return over
 

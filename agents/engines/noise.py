@@ -30,4 +30,4 @@ def starting_noise(pipeline: Any, begin: Mapping[str, Any], generators: Sequence
         return {}
     scale = pipeline.vae_scale_factor
     shape = (pipeline.unet.config.in_channels, begin["height"] // scale, begin["width"] // scale)
-    return {"latents": sample_noise(shape, generators).to(pipeline.device, dtype)}
+    return {"latents": sample_noise(shape, generators).to(pipeline._execution_device, dtype)}

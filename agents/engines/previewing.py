@@ -31,7 +31,7 @@ class StepPreviews:
         if self._is_over:
             return
         if not self._total:
-            self._total = int(pipeline.num_timesteps)
+            self._total = int(getattr(pipeline, "num_timesteps", len(pipeline.scheduler.timesteps)))
             self._steps = {task: preview_steps(n, self._total) for task, n in self._previews.wanted.items()}
         for task in [task for task, steps in self._steps.items() if step + 1 in steps]:
             try:

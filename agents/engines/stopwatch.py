@@ -72,7 +72,7 @@ class Stopwatch:
 
 def _waits_for(pipeline: Any) -> Callable[[], object]:
     """A device computes while its caller goes on: what waits for it; nothing on a CPU."""
-    device = getattr(pipeline, "device", None)
+    device = getattr(pipeline, "_execution_device", None)
     return partial(torch.cuda.synchronize, device) if getattr(device, "type", "cpu") == "cuda" else lambda: None
 
 

@@ -22,12 +22,19 @@ from schemas.errors import Unknown
 HONOURABLE = tuple(name for name, each in OPTIONS.items() if each.about.honoured)  # options that a level may follow
 DEVICE = re.compile(r"|cpu|mps|cuda(:\d+)?")
 DTYPES = ("", "float32", "float16", "bfloat16")
-SPACINGS = ("", "leading", "linspace", "trailing")
+OFFLOADS = ("", "model", "sequential")
 REUSE_SUFFIX = re.compile(r"k[1-9][0-9]{0,3}")
-WEIGHTS = re.compile(r"|.+\.safetensors")
+WEIGHTS = re.compile(r".+\.safetensors")
 DISCRIMINATOR_ENGINES = ("learned", "profile")
 CLASSIFIER_ENGINES: Final = ("rules", "learned")
 TOLERANCE: Final = 0.9  # of the best level's quality. Source: ARGUS 3.2
+
+
+class OwnAdapter(NamedTuple):
+    """An adapter that is fused into a variant's weights when it is loaded."""
+
+    file: str  # a file, or OWNER/REPOSITORY@REVISION/FILE on the hub
+    weight: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -38,10 +45,15 @@ class Loading:
     """
 
     device: str = ""  # "cpu", "cuda", "cuda:1", "mps"; "": cuda where there is one, else cpu
-    dtype: str = ""  # "float32", "float16", "bfloat16"; "": float16 on cuda, else float32
+    dtype: str = ""  # "float32", "float16", "bfloat16"; "": on cuda as agents/engines/pipelines.py says, else float32
     files: str = ""  # which of a hub model's files, such as "fp16" (diffusers' `variant`); "": the plain ones
-    unet: str = ""  # weights instead of the model's own: a file, or OWNER/REPOSITORY@REVISION/FILE on the hub
-    timestep_spacing: str = ""  # of the scheduler: what a distilled model was trained for
+    config: str = ""  # of a model that is one file: a folder or hub id with the configuration of its kind
+    weights: Mapping[str, str] = field(default_factory=dict)  # part -> file, or OWNER/REPOSITORY@REVISION/FILE
+    loras: tuple[OwnAdapter, ...] = ()  # that are part of the variant, such as one that distils its steps
+    scheduler_options: Mapping[str, Any] = field(default_factory=dict)  # such as timestep_spacing or shift
+    tiling: bool = False  # whether images are decoded in tiles, which takes less memory
+    offload: str = ""  # "model", "sequential": parts wait in the memory of the host; "": all are on the device
+    attention: str = ""  # diffusers' name of an attention backend; "": the library's choice
     licence: str = ""  # of the weights, for those who deploy them
     compile: bool = False  # whether the denoiser runs as code that torch.compile makes when the model is loaded
 
@@ -49,10 +61,11 @@ class Loading:
         is_device = DEVICE.fullmatch(self.device) is not None
         require(is_device, "device", self.device, "cpu, mps, cuda or cuda:N", "correct it, or omit it")
         require(self.dtype in DTYPES, "dtype", self.dtype, "one of " + ", ".join(DTYPES[1:]), "correct it, or omit it")
-        spaced = self.timestep_spacing in SPACINGS
-        require(spaced, "timestep_spacing", self.timestep_spacing, "one of " + ", ".join(SPACINGS[1:]), "correct it")
-        named = WEIGHTS.fullmatch(self.unet) is not None
-        require(named, "unet", self.unet, "a .safetensors file", "other formats can run code: convert it")
+        offloads = self.offload in OFFLOADS
+        require(offloads, "offload", self.offload, "one of " + ", ".join(OFFLOADS[1:]), "correct it, or omit it")
+        for file in (*self.weights.values(), *(each.file for each in self.loras)):
+            named = WEIGHTS.fullmatch(file) is not None
+            require(named, "weights", file, "a .safetensors file", "other formats can run code: convert it")
         halves = self.device == "cpu" and self.dtype == "float16"
         require(not halves, "dtype", self.dtype, "float32 or bfloat16 on cpu", "half precision is for accelerators")
 

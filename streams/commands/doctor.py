@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@click.option("--models", is_flag=True, help="Load each level's model here, too, and try what the catalog says of it.")
 @LISTED
 @click.pass_obj
-def doctor(load: "Callable[[], Settings]", output: str) -> None:
+def doctor(load: "Callable[[], Settings]", output: str, *, models: bool) -> None:
     """Check settings, disk, stores, models, broker and features, topics, rights, clocks, workers, plan, dead letters.
 
     Each check says ok, warn, or starting or fail with what to do. Exit status 0 says that this deployment serves, 1
@@ -26,12 +27,13 @@ def doctor(load: "Callable[[], Settings]", output: str) -> None:
     \b
     Examples:
       pochade doctor
+      pochade doctor --models
       pochade doctor -o jsonl | jq 'select(.verdict != "ok")'
     """
     from streams.operator.doctor import examine
 
     found = []
-    for check in examine(load()):
+    for check in examine(load(), loads_models=models):
         found.append(check)
         if output == "table":
             listing.show_check(check)

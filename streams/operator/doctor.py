@@ -2,6 +2,7 @@
 
 import contextlib
 import ipaddress
+import os
 import pathlib
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -10,6 +11,7 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 
+from planner.catalog.engines import ENGINES
 from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import Heartbeat, ImageGenerated, Plan, ReusePlan
 from schemas.record import Incoming
@@ -50,8 +52,11 @@ DESCRIBE = "allow DESCRIBE on the topics and groups PREFIX.*"
 DENIED = {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
 
 
-def examine(settings: Settings) -> Iterator[Check]:
-    """Yield all checks, in the order in which they depend on each other; one that raises has failed."""
+def examine(settings: Settings, *, loads_models: bool = False) -> Iterator[Check]:
+    """Yield all checks, in the order in which they depend on each other; one that raises has failed.
+
+    `loads_models`: also loads each level's model, on this machine.
+    """
     yield _checked(
         "settings", lambda: _settings(settings), "correct it; `pochade config show` shows where it comes from"
     )
@@ -60,6 +65,8 @@ def examine(settings: Settings) -> Iterator[Check]:
     if settings.vectors.url:
         yield _checked("vectors", lambda: _vectors(settings), "correct vectors.*, or `pochade up` for lite")
     yield _checked("models", lambda: _models(settings), "correct the catalog")
+    if loads_models:
+        yield from _all_checked("models load", lambda: _loaded(settings), "correct the catalog")
     yield _checked("quality", lambda: _quality(settings), "correct the catalog")
     reached = _checked("broker", lambda: _broker(settings), CONNECT)
     yield reached
@@ -99,6 +106,19 @@ def _models(settings: Settings) -> Check:
     named = {name: each.loading.device for name, each in catalog.served.items()}
     on_one = [name for name, device in named.items() if ":" in device and not settings.worker.device]
     return checks.check_models(missing_models(catalog, settings.worker.engine), settings.catalog, on_one)
+
+
+def _loaded(settings: Settings) -> Iterator[Check]:
+    """Load each model as a worker does, which tries what the catalog says of it; one after the other."""
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # it warns of what no model here needs
+    for name, variant in load(settings.catalog, settings.published).served.items():
+        engine = settings.worker.engine or variant.engine
+        try:
+            ENGINES.load(engine)(variant, settings.worker.threads, None).close()
+        except Exception as error:  # whatever an engine and its libraries raise
+            yield fail(f"model of {name}", str(error), "correct the catalog, or the model", row="models load")
+        else:
+            yield ok(f"model of {name}", f"{engine} loads it, and it does what the catalog says", row="models load")
 
 
 def _quality(settings: Settings) -> Check:

@@ -42,6 +42,7 @@ ROWS: Final[dict[str, Row]] = {
         "levels have their models", "a folder that the catalog names is not here",
         "the catalog puts all workers of a variant on one card",
     ),
+    "models load": Row("with --models: each model is loaded and does what the catalog says of it", "one does not"),
     "quality": Row("plans know how good each level's images are", "", "not every level's quality is measured"),
     "broker": Row("the cluster answers", "it does not; no further check is made"),
     "topics": Row(

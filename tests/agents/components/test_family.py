@@ -348,7 +348,7 @@ def test_networks_are_built_on_the_device_that_they_are_for(monkeypatch: pytest.
 
     monkeypatch.setattr(building, "_copied", noted)
     there = torch.device("cpu", 0)  # the CPU by a name that nothing uses where none is given
-    monkeypatch.setattr(composing, "placement", lambda *_, **__: (there, torch.float32))
+    monkeypatch.setattr(composing, "placed", lambda *_, **__: (there, torch.float32))
     engine = load(styles(), 1)
     try:
         assert asked

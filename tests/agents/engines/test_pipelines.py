@@ -4,6 +4,7 @@ import dataclasses
 import pathlib
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from agents.engines import EngineFailed, GenerationTask, diffusers_engine
 from agents.engines.diffusers_engine import load
-from agents.engines.pipelines import load_pipeline, placement, weights_file
+from agents.engines.pipelines import load_pipeline, own_precision, placement, weights_file
 from planner.catalog.entries import Loading, Variant
 from planner.catalog.options import resolve_options
 from schemas.messages import GenerateOptions
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.torch
 UNET = "models/{}/unet/diffusion_pytorch_model.safetensors"
 
 
-def light(model: str = "models/light", **loading: str) -> Variant:
+def light(model: str = "models/light", **loading: Any) -> Variant:
     """The shipped light variant, loaded in another way; on the CPU wherever the tests run."""
     variant = catalogs.load("tiny").level("light")
     return dataclasses.replace(variant, model=model, loading=Loading(device="cpu", **loading))
@@ -32,10 +33,10 @@ def light(model: str = "models/light", **loading: str) -> Variant:
 @pytest.mark.parametrize(
     ("loading", "has_cuda", "wanted"),
     [
-        (Loading(), True, ("cuda", torch.float16)),
+        (Loading(), True, ("cuda", torch.bfloat16)),
         (Loading(), False, ("cpu", torch.float32)),
         (Loading(device="cpu"), True, ("cpu", torch.float32)),
-        (Loading(device="cuda:1"), True, ("cuda:1", torch.float16)),
+        (Loading(device="cuda:1"), True, ("cuda:1", torch.bfloat16)),
         (Loading(device="cuda", dtype="bfloat16"), True, ("cuda", torch.bfloat16)),
         (Loading(dtype="float32"), True, ("cuda", torch.float32)),
         (Loading(device="mps"), False, ("mps", torch.float32)),
@@ -45,6 +46,31 @@ def test_what_the_catalog_leaves_open_is_half_precision_on_cuda_and_single_elsew
     loading: Loading, has_cuda: bool, wanted: tuple[str, torch.dtype]
 ) -> None:
     assert placement(loading, has_cuda=has_cuda) == wanted
+
+
+@pytest.mark.parametrize(
+    ("own", "has_bfloat16", "wanted"),
+    [
+        (torch.float16, True, torch.float16),
+        (torch.bfloat16, True, torch.bfloat16),
+        (torch.float32, True, torch.bfloat16),
+        (torch.bfloat16, False, torch.float32),
+        (torch.float32, False, torch.float16),
+    ],
+)
+def test_a_card_runs_a_models_own_precision_and_none_that_overflows(
+    own: torch.dtype, has_bfloat16: bool, wanted: torch.dtype
+) -> None:
+    found = placement(Loading(), has_cuda=True, has_bfloat16=has_bfloat16, own=own)
+    assert found == ("cuda", wanted)
+
+
+def test_a_models_own_precision_is_read_from_the_head_of_its_denoisers_file(tmp_path: pathlib.Path) -> None:
+    load_pipeline(light(dtype="bfloat16")).save_pretrained(tmp_path)
+    load_pipeline(light()).unet.to(torch.float16).save_pretrained(tmp_path / "unet", variant="fp16")
+    assert own_precision(str(tmp_path)) is torch.bfloat16
+    assert own_precision(str(tmp_path), "fp16") is torch.float16
+    assert own_precision("stabilityai/sdxl") is None
 
 
 def test_a_cuda_device_that_is_not_there_is_said_before_anything_is_loaded() -> None:
@@ -60,7 +86,7 @@ def test_a_model_is_loaded_in_the_precision_that_the_catalog_says() -> None:
 def test_other_weights_replace_those_of_the_unet_and_nothing_else(tmp_path: pathlib.Path) -> None:
     own = load_file(weights_file(UNET.format("light")))
     save_file({name: weights / 2 for name, weights in own.items()}, tmp_path / "half.safetensors")
-    plain, other = load_pipeline(light()), load_pipeline(light(unet=str(tmp_path / "half.safetensors")))
+    plain, other = load_pipeline(light()), load_pipeline(light(weights={"unet": str(tmp_path / "half.safetensors")}))
     name = "conv_in.weight"
     assert torch.equal(other.unet.state_dict()[name], own[name] / 2)
     assert torch.equal(plain.unet.state_dict()[name], own[name])
@@ -71,7 +97,8 @@ def test_other_weights_replace_those_of_the_unet_and_nothing_else(tmp_path: path
 def test_the_unets_own_weights_given_as_other_ones_generate_the_same_image() -> None:
     task = GenerationTask(request_id="r", prompt="a red heart", seed=1)
     how = resolve_options(GenerateOptions(), light())
-    pictures = [load(light(unet=unet), 1).generate([task], how, lambda: False) for unet in ("", UNET.format("light"))]
+    own = {"unet": UNET.format("light")}
+    pictures = [load(light(weights=each), 1).generate([task], how, lambda: False) for each in ({}, own)]
     assert pictures[0] is not None
     assert pictures[1] is not None
     assert pictures[0].images[0].tobytes() == pictures[1].images[0].tobytes()
@@ -79,13 +106,15 @@ def test_the_unets_own_weights_given_as_other_ones_generate_the_same_image() -> 
 
 def test_weights_of_another_architecture_fail_the_engine_with_the_variants_name() -> None:
     with pytest.raises(EngineFailed, match=r"variant 'light': cannot load"):
-        load(light(unet=UNET.format("heavy")), 1)
+        load(light(weights={"unet": UNET.format("heavy")}), 1)
 
 
 def test_a_distilled_models_timesteps_are_set_on_the_models_own_scheduler_or_a_named_one() -> None:
-    own = load_pipeline(light(timestep_spacing="trailing")).scheduler
+    own = load_pipeline(light(scheduler_options={"timestep_spacing": "trailing"})).scheduler
     assert (type(own).__name__, own.config.timestep_spacing) == ("DDIMScheduler", "trailing")
-    named = dataclasses.replace(light(timestep_spacing="trailing"), scheduler="EulerDiscreteScheduler")
+    named = dataclasses.replace(
+        light(scheduler_options={"timestep_spacing": "trailing"}), scheduler="EulerDiscreteScheduler"
+    )
     scheduler = load_pipeline(named).scheduler
     assert (type(scheduler).__name__, scheduler.config.timestep_spacing) == ("EulerDiscreteScheduler", "trailing")
 

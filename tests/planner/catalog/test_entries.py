@@ -57,8 +57,7 @@ def test_a_distilled_model_does_not_let_requests_change_its_steps() -> None:
         ('dtype = "float16"', 'dtype = "half"', "dtype must be one of float32, float16, bfloat16: got 'half'"),
         ('dtype = "float16"', "dtype = 16", "variants.light.loading.dtype must be a text: got 16"),
         ('device = "cuda"', 'device = "cpu"', "dtype must be float32 or bfloat16 on cpu"),
-        (".safetensors", ".pth", "unet must be a .safetensors file"),
-        ('"trailing"', '"trailling"', "timestep_spacing must be one of leading, linspace, trailing"),
+        (".safetensors", ".pth", "weights must be a .safetensors file"),
         ('[variants.light.loading]\ndevice = "cuda"', '[variants.light]\nloading = "cuda"', "is not TOML"),
     ],
 )

@@ -256,7 +256,7 @@ def test_doctor_on_a_deployment_that_starts_exits_with_1_as_it_serves_nothing_ye
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     check = check_role("router", CLASSIFIED, Attendance(0, 0), {"router": "is starting"})
-    monkeypatch.setattr(doctor, "examine", lambda _: iter([check]))
+    monkeypatch.setattr(doctor, "examine", lambda _, **_how: iter([check]))
     done = CliRunner().invoke(main, ["doctor"])
     assert done.exit_code == 1
     assert done.stdout.startswith("starting  router            the router here is starting; 0 records")
