@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from streams.weights.direct import Reading
-from streams.weights.tensors import as_torch
+from streams.weights.tensors import as_torch, metadata
 
 if TYPE_CHECKING:  # seconds of import that who only counts bytes need not wait for
     import torch
@@ -49,6 +49,10 @@ class HostWeights:
         Raises NotSafetensors.
         """
         return as_torch(self._files[path].lease.view, f"{self.id}: {path}")
+
+    def metadata(self, path: str) -> Mapping[str, str]:
+        """Return what a file's header says beside its tensors. Raises NotSafetensors."""
+        return metadata(self._files[path].lease.view, f"{self.id}: {path}")
 
     @contextlib.contextmanager
     def whole_folder(self) -> Iterator[pathlib.Path]:

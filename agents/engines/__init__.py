@@ -26,6 +26,18 @@ class EngineFailed(PochadeError):
     """A variant cannot be loaded here: what is missing and what to do."""
 
 
+class CannotGenerate(EngineFailed):
+    """No worker can ever generate what a request asks for, as its component is damaged or does not fit.
+
+    Raised by `generate`; the request is REJECTED at once.
+    """
+
+    def __init__(self, reason: str, param: str = "") -> None:
+        """`param`: the field of the request that is at fault."""
+        super().__init__(reason)
+        self.param = param
+
+
 class CannotRefine(PochadeError):
     """The engine can generate from noise only, and cannot begin with a draft or a latent."""
 

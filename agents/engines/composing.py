@@ -19,8 +19,9 @@ from agents.components.host import HostWeights
 from agents.components.opening import Keeping, device_budget, open_components, with_own_base
 from agents.components.store import ComponentStore, Prefetched
 from agents.components.weight_files import ComponentFailed
-from agents.engines import CannotRefine, EngineFailed, GenerationTask, model_source
-from agents.engines.low_rank import Applied, Combination, FusedWeights, Layers, read_adapter
+from agents.engines import CannotGenerate, CannotRefine, EngineFailed, GenerationTask, model_source
+from agents.engines.families import denoiser_name, sizes_of
+from agents.engines.low_rank import FIELD, NOTE, Applied, Combination, FusedWeights, Layers, networks_of, read_adapter
 from agents.engines.masking import check_masked
 from agents.engines.pipelines import placed
 from planner.catalog.components import Selection
@@ -57,7 +58,7 @@ class _Base:
 
     def __init__(self, pipeline: Any) -> None:
         self.pipeline = pipeline
-        self.weights = FusedWeights(pipeline.unet)
+        self.weights = FusedWeights(networks_of(pipeline))
         self.others: dict[tuple[str, tuple[str, ...]], Any] = {}  # kind, controls -> pipeline
 
 
@@ -120,11 +121,16 @@ class Resident:
         base = next(iter(self.bases.values()), None)
         if base is None:
             raise ComponentFailed(f"{id_} is read in the format of a base, and none is resident: load one first")
-        kind = type(base.pipeline)
-        if host is None:
-            return read_adapter(source, kind)
-        tensors = {key: value.clone() for path in host.paths for key, value in host.tensors(path).items()}
-        return read_adapter(tensors, kind, source)
+        try:
+            if host is None:
+                return read_adapter(source, base.pipeline)
+            tensors = {key: value.clone() for path in host.paths for key, value in host.tensors(path).items()}
+            notes = [note for path in host.paths if (note := host.metadata(path).get(NOTE))]
+            return read_adapter(tensors, base.pipeline, source, *notes[:1])
+        except (CannotGenerate, OSError, MemoryError):
+            raise
+        except Exception as error:  # whatever a broken file leads the libraries to
+            raise CannotGenerate(f"adapter {source!r} cannot be read: {error}", FIELD) from error
 
     def _control(self, source: str, host: HostWeights | None) -> Any:
         from diffusers import ControlNetModel
@@ -159,7 +165,7 @@ class Components:
     ) -> None:
         """`load_base`: onto its device. `watch`: is shown each pipeline. `keeping`: None for the defaults.
 
-        Raises EngineFailed where the store cannot be opened.
+        Raises EngineFailed where the store cannot be opened, or for what this kind of model cannot do.
         """
         self._variant, self._watch = with_own_base(variant), watch
         device, _ = placed(variant.loading, "")
@@ -178,6 +184,11 @@ class Components:
             self.store.resize_device(device_budget(self._variant, keeping, free, self._ratio))
         except (PochadeError, OSError) as error:
             raise EngineFailed(f"components of {variant.name} cannot be kept: {error}") from error
+        try:
+            check_offered(self.opened(), variant)
+        except EngineFailed:
+            self.store.close()
+            raise
 
     def opened(self) -> Any:
         """Return the pipeline of the default base as it was loaded when this was made, before any call."""
@@ -194,7 +205,8 @@ class Components:
         """Load what a call needs and is not there, fuse its adapters, and return the pipeline and its arguments.
 
         Raises:
-            EngineFailed: a component is missing, damaged, of another base, or has no room.
+            CannotGenerate: an adapter cannot be read, or is of another base.
+            EngineFailed: a component is missing, damaged, or has no room.
             CannotRefine: diffusers has no pipeline for this model that begins so.
         """
         chosen = how.components
@@ -211,12 +223,15 @@ class Components:
             self._fuse(fused, base_id, controls)
         base = self._parts.bases[base_id]
         base.weights.apply(_combination_of(fused) if fused else ())
-        return Prepared(self._pipeline(base, chosen), _arguments(tasks, how))
+        pipeline = self._pipeline(base, chosen)
+        return Prepared(pipeline, _arguments(pipeline, tasks, how))
 
     def _bring(self, ids: Sequence[str]) -> None:
         try:
             self.store.bring(ids)
         except ComponentFailed as error:
+            if isinstance(error.__cause__, CannotGenerate):
+                raise error.__cause__ from error
             raise EngineFailed(str(error)) from error
 
     def _fuse(self, id_: str, base_id: str, controls: Sequence[str]) -> None:
@@ -257,6 +272,20 @@ class Components:
         return base.others[kind, ids]
 
 
+def check_offered(pipeline: Any, variant: Variant) -> None:
+    """Raise EngineFailed for what a catalog offers and diffusers has not for this kind of pipeline."""
+    where, kind = f"variant {variant.name!r}:", type(pipeline).__name__
+    if variant.adapters and not hasattr(pipeline, "lora_state_dict"):
+        raise EngineFailed(f"{where} has adapters, but diffusers applies none to {kind}: remove `adapters`")
+    if variant.controls and denoiser_name(pipeline) != "unet":
+        raise EngineFailed(f"{where} has controls, but {kind} has no UNet to follow them: remove `controls`")
+    if "mask" in variant.honours:
+        try:
+            check_masked(pipeline)
+        except CannotRefine as error:
+            raise EngineFailed(f"{where} honours mask, but {error}: remove it from `honours`") from error
+
+
 def _combination_of(id_: str) -> Combination:
     """The adapters of a fused component, by name, with their weights."""
     return tuple((name_of(adapter), weight) for adapter, weight in weights_of(id_).items())
@@ -266,13 +295,11 @@ def _id_of(base_id: str, known: Combination) -> str:
     return fused_id(base_id, {component_id(Kind.ADAPTER, name): weight for name, weight in known})
 
 
-def _arguments(tasks: Sequence[GenerationTask], how: ResolvedOptions) -> dict[str, Any]:
+def _arguments(pipeline: Any, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> dict[str, Any]:
     """Return the pipeline's arguments beside prompts and steps. Images have the generated size."""
     chosen = how.components
-    arguments: dict[str, Any] = {}
-    if chosen.strength is None:
-        arguments |= {"width": how.width, "height": how.height}
-    else:
+    arguments: dict[str, Any] = sizes_of(pipeline, how)
+    if chosen.strength is not None:
         arguments |= {"image": [task.image for task in tasks], "strength": chosen.strength}
     if chosen.controls:
         weights = [each.weight for each in chosen.controls]

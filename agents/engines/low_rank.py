@@ -9,16 +9,21 @@ Going from one to another sets pointers, so that the base is the file's to the b
 request with an adapter runs at the speed of one without. Source: LoRA, section 4.1 ("no additional inference latency").
 """
 
+import inspect
+import json
 import pathlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import torch
 
-from agents.engines import EngineFailed
+from agents.engines import CannotGenerate
+from agents.engines.families import PARTS
 
-PREFIX: Final = "unet."
 DOWN, UP = ".lora_A.weight", ".lora_B.weight"
+FIELD: Final = "adapters"  # of a request
+NOTE: Final = "lora_adapter_metadata"  # in a file's header: what its rank and alpha are, by diffusers
 
 
 class LowRank(NamedTuple):
@@ -28,58 +33,121 @@ class LowRank(NamedTuple):
     up: torch.Tensor  # [out, rank] or [out, rank, 1, 1]
     scale: float
 
-    def delta(self, like: torch.Tensor) -> torch.Tensor:
-        """Return it as float32 [shape of the layer's weight]."""
+    def delta(self, like: torch.Tensor, weight: float = 1.0) -> torch.Tensor:
+        """Return it, times a weight, as float32 [shape of the layer's weight]."""
         rank = len(self.down)
         up, down = (factor.to(like.device, torch.float32) for factor in (self.up, self.down))
-        return (up.reshape(-1, rank) @ down.reshape(rank, -1)).mul_(self.scale).reshape(like.shape)
+        return (up.reshape(-1, rank) @ down.reshape(rank, -1)).mul_(self.scale * weight).reshape(like.shape)
 
 
 Layers = Mapping[str, LowRank]
-"""Name of a module of the base -> what an adapter adds to its weight."""
+"""Part and name of a module of the base ("unet.mid_block.attentions.0.proj_in") -> what is added to its weight."""
 
 
-def read_adapter(source: str | Mapping[str, torch.Tensor], kind: Any, where: str = "") -> Layers:
-    """Read an adapter in any format that the pipeline class `kind` reads, from its file, folder or hub id, or tensors.
+def networks_of(pipeline: Any) -> dict[str, torch.nn.Module]:
+    """Return the parts of a pipeline that adapters change, by name: the denoiser and the text encoders."""
+    parts = {name: part for name, part in pipeline.components.items() if isinstance(part, torch.nn.Module)}
+    return {name: part for name, part in parts.items() if name in PARTS or name.startswith("text_encoder")}
 
-    `where`: what messages call it; "": the source. Raises EngineFailed: it adapts another part than the UNet, or not by
-    low rank alone.
+
+def read_adapter(
+    source: str | Mapping[str, torch.Tensor], pipeline: Any, where: str = "", note: str | None = None
+) -> Layers:
+    """Read an adapter in any format that the class of a pipeline reads, from its file, folder or hub id, or tensors.
+
+    `where`: what messages call it; "": the source. `note`: what a file of these tensors has under NOTE. Raises
+    CannotGenerate: it adapts what the pipeline has not, or not by low rank alone; else the libraries' own errors.
     """
-    from diffusers.utils import convert_unet_state_dict_to_peft
+    state, alphas, config = _state_of(source, pipeline)
+    where, layers, left = where or str(source), {}, set(state)
+    for part in networks_of(pipeline):
+        weights = _in_peft_format(part, state)
+        if unknown := sorted(key for key in weights if not key.endswith((DOWN, UP))):
+            raise CannotGenerate(f"adapter {where!r} is no plain LoRA: {part}.{unknown[0]}", FIELD)
+        scales = _Alphas(_in_peft_format(part, alphas), part, config if note is None else json.loads(note))
+        for name in sorted({key.removesuffix(DOWN).removesuffix(UP) for key in weights}):
+            layers[f"{part}.{_plain(name)}"] = _layer(where, name, weights, scales)
+        left -= {key for key in left if key.startswith(f"{part}.")}
+    if left or not layers:
+        raise CannotGenerate(
+            f"adapter {where!r} has keys that {type(pipeline).__name__} does not read, and none is left out: "
+            f"{min(left, default='it has none')}", FIELD,
+        )  # fmt: skip
+    return layers
 
+
+def _state_of(source: str | Mapping[str, torch.Tensor], pipeline: Any) -> tuple[Any, Any, Any]:
+    """Return an adapter's tensors by diffusers' names, its alphas by layer, and the options that it was made with."""
+    read: Any = getattr(type(pipeline), "lora_state_dict", None)
+    if read is None:
+        raise CannotGenerate(f"diffusers applies no adapters to {type(pipeline).__name__}", FIELD)
+    options: dict[str, Any] = {"return_lora_metadata": True}
+    if hasattr(pipeline, "unet"):
+        options["unet_config"] = pipeline.unet.config  # by which layers are named as the original model names them
+    if "return_alphas" in inspect.signature(read).parameters:
+        options["return_alphas"] = True
     if isinstance(source, str):
-        where, folder = where or source, pathlib.Path(source)
+        folder = pathlib.Path(source)
         place = (str(folder.parent), {"weight_name": folder.name}) if folder.is_file() else (source, {})
-        state, alphas = kind.lora_state_dict(place[0], **place[1])
+        found = read(place[0], **place[1], **options)
     else:
-        state, alphas = kind.lora_state_dict(dict(source))
-    if foreign := sorted(key for key in state if not key.startswith(PREFIX)):
-        raise EngineFailed(f"adapter {where!r} adapts more than the UNet, which is not done in part: {foreign[0]}")
-    alphas = {key.removeprefix(PREFIX).removesuffix(".alpha"): float(value) for key, value in (alphas or {}).items()}
-    weights = convert_unet_state_dict_to_peft({key.removeprefix(PREFIX): value for key, value in state.items()})
-    if unknown := sorted(key for key in weights if not key.endswith((DOWN, UP))):
-        raise EngineFailed(f"adapter {where!r} is no plain LoRA: {unknown[0]}")
-    names = sorted({key.removesuffix(DOWN).removesuffix(UP) for key in weights})
-    return {name: _layer(where, name, weights, alphas) for name in names}
+        found = read(dict(source), **options)
+    return found[0], (found[1] if len(found) == 3 else {}) or {}, found[-1] or {}
 
 
-def check_fits(name: str, layers: Layers, unet: torch.nn.Module) -> None:
-    """Raise EngineFailed for an adapter of another base: of layers that the UNet has not, or has in another size."""
-    own = dict(unet.named_modules())
+def _in_peft_format(part: str, named: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what belongs to a part, by the names of its layers: "mid_block.attentions.0.proj_in.lora_A.weight"."""
+    from diffusers.utils import convert_state_dict_to_peft, convert_unet_state_dict_to_peft
+    from diffusers.utils.state_dict_utils import StateDictType
+
+    own = {key.removeprefix(f"{part}."): value for key, value in named.items() if key.startswith(f"{part}.")}
+    own = {key.removesuffix(".alpha"): value for key, value in own.items()}
+    if part in PARTS:
+        return dict(convert_unet_state_dict_to_peft(own))
+    return dict(convert_state_dict_to_peft(own, original_type=StateDictType.DIFFUSERS_OLD))
+
+
+class _Alphas:
+    """What the product of a layer's matrices is multiplied by, times its rank; as a file says it in one of two ways."""
+
+    def __init__(self, by_name: Mapping[str, Any], part: str, config: Mapping[str, Any]) -> None:
+        self._by_name = {name.removesuffix(DOWN): float(alpha) for name, alpha in by_name.items()}
+        own = {key: value for key, value in config.items() if key.startswith(f"{part}.")}
+        self._config = {key.removeprefix(f"{part}."): value for key, value in own.items()}
+
+    def scale(self, name: str, rank: int) -> float:
+        """Return alpha / rank of a layer; 1 where the file has no alpha."""
+        if name in self._by_name:
+            return self._by_name[name] / rank
+        patterns = self._config.get("alpha_pattern") or {}
+        named = next((key for key in patterns if re.match(rf"(.*\.)?({key})$", name)), None)
+        alpha = float(self._config.get("lora_alpha", rank) if named is None else patterns[named])
+        return alpha / (rank**0.5 if self._config.get("use_rslora") else rank)
+
+
+def _plain(name: str) -> str:
+    """Return a layer's name as releases of transformers before and after 5.6 both have it."""
+    return name.removeprefix("text_model.")
+
+
+def check_fits(name: str, layers: Layers, modules: Mapping[str, torch.nn.Module]) -> None:
+    """Raise CannotGenerate for an adapter of another base: of layers that this has not, or has in another size."""
     for layer_name, layer in layers.items():
-        weight = getattr(own.get(layer_name), "weight", None)
+        weight: Any = getattr(modules.get(layer_name), "weight", None)
         fits = weight is not None and len(layer.up) == len(weight) and layer.down[0].numel() == weight[0].numel()
         if not fits:
-            raise EngineFailed(
-                f"adapter {name!r} does not fit the base: layer {layer_name!r} is missing or of another size"
+            raise CannotGenerate(
+                f"adapter {name!r} does not fit the base: layer {layer_name!r} is missing or of another size", FIELD
             )
+        if type(weight.data) is not torch.Tensor or not weight.is_floating_point():
+            raise CannotGenerate(f"adapter {name!r} cannot be added to quantised weights: {layer_name!r}", FIELD)
 
 
-def _layer(source: str, name: str, weights: Mapping[str, torch.Tensor], alphas: Mapping[str, float]) -> LowRank:
+def _layer(source: str, name: str, weights: Mapping[str, torch.Tensor], alphas: _Alphas) -> LowRank:
     if name + DOWN not in weights or name + UP not in weights:
-        raise EngineFailed(f"adapter {source!r} is damaged: layer {name!r} has only one of its two matrices")
+        raise CannotGenerate(f"adapter {source!r} is damaged: layer {name!r} has only one of its two matrices", FIELD)
     down, up = weights[name + DOWN], weights[name + UP]
-    return LowRank(down, up, alphas.get(name, float(len(down))) / len(down))
+    return LowRank(down, up, alphas.scale(name, len(down)))
 
 
 class Applied(NamedTuple):
@@ -99,13 +167,18 @@ def combination(adapters: Sequence[Applied]) -> Combination:
 
 
 class FusedWeights:
-    """The weights of one base's UNet, with any combination of adapters in them. For one thread.
+    """The weights of one base's networks, with any combination of adapters in them. For one thread.
 
     Which combinations stay is decided elsewhere: `forget` lets go of one.
     """
 
-    def __init__(self, unet: torch.nn.Module) -> None:
-        self._unet, self._modules = unet, dict(unet.named_modules())
+    def __init__(self, networks: Mapping[str, torch.nn.Module]) -> None:
+        """`networks`: by the name of the part that each is of its pipeline."""
+        self._modules = {
+            f"{part}.{_plain(name)}": module
+            for part, network in networks.items()
+            for name, module in network.named_modules()
+        }
         self._base: dict[str, torch.Tensor] = {}  # of layers that were ever adapted: the very tensors that were loaded
         self._sets: dict[Combination, dict[str, torch.Tensor]] = {}
         self._current: Combination = ()
@@ -121,18 +194,18 @@ class FusedWeights:
         return frozenset(self._sets)
 
     def bytes_of(self, adapters: Sequence[Applied]) -> int:
-        """Return the bytes that a combination fills. Raises EngineFailed for an adapter of another base."""
+        """Return the bytes that a combination fills. Raises CannotGenerate for an adapter of another base."""
         for each in adapters:
-            check_fits(each.name, each.layers, self._unet)
+            check_fits(each.name, each.layers, self._modules)
         weights = [self._modules[name].weight for name in {name for each in adapters for name in each.layers}]
         return sum(weight.numel() * weight.element_size() for weight in weights)
 
     def fuse(self, adapters: Sequence[Applied]) -> None:
-        """Make a combination, unless it is kept. Raises EngineFailed for an adapter of another base."""
+        """Make a combination, unless it is kept. Raises CannotGenerate for an adapter of another base."""
         wanted = combination(adapters)
         if wanted and wanted not in self._sets:
             for each in adapters:
-                check_fits(each.name, each.layers, self._unet)
+                check_fits(each.name, each.layers, self._modules)
             self._sets[wanted] = self._fused(adapters)
 
     def apply(self, wanted: Combination) -> None:
@@ -158,9 +231,11 @@ class FusedWeights:
         tensors = {}
         for name in names:
             base = self._base.setdefault(name, self._modules[name].weight.data)
-            added = sum(each.layers[name].delta(base).mul_(each.weight) for each in adapters if name in each.layers)
-            fused = torch.empty_like(base)  # in the base's layout in memory
-            tensors[name] = fused.copy_(base.float() + added)
+            added = base.float()
+            for each in adapters:
+                if name in each.layers:
+                    added = added + each.layers[name].delta(base, each.weight)
+            tensors[name] = torch.empty_like(base).copy_(added)  # in the base's layout in memory
         return tensors
 
 

@@ -93,14 +93,14 @@ def _difference(variant: Variant, adapters: Sequence[str]) -> float:
 
     base, listed = str(INFRA / variant.base(variant.bases[0]).source), variant.offer.of_kind(ADAPTER)
     fused, beside = (DiffusionPipeline.from_pretrained(base, torch_dtype=torch.float32) for _ in range(2))
-    weights, unet = FusedWeights(fused.unet), fused.unet
+    weights, unet = FusedWeights({"unet": fused.unet}), fused.unet
     dice = torch.Generator().manual_seed(5)
     sample = torch.randn((2, unet.config.in_channels, 6, 6), generator=dice)
     states = torch.randn((2, 16, unet.config.cross_attention_dim), generator=dice)
     largest = 0.0
     for name in adapters:
         source = str(INFRA / listed[name].source)
-        applied = [Applied(name, 1.0, read_adapter(source, type(fused)))]
+        applied = [Applied(name, 1.0, read_adapter(source, fused))]
         weights.fuse(applied)
         weights.apply(combination(applied))
         beside.load_lora_weights(source, adapter_name=name)

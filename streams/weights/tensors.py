@@ -22,6 +22,7 @@ from schemas.errors import PochadeError
 if TYPE_CHECKING:
     import torch
 
+METADATA: Final = "__metadata__"  # key of a header for texts of any kind
 MAX_HEADER: Final = 100_000_000  # bytes; the format's own limit
 SIZES: Final = {
     "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2, "I32": 4,
@@ -49,19 +50,33 @@ class StoredTensor(NamedTuple):
 
 def parse(buffer: memoryview, where: str) -> dict[str, StoredTensor]:
     """Return where each tensor of a file lies. Raises NotSafetensors: truncated, overlapping, or of unknown kinds."""
+    header, length = _header(buffer, where)
+    header.pop(METADATA, None)
+    try:
+        found = {name: _stored(entry, 8 + length) for name, entry in header.items()}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise NotSafetensors(f"{where}: its header cannot be read: {error!r:.200}") from None
+    _check_extents(found, 8 + length, len(buffer), where)
+    return found
+
+
+def metadata(buffer: memoryview, where: str) -> dict[str, str]:
+    """Return what a file's header says beside its tensors. Raises NotSafetensors."""
+    found = _header(buffer, where)[0].get(METADATA)
+    return found if isinstance(found, dict) else {}
+
+
+def _header(buffer: memoryview, where: str) -> tuple[dict[str, Any], int]:
+    """Return the header, and its length in bytes."""
     if len(buffer) < 8:
         raise NotSafetensors(f"{where} must have at least 8 bytes of safetensors: got {len(buffer)}")
     (length,) = struct.unpack("<Q", buffer[:8])
     if length > min(MAX_HEADER, len(buffer) - 8):
         raise NotSafetensors(f"{where}: its header has {length} bytes, the file {len(buffer)}: it was cut, or is none")
     try:
-        header = json.loads(bytes(buffer[8 : 8 + length]))
-        header.pop("__metadata__", None)
-        found = {name: _stored(entry, 8 + length) for name, entry in header.items()}
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        return {**json.loads(bytes(buffer[8 : 8 + length]))}, length
+    except (ValueError, TypeError, RecursionError) as error:
         raise NotSafetensors(f"{where}: its header cannot be read: {error!r:.200}") from None
-    _check_extents(found, 8 + length, len(buffer), where)
-    return found
 
 
 def _stored(entry: Any, start: int) -> StoredTensor:

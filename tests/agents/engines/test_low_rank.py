@@ -9,7 +9,7 @@ import torch
 from diffusers import DiffusionPipeline
 
 from agents.engines import EngineFailed
-from agents.engines.low_rank import Applied, FusedWeights, LowRank, combination, read_adapter
+from agents.engines.low_rank import Applied, FusedWeights, LowRank, combination, networks_of, read_adapter
 from tests.paths import MODELS
 
 pytestmark = pytest.mark.torch
@@ -24,7 +24,7 @@ def poster() -> Any:
 @cache
 def adapter(name: str) -> Any:
     pipeline = poster()
-    return read_adapter(str(MODELS / "loras" / name), type(pipeline))
+    return read_adapter(str(MODELS / "loras" / name), pipeline)
 
 
 def applied(**weights: float) -> list[Applied]:
@@ -55,7 +55,7 @@ def test_fused_output_equals_that_of_adapters_beside_the_base(weights: dict[str,
         beside.load_lora_weights(MODELS / "loras" / name, adapter_name=name)
     beside.set_adapters(list(weights), list(weights.values()))
     plain = said(fused.unet)
-    apply(FusedWeights(fused.unet), applied(**weights))
+    apply(FusedWeights(networks_of(fused)), applied(**weights))
     wanted = said(beside.unet)
     assert (said(fused.unet) - wanted).abs().max() <= 1e-4
     assert (plain - wanted).abs().max() > 1e-2
@@ -63,7 +63,7 @@ def test_fused_output_equals_that_of_adapters_beside_the_base(weights: dict[str,
 
 def test_after_500_changes_the_base_is_that_of_the_file_to_the_bit() -> None:
     pipeline, fresh = poster(), poster().unet.state_dict()
-    weights, dice = FusedWeights(pipeline.unet), np.random.default_rng(3)
+    weights, dice = FusedWeights(networks_of(pipeline)), np.random.default_rng(3)
     mixes = [applied(**{name: 1.0}) for name in NAMES] + [applied(candy=0.3, mint=0.7), []]
     made = 0
     for change in range(500):
@@ -85,13 +85,13 @@ class Toy(torch.nn.Module):
 
 
 def toy(name: str, layer: str = "one", weight: float = 1.0) -> Applied:
-    return Applied(name, weight, {layer: LowRank(torch.ones(1, 4), torch.ones(4, 1), 0.5)})
+    return Applied(name, weight, {f"unet.{layer}": LowRank(torch.ones(1, 4), torch.ones(4, 1), 0.5)})
 
 
 def test_a_combination_is_made_once_and_what_it_does_not_touch_is_the_bases() -> None:
     net = Toy()
     before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
-    weights = FusedWeights(net)
+    weights = FusedWeights({"unet": net})
     assert [apply(weights, each) for each in ([toy("a")], [toy("a")], [toy("b", "two")])] == [True, False, True]
     assert torch.equal(net.one.weight, before["one.weight"])
     assert torch.allclose(net.two.weight, before["two.weight"] + 0.5)
@@ -103,7 +103,7 @@ def test_a_combination_is_made_once_and_what_it_does_not_touch_is_the_bases() ->
 def test_what_is_forgotten_frees_its_bytes_and_while_it_is_in_force_the_base_follows() -> None:
     net = Toy()
     before = net.one.weight.clone()
-    weights = FusedWeights(net)
+    weights = FusedWeights({"unet": net})
     for name in "ab":
         apply(weights, [toy(name)])
     assert weights.bytes == 2 * weights.bytes_of([toy("a")]) == 2 * 64
@@ -117,7 +117,7 @@ def test_what_is_forgotten_frees_its_bytes_and_while_it_is_in_force_the_base_fol
 
 def test_an_adapter_of_another_base_is_refused() -> None:
     with pytest.raises(EngineFailed, match="does not fit the base"):
-        FusedWeights(Toy()).fuse(applied(candy=1.0))
+        FusedWeights({"unet": Toy()}).fuse(applied(candy=1.0))
 
 
 def test_an_adapter_is_multiplied_on_the_device_of_its_layer() -> None:
