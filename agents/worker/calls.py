@@ -58,17 +58,21 @@ class OpenCalls(Generic[A]):
 
     def __init__(self, threads: int, name: str) -> None:
         self._threads = BackgroundCalls(threads, name)
-        self._ended: queue.SimpleQueue[Callable[[], A]] = queue.SimpleQueue()
-        self._in_flight = 0
+        self._ended: queue.SimpleQueue[tuple[int, Callable[[int], A]]] = queue.SimpleQueue()
+        self._open: dict[int, int] = {}  # number of a call -> most calls that ran side by side since it began
         self._waits: list[tuple[float, int, A]] = []  # (monotonic s of its end, number, answer): a heap
         self._numbers = count()
         self.are_abandoned = False  # nothing wants their answers any more; any thread may ask
 
-    def begin(self, call: Callable[[], T], finish: Callable[[T], A]) -> None:
-        """Make a call in a thread; `finish` makes its answer of what it returned, in the thread that takes it."""
-        self._in_flight += 1
+    def begin(self, call: Callable[[], T], finish: Callable[[T, int], A]) -> None:
+        """Make a call in a thread; `finish` makes its answer of what it returned, in the thread that takes it.
+
+        It is also given how many calls ran side by side, this one included.
+        """
+        number, running = next(self._numbers), len(self._open) + 1
+        self._open = {each: max(most, running) for each, most in {**self._open, number: running}.items()}
         context = contextvars.copy_context()
-        self._threads.submit(lambda: self._ended.put(context.run(_outcome, call, finish)))
+        self._threads.submit(lambda: self._ended.put((number, context.run(_outcome, call, finish))))
 
     def wait(self, seconds: float, answer: A) -> None:
         """Give this answer after a while."""
@@ -79,13 +83,12 @@ class OpenCalls(Generic[A]):
 
         `waits` is around a wait beside which no call runs. Raises what a call raised.
         """
-        if self._in_flight:
+        if self._open:
             try:
-                ended = self._ended.get(timeout=self._left_s() if self._waits else None)
+                number, ended = self._ended.get(timeout=self._left_s() if self._waits else None)
             except queue.Empty:
                 return heapq.heappop(self._waits)[2]
-            self._in_flight -= 1
-            return ended()
+            return ended(self._open.pop(number))
         if not self._waits:
             return None
         with waits():
@@ -98,9 +101,8 @@ class OpenCalls(Generic[A]):
     def abandon(self) -> None:
         """Drop all that is open, once the calls that run have ended."""
         self.are_abandoned = True
-        while self._in_flight:
-            self._ended.get()
-            self._in_flight -= 1
+        while self._open:
+            del self._open[self._ended.get()[0]]
         self._waits.clear()
         self.are_abandoned = False
 
@@ -109,14 +111,14 @@ class OpenCalls(Generic[A]):
         self._threads.close()
 
 
-def _outcome(call: Callable[[], T], finish: Callable[[T], A]) -> Callable[[], A]:
+def _outcome(call: Callable[[], T], finish: Callable[[T, int], A]) -> Callable[[int], A]:
     try:
         made = call()
     except BaseException as error:  # the taker's to know
         raised = error
 
-        def fail() -> A:
+        def fail(_side_by_side: int) -> A:
             raise raised
 
         return fail
-    return lambda: finish(made)
+    return lambda side_by_side: finish(made, side_by_side)

@@ -302,8 +302,13 @@ class WindowDriver:
             found = error
         return Made(found, now_ms(), time.monotonic())
 
-    def _called(self, call: Call[WorkerJob], started: int, made: Made) -> Called | Stopped | Unfit | CallFailed:
-        """Give the jobs of a call what was made for them, and count it; return the answer."""
+    def _called(
+        self, call: Call[WorkerJob], started: int, made: Made, side_by_side: int = 1
+    ) -> Called | Stopped | Unfit | CallFailed:
+        """Give the jobs of a call what was made for them, and count it; return the answer.
+
+        `side_by_side`: calls that ran meanwhile, this one included.
+        """
         jobs = call.jobs
         match made.found:
             case None:
@@ -313,7 +318,7 @@ class WindowDriver:
             case Exception() as error:
                 return CallFailed(call.id, error)
             case generated:
-                times = GenerationTimes(started, made.at_ms, len(jobs), generated.times)
+                times = GenerationTimes(started, made.at_ms, len(jobs) + side_by_side - 1, generated.times)
         rest = iter(zip(generated.images, generated.latents, strict=True))
         for each in jobs:
             each.made, each.times, each.made_s = list(islice(rest, each.how.n)), times, made.at_s
@@ -321,7 +326,7 @@ class WindowDriver:
                 self._views.reuse.count(each.decision)
         self._count(jobs, times)
         load_ms = times.parts.load_ms if times.parts is not None else 0.0
-        return Called(call.id, times.generated_ms - started - load_ms, load_ms)
+        return Called(call.id, times.generated_ms - started - load_ms, load_ms, side_by_side)
 
     def _generate(self, call: Call[WorkerJob]) -> Generated | None:
         """Return the images of a call; None where the engine has stopped."""

@@ -47,11 +47,11 @@ def image_seeds(request: GenerateRequest) -> list[int]:
 
 @dataclass(slots=True)
 class GenerationTimes:
-    """The times of a call, in epoch ms, and the number of its jobs."""
+    """The times of a call, in epoch ms."""
 
     started_ms: int
     generated_ms: int
-    batch: int
+    batch: int  # jobs that were generated side by side: those of the call, and of others that ran meanwhile
     parts: CallTimes | None = None  # what it did in that time
 
 

@@ -54,7 +54,10 @@ class WorkerLogic:
     """The decisions of a worker while it serves one variant. Times are of the caller's clock."""
 
     def __init__(self, variant: Variant, calls_at_once: int = 1) -> None:
-        """`calls_at_once`: of the engine, that run side by side."""
+        """`calls_at_once`: of the engine, that run side by side, a job each: then a call slows the others down.
+
+        Its time is that of a call for as many images as there are calls: `latency_ms` by batch size says both.
+        """
         self._calls_at_once = calls_at_once
         self.own_ms = run_ms(variant, 1)
         self.pace = 1.0  # predicted time of its recent jobs over the variant's own: options and drafts change it
@@ -114,17 +117,20 @@ class WorkerLogic:
         """Number of jobs to take at once, where the plan lets `batch` share a call."""
         found = self._max_jobs.get(batch)
         if found is None:
-            found = self._max_jobs[batch] = self._calls_at_once * window(self._variant, batch)
+            at_once = batch if self._calls_at_once == 1 else self._calls_at_once
+            found = self._max_jobs[batch] = window(self._variant, at_once)
         return found
 
     def begin(self, jobs: list[T], batch: int) -> Window[T]:
         """Begin a window of these jobs, one or more: its batches, where the plan lets `batch` share a call."""
-        if len(jobs) == 1:
+        if self._calls_at_once > 1:
+            at_once = min(len(jobs), self._calls_at_once)
+            batches, own_ms = [[job] for job in jobs], self._of_call(at_once) * len(jobs) / at_once
+        elif len(jobs) == 1:
             batches, own_ms = [jobs], self.own_ms
         else:
             batches = [jobs[first : first + batch] for first in range(0, len(jobs), batch)]
-            calls_ms = [self._of_call(len(each)) for each in batches]
-            own_ms = max(max(calls_ms), sum(calls_ms) / self._calls_at_once)
+            own_ms = sum(self._of_call(len(each)) for each in batches)
         self.in_hand_ms = self.slowness * self.pace * own_ms
         return Window(batches, self.in_hand_ms)
 
@@ -154,14 +160,21 @@ class WorkerLogic:
             seen = median(self._slownesses)
             self.slowness = seen if abs(seen - 1) > TOLERANCE else 1.0
 
-    def is_in_time(self, deadline_ms: float | None, run_ms: float, scoring_ms: float, now_ms: float) -> bool:
+    def crowding(self, beside: int) -> float:
+        """Return how much longer a call takes while so many others of the engine run."""
+        return self._of_call(1 + min(beside, self._calls_at_once - 1)) / self.own_ms
+
+    def is_in_time(
+        self, deadline_ms: float | None, run_ms: float, scoring_ms: float, now_ms: float, beside: int = 0
+    ) -> bool:
         """Whether a job is worth generating: profiled at `run_ms`, and then `scoring_ms` until it is an answer.
 
-        It counts in the worker's pace either way.
+        `beside`: calls that run already. It counts in the worker's pace either way.
         """
         if run_ms != self.own_ms or self.pace != 1.0:
             self.pace = updated_pace(self.pace, run_ms, self.own_ms)
-        return can_meet(deadline_ms, predicted_finish_ms(now_ms, 0, self.slowness * run_ms + scoring_ms))
+        took_ms = self.slowness * self.crowding(beside) * run_ms
+        return can_meet(deadline_ms, predicted_finish_ms(now_ms, 0, took_ms + scoring_ms))
 
     def calls_in_time(
         self, jobs: list[T], due_ms: Sequence[float], call_ms: Callable[[Sequence[T]], float], now_ms: float
@@ -180,8 +193,8 @@ class WorkerLogic:
 
         What they need is known once they are taken: each counts with what recent jobs waited for components.
         """
-        one_ms = self.own_ms * self.reported_pace * self.slowness + self.reported_loading_ms
-        return jobs * one_ms / self._calls_at_once
+        own_ms = self._of_call(self._calls_at_once) / self._calls_at_once
+        return jobs * (own_ms * self.reported_pace * self.slowness + self.reported_loading_ms)
 
     def _of_call(self, images: int) -> float:
         if images not in self._call_ms:

@@ -151,6 +151,7 @@ class Called(NamedTuple):
     id: int
     run_ms: float  # without loading
     load_ms: float = 0.0  # that it waited for components
+    side_by_side: int = 1  # calls that ran meanwhile, this one included
 
 
 class Stopped(NamedTuple):

@@ -326,7 +326,8 @@ class WindowLogic(Generic[J]):
     def _is_in_time(self, job: J) -> bool:
         """Whether a job is generated; one that is not has ended, or goes on to a cheaper level."""
         due, now_ms = self._refuges.due(job.classified, job.level, job.routed_ms), self._now_ms
-        if self.worker.is_in_time(due.at_ms, self._work.run_ms(job), self._besides_ms(job), now_ms):
+        alone_ms, besides_ms, open_ = self._work.run_ms(job), self._besides_ms(job), len(self._tasks)
+        if self.worker.is_in_time(due.at_ms, alone_ms, besides_ms, now_ms, open_):
             return True
         reason = f"{self._variant} would have finished after {due.name} {due.at_ms:.0f}"
         plan = None if job.has_draft else self._work.plan()
@@ -363,7 +364,7 @@ class WindowLogic(Generic[J]):
             self._on_no_images(jobs, answer)
             return
         worker.on_loaded(answer.load_ms, len(jobs))
-        worker.on_generated(answer.run_ms, work.call_ms(jobs))
+        worker.on_generated(answer.run_ms, work.call_ms(jobs) * worker.crowding(answer.side_by_side - 1))
         left, failures = [job for job in jobs if not work.has_ended(job)], 0
         if len(left) < len(jobs):
             self._out.extend(Drop(job) for job in jobs if job not in left)

@@ -14,7 +14,7 @@ from agents.worker import role as module
 from agents.worker.jobs import Taken
 from planner.catalog.options import ResolvedOptions
 from planner.serving.dispatch.worker import WorkerLogic
-from planner.serving.generating.effects import Answer
+from planner.serving.generating.effects import Answer, Called
 from schemas.ids import seed_of
 from schemas.messages import GenerateJob, ImageGenerated
 from schemas.record import Outgoing
@@ -223,14 +223,42 @@ def test_a_store_that_is_away_for_one_holds_up_no_other_and_no_watchdog_while_a_
     assert set(waited) == {0}
 
 
-def test_a_worker_takes_as_many_windows_at_once_and_reckons_with_calls_side_by_side() -> None:
-    alone, beside = WorkerLogic(a_variant(latency_ms={1: 200.0})), WorkerLogic(a_variant(latency_ms={1: 200.0}), CALLS)
+def test_a_worker_reckons_with_calls_that_slow_each_other_down() -> None:
+    """By the times of as many images in a call: three at once take 300 ms, a third of it each."""
+    variant = a_variant(latency_ms={1: 200.0, 3: 300.0})
+    alone, beside = WorkerLogic(variant), WorkerLogic(variant, CALLS)
     assert (alone.max_jobs(1), beside.max_jobs(1)) == (1, CALLS)
-    assert (alone.waiting_ms(CALLS), beside.waiting_ms(CALLS)) == (600.0, 200.0)
-    beside.begin(["a", "b", "c"], 1)
-    assert beside.in_hand_ms == 200.0
-    beside.begin(["a", "b"], 1)
-    assert beside.in_hand_ms == 200.0, "the longest call at least"
+    assert (alone.waiting_ms(CALLS), beside.waiting_ms(CALLS)) == (600.0, 300.0)
+    for jobs, in_hand_ms in (("a", 200.0), ("ab", 250.0), ("abc", 300.0), ("abcdef", 600.0)):
+        assert beside.begin(list(jobs), 4).batches == [[job] for job in jobs], "no job waits for another of its call"
+        assert beside.in_hand_ms == in_hand_ms
+
+
+def test_a_job_beside_others_takes_longer_and_its_deadline_is_held_against_that() -> None:
+    beside = WorkerLogic(a_variant(latency_ms={1: 200.0, 3: 300.0}), CALLS)
+    assert [beside.is_in_time(260.0, 200.0, 0.0, 0.0, others) for others in (0, 1, 2, 9)] == [True, True, False, False]
+
+
+def test_calls_that_take_as_long_as_so_many_are_to_take_are_not_slow(desk: Desks) -> None:
+    variant = a_variant(latency_ms={1: 10.0, CALLS: 40.0})
+    found = desk(together())
+    found.driver.logic.worker.__init__(variant, CALLS)  # type: ignore[misc]
+    found.driver.logic._work.call_ms = lambda _jobs: 10.0  # type: ignore[method-assign]
+    on = found.driver.logic.on
+
+    def of_40_ms(answer: Answer[Any], now_ms: float) -> Any:
+        return on(answer._replace(run_ms=40.0) if isinstance(answer, Called) else answer, now_ms)
+
+    found.driver.logic.on = of_40_ms  # type: ignore[method-assign]
+    found.serve(*(f"r-{number}" for number in range(3 * CALLS)))
+    assert found.driver.worker.slowness == 1.0
+
+
+def test_an_image_says_beside_how_many_others_it_was_generated(desk: Desks) -> None:
+    """So that planners hold its time against the profile's of as many, and an equal share of it is its cost."""
+    found = desk(together())
+    found.serve("a", "b", "c")
+    assert [read(record, ImageGenerated).batch for record in found.written] == [CALLS] * CALLS
 
 
 @pytest.fixture
