@@ -15,6 +15,7 @@ EXTRA_OF: Final[Mapping[str, str]] = {
         ("accelerate", "diffusers", "huggingface_hub", "peft", "pynvml", "tokenizers", "torch", "transformers"),
         "worker",
     ),
+    **dict.fromkeys(("cache_dit", "torchao"), "acceleration"),
     **dict.fromkeys(("grpc", "pymilvus"), "reuse"),
     **dict.fromkeys(("boto3", "botocore"), "s3"),
     **dict.fromkeys(("matplotlib", "scipy", "tomlkit"), "reports"),

@@ -17,6 +17,7 @@ from transformers.utils import logging as transformers_logging
 from agents.components.opening import Keeping
 from agents.components.store import ComponentStore
 from agents.engines import CannotRefine, EncodedPrompts, EngineFailed, Generated, GenerationTask, Previews, ShouldStop
+from agents.engines.accelerating import begin_call, end_guidance
 from agents.engines.claims import check_signature, try_claims
 from agents.engines.compiling.compilation import FAILED, Compilation, Warmed
 from agents.engines.composing import Components
@@ -144,19 +145,26 @@ class DiffusersEngine:
         self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop, *,
         wants_latents: bool, encoded: EncodedPrompts | None, previews: Previews | None,
     ) -> Generated | None:  # fmt: skip
-        if len(how.components.controls) > 1 and len(tasks) > 1:
+        loading = self._variant.loading  # what is cached in a call is decided by all its images together
+        if len(tasks) > 1 and (len(how.components.controls) > 1 or loading.cache):
             return self._one_by_one(tasks, how, should_stop, previews)
         shown = StepPreviews(previews, len(tasks)) if previews else None
         latents = None
         masked = Masked(tasks) if how.components.has_mask else None
+        ends_at = loading.guidance_steps - how.refine_from_step if how.guidance > 1 else 0
+        if loading.guidance_steps and ends_at <= 0:
+            how = how._replace(guidance=0.0)
         self._watch.begin()
         pipeline, begin = self._beginning(tasks, how)
+        begin_call(pipeline, loading, how.steps - how.refine_from_step)
         self._watch.loaded()
 
         def after_step(running: Any, step: int, timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
             nonlocal latents
             if masked is not None:
                 tensors["latents"] = masked.after_step(running, timestep, tensors["latents"])
+            if step + 1 == ends_at:
+                tensors = end_guidance(running, tensors)
             latents = tensors.get("latents")  # after the last step: what the pipeline decodes
             if should_stop():
                 raise Stopped
@@ -169,7 +177,7 @@ class DiffusersEngine:
         takes = signature_of(pipeline).takes
         arguments = {
             **{name: value for name, value in self._variant.call.items() if name in takes},
-            **call_arguments(pipeline, how, after_step),
+            **call_arguments(pipeline, how, after_step, ends_guidance=ends_at > 0),
             **prompts_of(pipeline, tasks, how, encoded),
             **begin,
             **starting_noise(pipeline, begin, generators),
@@ -194,7 +202,7 @@ class DiffusersEngine:
         should_stop: ShouldStop,
         previews: Previews | None,
     ) -> Generated | None:
-        """Make a call for each task: pipelines that follow several images take those of one prompt."""
+        """Make a call for each task: pipelines that follow several images take those of one prompt, for example."""
         made = []
         for number, task in enumerate(tasks):
             one = self.generate([task], how, should_stop, previews=_of_task(number, previews))

@@ -33,9 +33,19 @@ class Family(NamedTuple):
     guider: str = ""  # the component whose `guidance_scale` guides; "": an argument does
     counts_taken: bool = False  # over a draft: `num_inference_steps` counts the steps that are taken
     unless_two: Mapping[str, Any] = {}
+    guided: tuple[str, ...] | None = None  # tensors with rows of the negative prompt; None: it cannot end within a call
 
 
+_XL: Final = ("prompt_embeds", "add_text_embeds", "add_time_ids")
+_3: Final = ("prompt_embeds", "pooled_prompt_embeds")
 FAMILIES: Final[Mapping[str, Family]] = {
+    **{f"StableDiffusion{of}Pipeline": Family(guided=("prompt_embeds",)) for of in ("", "Img2Img", "ControlNet")},
+    **{f"StableDiffusionXL{of}Pipeline": Family(guided=_XL) for of in ("", "Img2Img", "ControlNet")},
+    **{
+        f"StableDiffusion3{of}Pipeline": Family(guided=("prompt_embeds", "pooled_prompt_embeds"))
+        for of in ("", "Img2Img")
+    },
+    "CogView4Pipeline": Family(guided=()),
     "HunyuanImagePipeline": Family(guider="guider"),
     "LatentConsistencyModelImg2ImgPipeline": Family(counts_taken=True),
     "SanaSprintPipeline": Family(unless_two={"intermediate_timesteps": None}),
@@ -89,10 +99,11 @@ def denoiser_name(pipeline: Any) -> str:
     raise EngineFailed(f"{type(pipeline).__name__} has none of the parts {', '.join(PARTS)}")
 
 
-def call_arguments(pipeline: Any, how: ResolvedOptions, after_step: Asked) -> dict[str, Any]:
+def call_arguments(pipeline: Any, how: ResolvedOptions, after_step: Asked, *, ends_guidance: bool) -> dict[str, Any]:
     """Return a call's arguments beside prompts, noise and beginning; `after_step` may raise Stopped.
 
-    Also sets the guidance of a pipeline that has it in a component.
+    `ends_guidance`: it is given the tensors that `Family.guided` names, too. Also sets the guidance of a pipeline that
+    has it in a component.
     """
     known, family = signature_of(pipeline), family_of(pipeline)
     taken = how.steps - how.refine_from_step if family.counts_taken else how.steps
@@ -105,6 +116,8 @@ def call_arguments(pipeline: Any, how: ResolvedOptions, after_step: Asked) -> di
         arguments |= {name: value for name, value in family.unless_two.items() if name in known.takes}
     if known.callback == "callback_on_step_end":
         arguments[known.callback] = after_step
+        if ends_guidance:
+            arguments["callback_on_step_end_tensor_inputs"] = ["latents", *(family.guided or ())]
     elif known.callback:  # of older pipelines: it is shown the latents, and may not change them
         arguments |= {"callback": lambda step, at, latents: after_step(pipeline, step, at, {"latents": latents})}
     return arguments

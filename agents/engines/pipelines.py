@@ -15,7 +15,8 @@ from diffusers import DiffusionPipeline
 from safetensors.torch import load_file
 
 from agents.engines import EngineFailed, model_source
-from agents.engines.families import PARTS, denoiser_name
+from agents.engines.accelerating import accelerate
+from agents.engines.families import PARTS
 from planner.catalog.entries import Loading, Variant
 from schemas.errors import Unknown
 from streams.shipped import INFRA
@@ -51,7 +52,7 @@ def load_pipeline(variant: Variant, networks: Mapping[str, Any] = MappingProxyTy
             )
     _set_scheduler(pipeline, variant)
     _fuse_own(pipeline, loading)
-    _speed_up(pipeline, loading)
+    accelerate(pipeline, loading)
     return _prepared(_put(pipeline, loading, device), device)  # may find no memory
 
 
@@ -235,17 +236,3 @@ def _fuse_own(pipeline: Any, loading: Loading) -> None:
     pipeline.set_adapters(names, [lora.weight for lora in loading.loras])
     pipeline.fuse_lora(adapter_names=names)
     pipeline.unload_lora_weights()
-
-
-def _speed_up(pipeline: Any, loading: Loading) -> None:
-    """Apply what the catalog asks for to save memory or time."""
-    kind = type(pipeline).__name__
-    if loading.tiling:
-        if not hasattr(getattr(pipeline, "vae", None), "enable_tiling"):
-            raise EngineFailed(f"the autoencoder of {kind} does not decode in tiles: omit loading.tiling")
-        pipeline.vae.enable_tiling()
-    if loading.attention:
-        denoiser = getattr(pipeline, denoiser_name(pipeline))
-        denoiser.set_attention_backend(loading.attention)
-        if not any(hasattr(getattr(each, "processor", None), "_attention_backend") for each in denoiser.modules()):
-            raise EngineFailed(f"{type(denoiser).__name__} has one way to attend: omit loading.attention")

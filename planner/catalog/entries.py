@@ -22,6 +22,7 @@ from schemas.errors import Unknown
 HONOURABLE = tuple(name for name, each in OPTIONS.items() if each.about.honoured)  # options that a level may follow
 DEVICE = re.compile(r"|cpu|mps|cuda(:\d+)?")
 DTYPES = ("", "float32", "float16", "bfloat16")
+QUANTIZATIONS = ("", "int8", "float8")
 OFFLOADS = ("", "model", "sequential")
 REUSE_SUFFIX = re.compile(r"k[1-9][0-9]{0,3}")
 WEIGHTS = re.compile(r".+\.safetensors")
@@ -54,6 +55,9 @@ class Loading:
     tiling: bool = False  # whether images are decoded in tiles, which takes less memory
     offload: str = ""  # "model", "sequential": parts wait in the memory of the host; "": all are on the device
     attention: str = ""  # diffusers' name of an attention backend; "": the library's choice
+    cache: Mapping[str, Any] = field(default_factory=dict)  # options of cache-dit: blocks are skipped in some steps
+    guidance_steps: int = 0  # guided are the first so many steps; 0: all
+    quantization: str = ""  # "int8", "float8": of the denoiser's weights, by torchao when they are loaded
     licence: str = ""  # of the weights, for those who deploy them
     compile: bool = False  # whether the denoiser runs as code that torch.compile makes when the model is loaded
 
@@ -66,6 +70,11 @@ class Loading:
         for file in (*self.weights.values(), *(each.file for each in self.loras)):
             named = WEIGHTS.fullmatch(file) is not None
             require(named, "weights", file, "a .safetensors file", "other formats can run code: convert it")
+        known = self.quantization in QUANTIZATIONS
+        require(known, "quantization", self.quantization, "one of " + ", ".join(QUANTIZATIONS[1:]), "correct it")
+        require(self.guidance_steps >= 0, "guidance_steps", self.guidance_steps, ">= 0", "correct it")
+        changed = bool(self.cache or self.guidance_steps or self.quantization)
+        require(not (changed and self.compile), "compile", True, "false beside other acceleration", "choose one")
         halves = self.device == "cpu" and self.dtype == "float16"
         require(not halves, "dtype", self.dtype, "float32 or bfloat16 on cpu", "half precision is for accelerators")
 
@@ -116,6 +125,14 @@ class Variant:
             fits = getattr(self, what) % self.size_multiple == 0
             limit = f"a multiple of size_multiple = {self.size_multiple}"
             require(fits, f"{where} {what}", getattr(self, what), limit, "correct one of them")
+        plain = not (self.loading.cache or self.loading.quantization)
+        require(
+            plain or not self.adapters,
+            f"{where} adapters",
+            self.adapters,
+            "none beside cache or quantization",
+            "choose one",
+        )
         judged = self.quality is None or math.isfinite(self.quality)
         require(judged, f"{where} quality", self.quality, "finite", "correct or omit it")
         self._check_latencies(f"{where} latency_ms")
