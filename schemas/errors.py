@@ -42,6 +42,12 @@ class InvalidPlan(PochadeError):
     """A plan that contradicts itself or the catalog."""
 
 
+class EndsProcess(PochadeError):
+    """What only a new process can get over; `status` is this one's exit status."""
+
+    status = 70
+
+
 class Unknown(PochadeError):
     """A name that is not in a registry; the message lists the known ones and the nearest."""
 

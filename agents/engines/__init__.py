@@ -1,5 +1,6 @@
 """Ways to generate behind one port; `open_engine` imports only the one that it opens. README.md: how to write one."""
 
+import gc
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +25,10 @@ log = logging.getLogger(__name__)
 
 class EngineFailed(PochadeError):
     """A variant cannot be loaded here: what is missing and what to do."""
+
+
+class WrongNumber(PochadeError):
+    """An engine gave more or fewer images than tasks."""
 
 
 class CannotGenerate(EngineFailed):
@@ -113,9 +118,12 @@ class Engine(Protocol):
 
         Raises:
             CannotRefine: K > 0, and what is loaded cannot begin with an image, or with a latent.
-            EngineFailed: a component of `how` is missing, damaged, or does not fit its base.
+            CannotGenerate: a component of `how` is damaged or does not fit its base, or a size is impossible.
+            EngineFailed: a component of `how` cannot be had now.
             UnfitLatent: K > 0, and a latent is of another autoencoder or another size; nothing is generated.
-            Exception: the call has failed; its jobs are tried again, each alone.
+            BadImage: it has made something that is no image (`agents.engines.finite`).
+            Exception: the call has failed; its jobs are tried again, each alone. `agents/worker/faults.py` reads of
+                which errors the device is to blame, or too little memory.
         """
         ...
 
@@ -212,6 +220,15 @@ class ReportsMemory(Protocol):
         ...
 
 
+@runtime_checkable
+class FreesMemory(Protocol):
+    """Can free memory of its device after a call that had too little."""
+
+    def free(self) -> None:
+        """Give back what no tensor needs."""
+        ...
+
+
 class OpenedEngine:
     """An engine with what it can do, asked once. What it cannot is None, (), False or 0; one call at a time."""
 
@@ -225,6 +242,7 @@ class OpenedEngine:
         self._counts = engine if isinstance(engine, CountsTokens) else None
         self._shows = isinstance(engine, ShowsPreviews) and engine.shows_previews
         self._reports = engine if isinstance(engine, ReportsMemory) else None
+        self._frees = engine if isinstance(engine, FreesMemory) else None
         self.close = engine.close
         self.health = engine.health if isinstance(engine, ReportsHealth) else str
 
@@ -240,13 +258,19 @@ class OpenedEngine:
         """As of `ReportsMemory`."""
         return self._reports.peak_device_bytes() if self._reports else 0
 
+    def free(self) -> None:
+        """Give back the memory that nothing needs, after a call that had too little."""
+        gc.collect()
+        if self._frees:
+            self._frees.free()
+
     def generate(
         self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop, *,
         wants_latents: bool = False, encoded: EncodedPrompts | None = None, previews: Previews | None = None,
     ) -> Generated | None:  # fmt: skip
         """As of `Engine`; what is asked for and the engine cannot do is left out.
 
-        Raises EngineFailed, too, where there are not as many images, and latents or None, as tasks.
+        Raises WrongNumber, too, where there are not as many images, and latents or None, as tasks.
         """
         more: dict[str, Any] = {}
         if wants_latents and self.latent_space is not None:
@@ -258,7 +282,7 @@ class OpenedEngine:
         generated = self._engine.generate(tasks, how, should_stop, **more)
         if generated is not None and not len(generated.images) == len(generated.latents) == len(tasks):
             counted = f"{len(generated.images)} images and {len(generated.latents)} latents"
-            raise EngineFailed(f"the engine gave {counted} for {len(tasks)} tasks: correct the engine")
+            raise WrongNumber(f"the engine gave {counted} for {len(tasks)} tasks: correct the engine")
         return generated
 
 

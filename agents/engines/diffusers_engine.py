@@ -22,6 +22,7 @@ from agents.engines.claims import check_signature, try_claims
 from agents.engines.compiling.compilation import FAILED, Compilation, Warmed
 from agents.engines.composing import Components
 from agents.engines.families import Stopped, call_arguments, signature_of, sizes_of
+from agents.engines.finite import check_made
 from agents.engines.image_to_image import auto_image_to_image, image_to_image, strength_of, take_latents
 from agents.engines.latent_spaces import latent_space_of
 from agents.engines.masking import Masked
@@ -111,6 +112,11 @@ class DiffusersEngine:
         device, _ = placed(self._variant.loading, "")
         return int(torch.cuda.max_memory_allocated(device)) if device.startswith("cuda") else 0
 
+    def free(self) -> None:
+        """Give the memory back that torch keeps without a tensor in it."""
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
     def close(self) -> None:
         """Free host memory."""
         if self.components:
@@ -187,6 +193,7 @@ class DiffusersEngine:
                 images = pipeline(generator=generators, **arguments).images
         except Stopped:
             return None
+        check_made(images, latents)
         images = images if masked is None else masked.finish(images)
         times = self._watch.end()
         if self._compilation and self._compilation.take_eager_steps() and not self._is_trying:

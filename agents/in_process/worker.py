@@ -17,7 +17,7 @@ from agents.worker.stages import Stages
 from agents.worker.work import WorkerViews
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
-from planner.observation.workers import WorkerView, live_workers
+from planner.observation.workers import SICK, WorkerView, live_workers
 from planner.serving.dispatch.worker import (
     POLL_MS,
     WorkerLogic,
@@ -28,7 +28,7 @@ from planner.serving.dispatch.worker import (
     working_state,
 )
 from planner.serving.dispatch.worker_loads import wanted_variant
-from planner.serving.generating.effects import Call, Done, Wait
+from planner.serving.generating.effects import Call, Check, Done, Wait
 from planner.serving.routing.refuge import RefugeLogic
 from schemas import topics
 from schemas.messages import Heartbeat, OwnedPartition
@@ -97,10 +97,14 @@ class LocalWorker:
         self._become("loading", variant.name)
         engine = await self._open(variant)
         queue = around.queues[variant.name]
-        views = WorkerViews(engine, variant, around.catalog, lambda: around.plans.plan, around.ended, around.poison)
+        views = WorkerViews(
+            engine, variant, around.catalog, lambda: around.plans.plan, around.ended, around.poison,
+            worker_id=self.worker_id, loads=around.fleet.loads,
+        )  # fmt: skip
         driver = WindowDriver(
             self.worker_id, views, around.store, self._refuges, around.settings.worker.max_attempts,
             note=around.bus.send, stages=around.stages,
+            on_sick=lambda _reason, _counts: self._become(SICK, variant.name),
         )  # fmt: skip
         queue.join(self.worker_id)
         self._logic = driver.worker
@@ -149,6 +153,8 @@ class LocalWorker:
                     if self._around.takes_virtual_time:
                         await asyncio.sleep(views.call_ms(jobs) / 1000)
                     driver.give(await asyncio.to_thread(driver.generate, effect, started))
+                case Check():
+                    driver.give(await asyncio.to_thread(driver.carry_out, effect))
                 case Wait(id_, _, ms):
                     queue.absolve(self.worker_id)
                     await asyncio.sleep(ms / 1000)
@@ -158,6 +164,8 @@ class LocalWorker:
         queue.commit(self.worker_id)
         driver.logic.end()
         self._busy_ms, self._generated = None, self._generated + len(window)
+        if driver.logic.is_sick:
+            return True  # it loads the variant anew, which is all that this process can do
         self._become(idle_state(turn.is_leaving), variant.name, is_news=True)
         return False
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from schemas.errors import Unknown
+from schemas.errors import EndsProcess, Unknown
 from streams import metrics
 from streams.processes import signals
 from streams.processes.watchdog import log_last, report_stacks
@@ -32,15 +32,15 @@ CUT_SHORT = 1  # exit status of a process that did not finish in time
 def keep_running(role: str, run: Run, stopping: threading.Event, end_process: Callable[[int], None] = os._exit) -> None:
     """Run a role until `stopping`; an exception is logged and counted, and the role begins again.
 
-    An unknown name stays unknown however often the role begins: it ends the process.
+    An unknown name stays unknown however often the role begins: it ends the process, as does what asks for that.
     """
     while not stopping.is_set():
         try:
             run(stopping)
-        except Unknown as error:
+        except (Unknown, EndsProcess) as error:
             log.critical("%s cannot run: %s; ending the process", role, error)
             logging.shutdown()
-            end_process(CRASHED)
+            end_process(error.status if isinstance(error, EndsProcess) else CRASHED)
             return
         except Exception:  # the outermost loop of a role
             log.exception("%s failed; beginning again in %g s", role, BACKOFF_S)

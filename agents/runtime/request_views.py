@@ -67,6 +67,11 @@ class PoisonView:
         with self._lock:
             self._marks.add(request_id, mark, at_ms)
 
+    def __contains__(self, request_id: str) -> bool:
+        """Whether this request has ended its workers."""
+        with self._lock:
+            return request_id in self._marks
+
     def equal_to(self, request: GenerateRequest, at_ms: int) -> str | None:
         """Return the id of an equal request that ended its workers within the hour; None if there is none."""
         with self._lock:

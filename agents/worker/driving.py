@@ -14,14 +14,18 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
-from agents.engines import CannotRefine, EncodedPrompts, Generated
+from PIL.Image import Image
+
+from agents.engines import CannotRefine, EncodedPrompts, Generated, GenerationTask
 from agents.runtime.records import event_record, job_record, outcome_record, outgoing, refused, waiting_record
 from agents.worker.calls import OpenCalls
+from agents.worker.faults import fault_of, let_go
 from agents.worker.images import Blocked, DraftFault, Storing, Waits, WorkerImages
 from agents.worker.jobs import Taken
 from agents.worker.lookups import Sought
 from agents.worker.stages import Stages
 from agents.worker.work import ROLE, GenerationTimes, WorkerJob, WorkerViews, read_job
+from planner.catalog.options import resolve_options
 from planner.reuse.lookups.lookup import described, job_of
 from planner.reuse.neighbour import latent_name
 from planner.serving.dispatch.worker import WorkerLogic, group_by_call
@@ -32,13 +36,16 @@ from planner.serving.generating.effects import (
     Call,
     Called,
     CallFailed,
+    Check,
     Commit,
     Done,
     Drop,
     Effect,
     End,
+    Fault,
     Fetch,
     Fetched,
+    HandBack,
     Keep,
     Kept,
     LookUp,
@@ -46,6 +53,7 @@ from planner.serving.generating.effects import (
     Refused,
     Retry,
     SendOn,
+    Sick,
     Stopped,
     Unchecked,
     Unfit,
@@ -56,7 +64,7 @@ from planner.serving.poison import mark_of
 from planner.serving.routing.placement import placed_job
 from schemas import topics
 from schemas.errors import InvalidRequest, PochadeError
-from schemas.messages import EventKind, GenerateJob, ImageGenerated, Outcome, Status
+from schemas.messages import EventKind, GenerateJob, GenerateOptions, ImageGenerated, Outcome, Status
 from schemas.record import Outgoing
 from schemas.wire_names import field_name
 from streams import metrics
@@ -66,13 +74,14 @@ from streams.codec.request_ids import request_id_of
 from streams.kafka.producers.topic_limits import LIMITS
 from streams.kafka.producers.writing import RecordTooLarge
 from streams.observing import log_context
-from streams.store.latents import UnfitLatent
+from streams.store.latents import Latent, UnfitLatent
 from streams.store.port import ImageStore, StoreUnavailable, Unreadable
 from streams.tracing import conventions as names
 from streams.tracing import spans
 
 log = logging.getLogger(__name__)
 
+CHECK_PROMPT = "a red heart"  # of a call that no request asks for
 Writes = Callable[[Outgoing], object]
 
 
@@ -91,12 +100,14 @@ class WindowDriver:
         self, worker_id: str, views: WorkerViews, store: ImageStore, refuges: Refuges, max_attempts: int, *,
         note: Writes = lambda _record: None, waits: Waits = contextlib.nullcontext,
         aside: Waits = contextlib.nullcontext, stages: Stages | None = None,
+        on_sick: Callable[[str, bool], object] = lambda _reason, _counts: None,
     ) -> None:  # fmt: skip
         """`max_attempts`: at a job that the engine fails on. `note`: sends a record that nothing waits for.
 
         `waits`: around waiting for the store; `aside`: around a call of it. `stages`: of features;
-        their opener closes them.
+        their opener closes them. `on_sick`: is called with the reason, and whether it counts, as in `Sick`.
         """
+        self._on_sick = on_sick
         variant, calls = views.variant, views.engine.calls_at_once
         worker = WorkerLogic(variant, calls)
         self.logic = WindowLogic[WorkerJob](variant.name, worker, views, refuges, max_attempts, calls)
@@ -214,10 +225,18 @@ class WindowDriver:
                 self._sent_on(job, other, reason)
             case End():
                 self._end(effect)
-            case Retry(job, attempt):
+            case Check(id_):
+                return self._check(id_)
+            case Retry(job, attempt, _, is_death):
                 metrics.FALLBACKS.labels(ROLE, "retry").inc()
-                again = dataclasses.replace(job.job, attempt=attempt)
-                self._answer(job_record(again, None, job.taken.record.headers, ROLE, now_ms()), job)
+                self._retry(job, attempt, job.owners - 1 + is_death)
+            case HandBack(job):
+                metrics.FALLBACKS.labels(ROLE, "sick").inc()
+                back = dataclasses.replace(job.job, attempt=job.attempts, deaths=job.owners - 1)
+                self._answer(waiting_record(back, job.taken.record.headers, ROLE, now_ms()), job)
+            case Sick(reason, counts):
+                log.error("this worker is sick: %s", reason)
+                self._on_sick(reason, counts)
             case Drop():
                 metrics.DEAD_WORK.labels(ROLE).inc()
             case Commit():
@@ -300,6 +319,9 @@ class WindowDriver:
         except Exception as error:  # whatever a model and its libraries raise
             log.exception("generation failed")
             found = error
+        if isinstance(found, Exception) and fault_of(found) is Fault.MEMORY:
+            let_go(found)
+            self._views.engine.free()
         return Made(found, now_ms(), time.monotonic())
 
     def _called(
@@ -316,7 +338,7 @@ class WindowDriver:
             case CannotRefine() | UnfitLatent() as error:
                 return Unfit(call.id, error)
             case Exception() as error:
-                return CallFailed(call.id, error)
+                return CallFailed(call.id, error, fault_of(error), getattr(error, "param", ""))
             case generated:
                 times = GenerationTimes(started, made.at_ms, len(jobs) + side_by_side - 1, generated.times)
         rest = iter(zip(generated.images, generated.latents, strict=True))
@@ -331,12 +353,37 @@ class WindowDriver:
     def _generate(self, call: Call[WorkerJob]) -> Generated | None:
         """Return the images of a call; None where the engine has stopped."""
         tasks, how = [task for each in call.jobs for task in each.tasks()], call.jobs[0].how
+        if 0 < call.most < len(tasks):
+            return self._in_parts(call, tasks)
         encoded = next((encoded for encoded in self._encoded if encoded.are_of(tasks, how)), None)
         more: dict[str, Any] = {"wants_latents": True} if any(map(self._views.stores_latent, call.jobs)) else {}
         if encoded is not None:
             more["encoded"] = encoded
         more |= self._stages.for_call(call.jobs, lambda job: self._views.judged_ms(job) > 0)
         return self._views.engine.generate(tasks, how, call.should_stop, **more)
+
+    def _in_parts(self, call: Call[WorkerJob], tasks: Sequence[GenerationTask]) -> Generated | None:
+        """Generate a call in several, of as many images as the memory is large enough for; without previews."""
+        images, latents = list[Image](), list[Latent | None]()
+        wants_latents = any(map(self._views.stores_latent, call.jobs))
+        for first in range(0, len(tasks), call.most):
+            part = tasks[first : first + call.most]
+            made = self._views.engine.generate(part, call.jobs[0].how, call.should_stop, wants_latents=wants_latents)
+            if made is None:
+                return None
+            images += made.images
+            latents += made.latents
+        return Generated(images, latents)
+
+    def _check(self, id_: int) -> Done | CallFailed:
+        """Generate an image of the variant's own size and steps, which is thrown away."""
+        task = GenerationTask(request_id="check", prompt=CHECK_PROMPT, seed=0)
+        try:
+            self._views.engine.generate([task], resolve_options(GenerateOptions(), self._views.variant), lambda: False)
+        except Exception as error:  # whatever a model and its libraries raise
+            log.exception("a call that checks the worker failed")
+            return CallFailed(id_, error)
+        return Done(id_)
 
     def _count(self, jobs: Sequence[WorkerJob], times: GenerationTimes) -> None:
         """Count a call: how long its jobs waited, how many they were, and how long it took, by part."""
@@ -430,6 +477,19 @@ class WindowDriver:
             self._views.poison.add(request.request_id, mark, at_ms)
             self._write(Outgoing(topic=topics.POISON, key=request.request_id.encode(), value=encode(mark)))
 
+    def _retry(self, each: WorkerJob, attempt: int, deaths: int) -> None:
+        """Write a job for another worker; where there is none for this one, or, if it is sick, for the next to come."""
+        failed_on = tuple(dict.fromkeys((*each.job.failed_on, self._worker_id)))
+        again = dataclasses.replace(each.job, attempt=attempt, failed_on=failed_on, deaths=deaths)
+        headers, other = each.taken.record.headers, self._views.elsewhere(each)
+        if other is not None:
+            again = dataclasses.replace(again, worker_id=other.worker_id)
+            self._answer(job_record(again, other.partition, headers, ROLE, now_ms()), each)
+        elif self.logic.is_sick:
+            self._answer(waiting_record(again, headers, ROLE, now_ms()), each)
+        else:
+            self._answer(job_record(again, None, headers, ROLE, now_ms()), each)
+
     def _sent_on(self, each: WorkerJob, other: GenerateJob, reason: str) -> None:
         """Write the job into another level's queue, from which its router forwards it, and the note that says so."""
         metrics.FALLBACKS.labels(ROLE, "too-late").inc()
@@ -465,7 +525,7 @@ def _jobs_of(effect: Effect[WorkerJob]) -> Sequence[WorkerJob]:
     match effect:
         case Fetch() | LookUp() | Call() | Keep() | Wait():
             return effect.jobs
-        case SendOn() | End() | Retry() | Drop():
+        case SendOn() | End() | Retry() | HandBack() | Drop():
             return (effect.job,)
         case _:
             return ()

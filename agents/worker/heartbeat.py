@@ -15,6 +15,7 @@ from agents.worker.device import DeviceWatch
 from agents.worker.jobs import JobSource
 from agents.worker.reuse import WorkerReuse
 from planner.catalog.entries import Variant
+from planner.observation.workers import SICK
 from planner.serving.dispatch.worker import MIN_BEAT_MS, WorkerLogic, remaining_ms, reported_state
 from schemas import topics
 from schemas.messages import Heartbeat, OwnedPartition
@@ -47,7 +48,7 @@ class WorkerState:
 
 
 class Heart:
-    """Beats every `period_ms` until closed, and once more as `stopped`."""
+    """Beats every `period_ms` until closed, and once more as `stopped`, or as `sick` where it is."""
 
     def __init__(self, state: WorkerState, producer: RecordProducer, period_ms: int) -> None:
         self._state = state
@@ -83,20 +84,21 @@ class Heart:
             self._stopping.wait(MIN_BEAT_MS / 1000)
             self._changed.wait(self._period_s)
             self._changed.clear()
-        self._beat("stopped")
+        self._beat(SICK if self._state.state == SICK else "stopped")
 
     def _reported_state(self) -> str:
         me, since, logic = self._state, self._state.watchdog.since, self._state.logic
-        if since is None or logic is None:
+        if since is None or logic is None or me.state == SICK:
             return me.state
         return reported_state(me.state, logic.in_hand_ms, _ms_since(since))
 
     def _beat(self, state: str) -> None:
         me = self._state
         variant, logic = me.variant.name if me.variant else "", me.logic
+        detail = me.detail or (logic.limits_in_words() if logic is not None else "") or me.health()
         heartbeat = Heartbeat(
             worker_id=me.worker_id, state=state, variant=variant, plan_version=me.plan_version, sent_ms=now_ms(),
-            partitions=self._partitions(), generated=me.generated, detail=me.detail or me.health(),
+            partitions=self._partitions(), generated=me.generated, detail=detail,
             reuse=me.reuse.health() if me.reuse is not None else None,
             components=store.report() if (store := me.store) is not None else None,
             slowness=logic.slowness if logic is not None else 1.0,

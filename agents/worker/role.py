@@ -1,7 +1,10 @@
 """The worker: serves the variant that the plan allocates to it, and changes variant when the plan does."""
 
 import contextlib
+import datetime
 import logging
+import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,11 +21,12 @@ from agents.worker.heartbeat import Heart, WorkerState
 from agents.worker.jobs import JobSource, Taken
 from agents.worker.residency import Prefetcher
 from agents.worker.reuse import Opens, WorkerReuse
+from agents.worker.sickness import MAX_FAULTS, FaultHistory, SickWorker
 from agents.worker.stages import Stages
 from agents.worker.work import WorkerViews
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
-from planner.observation.workers import WorkerView, live_workers
+from planner.observation.workers import SICK, WorkerView, live_workers
 from planner.serving.dispatch import worker
 from planner.serving.dispatch.worker import POLL_MS
 from planner.serving.dispatch.worker_loads import wanted_variant
@@ -33,7 +37,7 @@ from streams import metrics
 from streams.clock import now_ms
 from streams.kafka.producers.topic_limits import written
 from streams.kafka.producers.writing import DeliveryFailed, RecordProducer, RecordTooLarge
-from streams.processes.watchdog import Watchdog
+from streams.processes.watchdog import HUNG, Watchdog
 from streams.settings import Settings
 from streams.store.port import ImageStore
 from streams.tracing import spans
@@ -47,6 +51,7 @@ CALL_S = 600  # of a store's or a group's client: far longer than their own limi
 TURN_S = 60  # beside a job; a thread that waited for a dead client's answer generated no more, while its heart went on
 LOAD_RETRY_S, LOAD_RETRY_MOST_S = 5, 300  # doubled by each failure in a row
 SERVING = ("ready", "painting", "draining")
+AWAY_S = 1.0  # between two looks at whether a worker that stays away may serve again
 NO_BEAT_S = 30  # a heartbeat's thread that is silent for longer has died or hangs
 
 
@@ -81,7 +86,11 @@ class Worker:
         self._ended = ended
         self._fleet = fleet
         self._poison = poison or PoisonView()
-        self._me = WorkerState(worker_id, watchdog=Watchdog(settings.worker.job_timeout_s))
+        self._me = WorkerState(worker_id, watchdog=Watchdog(settings.worker.job_timeout_s, self._bite))
+        asked = settings.worker  # an id made of the process's would not be known again
+        name = asked.id or "-".join(filter(None, (socket.gethostname(), asked.device)))
+        file = settings.home.expanduser() / "workers" / f"{name}.faults"
+        self._faults = FaultHistory(file, self._poison.__contains__)
         self._opens_lookups = opens_lookups
         self._stages = stages
         self._turns = Watchdog(settings.worker.job_timeout_s + TURN_S, what="a turn of the generating thread")
@@ -92,6 +101,8 @@ class Worker:
         self._counted: WorkerComponents | None = None  # of the components of the variant before
         self._trouble = ""  # what ended its last run; empty once it has served again
         self._absolve: Callable[[], None] | None = None  # of the window in hand, until it was done
+        self._in_hand: list[str] = []  # ids of the requests of the last window
+        self._has_suspect = False  # whether one of them may have ended a worker before
 
     def run(self, stopping: threading.Event) -> None:
         """Serve until `stopping` is set; the batch in flight is finished first."""
@@ -100,7 +111,10 @@ class Worker:
         self._heart = Heart(self._me, self._producer, self._settings.worker.heartbeat_ms).start()
         try:
             while not stopping.is_set():
+                self._stay_away(stopping)
                 variant = self._wanted(self._plans.plan)
+                if stopping.is_set():
+                    break
                 if variant is None:
                     if self._me.variant is not None:
                         self._become("starting", None)  # in the pool: any plan may name it
@@ -114,12 +128,45 @@ class Worker:
             self._me.reuse.close()
             self._heart.close()
             self._me.device.close()
+            if self._me.state == SICK:
+                self._producer.close()  # the process ends: what is queued goes first
+
+    def _stay_away(self, stopping: threading.Event) -> None:
+        """Serve nothing while the device has failed too often within the hour."""
+        while not stopping.is_set():
+            until_ms, reason = self._faults.away_until_ms(now_ms())
+            if not until_ms:
+                if self._me.state == SICK:
+                    self._become("starting", None)
+                return
+            if self._me.state != SICK:
+                until = f"{datetime.datetime.fromtimestamp(until_ms / 1000, datetime.UTC):%H:%M} UTC"
+                said = f"{MAX_FAULTS} faults of its device within an hour, the last: {reason}"
+                self._become(SICK, None, f"{said}; stays away until {until}, or {self._faults.file} is removed")
+                log.error("%s", self._me.detail)
+            stopping.wait(AWAY_S)
+
+    def _on_sick(self, reason: str, counts: bool) -> None:
+        """Say at once that the worker is sick, and write down what for, unless a job is suspected."""
+        self._me.state, self._me.detail = SICK, reason
+        self._heart.beat_now()
+        if counts:
+            self._faults.add(self._in_hand, reason, now_ms())
+
+    def _bite(self) -> None:
+        """End a process that hangs, as with a driver that does."""
+        if not self._has_suspect:
+            reason = f"a job took longer than {self._settings.worker.job_timeout_s:g} s"
+            self._faults.add(self._in_hand, reason, now_ms())
+        os._exit(HUNG)
 
     def not_ready(self) -> str:
         """Why it takes no jobs yet; any thread may ask."""
         me = self._me
         if me.state in SERVING:
             return me.source.schemas.why if me.source else ""
+        if me.state == SICK:
+            return f"is sick: {me.detail}"
         if me.variant is None:
             return f"waits for a plan that names {me.worker_id}{self._last_trouble()}"
         return f"{me.variant.name} is {me.state}{me.detail and ': '}{me.detail}{self._last_trouble()}"
@@ -168,24 +215,36 @@ class Worker:
                     is_over = self._serve_once(source, driver)
                 if is_over:
                     break
+            if driver.logic.is_sick:
+                raise SickWorker(self._me.detail)
         finally:
             self._me.source, self._me.logic = None, None
             source.close()
             driver.close()
-            if prefetcher is not None and engine.store is not None:
+            if prefetcher is not None and engine.store is not None and not driver.logic.is_sick:
                 prefetcher.close()
                 self._counted = engine.store.report()
             self._me.store, self._me.health = None, str
-            engine.close()
+            if not driver.logic.is_sick:  # a device that fails may hang
+                engine.close()
 
     def _driver(self, variant: Variant, engine: OpenedEngine) -> WindowDriver:
         """Return what drives the windows of jobs while the variant is served."""
         views = WorkerViews(
-            engine, variant, self._catalog, lambda: self._plans.plan, self._ended, self._poison, self._me.reuse
+            engine,
+            variant,
+            self._catalog,
+            lambda: self._plans.plan,
+            self._ended,
+            self._poison,
+            self._me.reuse,
+            self._me.worker_id,
+            self._fleet.loads,
         )
         return WindowDriver(
             self._me.worker_id, views, self._store, self._refuges, self._settings.worker.max_attempts,
             note=self._producer.send, waits=self._waits, aside=self._aside, stages=self._stages,
+            on_sick=self._on_sick,
         )  # fmt: skip
 
     def _is_idle(self) -> bool:
@@ -214,6 +273,8 @@ class Worker:
             self._report(worker.waiting_state(self._me.state, turn.is_leaving))
             is_last_out = turn.is_leaving and logic.may_leave_empty(now_ms())
             return is_last_out and source.is_empty()  # the last one leaves an empty topic
+        self._in_hand = [(each.record.key or b"").decode(errors="replace") for each in taken]
+        self._has_suspect = any(each.attempt > 1 for each in taken)
         driver.begin(taken, turn.batch)
         self._me.state = worker.working_state(turn.is_leaving)
         self._me.watchdog.begin()
@@ -228,9 +289,11 @@ class Worker:
             metrics.BUSY_SECONDS.inc(time.monotonic() - begun_s)
         self._hop_s.observe(time.monotonic() - begun_s, len(taken))
         self._records.inc(len(taken))
-        self._me.state = worker.idle_state(turn.is_leaving)
         self._me.generated += len(taken)
         driver.logic.end()
+        if driver.logic.is_sick:
+            return True
+        self._me.state = worker.idle_state(turn.is_leaving)
         self._heart.beat_now()
         return False
 

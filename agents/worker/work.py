@@ -24,6 +24,7 @@ from planner.reuse.steps import Decision, FullRun, Reuse
 from planner.serving.admission.admission import SEED_LIMIT
 from planner.serving.admission.inputs import inputs_of
 from planner.serving.decisions import Rejection
+from planner.serving.dispatch.worker_loads import Load
 from planner.serving.generating.window import refusal_of
 from planner.serving.routing.cascades import judged_ms
 from schemas.ids import refinement_seed, seed_of
@@ -100,8 +101,8 @@ class WorkerJob:
 
     @property
     def owners(self) -> int:
-        """Number of workers that had its record in hand, this one included."""
-        return self.taken.attempt
+        """Number of workers that had it in hand, this one included: the others died, or their devices failed."""
+        return self.taken.attempt + self.job.deaths
 
     @property
     def attempts(self) -> int:
@@ -168,9 +169,14 @@ class WorkerViews:
 
     def __init__(
         self, engine: OpenedEngine, variant: Variant, catalog: Catalog, plan: Callable[[], Plan | None],
-        ended: EndedView, poison: PoisonView, reuse: WorkerReuse | None = None,
+        ended: EndedView, poison: PoisonView, reuse: WorkerReuse | None = None, worker_id: str = "",
+        loads: Callable[[str, int], Sequence[Load]] = lambda _variant, _now_ms: (),
     ) -> None:  # fmt: skip
-        """`plan`: the one in force. `reuse`: None: nothing begins from stored latents."""
+        """`plan`: the one in force. `reuse`: None: nothing begins from stored latents.
+
+        `loads`: the workers that take jobs of a variant now.
+        """
+        self._worker_id, self._loads = worker_id, loads
         self.engine, self.variant, self._catalog = engine, variant, catalog
         self._plan, self._ended, self.poison, self.reuse = plan, ended, poison, reuse
 
@@ -241,6 +247,24 @@ class WorkerViews:
             return 0.0
         request = requested(chosen)
         return store.lacking_ms(request.ids, combination(request.base, request.adapters) or "")
+
+    def size(self, job: WorkerJob) -> tuple[int, int]:
+        """Return the pixels of an image of the job, and the number of its images."""
+        return job.how.width * job.how.height, job.how.n
+
+    def has_failed_here(self, job: WorkerJob) -> bool:
+        """Whether a call with the job has failed on this worker before."""
+        return self._worker_id in job.job.failed_on
+
+    def can_go_elsewhere(self, job: WorkerJob) -> bool:
+        """Whether another worker takes jobs of the level, none of whose calls has failed with this one."""
+        return self.elsewhere(job) is not None
+
+    def elsewhere(self, job: WorkerJob) -> Load | None:
+        """Return the least loaded of these workers; None if there is none."""
+        tried = {*job.job.failed_on, self._worker_id}
+        others = (each for each in self._loads(self.variant.name, now_ms()) if each.worker_id not in tried)
+        return min(others, key=lambda each: each.remaining_ms, default=None)
 
     def begins_with_own_image(self, job: WorkerJob) -> bool:
         """Whether the request names the image that it begins with."""

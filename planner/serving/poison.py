@@ -48,6 +48,10 @@ class PoisonMarks:
         """Refuse no request on account of this one any more. Does nothing if it has no mark."""
         self._marks.pop(request_id, None)
 
+    def __contains__(self, request_id: str) -> bool:
+        """Whether this request has a mark."""
+        return request_id in self._marks
+
     def equal_to(self, request: GenerateRequest, now_ms: float) -> str | None:
         """Return the id of an equal request that ended its workers within the hour; None if there is none."""
         if not self._marks:

@@ -29,6 +29,7 @@ PACE_OVER = 16  # jobs: how many back the pace remembers, and the mean of what j
 MAX_CALLS: Final = 30  # of its own that a worker looks back on, to know how long its calls take; MIN_CALLS at least
 TOLERANCE: Final = 0.05  # of the profiled time, within which it takes the profile for right: the noise of so few calls
 MAX_DEATHS: Final = 2  # owners that a job may end: the second had no other job
+LIMIT_MS: Final = 600_000.0  # that a worker remembers how many images its memory was too small for
 STALLED = "hanging"  # the state of a worker whose call is stalled: it is there, but takes no new jobs
 STALL_FACTOR = 3.0  # times the predicted time of the work, plus
 MIN_STALL_MS = 2000.0  # this: later than both together a call is stalled
@@ -67,6 +68,8 @@ class WorkerLogic:
         self.reported_loading_ms = 0.0  # `loading_ms` at the end of the last window
         self.slowness = 1.0  # median run time of its last calls, as a multiple of the profiled one
         self._slownesses: deque[float] = deque(maxlen=MAX_CALLS)
+        self.limits: dict[int, tuple[int, float]] = {}  # pixels -> images of a call that fit, and until when it holds
+        self.proven_pixels = variant.width * variant.height  # the largest image that fits alone: its own, until seen
         self._variant = variant
         self._max_jobs: dict[int, int] = {}
         self._call_ms = {1: self.own_ms}
@@ -163,6 +166,26 @@ class WorkerLogic:
     def crowding(self, beside: int) -> float:
         """Return how much longer a call takes while so many others of the engine run."""
         return self._of_call(1 + min(beside, self._calls_at_once - 1)) / self.own_ms
+
+    def on_out_of_memory(self, pixels: int, images: int, now_ms: float) -> int:
+        """A call of this many images of this size had too little memory: return how many are to share one.
+
+        0: even one alone had, which is remembered unless one as large has fitted: then something else took the memory.
+        """
+        fit = min(images, self.limit(pixels, now_ms) or images) // 2
+        if fit or pixels > self.proven_pixels:
+            self.limits = self.limits | {pixels: (fit, now_ms + LIMIT_MS)}  # a new one: heartbeats read it
+        return fit
+
+    def limit(self, pixels: int, now_ms: float) -> int | None:
+        """Return how many images of this size fit, after calls with too little memory; None: it is not known."""
+        self.limits = {size: each for size, each in self.limits.items() if each[1] > now_ms}
+        return min((most for size, (most, _) in self.limits.items() if size <= pixels), default=None)
+
+    def limits_in_words(self) -> str:
+        """Return what its memory is too small for, for its heartbeat; "": nothing is known."""
+        found = [f"{most} of {size / 1e6:.2f} megapixels" for size, (most, _) in sorted(self.limits.items())]
+        return f"too little memory for more images at once than {', '.join(found)}" if found else ""
 
     def is_in_time(
         self, deadline_ms: float | None, run_ms: float, scoring_ms: float, now_ms: float, beside: int = 0

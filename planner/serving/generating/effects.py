@@ -5,12 +5,24 @@ the order in which they come, and answered with nothing.
 """
 
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from typing import Generic, NamedTuple, TypeVar
 
 from planner.serving.routing.placement import Placement
 from schemas.messages import Status
 
 J = TypeVar("J")
+
+
+class Fault(StrEnum):
+    """Whose fault it is that a call has failed."""
+
+    JOB = "job"  # no worker can ever generate what it asks for: it is REJECTED
+    IMAGE = "image"  # what was generated is no image, as of a model that made NaN
+    MODEL = "model"  # any other error: of the model, or of a library
+    MEMORY = "memory"  # the device, or the machine, has too little
+    DEVICE = "device"  # the process must have a new context of its device
+    CLIENT = "client"  # a store that components come from, a server that the engine asks, or the broker
 
 
 class Fetch(NamedTuple, Generic[J]):
@@ -33,6 +45,7 @@ class Call(NamedTuple, Generic[J]):
     id: int
     jobs: list[J]
     has_ended: Callable[[J], bool]
+    most: int = 0  # images that the device has memory for at once; 0: no limit is known
 
     def should_stop(self) -> bool:
         """Whether nothing of the call is wanted any more; asked between denoising steps."""
@@ -44,6 +57,12 @@ class Keep(NamedTuple, Generic[J]):
 
     id: int
     jobs: list[J]
+
+
+class Check(NamedTuple):
+    """Generate an image that no request asks for, as jobs in a row have failed. Answer: `Done` or `CallFailed`."""
+
+    id: int
 
 
 class Wait(NamedTuple, Generic[J]):
@@ -78,11 +97,31 @@ class End(NamedTuple, Generic[J]):
 
 
 class Retry(NamedTuple, Generic[J]):
-    """Write a job once more, with this attempt, after an error."""
+    """Write a job once more, with this attempt, after an error: to another worker, if there is one.
+
+    `is_death`: this worker ends with it, which counts for the rule on poison.
+    """
 
     job: J
     attempt: int
     error: Exception
+    is_death: bool = False
+
+
+class HandBack(NamedTuple, Generic[J]):
+    """Write a job that was not begun once more, as it is, for any other worker."""
+
+    job: J
+
+
+class Sick(NamedTuple):
+    """The worker serves no more in this process, and what it has not begun is handed back.
+
+    `counts`: among the faults of its device; not where a job is suspected that has ended a worker before.
+    """
+
+    reason: str
+    counts: bool
 
 
 class Drop(NamedTuple, Generic[J]):
@@ -95,8 +134,8 @@ class Commit(NamedTuple):
     """The window is done: once all that it wrote is acknowledged, commit it and call `WindowLogic.end`."""
 
 
-Open = Fetch[J] | LookUp[J] | Call[J] | Keep[J] | Wait[J]
-Effect = Open[J] | SendOn[J] | End[J] | Retry[J] | Drop[J] | Commit
+Open = Fetch[J] | LookUp[J] | Call[J] | Keep[J] | Wait[J] | Check
+Effect = Open[J] | SendOn[J] | End[J] | Retry[J] | HandBack[J] | Drop[J] | Sick | Commit
 
 
 class NoDraft(NamedTuple, Generic[J]):
@@ -168,10 +207,12 @@ class Unfit(NamedTuple):
 
 
 class CallFailed(NamedTuple):
-    """The engine has failed."""
+    """The engine has failed. `param`: the field of the request that is at fault, if it is the job's."""
 
     id: int
     error: Exception
+    fault: Fault = Fault.MODEL
+    param: str = ""
 
 
 class Done(NamedTuple):

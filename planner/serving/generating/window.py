@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from planner.catalog.components import Offer, needs_components, unhonoured
 from planner.serving.backoff import DRAFT_S, backoff_s
 from planner.serving.decisions import INVALID, POISON, UNHONOURED, Rejection
-from planner.serving.dispatch.worker import WorkerLogic, group_by_call, has_killed_enough
+from planner.serving.dispatch.worker import MAX_DEATHS, WorkerLogic, group_by_call, has_killed_enough
 from planner.serving.ending.outcomes import late_status
 from planner.serving.generating.effects import (
     Answer,
@@ -26,12 +26,15 @@ from planner.serving.generating.effects import (
     Call,
     Called,
     CallFailed,
+    Check,
     Commit,
     Drop,
     Effect,
     End,
+    Fault,
     Fetch,
     Fetched,
+    HandBack,
     Keep,
     Kept,
     LookUp,
@@ -40,6 +43,7 @@ from planner.serving.generating.effects import (
     Refused,
     Retry,
     SendOn,
+    Sick,
     Stopped,
     Unchecked,
     Unfit,
@@ -54,6 +58,8 @@ from schemas.errors import PochadeError
 from schemas.messages import GenerateOptions, Plan, Status
 
 MAX_ATTEMPTS: Final = 3
+MAX_FAILING: Final = 3  # different jobs in a row that a call fails on, until the worker is checked
+MAX_BAD_IMAGES: Final = 2  # attempts at a job that is given no image
 KEEPS_DRAFT: Final = "; the draft was kept"
 COMMIT: Final = Commit()
 
@@ -158,6 +164,18 @@ class Work(Protocol[J_contra]):
         """Return the time to load what the device lacks of the job's components."""
         ...
 
+    def size(self, job: J_contra) -> tuple[int, int]:
+        """Return the pixels of an image of the job, and the number of its images."""
+        ...
+
+    def has_failed_here(self, job: J_contra) -> bool:
+        """Whether a call with the job has failed on this very worker before."""
+        ...
+
+    def can_go_elsewhere(self, job: J_contra) -> bool:
+        """Whether another worker takes jobs of the level, none of whose calls has failed with this one."""
+        ...
+
     def begins_with_own_image(self, job: J_contra) -> bool:
         """Whether the request names the image that it begins with, which is never left out."""
         ...
@@ -196,6 +214,8 @@ class WindowLogic(Generic[J]):
         self._batches: deque[list[J]] = deque()  # to be prepared
         self._prepared: list[J] = []  # the batch that is being prepared
         self._calls: deque[list[J]] = deque()  # to be made
+        self._failing: set[str] = set()  # jobs that calls have failed on since one has not
+        self.is_sick = False  # no call is made any more
         self._out: list[Effect[J]] = []
 
     def begin(self, jobs: list[J], batch: int, now_ms: float) -> list[Effect[J]]:
@@ -227,13 +247,21 @@ class WindowLogic(Generic[J]):
 
     def _go_on(self) -> None:
         """Begin what may begin: a call, else a batch, else the window is done."""
+        if self.is_sick:
+            self._out.extend(map(HandBack, chain(*self._calls, *self._batches)))
+            self._calls.clear()
+            self._batches.clear()
         while len(self._tasks) < self._calls_at_once:
             if self._calls:
                 call = self._calls.popleft()
+                if self.worker.limits:
+                    call, *others = self._that_fit(call) or [[]]
+                    self._calls.extendleft(reversed(others))
                 if len(call) > 1:
                     call, *others = self._in_time(call)
                     self._calls.extendleft(others)
-                self._run(self._call(call))
+                if call:
+                    self._run(self._call(call))
             elif self._batches and not self._prepared:
                 self._run(self._prepare(self._batches.popleft()))
             else:
@@ -261,15 +289,18 @@ class WindowLogic(Generic[J]):
             yield LookUp(next(self._ids), self._prepared)
         wanted = [job for job in self._prepared if self._is_in_time(job)]
         self._prepared = []
-        self._calls.extend(group_by_call(wanted, self._work.key) if len(wanted) > 1 else [wanted] if wanted else ())
+        self._calls.extend(group_by_call(wanted, self._key) if len(wanted) > 1 else [wanted] if wanted else ())
+
+    def _key(self, job: J) -> Hashable:
+        """Return what is equal for jobs that share a call: one that may have ended a worker is generated alone."""
+        return self._work.key(job) if job.owners == 1 else job.job_id
 
     def _is_wanted(self, job: J) -> bool:
         """Whether a job is generated, by what is known before anything is fetched; one that is not has ended."""
         if self._work.has_ended(job):
             self._out.append(Drop(job))
         elif has_killed_enough(job.owners):
-            said = f"job {job.job_id} ended {job.owners - 1} workers; requests equal to it are refused for an hour"
-            self._fail(job, EndedWorkers(said), is_poison=True)
+            self._fail_as_poison(job, job.owners - 1)
         elif (refused := self._work.refusal(job)) is not None:
             self._reject(job, refused.reason, refused.code, refused.param)
         else:
@@ -317,10 +348,7 @@ class WindowLogic(Generic[J]):
         if not changed or not job.classified.request.options.strict:
             return True
         reason, param = insists_on(job.level, changed)
-        if job.has_draft:
-            self._out.append(End(job, Status.COMPLETED, reason + KEEPS_DRAFT))
-        else:
-            self._reject(job, reason, UNHONOURED, param)
+        self._refuse(job, reason, param)
         return False
 
     def _is_in_time(self, job: J) -> bool:
@@ -359,10 +387,15 @@ class WindowLogic(Generic[J]):
         """Generate jobs in one call, and keep their images."""
         worker, work = self.worker, self._work
         worker.on_loading(work.lacking_ms(jobs[0]))
-        answer = yield Call(next(self._ids), jobs, work.has_ended)
+        most = worker.limit(work.size(jobs[0])[0], self._now_ms) if worker.limits else None
+        answer = yield Call(next(self._ids), jobs, work.has_ended, most or 0)
         if not isinstance(answer, Called):
             self._on_no_images(jobs, answer)
+            if len(self._failing) >= MAX_FAILING and not self.is_sick:
+                yield from self._check()
             return
+        self._failing.clear()
+        worker.proven_pixels = max(worker.proven_pixels, work.size(jobs[0])[0])
         worker.on_loaded(answer.load_ms, len(jobs))
         worker.on_generated(answer.run_ms, work.call_ms(jobs) * worker.crowding(answer.side_by_side - 1))
         left, failures = [job for job in jobs if not work.has_ended(job)], 0
@@ -387,10 +420,78 @@ class WindowLogic(Generic[J]):
                 for job in jobs:
                     self._work.on_blank(job, "engine", str(error))
                 self._calls.appendleft(jobs)
+            case CallFailed(_, error, Fault.DEVICE):
+                self._on_device_fault(jobs, error)
+            case CallFailed(_, error, Fault.MEMORY):
+                self._on_out_of_memory(jobs, error)
             case CallFailed() if len(jobs) > 1:  # one of them may be the cause: each alone
                 self._calls.extendleft([job] for job in reversed(jobs))
-            case CallFailed(_, error):
-                self._retry_or_fail(jobs[0], error)
+            case CallFailed(_, error, Fault.JOB, param):
+                self._refuse(jobs[0], str(error), param)
+            case CallFailed(_, error, fault):
+                if fault is not Fault.CLIENT:
+                    self._failing.add(jobs[0].job_id)
+                self._retry_or_fail(jobs[0], error, MAX_BAD_IMAGES if fault is Fault.IMAGE else self._max_attempts)
+
+    # A worker that cannot go on as it is.
+
+    def _check(self) -> Task[J]:
+        """Find out whether it is the jobs that calls fail on, or the model: then a new process has to load it."""
+        answer = yield Check(next(self._ids))
+        failing = len(self._failing)
+        self._failing.clear()
+        if isinstance(answer, CallFailed):
+            self._sicken(f"calls failed on {failing} jobs in a row, and on one of its own: {_in_words(answer.error)}")
+
+    def _sicken(self, reason: str, *, counts: bool = True) -> None:
+        if not self.is_sick:
+            self.is_sick = True
+            self._out.append(Sick(reason, counts))
+
+    def _on_device_fault(self, jobs: list[J], error: Exception) -> None:
+        """Let the worker be sick, and the jobs go on: each alone, and no further once it has ended enough workers."""
+        self._sicken(_in_words(error), counts=all(job.owners == 1 for job in jobs))
+        for job in jobs:
+            is_death = not self._work.has_failed_here(job)  # one worker's device may be to blame, however often
+            ends_workers = has_killed_enough(job.owners + is_death) or job.attempts > MAX_DEATHS
+            if len(jobs) == 1 and ends_workers:
+                self._fail_as_poison(job, job.owners)
+            else:
+                self._out.append(Retry(job, job.attempts + 1, error, is_death))
+
+    def _on_out_of_memory(self, jobs: list[J], error: Exception) -> None:
+        """Make calls of half as many images from now on; one alone that does not fit goes elsewhere once."""
+        pixels, _ = self._work.size(jobs[0])
+        images = sum(self._work.size(job)[1] for job in jobs)
+        if self.worker.on_out_of_memory(pixels, images, self._now_ms):
+            self._calls.appendleft(jobs)
+        elif pixels > self.worker.proven_pixels:
+            self._do_not_fit(jobs, error)
+        else:
+            for job in jobs:
+                self._failing.add(job.job_id)
+                self._retry_or_fail(job, error)
+
+    def _that_fit(self, jobs: list[J]) -> list[list[J]]:
+        """Return the calls for jobs that could share one, as the device's memory allows; none for what never fits."""
+        pixels, images = self._work.size(jobs[0])
+        limit = self.worker.limit(pixels, self._now_ms)
+        if limit is None:
+            return [jobs]
+        if not limit:
+            self._do_not_fit(jobs, MemoryError(f"an image of {pixels} pixels did not fit before"))
+            return []
+        at_once = max(1, limit // images)
+        return [jobs[first : first + at_once] for first in range(0, len(jobs), at_once)]
+
+    def _do_not_fit(self, jobs: list[J], error: Exception) -> None:
+        for job in jobs:
+            if job.attempts == 1 and self._work.can_go_elsewhere(job):
+                self._out.append(Retry(job, job.attempts + 1, error))
+            else:
+                pixels, _ = self._work.size(job)
+                said = f"{self._variant} has too little memory here for an image of {pixels / 1e6:.1f} megapixels"
+                self._refuse(job, f"{said}, even alone: ask for a smaller one", "width")
 
     def _not_kept(self, troubles: Iterable[Refused[J] | Unchecked[J] | Away[J]]) -> list[J]:
         """Return the jobs whose images are to be stored once more; the others have ended."""
@@ -407,18 +508,32 @@ class WindowLogic(Generic[J]):
 
     # How a job ends without an image.
 
-    def _retry_or_fail(self, job: J, error: Exception) -> None:
-        if job.attempts >= self._max_attempts:
+    def _retry_or_fail(self, job: J, error: Exception, most: int | None = None) -> None:
+        if job.attempts >= min(most or self._max_attempts, self._max_attempts):
             self._fail(job, error)
         else:
             self._out.append(Retry(job, job.attempts + 1, error))
 
+    def _fail_as_poison(self, job: J, deaths: int) -> None:
+        said = f"job {job.job_id} ended {deaths} workers; requests equal to it are refused for an hour"
+        self._fail(job, EndedWorkers(said), is_poison=True)
+
     def _fail(self, job: J, error: Exception, *, is_poison: bool = False) -> None:
-        reason = f"{type(error).__name__}: {error}"
-        self._out.append(End(job, Status.FAILED, reason, error=error, is_poison=is_poison))
+        self._out.append(End(job, Status.FAILED, _in_words(error), error=error, is_poison=is_poison))
+
+    def _refuse(self, job: J, reason: str, param: str) -> None:
+        """End a job that its level cannot generate: with the draft it was to refine, if there is one."""
+        if job.has_draft:
+            self._out.append(End(job, Status.COMPLETED, reason + KEEPS_DRAFT))
+        else:
+            self._reject(job, reason, UNHONOURED, param)
 
     def _reject(self, job: J, reason: str, code: str, param: str = "") -> None:
         self._out.append(End(job, Status.REJECTED, reason, code, param))
+
+
+def _in_words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def refusal_of(options: GenerateOptions, offer: Offer, equal: str | None) -> Rejection | None:

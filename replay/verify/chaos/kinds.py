@@ -8,6 +8,7 @@ from replay.verify.chaos.faults import (
     clocks,
     cluster,
     components,
+    devices,
     disks,
     foreign,
     input,
@@ -33,6 +34,8 @@ KINDS: Mapping[str, Do] = {
     "broker-freeze": broker.freeze,
     "exit": input.requested,
     "hang": input.requested,
+    "device-killer": input.requested,
+    **dict.fromkeys(devices.HOW, devices.break_device),
     "slow": input.requested,
     "repeat": input.repeat,
     "replay": input.replay,
@@ -83,6 +86,7 @@ MAX_AWAY = 0.15  # of a run, that a fault takes the vector store away
 ROLES = ("classifier", "router", "discriminator", "ledger", "planner")  # one process each, beside the workers
 TWINS = tuple(f"{role}-2" for role in ROLES)  # the second of each, where there are several brokers
 
+BROKEN = (5000.0, 20_000.0)  # ms: a device of a worker, for its calls to fail and its process to come back
 STARTED = (5000.0, 12_000.0)  # ms: long enough to join, and to have work in hand
 
 
@@ -168,4 +172,7 @@ def _single_broker_catalogue(workers: Sequence[str], session_ms: int, *, can_exi
     cards += [Card(kind="all-roles-kill"), Card(kind="foreign-record"), Card(kind="foreign-record")]
     cards += [Card(kind="store-lies", lasts_ms=(500, 20_000)), Card(kind="stranger", lasts_ms=(5000, 15_000))]
     cards += [Card(kind="overload", lasts_ms=(2000, 5000))]
-    return [*cards, Card(kind="exit"), Card(kind="hang"), Card(kind="poison-repeat")] if can_exit else cards
+    if not can_exit:
+        return cards
+    cards += [Card(kind=kind, target=name, lasts_ms=BROKEN) for kind in devices.HOW for name in workers[:1]]
+    return [*cards, Card(kind="exit"), Card(kind="hang"), Card(kind="device-killer"), Card(kind="poison-repeat")]

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from replay.local.processes import RoleProcess
 
 POLL_S = 0.02
+BROKEN = "CHAOS_ENGINE"  # as in agents/engines/chaos.py
 CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000  # of Linux: sched.h, sys/mount.h
 
 
@@ -26,6 +27,11 @@ def behind(process: RoleProcess, statement: str) -> RoleProcess:
 def skewed(process: RoleProcess, by_ms: int) -> RoleProcess:
     """A process with a wrong clock."""
     return behind(process, f"move({by_ms})")
+
+
+def broken(process: RoleProcess, how: str) -> RoleProcess:
+    """A worker whose engine `chaos` is broken: `how` as `agents.engines.chaos.BROKEN` has it."""
+    return behind(process, f"break_engine({how!r})")
 
 
 def stallable(process: RoleProcess, mark: pathlib.Path) -> RoleProcess:
@@ -48,6 +54,11 @@ def can_have_small_disk() -> bool:
     with tempfile.TemporaryDirectory() as folder:
         statement = f"from replay.verify.chaos import launching; launching.mount_small_disk({folder!r}, 65536)"
         return subprocess.run([sys.executable, "-c", statement], capture_output=True, check=False).returncode == 0
+
+
+def break_engine(how: str) -> None:
+    """Break the device of this process."""
+    os.environ[BROKEN] = how
 
 
 def move(by_ms: int) -> None:

@@ -13,7 +13,7 @@ from schemas.messages import GenerateOptions
 
 FIRST, LAST = 0.04, 0.9  # share of the run within which faults begin
 # a prompt that begins so ends the process of the engine `chaos`, or keeps it from ever coming back
-EXIT, HANG = "!exit", "!hang"
+EXIT, HANG, KILLS_DEVICE = "!exit", "!hang", "!device-dead"
 TENANTS = ("ann", "bob", "eve")  # of a run whose images begin from stored ones; the store has latents of these alone
 REPEATS = 24  # requests for each prompt of such a run, of all tenants together
 CONSENTS = ("own",) * 8 + ("", "off")  # what its requests say of reuse, drawn evenly
@@ -82,7 +82,7 @@ def draw_requests(
 
     `repeat`: few prompts, again and again, of several tenants, most of which let their images be reused.
 
-    A fault whose kind is a request (`exit`, `hang`, `slow`) is the first one at its time or later.
+    A fault whose kind is a request (`exit`, `hang`, `device-killer`, `slow`) is the first one at its time or later.
     """
     plain = schedule(name, builtin_prompts(count, seed), constant(rate_rps, count), seed)
     dice = random.Random(f"requests/{seed}")
@@ -112,7 +112,7 @@ def _of_tenant(row: Row, prompt: str | None, dice: random.Random) -> Row:
     return row._replace(prompt=prompt, wish=dataclasses.replace(row.wish, options=options, tenant=dice.choice(TENANTS)))
 
 
-PROMPTED = {"exit": EXIT, "hang": HANG}
+PROMPTED = {"exit": EXIT, "hang": HANG, "device-killer": KILLS_DEVICE}
 REQUESTED = (*PROMPTED, "slow")
 
 

@@ -13,7 +13,7 @@ from replay.local.hosting import LocalDeployment
 from replay.local.processes import RoleProcess, role_process
 from replay.verify.chaos.brokers import BrokerCluster
 from replay.verify.chaos.oracle import Acknowledged
-from replay.verify.chaos.schedule import EXIT, HANG, Fault
+from replay.verify.chaos.schedule import PROMPTED, Fault
 from replay.verify.chaos.weights.remote import WeightsRemote
 from schemas.errors import PochadeError
 from schemas.messages import GenerateRequest, Result
@@ -127,7 +127,7 @@ class World:
 
     def killers(self) -> set[str]:
         """Return the ids of requests that end the process which generates them."""
-        return {name for name, request in self.asked.items() if request.prompt.startswith((EXIT, HANG))}
+        return {name for name, request in self.asked.items() if request.prompt.startswith(tuple(PROMPTED.values()))}
 
     def gone(self) -> frozenset[str]:
         """Return the ids of the requests whose records a fault deleted before they were read."""

@@ -16,6 +16,7 @@ from agents.engines import (
     OpenedEngine,
     Previews,
     ShouldStop,
+    WrongNumber,
     check_models,
     model_source,
     on_device,
@@ -169,7 +170,7 @@ def test_a_device_that_the_variants_precision_does_not_allow_is_a_failure_to_loa
 
 
 def test_an_engine_that_gives_fewer_images_than_tasks_has_failed() -> None:
-    with pytest.raises(EngineFailed, match="1 images and 1 latents for 2 tasks"):
+    with pytest.raises(WrongNumber, match="1 images and 1 latents for 2 tasks"):
         OpenedEngine(Least()).generate([a_task("r-1"), a_task("r-2")], HOW, lambda: False)
 
 

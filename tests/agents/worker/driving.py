@@ -1,6 +1,6 @@
 """A worker's driver on stubs, and what it answers."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from agents.engines import Engine, OpenedEngine
@@ -10,6 +10,7 @@ from agents.worker.jobs import Taken
 from agents.worker.reuse import WorkerReuse
 from agents.worker.work import WorkerJob, WorkerViews
 from planner.catalog.entries import Variant
+from planner.serving.dispatch.worker_loads import Load
 from planner.serving.generating.window import Refuges
 from planner.serving.requests import ClassifiedValues
 from planner.serving.routing.placement import Placement
@@ -19,6 +20,8 @@ from schemas.messages import Plan
 from schemas.record import Outgoing
 from streams.store.port import ImageStore
 from tests.builders import a_catalog
+
+Loads = Callable[[str, int], Sequence[Load]]
 
 
 class StubRefuges:
@@ -46,11 +49,11 @@ class JudgedViews(WorkerViews):
 def a_driver(
     worker_id: str, engine: Engine, variant: Variant, store: ImageStore, ended: Container[str] = frozenset(),
     max_attempts: int = 3, *, judged_ms: float = 0.0, refuges: Refuges | None = None, plan: Plan | None = None,
-    reuse: WorkerReuse | None = None, **more: Any,
+    reuse: WorkerReuse | None = None, loads: Loads = lambda _variant, _now_ms: (), **more: Any,
 ) -> WindowDriver:  # fmt: skip
     """A driver on these stubs; judging takes no time unless it is said."""
     opened = OpenedEngine(engine)
-    views = JudgedViews(opened, variant, a_catalog(), lambda: plan, ended, PoisonView(), reuse)  # type: ignore[arg-type]
+    views = JudgedViews(opened, variant, a_catalog(), lambda: plan, ended, PoisonView(), reuse, worker_id, loads)  # type: ignore[arg-type]
     views.fixed_ms = judged_ms
     return WindowDriver(worker_id, views, store, refuges or RefugeLogic(a_catalog()), max_attempts, **more)
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import pathlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -262,8 +263,8 @@ def test_an_image_says_beside_how_many_others_it_was_generated(desk: Desks) -> N
 
 
 @pytest.fixture
-def shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
-    found = Shop(monkeypatch, a_catalog())
+def shop(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> Iterator[Shop]:
+    found = Shop(monkeypatch, a_catalog(), tmp_path)
     yield found
     found.close()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import pathlib
 import threading
 import time
 import types
@@ -24,7 +25,9 @@ from tests.builders import a_catalog, a_variant
 @pytest.fixture
 def worker() -> Iterator[Worker]:
     """One that has not begun to run: what the probes read is set by the tests."""
-    settings = types.SimpleNamespace(worker=types.SimpleNamespace(device="", job_timeout_s=60))
+    settings = types.SimpleNamespace(
+        worker=types.SimpleNamespace(device="", id="", job_timeout_s=60), home=pathlib.Path("nowhere")
+    )
     made = Worker(cast(Any, settings), a_catalog(), *cast(Any, [None] * 5), "w-1")
     yield made
     made._me.watchdog.end()  # else it ends this process in a minute

@@ -2,6 +2,7 @@
 """A worker follows the plan from variant to variant, and comes back from whatever fails."""
 
 import dataclasses
+import pathlib
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import pytest
 
 from agents.engines import EngineFailed, OpenedEngine
+from agents.runtime.process import keep_running
 from agents.worker import role as module
 from agents.worker.jobs import Taken
 from agents.worker.role import Worker
+from agents.worker.sickness import MAX_FAULTS, SICK, FaultHistory
 from planner.catalog.entries import Loading
 from planner.catalog.model import Catalog
 from planner.serving.dispatch.worker import SETTLE_MS, WorkerLogic
@@ -69,22 +72,26 @@ class Queue:
 class Shop:
     """A worker `w-1` in a thread, its queues by variant, and what it may see."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, catalog: Catalog) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, catalog: Catalog, home: pathlib.Path) -> None:
         self.queues = {"light": Queue(), "heavy": Queue()}
         self.plans, self.fleet, self.producer = StubPlans(), StubFleet(), MemoryRecordProducer()
         self.opened: list[str] = []
         self.devices: list[str] = []
         self.load: Callable[[str], None] = lambda variant: None
-        self.stopping = threading.Event()
+        self.stopping, self.home = threading.Event(), home
+        self.make_engine: Callable[[], StubEngine] = StubEngine
         monkeypatch.setattr(module, "JobSource", self._source)
         monkeypatch.setattr(module, "open_engine", self._engine)
         monkeypatch.setattr(module, "POLL_MS", 1.0)
         monkeypatch.setattr(module, "LOAD_RETRY_S", 0.001)
+        monkeypatch.setattr(module, "AWAY_S", 0.001)
         self.worker = self.new_worker(catalog, heartbeat_ms=50)
         self._thread: threading.Thread | None = None
 
     def new_worker(self, catalog: Catalog, heartbeat_ms: int, device: str = "") -> Worker:
-        settings = load({"worker": {"heartbeat_ms": heartbeat_ms, "device": device}})
+        settings = load(
+            {"home": str(self.home), "worker": {"heartbeat_ms": heartbeat_ms, "device": device, "id": "w-1"}}
+        )
         return Worker(
             settings, catalog, self.producer, MemoryImageStore(), self.plans, set(), self.fleet, "w-1", slo_ms=2000.0
         )
@@ -97,7 +104,7 @@ class Shop:
         self.opened.append(variant.name)
         self.devices.append(variant.loading.device)
         self.load(variant.name)
-        return OpenedEngine(StubEngine())
+        return OpenedEngine(self.make_engine())
 
     def open(self) -> "Shop":
         self._thread = threading.Thread(target=self.worker.run, args=(self.stopping,))
@@ -144,8 +151,8 @@ def catalog() -> Catalog:
 
 
 @pytest.fixture
-def shop(monkeypatch: pytest.MonkeyPatch, catalog: Catalog) -> Iterator[Shop]:
-    shop = Shop(monkeypatch, catalog)
+def shop(monkeypatch: pytest.MonkeyPatch, catalog: Catalog, tmp_path: pathlib.Path) -> Iterator[Shop]:
+    shop = Shop(monkeypatch, catalog, tmp_path)
     yield shop
     shop.close()
 
@@ -398,3 +405,43 @@ def test_a_worker_that_another_plan_does_not_name_goes_on(shop: Shop) -> None:
     shop.queue("light", "r")
     shop.until(lambda: shop.generated() == ["r"])
     assert shop.queues["light"].is_open
+
+
+class DeadEngine(StubEngine):
+    """Its device is dead, and its close never ends."""
+
+    def generate(self, *_asked: object) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    def close(self) -> None:
+        pytest.fail("a device that fails may hang")
+
+
+def test_a_worker_whose_device_fails_says_so_at_once_hands_back_and_ends_its_process_with_a_status_of_its_own(
+    shop: Shop,
+) -> None:
+    statuses = list[int]()
+    shop.make_engine = DeadEngine
+    shop.queue("light", "a", "b")
+    shop.plan("light")
+    keep_running("worker", shop.worker.run, shop.stopping, statuses.append)
+    assert statuses == [SICK]
+    assert shop.states()[-1] == ("sick", "light")
+    assert shop.queues["light"].log == ["begin", "commit"]
+    assert not shop.queues["light"].is_open
+    assert [read(job, GenerateJob).deaths for job in shop.producer.topics[waiting_topic("light").name]] == [1, 0]
+    (fault,) = (shop.home / "workers" / "w-1.faults").read_text().splitlines()
+    assert '["r-1", "r-1"]' in fault
+
+
+def test_a_worker_whose_device_failed_three_times_stays_away_until_its_history_is_removed(shop: Shop) -> None:
+    history = FaultHistory(shop.home / "workers" / "w-1.faults")
+    for number in range(MAX_FAULTS):
+        history.add([f"r-{number}"], "CUDA error", now_ms())
+    shop.plan("light")
+    shop.open().until(lambda: ("sick", "") in shop.states())
+    assert shop.opened == []
+    assert "3 faults of its device within an hour, the last: CUDA error; stays away until" in shop.worker.not_ready()
+    assert shop.worker.not_alive() == "", "a new process would not help"
+    history.file.unlink()
+    shop.until(lambda: ("ready", "light") in shop.states())

@@ -74,10 +74,12 @@ def test_a_seed_that_a_server_does_not_take_is_not_left_out_in_silence(server: I
         assert read(taken, ImageGenerated).job.overridden == ()
 
 
-def test_a_worker_s_heartbeats_say_how_its_server_is(server: ImageServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_s_heartbeats_say_how_its_server_is(
+    server: ImageServer, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
     server.metrics = "vllm_omni:num_requests_running 2.0\n"
     variant = a_level(server)
-    shop = Shop(monkeypatch, a_catalog())
+    shop = Shop(monkeypatch, a_catalog(), tmp_path)
     monkeypatch.setattr(module, "open_engine", lambda *_given: open_engine("openai", variant, 1))
 
     def details() -> set[str]:

@@ -85,6 +85,18 @@ class SimulatedWork:
         components = self._serving.components
         return 0.0 if components is None else components.lacking_ms(self._worker, job)
 
+    def size(self, job: Job) -> tuple[int, int]:
+        """Return the pixels of an image, which do not count as no call fails, and the number of images."""
+        return 0, job.images
+
+    def has_failed_here(self, job: Job) -> bool:  # noqa: ARG002
+        """Return False: no simulated call fails."""
+        return False
+
+    def can_go_elsewhere(self, job: Job) -> bool:  # noqa: ARG002
+        """Return False: no simulated call fails."""
+        return False
+
     def begins_with_own_image(self, job: Job) -> bool:  # noqa: ARG002
         """Return False: a simulated engine takes any image."""
         return False

@@ -2,7 +2,7 @@
 
 import time
 
-from replay.verify.chaos.schedule import EXIT, HANG, Fault
+from replay.verify.chaos.schedule import EXIT, PROMPTED, Fault
 from replay.verify.chaos.world import POLL_S, NotThere, Steps, World
 from schemas.messages import GenerateRequest
 from schemas.record import Incoming
@@ -67,7 +67,7 @@ def overload(world: World, fault: Fault) -> Steps:
     while (passed_s := time.monotonic() - begun_s) < fault.lasts_ms / 1000:
         while sent < OVERLOAD_RPS * passed_s:
             like = dice.choice(some)
-            if not like.prompt.startswith((EXIT, HANG)):
+            if not like.prompt.startswith(tuple(PROMPTED.values())):
                 name, at_ms = f"overload-{fault.number}-{sent}", round(1000 * time.time())
                 world.submit(GenerateRequest(request_id=name, prompt=like.prompt, created_ms=at_ms, tenant=like.tenant))
                 sent += 1

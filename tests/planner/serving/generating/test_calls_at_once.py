@@ -13,18 +13,22 @@ from planner.serving.generating.effects import (
     Call,
     Called,
     CallFailed,
+    Check,
     Commit,
     Done,
     Drop,
     End,
+    Fault,
     Fetch,
     Fetched,
+    HandBack,
     Keep,
     Kept,
     NoDraft,
     Refused,
     Retry,
     SendOn,
+    Sick,
     Stopped,
     Unchecked,
     Unfit,
@@ -90,6 +94,15 @@ class Work:
     def lacking_ms(self, _job: Job) -> float:
         return 0.0
 
+    def size(self, job: Job) -> tuple[int, int]:
+        return (32 * 32, 1) if job.group else (64 * 64, 2)
+
+    def has_failed_here(self, job: Job) -> bool:
+        return job.attempts > 1
+
+    def can_go_elsewhere(self, job: Job) -> bool:
+        return job.group == 0
+
     def begins_with_own_image(self, _job: Job) -> bool:
         return False
 
@@ -119,11 +132,13 @@ class Story:
         )
         self.ends, self.commits, self.overlapped = Counter[str](), 0, 0
         self.open: list[Any] = []
+        self.faults, self.checks = set[Fault](), 0
+        self.is_sick = False
 
     def _job(self, number: int) -> Job:
         request = a_classified(a_request(request_id=f"r-{number}"))
-        owners = self.dice.choice((1, 1, 1, 4))
-        return Job(f"j-{number}", owners, self.dice.randrange(2), self.dice.random() < 0.3, request)
+        owners, attempts = self.dice.choice((1, 1, 1, 2, 4)), self.dice.choice((1, 1, 3))
+        return Job(f"j-{number}", owners, self.dice.randrange(2), self.dice.random() < 0.3, request, attempts=attempts)
 
     def told(self) -> "Story":
         self._take(self.window.begin(list(self.jobs), self.dice.randint(1, 3), 0.0))
@@ -145,9 +160,16 @@ class Story:
             match effect:
                 case End(job) | Retry(job) | SendOn(job) | Drop(job):
                     self.ends[job.job_id] += 1
+                case HandBack(job):
+                    assert self.is_sick, "only what is sick hands back"
+                    self.ends[job.job_id] += 1
+                case Sick():
+                    assert not self.is_sick, "it says so once"
+                    self.is_sick = True
                 case Commit():
                     self.commits += 1
                 case _:
+                    assert not (self.is_sick and isinstance(effect, Call | Check)), "a sick worker makes no calls"
                     self.open.append(effect)
 
     def _answer(self, effect: Any) -> Any:
@@ -161,8 +183,10 @@ class Story:
                     self.dice.choice(jobs).has_ended = True
                 if effect.should_stop():
                     return Stopped(id_)
-                if 0.2 < luck < 0.4:
-                    return CallFailed(id_, LOST)
+                if 0.2 < luck < 0.5:
+                    fault = self.dice.choice([*Fault, Fault.MODEL, Fault.MODEL, Fault.MEMORY])
+                    self.faults.add(fault)
+                    return CallFailed(id_, LOST, fault)
                 return Unfit(id_, LOST) if luck > 0.95 else Called(id_, 9.0)
             case Keep(id_, jobs):
                 troubles = {0: Away(jobs[0], LOST), 1: Refused(jobs[0], "no"), 2: Unchecked(jobs[0], LOST)}
@@ -170,6 +194,9 @@ class Story:
                 kept = [job for job in jobs if found is None or job is not found.job]
                 self.ends.update(job.job_id for job in kept)
                 return Kept(id_, [] if found is None else [found])
+            case Check(id_):
+                self.checks += 1
+                return CallFailed(id_, LOST) if luck < 0.5 else Done(id_)
             case _:
                 return Done(effect.id)
 
@@ -184,6 +211,12 @@ def test_every_job_ends_once_and_the_window_is_done_once(stories: list[Story]) -
         assert story.ends == Counter(job.job_id for job in story.jobs)
         assert story.commits == 1
         assert story.window.in_hand() == []
+
+
+def test_stories_have_all_faults_checks_and_workers_that_are_sick(stories: list[Story]) -> None:
+    assert set().union(*(story.faults for story in stories)) == set(Fault)
+    assert sum(story.checks for story in stories) > 3
+    assert {story.is_sick for story in stories} == {True, False}
 
 
 def test_calls_overlap_where_several_are_allowed(stories: list[Story]) -> None:
