@@ -50,6 +50,7 @@ SUMMARIES = {
     "gc": "Delete old and orphaned images.",
     "config": "Show where each setting comes from, and check all.",
     "doctor": "Check the deployment, and say what to do about faults.",
+    "init": "Write a catalog for two models of your own: read, loaded, checked and timed.",
     "try": "Generate images of prompts in this process, without Kafka.",
     "demo": "Run the whole pipeline on this machine, with a report and a gallery.",
     "audit": "Count requests that were lost or ended twice, and check every stored image.",

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from planner.catalog.model import Catalog
-from planner.catalog.quality import UNMEASURED
 from planner.observation.workers import OUT
 from planner.serving.routing.unserved import waiting_in_words
 from schemas.messages import Heartbeat, Plan
@@ -279,16 +277,17 @@ def check_models(missing: Sequence[str], catalog: str, on_one_card: Sequence[str
     return ok("models", f"every folder that catalog {catalog} names is here")
 
 
-def check_quality(catalog: Catalog, name: str) -> Check:
-    """Warn of levels without a measured quality. `name`: the setting `catalog`."""
-    unknown = ", ".join(each for each, variant in catalog.variants.items() if variant.quality is None)
-    do = f"pochade profile --catalog {name} --prompt-file FILE --scorer CLIP --write"
-    if not catalog.has_quality and len(catalog.variants) > 1:
-        return warn("quality", f"catalog {name}: {UNMEASURED}", do)
-    if unknown and not catalog.curves:
-        worst = "a level of unknown quality counts as the worst, and plans may not serve it"
-        return warn("quality", f"catalog {name}: that of {unknown} is not measured: {worst}", do)
-    return ok("quality", f"that of every level of catalog {name} is known")
+def check_quality(levels: Sequence[str], unknown: Sequence[str], catalog: str) -> Check:
+    """Warn of levels without a measured quality, `unknown`. `catalog`: as the setting names it."""
+    do = f"pochade profile --catalog {catalog} --prompt-file FILE --scorer CLIP --write"
+    if not unknown or len(levels) == 1:
+        return ok("quality", f"that of every level of catalog {catalog} is known")
+    if len(unknown) == len(levels):
+        return warn(
+            "quality", f"catalog {catalog}: none is measured, so that a slower level counts as a better one", do
+        )
+    worst = "a level of unknown quality counts as the worst, and plans may not serve it"
+    return warn("quality", f"catalog {catalog}: that of {', '.join(unknown)} is not measured: {worst}", do)
 
 
 def check_visibility(found: Mapping[str, Found]) -> Check | None:

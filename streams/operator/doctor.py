@@ -122,7 +122,9 @@ def _loaded(settings: Settings) -> Iterator[Check]:
 
 
 def _quality(settings: Settings) -> Check:
-    return checks.check_quality(load(settings.catalog, settings.published), settings.catalog)
+    catalog = load(settings.catalog, settings.published)
+    unknown = [name for name, variant in catalog.variants.items() if variant.quality is None and not catalog.curves]
+    return checks.check_quality(list(catalog.variants), unknown, settings.catalog)
 
 
 def _store(settings: Settings) -> Check:

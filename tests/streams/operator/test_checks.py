@@ -28,7 +28,7 @@ from streams.operator.checks import (
 )
 from streams.operator.cluster import Found, differences, expected
 from streams.operator.verdicts import BEGIN, PAGE, ROWS, Verdict, fail, in_page, unmade, warn
-from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_plan, a_variant, unmeasured
+from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_plan, a_variant
 from tests.streams.operator.test_cluster import found
 
 OK, WARN, STARTING, FAIL = Verdict.OK, Verdict.WARN, Verdict.STARTING, Verdict.FAIL
@@ -462,11 +462,10 @@ def test_where_no_topic_may_be_made_clocks_are_compared_by_heartbeats(behind_ms:
 
 
 def test_levels_without_a_measured_quality_are_warned_of() -> None:
-    known = a_catalog()
-    one = dataclasses.replace(known, variants={**known.variants, "fast": a_variant(name="fast", quality=None)})
-    found = [checks.check_quality(catalog, "own.toml") for catalog in (known, one, unmeasured(known))]
+    levels = ["light", "heavy"]
+    found = [checks.check_quality(levels, unknown, "own.toml") for unknown in ([], ["heavy"], levels)]
     assert [each.verdict for each in found] == [OK, WARN, WARN]
-    assert "that of fast is not measured" in found[1].found
+    assert "that of heavy is not measured" in found[1].found
     assert "a slower level counts as a better one" in found[2].found
     assert found[2].do.startswith("pochade profile --catalog own.toml --prompt-file")
 
