@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -328,6 +329,8 @@ def open_engine(name: str, variant: Variant, threads: int, keeping: Keeping | No
         Unknown: there is no engine of that name.
         EngineFailed: the engine or its model cannot be loaded, or it lacks a method of `Engine`.
     """
+    for library in ("DIFFUSERS", "TRANSFORMERS"):  # they warn, when imported, of packages that no model here needs
+        os.environ.setdefault(f"{library}_VERBOSITY", "error")
     if name in ENGINES:
         return OpenedEngine(ENGINES[name](variant, threads, keeping))
     ENGINES.check(name)

@@ -1,5 +1,10 @@
 """Accelerated levels: what takes fewer computations, that images stay those of their seeds, and who refuses it."""
 
+import dataclasses
+import importlib.util
+import json
+import pathlib
+import shutil
 from typing import Any
 
 import numpy as np
@@ -84,6 +89,38 @@ def test_weights_are_quantized_when_they_are_loaded(kind: str, level: Any) -> No
     assert type(weight).__module__.startswith("torchao")
     difference = np.abs(generated(engine, variant, 5)[0] - generated(load(plain, 1), plain, 5)[0])
     assert 0 < difference.mean() < 10
+
+
+def test_a_folder_of_quantized_weights_is_served_as_it_was_saved(
+    level: Any, toys: Toys, tmp_path: pathlib.Path
+) -> None:
+    pytest.importorskip("torchao")
+    from diffusers import FluxTransformer2DModel, TorchAoConfig
+    from torchao.quantization import Int8WeightOnlyConfig
+
+    folder = shutil.copytree(toys("flux-dev"), tmp_path / "model")
+    config = TorchAoConfig(Int8WeightOnlyConfig())
+    network = FluxTransformer2DModel.from_pretrained(folder, subfolder="transformer", quantization_config=config)
+    network.save_pretrained(folder / "transformer")
+    variant = dataclasses.replace(level("flux-dev", steps=2), model=str(folder))
+    engine = load(variant, 1)
+    assert type(engine._pipeline.transformer.transformer_blocks[0].attn.to_q.weight).__module__.startswith("torchao")
+    exact = level("flux-dev", steps=2)
+    difference = np.abs(generated(engine, variant, 5)[0] - generated(load(exact, 1), exact, 5)[0])
+    assert 0 < difference.mean() < 10
+
+
+def test_weights_that_need_a_package_which_is_not_here_are_refused_by_its_name(
+    level: Any, toys: Toys, tmp_path: pathlib.Path
+) -> None:
+    if importlib.util.find_spec("bitsandbytes"):
+        pytest.skip("bitsandbytes is installed: it loads them on a card")
+    folder = shutil.copytree(toys("flux-dev"), tmp_path / "model")
+    config = folder / "transformer" / "config.json"
+    quantized = {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"quantization_config": quantized}))
+    with pytest.raises(EngineFailed, match=r"cannot load.*bitsandbytes"):
+        load(dataclasses.replace(level("flux-dev"), model=str(folder)), 1)
 
 
 @pytest.mark.parametrize(
