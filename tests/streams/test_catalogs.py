@@ -24,7 +24,28 @@ def test_every_shipped_catalog_is_whole(name: str) -> None:
 OF_COMPONENTS = "genai2026"  # of one level: its requests differ by what they are generated with
 
 
-@pytest.mark.parametrize("name", sorted({path.stem for path in CATALOGS.glob("*.toml")} - {OF_COMPONENTS}))
+OF_OTHERS = (
+    "flux",
+    "qwen-image",
+    "sd35",
+    "sdxl-example",
+    "sdxl-turbo",
+)  # public models, without a discriminator
+
+
+@pytest.mark.parametrize("name", OF_OTHERS)
+def test_a_catalog_of_public_models_says_whether_it_was_run_and_its_levels_count_by_run_time(name: str) -> None:
+    text, catalog = (CATALOGS / f"{name}.toml").read_text(), catalogs.measured(name)
+    assert "\n# Not run" in text
+    assert "\n# Run on" not in text  # with a date and a card, once it was
+    assert not catalog.has_quality
+    assert (catalog.cheapest().name, catalog.best().name) == ("light", "heavy")
+    assert all(variant.loading.licence for variant in catalog.variants.values())
+
+
+@pytest.mark.parametrize(
+    "name", sorted({path.stem for path in CATALOGS.glob("*.toml")} - {OF_COMPONENTS, *OF_OTHERS} | {"sdxl-example"})
+)
 def test_every_shipped_catalog_can_be_planned_with_and_has_a_cascade(name: str) -> None:
     catalog = catalogs.measured(name)
     assert catalog.name == name

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import shutil
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,7 @@ from agents.commands.init import UNTIMED, level_text
 from agents.engines import open_engine
 from agents.profiling.own_models import MARGIN, UNSTATED, read_model
 from schemas.errors import PochadeError
+from streams import catalogs
 from streams.parsing.catalog import parse
 from tests.toys import FAMILIES, Toys
 
@@ -51,6 +53,30 @@ def test_all_that_is_written_of_a_family_holds_when_it_is_loaded(toys: Toys, fam
     """Loading refuses an option without effect, a size that becomes another, and an argument that there is not."""
     text = level_text("own", read_model(toys(family), (64, 64)), UNTIMED)
     open_engine("diffusers", parse(text, "own").level("own"), 1).close()
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "family"),
+    [
+        ("sdxl-example", "light", "sdxl"), ("sdxl-example", "heavy", "sdxl"),
+        ("sdxl-turbo", "light", "sdxl"), ("sdxl-turbo", "heavy", "sdxl"),
+        ("sd35", "light", "sd3"), ("sd35", "middle", "sd3"), ("sd35", "heavy", "sd3"),
+        ("flux", "light", "flux-schnell"), ("flux", "heavy", "flux-dev"),
+        ("qwen-image", "light", "qwen-image"), ("qwen-image", "heavy", "qwen-image"),
+    ],
+)  # fmt: skip
+def test_what_a_shipped_catalog_claims_of_a_public_model_holds_of_a_toy_of_its_family(
+    toys: Toys, name: str, level: str, family: str
+) -> None:
+    shipped = catalogs.load(name).level(level)
+    loading = replace(shipped.loading, device="", dtype="", files="", weights={}, loras=())  # files that toys lack
+    own = replace(
+        shipped, model=toys(family), width=64, height=64, adapters=(), controls=(), components=(), loading=loading
+    )
+    open_engine("diffusers", own, 1).close()
+    read = read_model(toys(family), (64, 64))
+    assert shipped.size_multiple in (1, read.size_multiple)
+    assert set(shipped.honours) <= set(read.honours)
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
