@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from agents.commands.profile_cascades import cascades, swept
 from agents.commands.profile_classes import classes
 from agents.commands.profile_components import components
 from streams.command_groups import CommandGroup
-from streams.commands.options import FILE_IN, FOLDER
+from streams.commands.options import FILE_IN, FOLDER, indices_of
 from streams.extras import need
 from streams.shipped import INFRA
 
@@ -91,14 +92,41 @@ if TYPE_CHECKING:
 @click.option(
     "--jobs",
     type=click.IntRange(1),
-    help="Number of processes that generate images (default: one per core, one on CUDA); timing always runs alone.",
+    help="Number of processes that generate images (default: one per core, one on CUDA); timing runs alone.",
+)
+@click.option(
+    "--devices",
+    default="",
+    metavar="N,N-M",
+    callback=lambda _ctx, _param, text: indices_of(text),
+    help="Cards to measure on side by side, as nvidia-smi counts them, such as 0-3: a process on each, in place of "
+    "--jobs.",
+)
+@click.option(
+    "--sizes",
+    default="",
+    metavar="WxH,...",
+    callback=lambda _ctx, _param, text: _sizes(text),
+    help="Sizes in px of which one image is timed, too, such as 512x512,1024x1024; printed, not written.",
+)
+@click.option(
+    "--steps",
+    default="",
+    metavar="N,...",
+    callback=lambda _ctx, _param, text: _numbers("--steps", text, "10,20,50"),
+    help="Numbers of steps with which one image is timed, too, of each size; printed, not written.",
+)
+@click.option(
+    "--cold-loads",
+    is_flag=True,
+    help="Time loading with the model's files dropped from memory, too; the catalog's load_ms is then that time.",
 )
 @click.option(
     "--budget",
-    type=click.IntRange(1),
-    default=60,
-    show_default=True,
-    help="Longest time to repeat the timing of one batch size, in seconds.",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="MINUTES",
+    help="Longest time of all: fewer rounds, prompts and drafts are measured where they would take longer "
+    "(default: no limit).",
 )
 @click.option("--write", is_flag=True, help="Write the figures into the catalog's file; its comments stay.")
 @click.option(
@@ -125,7 +153,8 @@ if TYPE_CHECKING:
 def profile(
     context: click.Context, /, name: str | None, out: pathlib.Path | None, count: int, drafts: int, stream: str,
     prompt_file: pathlib.Path | None, seed: int, levels: str | None, batches: str, scorer: str,
-    models: pathlib.Path, no_quality: bool, threads: int, jobs: int | None, budget: int, write: bool,
+    models: pathlib.Path, no_quality: bool, threads: int, jobs: int | None, devices: list[int],
+    sizes: tuple[tuple[int, int], ...], steps: tuple[int, ...], cold_loads: bool, budget: float | None, write: bool,
     is_reuse: bool, **_of_reuse: object,
 ) -> None:  # fmt: skip
     """Measure every level of a catalog: loading, memory, latency by batch size, quality by prompt, confidences.
@@ -135,6 +164,8 @@ def profile(
     an interruption. With one thread on a CPU, latency is CPU time, so that other work on the machine does not count;
     elsewhere it is elapsed time. The settings of cascades are swept at the end, as `profile cascades` does alone.
 
+    Each level makes one call first, by which the time of all is said before it begins.
+
     With --reuse the levels of three steps or more begin from the latents of earlier requests instead: quality by share
     of the steps skipped and by similarity, floors, what the guard may allow, and the same work without a cache. It
     takes about ten times as long as generating the requests once. A plot lies beside the profile in OUT.
@@ -143,12 +174,18 @@ def profile(
         return
     need("torch", "diffusers", "transformers", "scipy", "tomlkit")
     from agents.components.opening import Keeping
+    from agents.profiling.catalog import on_pinned_cards
+    from agents.profiling.profiling import Besides
     from agents.profiling.run import Wanted
+    from streams.observing.cards import check_there, open_cards
 
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # what importing it warns of would break up the bars
     settings: Settings = context.obj()
     catalog_name = name or settings.catalog
     catalog = _open_catalog(catalog_name, models)
+    if devices:
+        check_there(devices, open_cards())
+        catalog = on_pinned_cards(catalog)
     cache = out / ".cache" if out else pathlib.Path(settings.home) / "profiling"
     keeping = Keeping.in_place(settings)
     if is_reuse:
@@ -166,10 +203,25 @@ def profile(
         is_generating=not no_quality,
         drafts=drafts,
         threads=threads,
-        budget_s=budget,
         keeping=keeping,
+        besides=Besides(sizes=sizes, steps=steps, is_cold=cold_loads),
+        devices=tuple(devices),
     )
+    wanted = _planned(wanted, cache, jobs, budget)
     _measure(wanted, cache, jobs, _profile_file(out, wanted, is_part=bool(levels)), catalog_name if write else "")
+
+
+def _planned(wanted: "Wanted", cache: pathlib.Path, jobs: int | None, budget_min: float | None) -> "Wanted":
+    """Return what is wanted within a budget, and print the time that it takes."""
+    from agents.profiling.machine import usual_jobs
+    from agents.profiling.plan_of_time import in_words, probed, within
+
+    variants, processes = probed(wanted, cache), len(wanted.devices) or jobs or usual_jobs()
+    if budget_min is not None:
+        wanted = within(wanted, variants, processes, 60 * budget_min)
+    for line in in_words(wanted, variants, processes):
+        click.echo(line, err=True)
+    return wanted
 
 
 def _study_of_reuse() -> Callable[..., None]:
@@ -213,6 +265,7 @@ def _measure(
     found = run(wanted, cache, jobs or usual_jobs())
     measured = _save(wanted, found, profile_file.parent, profile_file.stem)
     _report(measured, found, profile_file)
+    _tell_besides(wanted, found)
     catalog = wanted.catalog
     for line in advice(catalog.served, {name: level.latency_ms for name, level in measured.levels.items()}):
         click.echo(line)
@@ -242,13 +295,22 @@ def _parts(text: str) -> list[str]:
 
 def _batches(text: str) -> tuple[int, ...]:
     """Rising batch sizes, 1 always among them."""
-    try:
-        sizes = {int(part) for part in _parts(text)}
-    except ValueError:
-        raise click.BadParameter(f"--batches {text!r} is not numbers with commas, such as 1,2,4,8") from None
-    if any(size < 1 for size in sizes):
-        raise click.BadParameter(f"--batches {text!r}: a batch has one image or more")
-    return tuple(sorted(sizes | {1}))
+    return tuple(sorted({*_numbers("--batches", text, "1,2,4,8"), 1}))
+
+
+def _numbers(option: str, text: str, example: str) -> tuple[int, ...]:
+    """Rising numbers of 1 or more, each once. Raises click.BadParameter."""
+    if not all(part.isdecimal() and int(part) for part in _parts(text)):
+        raise click.BadParameter(f"{option} {text!r} is not numbers of 1 or more with commas, such as {example}")
+    return tuple(sorted({int(part) for part in _parts(text)}))
+
+
+def _sizes(text: str) -> tuple[tuple[int, int], ...]:
+    """Widths and heights in px. Raises click.BadParameter."""
+    found = [re.fullmatch(r"([1-9]\d{0,4})x([1-9]\d{0,4})", part) for part in _parts(text)]
+    if None in found:
+        raise click.BadParameter(f"{text!r} is not sizes with commas, such as 512x512,1024x1024")
+    return tuple(dict.fromkeys((int(each[1]), int(each[2])) for each in found if each))
 
 
 def _asked(file: pathlib.Path | None, seed: int, count: int, stream: str) -> "SeededPrompts":
@@ -302,6 +364,24 @@ def _report(measured: "Profile", found: "Found", file: pathlib.Path) -> None:
             click.echo(f"not measured: {name}, {batch} images a call: {why}", err=True)
     for line in found.missing:
         click.echo(f"not measured: {line}", err=True)
+
+
+def _tell_besides(wanted: "Wanted", found: "Found") -> None:
+    """Print the times of other sizes and steps beside those that the catalog's rule gives, and of cold loads."""
+    for name, level in found.measured.items():
+        variant = wanted.catalog.level(name)
+        own = level.calls[1].ms / (variant.width * variant.height * variant.steps)
+        for shape in wanted.besides.shapes(variant):
+            if (taken := level.shaped.get(str(shape))) is None:
+                click.echo(f"not measured: {name} {shape}: {level.unshaped.get(str(shape), 'in no round')}", err=True)
+                continue
+            rule_ms = own * shape.width * shape.height * shape.steps
+            off = f"{taken.ms / rule_ms - 1:+.0%} of the {rule_ms:.4g} ms by pixels and steps alone"
+            click.echo(f"# {name} {shape.width}x{shape.height}, {shape.steps} steps: {taken.ms:.4g} ms, {off}")
+        if wanted.besides.is_cold and level.disk_load_ms is not None:
+            kept = f", but {level.kept_share:.0%} of its files stayed in memory" if level.kept_share > 0.01 else ""
+            warm = f"{level.load_ms:.4g} ms from memory"
+            click.echo(f"# {name} loads in {level.disk_load_ms:.4g} ms from the disk{kept}, {warm}")
 
 
 def _has_judged_cascade(measured: "Profile") -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import tomlkit
 from tomlkit.items import InlineTable
 
+from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
 from planner.catalog.profile import CascadeProfile, LevelProfile, Profile
 from schemas.errors import PochadeError
@@ -25,6 +26,20 @@ def relocated(catalog: Catalog, models: Path) -> Catalog:
         variants={name: replace(v, model=moved(v.model)) for name, v in catalog.variants.items()},
         discriminators={name: replace(d, folder=moved(d.folder)) for name, d in catalog.discriminators.items()},
         classifiers={name: replace(c, folder=moved(c.folder)) for name, c in catalog.classifiers.items()},
+    )
+
+
+def on_pinned_cards(catalog: Catalog) -> Catalog:
+    """The catalog for processes that see one card alone: what names a card, cuda:N, has that one."""
+
+    def pinned(variant: Variant) -> Variant:
+        device = "cuda" if variant.loading.device.startswith("cuda:") else variant.loading.device
+        return replace(variant, loading=replace(variant.loading, device=device))
+
+    return replace(
+        catalog,
+        variants={name: pinned(each) for name, each in catalog.variants.items()},
+        on_request={name: pinned(each) for name, each in catalog.on_request.items()},
     )
 
 
@@ -98,7 +113,8 @@ def _figures(profile: Profile) -> Mapping[str, dict[str, dict[str, Any]]]:
 
 
 def _variant(level: LevelProfile) -> dict[str, Any]:
-    fields: dict[str, Any] = {"latency_ms": _latencies(level), "load_ms": round(level.load_ms)}
+    load_ms = level.load_ms if level.disk_load_ms is None else level.disk_load_ms
+    fields: dict[str, Any] = {"latency_ms": _latencies(level), "load_ms": round(load_ms)}
     return fields if level.quality is None else fields | {"quality": round(level.quality, 4)}
 
 

@@ -113,6 +113,7 @@ def _level(measured: Measured, generated: GeneratedImages | None, hardness: np.n
         spread_ms={batch: round(call.high_ms - call.low_ms, 2) for batch, call in measured.calls.items()},
         clock=measured.clock,
         load_ms=round(measured.load_ms, 1),
+        disk_load_ms=measured.disk_load_ms,
         cold_load_ms=round(measured.cold_load_ms, 1),
         memory_bytes=measured.memory_bytes,
         cuda_bytes=measured.cuda_bytes,

@@ -14,10 +14,10 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import psutil
 from rich.progress import track
@@ -26,6 +26,7 @@ from agents.components.opening import Keeping
 from agents.engines import open_engine
 from agents.profiling.generation.orders import Order, generate_images
 from agents.profiling.in_flight import in_flight, sizes_of
+from agents.profiling.page_cache import files_of, forget
 from planner.catalog.engines import ENGINES
 from planner.catalog.entries import Variant
 from schemas.errors import PochadeError
@@ -65,12 +66,50 @@ class Round:
     calls: dict[int, list[Sample]]  # batch size -> calls; where calls overlap: calls at once -> as many images
     failed: dict[int, str]  # batch size -> why it could not be generated: memory
     is_compiled: bool = False  # whether its denoiser ran compiled code
+    shaped: dict[str, list[Sample]] = field(default_factory=dict)  # WIDTHxHEIGHT@STEPS -> calls for one image
+    unshaped: dict[str, str] = field(default_factory=dict)  # the same -> why no such image could be generated
+    disk_load_ms: float | None = None  # as load_ms, with the model's files read from the disk; None: not measured
+    kept_share: float = 1.0  # of the model's files that were in memory all the same, [0, 1]
+
+
+class Shape(NamedTuple):
+    """Size and steps of an image."""
+
+    width: int  # px
+    height: int  # px
+    steps: int
+
+    def __str__(self) -> str:
+        return f"{self.width}x{self.height}@{self.steps}"
+
+    def of(self, variant: Variant) -> Variant:
+        """Return a variant with them."""
+        return replace(variant, width=self.width, height=self.height, steps=self.steps)
+
+
+class Besides(NamedTuple):
+    """What is measured besides the times of the variant's own size and steps."""
+
+    sizes: tuple[tuple[int, int], ...] = ()  # width, height in px
+    steps: tuple[int, ...] = ()
+    is_cold: bool = False  # whether it is loaded from the disk, too
+
+    def shapes(self, variant: Variant) -> list[Shape]:
+        """Return each size with each number of steps; the variant's own where none is named."""
+        if not self.sizes and not self.steps:
+            return []
+        sizes = self.sizes or ((variant.width, variant.height),)
+        return [Shape(*size, steps) for size in sizes for steps in self.steps or (variant.steps,)]
+
+
+NOTHING: Final = Besides()
 
 
 def measure(
-    variant: Variant, batches: Sequence[int], threads: int, budget_s: float, keeping: Keeping | None = None
-) -> Round:
-    """Measure in this process, which should be new. `budget_s` bounds the repeats of each batch size.
+    variant: Variant, batches: Sequence[int], threads: int, budget_s: float, keeping: Keeping | None = None,
+    besides: Besides = NOTHING,
+) -> Round:  # fmt: skip
+    """Measure in this process, which should be new. `budget_s` bounds the repeats of each batch size and each shape.
 
     `keeping`: where the engine has its volume; None for the defaults.
 
@@ -110,8 +149,22 @@ def measure(
         failed=failed,
         is_compiled=engine.is_compiled,
     )
+    for shape in besides.shapes(variant):
+        try:
+            call = partial(generate_images, engine, usual_order(shape.of(variant), 1))
+            found.shaped[str(shape)] = list(samples(call, budget_s))
+        except Exception as error:  # a model's own word for a size that it cannot, or no memory
+            found.unshaped[str(shape)] = f"{type(error).__name__}: {error}".splitlines()[0]
     engine.close()
-    return found
+    if not besides.is_cold:
+        return found
+    del engine
+    gc.collect()
+    kept_share, begun = forget(files_of(variant)), time.perf_counter()
+    engine = open_engine(variant.engine, variant, threads, keeping)
+    disk_load_ms = (time.perf_counter() - begun) * 1e3
+    engine.close()
+    return replace(found, disk_load_ms=disk_load_ms, kept_share=kept_share)
 
 
 def usual_order(variant: Variant, batch: int) -> Order:

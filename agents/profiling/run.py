@@ -10,12 +10,13 @@ from agents.components.opening import Keeping
 from agents.engines import CannotRefine
 from agents.profiling import world
 from agents.profiling.classes import classes_by_strategy
-from agents.profiling.generation.orders import GeneratedImages, Order
+from agents.profiling.generation.orders import GeneratedImages, Order, StoredImages
 from agents.profiling.generation.pool import GenerationPool, work_ms
 from agents.profiling.generation.quality import CLIP, FACTS
 from agents.profiling.generation.rankers import Rankers, find, per_prompt_ms
 from agents.profiling.generation.sweeps import nearest, order, refinement_orders, step_shares, steps_to_try, sweep
-from agents.profiling.rounds import Measured, time_levels
+from agents.profiling.profiling import NOTHING, Besides
+from agents.profiling.rounds import ROUNDS, Measured, time_levels
 from agents.profiling.seeded_prompts import SeededPrompts
 from agents.profiling.statistics.intervals import Resampling
 from agents.profiling.statistics.sweeps import Sweep, choose_k
@@ -40,8 +41,12 @@ class Wanted:
     is_generating: bool = True  # False: times and memory only
     drafts: int = SWEPT  # prompts whose drafts are refined from every step, the first of them
     threads: int = 1
+    rounds: int = ROUNDS  # of timing
     budget_s: float = 60.0  # for the repeats of one batch size
     keeping: Keeping = field(default_factory=Keeping)  # where engines have their volume
+    besides: Besides = NOTHING  # what is timed besides
+    devices: tuple[int, ...] = ()  # cards, as nvidia-smi counts; (): as engines choose
+    left_out: tuple[str, ...] = ()  # what there was no time for, in words
 
     def judge_of(self, variant: Variant) -> str:
         """Return the judge of the variant's images, as in quality.judge; "" without one."""
@@ -79,11 +84,13 @@ def run(wanted: Wanted, folder: Path, jobs: int) -> Found:
     """Measure what is not measured yet. Raises EngineFailed where a level cannot be loaded."""
     variants = [wanted.catalog.level(name) for name in wanted.levels]
     measured = time_levels(
-        variants, wanted.batches, folder, threads=wanted.threads, budget_s=wanted.budget_s, keeping=wanted.keeping
-    )
+        variants, wanted.batches, folder, threads=wanted.threads, budget_s=wanted.budget_s, keeping=wanted.keeping,
+        besides=wanted.besides, rounds=wanted.rounds, devices=wanted.devices,
+    )  # fmt: skip
     if not wanted.is_generating:
-        return Found(measured=measured, generated={}, cascades=(), reuse={}, hardness=np.zeros(0), missing=())
-    pool = GenerationPool(folder, jobs=jobs, threads=wanted.threads, keeping=wanted.keeping)
+        left_out = wanted.left_out
+        return Found(measured=measured, generated={}, cascades=(), reuse={}, hardness=np.zeros(0), missing=left_out)
+    pool = GenerationPool(folder, jobs=jobs, threads=wanted.threads, keeping=wanted.keeping, devices=wanted.devices)
     return _Study(wanted, pool, find(wanted.catalog, wanted.models)).found(measured)
 
 
@@ -92,7 +99,7 @@ class _Study:
 
     def __init__(self, wanted: Wanted, pool: GenerationPool, rankers: Rankers) -> None:
         self._wanted, self._pool, self._rankers = wanted, pool, rankers
-        self._pairs = [pair for pair in wanted.catalog.cascades if {pair.light, pair.heavy} <= set(wanted.levels)]
+        self._pairs = pairs_of(wanted)
         self._generated: dict[str, GeneratedImages] = {}
         self._shares: dict[str, dict[int, float]] = {}  # of those levels that are swept
         judged = rankers.judged(wanted.asked.prompts)
@@ -100,11 +107,10 @@ class _Study:
 
     def found(self, measured: dict[str, Measured]) -> Found:
         wanted = self._wanted
-        variants = {name: wanted.catalog.level(name) for name in wanted.levels}
-        judged = [name for name, variant in variants.items() if wanted.judge_of(variant)]
-        looked_at = [p.light for p in self._pairs if wanted.catalog.discriminator(p.discriminator).engine != "profile"]
-        orders = {name: self._order(variants[name], wanted.asked) for name in (*judged, *looked_at)}
-        later_ms = sum(_sweep_ms(variants[pair.heavy], wanted) for pair in self._pairs if pair.heavy in judged)
+        judged = [name for name in wanted.levels if wanted.judge_of(wanted.catalog.level(name))]
+        orders = {name: self._order(wanted.catalog.level(name), wanted.asked) for name in generated_levels(wanted)}
+        heavies = [wanted.catalog.level(pair.heavy) for pair in self._pairs if pair.heavy in judged]
+        later_ms = sum(sweep_ms(variant, wanted) for variant in heavies)
         self._generated = self._pool.generate(orders, later_ms)
         return Found(
             measured=measured,
@@ -112,7 +118,7 @@ class _Study:
             cascades=tuple(self._cascade(pair) for pair in self._pairs),
             reuse=self._reuse(self._pairs[0].heavy) if self._pairs else {},
             hardness=self._hardness,
-            missing=tuple(dict.fromkeys(self._rankers.missing)),
+            missing=tuple(dict.fromkeys([*wanted.left_out, *self._rankers.missing])),
             classes=self._classes,
         )
 
@@ -123,15 +129,25 @@ class _Study:
         if pair.light not in self._generated:
             self._rankers.missing.append(f"cascade from {pair.light}: its images are not judged")
             return CascadeFound(pair=pair, confidence=None, confidence_ms=0.0, sweep=None, chosen_k=0)
-        images, prompts = self._generated[pair.light].images(), self._wanted.asked.prompts
+        images, prompts = self._generated[pair.light].stored(), self._wanted.asked.prompts
         confidence, ms = None, 0.0
         if judge := self._rankers.discriminators.get(pair.discriminator):
-            confidence = self._rankers.confidences(pair.discriminator, list(images), prompts)
-            ms = per_prompt_ms(lambda text: judge([images[0]], [text]), prompts) if confidence is not None else 0.0
+            confidence, first = self._confidences(pair.discriminator, images), next(images.parts()).read()[0]
+            ms = per_prompt_ms(lambda text: judge([first], [text]), prompts) if confidence is not None else 0.0
         rows = self._rows(pair.heavy, self._wanted.drafts)
         swept = self._swept(f"over {pair.light}", pair.heavy, images, rows, is_fresh=True)
         chosen = choose_k(swept, self._hardness, Resampling(seed=self._wanted.seed)) if swept is not None else None
         return CascadeFound(pair=pair, confidence=confidence, confidence_ms=ms, sweep=swept, chosen_k=chosen or 0)
+
+    def _confidences(self, discriminator: str, images: StoredImages) -> np.ndarray | None:
+        """[n] in all images, part by part; None, with a line in `missing`, where it cannot read them."""
+        found, prompts = [], self._wanted.asked.prompts
+        for part in images.parts():
+            some = self._rankers.confidences(discriminator, list(part.read()), [prompts[row] for row in part.rows])
+            if some is None:
+                return None
+            found.append(some)
+        return np.concatenate(found)
 
     def _reuse(self, level: str) -> dict[str, Sweep]:
         """Sweeps of the level begun from its image of the nearest prompt that is not swept itself."""
@@ -142,7 +158,7 @@ class _Study:
         embedded = self._rankers.scorer.embed_prompts(self._wanted.asked.prompts)
         stored = np.arange(len(embedded))
         stored[rows] = others[nearest(embedded[rows], embedded[others])]
-        swept = self._swept(NEAREST, level, self._generated[level].images()[stored], rows, is_fresh=False)
+        swept = self._swept(NEAREST, level, self._generated[level].stored().at(stored), rows, is_fresh=False)
         return {} if swept is None else {level: swept}
 
     def _rows(self, level: str, most: int) -> np.ndarray:
@@ -151,19 +167,19 @@ class _Study:
             return np.zeros(0, int)
         return np.flatnonzero(~np.isnan(self._generated[level].quality))[:most]
 
-    def _swept(self, name: str, level: str, images: np.ndarray, rows: np.ndarray, *, is_fresh: bool) -> Sweep | None:
-        """Sweep from images [n, h, w, 3]. Returns None, with a line in `missing`, if it cannot be run or judged."""
+    def _swept(self, name: str, level: str, images: StoredImages, rows: np.ndarray, *, is_fresh: bool) -> Sweep | None:
+        """Sweep from images of all prompts. Returns None, with a line in `missing`, if it cannot be run or judged."""
         variant, asked = self._wanted.catalog.level(level), self._wanted.asked.at(rows)
         steps = steps_to_try(variant.steps)
-        if not len(rows) or not steps or images.shape[1:3] != (variant.height, variant.width):
+        if not len(rows) or not steps or images.at(rows[:1]).read().shape[1:3] != (variant.height, variant.width):
             self._rankers.missing.append(f"{level} {name}: it has one step, another size, or no judge")
             return None
         blank = self._order(variant, asked.with_fresh_noise() if is_fresh else asked)
         try:
-            found = self._pool.generate(refinement_orders(name, blank, images[rows], steps))
+            found = self._pool.generate(refinement_orders(name, blank, images.at(rows), steps))
             if level not in self._shares:
-                self._shares[level] = step_shares(
-                    variant, steps, threads=self._wanted.threads, budget_s=self._wanted.budget_s,
+                self._shares[level] = self._pool.in_a_process(
+                    step_shares, variant, steps, threads=self._wanted.threads, budget_s=self._wanted.budget_s,
                     keeping=self._wanted.keeping,
                 )  # fmt: skip
         except CannotRefine as error:
@@ -172,6 +188,21 @@ class _Study:
         return sweep(name, self._shares[level], found, self._generated[level], rows)
 
 
-def _sweep_ms(variant: Variant, wanted: Wanted) -> float:
+def pairs_of(wanted: Wanted) -> list[Pair]:
+    """Return the cascades of which both levels are measured."""
+    return [pair for pair in wanted.catalog.cascades if {pair.light, pair.heavy} <= set(wanted.levels)]
+
+
+def generated_levels(wanted: Wanted) -> list[str]:
+    """Return the levels that generate the prompts: those that are judged, or whose images a discriminator sees."""
+    judged = [name for name in wanted.levels if wanted.judge_of(wanted.catalog.level(name))]
+    looked_at = [
+        pair.light for pair in pairs_of(wanted) if wanted.catalog.discriminator(pair.discriminator).engine != "profile"
+    ]
+    return list(dict.fromkeys([*judged, *looked_at]))
+
+
+def sweep_ms(variant: Variant, wanted: Wanted) -> float:
+    """Predicted ms of one process to refine the drafts of a cascade from every step."""
     count = min(wanted.drafts, len(wanted.asked.prompts))
     return sum(work_ms(variant, count, k) for k in steps_to_try(variant.steps))

@@ -38,6 +38,7 @@ class LevelProfile:
     clock: str  # "cpu": ms of one thread's time; "wall": ms that went by
     load_ms: float  # into a process that has generated with others already
     cold_load_ms: float  # into a new process, with the libraries
+    disk_load_ms: float | None = None  # as load_ms, with files that are not in memory; None if not measured
     memory_bytes: int  # peak of the process above what it had before it loaded
     cuda_bytes: int  # peak of the device; 0 on a CPU
     quality: float | None = None  # mean over the calibration prompts; None if not judged

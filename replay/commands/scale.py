@@ -1,27 +1,16 @@
 """`pochade scale`: as many worker processes on this machine as the plan in force asks for."""
 
-import re
 import socket
 from typing import TYPE_CHECKING
 
 import click
 
+from streams.commands.options import indices_of
+
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafka's client
     from collections.abc import Callable
 
     from streams.settings import Settings
-
-
-def indices_of(text: str) -> list[int]:
-    """Return the numbers of "0-3,6", ascending and each once; "": none. Raises click.BadParameter."""
-    found = set[int]()
-    for part in filter(None, text.split(",")):
-        named = re.fullmatch(r"\s*(\d{1,3})(?:-(\d{1,3}))?\s*", part)
-        first, last = (int(named[1]), int(named[2] or named[1])) if named else (1, 0)
-        if last < first:
-            raise click.BadParameter(f"{part.strip()!r}: write numbers and ranges of cards, such as 0-7 or 0,2,5")
-        found.update(range(first, last + 1))
-    return sorted(found)
 
 
 @click.command()

@@ -81,3 +81,15 @@ def duration(milliseconds: float) -> str:
 def since_option(help: str, default: str | None = None) -> Callable[[F], F]:
     """Return the option that says how far back a command looks."""
     return click.option("--since", type=Ago(), default=default, show_default=True, help=help)
+
+
+def indices_of(text: str) -> list[int]:
+    """Return the numbers of "0-3,6", ascending and each once; "": none. Raises click.BadParameter."""
+    found = set[int]()
+    for part in filter(None, text.split(",")):
+        named = re.fullmatch(r"\s*(\d{1,3})(?:-(\d{1,3}))?\s*", part)
+        first, last = (int(named[1]), int(named[2] or named[1])) if named else (1, 0)
+        if last < first:
+            raise click.BadParameter(f"{part.strip()!r}: write numbers and ranges of cards, such as 0-7 or 0,2,5")
+        found.update(range(first, last + 1))
+    return sorted(found)

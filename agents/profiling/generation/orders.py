@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -41,7 +42,7 @@ class Order:
     captions: tuple[str, ...] = ()  # what each prompt states, where it says more than that; none: the prompts
     judged_by: str = "facts"  # as in quality.judge; "": not judged
     begin: int = 0  # of the variant's steps, where it begins with `drafts` or `latents`; 0: from noise
-    drafts: np.ndarray | None = None  # uint8 [n, h, w, 3], where begin > 0
+    drafts: "np.ndarray | StoredImages | None" = None  # n of them, uint8 [n, h, w, 3], where begin > 0
     latents: "StoredLatents | None" = None  # n of them, where begin > 0 and there are no drafts
     keeps_latents: bool = False  # whether the latents of the images are kept beside them
     threads: int = 1
@@ -68,7 +69,7 @@ class Order:
                 prompts=self.prompts[part],
                 seeds=self.seeds[part],
                 captions=self.captions[part],
-                drafts=None if self.drafts is None else self.drafts[part],
+                drafts=None if self.drafts is None else _at(self.drafts, part),
                 latents=None if self.latents is None else self.latents.at(part),
             )
 
@@ -79,20 +80,23 @@ class Order:
         """
         apart = ("variant", "drafts", "latents", "keeps_latents")
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in apart}
-        drafts = b"" if self.drafts is None else self.drafts.tobytes()
+        begun = hashlib.sha256(self.drafts.tobytes() if isinstance(self.drafts, np.ndarray) else b"")
+        if isinstance(self.drafts, StoredImages):
+            begun = _hash_of(self.drafts.files, self.drafts.counts, tuple(self.drafts.rows.tolist())).copy()
         if self.latents:
-            drafts = f"{self.latents.autoencoder} {self.latents.values.dtype}".encode() + self.latents.values.tobytes()
+            begun.update(f"{self.latents.autoencoder} {self.latents.values.dtype}".encode())
+            begun.update(self.latents.values.tobytes())
         if self.keeps_latents:
-            drafts += b" with latents"
+            begun.update(b" with latents")
         variant = replace(self.variant, quality=None, model=_contents(self.variant))
         if variant.engine != "profile":  # which goes by the times; elsewhere they are no part of an image
             variant = replace(variant, latency_ms={1: 1.0}, load_ms=0.0)
         described = (
-            GeneratedImages.__slots__,
+            ("quality", "facts", "missed", "files"),  # a part's arrays
             plain,
             kinds(),
             variant,
-            hashlib.sha256(drafts).digest(),
+            begun.digest(),
         )
         return hashlib.sha256(repr(described).encode()).hexdigest()[:20]
 
@@ -110,6 +114,53 @@ class StoredLatents:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StoredImages:
+    """Images that stay in the files of their parts until some are read: a level's do not fit into memory."""
+
+    files: tuple[Path, ...]
+    counts: tuple[int, ...]  # images in each file
+    rows: np.ndarray  # int [n]: these of all
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def at(self, rows: np.ndarray | slice) -> "StoredImages":
+        """Some of them, in the order of the rows."""
+        return replace(self, rows=self.rows[rows])
+
+    def parts(self) -> Iterator["StoredImages"]:
+        """These in pieces that are read at once: neighbours in one file."""
+        cuts = np.flatnonzero(np.diff(self._files())) + 1
+        return (replace(self, rows=rows) for rows in np.split(self.rows, cuts) if len(rows))
+
+    def read(self) -> np.ndarray:
+        """uint8 [n, h, w, 3], read now, each file once."""
+        at, first, found = self._files(), np.cumsum((0, *self.counts)), list[np.ndarray | None]([None] * len(self))
+        for file in np.unique(at):
+            images = _member(self.files[file], _IMAGES)
+            for place in np.flatnonzero(at == file):
+                found[place] = images[self.rows[place] - first[file]].copy()  # a view would keep the whole part
+        return np.stack([each for each in found if each is not None])
+
+    def _files(self) -> np.ndarray:
+        return np.searchsorted(np.cumsum(self.counts), self.rows, side="right")
+
+
+@lru_cache(maxsize=4096)
+def _hash_of(files: tuple[Path, ...], counts: tuple[int, ...], rows: tuple[int, ...]) -> Any:
+    """sha-256 of stored images, which begin orders from several steps."""
+    return hashlib.sha256(StoredImages(files=files, counts=counts, rows=np.array(rows)).read().tobytes())
+
+
+def _at(drafts: np.ndarray | StoredImages, part: slice) -> np.ndarray | StoredImages:
+    return drafts.at(part) if isinstance(drafts, StoredImages) else drafts[part]
+
+
+def _read(drafts: np.ndarray | StoredImages) -> np.ndarray:
+    return drafts.read() if isinstance(drafts, StoredImages) else drafts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GeneratedImages:
     """The quality of n generated images; the images themselves stay in their files until they are read."""
 
@@ -117,10 +168,15 @@ class GeneratedImages:
     facts: np.ndarray  # [n] share of the stated facts that hold; nan where not judged by facts
     missed: np.ndarray  # bool [n, kinds of facts that the world reads]
     files: tuple[Path, ...]
+    counts: tuple[int, ...]  # images in each file
 
     def images(self) -> np.ndarray:
-        """uint8 [n, h, w, 3], read now."""
+        """uint8 [n, h, w, 3], read now: of small images only."""
         return np.concatenate([_member(file, _IMAGES) for file in self.files])
+
+    def stored(self) -> StoredImages:
+        """The images where they are."""
+        return StoredImages(files=self.files, counts=self.counts, rows=np.arange(sum(self.counts)))
 
     def latents(self) -> StoredLatents:
         """The latents that an order kept, read now."""
@@ -131,7 +187,9 @@ class GeneratedImages:
     def load(cls, file: Path) -> "GeneratedImages":
         """One part. Raises OSError, ValueError, KeyError for a file that is none."""
         with np.load(file, allow_pickle=False) as kept:
-            return cls(quality=kept["quality"], facts=kept["facts"], missed=kept["missed"], files=(file,))
+            quality = kept["quality"]
+            counts = (len(quality),)
+            return cls(quality=quality, facts=kept["facts"], missed=kept["missed"], files=(file,), counts=counts)
 
 
 def joined(parts: Sequence[GeneratedImages]) -> GeneratedImages:
@@ -141,6 +199,7 @@ def joined(parts: Sequence[GeneratedImages]) -> GeneratedImages:
         facts=np.concatenate([part.facts for part in parts]),
         missed=np.concatenate([part.missed for part in parts]),
         files=tuple(file for part in parts for file in part.files),
+        counts=tuple(count for part in parts for count in part.counts),
     )
 
 
@@ -155,6 +214,7 @@ def generate_into(order: Order, file: Path, keeping: Keeping | None = None) -> N
         PochadeError: latents are to be kept, and the model gives none.
     """
     engine = opened(order.variant, order.threads, keeping)
+    order = replace(order, drafts=None if order.drafts is None else _read(order.drafts))
     calls = [generate_call(engine, call) for call in order.split(order.batch)]
     images = np.stack([image for call in calls for image in _image_arrays(call)])
     marks = judge(order.judged_by, order.variant, order.captions or order.prompts, images)
@@ -186,7 +246,7 @@ def _starts(order: Order) -> Sequence[Image.Image | Latent | None]:
     """Return what each image begins with; None for noise."""
     if order.latents is not None:
         return [Latent(values=each, autoencoder=order.latents.autoencoder) for each in order.latents.values]
-    return [None] * len(order.prompts) if order.drafts is None else [Image.fromarray(d) for d in order.drafts]
+    return [None] * len(order.prompts) if order.drafts is None else [Image.fromarray(d) for d in _read(order.drafts)]
 
 
 def _image_arrays(generated: Generated) -> list[np.ndarray]:

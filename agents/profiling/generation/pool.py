@@ -1,11 +1,13 @@
 """Generates the images of orders in parts: by several processes, stored in a folder, with a bar of the time left."""
 
 import multiprocessing
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -14,6 +16,12 @@ from agents.components.opening import Keeping
 from agents.profiling.generation.orders import GeneratedImages, Order, batch_of, generate_into, joined
 from planner.catalog.entries import Variant, run_ms
 from schemas.errors import PochadeError
+from streams.observing.cards import AS_NVML, ORDER, VISIBLE
+
+if TYPE_CHECKING:
+    from multiprocessing.queues import SimpleQueue
+
+Result = TypeVar("Result")
 
 _PART = 64  # images in one part at most: what an interruption loses
 _PART_BYTES = 64 << 20
@@ -48,9 +56,13 @@ class _Part:
 class GenerationPool:
     """A folder of generated parts, and the processes that add to it. Equal orders are generated once."""
 
-    def __init__(self, folder: Path, *, jobs: int = 1, threads: int = 1, keeping: Keeping | None = None) -> None:
-        """`keeping`: where engines have their volume; None for the defaults."""
-        self._folder, self._jobs, self.threads, self.keeping = folder, jobs, threads, keeping
+    def __init__(
+        self, folder: Path, *, jobs: int = 1, threads: int = 1, keeping: Keeping | None = None,
+        devices: Sequence[int] = (),
+    ) -> None:  # fmt: skip
+        """`keeping`: where engines have their volume; None for the defaults. `devices`: cards, a process each."""
+        self._folder, self.threads, self.keeping = folder, threads, keeping
+        self._jobs, self._devices = len(devices) or jobs, devices
         self._done_ms = 0.0
 
     def generate(self, orders: Mapping[str, Order], later_ms: float = 0.0) -> dict[str, GeneratedImages]:
@@ -82,12 +94,12 @@ class GenerationPool:
 
     def _generated(self, todo: list[_Part]) -> Iterator[_Part]:
         """Each part when it is done."""
-        if self._jobs == 1 or len(todo) < 2:
+        if not self._devices and (self._jobs == 1 or len(todo) < 2):
             for part in todo:
                 generate_into(part.order, part.file, self.keeping)
                 yield part
             return
-        with ProcessPoolExecutor(self._jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        with pinned_pool(self._devices, self._jobs) as pool:
             begun: dict[Future[None], _Part] = {
                 pool.submit(generate_into, part.order, part.file, self.keeping): part for part in todo
             }
@@ -102,6 +114,31 @@ class GenerationPool:
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
+
+    def in_a_process(self, function: Callable[..., Result], /, *asked: Any, **more: Any) -> Result:
+        """Return a function's result: computed on the first card in a process of its own, else here."""
+        if not self._devices:
+            return function(*asked, **more)
+        with pinned_pool(self._devices[:1]) as pool:
+            return pool.submit(function, *asked, **more).result()
+
+
+def pinned_pool(devices: Sequence[int], jobs: int = 1) -> ProcessPoolExecutor:
+    """New processes, one for each card, which sees that one alone; `jobs` that choose for themselves if there is none.
+
+    They are as many as there is work for.
+    """
+    context = multiprocessing.get_context("spawn")
+    if not devices:
+        return ProcessPoolExecutor(jobs, mp_context=context)
+    left = context.SimpleQueue()
+    for device in devices:
+        left.put(device)
+    return ProcessPoolExecutor(len(devices), mp_context=context, initializer=_take_one, initargs=(left,))
+
+
+def _take_one(left: "SimpleQueue[int]") -> None:
+    os.environ.update({VISIBLE: str(left.get()), ORDER: AS_NVML})  # CUDA begins with the first model
 
 
 def _split(order: Order) -> Iterator[Order]:

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from agents.components.opening import Keeping
-from agents.profiling.generation.orders import GeneratedImages, Order, batch_of, generate_images, opened
+from agents.profiling.generation.orders import GeneratedImages, Order, StoredImages, batch_of, generate_images, opened
 from agents.profiling.profiling import clock_of, in_turns, times_of, usual_order
 from agents.profiling.seeded_prompts import SeededPrompts
 from agents.profiling.statistics.sweeps import Sweep
@@ -28,7 +28,9 @@ def order(variant: Variant, asked: SeededPrompts, *, judged_by: str = "facts", t
     )  # fmt: skip
 
 
-def refinement_orders(name: str, blank: Order, images: np.ndarray, steps: Sequence[int]) -> dict[str, Order]:
+def refinement_orders(
+    name: str, blank: Order, images: np.ndarray | StoredImages, steps: Sequence[int]
+) -> dict[str, Order]:
     """The order `blank` begun with `images`, uint8 [n, h, w, 3], at each of the steps; keys are `at(name, k)`."""
     return {
         at(name, k): Order(

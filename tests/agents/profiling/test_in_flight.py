@@ -1,11 +1,13 @@
 """Profiling a server: as many requests are in flight as is said, and the fewest that suffice are named."""
 
+import dataclasses
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from agents.commands import profile as command
 from agents.profiling import profiling
 from agents.profiling import rounds as profiling_rounds
 from agents.profiling.in_flight import advice, enough, in_flight, sizes_of
@@ -79,8 +81,8 @@ def test_the_command_measures_a_server_and_says_how_many_suffice(
     heavy = catalogs.CATALOG.partition("[variants.heavy]\n")
     text = "".join((*heavy[:2], heavy[2].replace('engine = "profile"', of_server, 1)))
     monkeypatch.setattr(catalogs, "CATALOG", text)
-    monkeypatch.setattr(profiling_rounds, "ROUNDS", 1)
-    monkeypatch.setattr(profiling_rounds, "_in_new_process", profiling.measure)
+    monkeypatch.setattr(command, "_planned", lambda wanted, *_: dataclasses.replace(wanted, rounds=1))
+    monkeypatch.setattr(profiling_rounds, "_in_new_process", lambda _device, *asked: profiling.measure(*asked))
     said = run_profile(tmp_path, "--no-quality", "--levels", "heavy")
     assert "# heavy: in_flight = " in said
     assert server.most == 2

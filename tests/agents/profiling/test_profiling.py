@@ -1,7 +1,9 @@
 """Profiling: what is measured of a level, and how it becomes a profile, a table and lines of a catalog."""
 
 import json
+import os
 import pathlib
+import threading
 from functools import partial
 from typing import Any
 
@@ -11,13 +13,25 @@ from click.testing import CliRunner
 
 from agents.commands.profile import profile
 from agents.engines import open_engine
-from agents.profiling import profiling
+from agents.profiling import page_cache, plan_of_time, profiling
 from agents.profiling import rounds as profiling_rounds
-from agents.profiling.catalog import snippet, updated
+from agents.profiling.catalog import on_pinned_cards, snippet, updated
 from agents.profiling.file import deferral
 from agents.profiling.generation import orders
-from agents.profiling.generation.orders import Order, generate_images
-from agents.profiling.profiling import Round, Sample, clock_of, in_turns, samples, times_of, timing, usual_order
+from agents.profiling.generation.orders import GeneratedImages, Order, generate_images
+from agents.profiling.generation.pool import pinned_pool
+from agents.profiling.profiling import (
+    Besides,
+    Round,
+    Sample,
+    Shape,
+    clock_of,
+    in_turns,
+    samples,
+    times_of,
+    timing,
+    usual_order,
+)
 from agents.profiling.rounds import ROUNDS, Measured, together
 from planner.catalog.entries import Loading
 from planner.catalog.prompt_table import prompt_table
@@ -33,6 +47,8 @@ from tests.agents.lab.evaluation.catalogs import (
     no_rules_to_load,
     opening_in,
 )
+from tests.builders import a_catalog
+from tests.patience import PATIENCE_S
 from tests.streams.parsing.test_profile import LEVEL, a_profile_file, parsed
 
 __all__ = ["dearer_is_better", "no_rules_to_load"]  # fixtures
@@ -46,6 +62,14 @@ def a_round(**changes: Any) -> Round:
         "failed": {8: "out of memory"},
     }  # fmt: skip
     return Round(**values | changes)
+
+
+@pytest.fixture(autouse=True)
+def _planned_by_the_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan of time goes by the catalog's times, as a call of each level would cost a process of its own."""
+    monkeypatch.setattr(
+        plan_of_time, "probed", lambda wanted, _folder: {name: wanted.catalog.level(name) for name in wanted.levels}
+    )
 
 
 def run_profile(folder: pathlib.Path, *options: str) -> str:
@@ -188,8 +212,8 @@ def test_profile_writes_files_that_the_planner_reads_and_goes_on_where_it_was(
 ) -> None:
     timed_levels: list[str] = []
 
-    def instead_of_a_process(variant: Any, *rest: Any) -> Round:
-        assert rest[-1].home == tmp_path / "home", "where its compiled code is read"
+    def instead_of_a_process(_device: int | None, variant: Any, *rest: Any) -> Round:
+        assert rest[-2].home == tmp_path / "home", "where its compiled code is read"
         timed_levels.append(variant.name)
         times = 1 if variant.name == "light" else 2
         calls = [Sample(times * cpu, times * wall) for cpu, wall in CALLS]
@@ -198,6 +222,7 @@ def test_profile_writes_files_that_the_planner_reads_and_goes_on_where_it_was(
     monkeypatch.setattr(profiling_rounds, "_in_new_process", instead_of_a_process)
     monkeypatch.setattr(orders, "open_engine", opening_in(tmp_path / "home"))
     monkeypatch.setattr(profiling, "ENOUGH_S", 0.0)  # cards cost what their catalog says, however often
+    monkeypatch.setattr(GeneratedImages, "images", None)  # a level's images are never all in memory
     told = run_profile(tmp_path, "--write", "--drafts", "5")
     written = (tmp_path / "small.toml").read_text()
     assert parse_catalog(written, "small").level("heavy").latency_ms == {1: 10.0, 2: 10.0}
@@ -267,3 +292,126 @@ def test_a_level_is_timed_in_a_process_of_its_own(tmp_path: pathlib.Path) -> Non
     assert set(found.calls) == {1, 2}
     assert found.cold_load_ms > 0
     assert time_light() == found, "it is kept"
+
+
+def test_levels_are_timed_side_by_side_on_several_cards_and_no_card_has_two(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both, seen, busy = threading.Barrier(2), list[tuple[str, int]](), set[int]()
+
+    def instead_of_a_process(device: int, variant: Any, *_rest: Any) -> Round:
+        assert device not in busy
+        busy.add(device)
+        seen.append((variant.name, device))
+        both.wait(PATIENCE_S)
+        busy.remove(device)
+        return a_round()
+
+    monkeypatch.setattr(profiling_rounds, "_in_new_process", instead_of_a_process)
+    levels = [parse_catalog(CATALOG, "small").level(name) for name in ("light", "heavy")]
+    profiling_rounds.time_levels(levels, (1, 2), tmp_path, threads=1, budget_s=1, devices=(3, 5))
+    assert sorted(name for name, _ in seen) == ["heavy"] * ROUNDS + ["light"] * ROUNDS
+    assert {device for _, device in seen} == {3, 5}
+
+
+def test_a_process_of_a_card_sees_that_card_alone() -> None:
+    with pinned_pool([5]) as pool:
+        assert pool.submit(os.getenv, "CUDA_VISIBLE_DEVICES").result(PATIENCE_S) == "5"
+
+
+def test_a_catalogs_own_card_is_the_only_one_that_a_pinned_process_sees() -> None:
+    named = a_catalog(on_request={"xl": a_level(name="xl", loading=Loading(device="cuda:3"))})
+    assert on_pinned_cards(named).level("xl").loading.device == "cuda"
+    assert on_pinned_cards(named).level("light").loading.device == ""
+
+
+def test_other_sizes_and_steps_are_timed_and_one_that_cannot_be_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int, int]] = []
+
+    def generate(_engine: object, order: Order) -> None:
+        variant = order.variant
+        asked.append((variant.width, variant.height, variant.steps))
+        if variant.width == 72:
+            raise ValueError("`width` has to be divisible by 16")
+
+    monkeypatch.setattr(profiling, "generate_images", generate)
+    besides = Besides(sizes=((64, 48), (72, 64)), steps=(2, 9))
+    found = profiling.measure(a_level(), [1], 1, 0.0, None, besides)
+    assert set(found.shaped) == {"64x48@2", "64x48@9"}
+    assert found.unshaped["72x64@2"] == "ValueError: `width` has to be divisible by 16"
+    assert {(64, 48, 2), (64, 48, 9), (72, 64, 9)} <= set(asked)
+    assert Besides(steps=(2,)).shapes(a_level(width=64, height=32)) == [Shape(64, 32, 2)], "its own size"
+    assert together([found, found], "wall").shaped["64x48@2"].repeats == 2
+
+
+@pytest.mark.torch
+def test_times_of_other_sizes_are_printed_beside_the_rule_by_pixels_and_steps(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    level = parse_catalog(CATALOG, "small").level("heavy")
+    size = f"{2 * level.width}x{level.height}"
+    shaped = a_round(shaped={f"{size}@{level.steps}": [Sample(11.0, 11.0)] * 2}, unshaped={}, disk_load_ms=700.0)
+    monkeypatch.setattr(profiling_rounds, "_in_new_process", lambda *asked: shaped)  # noqa: ARG005
+    options = ["--no-quality", "--levels", "heavy", "--sizes", size, "--cold-loads", "--write"]
+    told = run_profile(tmp_path, *options)
+    assert f"# heavy {size}, {level.steps} steps: 11 ms, +10% of the 10 ms by pixels and steps alone" in told
+    assert "# heavy loads in 700 ms from the disk, but 100% of its files stayed in memory, 90 ms from memory" in told
+    assert parse_catalog((tmp_path / "small.toml").read_text(), "small").level("heavy").load_ms == 700
+    assert parse((tmp_path / "small-heavy.json").read_text(), "small.json").levels["heavy"].load_ms == 90
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--sizes", "512"), ("--sizes", "0x9"), ("--steps", "a"), ("--steps", "0"), ("--batches", "1,x")],
+)
+def test_lists_that_are_none_are_refused_with_an_example(option: str, value: str, tmp_path: pathlib.Path) -> None:
+    told = CliRunner().invoke(
+        profile, ["--catalog", str(a_catalog_file(tmp_path)), option, value], obj=LazySettings({}, None)
+    )
+    assert told.exit_code == 2
+    assert "such as" in told.output
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("no_rules_to_load", "dearer_is_better")
+def test_a_budget_leaves_out_prompts_and_the_profile_says_so(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(profiling_rounds, "_in_new_process", lambda *asked: a_round())  # noqa: ARG005
+    told = run_profile(tmp_path, "--levels", "light", "--budget", "0.001")
+    assert "in all about" in told
+    assert "left out: 8 of 12 prompts: no time within --budget" in told
+    written = json.loads((tmp_path / "small-light.json").read_text())
+    assert written["prompts"] == 4
+    assert "8 of 12 prompts: no time within --budget" in written["notes"]
+
+
+def test_a_model_is_loaded_from_the_disk_after_its_files_were_dropped(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "unet").mkdir()
+    weights = tmp_path / "unet" / "model.safetensors"
+    weights.write_bytes(bytes(1 << 20))
+    level, dropped = a_level(model=str(tmp_path)), list[str]()
+    real = os.posix_fadvise
+
+    def drop(handle: int, *rest: int) -> None:
+        dropped.append(os.readlink(f"/proc/self/fd/{handle}"))
+        real(handle, *rest)
+
+    monkeypatch.setattr(os, "posix_fadvise", drop)
+    assert page_cache.files_of(level) == [weights]
+    found = profiling.measure(level, [1], 1, 0.0, None, Besides(is_cold=True))
+    assert dropped == [str(weights)]
+    assert found.disk_load_ms is not None
+    assert 0 <= found.kept_share <= 1
+
+
+def test_files_that_the_system_keeps_in_memory_are_counted(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "weights"
+    file.write_bytes(bytes(1 << 20))
+    monkeypatch.setattr(os, "posix_fadvise", lambda *_: None)  # as on a file system in memory
+    assert page_cache.forget([file]) == 1.0
+    assert page_cache.forget([]) == 1.0, "nothing was dropped"

@@ -12,12 +12,12 @@ import click
 import pytest
 
 from planner.observation.workers import WorkerView
-from replay.commands.scale import indices_of
 from replay.local import owned_worker, scale_command, scaling
 from replay.local.owned_worker import RUNS_ALREADY
 from replay.local.scaling import WorkerSupply
 from schemas.errors import PochadeError
 from schemas.messages import Plan, ScalePlan
+from streams.commands.options import indices_of
 from streams.observing.cards import Cards
 from streams.settings import load
 from tests.builders import a_plan, a_worker

@@ -1,6 +1,7 @@
 """Orders: generated in parts through the engine port, kept, resumed, and judged where that can be done."""
 
 import pathlib
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from agents.lab.world import renderer, scenes
 from agents.lab.world.styles import BASES, POSTER, style_of
 from agents.profiling import profiling
-from agents.profiling.generation import pool
+from agents.profiling.generation import orders, pool
 from agents.profiling.generation.orders import GeneratedImages, Order, StoredLatents, batch_of, generate_into
 from agents.profiling.generation.pool import GenerationPool
 from agents.profiling.generation.quality import judge
@@ -218,3 +219,51 @@ def test_the_two_processes_of_a_pool_generate_what_one_would(tmp_path: pathlib.P
     together = GenerationPool(tmp_path / "2", jobs=2).generate(asked)["level"]
     assert len(together.files) == 2
     assert (alone.images() == together.images()).all()
+
+
+def test_stored_images_are_read_part_by_part_and_rows_come_in_their_order(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "_PART", 16)
+    level = GenerationPool(tmp_path).generate({"level": an_order(40)})["level"]
+    whole, stored = level.images(), level.stored()
+    assert [len(part) for part in stored.parts()] == [16, 16, 8]
+    assert (np.concatenate([part.read() for part in stored.parts()]) == whole).all()
+    rows = np.array([39, 0, 17, 16, 0])
+    assert (stored.at(rows).read() == whole[rows]).all()
+    assert (stored.at(rows).at(slice(1, 3)).read() == whole[[0, 17]]).all()
+
+
+def test_an_order_begun_with_stored_images_is_the_one_begun_with_the_images(tmp_path: pathlib.Path) -> None:
+    level = GenerationPool(tmp_path).generate({"level": an_order(3)})["level"]
+    begun = an_order(3, begin=1, drafts=level.images())
+    from_files = an_order(3, begin=1, drafts=level.stored())
+    assert from_files.digest() == begun.digest()
+    assert [part.digest() for part in from_files.split(2)] == [part.digest() for part in begun.split(2)]
+    generate_into(begun, tmp_path / "a.npz")
+    generate_into(from_files, tmp_path / "b.npz")
+    found, same = (GeneratedImages.load(tmp_path / name).images() for name in ("a.npz", "b.npz"))
+    assert (found == same).all()
+
+
+def test_of_a_levels_images_one_part_is_in_memory_at_a_time(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "_PART", 16)
+    stored = GenerationPool(tmp_path).generate({"level": an_order(80)})["level"].stored()
+    read, alive = orders._member, list[weakref.ref[np.ndarray]]()
+    most = 0
+
+    def watched(file: pathlib.Path, name: str) -> np.ndarray:
+        nonlocal most
+        images = read(file, name).copy()  # which owns its memory
+        alive.append(weakref.ref(images))
+        most = max(most, sum(each() is not None for each in alive))
+        return images
+
+    monkeypatch.setattr(orders, "_member", watched)
+    scattered = stored.at(np.arange(80).reshape(5, 16).T.reshape(-1))  # neighbours lie in different files
+    for part in (*stored.parts(), scattered.at(slice(0, 16))):
+        part.read()
+    assert len(alive) == 10
+    assert most <= 2, "the one that is read while the one before goes"
