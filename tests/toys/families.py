@@ -206,8 +206,8 @@ def hunyuan_image() -> Any:
         spatial_compression_ratio=2, sample_size=64, scaling_factor=0.75,
     )  # fmt: skip
     transformer = diffusers.HunyuanImageTransformer2DModel(
-        in_channels=4, out_channels=4, num_attention_heads=2, attention_head_dim=8, num_layers=1, num_single_layers=1,
-        num_refiner_layers=1, text_embed_dim=WIDTH, rope_axes_dim=(4, 4),
+        in_channels=4, out_channels=4, num_attention_heads=1, attention_head_dim=16, num_layers=1, num_single_layers=1,
+        num_refiner_layers=1, text_embed_dim=WIDTH, rope_axes_dim=(8, 8),
     )  # fmt: skip
     guider = diffusers.guiders.AdaptiveProjectedMixGuidance
     return diffusers.HunyuanImagePipeline(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.toys.tokenizers import VOCABULARY
+from tests.toys.tokenizers import CLIP_TOKENS, TOKENS
 
 WIDTH = 16  # of every text encoder
 
@@ -12,7 +12,7 @@ def clip_text(projection: bool = False) -> Any:
     from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection
 
     config = CLIPTextConfig(
-        vocab_size=VOCABULARY, hidden_size=WIDTH, intermediate_size=2 * WIDTH, num_hidden_layers=2,
+        vocab_size=CLIP_TOKENS, hidden_size=WIDTH, intermediate_size=2 * WIDTH, num_hidden_layers=2,
         num_attention_heads=2, projection_dim=WIDTH, max_position_embeddings=77, bos_token_id=512, eos_token_id=513,
         pad_token_id=513,
     )  # fmt: skip
@@ -24,7 +24,7 @@ def t5_text(kind: str = "T5") -> Any:
     import transformers
 
     config = getattr(transformers, f"{kind}Config")(
-        vocab_size=VOCABULARY, d_model=WIDTH, d_kv=8, d_ff=2 * WIDTH, num_layers=2, num_heads=2,
+        vocab_size=TOKENS, d_model=WIDTH, d_kv=8, d_ff=2 * WIDTH, num_layers=2, num_heads=2,
         feed_forward_proj="gated-gelu", is_encoder_decoder=False,
     )  # fmt: skip
     return getattr(transformers, f"{kind}EncoderModel")(config)
@@ -33,8 +33,8 @@ def t5_text(kind: str = "T5") -> Any:
 def decoder_config(layers: int = 2, **more: Any) -> dict[str, Any]:
     """Return the arguments that the configurations of all language models share."""
     return {
-        "vocab_size": VOCABULARY, "hidden_size": WIDTH, "intermediate_size": WIDTH, "num_hidden_layers": layers,
-        "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8, "max_position_embeddings": 2048,
+        "vocab_size": TOKENS, "hidden_size": WIDTH, "intermediate_size": WIDTH, "num_hidden_layers": layers,
+        "num_attention_heads": 1, "num_key_value_heads": 1, "head_dim": WIDTH, "max_position_embeddings": 2048,
         "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0, **more,
     }  # fmt: skip
 
@@ -43,7 +43,7 @@ def qwen_vision_text() -> Any:
     """Return Qwen 2.5 VL with a vision tower of one layer."""
     from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
-    rope = {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 10_000.0}
+    rope = {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10_000.0}
     text = decoder_config(rope_parameters=rope)
     vision = {
         "depth": 1, "hidden_size": WIDTH, "intermediate_size": WIDTH, "num_heads": 2, "out_hidden_size": WIDTH,
@@ -56,7 +56,7 @@ def qwen_vision_text() -> Any:
 def gemma_text() -> Any:
     from transformers import Gemma2Config, Gemma2Model
 
-    return Gemma2Model(Gemma2Config(**decoder_config(query_pre_attn_scalar=8, sliding_window=512)))
+    return Gemma2Model(Gemma2Config(**decoder_config(query_pre_attn_scalar=WIDTH, sliding_window=512)))
 
 
 def autoencoder(channels: int, blocks: int = 2, **more: Any) -> Any:

@@ -13,7 +13,7 @@ CHAT = (
     "{% if message.content is string %}{{ message.content }}{% else %}{{ message.content[0].text }}{% endif %}"
     "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-VOCABULARY = 520  # rows of every encoder's table: more than the tokens of each tokenizer here
+CLIP_TOKENS, TOKENS = 520, 300  # rows of the tables of encoders: more than the tokens of their tokenizers here
 
 
 def _numbered(*tokens: str) -> dict[str, int]:
