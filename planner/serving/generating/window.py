@@ -58,7 +58,7 @@ from schemas.errors import PochadeError
 from schemas.messages import GenerateOptions, Plan, Status
 
 MAX_ATTEMPTS: Final = 3
-MAX_FAILING: Final = 3  # different jobs in a row that a call fails on, until the worker is checked
+MAX_FAILING: Final = 3  # different jobs in a row that a call fails on, until the worker is checked; 1 if none has not
 MAX_BAD_IMAGES: Final = 2  # attempts at a job that is given no image
 KEEPS_DRAFT: Final = "; the draft was kept"
 COMMIT: Final = Commit()
@@ -215,6 +215,7 @@ class WindowLogic(Generic[J]):
         self._prepared: list[J] = []  # the batch that is being prepared
         self._calls: deque[list[J]] = deque()  # to be made
         self._failing: set[str] = set()  # jobs that calls have failed on since one has not
+        self._has_generated = False  # whether any call, or check, has not failed
         self.is_sick = False  # no call is made any more
         self._out: list[Effect[J]] = []
 
@@ -391,10 +392,11 @@ class WindowLogic(Generic[J]):
         answer = yield Call(next(self._ids), jobs, work.has_ended, most or 0)
         if not isinstance(answer, Called):
             self._on_no_images(jobs, answer)
-            if len(self._failing) >= MAX_FAILING and not self.is_sick:
+            if len(self._failing) >= (MAX_FAILING if self._has_generated else 1) and not self.is_sick:
                 yield from self._check()
             return
         self._failing.clear()
+        self._has_generated = True
         worker.proven_pixels = max(worker.proven_pixels, work.size(jobs[0])[0])
         worker.on_loaded(answer.load_ms, len(jobs))
         worker.on_generated(answer.run_ms, work.call_ms(jobs) * worker.crowding(answer.side_by_side - 1))
@@ -440,8 +442,9 @@ class WindowLogic(Generic[J]):
         answer = yield Check(next(self._ids))
         failing = len(self._failing)
         self._failing.clear()
+        self._has_generated = True
         if isinstance(answer, CallFailed):
-            self._sicken(f"calls failed on {failing} jobs in a row, and on one of its own: {_in_words(answer.error)}")
+            self._sicken(f"calls failed on {failing} different jobs, and on one of its own: {_in_words(answer.error)}")
 
     def _sicken(self, reason: str, *, counts: bool = True) -> None:
         if not self.is_sick:

@@ -85,6 +85,10 @@ def always(error: Exception) -> Fails:
     return lambda _tasks, _how: error
 
 
+def but_of_its_own(error: Exception) -> Fails:
+    return lambda tasks, _how: None if tasks[0].request_id == "check" else error
+
+
 def test_a_dead_device_hands_back_what_was_not_begun_uncounted_and_makes_no_more_calls() -> None:
     ward = Ward(always(CUDA), "w-1", "w-2")
     ward.driver.begin([taken("a"), taken("b"), taken("c")], 2)
@@ -177,7 +181,7 @@ def test_what_can_never_be_generated_is_rejected_at_once() -> None:
 
 
 def test_an_image_that_is_none_is_generated_once_more_elsewhere_and_then_fails() -> None:
-    ward = Ward(always(BadImage("all pixels are black")), "w-1")
+    ward = Ward(but_of_its_own(BadImage("all pixels are black")), "w-1")
     (again,) = ward.take(taken("a"))
     assert (again.partition, read(again, GenerateJob).failed_on) == (2, ("w-9",))
     failed = ward.take(taken("b", attempt=2, failed_on=("w-1",)))
@@ -186,24 +190,33 @@ def test_an_image_that_is_none_is_generated_once_more_elsewhere_and_then_fails()
 
 
 def test_calls_that_fail_on_three_jobs_in_a_row_and_on_one_of_its_own_make_a_worker_sick() -> None:
-    ward = Ward(always(BadImage("all pixels are black")), "w-1", "w-2")
+    ward = Ward(lambda tasks, _how: None if tasks[0].request_id == "well" else BadImage("black"), "w-1", "w-2")
+    ward.take(taken("well"))
+    ward.engine.batches.clear()
     written = ward.take(taken("a"), taken("b", options=LARGE), taken("c", options=GenerateOptions(steps=3)), taken("d"))
     assert ward.engine.batches == [["a", "d"], ["a"], ["d"], ["b"], ["check"]]
-    assert "calls failed on 3 jobs in a row, and on one of its own: BadImage" in ward.sick[0][0]
+    assert "calls failed on 3 different jobs, and on one of its own: BadImage" in ward.sick[0][0]
     assert jobs_in(written)["c"].attempt == 1, "handed back"
 
 
+def test_a_worker_whose_first_call_fails_is_checked_at_once() -> None:
+    ward = Ward(always(ValueError("no")), "w-1")
+    assert topics_of(ward.take(taken("a"))) == [JOBS]
+    assert ward.engine.batches == [["a"], ["check"]]
+    assert len(ward.sick) == 1
+
+
 def test_prompts_that_calls_fail_on_make_no_worker_sick() -> None:
-    ward = Ward(lambda tasks, _how: ValueError("a prompt") if tasks[0].request_id != "check" else None)
+    ward = Ward(but_of_its_own(ValueError("a prompt")))
     for name in "abcdef":
         ward.take(taken(name))
-    assert ward.engine.batches.count(["check"]) == 2
+    assert ward.engine.batches.count(["check"]) == 2, "after the first, and after three more"
     assert ward.sick == []
 
 
 @pytest.mark.parametrize("well", ["b"])
 def test_a_call_that_does_not_fail_between_them_begins_the_count_anew(well: str) -> None:
     ward = Ward(lambda tasks, _how: None if tasks[0].request_id == well else ValueError("no"))
-    for name in "aabbcd":
+    for name in "baabbcd":
         ward.take(taken(name))
     assert ["check"] not in ward.engine.batches
