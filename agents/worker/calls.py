@@ -78,16 +78,24 @@ class OpenCalls(Generic[A]):
         """Give this answer after a while."""
         heapq.heappush(self._waits, (time.monotonic() + seconds, next(self._numbers), answer))
 
-    def take(self, waits: Callable[[], contextlib.AbstractContextManager[None]]) -> A | None:
-        """Return the next answer, once there is one; None: nothing is open.
+    @property
+    def are_open(self) -> bool:
+        """Whether a call runs."""
+        return bool(self._open)
+
+    def take(
+        self, waits: Callable[[], contextlib.AbstractContextManager[None]], most_s: float | None = None
+    ) -> A | None:
+        """Return the next answer, once there is one; None: nothing is open, or no call that runs ends in `most_s`.
 
         `waits` is around a wait beside which no call runs. Raises what a call raised.
         """
         if self._open:
+            limits = [each for each in (most_s, self._left_s() if self._waits else None) if each is not None]
             try:
-                number, ended = self._ended.get(timeout=self._left_s() if self._waits else None)
+                number, ended = self._ended.get(timeout=min(limits, default=None))
             except queue.Empty:
-                return heapq.heappop(self._waits)[2]
+                return heapq.heappop(self._waits)[2] if self._waits and not self._left_s() else None
             return ended(self._open.pop(number))
         if not self._waits:
             return None

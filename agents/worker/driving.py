@@ -28,7 +28,7 @@ from agents.worker.work import ROLE, GenerationTimes, WorkerJob, WorkerViews, re
 from planner.catalog.options import resolve_options
 from planner.reuse.lookups.lookup import described, job_of
 from planner.reuse.neighbour import latent_name
-from planner.serving.dispatch.worker import WorkerLogic, group_by_call
+from planner.serving.dispatch.worker import POLL_MS, WorkerLogic, group_by_call
 from planner.serving.ending.outcomes import completed_by_draft, expired, failed, rejected
 from planner.serving.generating.effects import (
     Answer,
@@ -83,6 +83,7 @@ log = logging.getLogger(__name__)
 
 CHECK_PROMPT = "a red heart"  # of a call that no request asks for
 Writes = Callable[[Outgoing], object]
+More = Callable[[int], Sequence[Taken]]
 
 
 class Made(NamedTuple):
@@ -133,22 +134,30 @@ class WindowDriver:
 
     def begin(self, window: Sequence[Taken], batch: int) -> None:
         """Begin a window of records, of which up to `batch` share a call."""
-        jobs, self._unread, self._encoded = list[WorkerJob](), [], []
-        for taken in window:
+        self._encoded = []
+        self._effects.extend(self.logic.begin(self._read(window), batch, now_ms()))
+
+    def _read(self, records: Sequence[Taken]) -> list[WorkerJob]:
+        """Return the jobs of records; those that cannot be read are answered by `start`."""
+        jobs, self._unread = list[WorkerJob](), []
+        for taken in records:
             try:
                 jobs.append(read_job(taken, self._views.variant))
             except PochadeError as error:
                 self._unread.append((taken, error))
-        self._effects.extend(self.logic.begin(jobs, batch, now_ms()))
+        return jobs
 
-    def run(self, write: Writes, plan_version: int = 0) -> None:
-        """Carry out what the window asks for. All of `write` is to be acknowledged before the window is committed."""
+    def run(self, write: Writes, plan_version: int = 0, more: More | None = None) -> None:
+        """Carry out what the window asks for. All of `write` is to be acknowledged before the window is committed.
+
+        `more`: takes up to so many records that may join the window while calls run and leave room for others.
+        """
         self.start(write)
         with contextlib.nullcontext() if self._views.reuse is None else self._views.reuse.batch():
             if self._open is None:
                 self._carry_out_all(plan_version, self.carry_out)
             else:
-                self._run_side_by_side(plan_version, self._open)
+                self._run_side_by_side(plan_version, self._open, more)
 
     def _carry_out_all(
         self, plan_version: int, carry_out: Callable[[Effect[WorkerJob]], Answer[WorkerJob] | None]
@@ -159,15 +168,24 @@ class WindowDriver:
                 answer = carry_out(effect)
             self.give(answer)
 
-    def _run_side_by_side(self, plan_version: int, calls: OpenCalls[Answer[WorkerJob]]) -> None:
+    def _run_side_by_side(self, plan_version: int, calls: OpenCalls[Answer[WorkerJob]], more: More | None) -> None:
         """Make calls in threads, and go on with each as it ends; everything else is done here, one after the other.
 
         Where that fails, the calls are stopped and have ended before the error leaves.
         """
         try:
             self._carry_out_all(plan_version, self._begin)
-            while (answer := calls.take(self._waits)) is not None:
-                self.give(answer)
+            while True:
+                most = self.logic.room() if more is not None and calls.are_open else 0
+                if most and more is not None and (joining := more(most)):
+                    self._effects.extend(self.logic.begin(self._read(joining), 1, now_ms()))
+                    self.start(self._write)
+                elif (answer := calls.take(self._waits, POLL_MS / 1000 if most else None)) is not None:
+                    self.give(answer)
+                    while calls.are_open and (answer := calls.take(self._waits, 0)) is not None:
+                        self.give(answer)
+                elif not calls.are_open:
+                    break
                 self._carry_out_all(plan_version, self._begin)
         finally:
             calls.abandon()
@@ -200,6 +218,8 @@ class WindowDriver:
         """Let the window go on after an answer; None: to an effect that has none."""
         if answer is not None:
             self._effects.extend(self.logic.on(answer, now_ms()))
+            if self._open is not None:  # what runs beside everything else begins first
+                self._effects = deque(sorted(self._effects, key=lambda effect: not isinstance(effect, Call)))
 
     def carry_out(self, effect: Effect[WorkerJob]) -> Answer[WorkerJob] | None:
         """Carry out an effect, however long it takes; return the answer to it, if it has one."""

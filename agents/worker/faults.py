@@ -17,7 +17,6 @@ TYPES: Final = {
     "BadImage": Fault.IMAGE,
     "ComponentFailed": Fault.CLIENT,
     "StoreUnavailable": Fault.CLIENT,
-    "ServerFault": Fault.CLIENT,  # of an engine that asks a server
     "KafkaException": Fault.CLIENT,
 }  # name of a type or of one that it is derived from
 TEXTS: Final = (

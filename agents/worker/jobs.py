@@ -61,6 +61,11 @@ class Taken:
     attempt: int
     has_ended: bool = False  # its request has a result, found where nothing was committed
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """Partition and offset of its record."""
+        return self.record.partition, self.record.offset
+
 
 class JobSource:
     """The consumer of a variant's jobs in the variant's group; used by one thread, except for `owned`."""
@@ -120,10 +125,11 @@ class JobSource:
         self._waiting = self._owned_of(self._waiting)
         self._held_back.lose(partitions)
 
-    def take(self, most: int, timeout_s: float) -> list[Taken]:
+    def take(self, most: int, timeout_s: float, *, join: bool = False) -> list[Taken]:
         """Up to `most` jobs; each alone as long as there are some that a dead owner had in hand.
 
-        Partitions come and go within the poll, so only then is it known which jobs are to be alone.
+        Partitions come and go within the poll, so only then is it known which jobs are to be alone. `join`: beside
+        others, so that none is taken that is to be alone.
 
         Raises:
             MembershipLost: the cluster does not count on this member any more, or gives it no jobs that lie there, and
@@ -132,7 +138,7 @@ class JobSource:
         polled = take(self._consumer, max(1, most - len(self._waiting)), 0 if self._waiting else timeout_s)
         ready = self._waiting + self._held_back.readable(self._owned_of(polled))
         self._idle.check(self._consumer, len(self._next), is_served=bool(polled or ready) or self._held_back.holds)
-        many = jobs_at_once(most, are_suspects=bool(self._suspects))
+        many = 0 if join and self._suspects else jobs_at_once(most, are_suspects=bool(self._suspects))
         self._waiting = ready[many:]
         return [self._taken(message) for message in ready[:many]]
 
@@ -174,7 +180,10 @@ class JobSource:
         return Suspect(offset, max(end, known.until) if known else end, attempts)
 
     def _commit(self, suspects: Mapping[int, Suspect]) -> None:
-        positions = [TopicPartition(self._topic, p, each.offset, each.metadata()) for p, each in suspects.items()]
+        owned = {p: each for p, each in suspects.items() if p in self._next}  # others may have gone while some joined
+        positions = [TopicPartition(self._topic, p, each.offset, each.metadata()) for p, each in owned.items()]
+        if not positions:
+            return
         try:
             self._consumer.commit(offsets=positions, asynchronous=False)
         except KafkaException as error:  # another owner has the partition: the work may be done twice

@@ -52,6 +52,7 @@ TURN_S = 60  # beside a job; a thread that waited for a dead client's answer gen
 LOAD_RETRY_S, LOAD_RETRY_MOST_S = 5, 300  # doubled by each failure in a row
 SERVING = ("ready", "painting", "draining")
 AWAY_S = 1.0  # between two looks at whether a worker that stays away may serve again
+JOIN_SHARE = 0.25  # of worker.job_timeout_s, while a window is younger, jobs may join it
 NO_BEAT_S = 30  # a heartbeat's thread that is silent for longer has died or hangs
 
 
@@ -103,9 +104,12 @@ class Worker:
         self._absolve: Callable[[], None] | None = None  # of the window in hand, until it was done
         self._in_hand: list[str] = []  # ids of the requests of the last window
         self._has_suspect = False  # whether one of them may have ended a worker before
+        self._stopping = threading.Event()
+        self._taken_s: dict[tuple[int, int], float] = {}  # place of a record in hand -> monotonic seconds
 
     def run(self, stopping: threading.Event) -> None:
         """Serve until `stopping` is set; the batch in flight is finished first."""
+        self._stopping = stopping
         self._me.reuse = WorkerReuse(lambda: self._plans.plan, self._opens_lookups).start()
         self._me.device = DeviceWatch(self._settings.worker.device).start()
         self._heart = Heart(self._me, self._producer, self._settings.worker.heartbeat_ms).start()
@@ -273,23 +277,20 @@ class Worker:
             self._report(worker.waiting_state(self._me.state, turn.is_leaving))
             is_last_out = turn.is_leaving and logic.may_leave_empty(now_ms())
             return is_last_out and source.is_empty()  # the last one leaves an empty topic
-        self._in_hand = [(each.record.key or b"").decode(errors="replace") for each in taken]
-        self._has_suspect = any(each.attempt > 1 for each in taken)
+        self._note_in_hand(taken)
         driver.begin(taken, turn.batch)
         self._me.state = worker.working_state(turn.is_leaving)
         self._me.watchdog.begin()
         self._heart.beat_now()
-        begun_s, at_ms = time.monotonic(), now_ms()
-        for each in taken:
-            self._queue_s.observe(max(0, at_ms - each.record.timestamp_ms) / 1000)
+        begun_s = time.monotonic()
+        self._taken_s.clear()
+        self._note_taken(taken)
         try:
             self._generate(taken, source, driver)
         finally:
             self._me.watchdog.end()
             metrics.BUSY_SECONDS.inc(time.monotonic() - begun_s)
-        self._hop_s.observe(time.monotonic() - begun_s, len(taken))
-        self._records.inc(len(taken))
-        self._me.generated += len(taken)
+        self._note_done(taken)
         driver.logic.end()
         if driver.logic.is_sick:
             return True
@@ -303,27 +304,83 @@ class Worker:
             self._me.state = state
             self._heart.beat_now()
 
-    def _generate(self, window: Sequence[Taken], source: JobSource, driver: WindowDriver) -> None:
+    def _note_in_hand(self, window: Sequence[Taken]) -> None:
+        self._in_hand = [(each.record.key or b"").decode(errors="replace") for each in window]
+        self._has_suspect = any(each.attempt > 1 for each in window)
+
+    def _note_taken(self, records: Sequence[Taken]) -> None:
+        at_ms, at_s = now_ms(), time.monotonic()
+        for each in records:
+            self._queue_s.observe(max(0, at_ms - each.record.timestamp_ms) / 1000)
+            self._taken_s[each.place] = at_s
+
+    def _note_done(self, records: Sequence[Taken]) -> None:
+        at_s = time.monotonic()
+        for each in records:
+            self._hop_s.observe(at_s - self._taken_s.pop(each.place, at_s))
+        self._records.inc(len(records))
+        self._me.generated += len(records)
+
+    def _more(
+        self, window: list[Taken], source: JobSource, driver: WindowDriver, settle: Callable[[], object], most: int
+    ) -> list[Taken]:
+        """Take up to `most` records that join a window, and commit what of it is done; `settle`: sees to all acks.
+
+        None join while the plan wants the worker elsewhere, or once the window is old, as a call that hangs is found by
+        the time of its window.
+        """
+        turn = driver.worker.turn(self._me.worker_id, self._plans.plan, self._live, now_ms())
+        since = self._me.watchdog.since or 0.0
+        is_old = time.monotonic() - since > JOIN_SHARE * self._settings.worker.job_timeout_s
+        if turn.is_leaving or is_old or self._stopping.is_set():
+            return []
+        in_hand = {job.taken.place: job.taken for job in driver.logic.in_hand()}
+        joining = [each for each in source.take(most, 0, join=True) if each.place not in in_hand]
+        if not joining:
+            return []
+        settle()
+        done = [each for each in window if each.place not in in_hand]
+        window[:] = sorted((*in_hand.values(), *joining), key=lambda each: each.place)
+        left = {each.record.partition for each in window}
+        with self._aside():
+            source.begin(window)
+            if gone := [each for each in done if each.record.partition not in left]:
+                source.commit(gone)
+        self._note_in_hand(window)
+        self._note_done(done)
+        self._note_taken(joining)
+        self._heart.beat_now()
+        return joining
+
+    def _generate(self, window: list[Taken], source: JobSource, driver: WindowDriver) -> None:
         """Generate a window, while images of one call are sent beside the next; commit when all is acknowledged."""
         hop = spans.begin(ROLE, [taken.record for taken in window])
         with self._aside():
             source.begin(window)
         self._absolve = partial(source.absolve, window)
         on_their_way: list[tuple[Outgoing, Future[Delivered]]] = []
+        written_so_far = list[Outgoing]()
+
+        def settle() -> None:
+            for record, future in on_their_way:
+                self._deliver(record, future)
+            written_so_far.extend(record for record, _ in on_their_way if hop is not None)
+            on_their_way.clear()
+
         try:
             with spans.within(hop):
                 driver.run(
-                    lambda record: on_their_way.append((record, self._producer.send(record))), self._me.plan_version
-                )
-            for record, future in on_their_way:
-                self._deliver(record, future)
+                    lambda record: on_their_way.append((record, self._producer.send(record))), self._me.plan_version,
+                    partial(self._more, window, source, driver, settle),
+                )  # fmt: skip
+            settle()
         except Exception:  # a client's trouble: what a job is to blame for, the worker has answered
             with self._aside():
                 source.absolve(window)
             raise
         with self._aside():
             source.commit(window)
-        spans.end(hop, [record for record, _ in on_their_way])
+        spans.end(hop, written_so_far)
 
     def _deliver(self, record: Outgoing, future: Future[Delivered]) -> None:
         """Wait until the broker has a record, however long it is away.

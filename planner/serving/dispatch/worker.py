@@ -124,17 +124,21 @@ class WorkerLogic:
             found = self._max_jobs[batch] = window(self._variant, at_once)
         return found
 
-    def begin(self, jobs: list[T], batch: int) -> Window[T]:
-        """Begin a window of these jobs, one or more: its batches, where the plan lets `batch` share a call."""
+    def begin(self, jobs: list[T], batch: int, others: int = 0, elapsed_ms: float = 0.0) -> Window[T]:
+        """Begin a window of these jobs, one or more: its batches, where the plan lets `batch` share a call.
+
+        `others`: jobs of the window that are in hand, `elapsed_ms` after it began, and that these join.
+        """
         if self._calls_at_once > 1:
-            at_once = min(len(jobs), self._calls_at_once)
-            batches, own_ms = [[job] for job in jobs], self._of_call(at_once) * len(jobs) / at_once
+            images = len(jobs) + others
+            at_once = min(images, self._calls_at_once)
+            batches, own_ms = [[job] for job in jobs], self._of_call(at_once) * images / at_once
         elif len(jobs) == 1:
             batches, own_ms = [jobs], self.own_ms
         else:
             batches = [jobs[first : first + batch] for first in range(0, len(jobs), batch)]
             own_ms = sum(self._of_call(len(each)) for each in batches)
-        self.in_hand_ms = self.slowness * self.pace * own_ms
+        self.in_hand_ms = elapsed_ms + self.slowness * self.pace * own_ms
         return Window(batches, self.in_hand_ms)
 
     def end(self) -> None:

@@ -208,7 +208,7 @@ class WindowLogic(Generic[J]):
         self.worker = worker
         self._variant, self._work, self._refuges = variant, work, refuges
         self._max_attempts, self._calls_at_once = max_attempts, calls_at_once
-        self._now_ms = 0.0
+        self._now_ms = self._began_ms = 0.0
         self._ids = count()
         self._tasks: dict[int, tuple[Task[J], Open[J]]] = {}  # by the id of the effect that each waits for
         self._batches: deque[list[J]] = deque()  # to be prepared
@@ -220,10 +220,12 @@ class WindowLogic(Generic[J]):
         self._out: list[Effect[J]] = []
 
     def begin(self, jobs: list[J], batch: int, now_ms: float) -> list[Effect[J]]:
-        """Begin a window of jobs, of which up to `batch` share a call."""
+        """Begin a window of jobs, of which up to `batch` share a call, or let them join the one that is in hand."""
+        in_hand = len(self.in_hand())
+        self._began_ms = self._began_ms if in_hand else now_ms
         self._now_ms, self._out = now_ms, []
         if jobs:
-            self._batches.extend(self.worker.begin(jobs, batch).batches)
+            self._batches.extend(self.worker.begin(jobs, batch, in_hand, now_ms - self._began_ms).batches)
         self._go_on()
         return self._out
 
@@ -240,6 +242,12 @@ class WindowLogic(Generic[J]):
         """End the window."""
         self.worker.end()
 
+    def room(self) -> int:
+        """Return how many jobs may join the window: 0 while every call that may be open is, or others wait for one."""
+        if self.is_sick or self._busy() + len(self._calls) + len(self._batches) >= self._calls_at_once:
+            return 0
+        return self.worker.max_jobs(1) - len(self.in_hand())
+
     def in_hand(self) -> list[J]:
         """Return the jobs of the window that are not answered; those of a `Keep` may be on their way."""
         being_made = [effect.jobs for _, effect in self._tasks.values() if isinstance(effect, Call | Keep | Wait)]
@@ -252,7 +260,7 @@ class WindowLogic(Generic[J]):
             self._out.extend(map(HandBack, chain(*self._calls, *self._batches)))
             self._calls.clear()
             self._batches.clear()
-        while len(self._tasks) < self._calls_at_once:
+        while self._busy() < self._calls_at_once:
             if self._calls:
                 call = self._calls.popleft()
                 if self.worker.limits:
@@ -269,6 +277,13 @@ class WindowLogic(Generic[J]):
                 break
         if not self._tasks:
             self._out.append(COMMIT)
+
+    def _busy(self) -> int:
+        """Return how many calls are open, or about to be; images of as many others may be stored meanwhile."""
+        if self._calls_at_once == 1:
+            return len(self._tasks)
+        stored = sum(isinstance(effect, Keep | Wait) for _, effect in self._tasks.values())
+        return len(self._tasks) - min(stored, self._calls_at_once)
 
     def _run(self, task: Task[J], answer: Answer[J] | None = None) -> None:
         try:

@@ -1,6 +1,7 @@
 """An engine that allows several calls at once: they overlap, and each ends as a call alone does."""
 
 import contextlib
+import dataclasses
 import io
 import pathlib
 import threading
@@ -224,6 +225,25 @@ def test_a_store_that_is_away_for_one_holds_up_no_other_and_no_watchdog_while_a_
     assert set(waited) == {0}
 
 
+def test_the_next_call_begins_before_the_images_of_the_last_are_stored(desk: Desks) -> None:
+    begun = threading.Event()
+
+    class Slow(MemoryImageStore):
+        def put(self, name: str, data: bytes, extension: str = "png") -> str:
+            until(begun)
+            return super().put(name, data, extension)
+
+    def before(name: str, _should_stop: object) -> None:
+        if name == "d":
+            begun.set()
+        elif name != "a":
+            until(begun)
+
+    found = desk(before, Slow())
+    found.serve("a", "b", "c", "d")
+    assert sorted(found.images()) == ["a", "b", "c", "d"]
+
+
 def test_a_worker_reckons_with_calls_that_slow_each_other_down() -> None:
     """By the times of as many images in a call: three at once take 300 ms, a third of it each."""
     variant = a_variant(latency_ms={1: 200.0, 3: 300.0})
@@ -269,17 +289,74 @@ def shop(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> Iterator[Sh
     found.close()
 
 
-def test_a_worker_commits_a_window_once_all_its_calls_have_ended(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    log, others = shop.queues["heavy"].log, threading.Event()
+@pytest.fixture
+def held(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """A worker's engine that keeps the call of `a` open until this is set."""
+    others = threading.Event()
     engine = SlowEngine(lambda name, _should_stop: until(others) if name == "a" else None)
     monkeypatch.setattr(module, "open_engine", lambda *_given: OpenedEngine(engine))
-    shop.queue("heavy", "a", "b", "c", "d")
     shop.plan("heavy")
-    shop.open().until(lambda: sorted(shop.generated()) == ["b", "c"])
-    assert log == ["begin"], "a's call runs, and d is no more of this window"
+    yield others
     others.set()
-    shop.until(lambda: log == ["begin", "commit", "begin", "commit"])
+
+
+def test_jobs_join_the_window_of_a_long_call_and_what_is_done_is_committed(shop: Shop, held: threading.Event) -> None:
+    """Else the next jobs, and their commits, would wait for the longest call of those before."""
+    queue = shop.queues["heavy"]
+    shop.queue("heavy", "a", "b", "c", "d")
+    shop.open().until(lambda: sorted(shop.generated()) == ["b", "c", "d"])
+    shop.queue("heavy", "e")
+    shop.until(lambda: sorted(shop.generated()) == ["b", "c", "d", "e"])
+    assert queue.begun[0] == [0, 1, 2]
+    assert queue.begun[-1][0] == 0, "a's call runs, so that its record is the first in flight"
+    assert queue.begun[-1][-1] == 4
+    assert 1 not in queue.begun[-1], "what is done is in flight no more"
+    assert "commit" not in queue.log, "of the only partition, a's record is not done"
+    held.set()
+    shop.until(lambda: queue.log[-1] == "commit")
+    assert shop.worker._me.generated == 5
+
+
+def test_none_joins_that_may_have_ended_a_worker_and_is_to_be_alone(shop: Shop, held: threading.Event) -> None:
+    queue = shop.queues["heavy"]
+    queue.is_suspicious = True
+    shop.queue("heavy", "a", "b", "c", "d")
+    shop.open().until(lambda: sorted(shop.generated()) == ["b", "c"])
+    held.set()
+    shop.until(lambda: queue.log == ["begin", "commit", "begin", "commit"])
     assert sorted(shop.generated()) == ["a", "b", "c", "d"]
+
+
+def test_none_joins_a_window_that_is_old(shop: Shop, held: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that hangs is found by the age of its window."""
+    monkeypatch.setattr(module, "JOIN_SHARE", 0.0)
+    shop.queue("heavy", "a", "b", "c", "d")
+    shop.open().until(lambda: sorted(shop.generated()) == ["b", "c"])
+    held.set()
+    shop.until(lambda: sorted(shop.generated()) == ["a", "b", "c", "d"])
+    assert shop.queues["heavy"].begun == [[0, 1, 2], [3]]
+
+
+def test_none_joins_once_the_plan_wants_the_worker_elsewhere(shop: Shop, held: threading.Event) -> None:
+    shop.queue("heavy", "a")
+    shop.open().until(lambda: shop.worker._me.watchdog.since is not None)
+    shop.plan("light", version=2, age_ms=0)
+    shop.queue("heavy", "late")
+    shop.until(lambda: shop.worker._me.logic is not None and shop.worker._me.logic.left_ms is not None)
+    assert "late" not in shop.generated()
+    held.set()
+    shop.until(lambda: "a" in shop.generated())
+
+
+def test_a_record_that_joins_and_cannot_be_read_is_answered(desk: Desks) -> None:
+    job = a_job(a_classified(a_request(request_id="b")), job_id="j-b")
+    more = iter([[Taken(dataclasses.replace(a_record(job), value=b"?"), 1), Taken(a_record(job), 1)]])
+    joined = threading.Event()
+    found = desk(lambda name, _should_stop: until(joined) if name == "a" else joined.set())
+    found.driver.begin([Taken(a_record(a_job(a_classified(a_request(request_id="a")), job_id="j-a")), 1)], 1)
+    found.driver.run(found.written.append, more=lambda _most: next(more, []))
+    assert sorted(found.images()) == ["a", "b"]
+    assert len(found.written) == 4, "and an outcome with its dead letter"
 
 
 def test_one_call_of_several_that_hangs_ends_the_worker(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -292,3 +292,46 @@ def test_partitions_that_are_handed_over_at_the_end_are_not_asked_about(
     monkeypatch.setattr(consumer, "committed", hang)
     monkeypatch.setattr(consumer, "close", lambda: own(consumer, 0), raising=False)
     source.close()
+
+
+def test_jobs_that_join_others_commit_what_is_done_before_the_first_in_flight(
+    source: JobSource, consumer: FakeConsumer
+) -> None:
+    own(consumer, 0)
+    consumer.log = [a_message(0, offset) for offset in range(5, 10)]
+    window = source.take(3, 0)
+    source.begin(window)
+    joining = source.take(2, 0, join=True)
+    source.begin([*window[1:], *joining])  # 5 is done
+    assert places(joining) == [(0, 8, 1), (0, 9, 1)]
+    assert consumer.committed_to == [(0, 5, "attempt=0 until=8"), (0, 6, "attempt=0 until=10")]
+
+
+def test_a_job_that_is_to_be_alone_joins_none_and_is_taken_after_them(
+    source: JobSource, consumer: FakeConsumer
+) -> None:
+    own(consumer, 0)
+    consumer.log = [a_message(0, 5)]
+    window = source.take(1, 0)
+    source.begin(window)
+    consumer.metadata = {1: (8, "attempt=0 until=10")}  # of a dead owner, whose partition comes within the poll
+    consumer.log = [lambda: own(consumer, 1), a_message(1, 8), a_message(1, 9), a_message(0, 6)]
+    assert source.take(4, 0, join=True) == []
+    source.commit(window)
+    assert places(source.take(4, 0)) == [(1, 8, 2)]
+
+
+def test_a_partition_that_went_while_jobs_joined_is_its_new_owner_s_to_commit(
+    source: JobSource, consumer: FakeConsumer
+) -> None:
+    """Its commit would be accepted, and set back the new owner's place."""
+    own(consumer, 0, 1)
+    consumer.log = [a_message(0, 5), a_message(1, 8)]
+    window = source.take(2, 0)
+    source.begin(window)
+    consumer.log = [lambda: consumer.lose(consumer, [TopicPartition(TOPIC, 1)]), a_message(0, 6)]
+    joining = source.take(2, 0, join=True)
+    consumer.committed_to.clear()
+    source.begin([*window, *joining])
+    source.commit([*window, *joining])
+    assert consumer.committed_to == [(0, 5, "attempt=0 until=7"), (0, 7, "")]

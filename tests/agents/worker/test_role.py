@@ -39,18 +39,26 @@ class Queue:
         self.is_open = False
         self.failure: Exception | None = None
         self.counted_ms = 0.0  # what a heartbeat counts for a job that waits
+        self.taken = 0
+        self.begun: list[list[int]] = []  # offsets of what was said to be in flight
+        self.is_suspicious = False  # what waits may have ended a worker
 
-    def take(self, most: int, timeout_s: float) -> list[Taken]:
+    def take(self, most: int, timeout_s: float, *, join: bool = False) -> list[Taken]:
+        if join and self.is_suspicious:
+            return []
         if self.failure is not None:
             failure, self.failure = self.failure, None
             raise failure
         taken, self.jobs = self.jobs[:most], self.jobs[most:]
         if not taken:
             threading.Event().wait(0.001)
-        return [Taken(a_record(job), 1) for job in taken]
+        first, self.taken = self.taken, self.taken + len(taken)
+        records = [dataclasses.replace(a_record(job), offset=first + at) for at, job in enumerate(taken)]
+        return [Taken(record, 1) for record in records]
 
     def begin(self, batch: list[Taken]) -> None:
         self.log.append("begin")
+        self.begun.append([each.record.offset for each in batch])
 
     def absolve(self, batch: list[Taken]) -> None:
         """Attempts are not counted here."""

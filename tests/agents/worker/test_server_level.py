@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from agents.engines import open_engine
+from agents.engines import open_engine, openai_client
 from agents.worker import role as module
 from agents.worker.jobs import Taken
 from planner.catalog.entries import Variant
@@ -63,6 +63,31 @@ def test_a_job_whose_server_has_not_answered_by_its_deadline_is_tried_again_and_
     late = answer(a_level(server), deadline_ms=job.classified.request.deadline_ms)
     assert read(late, Outcome).status is Status.EXPIRED
     assert len(server.bodies) == 1
+
+
+def test_a_worker_whose_server_goes_away_takes_nothing_more_and_fails_no_request(
+    server: ImageServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it fails in no time, is therefore the least busy, and is sent everything."""
+    monkeypatch.setattr(openai_client, "BUSY_S", 0.001)
+    variant, reasons = a_level(server), list[str]()
+    opened = open_engine("openai", variant, 1)
+    driver = a_driver(
+        "w-1", opened._engine, variant, MemoryImageStore(), on_sick=lambda reason, _counts: reasons.append(reason)
+    )
+    server.close()
+    try:
+        jobs = [a_job(a_classified(a_request(request_id=f"r-{n}")), job_id=f"j-{n}") for n in range(8)]
+        written = answers(driver, [Taken(a_record(job), 1) for job in jobs])
+    finally:
+        driver.close()
+        opened.close()
+        server.start()
+    assert len(written) == len(jobs)
+    assert not [record for record in written if record.topic in (IMAGES, OUTCOMES)]
+    assert {read(record, GenerateJob).attempt for record in written} <= {1, 2}
+    assert len(reasons) == 1
+    assert "cannot be connected to" in reasons[0]
 
 
 def test_a_seed_that_a_server_does_not_take_is_not_left_out_in_silence(server: ImageServer) -> None:

@@ -32,6 +32,7 @@ from planner.serving.generating.effects import (
     Stopped,
     Unchecked,
     Unfit,
+    Wait,
 )
 from planner.serving.generating.window import WindowLogic
 from planner.serving.routing.soft_deadline import Due
@@ -130,7 +131,7 @@ class Story:
         self.window: WindowLogic[Any] = WindowLogic(
             "light", WorkerLogic(a_variant(), self.most), work, Refuges(), 3, self.most
         )
-        self.ends, self.commits, self.overlapped = Counter[str](), 0, 0
+        self.ends, self.commits, self.overlapped, self.joined = Counter[str](), 0, 0, 0
         self.open: list[Any] = []
         self.faults, self.checks = set[Fault](), 0
         self.is_sick = False
@@ -141,18 +142,28 @@ class Story:
         return Job(f"j-{number}", owners, self.dice.randrange(2), self.dice.random() < 0.3, request, attempts=attempts)
 
     def told(self) -> "Story":
-        self._take(self.window.begin(list(self.jobs), self.dice.randint(1, 3), 0.0))
+        first = self.dice.randint(1, len(self.jobs))
+        later = self.jobs[first:]
+        self._take(self.window.begin(self.jobs[:first], self.dice.randint(1, 3), 0.0))
         now_ms = 0.0
         while self.open:
-            assert len(self.open) <= self.most
+            stored = [effect for effect in self.open if isinstance(effect, Keep | Wait)]
+            assert len(self.open) - min(len(stored), self.most if self.most > 1 else 0) <= self.most
             assert self.commits == 0, "committed while something is open"
+            if (room := self.window.room()) and later and self.dice.random() < 0.5:
+                joining, later = later[:room], later[room:]
+                self._take(self.window.begin(joining, 1, now_ms))
+                self.joined += len(joining)
+                continue
             calls = [effect for effect in self.open if isinstance(effect, Call)]
+            assert len(calls) <= self.most
             self.overlapped = max(self.overlapped, len(calls))
             in_calls = [job for call in calls for job in call.jobs]
             assert len(in_calls) == len(set(in_calls)), "a job is in two calls"
             now_ms += 1000.0
             effect = self.open.pop(self.dice.randrange(len(self.open)))
             self._take(self.window.on(self._answer(effect), now_ms))
+        self.jobs = self.jobs[: len(self.jobs) - len(later)]
         return self
 
     def _take(self, effects: list[Any]) -> None:
@@ -217,6 +228,12 @@ def test_stories_have_all_faults_checks_and_workers_that_are_sick(stories: list[
     assert set().union(*(story.faults for story in stories)) == set(Fault)
     assert sum(story.checks for story in stories) > 3
     assert {story.is_sick for story in stories} == {True, False}
+
+
+def test_jobs_join_where_calls_leave_room_and_never_a_sick_worker_s(stories: list[Story]) -> None:
+    assert sum(story.joined for story in stories if story.most > 1) > 10
+    for story in stories:
+        assert not (story.is_sick and story.window.room())
 
 
 def test_calls_overlap_where_several_are_allowed(stories: list[Story]) -> None:
