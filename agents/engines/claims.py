@@ -17,7 +17,7 @@ from agents.engines.latent_spaces import KINDS
 from planner.catalog.components import NOTHING
 from planner.catalog.entries import Variant
 from planner.catalog.option_limits import OPTIONS
-from planner.catalog.options import AS_IT_IS, SIZES, ResolvedOptions, resolve_options
+from planner.catalog.options import AS_IT_IS, PLAIN, SIZES, ResolvedOptions, resolve_options
 from schemas.errors import Unknown
 from schemas.messages import GenerateOptions
 
@@ -39,8 +39,8 @@ def check_signature(variant: Variant, pipeline: Any) -> None:
         )
     if "image" in known.takes and not known.takes.intersection(SIZES):
         raise EngineFailed(f"{where} {kind} generates over an image alone: name the text-to-image model")
-    if "negative_prompt" in variant.honours and "negative_prompt" not in known.takes:
-        raise EngineFailed(f"{where} honours negative_prompt, which {kind} does not take: remove it from `honours`")
+    for option in set(PLAIN).intersection(variant.honours) - known.takes:
+        raise EngineFailed(f"{where} honours {option}, which {kind} does not take: remove it from `honours`")
     if (
         known.guidance == ""
         and family_of(pipeline) is BY_SIGNATURE

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from agents.engines import EngineFailed
-from planner.catalog.options import ResolvedOptions
+from planner.catalog.option_limits import OPTIONS
+from planner.catalog.options import AS_IT_IS, PLAIN, ResolvedOptions
 
 PARTS: Final = ("unet", "transformer", "prior")  # names of the network that is called in each step
 GUIDANCE: Final = ("guidance_scale", "true_cfg_scale", "distilled_guidance_scale")  # the first one that is in use
@@ -108,6 +109,9 @@ def call_arguments(pipeline: Any, how: ResolvedOptions, after_step: Asked, *, en
     known, family = signature_of(pipeline), family_of(pipeline)
     taken = how.steps - how.refine_from_step if family.counts_taken else how.steps
     arguments: dict[str, Any] = {"num_inference_steps": taken}
+    if how.asked != AS_IT_IS:  # an option goes to the argument of its name; a negative prompt goes with the prompt
+        stated = {name: getattr(how.asked, name) for name in PLAIN if name in known.takes - OURS}
+        arguments |= {name: value for name, value in stated.items() if value != OPTIONS[name].default}
     if family.guider and (guider := getattr(pipeline, family.guider, None)) is not None:
         guider.guidance_scale = how.guidance
     if known.guidance:

@@ -20,7 +20,6 @@ GOLDEN = ROOT / "tests" / "schemas" / "golden.py"
 END_OF_EXAMPLES = "        ),\n        start=1,\n"  # its line goes before that: ids are in the order of the file
 PLACES = {  # file -> the line behind which the example's line goes
     "schemas/messages.py": 'anew.", placeholder="URI", honoured=True, needs="image")\n',
-    "agents/engines/diffusers_engine.py": "                guidance_scale=how.guidance,\n",
     "streams/client/pochade/requests.py": "    guidance: float\n",
     "tests/schemas/examples.py": END_OF_EXAMPLES,
 }
@@ -105,7 +104,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     (tree / "infra").symlink_to(ROOT / "infra")
     for file, line in example().items():
         text = (tree / file).read_text()
-        indent = {"agents": 16, "tests": 12}.get(file.partition("/")[0], 4)
+        indent = {"tests": 12}.get(file.partition("/")[0], 4)
         assert text.count(PLACES[file]) == 1, file
         parts = [PLACES[file], f"{indent * ' '}{line}\n"]
         (tree / file).write_text(
@@ -130,11 +129,11 @@ def run(tree: pathlib.Path, *arguments: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_example_names_at_most_four_files_of_the_product_beside_a_catalog_and_two_of_the_tests() -> None:
+def test_the_example_names_at_most_three_files_of_the_product_beside_a_catalog_and_two_of_the_tests() -> None:
     assert example().keys() == PLACES.keys()
     written = {*example(), "schemas/registry.json", "tests/schemas/golden.py"}
-    assert len([file for file in written if not file.startswith("tests/")]) <= 4
-    assert len(written) <= 6
+    assert len([file for file in written if not file.startswith("tests/")]) <= 3
+    assert len(written) <= 5
 
 
 def test_the_commands_add_versions_and_their_golden_bytes_without_an_edit_by_hand(copy: pathlib.Path) -> None:
