@@ -1,6 +1,8 @@
 """Put trained parts together as ordinary diffusers folders."""
 
+import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +23,7 @@ FOLDERS: Final[dict[str, str]] = {
     "chalk": "unet_chalk",
     "woodcut": "unet_woodcut",
 }
+SHARED_BYTES: Final = 50_000  # of a file, at least, that several folders have alike
 QUICK: Final = ("light",)  # of these, those with the quicker decoder
 
 
@@ -37,8 +40,11 @@ def family(work: Path, models: Path) -> None:
     missing = [part for part in (*FOLDERS.values(), "vae_quick") if not (work / part).is_dir()]
     if missing:
         raise FileNotFoundError(f"not trained yet in {work}: {', '.join(missing)}; run `pochade train family` first")
+    for link in [path for path in models.rglob("*") if path.is_symlink()]:
+        link.unlink()  # a saver would write through it, into another folder
     for name, unet in FOLDERS.items():
         assemble(work, unet, models / name, work / "vae_quick" if name in QUICK else autoencoder_of(work))
+    share_equal_files(models, FOLDERS)
     path = work / "assemble.json"
     known = json.loads(path.read_text()) if path.exists() else {}
     sizes = {name: sum(p.stat().st_size for p in (models / name).rglob("*") if p.is_file()) for name in FOLDERS}
@@ -61,6 +67,20 @@ def assemble(work: Path, unet: str, folder: Path, autoencoder: Path) -> None:
     )
     pipeline.save_pretrained(folder, safe_serialization=True)
     tidy(folder)
+
+
+def share_equal_files(models: Path, names: Iterable[str]) -> None:
+    """Replace a large file of a folder by a relative link to the same file of an earlier one, where they are equal."""
+    first: dict[tuple[str, bytes], Path] = {}
+    for name in names:
+        for path in sorted((models / name).rglob("*")):
+            if path.is_symlink() or not path.is_file() or path.stat().st_size < SHARED_BYTES:
+                continue
+            inside = path.relative_to(models / name)
+            known = first.setdefault((str(inside), hashlib.sha256(path.read_bytes()).digest()), path)
+            if known is not path:
+                path.unlink()
+                path.symlink_to(Path(*[".."] * len(inside.parts)) / known.relative_to(models))
 
 
 def tidy(folder: Path) -> None:

@@ -191,12 +191,36 @@ def test_the_family_is_written_as_folders_that_diffusers_loads_and_paints_with(w
         architectures.build_unet("XS").half().save_pretrained(work / unet)
     quick_decoder.pruned(autoencoder.build(), (1, 0, 0)).half().save_pretrained(work / "vae_quick")
     assemble.family(work, tmp_path)
+    encoder = tmp_path / "light" / "text_encoder" / "model.safetensors"
+    before = encoder.read_bytes()
+    encoder.write_bytes(b"of an earlier family")
+    assemble.family(work, tmp_path)
+    assert [path.is_symlink() for path in (encoder, tmp_path / "heavy" / encoder.relative_to(tmp_path / "light"))] == [
+        False,
+        True,
+    ]
+    assert encoder.read_bytes() == before
     for name in assemble.FOLDERS:
         pipeline = DiffusionPipeline.from_pretrained(tmp_path / name, torch_dtype=torch.float32)
         picture = pipeline("a", height=48, width=48, num_inference_steps=1, guidance_scale=1.0, output_type="np")
         assert picture.images.shape == (1, 48, 48, 3)
         assert (list(pipeline.vae.config["num_decoder_blocks"]) == [1, 0, 0]) == (name == "light")
         assert str(work) not in "".join(path.read_text() for path in (tmp_path / name).rglob("*.json"))
+
+
+def test_folders_share_equal_files_by_links_which_are_never_written_through(tmp_path: Path) -> None:
+    for name, content in (("light", b"a"), ("middle", b"a"), ("heavy", b"b")):
+        (tmp_path / name / "part").mkdir(parents=True)
+        (tmp_path / name / "part" / "weights").write_bytes(content * assemble.SHARED_BYTES)
+        (tmp_path / name / "part" / "small").write_bytes(b"a")
+    assemble.share_equal_files(tmp_path, ("light", "middle", "heavy"))
+    links = [path for path in tmp_path.rglob("*") if path.is_symlink()]
+    assert links == [tmp_path / "middle" / "part" / "weights"]
+    assert links[0].readlink() == Path("../../light/part/weights")
+    assert links[0].read_bytes() == b"a" * assemble.SHARED_BYTES
+    with pytest.raises(FileNotFoundError):
+        assemble.family(tmp_path / "nothing", tmp_path)
+    assert links[0].is_symlink(), "nothing changes before all parts are there"
 
 
 def test_a_family_with_a_missing_part_is_refused_with_its_name(work: Path, tmp_path: Path) -> None:
