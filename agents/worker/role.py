@@ -17,6 +17,7 @@ from agents.runtime.request_views import PoisonView
 from agents.runtime.views import EndedView, FleetView, PlanView
 from agents.worker.device import DeviceWatch
 from agents.worker.driving import WindowDriver
+from agents.worker.faults import fault_of
 from agents.worker.heartbeat import Heart, WorkerState
 from agents.worker.jobs import JobSource, Taken
 from agents.worker.residency import Prefetcher
@@ -30,6 +31,7 @@ from planner.observation.workers import SICK, WorkerView, live_workers
 from planner.serving.dispatch import worker
 from planner.serving.dispatch.worker import POLL_MS
 from planner.serving.dispatch.worker_loads import wanted_variant
+from planner.serving.generating.effects import Fault
 from planner.serving.routing.refuge import RefugeLogic
 from schemas.messages import Plan, WorkerComponents
 from schemas.record import Delivered, Outgoing
@@ -202,6 +204,9 @@ class Worker:
         try:
             engine = self._open(variant)
         except EngineFailed as error:
+            if fault_of(error) is Fault.DEVICE:  # no load succeeds in this process any more
+                self._on_sick(str(error), counts=True)
+                raise SickWorker(str(error)) from error
             self._wait_after(error, variant, stopping)
             return
         self._load_retry_s = LOAD_RETRY_S

@@ -442,6 +442,21 @@ def test_a_worker_whose_device_fails_says_so_at_once_hands_back_and_ends_its_pro
     assert '["r-1", "r-1"]' in fault
 
 
+def test_a_device_that_fails_while_a_model_is_loaded_ends_the_process_too(shop: Shop) -> None:
+    def load(variant: str) -> None:
+        try:
+            raise RuntimeError("CUDA error: unspecified launch failure")
+        except RuntimeError as error:
+            raise EngineFailed(f"variant {variant!r} cannot generate in one step") from error
+
+    statuses = list[int]()
+    shop.load = load
+    shop.plan("light")
+    keep_running("worker", shop.worker.run, shop.stopping, statuses.append)
+    assert (statuses, shop.opened) == ([SICK], ["light"])
+    assert (shop.home / "workers" / "w-1.faults").read_text().count("\n") == 1
+
+
 def test_a_worker_whose_device_failed_three_times_stays_away_until_its_history_is_removed(shop: Shop) -> None:
     history = FaultHistory(shop.home / "workers" / "w-1.faults")
     for number in range(MAX_FAULTS):
