@@ -337,13 +337,21 @@ def test_none_joins_a_window_that_is_old(shop: Shop, held: threading.Event, monk
     assert shop.queues["heavy"].begun == [[0, 1, 2], [3]]
 
 
-def test_none_joins_once_the_plan_wants_the_worker_elsewhere(shop: Shop, held: threading.Event) -> None:
+def test_none_joins_once_the_plan_wants_the_worker_elsewhere(
+    shop: Shop, held: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shop.queue("heavy", "a")
     shop.open().until(lambda: shop.worker._me.watchdog.since is not None)
+    logic, turns = shop.worker._me.logic, list[bool]()
+    assert logic is not None
+    turn = logic.turn
+    monkeypatch.setattr(logic, "turn", lambda *given: turns.append(True) or turn(*given))
     shop.plan("light", version=2, age_ms=0)
+    shop.until(lambda: logic.left_ms is not None)
+    turns.clear()
     shop.queue("heavy", "late")
-    shop.until(lambda: shop.worker._me.logic is not None and shop.worker._me.logic.left_ms is not None)
-    assert "late" not in shop.generated()
+    shop.until(lambda: len(turns) > 1)
+    assert shop.queues["heavy"].begun == [[0]]
     held.set()
     shop.until(lambda: "a" in shop.generated())
 
