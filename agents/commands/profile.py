@@ -371,13 +371,13 @@ def _tell_besides(wanted: "Wanted", found: "Found") -> None:
     for name, level in found.measured.items():
         variant = wanted.catalog.level(name)
         own = level.calls[1].ms / (variant.width * variant.height * variant.steps)
-        for shape in wanted.besides.shapes(variant):
-            if (taken := level.shaped.get(str(shape))) is None:
-                click.echo(f"not measured: {name} {shape}: {level.unshaped.get(str(shape), 'in no round')}", err=True)
+        for shape, shaped in wanted.besides.shapes(variant).items():
+            if (taken := level.shaped.get(shape)) is None:
+                click.echo(f"not measured: {name} {shape}: {level.unshaped.get(shape, 'in no round')}", err=True)
                 continue
-            rule_ms = own * shape.width * shape.height * shape.steps
+            rule_ms = own * shaped.width * shaped.height * shaped.steps
             off = f"{taken.ms / rule_ms - 1:+.0%} of the {rule_ms:.4g} ms by pixels and steps alone"
-            click.echo(f"# {name} {shape.width}x{shape.height}, {shape.steps} steps: {taken.ms:.4g} ms, {off}")
+            click.echo(f"# {name} {shaped.width}x{shaped.height}, {shaped.steps} steps: {taken.ms:.4g} ms, {off}")
         if wanted.besides.is_cold and level.disk_load_ms is not None:
             kept = f", but {level.kept_share:.0%} of its files stayed in memory" if level.kept_share > 0.01 else ""
             warm = f"{level.load_ms:.4g} ms from memory"

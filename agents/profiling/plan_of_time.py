@@ -22,28 +22,21 @@ LEAST: Final = 4  # prompts
 TIMING_SHARE: Final = 0.5  # most of a budget that timing may take, beyond one round
 
 
-class Probe(NamedTuple):
-    """One level in a new process: the time to load it, and of one call for one image after another."""
-
-    load_ms: float
-    call_ms: float
-
-    def of(self, variant: Variant) -> Variant:
-        """Return the variant with these times in place of the catalog's; a batch takes as long as its images."""
-        return replace(variant, latency_ms={1: max(self.call_ms, 0.01)}, load_ms=self.load_ms)
-
-
-def probe(variant: Variant, threads: int, keeping: Keeping | None) -> Probe:
-    """Load a level and time one call. Raises EngineFailed."""
+def probe(variant: Variant, threads: int, keeping: Keeping | None) -> tuple[float, float]:
+    """Return the ms to load a level into this process, and of one call for one image. Raises EngineFailed."""
     begun = time.perf_counter()
     engine = open_engine(variant.engine, variant, threads, keeping)
     load_ms = (time.perf_counter() - begun) * 1e3
-    (sample,) = list(samples(partial(generate_images, engine, usual_order(variant, 1)), 0.0))
-    return Probe(load_ms, sample.wall_ms)
+    (sample,) = samples(partial(generate_images, engine, usual_order(variant, 1)), 0.0)
+    engine.close()
+    return load_ms, sample.wall_ms
 
 
 def probed(wanted: Wanted, folder: Path) -> dict[str, Variant]:
-    """Level -> its variant with probed times; probes are kept in `folder`. Raises EngineFailed."""
+    """Level -> its variant with the times of a probe in a new process, where a batch takes as long as its images.
+
+    Probes are kept in `folder`. Raises EngineFailed.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     found = {}
     for variant in (wanted.catalog.level(name) for name in wanted.levels):
@@ -51,9 +44,9 @@ def probed(wanted: Wanted, folder: Path) -> dict[str, Variant]:
         file = folder / f"probe-{variant.name}-{digest}.json"
         if not file.exists():
             with pinned_pool(wanted.devices[:1]) as pool:
-                seen = pool.submit(probe, variant, wanted.threads, wanted.keeping).result()
-            file.write_text(json.dumps(seen))
-        found[variant.name] = Probe(*json.loads(file.read_text())).of(variant)
+                file.write_text(json.dumps(pool.submit(probe, variant, wanted.threads, wanted.keeping).result()))
+        load_ms, call_ms = json.loads(file.read_text())
+        found[variant.name] = replace(variant, latency_ms={1: call_ms}, load_ms=load_ms)
     return found
 
 

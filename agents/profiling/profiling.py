@@ -72,21 +72,6 @@ class Round:
     kept_share: float = 1.0  # of the model's files that were in memory all the same, [0, 1]
 
 
-class Shape(NamedTuple):
-    """Size and steps of an image."""
-
-    width: int  # px
-    height: int  # px
-    steps: int
-
-    def __str__(self) -> str:
-        return f"{self.width}x{self.height}@{self.steps}"
-
-    def of(self, variant: Variant) -> Variant:
-        """Return a variant with them."""
-        return replace(variant, width=self.width, height=self.height, steps=self.steps)
-
-
 class Besides(NamedTuple):
     """What is measured besides the times of the variant's own size and steps."""
 
@@ -94,12 +79,13 @@ class Besides(NamedTuple):
     steps: tuple[int, ...] = ()
     is_cold: bool = False  # whether it is loaded from the disk, too
 
-    def shapes(self, variant: Variant) -> list[Shape]:
-        """Return each size with each number of steps; the variant's own where none is named."""
-        if not self.sizes and not self.steps:
-            return []
-        sizes = self.sizes or ((variant.width, variant.height),)
-        return [Shape(*size, steps) for size in sizes for steps in self.steps or (variant.steps,)]
+    def shapes(self, variant: Variant) -> dict[str, Variant]:
+        """WIDTHxHEIGHT@STEPS -> the variant with each size and number of steps; its own where none is named."""
+        sizes = self.sizes or ((variant.width, variant.height),) * bool(self.steps)
+        return {
+            f"{width}x{height}@{steps}": replace(variant, width=width, height=height, steps=steps)
+            for width, height in sizes for steps in self.steps or (variant.steps,)
+        }  # fmt: skip
 
 
 NOTHING: Final = Besides()
@@ -149,12 +135,11 @@ def measure(
         failed=failed,
         is_compiled=engine.is_compiled,
     )
-    for shape in besides.shapes(variant):
+    for shape, shaped in besides.shapes(variant).items():
         try:
-            call = partial(generate_images, engine, usual_order(shape.of(variant), 1))
-            found.shaped[str(shape)] = list(samples(call, budget_s))
+            found.shaped[shape] = list(samples(partial(generate_images, engine, usual_order(shaped, 1)), budget_s))
         except Exception as error:  # a model's own word for a size that it cannot, or no memory
-            found.unshaped[str(shape)] = f"{type(error).__name__}: {error}".splitlines()[0]
+            found.unshaped[shape] = f"{type(error).__name__}: {error}".splitlines()[0]
     engine.close()
     if not besides.is_cold:
         return found

@@ -124,7 +124,7 @@ def together(rounds: Sequence[Round], clock: str) -> Measured:
 
 def expected_ms(variant: Variant, batches: Sequence[int], budget_s: float, besides: Besides = NOTHING) -> float:
     """Predicted ms of one round of calls and loads."""
-    shapes, own = besides.shapes(variant), variant.width * variant.height * variant.steps
+    shapes, own = besides.shapes(variant).values(), variant.width * variant.height * variant.steps
     shaped = [run_ms(variant, 1) * each.width * each.height * each.steps / own for each in shapes]
     calls = [*(run_ms(variant, batch) for batch in batches), *shaped]
     most_ms = 1000 * budget_s / ROUNDS  # of a call's repeats; one is made however long it takes
