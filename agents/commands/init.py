@@ -89,6 +89,8 @@ def init(obj: Any, light: str, heavy: str, slo: float | None, size: tuple[int, i
     if out.exists():
         raise PochadeError(f"{out} exists: give another --out, or remove it")
     threads: int = obj().worker.threads
+    for given in (given for given in (light, heavy) if not Path(given).expanduser().is_dir()):
+        click.echo(f"looking for {given} on the hub ...", err=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         models = {name: read_model(given, size) for name, given in (("light", light), ("heavy", heavy))}
@@ -201,6 +203,9 @@ COMMANDS = """
 Serve them:
 
   export POCHADE_CATALOG={catalog}
-  pochade up && (pochade serve classifier router discriminator ledger planner & pochade serve worker &)
+  pochade up
+  pochade serve classifier router discriminator ledger planner & pochade serve worker &
   pochade submit "a red heart" --quality high --wait
+
+What to decide, and several cards: agents/engines/OWN_MODELS.md
 """
