@@ -165,7 +165,7 @@ class Components:
     ) -> None:
         """`load_base`: onto its device. `watch`: is shown each pipeline. `keeping`: None for the defaults.
 
-        Raises EngineFailed where the store cannot be opened, or for what this kind of model cannot do.
+        Raises EngineFailed where the store cannot be opened.
         """
         self._variant, self._watch = with_own_base(variant), watch
         device, _ = placed(variant.loading, "")
@@ -184,11 +184,6 @@ class Components:
             self.store.resize_device(device_budget(self._variant, keeping, free, self._ratio))
         except (PochadeError, OSError) as error:
             raise EngineFailed(f"components of {variant.name} cannot be kept: {error}") from error
-        try:
-            check_offered(self.opened(), variant)
-        except EngineFailed:
-            self.store.close()
-            raise
 
     def opened(self) -> Any:
         """Return the pipeline of the default base as it was loaded when this was made, before any call."""
@@ -272,7 +267,7 @@ class Components:
         return base.others[kind, ids]
 
 
-def check_offered(pipeline: Any, variant: Variant) -> None:
+def check_offered(variant: Variant, pipeline: Any) -> None:
     """Raise EngineFailed for what a catalog offers and diffusers has not for this kind of pipeline."""
     where, kind = f"variant {variant.name!r}:", type(pipeline).__name__
     if variant.adapters and not hasattr(pipeline, "lora_state_dict"):

@@ -20,7 +20,7 @@ from agents.engines import CannotRefine, EncodedPrompts, EngineFailed, Generated
 from agents.engines.accelerating import begin_call, end_guidance
 from agents.engines.claims import check_signature, try_claims
 from agents.engines.compiling.compilation import FAILED, Compilation, Warmed
-from agents.engines.composing import Components
+from agents.engines.composing import Components, check_offered
 from agents.engines.families import Stopped, call_arguments, signature_of, sizes_of
 from agents.engines.finite import check_made
 from agents.engines.image_to_image import auto_image_to_image, image_to_image, strength_of, take_latents
@@ -94,6 +94,7 @@ class DiffusersEngine:
 
         self._is_trying = True
         check_signature(self._variant, self._plain())
+        check_offered(self._variant, self._plain())
         try_claims(self._variant, self._plain(), generate, is_compiled=self.is_compiled)
         self._is_trying = False
 
@@ -222,20 +223,24 @@ class DiffusersEngine:
         return Generated([one.images[0] for one in made], [None] * len(made), total)
 
     def _beginning(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> tuple[Any, dict[str, Any]]:
-        """The pipeline to call, and what it begins with: an empty image of a size, drafts, or latents."""
-        if how.components != NOTHING:
-            if self.components is None:
-                raise EngineFailed(f"variant {self._variant.name!r} has no components: got {how.components.ids}")
+        """The pipeline to call, and what it begins with: an empty image of a size, images, drafts, or latents."""
+        chosen = how.components
+        if self.components is not None and chosen != NOTHING:
             return self.components.prepare(tasks, how)
+        if chosen.ids:
+            raise EngineFailed(f"variant {self._variant.name!r} has no components: got {chosen.ids}")
         plain = self._plain()
-        if not how.refine_from_step:
+        if chosen.strength is None and not how.refine_from_step:
             return plain, sizes_of(plain, how)
         if self._over_of is not plain:
             self._over, self._over_of = self._watch.watch(image_to_image(plain)), plain
             if self.latent_space:
                 take_latents(self._over, self.latent_space.channels)
-        strength = strength_of(how.refine_from_step, how.steps)
-        return self._over, {**sizes_of(self._over, how), "image": self._starts(tasks, how), "strength": strength}
+        if chosen.strength is not None:
+            image, strength = [task.image for task in tasks], chosen.strength
+        else:
+            image, strength = self._starts(tasks, how), strength_of(how.refine_from_step, how.steps)
+        return self._over, {**sizes_of(self._over, how), "image": image, "strength": strength}
 
     def _starts(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> Any:
         """Return the pipeline's argument for images: all the drafts, or all the latents."""

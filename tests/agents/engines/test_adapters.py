@@ -172,6 +172,17 @@ def test_an_adapter_of_text_encoders_alone_changes_images_and_prompts_are_not_en
     assert engine.encode([GenerationTask(request_id="r", prompt="a red ball", seed=3)], how) is None
 
 
+@pytest.mark.parametrize("family", SERVED)
+def test_a_level_without_components_begins_with_an_image_in_a_part_of_its_steps(family: str, toys: Toys) -> None:
+    variant = level(toys(family), steps=4, honours=("image",))
+    engine = load(variant, 1)
+    red, blue = (
+        generated(engine, variant, Image.new("RGB", (64, 64), colour), image=URI, strength=0.5)
+        for colour in ("red", "blue")
+    )
+    assert not np.array_equal(red, blue)
+
+
 # Refused.
 
 
@@ -217,6 +228,11 @@ def in_unknown_names(tensors: dict[str, torch.Tensor], path: pathlib.Path) -> No
 
 def of_one_matrix(tensors: dict[str, torch.Tensor], path: pathlib.Path) -> None:
     write_adapter({name: each for name, each in tensors.items() if "lora_A" in name}, path)
+
+
+def test_a_mask_is_refused_without_components_too(toys: Toys) -> None:
+    with pytest.raises(EngineFailed, match="'toy': honours mask, but FluxPipeline does not generate a part"):
+        load(level(toys("flux-dev"), honours=("mask",)), 1)
 
 
 @pytest.mark.parametrize(
