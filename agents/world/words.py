@@ -27,16 +27,6 @@ SHAPES: Final[dict[str, tuple[str, ...]]] = {
     "key": ("key", "latchkey"),
     "hourglass": ("hourglass", "sandglass"),
 }
-IRREGULAR_PLURALS: Final[dict[str, str]] = {
-    "fish": "fish",
-    "box": "boxes",
-    "cross": "crosses",
-    "plus": "pluses",
-    "lightning": "lightnings",
-    "hourglass": "hourglasses",
-    "sandglass": "sandglasses",
-}
-
 COLOURS: Final[dict[str, tuple[str, ...]]] = {
     "red": ("red", "crimson"),
     "blue": ("blue", "azure"),
@@ -49,29 +39,9 @@ COLOURS: Final[dict[str, tuple[str, ...]]] = {
     "teal": ("teal", "turquoise"),
     "brown": ("brown", "chestnut"),
 }
-COLOUR_RGB: Final[dict[str, Rgb]] = {
-    "red": (216, 40, 48),
-    "blue": (36, 92, 224),
-    "yellow": (252, 212, 36),
-    "green": (24, 136, 72),
-    "orange": (248, 124, 20),
-    "purple": (128, 44, 172),
-    "pink": (248, 112, 176),
-    "black": (28, 26, 34),
-    "teal": (24, 190, 182),
-    "brown": (118, 72, 40),
-}
-
 # "" is the usual size of a slot
 SIZES: Final[dict[str, tuple[str, ...]]] = {"small": ("small", "tiny"), "huge": ("huge", "giant")}
 
-BACKGROUNDS: Final[dict[str, tuple[str, ...]]] = {
-    "night": ("at night", "in the moonlight"),
-    "sky": ("in the sky", "in the clouds"),
-    "sand": ("on the sand", "on the beach"),
-    "snow": ("in the snow", "in winter"),
-    "grass": ("on the grass", "on a meadow"),
-}
 # (top, bottom, ground band). Night is a bright dusk: dark backgrounds were the hardest to generate well.
 BACKGROUND_RGB: Final[dict[str, tuple[Rgb, Rgb, Rgb]]] = {
     "plain": ((196, 194, 190), (196, 194, 190), (196, 194, 190)),
@@ -81,27 +51,3 @@ BACKGROUND_RGB: Final[dict[str, tuple[Rgb, Rgb, Rgb]]] = {
     "snow": ((226, 236, 246), (242, 246, 250), (252, 253, 255)),
     "grass": ((206, 232, 176), (186, 222, 152), (122, 182, 92)),
 }
-
-PREFIXES: Final[tuple[str, ...]] = (
-    "a painting of",
-    "a picture of",
-    "a drawing of",
-    "a sketch of",
-    "an illustration of",
-    "a photo of",
-)
-STYLES: Final[tuple[str, ...]] = (
-    "highly detailed",
-    "trending on artstation",
-    "digital art",
-    "concept art",
-    "oil on canvas",
-    "watercolor",
-    "soft light",
-    "masterpiece",
-    "sharp focus",
-    "by a famous painter",
-    "cinematic",
-    "minimal",
-)
-NUMBERS: Final[dict[int, str]] = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six"}

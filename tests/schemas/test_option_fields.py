@@ -11,7 +11,7 @@ from schemas.errors import InvalidRequest
 from schemas.json_types import properties_of
 from schemas.messages import GenerateOptions, GenerateRequest
 from schemas.option_fields import option, options_of
-from schemas.option_table import _values
+from tests.schemas.option_table import _values
 
 
 def declares(hint: Any, default: Any, **about: Any) -> type:

@@ -11,8 +11,8 @@ from pochade.requests import Options
 
 from schemas.messages import GenerateOptions
 from schemas.option_fields import options_of
-from schemas.option_table import DOCUMENT, document
 from tests.paths import ROOT
+from tests.schemas.option_table import DOCUMENT, document
 
 STEP = re.compile(r"^\d\. .*?`([\w/]+\.py)`.*?```\w+\n\s*(.*?)\s*```", re.S | re.M)
 CLIENT = {"seed", "quality", "tier", "tenant", "deadline_s", "request_id", "idempotency_key"}  # no options of images
@@ -34,7 +34,7 @@ from planner.reuse.eligibility import Asked, Refusal, storage_refusal
 from planner.serving.routing.composing import fit_of
 from schemas.asyncapi import document
 from schemas.errors import InvalidRequest
-from schemas.option_table import document as table
+from tests.schemas.option_table import document as table
 from schemas.topics import PROMPTS, TABLE
 from streams.cli import main
 from streams.codec.avro import decode, encode
@@ -167,4 +167,4 @@ def test_each_field_of_the_options_is_declared_and_typed_for_clients() -> None:
 
 
 def test_the_table_of_the_options_is_what_they_declare() -> None:
-    assert DOCUMENT.read_text() == document(), "python -m schemas.option_table writes it"
+    assert DOCUMENT.read_text() == document(), "python -m tests.schemas.option_table writes it"

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from agents.lab.world.captions import parse, plural
+from agents.lab.world.phrases import BACKGROUNDS, NUMBERS
 from agents.lab.world.scene import Scene
-from agents.world.words import BACKGROUNDS, COLOURS, NUMBERS, SHAPES, SIZES
+from agents.world.words import COLOURS, SHAPES, SIZES
 
 MAX_CLAUSES: Final = 12  # that are tried: of k there are k (k + 1) / 2 runs
 

@@ -8,9 +8,10 @@ import re
 from functools import cache
 from typing import Final
 
+from agents.lab.world.patterns import PATTERNS, sides
+from agents.lab.world.phrases import BACKGROUNDS, IRREGULAR_PLURALS, NUMBERS, PREFIXES, STYLES
 from agents.lab.world.scene import Scene, SceneObject
-from agents.world.layout import PATTERNS, sides
-from agents.world.words import BACKGROUNDS, COLOURS, IRREGULAR_PLURALS, NUMBERS, PREFIXES, SHAPES, SIZES, STYLES
+from agents.world.words import COLOURS, SHAPES, SIZES
 
 WITHOUT: Final = (" without any ", " and no ", " but no ")  # before a plural: what must not be seen
 

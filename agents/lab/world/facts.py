@@ -13,10 +13,11 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from agents.lab.world.captions import parse
+from agents.lab.world.patterns import sides
 from agents.lab.world.reading import Found, Reading, read
 from agents.lab.world.scene import Scene, SceneObject
 from agents.lab.world.styles import POSTER, Style
-from agents.world.layout import SIZE, sides
+from agents.world.layout import SIZE
 
 # Kinds of miss, in the order in which tables show them.
 KINDS: Final = ("count", "shape", "colour", "binding", "size", "place", "relation", "background", "absence")

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 from agents.lab.world.free_words import FREE_WORDS
+from agents.lab.world.phrases import BACKGROUNDS, STYLES
 from agents.lab.world.scenes import Scene, sample
 from agents.lab.world.stream import Stream
-from agents.world.words import BACKGROUNDS, COLOURS, SHAPES, STYLES
+from agents.world.words import COLOURS, SHAPES
 
 _LETTERS = "aabcdeeefghiijklmnnooprrsstttuvwyz"
 

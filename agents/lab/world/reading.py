@@ -6,10 +6,11 @@ from typing import Final
 
 import numpy as np
 
+from agents.lab.world.patterns import LAYOUTS, sides
 from agents.lab.world.renderer import background, details
 from agents.lab.world.sprites import sprite
 from agents.lab.world.styles import POSTER, Style
-from agents.world.layout import CENTRES, LAYOUTS, SIZE, SLOTS, sides
+from agents.world.layout import CENTRES, SIZE, SLOTS
 from agents.world.words import BACKGROUND_RGB, SHAPES
 
 _SEARCH: Final = 2  # px around a slot: one more than the renderer's jitter

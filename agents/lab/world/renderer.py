@@ -5,11 +5,12 @@ from typing import Final
 
 import numpy as np
 
+from agents.lab.world.patterns import BAND, JITTER, sides
+from agents.lab.world.phrases import COLOUR_RGB
 from agents.lab.world.scene import Scene, SceneObject
 from agents.lab.world.sprites import sprite
 from agents.lab.world.styles import POSTER, STYLES, Style
-from agents.world.layout import BAND, CENTRES, JITTER, SIZE, sides
-from agents.world.words import COLOUR_RGB
+from agents.world.layout import CENTRES, SIZE
 
 _INK_ON_BLACK: Final = (120, 116, 132)
 _COLOURS: Final = list(COLOUR_RGB)

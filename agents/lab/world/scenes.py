@@ -11,19 +11,12 @@ from typing import Final
 import numpy as np
 
 from agents.lab.world.captions import WITHOUT, plural
+from agents.lab.world.patterns import PATTERN_WEIGHTS, PATTERNS, sides
+from agents.lab.world.phrases import BACKGROUNDS, NUMBERS, PREFIXES, STYLES
 from agents.lab.world.scene import Scene as Scene
 from agents.lab.world.scene import SceneObject as SceneObject
 from agents.lab.world.stream import EASY, Stream
-from agents.world.layout import PATTERN_WEIGHTS, PATTERNS, sides
-from agents.world.words import (
-    BACKGROUNDS,
-    COLOURS,
-    NUMBERS,
-    PREFIXES,
-    SHAPES,
-    SIZES,
-    STYLES,
-)
+from agents.world.words import COLOURS, SHAPES, SIZES
 
 
 def sample(rng: np.random.Generator, objects: int | None = None, stream: Stream = EASY) -> Scene:

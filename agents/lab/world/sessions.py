@@ -13,9 +13,10 @@ import numpy as np
 
 from agents.lab.world.captions import parse, plural
 from agents.lab.world.free_form import asked
+from agents.lab.world.phrases import BACKGROUNDS, STYLES
 from agents.lab.world.scene import Scene
 from agents.lab.world.stream import STANDARD, Stream
-from agents.world.words import BACKGROUNDS, COLOURS, SHAPES, SIZES, STYLES
+from agents.world.words import COLOURS, SHAPES, SIZES
 
 NEW, REPEATED, RESTYLED, EDITED = "new", "repeated", "restyled", "edited"  # how a prompt follows from an earlier one
 _TRIES: Final = 12

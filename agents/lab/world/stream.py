@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from agents.world.layout import CORNERS
+from agents.lab.world.patterns import CORNERS
 from schemas.errors import Unknown
 
 

@@ -11,7 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from agents.world.words import BACKGROUND_RGB, COLOUR_RGB
+from agents.lab.world.phrases import COLOUR_RGB
+from agents.world.words import BACKGROUND_RGB
 from planner.catalog.entries import Variant
 
 Tint = Callable[[np.ndarray], np.ndarray]  # float [..., 3] in 0..255 -> the same shape

@@ -13,7 +13,8 @@ from agents.classifier.judges import open_judge
 from agents.lab.family import CATALOG, FOLDER, VARIANTS, folder_of
 from agents.lab.generator import ImageGenerator
 from agents.lab.world import facts, scenes
-from agents.world.layout import MAX_OBJECTS, SIZE
+from agents.lab.world.patterns import MAX_OBJECTS
+from agents.world.layout import SIZE
 
 NAMES = tuple(name for name, variant in VARIANTS.items() if folder_of(variant).is_dir())
 LIGHT, HEAVY = CATALOG.pair()[:2]

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from typing import Final
 
-from agents.world.layout import MAX_OBJECTS, SIZE
-from agents.world.words import BACKGROUNDS, COLOURS, SHAPES, SIZES
+from agents.lab.world.patterns import MAX_OBJECTS
+from agents.lab.world.phrases import BACKGROUNDS
+from agents.world.layout import SIZE
+from agents.world.words import COLOURS, SHAPES, SIZES
 
 DATA: Final = f"""Trained from scratch on images that `agents/lab/world/renderer.py` draws and captions that
 `agents/lab/world/scenes.py` writes: {SIZE} x {SIZE} px, 1 to {MAX_OBJECTS} things of {len(SHAPES)} shapes and

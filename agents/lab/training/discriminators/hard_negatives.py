@@ -10,9 +10,10 @@ import numpy as np
 
 from agents.lab.world import facts, scenes
 from agents.lab.world.captions import parse, plural
+from agents.lab.world.patterns import sides
+from agents.lab.world.phrases import BACKGROUNDS
 from agents.lab.world.reading import Found, Reading
-from agents.world.layout import sides
-from agents.world.words import BACKGROUNDS, COLOURS, SHAPES, SIZES
+from agents.world.words import COLOURS, SHAPES, SIZES
 
 _TRIES: Final = 12
 _OPPOSITES: Final = (("left", "right"), ("top", "bottom"), ("above", "below"))

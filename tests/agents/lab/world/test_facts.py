@@ -7,8 +7,8 @@ import pytest
 
 from agents.lab.training.discriminators import hard_negatives
 from agents.lab.world import facts, renderer, scenes
-from agents.world.layout import PATTERNS
-from agents.world.words import BACKGROUNDS
+from agents.lab.world.patterns import PATTERNS
+from agents.lab.world.phrases import BACKGROUNDS
 from tests.agents.lab.world.drawings import failing, picture_of
 
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from agents.lab.world import facts, renderer, scenes
+from agents.lab.world.patterns import JITTER, sides
 from agents.lab.world.styles import ADAPTERS, BASES, POSTER, STYLES, Style
-from agents.world.layout import CENTRES, JITTER, SIZE, sides
+from agents.world.layout import CENTRES, SIZE
 from tests.agents.lab.world.drawings import picture_of, scene_of
 
 MANY = "three red hearts above three blue fish on the grass"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from agents.lab.world import scenes
+from agents.lab.world.patterns import MAX_OBJECTS, PATTERNS, sides
 from agents.lab.world.stream import EASY
-from agents.world.layout import MAX_OBJECTS, PATTERNS, sides
 from agents.world.words import COLOURS, SHAPES
 
 

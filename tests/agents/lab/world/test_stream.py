@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from agents.lab.world import captions, free_form, scenes
+from agents.lab.world.patterns import PATTERNS
 from agents.lab.world.stream import ALONE, EASY, STANDARD, STREAMS, Stream, kind_of
-from agents.world.layout import PATTERNS
 from agents.world.words import SHAPES
 
 KINDS = ("counts", "lists", "places", "relations", "rows", "corners")

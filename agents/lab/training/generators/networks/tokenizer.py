@@ -12,7 +12,7 @@ from agents.lab.training.loop import scaled
 from agents.lab.world import scenes
 from agents.lab.world.free_form import sentence
 from agents.lab.world.free_words import FREE_WORDS
-from agents.world.words import STYLES
+from agents.lab.world.phrases import STYLES
 
 LENGTH = 48  # tokens a prompt is cut to
 _SENTENCES = 20_000  # captions to learn the merges from, and as many free-form ones

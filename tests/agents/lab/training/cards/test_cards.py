@@ -10,7 +10,8 @@ from huggingface_hub import ModelCard
 from agents.lab.family import CATALOG, VARIANTS, folder_of
 from agents.lab.training.cards.cards import collect_notes, write_cards
 from agents.lab.training.cards.tables import figures_table, flattened
-from agents.world.layout import MAX_OBJECTS, SIZE
+from agents.lab.world.patterns import MAX_OBJECTS
+from agents.world.layout import SIZE
 from agents.world.words import COLOURS, SHAPES
 
 FOLDERS = (

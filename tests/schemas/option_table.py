@@ -1,4 +1,4 @@
-"""The table of what a request may ask of its images: `python -m schemas.option_table` writes `OPTIONS.md`."""
+"""The table of what a request may ask of its images: `python -m tests.schemas.option_table` writes `OPTIONS.md`."""
 
 import pathlib
 from typing import Any, Final
@@ -6,10 +6,10 @@ from typing import Any, Final
 from schemas.messages import GenerateOptions
 from schemas.option_fields import Declared, options_of
 
-DOCUMENT: Final = pathlib.Path(__file__).with_name("OPTIONS.md")
+DOCUMENT: Final = pathlib.Path(__file__).parents[2] / "schemas" / "OPTIONS.md"
 HEAD: Final = """# The options of a request
 
-Written by `python -m schemas.option_table` from the fields of `GenerateOptions`. An option that needs `honours`
+Written by `python -m tests.schemas.option_table` from the fields of `GenerateOptions`. An option that needs `honours`
 is followed by levels whose catalog entry lists it there; others override it, or reject the request where it is strict.
 
 | option | values | default | needs `honours` | what it says |
