@@ -9,6 +9,8 @@ from streams.cli import LazySettings
 from streams.command_groups import CommandGroup
 from streams.commands.options import SHOWN
 
+SHOWN_PLANS = 20  # by `history`
+
 
 @click.group(cls=CommandGroup, epilog="\b\nExamples:\n  pochade plan solve --demand 24 --workers 16")
 def plan() -> None:
@@ -32,14 +34,13 @@ def show(obj: LazySettings, output: str) -> None:
 
 @plan.command(epilog="\b\nExamples:\n  pochade plan history -o json")
 @SHOWN
-@click.option("--last", type=click.IntRange(1), default=20, show_default=True, help="Maximum number of plans to list.")
 @click.pass_obj
-def history(obj: LazySettings, output: str, last: int) -> None:
-    """List published plans, the newest last."""
+def history(obj: LazySettings, output: str) -> None:
+    """List the 20 newest published plans, the newest last."""
     from agents.commands.plan_tables import print_history, print_json
-    from streams.control.history import MAX_RECORDS, published
+    from streams.control.history import published
 
-    plans = published(obj(), most=max(MAX_RECORDS, 2 * last)).plans[-last:]
+    plans = published(obj()).plans[-SHOWN_PLANS:]
     if output == "json":
         print_json(plans)
     else:

@@ -10,11 +10,6 @@ from agents.world.words import BACKGROUND_RGB, COLOURS, SHAPES, SIZES
 
 SLOT_NAMES: Final = SLOTS
 NOTHING: Final = 0  # label of an empty slot; everything else counts from 1
-SHAPE_LABELS: Final = {name: number for number, name in enumerate(SHAPES, start=1)}
-COLOUR_LABELS: Final = {name: number for number, name in enumerate(COLOURS, start=1)}
-UNLIKE_LABELS: Final = {name: number + len(COLOURS) for name, number in COLOUR_LABELS.items()}  # any colour but this
-SIZE_LABELS: Final = {name: number for number, name in enumerate(("", *SIZES), start=1)}
-BACKGROUND_LABELS: Final = {name: number for number, name in enumerate(BACKGROUND_RGB)}  # 0 is plain
 
 SLOT_FEATURES: Final = (len(SHAPES) + 1) + (2 * len(COLOURS) + 1) + (len(SIZES) + 2)
 SCENE_FEATURES: Final = len(BACKGROUND_RGB) + len(SHAPES) + 1

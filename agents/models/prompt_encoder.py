@@ -1,8 +1,6 @@
 """The family's frozen text encoder with its tokenizer, for parts that load without transformers."""
 
-import shutil
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Self
 
 import torch
@@ -11,7 +9,7 @@ from torch import nn
 
 from agents.models.saved import Saved
 from agents.models.text_tower import TextTower
-from agents.models.tokens import TOKENIZER, open_tokenizer, token_ids
+from agents.models.tokens import open_tokenizer, token_ids
 
 
 class PromptEncoder(nn.Module):
@@ -23,7 +21,7 @@ class PromptEncoder(nn.Module):
 
     @classmethod
     def load(cls, saved: Saved) -> Self:
-        """Load the part "tower" of a folder that `config` and `copy_tokenizer` were written into."""
+        """Load the part "tower" of a folder that holds `config` and a tokenizer.json."""
         tower = TextTower(saved.config["vocabulary"], saved.config["tokens"])
         return cls(saved.into("tower", tower), open_tokenizer(saved.folder))
 
@@ -38,9 +36,3 @@ class PromptEncoder(nn.Module):
         ids = token_ids(self._tokenizer, prompts, self.tower.place.num_embeddings)
         states: torch.Tensor = self.tower(torch.from_numpy(ids).to(self.tower.norm.weight.device))
         return states
-
-
-def copy_tokenizer(tokenizer: Path, folder: Path) -> None:
-    """Put a tokenizer.json beside the weights in `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(tokenizer, folder / TOKENIZER)

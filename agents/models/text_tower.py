@@ -1,7 +1,5 @@
 """The family's text encoder without transformers: a CLIP text model of a few lines, to import and load in a moment."""
 
-from collections.abc import Mapping
-
 import torch
 from torch import nn
 from torch.nn import functional
@@ -45,34 +43,3 @@ class TextTower(nn.Module):
             x = layer(x)
         out: torch.Tensor = self.norm(x)
         return out
-
-
-_NAMES = {
-    "layer_norm1": "norm1",
-    "layer_norm2": "norm2",
-    "self_attn.q_proj": "q",
-    "self_attn.k_proj": "k",
-    "self_attn.v_proj": "v",
-    "self_attn.out_proj": "out",
-    "mlp.fc1": "up",
-    "mlp.fc2": "down",
-    "embeddings.token_embedding": "token",
-    "embeddings.position_embedding": "place",
-    "encoder.layers": "layers",
-    "final_layer_norm": "norm",
-}
-
-
-def from_clip(weights: Mapping[str, torch.Tensor]) -> TextTower:
-    """The tower with the weights of a CLIPTextModel's state dict."""
-    renamed = {}
-    for name, value in weights.items():
-        short = name.removeprefix("text_model.")
-        if short.endswith("position_ids"):
-            continue
-        for theirs, ours in _NAMES.items():
-            short = short.replace(theirs, ours)
-        renamed[short] = value.float()
-    tower = TextTower(*(renamed[f"{table}.weight"].shape[0] for table in ("token", "place")))
-    tower.load_state_dict(renamed)
-    return tower

@@ -49,20 +49,3 @@ class Holdings:
             for each in frozenset().union(*(ids for tier, ids in tiers.items() if tier >= at_least)):
                 counts[each] = counts.get(each, 0) + 1
         return dict(sorted(counts.items()))
-
-    def to_values(self) -> dict[str, dict[str, list[str]]]:
-        """Return the view as JSON values: worker -> tier -> ids."""
-        return {
-            worker: {tier.label: sorted(tiers[tier]) for tier in LOCAL if tiers.get(tier)}
-            for worker, tiers in sorted(self.by_worker.items())
-        }
-
-    @classmethod
-    def from_values(cls, values: Mapping[str, Mapping[str, Iterable[str]]]) -> "Holdings":
-        """Read the view from JSON values. Raises KeyError for a tier that is not known."""
-        return cls(
-            {
-                worker: {Tier[label.upper()]: frozenset(ids) for label, ids in tiers.items()}
-                for worker, tiers in values.items()
-            }
-        )

@@ -37,15 +37,6 @@ def best_pool(pools: Iterable[int], size: int) -> int | None:
     return min((pool for pool in pools if pool >= size), default=None)
 
 
-def wasted_share(pools: Iterable[int], allocations: Mapping[int, float]) -> float:
-    """Return the share of pinned bytes that no tensor fills, [0, 1), over the allocations that find a pool."""
-    known = tuple(pools)
-    found = [(best_pool(known, size), size, frequency) for size, frequency in allocations.items()]
-    pinned = sum(pool * frequency for pool, _, frequency in found if pool is not None)
-    filled = sum(size * frequency for pool, size, frequency in found if pool is not None)
-    return 1.0 - filled / pinned if pinned else 0.0
-
-
 def _merged(allocations: Mapping[int, float]) -> tuple[list[int], list[float]]:
     """The sizes, rising, with their frequencies: neighbours of equal rank share the largest of them."""
     ranked = sorted(allocations)

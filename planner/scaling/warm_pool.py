@@ -79,8 +79,3 @@ def assign(
         variant = max(left, key=lambda each: (left[each] - fresh[each], [-ord(c) for c in each]))
         fresh[variant] += 1
     return Assignment(tuple(taken), {variant: count for variant, count in fresh.items() if count})
-
-
-def to_start(pool: int, starting: int, size: int) -> int:
-    """Return how many workers to start so that the pool reaches its size; `starting` are on their way to it."""
-    return max(0, size - pool - starting)

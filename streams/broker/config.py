@@ -1,4 +1,4 @@
-"""Configuration of embedded Kafka brokers: one KRaft node on one machine, or several, small and quick to start."""
+"""Configuration of the embedded Kafka broker: one KRaft node, small and quick to start."""
 
 from collections.abc import Mapping
 
@@ -38,20 +38,6 @@ _NODE: dict[str, str] = {
     "group.share.max.record.lock.duration.ms": "600000",
 }
 
-COPIES = 3  # of each record in a cluster of several nodes; fewer if it has fewer nodes
-IN_SYNC = 2  # of these must hold a record before it is acknowledged
-
-# one node's end must neither lose a record nor stop the others
-_SEVERAL: dict[str, str] = {
-    "default.replication.factor": "{copies}",
-    "offsets.topic.replication.factor": "{copies}",
-    "transaction.state.log.replication.factor": "{copies}",
-    "share.coordinator.state.topic.replication.factor": "{copies}",
-    "min.insync.replicas": "{in_sync}",
-    "transaction.state.log.min.isr": "{in_sync}",
-    "share.coordinator.state.topic.min.isr": "{in_sync}",
-}
-
 
 def properties(ports: Ports, data: str, listen: str = HOST) -> dict[str, str]:
     """Return Kafka's own settings. `data`: folder of the logs; `listen`: address to bind; clients always use `HOST`.
@@ -63,19 +49,6 @@ def properties(ports: Ports, data: str, listen: str = HOST) -> dict[str, str]:
         "listeners": f"PLAINTEXT://{listen}:{ports.broker},CONTROLLER://{HOST}:{ports.controller}",
         "advertised.listeners": f"PLAINTEXT://{HOST}:{ports.broker}",
         "log.dirs": data,
-    }
-
-
-def member_properties(number: int, ports: Mapping[int, Ports], data: str) -> dict[str, str]:
-    """The settings of one node of several, each of them broker and controller. `ports`: number of a node -> its own."""
-    copies = min(COPIES, len(ports))
-    sizes = {"copies": copies, "in_sync": min(IN_SYNC, copies)}
-    voters = ",".join(f"{each}@{HOST}:{theirs.controller}" for each, theirs in sorted(ports.items()))
-    return {
-        **properties(ports[number], data),
-        **{name: value.format_map(sizes) for name, value in _SEVERAL.items()},
-        "node.id": str(number),
-        "controller.quorum.voters": voters,
     }
 
 

@@ -32,14 +32,6 @@ def free_ports() -> Ports:
         return Ports(broker=broker, controller=controller, registry=registry)
 
 
-def lasting_ports(nodes: int) -> dict[int, Ports]:
-    """number of a node, from 1 -> ports that no outgoing connection is given while the node is away."""
-    free = free_lasting_ports()
-    return {
-        number: Ports(broker=next(free), controller=next(free), registry=next(free)) for number in range(1, nodes + 1)
-    }
-
-
 def free_lasting_ports() -> Iterator[int]:
     """Free ports that no outgoing connection is given, in random order."""
     return (port for port in random.sample(LASTING, len(LASTING)) if is_free(port))

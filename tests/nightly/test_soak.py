@@ -18,6 +18,7 @@ import pytest
 from replay.local.processes import RoleProcess
 from replay.verify.audit.figures import verdict
 from replay.verify.audit.reading import audit
+from replay.verify.chaos.brokers import lasting_ports
 from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest
 from schemas.record import Outgoing
@@ -25,7 +26,7 @@ from schemas.topics import PROMPTS
 from streams.broker import java as broker_java
 from streams.broker import probe
 from streams.broker.config import properties
-from streams.broker.node import HOST, lasting_ports
+from streams.broker.node import HOST
 from streams.clock import now_ms
 from streams.codec.avro import encode
 from streams.settings import Settings, load

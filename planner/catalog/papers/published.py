@@ -4,7 +4,7 @@
 reported with file and line.
 
 DiffServe's are profiles whose scores are P(fake) there and confidences, 1 - P(fake), here: `runtimes`, `deferral`,
-`confidences`, `discriminator`. HADIS's are of its L40S testbed: `hybrid_configs`, `scores`, `prompt_features`. Source:
+`confidences`, `discriminator`. HADIS's are of its L40S testbed: `hybrid_configs`, `scores`. Source:
 planner/policies/SOURCES.md 3.4 and 4.
 """
 
@@ -14,7 +14,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from planner.catalog.curves import PairRow
 from planner.catalog.entries import Curve, DeferralPoint
@@ -197,20 +197,6 @@ def curve_of(scores: Sequence[float], step: float = STEP) -> Curve:
     return tuple(points[: kept + 1])
 
 
-class PromptFeatures(NamedTuple):
-    """A caption and the counts that HADIS's router weighs. Source: HADIS 3.3, Table 1."""
-
-    prompt: str
-    prompt_length: float
-    token_rarity: float
-    num_objects: float
-    abstractness: float
-    attribute_density: float
-    spatial_relations: float
-    action_verbs: float
-    named_entities: float
-
-
 def hybrid_configs(text: str, file: str, levels: Sequence[str]) -> tuple[PairRow, ...]:
     """`light_model, heavy_model, router_ratio, disc_ratio, latency, fid` -> rows, in ms and -FID.
 
@@ -239,12 +225,3 @@ def scores(text: str, file: str, images: int = IMAGES) -> dict[str, tuple[tuple[
         for model, cell in line.cells.items():
             columns.setdefault(model, []).append(number(cell, f"{line.where}: {model}", 0, 1))
     return {model: grouped(values, images, f"{file}: {model}") for model, values in columns.items()}
-
-
-def prompt_features(text: str, file: str) -> tuple[PromptFeatures, ...]:
-    """The prompts with their counts, as they stand. Raises InvalidPublished."""
-    prompt, *counts = PromptFeatures._fields
-    return tuple(
-        PromptFeatures(line.cells[prompt], *(line.number(count, 0) for count in counts))
-        for line in lines(text, file, PromptFeatures._fields)
-    )

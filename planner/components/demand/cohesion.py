@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from planner.components.component import Kind, kind_of
-from planner.components.eviction import ReuseEstimate
 
 WINDOW_MS: Final = 600_000.0  # in which a user's next request counts as a variant of the last
 MIN_SAMPLES: Final = 20.0  # as if that many requests had no follow-up: nothing is extended before there is evidence
@@ -84,16 +83,3 @@ class Cohesion:
         for kind in [kind for kind, count in self._asked.items() if count > FORGET_OVER]:
             self._asked[kind] //= 2
             self._again[kind] //= 2
-
-
-class CohesiveReuse(ReuseEstimate):
-    """P_reuse of Eq. 10 from how often a component was used lately, or from whom it was used by."""
-
-    def __init__(self, half_life_ms: float, horizon_ms: float, cohesion: Cohesion) -> None:
-        super().__init__(half_life_ms, horizon_ms)
-        self._cohesion = cohesion
-
-    def probability(self, id_: str, now_ms: float) -> float:
-        """Return the probability of a use within the horizon, or by a user within that user's window."""
-        by_rate, by_user = super().probability(id_, now_ms), self._cohesion.probability(id_, now_ms)
-        return 1.0 - (1.0 - by_rate) * (1.0 - by_user)

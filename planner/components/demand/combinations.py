@@ -3,7 +3,7 @@
 All others are fused when a request asks for them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from planner.components.component import Component, base_of, fused_id, weights_of
@@ -51,9 +51,3 @@ def parts_of(id_: str) -> tuple[str, ...]:
     """Return the components that a fused one is made of, the base first; for any other, itself."""
     base = base_of(id_)
     return (id_,) if base is None else (base, *weights_of(id_))
-
-
-def covered_share(static: Iterable[StaticCombination], requests: Mapping[str, float]) -> float:
-    """Return the share of counted requests with adapters that a static combination serves, [0, 1]."""
-    total = sum(requests.values())
-    return sum(each.requests for each in static) / total if total else 0.0

@@ -13,7 +13,7 @@ import shutil
 import signal
 import threading
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -23,13 +23,26 @@ from confluent_kafka.admin import AdminClient
 from schemas.errors import PochadeError
 from streams.broker import java as broker_java
 from streams.broker import probe
-from streams.broker.config import member_properties
-from streams.broker.node import HOST, Ports, lasting_ports
+from streams.broker.config import properties
+from streams.broker.node import HOST, Ports, free_lasting_ports
 from streams.broker.process import Process, Say, reasons
 from streams.kafka.clients import config_of
 
 READY_LIMIT_S = 90.0
 ANSWER_LIMIT_S = 10.0
+COPIES = 3  # of each record in a cluster of several nodes; fewer if it has fewer nodes
+IN_SYNC = 2  # of these must hold a record before it is acknowledged
+
+# one node's end must neither lose a record nor stop the others
+_SEVERAL: dict[str, str] = {
+    "default.replication.factor": "{copies}",
+    "offsets.topic.replication.factor": "{copies}",
+    "transaction.state.log.replication.factor": "{copies}",
+    "share.coordinator.state.topic.replication.factor": "{copies}",
+    "min.insync.replicas": "{in_sync}",
+    "transaction.state.log.min.isr": "{in_sync}",
+    "share.coordinator.state.topic.min.isr": "{in_sync}",
+}
 
 
 class BrokerCluster:
@@ -230,3 +243,24 @@ def _new(kafka_home: pathlib.Path, size: int) -> tuple[str, dict[int, Ports]]:
     kafka_home.mkdir(parents=True, exist_ok=True)
     (kafka_home / "cluster.json").write_text(json.dumps(content, indent=2) + "\n")
     return cluster_id, ports
+
+
+def member_properties(number: int, ports: Mapping[int, Ports], data: str) -> dict[str, str]:
+    """The settings of one node of several, each of them broker and controller. `ports`: number of a node -> its own."""
+    copies = min(COPIES, len(ports))
+    sizes = {"copies": copies, "in_sync": min(IN_SYNC, copies)}
+    voters = ",".join(f"{each}@{HOST}:{theirs.controller}" for each, theirs in sorted(ports.items()))
+    return {
+        **properties(ports[number], data),
+        **{name: value.format_map(sizes) for name, value in _SEVERAL.items()},
+        "node.id": str(number),
+        "controller.quorum.voters": voters,
+    }
+
+
+def lasting_ports(nodes: int) -> dict[int, Ports]:
+    """number of a node, from 1 -> ports that no outgoing connection is given while the node is away."""
+    free = free_lasting_ports()
+    return {
+        number: Ports(broker=next(free), controller=next(free), registry=next(free)) for number in range(1, nodes + 1)
+    }

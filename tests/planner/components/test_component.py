@@ -17,7 +17,7 @@ from planner.components.component import (
     kind_of,
     weights_of,
 )
-from planner.components.demand.combinations import combination, covered_share, parts_of, static_combinations
+from planner.components.demand.combinations import combination, parts_of, static_combinations
 from tests.planner.components.build import a_component, some
 
 WEIGHTS = st.dictionaries(
@@ -80,7 +80,6 @@ def test_the_most_frequent_combinations_stay_fused_while_they_fit_and_are_asked_
     asked = {"fused:a+x@1": 9.0, "fused:big+x@1": 8.0, "fused:a+y@1": 5.0, "fused:a+z@1": 4.0, "fused:a+rare@1": 1.0}
     static = static_combinations(asked, components, room_bytes=30)
     assert [each.id for each in static] == ["fused:a+x@1", "fused:a+y@1", "fused:a+z@1"]
-    assert covered_share(static, asked) == pytest.approx(18 / 27)
     assert [each.id for each in static_combinations(asked, components, 1000, limit=2)] == [
         "fused:a+x@1",
         "fused:big+x@1",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.components.pools import MAX_SIZES, best_pool, pool_sizes, wasted_share
+from planner.components.pools import MAX_SIZES, best_pool, pool_sizes
 
 MB = 2**20
 ALLOCATIONS = st.dictionaries(st.integers(1, 2**34), st.floats(0.1, 1000), min_size=1, max_size=40)
@@ -34,7 +34,6 @@ def test_every_size_finds_a_pool_and_every_pool_is_a_size(allocations: dict[int,
     assert list(sizes) == sorted(set(sizes))
     assert set(sizes) <= allocations.keys()
     assert all(best_pool(sizes, size) is not None for size in allocations)
-    assert 0 <= wasted_share(sizes, allocations) < 1
 
 
 @given(st.dictionaries(st.integers(1, 10**6), st.floats(0.1, 10), min_size=3, max_size=9), st.integers(2, 3))
@@ -54,7 +53,6 @@ def test_more_sizes_than_are_clustered_still_find_a_pool_each() -> None:
 
 def test_no_allocations_need_no_pool_and_senseless_ones_are_refused() -> None:
     assert pool_sizes({}) == ()
-    assert wasted_share((), {5: 1.0}) == 0.0
     with pytest.raises(ValueError, match="above 0"):
         pool_sizes({0: 1.0})
 

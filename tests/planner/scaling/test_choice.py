@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.scaling.choice import Candidate, Weights, choose, costs
-from planner.scaling.warm_pool import Assignment, assign, pool_size, to_start
+from planner.scaling.warm_pool import Assignment, assign, pool_size
 
 CANDIDATES = st.lists(
     st.builds(
@@ -73,10 +73,6 @@ def test_every_worker_is_assigned_once_and_nobody_gets_more_than_it_wants(
 def test_one_burst_does_not_empty_the_pool_before_another_variants_first_worker() -> None:
     found = assign({"burst": 9, "new": 1}, ["w1", "w2", "w3"], lambda *_: 0.0, most_fresh=0)
     assert {variant for variant, _ in found.from_pool} == {"burst", "new"}
-
-
-def test_the_pool_is_refilled_to_its_size_and_no_further() -> None:
-    assert [to_start(pool, starting, 8) for pool, starting in ((0, 0), (3, 2), (8, 0), (9, 1))] == [8, 3, 0, 0]
 
 
 def test_senseless_pool_limits_are_refused() -> None:

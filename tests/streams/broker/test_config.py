@@ -3,8 +3,8 @@
 import dataclasses
 import socket
 
-from streams.broker.config import member_properties, properties, render
-from streams.broker.node import HOST, LASTING, Ports, free_ports, lasting_ports
+from streams.broker.config import properties, render
+from streams.broker.node import HOST, Ports, free_ports
 
 
 def test_free_ports_are_three_different_ones_that_can_be_bound() -> None:
@@ -32,28 +32,3 @@ def test_topics_are_never_created_by_accident() -> None:
 
 def test_rendered_properties_escape_backslashes_for_java() -> None:
     assert render({"log.dirs": "C:\\data", "node.id": "1"}) == "log.dirs=C:\\\\data\nnode.id=1\n"
-
-
-def test_nodes_of_a_cluster_share_their_voters_and_keep_three_copies_of_everything() -> None:
-    ports = lasting_ports(3)
-    reported = {number: member_properties(number, ports, f"/data-{number}") for number in ports}
-    assert [each["node.id"] for each in reported.values()] == ["1", "2", "3"]
-    assert {each["controller.quorum.voters"] for each in reported.values()} == {
-        ",".join(f"{number}@127.0.0.1:{each.controller}" for number, each in ports.items())
-    }
-    for each in reported.values():
-        assert {value for name, value in each.items() if name.endswith("replication.factor")} == {"3"}
-        assert each["min.insync.replicas"] == each["transaction.state.log.min.isr"] == "2"
-
-
-def test_a_cluster_of_one_node_keeps_the_one_copy_that_it_can() -> None:
-    reported = member_properties(1, lasting_ports(1), "/data")
-    assert (reported["default.replication.factor"], reported["min.insync.replicas"]) == ("1", "1")
-
-
-def test_lasting_ports_are_free_different_and_given_to_no_outgoing_connection() -> None:
-    ports = lasting_ports(3)
-    numbers = [port for each in ports.values() for port in dataclasses.astuple(each)]
-    assert len(set(numbers)) == 9
-    assert set(numbers) <= set(LASTING)
-    assert all(each.all_free() for each in ports.values())

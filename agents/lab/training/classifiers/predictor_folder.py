@@ -16,9 +16,9 @@ from agents.lab.training.classifiers.calibration import Calibration
 from agents.lab.training.classifiers.hardness_reference import DESCRIPTION, reference_prompts
 from agents.lab.training.classifiers.quality_head import QualityHead, TextSide
 from agents.lab.training.classifiers.rule_search import merits
+from agents.lab.training.discriminators.frozen_text import copy_tokenizer
 from agents.lab.world.stream import STANDARD
 from agents.models.predictor import Predictor
-from agents.models.prompt_encoder import copy_tokenizer
 from agents.models.saved import WEIGHTS, save
 from agents.models.threads import one_thread
 from planner.catalog.entries import shortfall

@@ -6,8 +6,7 @@ from typing import Final
 
 from agents.lab.training.discriminators import judged, prompt_aware, realness
 from agents.lab.training.discriminators.confidence import Trained, finish
-from agents.lab.training.discriminators.frozen_text import tokenizer_file
-from agents.models.prompt_encoder import copy_tokenizer
+from agents.lab.training.discriminators.frozen_text import copy_tokenizer, tokenizer_file
 from agents.models.scorer import Scorer
 
 LIGHT: Final = 10_240  # images to learn from

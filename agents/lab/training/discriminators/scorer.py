@@ -8,14 +8,14 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from agents.lab.training.discriminators.frozen_text import prompt_encoder, tokenizer_file
+from agents.lab.training.discriminators.frozen_text import copy_tokenizer, prompt_encoder, tokenizer_file
 from agents.lab.training.discriminators.hard_negatives import holds, reworded, what_stands_where, with_colours_decided
 from agents.lab.training.discriminators.retrieval import measure
 from agents.lab.training.generators.networks.scene_batches import to_tensor
 from agents.lab.training.loop import Loop, Stateful, descend, device, mixed_precision, rate, set_rate
 from agents.lab.world import free_form, renderer, scenes
 from agents.lab.world.styles import POSTER, STYLES, Style
-from agents.models.prompt_encoder import PromptEncoder, copy_tokenizer
+from agents.models.prompt_encoder import PromptEncoder
 from agents.models.saved import save
 from agents.models.scorer import IMAGE_PART, WIDTH, ImageTower, PromptTower, Scorer
 

@@ -12,18 +12,14 @@ from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
 from agents.lab.training.generators.networks import tokenizer
 from agents.lab.training.loop import Loop, descend, device, mixed_precision, rate, scaled, set_rate
 from agents.lab.world import free_form, scenes
+from agents.lab.world.patterns import MAX_OBJECTS
 from agents.models.caption_reader import (
-    BACKGROUND_LABELS,
-    COLOUR_LABELS,
     NOTHING,
-    SHAPE_LABELS,
-    SIZE_LABELS,
     SLOT_NAMES,
-    UNLIKE_LABELS,
     Asked,
     CaptionReader,
 )
-from agents.world.layout import MAX_OBJECTS
+from agents.world.words import BACKGROUND_RGB, COLOURS, SHAPES, SIZES
 
 STEPS: Final = 1400
 BATCH: Final = 192
@@ -56,6 +52,11 @@ def tokens(words: CLIPTokenizer, prompts: list[str]) -> torch.Tensor:
 
 
 SLOTS: Final = len(SLOT_NAMES)
+SHAPE_LABELS: Final = {name: number for number, name in enumerate(SHAPES, start=1)}
+COLOUR_LABELS: Final = {name: number for number, name in enumerate(COLOURS, start=1)}
+UNLIKE_LABELS: Final = {name: number + len(COLOURS) for name, number in COLOUR_LABELS.items()}  # any colour but this
+SIZE_LABELS: Final = {name: number for number, name in enumerate(("", *SIZES), start=1)}
+BACKGROUND_LABELS: Final = {name: number for number, name in enumerate(BACKGROUND_RGB)}  # 0 is plain
 SHAPE, COLOUR, SIZE = (slice(part * SLOTS, (part + 1) * SLOTS) for part in range(3))
 BACKGROUND, ABSENT = 3 * SLOTS, 3 * SLOTS + 1
 

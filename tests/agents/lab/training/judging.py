@@ -9,6 +9,7 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from agents.lab.training.discriminators.confidence import Trained
+from agents.lab.training.discriminators.frozen_text import copy_tokenizer
 from agents.lab.training.discriminators.judged import Judged
 from agents.lab.world import captions, renderer, scenes
 from agents.lab.world.scene import Scene
@@ -16,7 +17,7 @@ from agents.models.caption_reader import CaptionReader
 from agents.models.judges.embedding import Embedding, Head
 from agents.models.judges.prompt_aware import Judge, PromptAware
 from agents.models.judges.real import EfficientNet, Real
-from agents.models.prompt_encoder import PromptEncoder, copy_tokenizer
+from agents.models.prompt_encoder import PromptEncoder
 from agents.models.saved import save
 from agents.models.scorer import ImageTower, PromptTower, Scorer
 from agents.models.text_tower import TextTower

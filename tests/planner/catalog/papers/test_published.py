@@ -7,7 +7,6 @@ from planner.catalog.entries import DeferralPoint
 from planner.catalog.model import Catalog
 from planner.catalog.papers.published import (
     InvalidPublished,
-    PromptFeatures,
     confidences,
     curve_of,
     deferral,
@@ -15,7 +14,6 @@ from planner.catalog.papers.published import (
     grouped,
     hybrid_configs,
     lines,
-    prompt_features,
     runtimes,
     scores,
     with_published,
@@ -202,11 +200,3 @@ def test_scores_are_by_model_prompt_and_image() -> None:
     assert scores(text, "s.csv", images=2) == {"a": ((0.1, 0.2), (0.3, 0.4)), "b": ((0.5, 0.6), (0.7, 0.8))}
     with pytest.raises(InvalidPublished, match=r"s\.csv: a must have a multiple of 4 rows"):
         scores("a\n0.1\n", "s.csv")
-
-
-def test_features_are_the_counts_of_each_prompt() -> None:
-    header = ",".join(PromptFeatures._fields)
-    (found,) = prompt_features(f'{header}\n"a cat, red",8,2,2,2,2,2,1,0\n', "p.csv")
-    assert (found.prompt, found.prompt_length, found.named_entities) == ("a cat, red", 8, 0)
-    with pytest.raises(InvalidPublished, match=r"p\.csv:2: token_rarity"):
-        prompt_features(f"{header}\na,8,-2,2,2,2,2,1,0\n", "p.csv")

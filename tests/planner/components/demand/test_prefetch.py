@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 
 from planner.components.component import Kind
 from planner.components.demand.bandit import PrefetchBandit
-from planner.components.demand.cohesion import Cohesion, CohesiveReuse
+from planner.components.demand.cohesion import Cohesion
 from planner.components.demand.cooccurrence import CoOccurrence, fitting, prefetch_set, theta
-from planner.components.eviction import ReuseEstimate, utility
-from planner.components.tiers import Budgets, WorkerTiers
 from tests.planner.components.build import a_component, some
 
 DAY_MS, HOUR_MS, SLOTS = 86_400_000, 3_600_000, 24
@@ -149,33 +147,6 @@ def test_a_bandit_goes_on_after_a_restart_and_equal_histories_choose_equally() -
 def test_a_bandit_takes_no_more_than_fits() -> None:
     _, choose = _bandit()
     assert len(choose(0.0)) <= 4
-
-
-def _follow_up_hits(is_cohesive: bool) -> float:
-    """The share of follow-ups that hit: users ask for an adapter again after others have filled the room."""
-    names = [f"adapter:{n}" for n in range(400)]
-    components, dice, cohesion = some(*names), random.Random(3), Cohesion(window_ms=1000.0)
-    reuse = CohesiveReuse(500.0, 500.0, cohesion) if is_cohesive else ReuseEstimate(500.0, 500.0)
-    worker = WorkerTiers(components, Budgets(volume=0, host=0, device=80), reuse, utility)
-    hits = total = 0
-    for n in range(400):
-        now_ms, mine, user = n * 300.0, names[n % 400], f"user-{n}"
-        worker.use([mine], now_ms)
-        cohesion.on_request(user, [mine], now_ms)
-        for k in range(12):  # passers-by, each asking once
-            other = dice.choice(names)
-            worker.use([other], now_ms + 10 * k + 1)
-            cohesion.on_request("", [other], now_ms + 10 * k + 1)
-        hits += not worker.use([mine], now_ms + 200).load_ms
-        cohesion.on_request(user, [mine], now_ms + 200)
-        total += n >= 100
-        hits *= n >= 100
-    return hits / total
-
-
-def test_a_users_follow_up_within_the_window_finds_its_components_where_it_did_not_without_cohesion() -> None:
-    assert _follow_up_hits(is_cohesive=False) < 0.5
-    assert _follow_up_hits(is_cohesive=True) > 0.8
 
 
 def test_nothing_is_extended_beyond_the_window_or_before_there_is_evidence() -> None:
