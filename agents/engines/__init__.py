@@ -22,6 +22,9 @@ from streams.shipped import INFRA, MODELS, is_missing
 from streams.store.latents import Latent, LatentSpace
 
 log = logging.getLogger(__name__)
+for _library in ("DIFFUSERS", "TRANSFORMERS"):  # they warn, when imported, of packages that no model here needs
+    os.environ.setdefault(f"{_library}_VERBOSITY", "error")
+logging.getLogger("torch.utils._pytree").setLevel(logging.ERROR)  # torchao registers as it has no need to any more
 
 
 class EngineFailed(PochadeError):
@@ -329,8 +332,6 @@ def open_engine(name: str, variant: Variant, threads: int, keeping: Keeping | No
         Unknown: there is no engine of that name.
         EngineFailed: the engine or its model cannot be loaded, or it lacks a method of `Engine`.
     """
-    for library in ("DIFFUSERS", "TRANSFORMERS"):  # they warn, when imported, of packages that no model here needs
-        os.environ.setdefault(f"{library}_VERBOSITY", "error")
     if name in ENGINES:
         return OpenedEngine(ENGINES[name](variant, threads, keeping))
     ENGINES.check(name)
